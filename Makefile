@@ -1,0 +1,210 @@
+# piano: one non-recursive makefile.
+#
+#   make              build/piano and build/lib/
+#   make demo         set up, build, profile the bundled game, print its reports
+#   make test         set up, then everything tests/run knows
+#   make SAN=address  the same products under build/san-address/ (address, undefined, thread)
+#
+# Sources are found by wildcard: a new file in a room is built with that room.
+
+CC       ?= cc
+CFLAGS   ?= -O2 -g
+PREFIX   ?= /usr/local
+VERSION  := 0.1.0
+LLVM     ?= /usr/lib/llvm-14
+SAN      ?=
+B        := build$(if $(SAN),/san-$(SAN))
+
+# AddressSanitizer and UndefinedBehaviorSanitizer go together well; one build serves both.
+SAN_FLAGS_address   := -fsanitize=address,undefined -fno-sanitize-recover=all
+SAN_FLAGS_undefined := -fsanitize=undefined -fno-sanitize-recover=all
+SAN_FLAGS_thread    := -fsanitize=thread
+ifneq ($(SAN),)
+ifeq ($(SAN_FLAGS_$(SAN)),)
+$(error SAN=$(SAN): want address, undefined or thread)
+endif
+endif
+
+WARN := -Wall -Wextra -Wshadow -Wvla -Wundef -Wformat=2 -Wstrict-prototypes \
+        -Wmissing-prototypes -Wcast-qual -Wwrite-strings
+# Strict where nobody is in the middle of an edit: CI, and the builds that only tests make.
+STRICT := $(if $(filter true,$(CI))$(SAN),-Werror)
+BASE   := -std=gnu11 -D_GNU_SOURCE -Isrc -Iinclude $(WARN) $(STRICT) -MMD -MP
+
+TOOL_FLAGS   := $(BASE) -I$(LLVM)/include -DPIANO_VERSION='"$(VERSION)"' -Wa,-Isrc -pthread
+TARGET_FLAGS := $(BASE) -fPIC -fvisibility=hidden -ftls-model=initial-exec \
+                -fno-omit-frame-pointer -pthread
+TOOL_LIBS    := -L$(LLVM)/lib -lclang -lelf -lm -pthread
+# Code that is loaded into foreign programs cannot bring ASan or TSan along: an ASan library
+# refuses to load into a plain program. It gets UBSan; its tables get all three in unit tests.
+LOADED_SAN   := $(if $(filter undefined,$(SAN)),$(SAN_FLAGS_undefined))
+
+# `make V=1` shows whole commands, `make -s` nothing.
+Q   := $(if $(V),,@)
+say = @$(if $(V)$(findstring s,$(filter-out --%,$(firstword -$(MAKEFLAGS)))),:,printf '  %-4s %s\n' $(1))
+
+find_c = $(sort $(wildcard $(1)/*.c $(1)/*/*.c $(1)/*/*/*.c))
+
+COMMON_SRC  := $(call find_c,src/common)
+EXEC_SRC    := src/tool/build/exec_hook.c
+MAIN_SRC    := src/tool/cli/main.c
+TOOL_SRC    := $(filter-out $(EXEC_SRC),$(call find_c,src/tool))
+WRAP_SRC    := src/target/preload/wrap.c
+TARGET_SRC  := $(filter-out $(WRAP_SRC),$(call find_c,src/target))
+PRELOAD_SRC := $(filter src/target/preload/%,$(TARGET_SRC))
+TEST_SRC    := $(sort $(wildcard tests/unit/test_*.c tests/stress/stress_*.c))
+
+# obj/tool: for the tool. obj/loaded: position-independent, for the libraries. obj/unit: the same
+# sources as the libraries, with every sanitizer, for unit tests.
+TOOL_OBJ    := $(patsubst src/%.c,$(B)/obj/tool/%.o,$(TOOL_SRC) $(COMMON_SRC))
+TARGET_OBJ  := $(patsubst src/%.c,$(B)/obj/loaded/%.o,$(TARGET_SRC) $(COMMON_SRC))
+STATIC_OBJ  := $(filter-out $(patsubst src/%.c,$(B)/obj/loaded/%.o,$(PRELOAD_SRC)),$(TARGET_OBJ))
+UNIT_OBJ    := $(patsubst src/%.c,$(B)/obj/unit/%.o,$(filter-out $(PRELOAD_SRC),$(TARGET_SRC)))
+UNIT_LIB    := $(B)/tests/libunder_test.a
+TESTS       := $(patsubst tests/%.c,$(B)/tests/%,$(TEST_SRC))
+
+LIBS := $(B)/lib/libpiano.so $(B)/lib/libpiano.a \
+        $(if $(wildcard $(WRAP_SRC)),$(B)/lib/piano_wrap.o) \
+        $(if $(wildcard $(EXEC_SRC)),$(B)/lib/libpiano_exec.so)
+MANS := $(patsubst docs/%.md,$(B)/man/piano-%.1,\
+          $(foreach c,build run profile report diff list tag doctor,$(wildcard docs/$(c).md)))
+
+.PHONY: all demo test bench install format lint clean setup unit-tests man
+.PHONY: check-layers check-headers check-refs check-exports check-format check-install check-demo
+.PHONY: need-libclang
+.DELETE_ON_ERROR:
+.SECONDARY:
+
+all: $(if $(wildcard $(MAIN_SRC)),$(B)/piano) $(LIBS)
+
+$(B)/piano: $(TOOL_OBJ)
+	$(call say,LINK $@)
+	$(Q)$(CC) $(CFLAGS) $(SAN_FLAGS_$(SAN)) $(LDFLAGS) -o $@ $^ $(TOOL_LIBS)
+
+EXPORTS := $(wildcard src/target/exports.map)
+$(B)/lib/libpiano.so: $(TARGET_OBJ) $(EXPORTS)
+	@mkdir -p $(@D)
+	$(call say,LINK $@)
+	$(Q)$(CC) $(CFLAGS) $(LOADED_SAN) $(LDFLAGS) -shared -Wl,-soname,libpiano.so \
+	    -Wl,-Bsymbolic-functions $(EXPORTS:%=-Wl,--version-script=%) -o $@ $(TARGET_OBJ) -ldl -pthread
+
+$(B)/lib/libpiano.a: $(STATIC_OBJ)
+	@mkdir -p $(@D)
+	@rm -f $@
+	$(call say,AR $@)
+	$(Q)$(AR) rcs $@ $^
+
+$(B)/lib/piano_wrap.o: $(patsubst src/%.c,$(B)/obj/loaded/%.o,$(WRAP_SRC))
+	@mkdir -p $(@D)
+	$(Q)cp $< $@
+
+$(B)/lib/libpiano_exec.so: $(patsubst src/%.c,$(B)/obj/loaded/%.o,$(EXEC_SRC))
+	@mkdir -p $(@D)
+	$(call say,LINK $@)
+	$(Q)$(CC) $(CFLAGS) $(LOADED_SAN) $(LDFLAGS) -shared -Wl,-soname,libpiano_exec.so -o $@ $< -ldl
+
+$(B)/obj/tool/%.o: src/%.c Makefile | need-libclang
+	@mkdir -p $(@D)
+	$(call say,CC $<)
+	$(Q)$(CC) $(CFLAGS) $(SAN_FLAGS_$(SAN)) $(TOOL_FLAGS) $(WRAP_SUMS) -c $< -o $@
+
+$(B)/obj/loaded/%.o: src/%.c Makefile
+	@mkdir -p $(@D)
+	$(call say,CC $<)
+	$(Q)$(CC) $(CFLAGS) $(LOADED_SAN) $(TARGET_FLAGS) $(WRAP_SUMS) -c $< -o $@
+
+$(B)/obj/unit/%.o: src/%.c Makefile
+	@mkdir -p $(@D)
+	$(call say,CC $<)
+	$(Q)$(CC) $(CFLAGS) $(SAN_FLAGS_$(SAN)) $(TARGET_FLAGS) $(WRAP_SUMS) -c $< -o $@
+
+# A torn or hostile image is full of numbers that cannot be added up: let the sums wrap, defined.
+$(B)/obj/tool/common/%.o $(B)/obj/loaded/common/%.o $(B)/obj/unit/common/%.o: WRAP_SUMS := -fwrapv
+
+# probe.h is embedded with .incbin, which -MMD does not see.
+$(filter $(B)/obj/tool/tool/build/%,$(TOOL_OBJ)): src/common/probe.h
+
+# A clear word instead of a missing header, for those who type `make` first.
+need-libclang:
+	@test -e $(LLVM)/include/clang-c/Index.h || { \
+	    echo "piano: libclang 14 is not in $(LLVM); type \`make setup\` to install what is missing" >&2; \
+	    exit 1; }
+
+# Unit tests link the whole tool and the runtime without its interposers, from one archive, so a
+# test takes only what it names.
+unit-tests: $(TESTS)
+
+$(UNIT_LIB): $(filter-out %/cli/main.o,$(TOOL_OBJ)) $(UNIT_OBJ)
+	@mkdir -p $(@D)
+	@rm -f $@
+	$(call say,AR $@)
+	$(Q)$(AR) rcs $@ $^
+
+$(B)/tests/%: tests/%.c $(UNIT_LIB) Makefile
+	@mkdir -p $(@D)
+	$(call say,CC $<)
+	$(Q)$(CC) $(CFLAGS) $(SAN_FLAGS_$(SAN)) $(TOOL_FLAGS) -MF $@.d -Itests -o $@ $< $(UNIT_LIB) \
+	    -lcmocka $(TOOL_LIBS) -ldl
+
+setup:
+	@tools/setup build
+
+demo:
+	@tools/setup build
+	@$(MAKE) --no-print-directory -s all
+	@tools/demo
+
+test:
+	@tools/setup test
+	@tests/run $(TESTFLAGS)
+
+bench:
+	@if [ -x bench/run ]; then tools/setup bench && $(MAKE) -s all && bench/run $(BENCHFLAGS); \
+	else echo "piano: there is no bench/run"; fi
+
+C_FILES := $(shell find src include tests bench examples -name '*.[ch]' -not -path '*/.piano/*' \
+             -not -path '*/work/*' -not -path src/common/probe.h)
+format:
+	clang-format-14 -i $(C_FILES)
+
+# One stamp a file, so that only what changed is looked at again.
+LINT_SRC := $(COMMON_SRC) $(TOOL_SRC) $(TARGET_SRC) $(wildcard $(EXEC_SRC) $(WRAP_SRC)) $(TEST_SRC)
+lint: $(LINT_SRC:%.c=build/lint/%.ok)
+build/lint/%.ok: %.c $(filter %.h,$(C_FILES)) .clang-tidy
+	@mkdir -p $(@D)
+	$(call say,LINT $<)
+	$(Q)clang-tidy-14 --quiet $< -- -std=gnu11 -D_GNU_SOURCE -Isrc -Iinclude -Itests \
+	    -I$(LLVM)/include -DPIANO_VERSION='""' >$@.log 2>&1 || { cat $@.log; exit 1; }
+	@touch $@
+
+check-layers check-headers check-refs check-exports check-format check-install check-demo:
+	@tools/$@
+
+man: $(MANS) $(B)/man/piano.1
+
+$(B)/man/piano-%.1: docs/%.md tools/md2man
+	@mkdir -p $(@D)
+	$(Q)tools/md2man piano-$* $(VERSION) < $< > $@
+
+$(B)/man/piano.1: docs/piano.md tools/md2man
+	@mkdir -p $(@D)
+	$(Q)tools/md2man piano $(VERSION) < $< > $@
+
+D = $(DESTDIR)$(PREFIX)
+install: all man
+	install -d $(D)/bin $(D)/lib/piano $(D)/lib/pkgconfig $(D)/include $(D)/share/man/man1 \
+	    $(D)/share/bash-completion/completions $(D)/share/zsh/site-functions
+	install -m 755 $(B)/piano $(D)/bin/piano
+	install -m 755 $(filter %.so,$(LIBS)) $(D)/lib/piano
+	install -m 644 $(filter-out %.so,$(LIBS)) $(D)/lib/piano
+	install -m 644 include/piano.h $(D)/include/piano.h
+	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' tools/piano.pc.in > $(D)/lib/pkgconfig/piano.pc
+	install -m 644 $(B)/man/*.1 $(D)/share/man/man1
+	install -m 644 tools/completion/piano.bash $(D)/share/bash-completion/completions/piano
+	install -m 644 tools/completion/_piano $(D)/share/zsh/site-functions/_piano
+
+clean:
+	rm -rf build
+
+-include $(patsubst %.o,%.d,$(TOOL_OBJ) $(TARGET_OBJ) $(UNIT_OBJ)) $(addsuffix .d,$(TESTS)) \
+    $(patsubst src/%.c,$(B)/obj/loaded/%.d,$(WRAP_SRC) $(EXEC_SRC))
