@@ -1,0 +1,171 @@
+/* NDJSON lines of a run, written the same way by the runtime and by the recovery of a dead run's image.
+ * docs/run-format.md describes every line. */
+#include "common/lines.h"
+
+#include <string.h>
+
+void piano__text_puts(struct piano__text *text, const char *s)
+{
+    size_t len = strlen(s);
+    if (text->full || (size_t)(text->end - text->at) < len) {
+        text->full = true;
+        return;
+    }
+    memcpy(text->at, s, len);
+    text->at += len;
+}
+
+void piano__text_int(struct piano__text *text, int64_t value)
+{
+    char digits[24];
+    char *at = digits + sizeof digits;
+    uint64_t rest = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
+    *--at = '\0';
+    do {
+        *--at = (char)('0' + rest % 10);
+        rest /= 10;
+    } while (rest);
+    if (value < 0)
+        *--at = '-';
+    piano__text_puts(text, at);
+}
+
+void piano__text_quote(struct piano__text *text, const char *s)
+{
+    static const char hex[] = "0123456789abcdef";
+    piano__text_puts(text, "\"");
+    for (; *s; s++) {
+        unsigned char c = (unsigned char)*s;
+        char escaped[8] = {(char)c, 0};
+        if (c == '"' || c == '\\') {
+            escaped[0] = '\\';
+            escaped[1] = (char)c;
+        } else if (c < 0x20) {
+            memcpy(escaped, "\\u00", 4);
+            escaped[4] = hex[c >> 4];
+            escaped[5] = hex[c & 15];
+        }
+        piano__text_puts(text, escaped);
+    }
+    piano__text_puts(text, "\"");
+}
+
+void piano__text_field(struct piano__text *text, const char *key, int64_t value)
+{
+    piano__text_puts(text, ",\"");
+    piano__text_puts(text, key);
+    piano__text_puts(text, "\":");
+    piano__text_int(text, value);
+}
+
+int64_t piano__ticks_ns(int64_t ticks, uint64_t ns_per_tick_32)
+{
+    return (int64_t)(((__int128)ticks * (__int128)ns_per_tick_32) >> 32);
+}
+
+void piano__line_tally(struct piano__text *text, uint32_t id, const struct piano__tally *tally,
+                       uint64_t ns_per_tick_32)
+{
+    piano__text_puts(text, "{\"id\":");
+    piano__text_int(text, id);
+    piano__text_field(text, "calls", tally->calls);
+    piano__text_field(text, "self_ns", piano__ticks_ns(tally->self, ns_per_tick_32));
+    piano__text_field(text, "total_ns", piano__ticks_ns(tally->total, ns_per_tick_32));
+    piano__text_field(text, "ac", (int64_t)tally->alloc_count);
+    piano__text_field(text, "ab", (int64_t)tally->alloc_bytes);
+    piano__text_field(text, "fc", (int64_t)tally->free_count);
+    piano__text_field(text, "fb", (int64_t)tally->free_bytes);
+    piano__text_field(text, "raw_ns", piano__ticks_ns(tally->raw, ns_per_tick_32));
+    if (tally->timed < tally->calls)
+        piano__text_field(text, "timed", tally->timed);
+    piano__text_puts(text, "}");
+}
+
+void piano__line_thread(struct piano__text *text, const struct piano__thread *thread,
+                        const struct piano__live_header *header, int64_t end_tick)
+{
+    char name[PIANO_NAME_BYTES];
+    memcpy(name, thread->name, sizeof name);
+    name[sizeof name - 1] = '\0';
+    uint64_t scale = header->ns_per_tick_32;
+    piano__text_puts(text, "{\"thread\":");
+    piano__text_int(text, thread->number);
+    piano__text_field(text, "tid", thread->tid);
+    piano__text_puts(text, ",\"name\":");
+    piano__text_quote(text, name);
+    piano__text_field(text, "start_ns", piano__ticks_ns(thread->born - header->start_ticks, scale));
+    if (thread->parent_thread) {
+        piano__text_field(text, "parent_thread", thread->parent_thread);
+        if (thread->parent_fn >= 0)
+            piano__text_field(text, "parent_fn", thread->parent_fn);
+    }
+    if (end_tick >= 0)
+        piano__text_field(text, "end_ns", piano__ticks_ns(end_tick - header->start_ticks, scale));
+    piano__text_puts(text, "}\n");
+}
+
+void piano__line_merged(struct piano__text *text, const struct piano__thread *thread,
+                        uint64_t ns_per_tick_32)
+{
+    piano__text_puts(text, "{\"merged\":");
+    piano__text_int(text, (int64_t)thread->merged);
+    piano__text_field(text, "thread", thread->number);
+    piano__text_field(text, "depth", thread->merged_depth);
+    piano__text_field(text, "root", thread->merged_root);
+    if (thread->merged_under >= 0)
+        piano__text_field(text, "under", thread->merged_under);
+    piano__text_field(text, "wall_ns", piano__ticks_ns(thread->merged_wall, ns_per_tick_32));
+    piano__text_field(text, "wall_max_ns", piano__ticks_ns(thread->merged_max, ns_per_tick_32));
+    piano__text_puts(text, ",\"hist\":[");
+    const char *comma = "[";
+    for (unsigned i = 0; i < PIANO_HIST_BUCKETS; i++) {
+        if (thread->merged_walls[i] == 0)
+            continue;
+        piano__text_puts(text, comma);
+        piano__text_int(text, i);
+        piano__text_puts(text, ",");
+        piano__text_int(text, thread->merged_walls[i]);
+        piano__text_puts(text, "]");
+        comma = ",[";
+    }
+    piano__text_puts(text, "],\"fns\":[]}\n");
+}
+
+void piano__line_dropped(struct piano__text *text, const char *head,
+                         const struct piano__dropped *dropped)
+{
+    piano__text_puts(text, head);
+    piano__text_puts(text, ",\"dropped\":{\"frames\":");
+    piano__text_int(text, (int64_t)dropped->frames);
+    piano__text_field(text, "threads", (int64_t)dropped->threads);
+    piano__text_field(text, "functions", (int64_t)dropped->functions);
+    piano__text_field(text, "depth", (int64_t)dropped->depth);
+    piano__text_field(text, "write", (int64_t)dropped->write);
+    piano__text_field(text, "busy", (int64_t)dropped->busy);
+    piano__text_puts(text, "}}\n");
+}
+
+int64_t piano__slot_pending(const struct piano__slot *slot)
+{
+    int64_t pending = slot->given - slot->left;
+    return pending > 0 ? pending : 0;
+}
+
+void piano__tally_add(struct piano__tally *a, const struct piano__tally *b)
+{
+    a->calls += b->calls;
+    a->self += b->self;
+    a->total += b->total;
+    a->raw += b->raw;
+    a->timed += b->timed;
+    a->alloc_count += b->alloc_count;
+    a->alloc_bytes += b->alloc_bytes;
+    a->free_count += b->free_count;
+    a->free_bytes += b->free_bytes;
+}
+
+size_t piano__line_bound(uint32_t count)
+{
+    /* Ten fields of at most 20 digits and their keys; a merged line has 24 bytes per bucket. */
+    return 320 * (size_t)count + 24 * (size_t)PIANO_HIST_BUCKETS + 1024;
+}

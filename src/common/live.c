@@ -1,0 +1,186 @@
+/* Reading an image: what `live.h` describes, from a run that has no clean end.
+ *
+ * Called by the tool with a mapped `.live` file, whose bytes may be torn, stale or hostile, and by the
+ * exiting thread of a program with the blocks of threads that still run. Nothing is written to the image.
+ *
+ * Open calls are closed in the imagination: the innermost first, each as if it had returned at the last
+ * moment the image knows of, with the same arithmetic as a real exit. A frame that was open is not a frame;
+ * its numbers go out as a part of whatever encloses it. */
+#include "common/lines.h"
+
+#include <errno.h>
+#include <string.h>
+
+struct view {
+    const struct piano__live_header *header;
+    const struct piano__thread *thread;
+    const struct piano__slot *slots;
+    const struct piano__entry *entries;
+    const char *text;
+    int64_t end; /* ticks */
+    void (*sink)(void *ctx, const char *text, size_t len);
+    void *ctx;
+};
+
+static bool header_is_sane(const struct piano__live_header *h, size_t size)
+{
+    if (size < PIANO_LIVE_HEADER_BYTES || memcmp(h->magic, PIANO_LIVE_MAGIC, 8) != 0)
+        return false;
+    if (h->header_bytes != PIANO_LIVE_HEADER_BYTES ||
+        h->thread_bytes != sizeof(struct piano__thread) ||
+        h->slot_bytes != sizeof(struct piano__slot) ||
+        h->entry_bytes != sizeof(struct piano__entry))
+        return false;
+    uint64_t need = sizeof(struct piano__thread) +
+                    (uint64_t)h->fn_capacity * sizeof(struct piano__slot) +
+                    (uint64_t)PIANO_MAX_DEPTH * sizeof(struct piano__entry) + h->text_bytes;
+    return h->block_bytes >= need && h->block_bytes <= size && h->block_bytes % 4096 == 0;
+}
+
+static void send(const struct view *v, struct piano__text *text, const char *start)
+{
+    if (!text->full)
+        v->sink(v->ctx, start, (size_t)(text->at - start));
+}
+
+static int32_t innermost_frame(const struct view *v)
+{
+    uint32_t depth = v->thread->depth < PIANO_MAX_DEPTH ? v->thread->depth : PIANO_MAX_DEPTH;
+    for (uint32_t i = depth; i > 0; i--)
+        if (v->entries[i - 1].flags & PIANO_ENTRY_FRAME)
+            return (int32_t)(i - 1);
+    return -1;
+}
+
+static void begin_part(struct piano__text *text, const struct view *v, int32_t depth)
+{
+    piano__text_puts(text, depth < 0 ? "{\"outside\":true" : "{\"part\":true");
+    piano__text_field(text, "thread", v->thread->number);
+    if (depth >= 0)
+        piano__text_field(text, "depth", depth);
+    piano__text_puts(text, ",\"fns\":[");
+}
+
+/* One function per line: the image has no room of its own to assemble a long one in. */
+static void send_tally(const struct view *v, int32_t depth, uint32_t id,
+                       const struct piano__tally *tally)
+{
+    char line[640];
+    struct piano__text text = {line, line + sizeof line, false};
+    begin_part(&text, v, depth);
+    piano__line_tally(&text, id, tally, v->header->ns_per_tick_32);
+    piano__text_puts(&text, "]}\n");
+    send(v, &text, line);
+}
+
+static bool is_empty(const struct piano__tally *t)
+{
+    static const struct piano__tally zero;
+    return memcmp(t, &zero, sizeof zero) == 0;
+}
+
+static void send_slots(const struct view *v)
+{
+    int32_t frame = innermost_frame(v);
+    uint32_t count = v->header->fn_count;
+    if (count > v->header->fn_capacity)
+        count = v->header->fn_capacity;
+    for (uint32_t id = 0; id < count; id++) {
+        const struct piano__slot *slot = &v->slots[id];
+        struct piano__tally now = slot->now;
+        int64_t pending = piano__slot_pending(slot);
+        now.calls += pending;
+        now.self += pending * slot->estimate;
+        now.raw += pending * slot->estimate;
+        now.total += pending * slot->total_estimate;
+        if (!is_empty(&now))
+            send_tally(v, frame, id, &now);
+        if (!is_empty(&slot->kept))
+            send_tally(v, v->thread->kept_depth, id, &slot->kept);
+    }
+}
+
+static void send_open_calls(const struct view *v)
+{
+    const struct piano__thread *t = v->thread;
+    uint32_t depth = t->depth < PIANO_MAX_DEPTH ? t->depth : PIANO_MAX_DEPTH;
+    int64_t attributed = t->attributed;
+    int64_t overhead = t->overhead;
+    int64_t assigned = t->raw;
+    for (uint32_t i = depth; i > 0; i--) {
+        const struct piano__entry *e = &v->entries[i - 1];
+        if (e->slot >= v->header->fn_capacity || e->start > v->end)
+            continue;
+        int64_t over = overhead - e->overhead;
+        int64_t total = v->end - e->start - (over >> 8);
+        struct piano__tally tally = {0};
+        tally.self = total - (attributed - e->attributed);
+        tally.raw = tally.self + ((over - (assigned - e->raw)) >> 8);
+        tally.total = v->slots[e->slot].open > 1 ? 0 : total;
+        attributed = e->attributed + total;
+        assigned = e->raw + over;
+        send_tally(v, innermost_frame(v), e->slot, &tally);
+    }
+}
+
+static void send_merged(const struct view *v)
+{
+    char line[PIANO_HIST_BUCKETS * 24 + 1024];
+    struct piano__text text = {line, line + sizeof line, false};
+    piano__line_merged(&text, v->thread, v->header->ns_per_tick_32);
+    send(v, &text, line);
+}
+
+void piano__live_thread(const struct piano__live_header *header, const void *block, int64_t end,
+                        void (*sink)(void *ctx, const char *text, size_t len), void *ctx)
+{
+    const char *at = block;
+    struct view v = {.header = header, .thread = block, .end = end, .sink = sink, .ctx = ctx};
+    v.slots = (const struct piano__slot *)(at + sizeof(struct piano__thread));
+    v.entries = (const struct piano__entry *)(v.slots + header->fn_capacity);
+    v.text = (const char *)(v.entries + PIANO_MAX_DEPTH);
+    if (v.thread->state != PIANO_THREAD_RUNNING)
+        return;
+    uint32_t text_len = v.thread->text_len;
+    if (text_len > 0 && text_len <= header->text_bytes)
+        sink(ctx, v.text, text_len);
+    char line[512];
+    struct piano__text text = {line, line + sizeof line, false};
+    piano__line_thread(&text, v.thread, header, -1);
+    send(&v, &text, line);
+    if (v.thread->merged > 0)
+        send_merged(&v);
+    send_slots(&v);
+    send_open_calls(&v);
+}
+
+static void send_dropped(const struct piano__live_header *h,
+                         void (*sink)(void *ctx, const char *text, size_t len), void *ctx)
+{
+    char line[512];
+    struct piano__text text = {line, line + sizeof line, false};
+    piano__line_dropped(&text, "{\"recovered\":true", &h->dropped);
+    if (!text.full)
+        sink(ctx, line, (size_t)(text.at - line));
+}
+
+int piano__live_lines(const void *image, size_t size,
+                      void (*sink)(void *ctx, const char *text, size_t len), void *ctx)
+{
+    const struct piano__live_header *header = image;
+    if (!header_is_sane(header, size))
+        return -EINVAL;
+    uint64_t room = (size - PIANO_LIVE_HEADER_BYTES) / header->block_bytes;
+    uint64_t count = header->block_count < room ? header->block_count : room;
+    const char *first = (const char *)image + PIANO_LIVE_HEADER_BYTES;
+    int64_t end = header->start_ticks;
+    for (uint64_t i = 0; i < count; i++) {
+        const struct piano__thread *t = (const void *)(first + i * header->block_bytes);
+        if (t->last_tick > end)
+            end = t->last_tick;
+    }
+    for (uint64_t i = 0; i < count; i++)
+        piano__live_thread(header, first + i * header->block_bytes, end, sink, ctx);
+    send_dropped(header, sink, ctx);
+    return 0;
+}

@@ -1,0 +1,192 @@
+/* What a run has in memory, and how to read it from outside.
+ *
+ * The runtime keeps all its state in one file-backed shared mapping, the `.live` file beside the run
+ * file, so that a program which dies by any means (SIGKILL, `_exit`, a crash) leaves its numbers behind
+ * without a handler or a flush. At a clean exit the file is removed.
+ *
+ *   image   = header (one page), then `block_size` bytes per thread block
+ *   block   = struct piano__thread | slots[fn_capacity] | entries[PIANO_MAX_DEPTH] | text[text_size]
+ *   slot    = one function on one thread: control words and two tallies
+ *   entry   = one open timed call (the span stack)
+ *   text    = finished NDJSON lines not yet written to the run file
+ *
+ * A tally is settled work. `now` holds what happened since the last line; `kept` what was set aside because
+ * a frame began (it belongs to whatever encloses that frame). The slots with something in `now` or in
+ * `kept` form two lists, linked by slot index + 1 (0 ends).
+ *
+ * Writers: each block is written by its thread alone. Readers (the tool; the exiting thread) take what they
+ * see and must survive any bytes: every index is checked. */
+#ifndef PIANO_COMMON_LIVE_H
+#define PIANO_COMMON_LIVE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/hist.h"
+
+#define PIANO_LIVE_MAGIC "PIANOLV2"
+
+enum {
+    PIANO_LIVE_HEADER_BYTES = 4096,
+    PIANO_MAX_DEPTH = 2048,
+    PIANO_MAX_LEVEL = 8, /* how deep a main loop may hide below the outermost call */
+    PIANO_NAME_BYTES = 16,
+    PIANO_BODIES = 4,
+};
+
+/* Everything dropped, by cause; any thread, relaxed adds. */
+struct piano__dropped {
+    uint64_t frames;    /* frames without a line because the run file could not be written */
+    uint64_t threads;   /* threads that could not get a block */
+    uint64_t functions; /* functions beyond the capacity */
+    uint64_t depth;     /* calls deeper than the span stack: counted, not timed */
+    uint64_t write;     /* failed writes */
+    uint64_t busy;      /* calls from a signal handler that hit the runtime at work */
+};
+
+struct piano__bias {     /* in 1/256 ticks, see target/span/calibrate.c */
+    int64_t plain_inner; /* of the plain pair, inside its own window */
+    int64_t plain_outer; /* and outside, in the caller's */
+    int64_t fenced_inner;
+    int64_t fenced_outer;
+    int64_t alloc; /* counting an allocation */
+    int64_t free;  /* counting a free, with the question for its size */
+    /* The inline short path, all in the caller's window, around bodies of PIANO_BODIES lengths. */
+    int64_t counted[PIANO_BODIES];
+    int64_t body[PIANO_BODIES];
+};
+
+struct piano__live_header {
+    char magic[8];
+    uint32_t header_bytes;
+    uint32_t thread_bytes;
+    uint32_t slot_bytes;
+    uint32_t entry_bytes;
+    uint32_t fn_capacity;
+    uint32_t text_bytes;
+    uint64_t block_bytes;
+    uint32_t block_count; /* blocks ever used; grows only */
+    uint32_t fn_count;
+    int64_t start_ticks;
+    uint64_t ns_per_tick_32; /* 32.32 fixed point */
+    struct piano__bias bias;
+    struct piano__dropped dropped;
+};
+
+struct piano__tally {
+    int64_t calls;
+    int64_t self; /* ticks; signed: a residue may be negative in one frame */
+    int64_t total;
+    int64_t raw; /* self without any correction */
+    int64_t timed;
+    uint64_t alloc_count;
+    uint64_t alloc_bytes;
+    uint64_t free_count;
+    uint64_t free_bytes;
+};
+
+enum piano__mode { PIANO_FENCED = 0, PIANO_PLAIN, PIANO_SAMPLED };
+
+struct piano__slot {
+    int64_t left;     /* head shared with the inline probe: struct __piano_slot */
+    int64_t estimate; /* ticks of self time per counted call */
+    int64_t cost;     /* 1/256 ticks of the probe per counted call */
+    int64_t given;    /* `left` when it was last settled */
+    struct piano__tally now;
+    struct piano__tally kept;
+    int64_t left_saved;     /* `left` of a slot not touched in this frame */
+    int64_t total_estimate; /* ticks per counted call, callees included */
+    int64_t sample_self;    /* sums over the last `samples` timed calls */
+    int64_t sample_total;
+    int64_t window_start; /* when the current window of calls began */
+    uint32_t samples;
+    uint32_t window_calls;
+    uint32_t gap; /* mean distance of timed calls when sampled */
+    uint32_t next_now;
+    uint32_t next_kept;
+    uint16_t open; /* timed calls of this function on the stack */
+    uint8_t mode;
+    uint8_t in_now;
+    uint8_t in_kept;
+    uint8_t recursive;
+    uint8_t was_first; /* has been a first call at some level, see frame.c */
+    uint8_t framed;    /* has been the root of a frame line */
+} __attribute__((aligned(64)));
+
+enum {
+    PIANO_ENTRY_FENCED = 1,
+    PIANO_ENTRY_SAMPLED = 2,
+    PIANO_ENTRY_FRAME = 4,
+    PIANO_ENTRY_FIRST = 8
+};
+
+struct piano__entry {
+    uint32_t slot; /* index */
+    uint32_t flags;
+    uint64_t seq;    /* tells this use of the entry from others */
+    uintptr_t stack; /* stack pointer of the function, to notice a longjmp */
+    uint64_t owner;  /* previous owner of allocations (an address in the block, or 0) */
+    int64_t start;
+    int64_t attributed; /* the thread's running sums when the call began */
+    int64_t overhead;
+    int64_t raw;
+};
+
+enum piano__thread_state { PIANO_THREAD_FREE = 0, PIANO_THREAD_RUNNING, PIANO_THREAD_ENDED };
+
+struct piano__thread {
+    uint64_t limit; /* head shared with the inline probe: struct __piano_thread */
+    uint64_t owner;
+    int64_t attributed;
+    int64_t overhead; /* 1/256 ticks the probes themselves took */
+
+    int64_t raw; /* the part of it that was charged to functions */
+    uint64_t real_limit;
+    uint64_t seq;
+    uint64_t random;
+    uint32_t depth;
+    uint32_t busy;
+    uint32_t state;
+    uint32_t number; /* in the run file; never reused */
+    int32_t tid;
+    uint32_t now_list;
+    uint32_t kept_list;
+    int32_t kept_depth; /* the frame level `kept` belongs to; -1 = outside any */
+    uint32_t chain;     /* levels open as first calls, see frame.c */
+    uint32_t parent_thread;
+    int32_t parent_fn;
+    int64_t born;      /* ticks */
+    int64_t last_tick; /* of the last timed exit */
+    int64_t last_flush;
+    uintptr_t stack_low; /* where this thread's stack is mapped, once asked for */
+    uintptr_t stack_high;
+    uint32_t text_len;  /* commit word of `text` */
+    uint32_t announced; /* the thread's own line has been written */
+    char name[PIANO_NAME_BYTES];
+
+    /* Frames closed on this thread. */
+    uint64_t frames;
+    int64_t token_tick; /* token bucket of frame lines */
+    int64_t tokens;
+    int64_t median_wall; /* ticks; 0 until known */
+    uint64_t merged;     /* frames without a line, and what is known of them */
+    int64_t merged_wall;
+    int64_t merged_max;
+    uint32_t merged_root;
+    int32_t merged_depth;
+    int32_t merged_under;
+    uint32_t walls_seen;
+    uint32_t walls[PIANO_HIST_BUCKETS];        /* ns, for the median */
+    uint32_t merged_walls[PIANO_HIST_BUCKETS]; /* ns */
+} __attribute__((aligned(64)));
+
+/* Calls SINK with text (whole lines, each ending in a newline; several per call possible). Trusts nothing in
+ * IMAGE: returns 0, or -EINVAL when it is not a live image of this version. */
+int piano__live_lines(const void *image, size_t size,
+                      void (*sink)(void *ctx, const char *text, size_t len), void *ctx);
+
+/* The same for one block, as of END ticks: for threads that still run when the program exits. */
+void piano__live_thread(const struct piano__live_header *header, const void *block, int64_t end,
+                        void (*sink)(void *ctx, const char *text, size_t len), void *ctx);
+
+#endif

@@ -1,0 +1,45 @@
+/* Counting for hooks that are compiled into the program itself (preload/wrap.c), where the runtime's hidden
+ * names cannot be seen. */
+#include "target/heap/count.h"
+
+#include <dlfcn.h>
+#include <malloc.h>
+#include <sys/auxv.h>
+
+#include "target/heap/usable.h"
+
+extern size_t malloc_usable_size(void *) __attribute__((weak));
+
+void __piano_count_alloc(unsigned long bytes)
+{
+    piano__count_alloc(piano__self_thread(), bytes);
+}
+
+void __piano_count_free(unsigned long bytes)
+{
+    piano__count_free(piano__self_thread(), bytes);
+}
+
+size_t __piano_usable_size(void *p, void *malloc_function)
+{
+    if (!piano__self_thread()->owner || !piano__usable_is_of(malloc_function))
+        return 0;
+    return malloc_usable_size(p);
+}
+
+/* A size function only knows the blocks of its own allocator. In a static program there is one. */
+bool piano__usable_is_of(void *malloc_function)
+{
+    static void *known;
+    static bool answer;
+    if (known == malloc_function)
+        return answer;
+    Dl_info of_malloc, of_size;
+    void *size_function = (void *)malloc_usable_size;
+    bool is_static = getauxval(AT_BASE) == 0;
+    answer = size_function && (is_static || (dladdr(malloc_function, &of_malloc) &&
+                                             dladdr(size_function, &of_size) &&
+                                             of_malloc.dli_fbase == of_size.dli_fbase));
+    known = malloc_function;
+    return answer;
+}

@@ -1,0 +1,281 @@
+/* The allocation family, in front of the program's own.
+ *
+ * These symbols come first in the lookup order of an instrumented program, so every call of every module
+ * passes through here on its way to the next allocator in line: glibc's, or the jemalloc, mimalloc or tcmalloc
+ * the program is linked with. An allocator that comes even before us (preloaded, or in the executable) is the
+ * next in line too; then got.c leads the modules' calls here. Results, errno and failures are those of that allocator; what is added is a count
+ * for the function on top of the span stack, after success only.
+ *
+ * Looking up the next allocator may itself allocate (dlsym does, in error paths): such calls are served from
+ * a small arena that is never given back.
+ *
+ * A free has no size, so the allocator is asked (malloc_usable_size): freed bytes are what the block could
+ * hold, allocated bytes what was asked for. */
+#include <dlfcn.h>
+#include <errno.h>
+#include <malloc.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "target/heap/count.h"
+#include "target/heap/usable.h"
+#include "target/preload/got.h"
+#include "target/preload/place.h"
+#include "target/sys/clock.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+enum { ARENA = 32 * 1024, TIMED_QUESTIONS = 256 };
+
+static _Alignas(16) char arena[ARENA];
+static size_t arena_used;
+static __thread int resolving __attribute__((tls_model("initial-exec")));
+
+static struct {
+    void *(*malloc)(size_t);
+    void *(*calloc)(size_t, size_t);
+    void *(*realloc)(void *, size_t);
+    void (*free)(void *);
+    int (*posix_memalign)(void **, size_t, size_t);
+    void *(*aligned_alloc)(size_t, size_t);
+    void *(*memalign)(size_t, size_t);
+    void *(*valloc)(size_t);
+    void *(*pvalloc)(size_t);
+    size_t (*usable_size)(void *); /* NULL when it is of another allocator */
+} next;
+
+/* Any thread, races harmless: each value is a true measurement. */
+static int questions;
+static int64_t least_asked = -1;
+
+static bool preempted; /* an allocator comes before us in the lookup order */
+
+static void *arena_take(size_t size)
+{
+    size_t need = (size + 31) & ~(size_t)15;
+    size_t at = __atomic_fetch_add(&arena_used, need, __ATOMIC_RELAXED);
+    if (need < size || at + need > ARENA) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    memcpy(arena + at, &size, sizeof size); /* for realloc out of the arena */
+    return arena + at + 16;
+}
+
+static bool in_arena(const void *p)
+{
+    return (const char *)p >= arena && (const char *)p < arena + ARENA;
+}
+
+/* The next definition behind ours; or, when something stands before us, that one. */
+static void find(void *where, const char *name, bool from_first)
+{
+    void *found = dlsym(from_first ? RTLD_DEFAULT : RTLD_NEXT, name);
+    memcpy(where, &found, sizeof found);
+}
+
+static __attribute__((noinline)) bool resolve(void)
+{
+    if (resolving)
+        return false;
+    resolving = 1;
+    void *(*first)(size_t);
+    find(&first, "malloc", true);
+    preempted = first != malloc;
+    find(&next.free, "free", preempted);
+    find(&next.calloc, "calloc", preempted);
+    find(&next.realloc, "realloc", preempted);
+    find(&next.posix_memalign, "posix_memalign", preempted);
+    find(&next.aligned_alloc, "aligned_alloc", preempted);
+    find(&next.memalign, "memalign", preempted);
+    find(&next.valloc, "valloc", preempted);
+    find(&next.pvalloc, "pvalloc", preempted);
+    find(&next.malloc, "malloc", preempted); /* last: it says that the others are there */
+    if (next.malloc && piano__usable_is_of((void *)next.malloc))
+        next.usable_size = malloc_usable_size;
+    resolving = 0;
+    return next.malloc != NULL;
+}
+
+static inline bool ready(void)
+{
+    return __builtin_expect(next.malloc != NULL, 1) || resolve();
+}
+
+/* Resolves before the program runs, and takes the place of an allocator that stands before us. Again after an
+ * instrumented library was loaded: its calls were bound past us as well. */
+void piano__alloc_place(void)
+{
+    if (!ready() || !preempted)
+        return;
+    const struct piano__redirect redirects[] = {
+        {"malloc", (void *)next.malloc, (void *)malloc},
+        {"calloc", (void *)next.calloc, (void *)calloc},
+        {"realloc", (void *)next.realloc, (void *)realloc},
+        {"reallocarray", dlsym(RTLD_DEFAULT, "reallocarray"), (void *)reallocarray},
+        {"free", (void *)next.free, (void *)free},
+        {"posix_memalign", (void *)next.posix_memalign, (void *)posix_memalign},
+        {"aligned_alloc", (void *)next.aligned_alloc, (void *)aligned_alloc},
+        {"memalign", (void *)next.memalign, (void *)memalign},
+        {"valloc", (void *)next.valloc, (void *)valloc},
+        {"pvalloc", (void *)next.pvalloc, (void *)pvalloc},
+    };
+    piano__got_redirect(redirects, sizeof redirects / sizeof *redirects);
+}
+
+__attribute__((constructor(101))) static void place_early(void)
+{
+    piano__alloc_place();
+}
+
+static inline void *counted(void *p, size_t size)
+{
+    if (p)
+        piano__count_alloc(piano__self_thread(), size);
+    return p;
+}
+
+EXPORT void *malloc(size_t size)
+{
+    if (!ready())
+        return arena_take(size);
+    return counted(next.malloc(size), size);
+}
+
+EXPORT void *calloc(size_t count, size_t size)
+{
+    size_t bytes;
+    if (!ready())
+        return __builtin_mul_overflow(count, size, &bytes) ? NULL : arena_take(bytes);
+    return counted(next.calloc(count, size), count * size);
+}
+
+/* What it takes to ask for a size depends on the allocator and cannot be calibrated without allocating. So the
+ * first questions are timed, and the least of them, beyond an empty window, becomes part of the bias. */
+static __attribute__((noinline)) size_t ask_and_time(void *p)
+{
+    int64_t start = piano__ticks_fenced();
+    int64_t between = piano__ticks_fenced();
+    size_t size = next.usable_size(p);
+    int64_t asked = piano__ticks_fenced() - between - (between - start);
+    asked = asked > 0 ? asked : 0;
+    if (least_asked < 0 || asked < least_asked) {
+        least_asked = asked;
+        piano__run.bias_free = piano__run.bias_alloc + asked * 256;
+    }
+    questions++;
+    return size;
+}
+
+static inline size_t size_of(void *p)
+{
+    if (!next.usable_size)
+        return 0;
+    return __builtin_expect(questions < TIMED_QUESTIONS, 0) ? ask_and_time(p) : next.usable_size(p);
+}
+
+static inline void count_freed(void *p)
+{
+    struct piano__thread *t = piano__self_thread();
+    if (t->owner)
+        piano__count_free(t, size_of(p));
+}
+
+EXPORT void free(void *p)
+{
+    if (!p || in_arena(p) || !ready())
+        return;
+    count_freed(p);
+    next.free(p);
+}
+
+static void *move_out_of_arena(void *p, size_t size)
+{
+    size_t old;
+    memcpy(&old, (char *)p - 16, sizeof old);
+    void *fresh = malloc(size);
+    if (fresh)
+        memcpy(fresh, p, old < size ? old : size);
+    return fresh;
+}
+
+/* A realloc is a free of the old block and an allocation of the new one, when it succeeds. */
+static void *resized(void *fresh, size_t old_size, bool had, size_t size)
+{
+    struct piano__thread *t = piano__self_thread();
+    if (had && (fresh || size == 0))
+        piano__count_free(t, old_size);
+    if (fresh)
+        piano__count_alloc(t, size);
+    return fresh;
+}
+
+static size_t size_before(void *p)
+{
+    return p && piano__self_thread()->owner ? size_of(p) : 0;
+}
+
+EXPORT void *realloc(void *p, size_t size)
+{
+    if (!ready())
+        return p ? NULL : arena_take(size);
+    if (in_arena(p))
+        return move_out_of_arena(p, size);
+    size_t old_size = size_before(p);
+    return resized(next.realloc(p, size), old_size, p != NULL, size);
+}
+
+EXPORT void *reallocarray(void *p, size_t count, size_t size)
+{
+    size_t bytes;
+    if (__builtin_mul_overflow(count, size, &bytes)) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    return realloc(p, bytes);
+}
+
+EXPORT int posix_memalign(void **out, size_t alignment, size_t size)
+{
+    if (!ready() || !next.posix_memalign)
+        return ENOMEM;
+    int err = next.posix_memalign(out, alignment, size);
+    if (err == 0)
+        counted(*out, size);
+    return err;
+}
+
+static void *no_such_function(void)
+{
+    errno = ENOMEM;
+    return NULL;
+}
+
+EXPORT void *aligned_alloc(size_t alignment, size_t size)
+{
+    if (!ready() || !next.aligned_alloc)
+        return no_such_function();
+    return counted(next.aligned_alloc(alignment, size), size);
+}
+
+EXPORT void *memalign(size_t alignment, size_t size)
+{
+    if (!ready() || !next.memalign)
+        return no_such_function();
+    return counted(next.memalign(alignment, size), size);
+}
+
+EXPORT void *valloc(size_t size)
+{
+    if (!ready() || !next.valloc)
+        return no_such_function();
+    return counted(next.valloc(size), size);
+}
+
+EXPORT void *pvalloc(size_t size)
+{
+    if (!ready() || !next.pvalloc)
+        return no_such_function();
+    return counted(next.pvalloc(size), size);
+}

@@ -1,0 +1,103 @@
+/* Blocks are parts of the live file where the disk can promise the space, else private memory: then the
+ * thread is recorded all the same, only not recoverable after a kill. A short spin lock guards the list; a
+ * thread that finds it taken makes a block instead of waiting long. */
+#include "target/span/blocks.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+
+#include "target/span/run.h"
+#include "target/sys/file.h"
+
+enum { MAX_BLOCKS = 16384, SPINS = 1000 };
+
+static struct {
+    atomic_flag lock;
+    _Atomic uint32_t count;
+    _Atomic uint32_t file_count;
+    struct piano__thread *all[MAX_BLOCKS];
+    struct piano__thread *free[MAX_BLOCKS];
+    uint32_t free_count;
+} blocks = {.lock = ATOMIC_FLAG_INIT};
+
+static bool try_lock(void)
+{
+    for (int i = 0; i < SPINS; i++)
+        if (!atomic_flag_test_and_set_explicit(&blocks.lock, memory_order_acquire))
+            return true;
+    return false;
+}
+
+static void unlock(void)
+{
+    atomic_flag_clear_explicit(&blocks.lock, memory_order_release);
+}
+
+static struct piano__thread *make_block(void)
+{
+    struct piano__live_header *header = piano__run.header;
+    uint32_t i = atomic_fetch_add(&blocks.count, 1);
+    if (i >= MAX_BLOCKS) {
+        atomic_fetch_sub(&blocks.count, 1);
+        return NULL;
+    }
+    struct piano__thread *t = NULL;
+    if (piano__run.live_fd >= 0) {
+        uint32_t at = atomic_fetch_add(&blocks.file_count, 1);
+        off_t offset = (off_t)(PIANO_LIVE_HEADER_BYTES + at * header->block_bytes);
+        t = piano__memory_map_file(piano__run.live_fd, offset, header->block_bytes);
+        if (t)
+            __atomic_fetch_add(&header->block_count, 1, __ATOMIC_RELAXED);
+    }
+    if (!t)
+        t = piano__memory_map(header->block_bytes);
+    /* A NULL stays in the list when memory is out; pairs with the load in `piano__blocks_at`. */
+    __atomic_store_n(&blocks.all[i], t, __ATOMIC_RELEASE);
+    return t;
+}
+
+struct piano__thread *piano__blocks_take(void)
+{
+    struct piano__thread *t = NULL;
+    if (try_lock()) {
+        if (blocks.free_count > 0)
+            t = blocks.free[--blocks.free_count];
+        unlock();
+    }
+    return t ? t : make_block();
+}
+
+void piano__blocks_give(struct piano__thread *t)
+{
+    if (!try_lock())
+        return; /* its memory is lost to other threads, its numbers are not */
+    if (blocks.free_count < MAX_BLOCKS)
+        blocks.free[blocks.free_count++] = t;
+    unlock();
+}
+
+uint32_t piano__blocks_count(void)
+{
+    uint32_t count = atomic_load(&blocks.count);
+    return count < MAX_BLOCKS ? count : MAX_BLOCKS;
+}
+
+struct piano__thread *piano__blocks_at(uint32_t i)
+{
+    return __atomic_load_n(&blocks.all[i], __ATOMIC_ACQUIRE);
+}
+
+void piano__blocks_abandon(void)
+{
+    int saved = errno;
+    for (uint32_t i = 0; i < piano__blocks_count(); i++)
+        if (blocks.all[i])
+            mmap(blocks.all[i], piano__run.header->block_bytes, PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    atomic_store(&blocks.count, 0);
+    atomic_store(&blocks.file_count, 0);
+    blocks.free_count = 0;
+    unlock();
+    errno = saved;
+}

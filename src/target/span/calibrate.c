@@ -1,0 +1,203 @@
+/* Measuring the profiler.
+ *
+ * A pair of clock reads around nothing says little: the processor overlaps the reads with the work around
+ * them, so the same probe costs differently around different bodies. So every probe path is run around chains
+ * of dependent multiplications of several lengths and compared with the same chains bare:
+ *
+ *     inner = what the window reports - (bare chain - bare empty call)
+ *     outer = probed call - bare call - inner
+ *
+ * each the median over the lengths, of the least of several rounds (interruptions only ever add). The lengths
+ * are those the path is used for: tens of nanoseconds for fenced and counted calls, microseconds for plain.
+ *
+ * The probes run on a scratch thread block with all biases zero and modes pinned, so that what they report is
+ * raw. Nothing is written anywhere. The same two milliseconds give the rate of the counter. */
+#include "target/span/calibrate.h"
+
+#include <string.h>
+
+#include "target/heap/count.h"
+#include "target/span/mode.h"
+#include "target/span/run.h"
+#include "target/span/thread.h"
+#include "target/sys/clock.h"
+#include "target/sys/file.h"
+
+enum { REPEATS = 64, ROUNDS = 11, LENGTHS = 3, SPIN_NS = 1500000 };
+
+static struct __piano_fn scratch_fn = {"", "", 0, 0, sizeof(struct piano__thread)};
+
+static inline __attribute__((always_inline)) uint64_t chain(uint64_t x, int steps)
+{
+    for (int i = 0; i < steps; i++) {
+        x = x * 0x5851f42d4c957f2du + 1;
+        __asm__ __volatile__("" : "+r"(x));
+    }
+    return x;
+}
+
+static __attribute__((noinline)) uint64_t bare(uint64_t x, int steps)
+{
+    __asm__ __volatile__("");
+    return chain(x, steps);
+}
+
+static __attribute__((noinline)) uint64_t probed(uint64_t x, int steps)
+{
+    void *guard __attribute__((cleanup(__piano_leave))) = __piano_begin(&scratch_fn);
+    return chain(x, steps);
+}
+
+/* A hook as in preload/alloc.c, in front of an allocator that does nothing: calibration must not allocate. */
+static __attribute__((noinline)) void *no_malloc(size_t size)
+{
+    __asm__ __volatile__("" : "+r"(size));
+    return &scratch_fn;
+}
+
+static void *(*volatile next_malloc)(size_t) = no_malloc;
+
+static __attribute__((noinline)) void *hooked_malloc(size_t size)
+{
+    void *p = next_malloc(size);
+    if (p)
+        piano__count_alloc(piano__self_thread(), size);
+    return p;
+}
+
+static __attribute__((noinline)) uint64_t calling_malloc(uint64_t x, int steps)
+{
+    no_malloc(16);
+    return chain(x, steps);
+}
+
+static __attribute__((noinline)) uint64_t calling_hook(uint64_t x, int steps)
+{
+    hooked_malloc(16);
+    return chain(x, steps);
+}
+
+/* 1/256 ticks per call; the least of some rounds. */
+static int64_t time_calls(uint64_t (*body)(uint64_t, int), int steps)
+{
+    int64_t best = INT64_MAX;
+    uint64_t x = 1;
+    for (int round = 0; round < ROUNDS; round++) {
+        int64_t start = piano__ticks_fenced();
+        for (int i = 0; i < REPEATS; i++)
+            x = body(x, steps);
+        int64_t spent = piano__ticks_fenced() - start;
+        best = spent < best ? spent : best;
+    }
+    __asm__ __volatile__("" ::"r"(x));
+    return best * 256 / REPEATS;
+}
+
+static int64_t median3(const int64_t v[LENGTHS])
+{
+    int64_t low = v[0] < v[1] ? v[0] : v[1];
+    int64_t high = v[0] < v[1] ? v[1] : v[0];
+    return v[2] < low ? low : v[2] > high ? high : v[2];
+}
+
+/* What the window reports per call, least of some rounds, in 1/256 ticks. */
+static int64_t window_of_calls(struct piano__slot *slot, int steps)
+{
+    int64_t best = INT64_MAX;
+    uint64_t x = 1;
+    for (int round = 0; round < ROUNDS; round++) {
+        slot->now.self = 0;
+        for (int i = 0; i < REPEATS; i++)
+            x = probed(x, steps);
+        best = slot->now.self < best ? slot->now.self : best;
+    }
+    __asm__ __volatile__("" ::"r"(x));
+    return best * 256 / REPEATS;
+}
+
+static void calibrate_timed(struct piano__slot *slot, enum piano__mode mode,
+                            const int lengths[LENGTHS], int64_t *inner, int64_t *outer)
+{
+    int64_t inners[LENGTHS], totals[LENGTHS];
+    int64_t empty = time_calls(bare, 0);
+    slot->mode = (uint8_t)mode;
+    for (int i = 0; i < LENGTHS; i++) {
+        int64_t plain = time_calls(bare, lengths[i]);
+        inners[i] = window_of_calls(slot, lengths[i]) - (plain - empty);
+        totals[i] = time_calls(probed, lengths[i]) - plain;
+    }
+    *inner = median3(inners);
+    *outer = median3(totals) - *inner;
+}
+
+/* The cost of the inline path, and of counting an allocation, around short bodies. */
+static void calibrate_counted(struct piano__slot *slot, struct piano__bias *found)
+{
+    static const int lengths[PIANO_BODIES] = {0, 3, 8, 24};
+    int64_t allocs[LENGTHS];
+    int64_t empty = time_calls(bare, 0);
+    for (int i = 0; i < PIANO_BODIES; i++) {
+        slot->left = slot->given = INT64_MAX / 2;
+        int64_t plain = time_calls(bare, lengths[i]);
+        int64_t extra = time_calls(probed, lengths[i]) - plain;
+        found->counted[i] = extra > 0 ? extra : 0;
+        found->body[i] = plain - empty;
+        if (i < LENGTHS)
+            allocs[i] =
+                time_calls(calling_hook, lengths[i]) - time_calls(calling_malloc, lengths[i]);
+    }
+    found->alloc = median3(allocs) > 0 ? median3(allocs) : 0;
+    found->free = found->alloc; /* plus what its allocator takes to tell a size: preload/alloc.c */
+}
+
+static void calibrate_probes(struct piano__thread *t, struct piano__bias *bias)
+{
+    static const int tens[LENGTHS] = {8, 24, 64};
+    static const int thousands[LENGTHS] = {200, 400, 800};
+    struct piano__bias found = {0};
+    struct piano__slot *slot = piano__slots(t);
+    slot->in_now = 1;
+    t->chain = UINT32_MAX;
+    calibrate_timed(slot, PIANO_FENCED, tens, &found.fenced_inner, &found.fenced_outer);
+    calibrate_timed(slot, PIANO_PLAIN, thousands, &found.plain_inner, &found.plain_outer);
+    t->owner = (uintptr_t)slot;
+    calibrate_counted(slot, &found);
+    *bias = found;
+}
+
+static void calibrate_rate(struct piano__live_header *header, int64_t tick0, int64_t ns0)
+{
+    header->ns_per_tick_32 = (uint64_t)1 << 32;
+    if (!piano__clock_is_counter)
+        return;
+    int64_t ns1 = piano__monotonic_ns();
+    while (ns1 - ns0 < SPIN_NS)
+        ns1 = piano__monotonic_ns();
+    int64_t ticks = piano__counter() - tick0;
+    if (ticks <= 0) { /* a counter that does not count */
+        piano__clock_is_counter = false;
+        memset(&header->bias, 0, sizeof header->bias);
+        return;
+    }
+    header->ns_per_tick_32 = (uint64_t)(((unsigned __int128)(ns1 - ns0) << 32) / (uint64_t)ticks);
+}
+
+void piano__calibrate(struct piano__live_header *header)
+{
+    int64_t ns0 = piano__monotonic_ns();
+    int64_t tick0 = piano__counter();
+    struct piano__thread *t = piano__memory_map(header->block_bytes);
+    if (t) {
+        struct __piano_thread *before = __piano_self;
+        bool pinned = piano__mode_pinned;
+        t->real_limit = t->limit = piano__slot_offset(1);
+        t->state = PIANO_THREAD_RUNNING;
+        piano__mode_pinned = true;
+        __piano_self = (struct __piano_thread *)t;
+        calibrate_probes(t, &header->bias);
+        __piano_self = before;
+        piano__mode_pinned = pinned;
+        piano__memory_unmap(t, header->block_bytes);
+    }
+    calibrate_rate(header, tick0, ns0);
+}

@@ -1,0 +1,439 @@
+/* Frames and lines.
+ *
+ * WHICH CALLS. Each call of the outermost instrumented function is a frame. But at the start nobody knows
+ * whether the outermost one is `update`, called once per turn, or `main`, which encloses the loop. So below the
+ * first call of a function at a level, the calls one level deeper are frames as well, and so on: `chain` is the
+ * number of enclosing calls that were all first ones, and a timed call whose depth equals it is a frame. Under
+ * `main` the frames of the loop come out at depth 1; under `update` that costs a few extra lines once. The
+ * reader chooses the level (docs/frames.md). With `--frame FN` only calls of that function are frames.
+ *
+ * A function that is timed by sample is never a frame; one that was is announced as demoted.
+ *
+ * LINES. A line holds what no earlier line of its thread held. When a frame begins, what happened before it
+ * (in `now`) moves to `kept`, which belongs to the enclosing level `kept_depth`; when it ends, `now` (and
+ * `kept`, if it belongs to this frame) becomes its line.
+ *
+ * BOUNDS. Each thread has a bucket of tokens, one per line, that refills at LINES_PER_SECOND; spikes may go
+ * SPIKE_CREDIT below zero. A frame without a token is merged: counted, its wall time put into a histogram, its
+ * work left in `kept`. Past MAX_FILE_BYTES all are. So the run file cannot grow without bound, and no call,
+ * byte or frame goes missing from the sums. */
+#include "target/span/frame.h"
+
+#include <string.h>
+
+#include "common/lines.h"
+#include "target/span/registry.h"
+#include "target/span/run.h"
+#include "target/sys/clock.h"
+
+enum {
+    LINES_PER_SECOND = 10000,
+    SPIKE_CREDIT = 5000,
+    MEDIAN_EVERY = 64,
+    FLUSH_BYTES = 48 * 1024,
+    FLUSH_MS = 250,
+};
+
+static const uint64_t MAX_FILE_BYTES = (uint64_t)256 << 20;
+
+static uint64_t scale(void)
+{
+    return piano__run.header->ns_per_tick_32;
+}
+
+static char *text_of(struct piano__thread *t)
+{
+    return (char *)(piano__entries(t, piano__run.header->fn_capacity) + PIANO_MAX_DEPTH);
+}
+
+static struct piano__slot *slot_at(struct piano__thread *t, uint32_t link)
+{
+    return &piano__slots(t)[link - 1];
+}
+
+static uint32_t id_of(struct piano__thread *t, const struct piano__slot *slot)
+{
+    return (uint32_t)(slot - piano__slots(t));
+}
+
+void piano__frame_touch(struct piano__thread *t, struct piano__slot *slot)
+{
+    uint32_t id = id_of(t, slot);
+    slot->in_now = 1;
+    slot->next_now = t->now_list;
+    t->now_list = id + 1;
+    if (!slot->recursive || slot->open > 0)
+        slot->left = slot->given = slot->left_saved;
+    if (piano__registry_frame_fn())
+        slot->framed = piano__registry_get(id)->flags & 1;
+}
+
+void piano__frame_settle(struct piano__slot *slot)
+{
+    int64_t pending = piano__slot_pending(slot);
+    slot->now.calls += pending;
+    slot->now.self += pending * slot->estimate;
+    slot->now.raw += pending * slot->estimate;
+    slot->now.total += pending * slot->total_estimate;
+    slot->given = slot->left;
+}
+
+void piano__frame_hold(struct piano__slot *slot)
+{
+    if (slot->recursive && slot->open == 0)
+        return;
+    slot->left_saved = slot->left;
+    slot->left = slot->given = 0;
+}
+
+/* Takes a slot off the `now` list: its next call comes through `__piano_enter` and touches it again. */
+static void release_now(struct piano__slot *slot)
+{
+    slot->now = (struct piano__tally){0};
+    slot->in_now = 0;
+    piano__frame_hold(slot);
+}
+
+void piano__frame_flush(struct piano__thread *t, int64_t now)
+{
+    t->busy++;
+    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* pairs with `wait_for_writers` in run.c */
+    if (t->text_len > 0 &&
+        atomic_load_explicit(&piano__run.state, memory_order_relaxed) == PIANO_RUN_ON) {
+        piano__run_write(text_of(t), t->text_len);
+        t->text_len = 0;
+    }
+    t->last_flush = now;
+    t->busy--;
+}
+
+typedef void line_body(struct piano__text *text, struct piano__thread *t, const void *what);
+
+/* Appends a line to the thread's text, making room when there is none. */
+static void write_line(struct piano__thread *t, line_body *body, const void *what, int64_t now)
+{
+    uint32_t room = piano__run.header->text_bytes;
+    for (int try = 0; try < 2; try++) {
+        char *start = text_of(t) + t->text_len;
+        struct piano__text text = {start, text_of(t) + room, false};
+        body(&text, t, what);
+        if (!text.full) {
+            t->text_len += (uint32_t)(text.at - start);
+            return;
+        }
+        piano__frame_flush(t, now);
+    }
+    piano__dropped_add(&piano__run.header->dropped.frames);
+}
+
+struct frame_line {
+    uint64_t number;
+    int64_t start;
+    int64_t wall;
+    uint32_t root;
+    int32_t depth;
+    int32_t under; /* function, -1 = none */
+    int32_t outer; /* depth of the enclosing frame, -1 = none */
+    bool with_kept;
+};
+
+static void put_tallies(struct piano__text *text, struct piano__thread *t, bool now, bool kept)
+{
+    bool first = true;
+    for (uint32_t link = now ? t->now_list : 0; link; link = slot_at(t, link)->next_now) {
+        struct piano__slot *slot = slot_at(t, link);
+        struct piano__tally tally = slot->now;
+        if (kept && slot->in_kept)
+            piano__tally_add(&tally, &slot->kept);
+        piano__text_puts(text, first ? "" : ",");
+        piano__line_tally(text, link - 1, &tally, scale());
+        first = false;
+    }
+    for (uint32_t link = kept ? t->kept_list : 0; link; link = slot_at(t, link)->next_kept) {
+        struct piano__slot *slot = slot_at(t, link);
+        if (now && slot->in_now)
+            continue;
+        piano__text_puts(text, first ? "" : ",");
+        piano__line_tally(text, link - 1, &slot->kept, scale());
+        first = false;
+    }
+    piano__text_puts(text, "]}\n");
+}
+
+static void put_frame(struct piano__text *text, struct piano__thread *t, const void *what)
+{
+    const struct frame_line *f = what;
+    piano__text_puts(text, "{\"frame\":");
+    piano__text_int(text, (int64_t)f->number);
+    piano__text_field(text, "thread", t->number);
+    piano__text_field(text, "depth", f->depth);
+    piano__text_field(text, "root", f->root);
+    if (f->under >= 0)
+        piano__text_field(text, "under", f->under);
+    piano__text_field(text, "start_ns",
+                      piano__ticks_ns(f->start - piano__run.header->start_ticks, scale()));
+    piano__text_field(text, "wall_ns", piano__ticks_ns(f->wall, scale()));
+    piano__text_puts(text, ",\"fns\":[");
+    put_tallies(text, t, true, f->with_kept);
+}
+
+static void put_kept(struct piano__text *text, struct piano__thread *t, const void *what)
+{
+    (void)what;
+    piano__text_puts(text, t->kept_depth < 0 ? "{\"outside\":true" : "{\"part\":true");
+    piano__text_field(text, "thread", t->number);
+    if (t->kept_depth >= 0)
+        piano__text_field(text, "depth", t->kept_depth);
+    piano__text_puts(text, ",\"fns\":[");
+    put_tallies(text, t, false, true);
+}
+
+static void put_merged(struct piano__text *text, struct piano__thread *t, const void *what)
+{
+    (void)what;
+    piano__line_merged(text, t, scale());
+}
+
+static void put_demoted(struct piano__text *text, struct piano__thread *t, const void *what)
+{
+    piano__text_puts(text, "{\"demoted\":");
+    piano__text_int(text, id_of(t, what));
+    piano__text_puts(text, "}\n");
+}
+
+static void settle_now(struct piano__thread *t)
+{
+    for (uint32_t link = t->now_list; link; link = slot_at(t, link)->next_now)
+        piano__frame_settle(slot_at(t, link));
+}
+
+static void sum_and_clear(struct piano__thread *t, bool now, bool kept)
+{
+    for (uint32_t link = now ? t->now_list : 0; link;) {
+        struct piano__slot *slot = slot_at(t, link);
+        piano__run_sum(link - 1, &slot->now);
+        link = slot->next_now;
+        release_now(slot);
+    }
+    for (uint32_t link = kept ? t->kept_list : 0; link;) {
+        struct piano__slot *slot = slot_at(t, link);
+        piano__run_sum(link - 1, &slot->kept);
+        link = slot->next_kept;
+        slot->kept = (struct piano__tally){0};
+        slot->in_kept = 0;
+    }
+    if (now)
+        t->now_list = 0;
+    if (kept)
+        t->kept_list = 0;
+}
+
+static void write_kept(struct piano__thread *t, int64_t now)
+{
+    if (t->kept_list == 0)
+        return;
+    write_line(t, put_kept, NULL, now);
+    sum_and_clear(t, false, true);
+}
+
+static void write_merged(struct piano__thread *t, int64_t now)
+{
+    if (t->merged == 0)
+        return;
+    write_line(t, put_merged, NULL, now);
+    t->merged = 0;
+    t->merged_wall = t->merged_max = 0;
+    memset(t->merged_walls, 0, sizeof t->merged_walls);
+}
+
+static bool is_empty(const struct piano__tally *tally)
+{
+    static const struct piano__tally empty;
+    return memcmp(tally, &empty, sizeof empty) == 0;
+}
+
+/* Moves `now` to `kept`, which then belongs to the level DEPTH. */
+static void set_aside(struct piano__thread *t, int32_t depth, int64_t now)
+{
+    if (t->kept_list && t->kept_depth != depth)
+        write_kept(t, now);
+    t->kept_depth = depth;
+    for (uint32_t link = t->now_list; link;) {
+        struct piano__slot *slot = slot_at(t, link);
+        piano__frame_settle(slot);
+        piano__tally_add(&slot->kept, &slot->now);
+        if (!slot->in_kept && !is_empty(&slot->now)) {
+            slot->in_kept = 1;
+            slot->next_kept = t->kept_list;
+            t->kept_list = link;
+        }
+        link = slot->next_now;
+        release_now(slot);
+    }
+    t->now_list = 0;
+}
+
+static int32_t enclosing_frame(struct piano__thread *t, uint32_t index)
+{
+    const struct piano__entry *entries = piano__entries(t, piano__run.header->fn_capacity);
+    for (uint32_t i = index; i > 0; i--)
+        if (entries[i - 1].flags & PIANO_ENTRY_FRAME)
+            return (int32_t)(i - 1);
+    return -1;
+}
+
+static bool is_frame(struct piano__thread *t, const struct piano__slot *slot,
+                     const struct piano__entry *entry, uint32_t index)
+{
+    if (slot->open > 0)
+        return false; /* a recursive call is part of the frame of the outermost one */
+    if (piano__registry_frame_fn())
+        return slot->framed;
+    return index == t->chain && index < PIANO_MAX_LEVEL && slot->mode != PIANO_SAMPLED &&
+           !(entry->flags & PIANO_ENTRY_SAMPLED);
+}
+
+void piano__frame_begin(struct piano__thread *t, struct piano__entry *entry)
+{
+    struct piano__slot *slot = &piano__slots(t)[entry->slot];
+    uint32_t index = t->depth - 1;
+    if (!is_frame(t, slot, entry, index))
+        return;
+    int64_t began = piano__ticks();
+    t->busy++;
+    t->limit = 0;
+    set_aside(t, enclosing_frame(t, index), began);
+    piano__frame_touch(t, slot);
+    entry->flags |= PIANO_ENTRY_FRAME;
+    if (!slot->was_first && !piano__registry_frame_fn()) {
+        slot->was_first = 1;
+        entry->flags |= PIANO_ENTRY_FIRST;
+        t->chain = index + 1;
+    }
+    t->limit = t->real_limit;
+    t->busy--;
+    t->overhead += (piano__ticks() - began) * 256;
+}
+
+static void see_wall(struct piano__thread *t, unsigned bucket)
+{
+    if (t->walls_seen == UINT32_MAX)
+        return;
+    t->walls[bucket]++;
+    if (++t->walls_seen % MEDIAN_EVERY != 0)
+        return;
+    uint64_t below = 0;
+    for (unsigned i = 0; i < PIANO_HIST_BUCKETS; i++) {
+        below += t->walls[i];
+        if (2 * below >= t->walls_seen) {
+            t->median_wall = (int64_t)piano__hist_floor(i + 1);
+            return;
+        }
+    }
+}
+
+static bool may_write_line(struct piano__thread *t, int64_t wall_ns, int64_t now)
+{
+    if (atomic_load_explicit(&piano__run.file_bytes, memory_order_relaxed) > MAX_FILE_BYTES)
+        return false;
+    int64_t since = piano__ticks_ns(now - t->token_tick, scale());
+    int64_t fresh = since / (1000000000 / LINES_PER_SECOND);
+    if (fresh > 0) {
+        t->tokens = t->tokens + fresh < PIANO_FIRST_LINES ? t->tokens + fresh : PIANO_FIRST_LINES;
+        t->token_tick = now;
+    }
+    bool spike = t->median_wall > 0 && wall_ns > 2 * t->median_wall;
+    if (t->tokens <= (spike ? -SPIKE_CREDIT : 0))
+        return false;
+    t->tokens--;
+    return true;
+}
+
+static void merge_frame(struct piano__thread *t, const struct frame_line *f, unsigned bucket,
+                        int64_t now)
+{
+    if (t->merged > 0 && (t->merged_depth != f->depth || t->merged_under != f->under ||
+                          t->merged_walls[bucket] == UINT32_MAX))
+        write_merged(t, now);
+    t->merged++;
+    t->merged_wall += f->wall;
+    if (f->wall > t->merged_max)
+        t->merged_max = f->wall;
+    t->merged_walls[bucket]++;
+    t->merged_root = f->root;
+    t->merged_depth = f->depth;
+    t->merged_under = f->under;
+    if (f->with_kept)
+        t->kept_depth = f->outer;
+    set_aside(t, f->outer, now);
+}
+
+void piano__frame_end(struct piano__thread *t, struct piano__entry *entry, int64_t wall)
+{
+    int64_t began = t->last_tick;
+    uint32_t index = t->depth;
+    struct piano__slot *slot = &piano__slots(t)[entry->slot];
+    struct frame_line f = {
+        .start = entry->start, .wall = wall, .root = entry->slot, .depth = (int32_t)index};
+    f.under = index > 0 ? (int32_t)entry[-1].slot : -1;
+    f.outer = enclosing_frame(t, index);
+    f.with_kept = t->kept_list && t->kept_depth >= (int32_t)index;
+    int64_t wall_ns = wall > 0 ? piano__ticks_ns(wall, scale()) : 0;
+    unsigned bucket = piano__hist_bucket((uint64_t)wall_ns);
+
+    t->busy++;
+    t->limit = 0;
+    if (slot->framed)
+        atomic_store_explicit(&piano__run.repeated, true, memory_order_relaxed);
+    slot->framed = 1;
+    t->frames++;
+    see_wall(t, bucket);
+    if (entry->flags & PIANO_ENTRY_FIRST)
+        t->chain = index;
+    settle_now(t);
+    if (may_write_line(t, wall_ns, began)) {
+        f.number = atomic_fetch_add_explicit(&piano__run.frame_numbers, 1, memory_order_relaxed);
+        write_line(t, put_frame, &f, began);
+        sum_and_clear(t, true, f.with_kept);
+    } else {
+        merge_frame(t, &f, bucket, began);
+    }
+    if (t->text_len > FLUSH_BYTES ||
+        piano__ticks_ns(began - t->last_flush, scale()) > FLUSH_MS * 1000000LL)
+        piano__frame_flush(t, began);
+    t->limit = t->real_limit;
+    t->busy--;
+    t->overhead += (piano__ticks() - began) * 256;
+}
+
+void piano__frame_demote(struct piano__thread *t, struct piano__slot *slot)
+{
+    t->busy++;
+    write_line(t, put_demoted, slot, t->last_tick);
+    slot->framed = 0;
+    t->busy--;
+}
+
+static void put_thread(struct piano__text *text, struct piano__thread *t, const void *what)
+{
+    piano__line_thread(text, t, piano__run.header, *(const int64_t *)what);
+}
+
+void piano__frame_announce(struct piano__thread *t, int64_t now)
+{
+    static const int64_t running = -1;
+    t->busy++;
+    write_line(t, put_thread, &running, now);
+    t->busy--;
+}
+
+void piano__frame_finish(struct piano__thread *t, int64_t now)
+{
+    t->busy++;
+    set_aside(t, -1, now);
+    write_kept(t, now);
+    write_merged(t, now);
+    write_line(t, put_thread, &now, now);
+    piano__frame_flush(t, now);
+    t->busy--;
+}

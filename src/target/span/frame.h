@@ -1,0 +1,31 @@
+/* Frames: which calls are frames, and the lines that go into the run file. */
+#ifndef PIANO_TARGET_SPAN_FRAME_H
+#define PIANO_TARGET_SPAN_FRAME_H
+
+#include "target/span/thread.h"
+
+/* Lines a thread may write before the rate limit begins to matter. */
+enum { PIANO_FIRST_LINES = 50000 };
+
+/* Puts SLOT on the list of what happened since the last line, and lets it count again. */
+void piano__frame_touch(struct piano__thread *t, struct piano__slot *slot);
+/* Moves counted calls into the tally; afterwards `left` may be changed. */
+void piano__frame_settle(struct piano__slot *slot);
+/* Makes the next call of a settled slot come through `__piano_enter`; `left` is kept for later. */
+void piano__frame_hold(struct piano__slot *slot);
+
+/* The call in ENTRY (on top of the stack) may be a frame: if so, marks it and sets aside what was there. */
+void piano__frame_begin(struct piano__thread *t, struct piano__entry *entry);
+/* ENTRY, marked as a frame, has ended: WALL ticks, corrected. */
+void piano__frame_end(struct piano__thread *t, struct piano__entry *entry, int64_t wall);
+/* The function can no longer be a frame: it is timed by sample from here on. */
+void piano__frame_demote(struct piano__thread *t, struct piano__slot *slot);
+
+/* The line that introduces a thread. */
+void piano__frame_announce(struct piano__thread *t, int64_t now);
+/* Writes everything of a thread that ends: what is left outside of frames, and its text. */
+void piano__frame_finish(struct piano__thread *t, int64_t now);
+/* Empties the thread's text into the run file. */
+void piano__frame_flush(struct piano__thread *t, int64_t now);
+
+#endif

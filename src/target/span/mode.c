@@ -1,0 +1,191 @@
+/* Choosing how a function is timed.
+ *
+ * A fenced pair of clock reads costs about 50 ns here and is right to a nanosecond or two whatever the body; a
+ * plain pair costs 15 to 20 ns and may be wrong by 10. So a function starts FENCED; calls of some microseconds
+ * go PLAIN, where 10 ns no longer matter; and when the probes of one function take more than 1/64 of its
+ * thread's time, it is SAMPLED, with a gap that brings them back to that share. A function that is called
+ * rarely is therefore timed on every call however short it is, and only what would really slow the program
+ * down is not.
+ *
+ * Windows are 64 timed calls. Samples feed running means that forget half of their past every 128 samples. A
+ * sample far above the mean (a stall, a preemption) is charged as measured but kept out of the mean, and sends
+ * the function back to FENCED: rare slow calls must not hide among the counted ones. */
+#include "target/span/mode.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/lines.h"
+#include "target/span/frame.h"
+#include "target/span/registry.h"
+#include "target/span/run.h"
+
+enum {
+    WINDOW = 64,
+    SHARE = 64,        /* probes may take 1/SHARE of the time */
+    SHORT_NS = 2000,   /* below this a call may be sampled */
+    LONG_NS = 4000,    /* above this it is timed with the plain clock */
+    OUTLIER_NS = 5000, /* and 16 times the mean */
+    GAP_MAX = 1024,
+};
+
+bool piano__mode_pinned;
+
+void piano__mode_init(void)
+{
+    const char *timing = secure_getenv("PIANO_TIMING");
+    piano__mode_pinned = timing && strcmp(timing, "all") == 0;
+}
+
+static uint64_t next_random(struct piano__thread *t)
+{
+    uint64_t x = t->random ? t->random : 0x9e3779b97f4a7c15u;
+    x ^= x << 13;
+    x ^= x >> 7;
+    x ^= x << 17;
+    return t->random = x;
+}
+
+/* How many calls to count before the next is timed: uniform, so that no rhythm of the program is missed. */
+static void draw_gap(struct piano__thread *t, struct piano__slot *slot)
+{
+    int64_t gap = 1 + (int64_t)(next_random(t) % (2 * slot->gap - 1));
+    if (slot->recursive && slot->open == 0) {
+        slot->left = slot->given = 0;
+        slot->left_saved = gap;
+    } else {
+        slot->left = slot->given = gap;
+    }
+}
+
+static void start_window(struct piano__slot *slot, int64_t now)
+{
+    slot->window_calls = 0;
+    slot->window_start = now;
+}
+
+static void set_mode(struct piano__slot *slot, enum piano__mode mode, int64_t now)
+{
+    slot->mode = (uint8_t)mode;
+    slot->left = slot->given = slot->left_saved = 0;
+    slot->samples = 0;
+    slot->sample_self = slot->sample_total = 0;
+    start_window(slot, now);
+}
+
+/* A probe hides better behind a long body than behind a short one: between the calibrated lengths. */
+static int64_t counted_cost(int64_t body)
+{
+    const struct piano__bias *bias = &piano__run.header->bias;
+    int64_t at = body * 256;
+    if (at <= bias->body[0])
+        return bias->counted[0];
+    for (int i = 1; i < PIANO_BODIES; i++) {
+        int64_t width = bias->body[i] - bias->body[i - 1];
+        if (at < bias->body[i] && width > 0)
+            return bias->counted[i - 1] +
+                   (bias->counted[i] - bias->counted[i - 1]) * (at - bias->body[i - 1]) / width;
+    }
+    return bias->counted[PIANO_BODIES - 1];
+}
+
+static void set_estimates(struct piano__slot *slot)
+{
+    int64_t self = slot->sample_self / slot->samples;
+    int64_t total = slot->sample_total / slot->samples;
+    slot->estimate = self > 0 ? self : 0;
+    slot->cost = counted_cost(slot->estimate);
+    slot->total_estimate = total > 0 && !slot->recursive ? total : 0;
+}
+
+static void begin_sampling(struct piano__thread *t, struct piano__slot *slot, int64_t gap,
+                           int64_t now)
+{
+    set_estimates(slot);
+    slot->mode = PIANO_SAMPLED;
+    slot->gap = gap < 2 ? 2 : gap > GAP_MAX ? GAP_MAX : (uint32_t)gap;
+    start_window(slot, now);
+    draw_gap(t, slot);
+    if (slot->framed)
+        piano__frame_demote(t, slot);
+}
+
+/* A window of calls that were all timed is full. */
+static void judge_timed(struct piano__thread *t, struct piano__slot *slot, int64_t now)
+{
+    const struct piano__live_header *header = piano__run.header;
+    int64_t spent = WINDOW * ((header->bias.fenced_inner + header->bias.fenced_outer) >> 8);
+    int64_t elapsed = now - slot->window_start;
+    int64_t mean_ns = piano__ticks_ns(slot->sample_total, header->ns_per_tick_32) / WINDOW;
+    bool chosen_frame = slot->framed && piano__registry_frame_fn();
+    if (slot->mode == PIANO_FENCED && mean_ns < SHORT_NS && spent * SHARE > elapsed &&
+        !chosen_frame) {
+        begin_sampling(t, slot, spent * SHARE / (elapsed > 0 ? elapsed : 1), now);
+        return;
+    }
+    if (slot->mode == PIANO_FENCED && mean_ns > LONG_NS)
+        slot->mode = PIANO_PLAIN;
+    else if (slot->mode == PIANO_PLAIN && mean_ns < SHORT_NS)
+        slot->mode = PIANO_FENCED;
+    slot->samples = 0;
+    slot->sample_self = slot->sample_total = 0;
+    start_window(slot, now);
+}
+
+/* A window of samples is full: adapt the gap to the rate of calls. */
+static void judge_sampled(struct piano__slot *slot, int64_t now)
+{
+    const struct piano__bias *bias = &piano__run.header->bias;
+    int64_t spent = WINDOW * ((bias->fenced_inner + bias->fenced_outer) >> 8);
+    int64_t elapsed = now - slot->window_start;
+    if (spent * SHARE > elapsed && slot->gap < GAP_MAX)
+        slot->gap *= 2;
+    else if (spent * SHARE * 4 < elapsed && slot->gap > 1)
+        slot->gap /= 2;
+    start_window(slot, now);
+}
+
+static void take_sample(struct piano__thread *t, struct piano__slot *slot, int64_t self,
+                        int64_t total, int64_t now)
+{
+    int64_t outlier_ns =
+        piano__ticks_ns(self - 16 * slot->estimate, piano__run.header->ns_per_tick_32);
+    piano__frame_settle(slot);
+    if (outlier_ns > OUTLIER_NS) {
+        set_mode(slot, PIANO_FENCED, now);
+        return;
+    }
+    slot->sample_self += self;
+    slot->sample_total += total;
+    if (++slot->samples >= 2 * WINDOW) {
+        slot->samples /= 2;
+        slot->sample_self /= 2;
+        slot->sample_total /= 2;
+    }
+    set_estimates(slot);
+    if (++slot->window_calls >= WINDOW)
+        judge_sampled(slot, now);
+    if (slot->gap < 2)
+        set_mode(slot, PIANO_FENCED, now);
+    else
+        draw_gap(t, slot);
+}
+
+void piano__mode_timed(struct piano__thread *t, struct piano__slot *slot, int64_t self,
+                       int64_t total, int64_t now, bool sampled)
+{
+    if (piano__mode_pinned)
+        return;
+    if (slot->mode == PIANO_SAMPLED) {
+        if (sampled)
+            take_sample(t, slot, self, total, now);
+    } else {
+        if (slot->window_calls == 0)
+            slot->window_start = now - total;
+        slot->samples++;
+        slot->sample_self += self;
+        slot->sample_total += total;
+        if (++slot->window_calls >= WINDOW)
+            judge_timed(t, slot, now);
+    }
+}

@@ -1,0 +1,17 @@
+/* How a function is timed: every call with a fenced clock, every call with the plain one, or a sample of
+ * the calls. Decided per thread and function, from what its calls have cost so far. */
+#ifndef PIANO_TARGET_SPAN_MODE_H
+#define PIANO_TARGET_SPAN_MODE_H
+
+#include "target/span/thread.h"
+
+/* A timed call has ended; SELF and TOTAL in ticks, NOW the clock. May change `mode`, `gap`, `left` and the
+ * estimates of the slot. SAMPLED: this call stood for a whole gap. */
+void piano__mode_timed(struct piano__thread *t, struct piano__slot *slot, int64_t self,
+                       int64_t total, int64_t now, bool sampled);
+
+/* No function changes its mode: while calibrating, and with PIANO_TIMING=all (every call is timed). */
+extern bool piano__mode_pinned;
+void piano__mode_init(void);
+
+#endif

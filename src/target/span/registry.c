@@ -1,0 +1,163 @@
+/* The function table. `__piano_register` runs in constructors, once per compiled unit, and again for each
+ * library that is loaded later. It gives every function its number and stores the place of its slot in the
+ * unit's own table, where the inline probe reads it.
+ *
+ * Registration is rare and takes a spin lock, held for the length of one unit; readers take none: entries
+ * are complete before the count that covers them is published.
+ *
+ * Equal functions are found by an open-addressing table over a 64-bit hash of name, file and line. */
+#include "target/span/registry.h"
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "target/preload/place.h"
+#include "target/span/run.h"
+#include "target/span/thread.h"
+#include "target/sys/file.h"
+
+enum { CAPACITY = 1 << 20, TABLE = 1 << 21, ARENA = 1 << 20 };
+
+static struct {
+    atomic_flag lock;
+    _Atomic uint32_t count;
+    struct piano__function *functions; /* CAPACITY of them, pages come as touched */
+    uint32_t *table;                   /* id + 1, 0 = empty */
+    char *arena;
+    size_t arena_left;
+    const char *runs_dir;
+    const char *frame_fn;
+} registry = {.lock = ATOMIC_FLAG_INIT};
+
+uint32_t piano__registry_count(void)
+{
+    return atomic_load_explicit(&registry.count, memory_order_acquire);
+}
+
+const struct piano__function *piano__registry_get(uint32_t id)
+{
+    return &registry.functions[id];
+}
+
+const char *piano__registry_runs_dir(void)
+{
+    return registry.runs_dir;
+}
+
+const char *piano__registry_frame_fn(void)
+{
+    return registry.frame_fn;
+}
+
+static uint64_t hash_bytes(uint64_t hash, const char *s)
+{
+    for (; *s; s++)
+        hash = (hash ^ (unsigned char)*s) * 0x100000001b3u;
+    return hash;
+}
+
+static uint64_t hash_function(const struct __piano_fn *fn)
+{
+    uint64_t hash = hash_bytes(0xcbf29ce484222325u, fn->name);
+    hash = hash_bytes(hash * 31, fn->file);
+    hash = (hash ^ fn->line) * 0x9e3779b97f4a7c15u;
+    return hash ^ hash >> 32;
+}
+
+static const char *copy_string(const char *s)
+{
+    size_t len = strlen(s) + 1;
+    if (len > registry.arena_left) {
+        size_t size = len > ARENA ? len : ARENA;
+        registry.arena = piano__memory_map(size);
+        if (!registry.arena) {
+            registry.arena_left = 0;
+            return NULL;
+        }
+        registry.arena_left = size;
+    }
+    char *copy = registry.arena;
+    memcpy(copy, s, len);
+    registry.arena += len;
+    registry.arena_left -= len;
+    return copy;
+}
+
+static bool is_same(const struct piano__function *f, const struct __piano_fn *fn, uint64_t hash)
+{
+    return f->hash == hash && f->line == fn->line && strcmp(f->name, fn->name) == 0 &&
+           strcmp(f->file, fn->file) == 0;
+}
+
+/* The function's number, new or old; -1 when the table is full or memory ran out. */
+static int64_t find_or_add_locked(const struct __piano_fn *fn)
+{
+    uint64_t hash = hash_function(fn);
+    uint32_t count = atomic_load_explicit(&registry.count, memory_order_relaxed);
+    uint32_t at = (uint32_t)hash % TABLE;
+    while (registry.table[at] != 0) {
+        uint32_t id = registry.table[at] - 1;
+        if (is_same(&registry.functions[id], fn, hash))
+            return id;
+        at = (at + 1) % TABLE;
+    }
+    if (count == CAPACITY)
+        return -1;
+    struct piano__function *f = &registry.functions[count];
+    f->name = copy_string(fn->name);
+    f->file = f->name ? copy_string(fn->file) : NULL;
+    if (!f->file)
+        return -1;
+    f->line = fn->line;
+    f->flags = fn->flags;
+    f->hash = hash;
+    registry.table[at] = count + 1;
+    /* Pairs with the load in `piano__registry_count`. */
+    atomic_store_explicit(&registry.count, count + 1, memory_order_release);
+    return count;
+}
+
+static bool make_tables_locked(void)
+{
+    if (!registry.functions)
+        registry.functions = piano__memory_map(CAPACITY * sizeof *registry.functions);
+    if (!registry.table)
+        registry.table = piano__memory_map(TABLE * sizeof *registry.table);
+    return registry.functions && registry.table;
+}
+
+static void register_locked(struct __piano_unit *unit)
+{
+    if (!make_tables_locked())
+        return;
+    if (!registry.runs_dir && unit->runs_dir && *unit->runs_dir)
+        registry.runs_dir = copy_string(unit->runs_dir);
+    if (!registry.frame_fn && unit->frame_fn && *unit->frame_fn)
+        registry.frame_fn = copy_string(unit->frame_fn);
+    for (uint32_t i = 0; i < unit->count; i++) {
+        int64_t id = find_or_add_locked(&unit->fns[i]);
+        if (id >= 0)
+            unit->fns[i].slot = piano__slot_offset((uint32_t)id);
+    }
+}
+
+void __piano_register(struct __piano_unit *unit)
+{
+    if (unit->version != 1)
+        return;
+    while (atomic_flag_test_and_set_explicit(&registry.lock, memory_order_acquire))
+        ;
+    register_locked(unit);
+    atomic_flag_clear_explicit(&registry.lock, memory_order_release);
+    piano__run_functions_added();
+    if (piano__alloc_place)
+        piano__alloc_place();
+}
+
+/* The functions keep their numbers and names: their figures are still to be reported. */
+void __piano_unregister(struct __piano_unit *unit)
+{
+    for (uint32_t i = 0; i < unit->count; i++)
+        unit->fns[i].slot = ~0UL;
+}

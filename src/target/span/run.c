@@ -1,0 +1,290 @@
+/* The life of a run.
+ *
+ *   start   at the first instrumented call: runs directory, run file with its header, live image, calibration.
+ *           Done by one thread; others that come meanwhile are not recorded until it is through (some
+ *           milliseconds) rather than made to wait.
+ *   going   threads append whole lines; each line is one write to a descriptor opened for appending, so lines
+ *           of different threads never mix.
+ *   end     when the library is unloaded at exit: the exiting thread closes its open calls, reads what the
+ *           other threads have, writes the end line (and the v1 file, when nothing repeated) and removes the
+ *           live image. A program that ends any other way leaves the image for the tool to read.
+ *   fork    the child starts from nothing and gets its own run when it calls something instrumented. */
+#include "target/span/run.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/lines.h"
+#include "target/span/blocks.h"
+#include "target/span/calibrate.h"
+#include "target/span/frame.h"
+#include "target/span/header.h"
+#include "target/span/mode.h"
+#include "target/span/registry.h"
+#include "target/span/thread.h"
+#include "target/sys/clock.h"
+#include "target/sys/file.h"
+
+struct piano__run piano__run = {.fd = -1, .live_fd = -1, .sums_lock = ATOMIC_FLAG_INIT};
+
+/* Shown to the inline probe's long path before a header exists in the image. */
+static struct piano__live_header private_header;
+
+static int64_t epoch_ms(void)
+{
+    struct timespec ts;
+    clock_gettime(CLOCK_REALTIME, &ts);
+    return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+static const char *runs_dir(void)
+{
+    const char *dir = secure_getenv("PIANO_RUNS_DIR");
+    return dir && *dir ? dir : piano__registry_runs_dir();
+}
+
+static bool make_path(char *path, size_t size, const char *ending)
+{
+    struct piano__text text = {path, path + size - 1, false};
+    piano__text_puts(&text, piano__run.stem);
+    piano__text_puts(&text, ending);
+    *text.at = '\0';
+    return !text.full;
+}
+
+/* Sets `stem` and creates the run file; the descriptor or negative errno. */
+static int create_run_file(int64_t now_ms)
+{
+    const char *dir = runs_dir();
+    if (!dir)
+        return -ENOENT;
+    int err = piano__file_make_dirs(dir);
+    if (err != 0)
+        return err;
+    char path[PATH_MAX];
+    for (int try = 0; try < 100; try++) {
+        struct piano__text text = {piano__run.stem, piano__run.stem + sizeof piano__run.stem - 1,
+                                   false};
+        piano__text_puts(&text, dir);
+        piano__text_puts(&text, "/");
+        piano__text_int(&text, now_ms + try);
+        piano__text_puts(&text, "-");
+        piano__text_int(&text, getpid());
+        *text.at = '\0';
+        if (text.full || !make_path(path, sizeof path, ".ndjson"))
+            return -ENAMETOOLONG;
+        int fd = piano__file_create(path, 1);
+        if (fd != -EEXIST)
+            return fd;
+    }
+    return -EEXIST;
+}
+
+static void plan_image(struct piano__live_header *h)
+{
+    uint32_t count = piano__registry_count();
+    memcpy(h->magic, PIANO_LIVE_MAGIC, sizeof h->magic);
+    h->header_bytes = PIANO_LIVE_HEADER_BYTES;
+    h->thread_bytes = sizeof(struct piano__thread);
+    h->slot_bytes = sizeof(struct piano__slot);
+    h->entry_bytes = sizeof(struct piano__entry);
+    h->fn_count = count;
+    h->fn_capacity = count < 256 ? 512 : 2 * count;
+    h->text_bytes = (uint32_t)piano__line_bound(h->fn_capacity) + 64 * 1024;
+    uint64_t size = sizeof(struct piano__thread) + h->fn_capacity * sizeof(struct piano__slot) +
+                    PIANO_MAX_DEPTH * sizeof(struct piano__entry) + h->text_bytes;
+    h->block_bytes = (size + 4095) / 4096 * 4096;
+}
+
+/* The header moves into the live file when that can be had. */
+static void create_image(void)
+{
+    char path[PATH_MAX];
+    piano__run.header = &private_header;
+    if (!make_path(path, sizeof path, ".live"))
+        return;
+    int fd = piano__file_create(path, 0);
+    if (fd < 0)
+        return;
+    struct piano__live_header *h = piano__memory_map_file(fd, 0, PIANO_LIVE_HEADER_BYTES);
+    if (!h) {
+        unlink(path);
+        close(fd);
+        return;
+    }
+    *h = private_header;
+    piano__run.header = h;
+    piano__run.live_fd = fd;
+}
+
+static bool start_once(void)
+{
+    int64_t now_ms = epoch_ms();
+    memset(&private_header, 0, sizeof private_header);
+    piano__clock_init();
+    piano__mode_init();
+    plan_image(&private_header);
+    piano__run.header = &private_header;
+    piano__calibrate(&private_header);
+    piano__run.bias_alloc = private_header.bias.alloc;
+    piano__run.bias_free = private_header.bias.free;
+    piano__run.fd = create_run_file(now_ms);
+    if (piano__run.fd < 0)
+        return false;
+    create_image();
+    piano__run.header->start_ticks = piano__ticks();
+    piano__run.sums = piano__memory_map(private_header.fn_capacity * sizeof *piano__run.sums);
+    uint32_t count = piano__registry_count();
+    piano__header_write(now_ms, count);
+    atomic_store(&piano__run.announced_fns, count);
+    return true;
+}
+
+bool piano__run_start(void)
+{
+    int state = atomic_load_explicit(&piano__run.state, memory_order_acquire);
+    if (state != PIANO_RUN_NONE)
+        return state == PIANO_RUN_ON;
+    if (!atomic_compare_exchange_strong(&piano__run.state, &state, PIANO_RUN_STARTING))
+        return false;
+    int saved = errno;
+    bool on = start_once();
+    errno = saved;
+    /* Pairs with the acquire above: who sees ON sees the header. */
+    atomic_store_explicit(&piano__run.state, on ? PIANO_RUN_ON : PIANO_RUN_OFF,
+                          memory_order_release);
+    if (on)
+        piano__run_functions_added();
+    return on;
+}
+
+void piano__run_functions_added(void)
+{
+    if (atomic_load_explicit(&piano__run.state, memory_order_acquire) != PIANO_RUN_ON)
+        return;
+    uint32_t count = piano__registry_count();
+    uint32_t from = atomic_load(&piano__run.announced_fns);
+    while (from < count && !atomic_compare_exchange_weak(&piano__run.announced_fns, &from, count))
+        ;
+    if (from >= count)
+        return;
+    uint32_t capacity = piano__run.header->fn_capacity;
+    piano__run.header->fn_count = count;
+    if (count > capacity)
+        __atomic_store_n(&piano__run.header->dropped.functions, count - capacity, __ATOMIC_RELAXED);
+    piano__header_write_more(from, count);
+}
+
+void piano__run_write(const char *text, size_t len)
+{
+    if (piano__file_write(piano__run.fd, text, len) != 0)
+        piano__dropped_add(&piano__run.header->dropped.write);
+    else
+        atomic_fetch_add_explicit(&piano__run.file_bytes, len, memory_order_relaxed);
+}
+
+void piano__run_sum(uint32_t id, const struct piano__tally *tally)
+{
+    if (atomic_load_explicit(&piano__run.repeated, memory_order_relaxed) || !piano__run.sums)
+        return;
+    while (atomic_flag_test_and_set_explicit(&piano__run.sums_lock, memory_order_acquire))
+        ;
+    piano__tally_add(&piano__run.sums[id], tally);
+    atomic_flag_clear_explicit(&piano__run.sums_lock, memory_order_release);
+}
+
+static void write_sink(void *ctx, const char *text, size_t len)
+{
+    (void)ctx;
+    piano__run_write(text, len);
+}
+
+/* Other threads stop writing once the state is OFF; one that had just begun is given a moment. */
+static void wait_for_writers(void)
+{
+    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* pairs with the fence in `piano__frame_flush` */
+    int64_t deadline = piano__monotonic_ns() + 2000000;
+    for (uint32_t i = 0; i < piano__blocks_count(); i++) {
+        struct piano__thread *t = piano__blocks_at(i);
+        while (t && __atomic_load_n(&t->busy, __ATOMIC_RELAXED) && piano__monotonic_ns() < deadline)
+            ;
+    }
+}
+
+static void write_end(int64_t now)
+{
+    char line[512];
+    struct piano__text text = {line, line + sizeof line, false};
+    const struct piano__live_header *h = piano__run.header;
+    piano__text_puts(&text, "{\"end\":true");
+    piano__text_field(&text, "wall_ns", piano__ticks_ns(now - h->start_ticks, h->ns_per_tick_32));
+    piano__line_dropped(&text, "", &h->dropped);
+    if (!text.full)
+        piano__run_write(line, (size_t)(text.at - line));
+}
+
+static void remove_live(void)
+{
+    char path[PATH_MAX];
+    if (piano__run.live_fd >= 0 && make_path(path, sizeof path, ".live"))
+        unlink(path);
+}
+
+__attribute__((destructor(101))) static void end_run(void)
+{
+    if (atomic_load(&piano__run.state) != PIANO_RUN_ON)
+        return;
+    int saved = errno;
+    int64_t now = piano__ticks();
+    piano__thread_detach();
+    atomic_store(&piano__run.state, PIANO_RUN_OFF);
+    wait_for_writers();
+    for (uint32_t i = 0; i < piano__blocks_count(); i++) {
+        struct piano__thread *t = piano__blocks_at(i);
+        if (t)
+            piano__live_thread(piano__run.header, t, now, write_sink, NULL);
+    }
+    if (!atomic_load(&piano__run.repeated))
+        piano__header_write_v1();
+    write_end(now);
+    if (piano__run.header->dropped.write == 0)
+        remove_live();
+    errno = saved;
+}
+
+static void in_child(void)
+{
+    int state = atomic_load(&piano__run.state);
+    piano__thread_forget();
+    if (state == PIANO_RUN_ON || state == PIANO_RUN_STARTING) {
+        piano__blocks_abandon();
+        close(piano__run.fd);
+        if (piano__run.live_fd >= 0) {
+            close(piano__run.live_fd);
+            munmap(piano__run.header, PIANO_LIVE_HEADER_BYTES);
+        }
+        memset(&private_header, 0, sizeof private_header);
+        piano__run.header = &private_header;
+        piano__run.fd = piano__run.live_fd = -1;
+        piano__run.sums = NULL;
+        atomic_store(&piano__run.announced_fns, 0);
+        atomic_store(&piano__run.thread_numbers, 0);
+        atomic_store(&piano__run.frame_numbers, 0);
+        atomic_store(&piano__run.file_bytes, 0);
+        atomic_store(&piano__run.repeated, false);
+        atomic_flag_clear(&piano__run.sums_lock);
+        atomic_store(&piano__run.state, PIANO_RUN_NONE);
+    }
+}
+
+__attribute__((constructor(101))) static void watch_forks(void)
+{
+    pthread_atfork(NULL, NULL, in_child);
+}

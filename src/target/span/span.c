@@ -1,0 +1,221 @@
+/* The out-of-line half of a probe: everything but a call that is merely counted.
+ *
+ * TIME. Each thread has three running sums. `attributed`: ticks given to functions so far. `overhead`: what
+ * the probes themselves took, in 1/256 ticks. `raw`: the part of that overhead which has been charged to some function. A timed call remembers them when
+ * it begins; when it ends
+ *
+ *     total = elapsed - overhead inside - inner bias
+ *     self  = total - attributed inside
+ *
+ * and `attributed` becomes what it was at the start plus `total`. So a caller's self time excludes its
+ * callees, timed or counted, and all probe costs below it, without one record per edge; and the self times of
+ * all functions inside a timed call add up to its total whatever the estimates were (the rest, of either
+ * sign, stays with the caller). The outer bias is added after the end, so the caller pays nothing.
+ *
+ * MODES (mode.c). A FENCED or PLAIN function is timed on every call. A SAMPLED one is counted `gap` times by
+ * the inline path, which adds its estimate to `attributed`, then timed once, fenced. While a sampled call is
+ * on top of the stack `limit` is 0, so that its direct callees come here and are timed whatever their mode:
+ * the sample does not lean on the estimates of others.
+ *
+ * RECURSION. A function found on the stack again is marked `recursive`; from then on its outermost call is
+ * always timed, totals count only that one, and only calls inside it may be counted inline.
+ *
+ * LOST EXITS. longjmp skips probes. A call that begins with a stack pointer above that of the top entry means
+ * those entries are dead, provided both lie on this thread's own stack (signal stacks and coroutines do not).
+ * A call that ends closes whatever is left above its own entry. `seq` tells a reused entry from the one a
+ * guard knew.
+ *
+ * SIGNALS. A handler may run instrumented functions at any point. Its probes leave the stack as they found
+ * it; while `busy` is set they are not recorded but counted as dropped. */
+#include "target/span/span.h"
+
+#include "common/lines.h"
+#include "target/span/frame.h"
+#include "target/span/mode.h"
+#include "target/span/run.h"
+#include "target/sys/clock.h"
+#include "target/sys/stack.h"
+
+#define likely(x) __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+#define compiler_barrier() __asm__ __volatile__("" ::: "memory")
+
+enum { INDEX_BITS = 12 };
+_Static_assert(PIANO_MAX_DEPTH <= 1 << INDEX_BITS, "an index fits its bits of a guard");
+
+/* A guard of a timed call:  | seq | index, 12 bits | 1 |  */
+static void *make_guard(uint64_t seq, uint32_t index)
+{
+    return (void *)(uintptr_t)((seq << (INDEX_BITS + 1)) | (uint64_t)index << 1 | 1);
+}
+
+static void set_limit(struct piano__thread *t)
+{
+    bool sampling =
+        t->depth > 0 && (piano__entries(t, piano__run.header->fn_capacity)[t->depth - 1].flags &
+                         PIANO_ENTRY_SAMPLED);
+    t->limit = sampling ? 0 : t->real_limit;
+}
+
+void piano__span_close_top(struct piano__thread *t, int64_t now)
+{
+    const struct piano__live_header *header = piano__run.header;
+    const struct piano__bias *bias = &header->bias;
+    struct piano__entry *e = &piano__entries(t, header->fn_capacity)[t->depth - 1];
+    struct piano__slot *slot = &piano__slots(t)[e->slot];
+    bool fenced = e->flags & PIANO_ENTRY_FENCED;
+    int64_t inner = fenced ? bias->fenced_inner : bias->plain_inner;
+    int64_t outer = fenced ? bias->fenced_outer : bias->plain_outer;
+
+    int64_t over = t->overhead - e->overhead + inner;
+    int64_t total = now - e->start - ((over + 128) >> 8);
+    int64_t self = total - (t->attributed - e->attributed);
+    t->attributed = e->attributed + total;
+    t->overhead += inner + outer;
+    int64_t charged = over - (t->raw - e->raw);
+    t->raw = e->raw + over;
+
+    if (unlikely(!slot->in_now))
+        piano__frame_touch(t, slot);
+    slot->now.self += self;
+    slot->now.raw += self + ((charged + 128) >> 8);
+    slot->now.timed++;
+    if (--slot->open == 0) {
+        slot->now.total += total;
+        if (slot->recursive) {
+            slot->open = 1; /* still so for what was counted inside */
+            piano__frame_settle(slot);
+            piano__frame_hold(slot);
+            slot->open = 0;
+        }
+    }
+    t->owner = e->owner;
+    t->last_tick = now;
+    t->depth--;
+    piano__mode_timed(t, slot, self, total, now, e->flags & PIANO_ENTRY_SAMPLED);
+    if (e->flags & PIANO_ENTRY_FRAME)
+        piano__frame_end(t, e, total);
+    set_limit(t);
+}
+
+/* Entries left behind by a longjmp: younger frames of the same stack, further down than a live one. */
+static void drop_dead(struct piano__thread *t, struct piano__entry *entries, uintptr_t stack)
+{
+    int64_t now = piano__ticks();
+    while (t->depth > 0) {
+        uintptr_t top = entries[t->depth - 1].stack;
+        if (top >= stack || !piano__stack_holds(t, top) || !piano__stack_holds(t, stack))
+            return;
+        piano__span_close_top(t, now);
+    }
+}
+
+static void *count_deep(struct piano__thread *t, struct piano__slot *slot)
+{
+    void *before = (void *)(uintptr_t)t->owner;
+    slot->now.calls++;
+    slot->now.self += slot->estimate;
+    slot->now.raw += slot->estimate;
+    t->attributed += slot->estimate;
+    t->overhead += slot->cost;
+    t->owner = (uintptr_t)slot;
+    return before;
+}
+
+static void *count_inline(struct piano__thread *t, struct piano__slot *slot)
+{
+    void *before = (void *)(uintptr_t)t->owner;
+    slot->left--;
+    t->attributed += slot->estimate;
+    t->overhead += slot->cost;
+    t->owner = (uintptr_t)slot;
+    return before;
+}
+
+static void *push(struct piano__thread *t, struct piano__slot *slot, uintptr_t stack,
+                  uint32_t flags)
+{
+    const struct piano__live_header *header = piano__run.header;
+    uint32_t index = t->depth;
+    struct piano__entry *e = &piano__entries(t, header->fn_capacity)[index];
+    t->depth = index + 1;
+    compiler_barrier();
+    e->slot = (uint32_t)(slot - piano__slots(t));
+    e->flags = flags;
+    e->seq = ++t->seq;
+    e->stack = stack;
+    e->owner = t->owner;
+    if (unlikely(index == t->chain || slot->framed))
+        piano__frame_begin(t, e);
+    t->owner = (uintptr_t)slot;
+    slot->now.calls++;
+    if (slot->open++ == 0 && slot->recursive)
+        slot->left = slot->given = slot->left_saved;
+    t->limit = flags & PIANO_ENTRY_SAMPLED ? 0 : t->real_limit;
+    e->attributed = t->attributed;
+    e->overhead = t->overhead;
+    e->raw = t->raw;
+    void *guard = make_guard(e->seq, index);
+    e->start = flags & PIANO_ENTRY_FENCED ? piano__ticks_fenced() : piano__ticks();
+    return guard;
+}
+
+static void *enter_attached(struct piano__thread *t, struct piano__slot *slot, uintptr_t stack)
+{
+    struct piano__entry *entries = piano__entries(t, piano__run.header->fn_capacity);
+    if (unlikely(t->depth > 0 && entries[t->depth - 1].stack < stack))
+        drop_dead(t, entries, stack);
+    bool forced = t->depth > 0 && entries[t->depth - 1].flags & PIANO_ENTRY_SAMPLED;
+    if (!slot->in_now)
+        piano__frame_touch(t, slot);
+    if (slot->left > 0 && !forced)
+        return count_inline(t, slot);
+    if (unlikely(t->depth >= PIANO_MAX_DEPTH)) {
+        piano__dropped_add(&piano__run.header->dropped.depth);
+        return count_deep(t, slot);
+    }
+    if (slot->open > 0)
+        slot->recursive = 1;
+    uint32_t flags = slot->mode == PIANO_PLAIN ? 0 : PIANO_ENTRY_FENCED;
+    if (slot->mode == PIANO_SAMPLED && !forced) {
+        if (slot->recursive && slot->open == 0)
+            flags = 0; /* the outermost call: timed, and not a sample */
+        else
+            flags |= PIANO_ENTRY_SAMPLED;
+    }
+    return push(t, slot, stack, flags);
+}
+
+void *__piano_enter(struct __piano_fn *fn)
+{
+    struct piano__thread *t = piano__self_thread();
+    if (unlikely(fn->slot >= t->real_limit)) {
+        if (fn->slot == ~0UL || !piano__run_start())
+            return NULL;
+        if (!piano__is_attached(t))
+            t = piano__thread_attach();
+        if (!t || fn->slot >= t->real_limit)
+            return t ? (void *)(uintptr_t)t->owner : NULL;
+    }
+    if (unlikely(t->busy)) {
+        piano__dropped_add(&piano__run.header->dropped.busy);
+        return (void *)(uintptr_t)t->owner;
+    }
+    struct piano__slot *slot = (struct piano__slot *)((char *)t + fn->slot);
+    return enter_attached(t, slot, (uintptr_t)__builtin_frame_address(0));
+}
+
+void __piano_exit(void *guard)
+{
+    uint64_t bits = (uintptr_t)guard;
+    uint32_t index = (uint32_t)(bits >> 1) & ((1u << INDEX_BITS) - 1);
+    struct piano__thread *t = piano__self_thread();
+    if (unlikely(index >= t->depth))
+        return;
+    struct piano__entry *e = &piano__entries(t, piano__run.header->fn_capacity)[index];
+    int64_t now = e->flags & PIANO_ENTRY_FENCED ? piano__ticks_fenced() : piano__ticks();
+    if (unlikely((e->seq << (INDEX_BITS + 1) | (uint64_t)index << 1 | 1) != bits))
+        return;
+    while (t->depth > index)
+        piano__span_close_top(t, now);
+}

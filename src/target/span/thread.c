@@ -1,0 +1,169 @@
+/* Threads come and go; their blocks stay.
+ *
+ * A thread gets its block at its first instrumented call and gives it back when it ends (the destructor of a
+ * pthread key, put off to the last round so that other destructors are still seen). A block that was given back
+ * serves the next thread and keeps what was learned about the functions, not their numbers, which are in the
+ * run file by then. So thousands of short threads need no more memory than the most that ran at once.
+ *
+ * Until then, and after its end, a thread points at `nobody`: a thread without slots, so that the inline probe
+ * always takes the long way, and without an owner, so that allocations are nobody's. */
+#include "target/span/thread.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "target/span/blocks.h"
+#include "target/span/frame.h"
+#include "target/span/registry.h"
+#include "target/span/run.h"
+#include "target/span/span.h"
+#include "target/sys/clock.h"
+
+static struct piano__thread nobody = {.parent_fn = -1};
+
+__thread struct __piano_thread *__piano_self = (struct __piano_thread *)&nobody;
+
+/* Per thread: who started it, and how many rounds of key destructors it has put off. */
+static __thread struct piano__origin origin_of_self;
+static __thread int ending;
+
+static pthread_key_t end_key;
+static bool have_end_key;
+
+static void end_of_thread(void *block)
+{
+    if (++ending < PTHREAD_DESTRUCTOR_ITERATIONS)
+        pthread_setspecific(end_key, block);
+    else
+        piano__thread_detach();
+}
+
+__attribute__((constructor(101))) static void make_key(void)
+{
+    have_end_key = pthread_key_create(&end_key, end_of_thread) == 0;
+}
+
+static void reset(struct piano__thread *t)
+{
+    int64_t now = piano__ticks();
+    t->owner = 0;
+    t->depth = 0;
+    t->chain = piano__registry_frame_fn() ? UINT32_MAX : 0;
+    t->kept_depth = -1;
+    t->now_list = t->kept_list = 0;
+    t->text_len = 0;
+    t->merged = 0;
+    t->walls_seen = 0;
+    t->median_wall = 0;
+    memset(t->walls, 0, sizeof t->walls);
+    t->born = t->last_tick = t->last_flush = t->token_tick = now;
+    t->tokens = PIANO_FIRST_LINES;
+    t->stack_low = t->stack_high = 0;
+    t->tid = (int32_t)syscall(SYS_gettid);
+    t->random = (uint64_t)now * 0x9e3779b97f4a7c15u ^ (uint64_t)t->tid << 32;
+    prctl(PR_GET_NAME, t->name);
+}
+
+static void set_real_limit(struct piano__thread *t)
+{
+    uint32_t count = piano__registry_count();
+    uint32_t capacity = piano__run.header->fn_capacity;
+    t->real_limit = piano__slot_offset(count < capacity ? count : capacity);
+}
+
+struct piano__thread *piano__thread_attach(void)
+{
+    struct piano__thread *t = piano__self_thread();
+    if (piano__is_attached(t)) {
+        set_real_limit(t); /* functions were registered since */
+        return t;
+    }
+    if (ending || !have_end_key)
+        return NULL;
+    int saved = errno;
+    t = piano__blocks_take();
+    if (!t) {
+        piano__dropped_add(&piano__run.header->dropped.threads);
+        ending = 1;
+        return NULL;
+    }
+    reset(t);
+    t->number = atomic_fetch_add(&piano__run.thread_numbers, 1) + 1;
+    t->parent_thread = origin_of_self.thread;
+    t->parent_fn = origin_of_self.thread ? origin_of_self.fn : -1;
+    set_real_limit(t);
+    t->limit = t->real_limit;
+    /* From here on the image is worth reading; pairs with nothing stronger: readers check all they see. */
+    __atomic_store_n(&t->state, PIANO_THREAD_RUNNING, __ATOMIC_RELEASE);
+    __piano_self = (struct __piano_thread *)t;
+    pthread_setspecific(end_key, t);
+    piano__frame_announce(t, t->born);
+    errno = saved;
+    return t;
+}
+
+/* What the next thread in this block must not inherit. */
+static void forget_levels(struct piano__thread *t)
+{
+    uint32_t count = piano__registry_count();
+    if (count > piano__run.header->fn_capacity)
+        count = piano__run.header->fn_capacity;
+    for (uint32_t i = 0; i < count; i++) {
+        struct piano__slot *slot = &piano__slots(t)[i];
+        slot->was_first = slot->framed = 0;
+        slot->open = 0;
+    }
+}
+
+void piano__thread_detach(void)
+{
+    struct piano__thread *t = piano__self_thread();
+    if (!piano__is_attached(t))
+        return;
+    int saved = errno;
+    int64_t now = piano__ticks();
+    while (t->depth > 0)
+        piano__span_close_top(t, now);
+    t->owner = 0;
+    prctl(PR_GET_NAME, t->name);
+    __piano_self = (struct __piano_thread *)&nobody;
+    piano__frame_finish(t, now);
+    forget_levels(t);
+    __atomic_store_n(&t->state, PIANO_THREAD_ENDED, __ATOMIC_RELEASE);
+    piano__blocks_give(t);
+    errno = saved;
+}
+
+struct piano__origin piano__thread_origin(void)
+{
+    struct piano__thread *t = piano__self_thread();
+    struct piano__origin origin = {0, -1};
+    if (!piano__is_attached(t))
+        return origin;
+    origin.thread = t->number;
+    if (t->owner)
+        origin.fn = (int32_t)((struct piano__slot *)(uintptr_t)t->owner - piano__slots(t));
+    return origin;
+}
+
+void piano__thread_adopt(struct piano__origin origin)
+{
+    origin_of_self = origin;
+}
+
+void piano__thread_forget(void)
+{
+    __piano_self = (struct __piano_thread *)&nobody;
+    nobody.owner = 0;
+    ending = 0;
+    origin_of_self = (struct piano__origin){0, -1};
+    if (have_end_key)
+        pthread_setspecific(end_key, NULL);
+}

@@ -1,0 +1,98 @@
+/* System calls of the runtime; see file.h for the rules. */
+#include "target/sys/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+int piano__file_read(const char *path, char *buf, size_t size)
+{
+    int saved = errno;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t len = fd < 0 ? -errno : read(fd, buf, size - 1);
+    if (fd >= 0 && len < 0)
+        len = -errno;
+    if (fd >= 0)
+        close(fd);
+    buf[len > 0 ? len : 0] = '\0';
+    errno = saved;
+    return (int)len;
+}
+
+int piano__file_create(const char *path, int append)
+{
+    int saved = errno;
+    int flags = O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+    int fd = open(path, flags | (append ? O_WRONLY | O_APPEND : O_RDWR), 0600);
+    int result = fd < 0 ? -errno : fd;
+    errno = saved;
+    return result;
+}
+
+int piano__file_write(int fd, const char *data, size_t len)
+{
+    int saved = errno;
+    int err = 0;
+    while (len > 0 && err == 0) {
+        ssize_t put = write(fd, data, len);
+        if (put >= 0) {
+            data += put;
+            len -= (size_t)put;
+        } else if (errno != EINTR) {
+            err = -errno;
+        }
+    }
+    errno = saved;
+    return err;
+}
+
+int piano__file_make_dirs(const char *path)
+{
+    char part[PATH_MAX];
+    size_t len = strlen(path);
+    if (len == 0 || len >= sizeof part)
+        return -ENAMETOOLONG;
+    int saved = errno;
+    int err = 0;
+    memcpy(part, path, len + 1);
+    for (size_t i = 1; i <= len; i++) {
+        if (part[i] != '/' && part[i] != '\0')
+            continue;
+        char cut = part[i];
+        part[i] = '\0';
+        err = mkdir(part, 0700) == 0 || errno == EEXIST ? 0 : -errno;
+        part[i] = cut;
+    }
+    errno = saved;
+    return err;
+}
+
+void *piano__memory_map(size_t size)
+{
+    int saved = errno;
+    void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                    -1, 0);
+    errno = saved;
+    return at == MAP_FAILED ? NULL : at;
+}
+
+void piano__memory_unmap(void *at, size_t size)
+{
+    int saved = errno;
+    munmap(at, size);
+    errno = saved;
+}
+
+void *piano__memory_map_file(int fd, off_t offset, size_t size)
+{
+    int saved = errno;
+    void *at = MAP_FAILED;
+    if (fallocate(fd, 0, offset, (off_t)size) == 0)
+        at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, offset);
+    errno = saved;
+    return at == MAP_FAILED ? NULL : at;
+}

@@ -1,0 +1,25 @@
+/* Files and memory from inside somebody else's process: thin, errno left as it was, negative errno
+ * returned, nothing allocated. */
+#ifndef PIANO_TARGET_SYS_FILE_H
+#define PIANO_TARGET_SYS_FILE_H
+
+#include <stddef.h>
+#include <sys/types.h>
+
+/* Reads at most SIZE-1 bytes and ends them with a NUL; the length, or negative errno. */
+int piano__file_read(const char *path, char *buf, size_t size);
+/* Exclusive, 0600, no symlink followed, close-on-exec, appending when APPEND. */
+int piano__file_create(const char *path, int append);
+/* All of it or a negative errno. */
+int piano__file_write(int fd, const char *data, size_t len);
+/* mkdir -p, 0700. */
+int piano__file_make_dirs(const char *path);
+
+/* Zeroed private memory; NULL when there is none. */
+void *piano__memory_map(size_t size);
+void piano__memory_unmap(void *at, size_t size);
+/* SIZE bytes of FD at OFFSET, their disk blocks reserved first so that a full disk is an error here and not
+ * a SIGBUS later; NULL when that cannot be had. */
+void *piano__memory_map_file(int fd, off_t offset, size_t size);
+
+#endif
