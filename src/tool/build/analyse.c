@@ -1,0 +1,393 @@
+/* Finding the function bodies in a preprocessed text, with libclang.
+ *
+ * The text is what the user's own compiler made of its source. libclang reads it (it need not
+ * compile it: gcc's builtins and attributes make errors that it survives) and we walk the
+ * declarations: into namespaces and classes, never into bodies, never into system headers. For each
+ * definition we take names, place and the offset of the opening brace, and look at the words of
+ * the text for what forbids a guard in it. Line markers in the text are honoured by libclang's
+ * presumed locations; offsets are plain offsets in the text.
+ *
+ * What keeps a mistake from becoming a wrong program: the byte at the offset must be a brace; where
+ * libclang met an error inside a function, our own count of braces must agree with its idea of
+ * where the body ends; and the result is compiled, with the untouched source as the way back.
+ *
+ * Called once per unit by the wrapper. libclang catches its own crashes and reports them. */
+#include "tool/build/analyse.h"
+
+#include <clang-c/Index.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tool/build/place.h"
+#include "tool/build/tokens.h"
+#include "tool/util/buf.h"
+
+struct walk {
+    struct analyse *out;
+    const struct analyse_source *source;
+    size_t cap;
+    CXFile file;
+    size_t *errors; /* offsets of errors in the project's code */
+    size_t error_count;
+    char *seen_name; /* the last file name of a marker, and what `place_of` said of it */
+    char *seen_file;
+    bool failed; /* out of memory */
+};
+
+static char *copy_and_dispose(CXString s)
+{
+    const char *c = clang_getCString(s);
+    char *copy = strdup(c ? c : "");
+    clang_disposeString(s);
+    return copy;
+}
+
+static size_t offset_of(CXSourceLocation where)
+{
+    unsigned offset = 0;
+    clang_getSpellingLocation(where, NULL, NULL, NULL, &offset);
+    return offset;
+}
+
+/* `Box<T>` -> `Box`: constructors of class templates carry the arguments in their name. */
+static void cut_template_args(char *name)
+{
+    char *angle = strncmp(name, "operator", 8) == 0 ? NULL : strchr(name, '<');
+    if (angle && angle != name)
+        *angle = '\0';
+}
+
+static bool names_a_scope(enum CXCursorKind kind)
+{
+    return kind == CXCursor_Namespace || kind == CXCursor_ClassDecl ||
+           kind == CXCursor_StructDecl || kind == CXCursor_UnionDecl ||
+           kind == CXCursor_ClassTemplate || kind == CXCursor_ClassTemplatePartialSpecialization;
+}
+
+static void put_scopes(struct buf *out, CXCursor at, int depth)
+{
+    CXCursor parent = clang_getCursorSemanticParent(at);
+    enum CXCursorKind kind = clang_getCursorKind(parent);
+    if (depth > 64 || clang_Cursor_isNull(parent) || clang_isInvalid(kind) ||
+        kind == CXCursor_TranslationUnit)
+        return;
+    put_scopes(out, parent, depth + 1);
+    if (!names_a_scope(kind))
+        return;
+    char *name = copy_and_dispose(clang_getCursorSpelling(parent));
+    if (name && *name && !strchr(name, '(')) {
+        cut_template_args(name);
+        buf_printf(out, "%s::", name);
+    }
+    free(name);
+}
+
+/* The file a marker names, resolved; neighbours nearly always share it. */
+static const char *file_of_marker(struct walk *w, const char *marker)
+{
+    if (w->seen_name && strcmp(w->seen_name, marker) == 0)
+        return w->seen_file;
+    free(w->seen_name);
+    free(w->seen_file);
+    w->seen_name = strdup(marker);
+    w->seen_file = place_of(w->source->place, marker);
+    if (!w->seen_name || !w->seen_file)
+        w->failed = true;
+    return w->seen_file;
+}
+
+static enum CXChildVisitResult keep_body(CXCursor c, CXCursor parent, CXClientData data)
+{
+    (void)parent;
+    enum CXCursorKind kind = clang_getCursorKind(c);
+    if (kind == CXCursor_CompoundStmt || kind == CXCursor_CXXTryStmt)
+        *(CXCursor *)data = c;
+    return CXChildVisit_Continue;
+}
+
+static bool has_error_inside(const struct walk *w, size_t from, size_t to)
+{
+    for (size_t i = 0; i < w->error_count; i++) {
+        if (w->errors[i] >= from && w->errors[i] < to)
+            return true;
+    }
+    return false;
+}
+
+static bool defines_allocation(const char *bare)
+{
+    static const char *const names[] = {
+        "malloc",         "free",       "calloc", "realloc", "reallocarray", "memalign",
+        "posix_memalign", "aligned_alloc", "valloc", "pvalloc", "cfree", "malloc_usable_size"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(bare, names[i]) == 0)
+            return true;
+    }
+    return strncmp(bare, "operator new", 12) == 0 || strncmp(bare, "operator delete", 15) == 0;
+}
+
+static const char *why_skip(const struct walk *w, const struct analyse_fn *fn, size_t start,
+                            enum CXCursorKind body)
+{
+    const struct analyse_source *s = w->source;
+    if (body == CXCursor_CXXTryStmt)
+        return "its body is a try block";
+    if (fn->brace >= s->len || s->text[fn->brace] != '{' || fn->end > s->len)
+        return "its body was not found in the preprocessed text";
+    if (defines_allocation(fn->bare))
+        return "it is part of the program's allocator";
+    const char *forbidden = tokens_forbid_head(s->text + start, fn->brace - start);
+    if (!forbidden)
+        forbidden = tokens_forbid_body(s->text + fn->brace, fn->end - fn->brace, s->cxx);
+    if (forbidden)
+        return forbidden;
+    if (has_error_inside(w, start, fn->end) &&
+        tokens_match_brace(s->text + fn->brace, s->len - fn->brace) != fn->end - fn->brace)
+        return "libclang could not read it";
+    return NULL;
+}
+
+static void fill_names(struct walk *w, struct analyse_fn *fn, CXCursor c)
+{
+    struct buf qualified = {0};
+    fn->bare = copy_and_dispose(clang_getCursorSpelling(c));
+    if (fn->bare)
+        cut_template_args(fn->bare);
+    if (w->source->cxx)
+        put_scopes(&qualified, c, 0);
+    buf_puts(&qualified, fn->bare ? fn->bare : "");
+    fn->qualified = qualified.data;
+    w->failed |= qualified.failed || !fn->bare;
+}
+
+static void fill_brace(struct walk *w, struct analyse_fn *fn, CXCursor body)
+{
+    CXSourceRange extent = clang_getCursorExtent(body);
+    CXSourceLocation open = clang_getRangeStart(extent);
+    CXString marker;
+    unsigned column;
+    fn->brace = offset_of(open);
+    fn->end = offset_of(clang_getRangeEnd(extent));
+    clang_getPresumedLocation(open, &marker, &fn->brace_line, &column);
+    fn->marker = copy_and_dispose(marker);
+    w->failed |= !fn->marker;
+}
+
+static void release_fn(struct analyse_fn *fn)
+{
+    free(fn->bare);
+    free(fn->qualified);
+    free(fn->file);
+    free(fn->marker);
+}
+
+static void keep_fn(struct walk *w, struct analyse_fn *fn)
+{
+    struct analyse *a = w->out;
+    if (a->count == w->cap) {
+        size_t cap = w->cap ? w->cap * 2 : 64;
+        struct analyse_fn *fns = realloc(a->fns, cap * sizeof *fns);
+        if (!fns) {
+            w->failed = true;
+            release_fn(fn);
+            return;
+        }
+        a->fns = fns;
+        w->cap = cap;
+    }
+    a->fns[a->count++] = *fn;
+}
+
+static void visit_function(struct walk *w, CXCursor c)
+{
+    CXCursor body = clang_getNullCursor();
+    if (!clang_isCursorDefinition(c))
+        return;
+    CXString name;
+    struct analyse_fn fn = {0};
+    clang_getPresumedLocation(clang_getCursorLocation(c), &name, &fn.line, NULL);
+    char *marker = copy_and_dispose(name);
+    const char *file = marker ? file_of_marker(w, marker) : NULL;
+    free(marker);
+    if (!file || !place_is_own(w->source->place, file))
+        return;
+    clang_visitChildren(c, keep_body, &body);
+    if (clang_Cursor_isNull(body))
+        return; /* defaulted or deleted */
+    fn.file = strdup(file);
+    fill_names(w, &fn, c);
+    fill_brace(w, &fn, body);
+    if (w->failed || !fn.file) {
+        w->failed = true;
+        release_fn(&fn);
+        return;
+    }
+    size_t start = offset_of(clang_getRangeStart(clang_getCursorExtent(c)));
+    fn.skip = why_skip(w, &fn, start < fn.brace ? start : fn.brace, clang_getCursorKind(body));
+    keep_fn(w, &fn);
+}
+
+static enum CXChildVisitResult visit_decl(CXCursor c, CXCursor parent, CXClientData data)
+{
+    struct walk *w = data;
+    (void)parent;
+    if (w->failed)
+        return CXChildVisit_Break;
+    switch (clang_getCursorKind(c)) {
+    case CXCursor_FunctionDecl:
+    case CXCursor_CXXMethod:
+    case CXCursor_Constructor:
+    case CXCursor_Destructor:
+    case CXCursor_ConversionFunction:
+    case CXCursor_FunctionTemplate:
+        if (!clang_Location_isInSystemHeader(clang_getCursorLocation(c)))
+            visit_function(w, c);
+        return CXChildVisit_Continue;
+    case CXCursor_Namespace:
+    case CXCursor_LinkageSpec:
+    case CXCursor_ClassDecl:
+    case CXCursor_StructDecl:
+    case CXCursor_UnionDecl:
+    case CXCursor_ClassTemplate:
+    case CXCursor_ClassTemplatePartialSpecialization:
+    case CXCursor_FriendDecl:
+    case CXCursor_UnexposedDecl: /* extern "C" { } in older libclangs */
+        if (!w->source->cxx || clang_Location_isInSystemHeader(clang_getCursorLocation(c)))
+            return CXChildVisit_Continue;
+        return CXChildVisit_Recurse;
+    default:
+        return CXChildVisit_Continue;
+    }
+}
+
+/* libclang 14 knows the newer standards by their working names only. */
+static const char *standard(const struct analyse_source *s)
+{
+    static const char *const names[][2] = {
+        {"c++23", "c++2b"}, {"gnu++23", "gnu++2b"}, {"c++26", "c++2b"}, {"gnu++26", "gnu++2b"},
+        {"c23", "c2x"},     {"gnu23", "gnu2x"},     {"c++2c", "c++2b"}, {"gnu++2c", "gnu++2b"}};
+    if (!s->std)
+        return !s->cxx ? "gnu17" : s->clang ? "gnu++14" : "gnu++17";
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(s->std, names[i][0]) == 0)
+            return names[i][1];
+    }
+    return s->std;
+}
+
+static void note_errors(struct walk *w, CXTranslationUnit tu)
+{
+    unsigned count = clang_getNumDiagnostics(tu);
+    w->errors = calloc(count + 1, sizeof *w->errors);
+    if (!w->errors) {
+        w->failed = true;
+        return;
+    }
+    for (unsigned i = 0; i < count; i++) {
+        CXDiagnostic d = clang_getDiagnostic(tu, i);
+        CXSourceLocation where = clang_getDiagnosticLocation(d);
+        if (clang_getDiagnosticSeverity(d) >= CXDiagnostic_Error &&
+            !clang_Location_isInSystemHeader(where)) {
+            w->errors[w->error_count++] = offset_of(where);
+            if (!w->out->first_error)
+                w->out->first_error = copy_and_dispose(
+                    clang_formatDiagnostic(d, CXDiagnostic_DisplaySourceLocation));
+        }
+        clang_disposeDiagnostic(d);
+    }
+}
+
+static int parse(const struct analyse_source *s, CXIndex index, CXTranslationUnit *tu)
+{
+    struct buf std = {0};
+    buf_printf(&std, "-std=%s", standard(s));
+    if (std.failed)
+        return -ENOMEM;
+    const char *args[] = {"-x",
+                          s->cxx ? "c++-cpp-output" : "cpp-output",
+                          std.data,
+                          "-w",
+                          "-ferror-limit=0",
+                          "-fno-spell-checking",
+                          "-fgnu-keywords",
+                          "-fms-extensions",
+                          "-fno-delayed-template-parsing",
+                          "-fbracket-depth=100000",
+                          "-ftemplate-depth=4096",
+                          "-Wno-error",
+                          "-Wno-dynamic-exception-spec",
+                          "-Wno-register",
+                          "-Wno-c++11-narrowing",
+                          "-Wno-reserved-user-defined-literal"};
+    const char *name = s->cxx ? "/unit.ii" : "/unit.i";
+    struct CXUnsavedFile file = {name, s->text, s->len};
+    enum CXErrorCode code = clang_parseTranslationUnit2(
+        index, name, args, sizeof args / sizeof args[0], &file, 1,
+        CXTranslationUnit_KeepGoing, tu);
+    buf_free(&std);
+    return code == CXError_Success ? 0 : -EIO;
+}
+
+static int by_brace(const void *a, const void *b)
+{
+    const struct analyse_fn *left = a, *right = b;
+    return left->brace < right->brace ? -1 : left->brace > right->brace;
+}
+
+/* In order of offset, each brace once: one body must not get two guards. */
+static void put_in_order(struct analyse *a)
+{
+    size_t kept = 0;
+    if (a->count > 1)
+        qsort(a->fns, a->count, sizeof *a->fns, by_brace);
+    for (size_t i = 0; i < a->count; i++) {
+        if (kept > 0 && a->fns[kept - 1].brace == a->fns[i].brace)
+            release_fn(&a->fns[i]);
+        else
+            a->fns[kept++] = a->fns[i];
+    }
+    a->count = kept;
+}
+
+/* A resolver of an ifunc runs while the program is still being relocated. */
+static void skip_resolvers(struct analyse *a, const struct analyse_source *s)
+{
+    if (!memmem(s->text, s->len, "ifunc", 5))
+        return;
+    for (size_t i = 0; i < a->count; i++) {
+        if (!a->fns[i].skip && tokens_is_resolver(s->text, s->len, a->fns[i].bare))
+            a->fns[i].skip = "it resolves an ifunc";
+    }
+}
+
+int analyse_run(struct analyse *a, const struct analyse_source *source)
+{
+    struct walk w = {.out = a, .source = source};
+    CXTranslationUnit tu = NULL;
+    *a = (struct analyse){0};
+    CXIndex index = clang_createIndex(0, 0);
+    int err = index ? parse(source, index, &tu) : -ENOMEM;
+    if (err == 0) {
+        note_errors(&w, tu);
+        clang_visitChildren(clang_getTranslationUnitCursor(tu), visit_decl, &w);
+        put_in_order(a);
+        skip_resolvers(a, source);
+        clang_disposeTranslationUnit(tu);
+    }
+    if (index)
+        clang_disposeIndex(index);
+    free(w.errors);
+    free(w.seen_name);
+    free(w.seen_file);
+    return err ? err : w.failed ? -ENOMEM : 0;
+}
+
+void analyse_release(struct analyse *a)
+{
+    for (size_t i = 0; i < a->count; i++)
+        release_fn(&a->fns[i]);
+    free(a->fns);
+    free(a->first_error);
+    *a = (struct analyse){0};
+}

@@ -1,0 +1,83 @@
+/* What a gcc or clang command line asks for: its steps, sources and output, and for each word
+ * which of the steps (preprocess, compile, link) it belongs to. */
+#ifndef PIANO_TOOL_BUILD_ARGS_H
+#define PIANO_TOOL_BUILD_ARGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "tool/build/words.h"
+
+enum args_lang {
+    LANG_NONE,  /* not a source: an object, a library */
+    LANG_C,
+    LANG_CXX,
+    LANG_OTHER, /* a source we leave alone: assembler, preprocessed, headers, other languages */
+};
+
+enum args_role {
+    ARG_FLAG,       /* any step, or unknown: goes everywhere */
+    ARG_PREPROCESS, /* -I, -D, -include: has done its work once the text is preprocessed */
+    ARG_DEPEND,     /* -M...: written by the preprocessing step */
+    ARG_MODE,       /* -c, -S */
+    ARG_OUTPUT,     /* -o */
+    ARG_LANG,       /* -x */
+    ARG_STRICT,     /* -Werror and the like: must not judge text that is not the user's */
+    ARG_DROP,       /* by-products only the untouched command makes (-save-temps) */
+    ARG_LINK,       /* linker flags and libraries */
+    ARG_INPUT,      /* any other input than C and C++ sources */
+    ARG_SOURCE,     /* a C or C++ source */
+};
+
+struct arg {
+    enum args_role role;
+    size_t at;            /* index of the first word in `words` */
+    size_t words;         /* how many words it takes */
+    enum args_lang lang;  /* of inputs */
+    const char *forced;   /* value of the -x in force at an input; NULL = by suffix */
+};
+
+enum args_mode { ARGS_LINK, ARGS_COMPILE, ARGS_ASSEMBLE };
+
+struct args {
+    struct words words; /* the command, response files expanded */
+    bool expanded;      /* there were response files */
+    size_t command;     /* leading words that name the compiler (2 behind a launcher: ccache cc) */
+    struct arg *list;   /* everything after them, in order */
+    size_t count;
+    size_t sources; /* of role ARG_SOURCE */
+    size_t foreign; /* inputs of LANG_OTHER */
+    enum args_mode mode;
+    bool cxx;   /* the driver is a C++ one (g++): a .c file is C++ to it */
+    bool clang; /* the driver is clang */
+    const char *output;  /* value of -o, or NULL */
+    const char *std;     /* value of -std=, or NULL */
+    const char *depfile; /* value of -MF, or NULL */
+    bool depends;        /* -MD or -MMD */
+    bool dep_target;     /* -MT or -MQ is given */
+    bool side_files;     /* writes files beside the object (coverage, split debug info) */
+    bool shared, is_static, relocatable, sanitized;
+    bool query;          /* compiles nothing we could instrument: -E, --version, -fsyntax-only */
+    const char *refusal; /* the word because of which sources must be compiled untouched, or NULL */
+};
+
+/* 0 or -ENOMEM. ARGV[0] is the compiler. The caller releases A in any case. */
+int args_parse(struct args *a, int argc, char *const argv[]);
+void args_release(struct args *a);
+
+/* The file name of an input. */
+const char *args_input(const struct args *a, const struct arg *arg);
+/* "dir/game.c" -> "game". The caller frees. */
+char *args_stem(const char *path);
+/* Where the command leaves what it makes of SOURCE (or links). The caller frees. */
+char *args_output_of(const struct args *a, const struct arg *source);
+
+/* The command that preprocesses SOURCE to standard output, and writes its dependency file where
+ * the whole command would. */
+void args_preprocess(const struct args *a, const struct arg *source, struct words *out);
+/* The command that compiles TEXT, the preprocessed form of SOURCE, to OBJECT; OBJECT NULL means:
+ * to where the command itself would put it. */
+void args_compile(const struct args *a, const struct arg *source, const char *text,
+                  const char *object, struct words *out);
+
+#endif

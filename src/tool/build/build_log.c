@@ -1,0 +1,82 @@
+/* What to show of a failed build. A parallel build goes on for a while after the first error, so
+ * the end of its output may not hold the cause: the first line that looks like an error is shown
+ * with what follows it, then the end. Compilers name the copies of the sources; the user knows
+ * only the originals, so the one path is turned into the other. */
+#include "tool/build/build_log.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tool/build/mirror.h"
+#include "tool/util/buf.h"
+#include "tool/util/say.h"
+
+enum { ERROR_LINES = 25, END_LINES = 15 };
+
+static bool is_error(const char *line, size_t len)
+{
+    static const char *const signs[] = {"error:", "Error:", "undefined reference", "CMake Error",
+                                        "ERROR:", "*** "};
+    for (size_t i = 0; i < sizeof signs / sizeof signs[0]; i++) {
+        if (memmem(line, len, signs[i], strlen(signs[i])))
+            return true;
+    }
+    return false;
+}
+
+static void print_line(const char *line, size_t len)
+{
+    char copy[2048];
+    char safe[4096];
+    if (len >= sizeof copy)
+        len = sizeof copy - 1;
+    memcpy(copy, line, len);
+    copy[len] = '\0';
+    for (char *tab = strchr(copy, '\t'); tab; tab = strchr(tab, '\t'))
+        *tab = ' ';
+    fprintf(stderr, "  %s\n", say_safe(safe, sizeof safe, copy));
+}
+
+/* Calls print_line for the lines FROM..TO-1. */
+static void print_range(const char *text, size_t from, size_t to)
+{
+    for (size_t i = 0; *text && i < to; i++) {
+        size_t len = strcspn(text, "\n");
+        if (i >= from)
+            print_line(text, len);
+        text += len + (text[len] == '\n');
+    }
+}
+
+void build_log_show(const char *path, const char *mirror, const char *root)
+{
+    struct buf raw = {0};
+    if (buf_read_file(&raw, path) != 0 || !raw.data || raw.len == 0) {
+        buf_free(&raw);
+        return;
+    }
+    size_t len = strlen(raw.data);
+    char *text = mirror ? mirror_replace(raw.data, &len, mirror, root) : strdup(raw.data);
+    buf_free(&raw);
+    size_t count = 0;
+    size_t first = (size_t)-1;
+    for (const char *p = text; p && *p; count++) {
+        size_t line = strcspn(p, "\n");
+        if (first == (size_t)-1 && is_error(p, line))
+            first = count;
+        p += line + (p[line] == '\n');
+    }
+    size_t end = count > END_LINES ? count - END_LINES : 0;
+    /* the line before it is often "In function ..." or "In file included from" */
+    size_t from = first == (size_t)-1 ? end : first > 2 ? first - 2 : 0;
+    size_t to = from + ERROR_LINES < end ? from + ERROR_LINES : end;
+    if (text && from < end)
+        print_range(text, from, to);
+    if (text && to < end && from < end)
+        fprintf(stderr, "  ... %zu lines left out ...\n", end - to);
+    if (text)
+        print_range(text, from > end ? from : end, count);
+    free(text);
+}

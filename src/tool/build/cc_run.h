@@ -1,0 +1,27 @@
+/* Running the real compiler. */
+#ifndef PIANO_TOOL_BUILD_CC_RUN_H
+#define PIANO_TOOL_BUILD_CC_RUN_H
+
+#include "tool/util/buf.h"
+
+enum { CC_KEEP_OUT = 1, CC_KEEP_ERR = 2 };
+
+struct cc_run {
+    int status; /* 0..255, or 128 + signal */
+    struct buf out;
+    struct buf err;
+};
+
+/* Runs ARGV to its end; what KEEP names is kept in R instead of being shown. 0 or negative errno;
+ * -EINTR when we were asked to stop meanwhile. The caller releases R in any case. */
+int cc_run_step(struct cc_run *r, char *const argv[], unsigned keep);
+void cc_run_release(struct cc_run *r);
+
+/* Becomes ARGV. Returns only when that fails: 127, after saying why. */
+int cc_run_exec(char *const argv[]);
+
+/* Takes the build's own variables and preloaded library out of the environment, so that what we
+ * start is the compiler and not ourselves again. */
+void cc_run_clean_environment(void);
+
+#endif

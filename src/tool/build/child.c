@@ -1,0 +1,184 @@
+/* Starting a process and seeing it to its end.
+ *
+ * Called by the commands from the tool's only thread. The child stays in our process group, so
+ * that it keeps the terminal: a Ctrl-C reaches both it and us from the kernel. Signals sent to us
+ * alone (kill PID, a CI time limit) are passed on. To know the one from the other: what the kernel
+ * sent to the group carries SI_KERNEL.
+ *
+ * The signals are blocked while we wait and taken with sigtimedwait, together with SIGCHLD, so
+ * there are no handlers and no races; the child gets the mask we came with.
+ *
+ * Invariant: `child_run` never returns while the child lives. */
+#include "tool/build/child.h"
+
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static const double TICK_S = 0.1;
+
+static double now_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static int prepare(const struct child_plan *plan, const sigset_t *mask,
+                   posix_spawn_file_actions_t *actions, posix_spawnattr_t *attr)
+{
+    const int from[] = {plan->in, plan->out, plan->err};
+    int err = 0;
+    for (int fd = 0; fd < 3 && err == 0; fd++) {
+        if (from[fd] >= 0)
+            err = posix_spawn_file_actions_adddup2(actions, from[fd], fd);
+    }
+    if (err == 0 && plan->dir)
+        err = posix_spawn_file_actions_addchdir_np(actions, plan->dir);
+    if (err == 0)
+        err = posix_spawnattr_setsigmask(attr, mask);
+    if (err == 0)
+        err = posix_spawnattr_setflags(attr, POSIX_SPAWN_SETSIGMASK);
+    return -err;
+}
+
+static int start(const struct child_plan *plan, const sigset_t *mask, pid_t *pid)
+{
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attr;
+    int err = -posix_spawn_file_actions_init(&actions);
+    if (err != 0)
+        return err;
+    err = -posix_spawnattr_init(&attr);
+    if (err == 0) {
+        err = prepare(plan, mask, &actions, &attr);
+        if (err == 0)
+            err = -posix_spawnp(pid, plan->argv[0], &actions, &attr, plan->argv, plan->envp);
+        posix_spawnattr_destroy(&attr);
+    }
+    posix_spawn_file_actions_destroy(&actions);
+    return err;
+}
+
+/* Waits up to SECONDS for a signal of SET; 0 when the time is over. */
+static int next_signal(const sigset_t *set, double seconds, siginfo_t *info)
+{
+    double whole = floor(seconds);
+    struct timespec wait = {.tv_sec = (time_t)whole, .tv_nsec = (long)((seconds - whole) * 1e9)};
+    int sig = sigtimedwait(set, info, &wait);
+    return sig > 0 ? sig : 0;
+}
+
+/* The clock of one child: what to send next, and when. */
+struct deadline {
+    double at;
+    int signal; /* 0 = nothing left to send */
+};
+
+static void pass_deadline(const struct child_plan *plan, struct child_result *result,
+                          struct deadline *d)
+{
+    kill(result->pid, d->signal);
+    result->timed_out = true;
+    bool escalate = d->signal == SIGTERM && plan->kill_s > 0;
+    d->signal = escalate ? SIGKILL : 0;
+    d->at += plan->kill_s;
+}
+
+static void wait_for_end(const struct child_plan *plan, const sigset_t *set,
+                         struct child_result *result)
+{
+    int status = 0;
+    struct deadline d = {now_s() + plan->duration_s, plan->duration_s > 0 ? SIGTERM : 0};
+    while (waitpid(result->pid, &status, WNOHANG) == 0) {
+        double wait = plan->tick ? TICK_S : 1.0;
+        double left = d.signal ? d.at - now_s() : wait;
+        if (left <= 0) {
+            pass_deadline(plan, result, &d);
+            continue;
+        }
+        siginfo_t info;
+        int sig = next_signal(set, left < wait ? left : wait, &info);
+        if (sig == 0 && plan->tick)
+            plan->tick(plan->ctx);
+        if (sig == 0 || sig == SIGCHLD)
+            continue;
+        result->interrupted = true;
+        if (info.si_code != SI_KERNEL)
+            kill(result->pid, sig);
+    }
+    result->status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+int child_run(const struct child_plan *plan, struct child_result *result)
+{
+    sigset_t set;
+    sigset_t old;
+    *result = (struct child_result){0};
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGHUP);
+    sigaddset(&set, SIGCHLD);
+    signal(SIGCHLD, SIG_DFL); /* who started us may ignore it, and then nothing can be waited for */
+    sigprocmask(SIG_BLOCK, &set, &old);
+    int err = start(plan, &old, &result->pid);
+    if (err == 0)
+        wait_for_end(plan, &set, result);
+    sigprocmask(SIG_SETMASK, &old, NULL);
+    return err;
+}
+
+static bool is_replaced(const char *pair, char *const *set)
+{
+    size_t len = strcspn(pair, "=");
+    for (; *set; set++) {
+        if (strncmp(*set, pair, len) == 0 && ((*set)[len] == '=' || (*set)[len] == '\0'))
+            return true;
+    }
+    return false;
+}
+
+char **child_env(char *const *set)
+{
+    extern char **environ;
+    size_t count = 1;
+    for (size_t i = 0; environ[i]; i++)
+        count++;
+    for (size_t i = 0; set[i]; i++)
+        count++;
+    char **env = calloc(count, sizeof *env);
+    size_t at = 0;
+    for (size_t i = 0; env && environ[i]; i++) {
+        if (!is_replaced(environ[i], set))
+            env[at++] = environ[i];
+    }
+    for (size_t i = 0; env && set[i]; i++) {
+        if (strchr(set[i], '='))
+            env[at++] = set[i];
+    }
+    return env;
+}
+
+bool child_in_path(const char *name)
+{
+    const char *path = getenv("PATH");
+    char *copy = strdup(path ? path : "/usr/local/bin:/usr/bin:/bin");
+    char *rest = copy;
+    bool found = false;
+    while (rest && !found) {
+        const char *dir = strsep(&rest, ":");
+        char file[4096];
+        int len = snprintf(file, sizeof file, "%s/%s", *dir ? dir : ".", name);
+        found = len > 0 && (size_t)len < sizeof file && access(file, X_OK) == 0;
+    }
+    free(copy);
+    return found;
+}

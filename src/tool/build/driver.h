@@ -1,0 +1,29 @@
+/* One `piano build`, from finding the build to the records it leaves. */
+#ifndef PIANO_TOOL_BUILD_DRIVER_H
+#define PIANO_TOOL_BUILD_DRIVER_H
+
+#include <stdbool.h>
+
+#include "tool/build/detect.h"
+#include "tool/build/selection.h"
+
+struct driver {
+    struct selection selection; /* the user's choice; the places in it are filled in here */
+    char *const *command;       /* the build command, NULL = find the build */
+    int jobs;                   /* 0 = as many as there are processors */
+    bool verbose;               /* the build's own output goes to stderr, not to the log */
+
+    /* filled in by driver_build, and valid until driver_release: */
+    char *root;
+    char *cwd;
+    char *state; /* ROOT/.piano/build */
+    char *log;
+    struct detect detect;
+    double started_s; /* CLOCK_REALTIME */
+};
+
+/* Builds; says what went wrong. Exit status: 0, 1, 2, or 130 when interrupted. */
+int driver_build(struct driver *d);
+void driver_release(struct driver *d);
+
+#endif

@@ -1,0 +1,386 @@
+/* The library that is preloaded into a build command.
+ *
+ * A build is a tree of processes (make, ninja, shells, Python, ccache) at whose leaves compilers
+ * are started. Each of them has this library in it; whenever one is about to start a compiler it
+ * starts `$PIANO_TOOL cc-wrap COMPILER ARGS...` instead, which instruments and then runs the very
+ * same COMPILER. Doing it at the exec, not by a `CC=` variable or a PATH of fake compilers, catches
+ * compilers called by absolute path and leaves everything the build system knows about its
+ * compiler (its name, its path, its answers to probes) as it was.
+ *
+ * Rules of the place:
+ *  - The callers may be children of vfork, which share their parent's memory: nothing here
+ *    allocates from the heap, takes a lock, or writes to anything but its own stack.
+ *  - The environment handed to the new program decides. Without PIANO_STATE and PIANO_TOOL in it
+ *    the call goes through as it came; the wrapper runs the real compiler that way.
+ *  - Any doubt (no such file, name too long, not a compiler for this machine) means: through as it
+ *    came. If the wrapper cannot be started, the original call is made.
+ *
+ * glibc's exec functions reach each other inside the library, so each has to be replaced by
+ * itself. What the compiler driver starts (cc1, collect2, as, ld) has names that are not in the
+ * table below and is never touched. */
+#include <alloca.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+/* Up to this many arguments fit on the stack we borrow; longer lines get a mapping. */
+enum { STACK_ARGS = 2048 };
+
+typedef int execve_fn(const char *, char *const[], char *const[]);
+typedef int execvp_fn(const char *, char *const[]);
+typedef int spawn_fn(pid_t *, const char *, const posix_spawn_file_actions_t *,
+                     const posix_spawnattr_t *, char *const[], char *const[]);
+
+extern char **environ;
+
+/* The next definitions in line. Written by `find_next` before main, read-only afterwards. */
+static execve_fn *next_execve;
+static execve_fn *next_execvpe;
+static spawn_fn *next_spawn;
+static spawn_fn *next_spawnp;
+
+__attribute__((constructor)) static void find_next(void)
+{
+    next_execve = (execve_fn *)dlsym(RTLD_NEXT, "execve");
+    next_execvpe = (execve_fn *)dlsym(RTLD_NEXT, "execvpe");
+    next_spawn = (spawn_fn *)dlsym(RTLD_NEXT, "posix_spawn");
+    next_spawnp = (spawn_fn *)dlsym(RTLD_NEXT, "posix_spawnp");
+}
+
+/* A library's constructor may exec before ours ran. */
+#define NEXT(cached, name) ((cached) ? (cached) : (__typeof__(cached))dlsym(RTLD_NEXT, name))
+
+/* What an exec is turned into. */
+struct rewrite {
+    const char *tool;
+    char *const *args; /* the compiler's arguments, without its name */
+    size_t arg_count;
+    char compiler[PATH_MAX];
+    char **argv; /* tool, "cc-wrap", compiler, args..., NULL */
+    size_t mapped_bytes;
+};
+
+static const char *value_of(char *const envp[], const char *name)
+{
+    size_t len = strlen(name);
+    for (size_t i = 0; envp && envp[i]; i++) {
+        if (strncmp(envp[i], name, len) == 0 && envp[i][len] == '=')
+            return envp[i] + len + 1;
+    }
+    return NULL;
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+static bool equals(const char *s, size_t len, const char *word)
+{
+    return strlen(word) == len && memcmp(s, word, len) == 0;
+}
+
+/* `x86_64-linux-gnu-`: a triplet of this machine. Others make programs the runtime cannot enter. */
+static bool is_native_prefix(const char *s, size_t len)
+{
+#if defined(__x86_64__)
+    static const char arch[] = "x86_64-";
+#elif defined(__aarch64__)
+    static const char arch[] = "aarch64-";
+#else
+    static const char arch[] = "unknown-";
+#endif
+    return len > sizeof arch && memcmp(s, arch, sizeof arch - 1) == 0 &&
+           memmem(s, len, "linux-gnu", 9) && !memmem(s, len, "x32", 3);
+}
+
+static size_t without_version(const char *name)
+{
+    size_t len = strlen(name);
+    size_t end = len;
+    while (end > 0 && ((name[end - 1] >= '0' && name[end - 1] <= '9') || name[end - 1] == '.'))
+        end--;
+    return end < len && end > 0 && name[end - 1] == '-' ? end - 1 : len;
+}
+
+static bool is_compiler(const char *path)
+{
+    static const char *const known[] = {"cc", "c++", "gcc", "g++", "clang", "clang++"};
+    const char *name = base_name(path);
+    size_t len = without_version(name);
+    const char *stem = name;
+    for (size_t i = 0; i < len; i++) {
+        if (name[i] == '-')
+            stem = name + i + 1;
+    }
+    if (stem != name && !is_native_prefix(name, (size_t)(stem - name)))
+        return false;
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        if (equals(stem, len - (size_t)(stem - name), known[i]))
+            return true;
+    }
+    return false;
+}
+
+static bool is_ccache(const char *path)
+{
+    const char *name = base_name(path);
+    return strcmp(name, "ccache") == 0 || strcmp(name, "sccache") == 0;
+}
+
+/* snprintf is not on the list of what a child of vfork may call. */
+static void put_decimal(char *out, int value)
+{
+    char digits[12];
+    size_t count = 0;
+    do {
+        digits[count++] = (char)('0' + value % 10);
+        value /= 10;
+    } while (value > 0);
+    while (count > 0)
+        *out++ = digits[--count];
+    *out = '\0';
+}
+
+/* Is PATH a link that ends at ccache (`/usr/lib/ccache/gcc`)? The kernel follows it for us. */
+static bool leads_to_ccache(const char *path)
+{
+    char link[32] = "/proc/self/fd/";
+    char target[PATH_MAX];
+    int fd = open(path, O_PATH | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    put_decimal(link + strlen(link), fd);
+    ssize_t len = readlink(link, target, sizeof target - 1);
+    close(fd);
+    if (len <= 0)
+        return false;
+    target[len] = '\0';
+    return is_ccache(target);
+}
+
+/* The first executable NAME in PATH that is not ccache in disguise. */
+static bool find_in_path(const char *name, const char *path, char out[PATH_MAX])
+{
+    size_t name_len = strlen(name);
+    for (const char *dir = path ? path : "/usr/local/bin:/usr/bin:/bin"; dir;) {
+        const char *colon = strchr(dir, ':');
+        size_t dir_len = colon ? (size_t)(colon - dir) : strlen(dir);
+        if (dir_len > 0 && dir_len + name_len + 2 <= PATH_MAX) {
+            memcpy(out, dir, dir_len);
+            out[dir_len] = '/';
+            memcpy(out + dir_len + 1, name, name_len + 1);
+            if (access(out, X_OK) == 0 && !leads_to_ccache(out))
+                return true;
+        }
+        dir = colon ? colon + 1 : NULL;
+    }
+    return false;
+}
+
+/* The real compiler behind WORD, a path or a bare name. */
+static bool find_compiler(const char *word, const char *path, char out[PATH_MAX])
+{
+    if (!is_compiler(word))
+        return false;
+    if (!strchr(word, '/'))
+        return find_in_path(word, path, out);
+    if (access(word, X_OK) != 0)
+        return false;
+    if (leads_to_ccache(word))
+        return find_in_path(base_name(word), path, out);
+    size_t len = strlen(word);
+    if (len >= PATH_MAX)
+        return false;
+    memcpy(out, word, len + 1);
+    return true;
+}
+
+/* Should the exec of FILE be rewritten? Fills everything of R but `argv`. */
+static bool plan(struct rewrite *r, const char *file, char *const argv[], char *const envp[])
+{
+    if (!file || !argv || !argv[0])
+        return false;
+    if (!is_compiler(file) && !is_ccache(file))
+        return false;
+    r->tool = value_of(envp, "PIANO_TOOL");
+    if (!r->tool || !*r->tool || !value_of(envp, "PIANO_STATE"))
+        return false;
+    const char *path = value_of(envp, "PATH");
+    r->args = argv + 1;
+    if (is_ccache(file)) {
+        /* `ccache gcc ...`; with an option in front (`ccache -s`) it is not a compilation. */
+        if (!argv[1] || !find_compiler(argv[1], path, r->compiler))
+            return false;
+        r->args = argv + 2;
+    } else if (!find_compiler(file, path, r->compiler)) {
+        return false;
+    }
+    /* clang starting its own inner self */
+    if (r->args[0] && strncmp(r->args[0], "-cc1", 4) == 0)
+        return false;
+    r->arg_count = 0;
+    while (r->args[r->arg_count])
+        r->arg_count++;
+    return true;
+}
+
+static size_t argv_bytes(const struct rewrite *r)
+{
+    return (r->arg_count + 4) * sizeof(char *);
+}
+
+static void fill(struct rewrite *r, void *room)
+{
+    r->argv = room;
+    /* exec takes `char *const[]` for historical reasons and never writes to the strings */
+    memcpy(&r->argv[0], &r->tool, sizeof r->tool);
+    static const char wrap[] = "cc-wrap";
+    const char *word = wrap;
+    memcpy(&r->argv[1], &word, sizeof word);
+    r->argv[2] = r->compiler;
+    memcpy(r->argv + 3, r->args, (r->arg_count + 1) * sizeof(char *));
+}
+
+static void *map_room(struct rewrite *r)
+{
+    r->mapped_bytes = argv_bytes(r);
+    void *room = mmap(NULL, r->mapped_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+                      -1, 0);
+    return room == MAP_FAILED ? NULL : room;
+}
+
+/* Room for the new argv: the stack of the caller of this macro, or a mapping for long lines. NULL
+ * when there is none, which means: leave the call alone. */
+#define ROOM(r) ((r)->arg_count <= STACK_ARGS ? alloca(argv_bytes(r)) : map_room(r))
+
+static void give_back(struct rewrite *r)
+{
+    if (r->mapped_bytes > 0)
+        munmap(r->argv, r->mapped_bytes);
+}
+
+/* Returns only if FILE is to be started as it came. */
+static void exec_wrapped(const char *file, char *const argv[], char *const envp[])
+{
+    struct rewrite r = {.mapped_bytes = 0};
+    int saved = errno;
+    void *room = plan(&r, file, argv, envp) ? ROOM(&r) : NULL;
+    if (room) {
+        fill(&r, room);
+        NEXT(next_execve, "execve")(r.tool, r.argv, envp);
+        give_back(&r);
+    }
+    errno = saved;
+}
+
+EXPORT int execve(const char *file, char *const argv[], char *const envp[])
+{
+    exec_wrapped(file, argv, envp);
+    return NEXT(next_execve, "execve")(file, argv, envp);
+}
+
+EXPORT int execvpe(const char *file, char *const argv[], char *const envp[])
+{
+    exec_wrapped(file, argv, envp);
+    return NEXT(next_execvpe, "execvpe")(file, argv, envp);
+}
+
+EXPORT int execv(const char *file, char *const argv[])
+{
+    return execve(file, argv, environ);
+}
+
+EXPORT int execvp(const char *file, char *const argv[])
+{
+    return execvpe(file, argv, environ);
+}
+
+/* Gathers the variadic arguments of execl and its kin. `ap` stays behind the terminating NULL. */
+#define GATHER(argv, first, ap)                                                                    \
+    do {                                                                                           \
+        size_t count = 1;                                                                          \
+        va_start(ap, first);                                                                       \
+        while (va_arg(ap, char *))                                                                 \
+            count++;                                                                               \
+        va_end(ap);                                                                                \
+        (argv) = alloca((count + 1) * sizeof(char *));                                             \
+        memcpy(&(argv)[0], &(first), sizeof(first));                                               \
+        va_start(ap, first);                                                                       \
+        for (size_t i = 1; i <= count; i++)                                                        \
+            (argv)[i] = va_arg(ap, char *);                                                        \
+    } while (0)
+
+EXPORT int execl(const char *file, const char *arg, ...)
+{
+    va_list ap;
+    char **argv;
+    GATHER(argv, arg, ap);
+    va_end(ap);
+    return execve(file, argv, environ);
+}
+
+EXPORT int execlp(const char *file, const char *arg, ...)
+{
+    va_list ap;
+    char **argv;
+    GATHER(argv, arg, ap);
+    va_end(ap);
+    return execvpe(file, argv, environ);
+}
+
+EXPORT int execle(const char *file, const char *arg, ...)
+{
+    va_list ap;
+    char **argv;
+    GATHER(argv, arg, ap);
+    char *const *envp = va_arg(ap, char *const *);
+    va_end(ap);
+    return execve(file, argv, envp);
+}
+
+/* 0 when the wrapper was started in place of FILE. */
+static int spawn_wrapped(pid_t *pid, const char *file, const posix_spawn_file_actions_t *actions,
+                         const posix_spawnattr_t *attr, char *const argv[], char *const envp[])
+{
+    struct rewrite r = {.mapped_bytes = 0};
+    int err = ENOENT;
+    void *room = plan(&r, file, argv, envp) ? ROOM(&r) : NULL;
+    if (room) {
+        fill(&r, room);
+        err = NEXT(next_spawn, "posix_spawn")(pid, r.tool, actions, attr, r.argv, envp);
+        give_back(&r);
+    }
+    return err;
+}
+
+EXPORT int posix_spawn(pid_t *restrict pid, const char *restrict file,
+                       const posix_spawn_file_actions_t *restrict actions,
+                       const posix_spawnattr_t *restrict attr, char *const argv[restrict],
+                       char *const envp[restrict])
+{
+    if (spawn_wrapped(pid, file, actions, attr, argv, envp) == 0)
+        return 0;
+    return NEXT(next_spawn, "posix_spawn")(pid, file, actions, attr, argv, envp);
+}
+
+EXPORT int posix_spawnp(pid_t *restrict pid, const char *restrict file,
+                        const posix_spawn_file_actions_t *restrict actions,
+                        const posix_spawnattr_t *restrict attr, char *const argv[restrict],
+                        char *const envp[restrict])
+{
+    if (spawn_wrapped(pid, file, actions, attr, argv, envp) == 0)
+        return 0;
+    return NEXT(next_spawnp, "posix_spawnp")(pid, file, actions, attr, argv, envp);
+}

@@ -1,0 +1,542 @@
+/* The mirror: a copy of the user's tree, so that a build which writes beside its sources (make,
+ * configure, a plain compiler command) cannot touch the user's own files and products.
+ *
+ * Each build calls `mirror_sync`. It walks the user's tree into a list, drops what stale.c calls a
+ * build's leftovers, and compares the rest with the manifest of the last time (type, time, size):
+ *   - new or changed in the user's tree: copied, with its mode and time, so that make's own
+ *     comparison of times decides what to build;
+ *   - unchanged: left alone, even if the build has since rewritten the copy (generated headers);
+ *   - in the manifest but gone from the user's tree: removed from the copy;
+ *   - in the copy but in neither: made by the build there, never touched.
+ * The manifest is written last: after a crash in the middle, files are copied again, at worst.
+ *
+ * Two things are changed on the way, as a copy lies elsewhere than its original. Symbolic links
+ * that lead out of the tree become absolute, absolute ones into the tree lead into the copy. Files
+ * that configure generates with absolute paths in them (`Makefile`, `config.status`, `libtool`)
+ * get the root's path replaced; else an in-tree configured project would build in the original. */
+#include "tool/build/mirror.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <fts.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <linux/fs.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tool/build/stale.h"
+#include "tool/util/buf.h"
+#include "tool/util/paths.h"
+#include "tool/util/say.h"
+
+/* More than this is somebody's home directory, not a project. */
+static const size_t MAX_FILES = 500000;
+static const int64_t MAX_BYTES = (int64_t)16 << 30;
+/* Generated files with absolute paths in them are smaller than this. */
+static const int64_t MAX_RELOCATED_BYTES = 16 << 20;
+
+struct entry {
+    char *rel;
+    char type; /* 'f' file, 'l' link, 'd' directory */
+    mode_t mode;
+    struct timespec mtime;
+    int64_t size;
+    enum stale_kind kind;
+    bool kept; /* in the manifest: still in the tree. In the walk: not stale. */
+};
+
+struct list {
+    struct entry *items;
+    size_t count;
+    size_t cap;
+    int64_t bytes;
+    struct timespec newest_source;
+};
+
+static void list_release(struct list *l)
+{
+    for (size_t i = 0; i < l->count; i++)
+        free(l->items[i].rel);
+    free(l->items);
+    *l = (struct list){0};
+}
+
+static struct entry *list_add(struct list *l, const char *rel)
+{
+    if (l->count == l->cap) {
+        size_t cap = l->cap ? l->cap * 2 : 256;
+        struct entry *items = realloc(l->items, cap * sizeof *items);
+        if (!items)
+            return NULL;
+        l->items = items;
+        l->cap = cap;
+    }
+    struct entry *e = &l->items[l->count];
+    *e = (struct entry){.rel = strdup(rel), .kept = true};
+    if (!e->rel)
+        return NULL;
+    l->count++;
+    return e;
+}
+
+static int by_rel(const void *a, const void *b)
+{
+    return strcmp(((const struct entry *)a)->rel, ((const struct entry *)b)->rel);
+}
+
+static struct entry *list_find(const struct list *l, const char *rel)
+{
+    struct entry key;
+    memcpy(&key.rel, &rel, sizeof rel);
+    return l->count ? bsearch(&key, l->items, l->count, sizeof key, by_rel) : NULL;
+}
+
+/* The manifest: one record per entry, ended by NUL as a name may hold anything else. */
+static int manifest_load(struct list *l, const char *path)
+{
+    struct buf text = {0};
+    int err = buf_read_file(&text, path);
+    size_t at = 0;
+    while (err == 0 && at < text.len) {
+        const char *record = text.data + at;
+        at += strlen(record) + 1;
+        char type;
+        long long sec;
+        long nsec;
+        int64_t size;
+        int name = 0;
+        if (sscanf(record, "%c %lld %ld %" SCNd64 " %n", &type, &sec, &nsec, &size, &name) != 4 ||
+            name == 0)
+            continue;
+        struct entry *e = list_add(l, record + name);
+        if (!e) {
+            err = -ENOMEM;
+            break;
+        }
+        e->type = type;
+        e->mtime = (struct timespec){.tv_sec = sec, .tv_nsec = nsec};
+        e->size = size;
+        e->kept = false;
+    }
+    buf_free(&text);
+    if (l->count > 0)
+        qsort(l->items, l->count, sizeof *l->items, by_rel);
+    return err == -ENOENT ? 0 : err;
+}
+
+static int manifest_save(const struct list *l, const char *path)
+{
+    struct buf text = {0};
+    for (size_t i = 0; i < l->count; i++) {
+        const struct entry *e = &l->items[i];
+        if (!e->kept)
+            continue;
+        buf_printf(&text, "%c %lld %ld %" PRId64 " %s", e->type, (long long)e->mtime.tv_sec,
+                   e->mtime.tv_nsec, e->size, e->rel);
+        buf_putc(&text, '\0');
+    }
+    int err = buf_write_file(&text, path);
+    buf_free(&text);
+    return err;
+}
+
+static bool is_newer(struct timespec a, struct timespec b)
+{
+    return a.tv_sec != b.tv_sec ? a.tv_sec > b.tv_sec : a.tv_nsec > b.tv_nsec;
+}
+
+static int take_entry(struct list *l, const FTSENT *f, const char *rel)
+{
+    const struct stat *st = f->fts_statp;
+    struct entry *e = list_add(l, rel);
+    if (!e)
+        return -ENOMEM;
+    e->type = S_ISDIR(st->st_mode) ? 'd' : S_ISLNK(st->st_mode) ? 'l' : 'f';
+    e->mode = st->st_mode & 07777;
+    if (e->type == 'd')
+        return 0;
+    e->mtime = st->st_mtim;
+    e->size = st->st_size;
+    l->bytes += st->st_size;
+    if (e->type == 'f') {
+        e->kind = stale_kind(f->fts_path, f->fts_name);
+        if (stale_is_source(f->fts_name) && is_newer(e->mtime, l->newest_source))
+            l->newest_source = e->mtime;
+    }
+    return l->count > MAX_FILES || l->bytes > MAX_BYTES ? -EFBIG : 0;
+}
+
+/* One step of the walk. */
+static int visit(FTS *fts, FTSENT *f, struct list *l, size_t root_len)
+{
+    if (f->fts_level == 0 || f->fts_info == FTS_DP)
+        return 0;
+    const char *rel = f->fts_path + root_len + 1;
+    switch (f->fts_info) {
+    case FTS_D:
+        if (stale_is_dir(f->fts_path, f->fts_name)) {
+            fts_set(fts, f, FTS_SKIP);
+            return 0;
+        }
+        return take_entry(l, f, rel);
+    case FTS_F:
+    case FTS_SL:
+    case FTS_SLNONE:
+        return take_entry(l, f, rel);
+    default: /* sockets, unreadable directories: nothing a build could read */
+        return 0;
+    }
+}
+
+static int walk(struct list *l, const char *root, const struct stale_tracked *tracked)
+{
+    char *copy = strdup(root);
+    char *roots[] = {copy, NULL};
+    FTS *fts = copy ? fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR, NULL) : NULL;
+    int err = fts ? 0 : -ENOMEM;
+    FTSENT *f = NULL;
+    while (err == 0 && (f = fts_read(fts)))
+        err = visit(fts, f, l, strlen(root));
+    if (fts)
+        fts_close(fts);
+    free(copy);
+    for (size_t i = 0; i < l->count; i++) {
+        struct entry *e = &l->items[i];
+        e->kept = !stale_leaves_out(e->kind, tracked, e->rel, e->mtime, l->newest_source);
+    }
+    if (l->count > 0)
+        qsort(l->items, l->count, sizeof *l->items, by_rel);
+    return err;
+}
+
+/* True when PATH begins with the directory DIR as whole components. */
+static bool is_below(const char *path, const char *dir)
+{
+    size_t len = strlen(dir);
+    return strncmp(path, dir, len) == 0 && (path[len] == '/' || path[len] == '\0');
+}
+
+char *mirror_map(const struct mirror *m, const char *path)
+{
+    if (!is_below(path, m->root) || is_below(path, m->tree))
+        return strdup(path);
+    const char *rest = path + strlen(m->root);
+    return paths_join(m->tree, *rest == '/' ? rest + 1 : rest);
+}
+
+static bool is_path_char(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-' || c == '.' || c == '/';
+}
+
+char *mirror_replace(const char *text, size_t *len, const char *from, const char *to)
+{
+    struct buf out = {0};
+    size_t from_len = strlen(from);
+    const char *at = text;
+    const char *end = text + *len;
+    for (;;) {
+        const char *hit = memmem(at, (size_t)(end - at), from, from_len);
+        if (!hit)
+            break;
+        const char *after = hit + from_len;
+        bool whole = (hit == text || !is_path_char(hit[-1])) &&
+                     (after == end || *after == '/' || !is_path_char(*after));
+        buf_put(&out, at, (size_t)(hit - at));
+        buf_puts(&out, whole ? to : from);
+        at = after;
+    }
+    buf_put(&out, at, (size_t)(end - at));
+    if (out.failed)
+        return NULL;
+    *len = out.len;
+    return out.data;
+}
+
+/* How deep REL's directory lies below the root, minus the leading `..` of TARGET: negative when
+ * the link leaves the tree. Only the lexical way is looked at, as the kernel's is the same unless
+ * other links lie on it. */
+static bool leaves_tree(const char *rel, const char *target)
+{
+    int depth = 0;
+    for (const char *p = rel; *p; p++)
+        depth += *p == '/';
+    while (*target) {
+        size_t len = strcspn(target, "/");
+        if (len == 2 && target[0] == '.' && target[1] == '.')
+            depth--;
+        else if (len > 0 && !(len == 1 && target[0] == '.'))
+            depth++;
+        if (depth < 0)
+            return true;
+        target += len;
+        while (*target == '/')
+            target++;
+    }
+    return false;
+}
+
+static int copy_link(const struct mirror *m, const char *rel, const char *from, const char *to)
+{
+    char target[PATH_MAX];
+    ssize_t len = readlink(from, target, sizeof target - 1);
+    if (len < 0)
+        return -errno;
+    target[len] = '\0';
+    char *made = NULL;
+    if (target[0] == '/') {
+        made = mirror_map(m, target);
+    } else if (leaves_tree(rel, target)) {
+        char *dir = strdup(from);
+        if (dir)
+            *strrchr(dir, '/') = '\0';
+        made = dir ? paths_join(dir, target) : NULL;
+        free(dir);
+    } else {
+        made = strdup(target);
+    }
+    if (!made)
+        return -ENOMEM;
+    int err = symlink(made, to) != 0 ? -errno : 0;
+    free(made);
+    return err;
+}
+
+static bool is_relocated(const struct entry *e)
+{
+    static const char *const names[] = {"Makefile",      "makefile", "GNUmakefile",
+                                        "config.status", "libtool",  "config.mk"};
+    const char *slash = strrchr(e->rel, '/');
+    const char *name = slash ? slash + 1 : e->rel;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(name, names[i]) == 0)
+            return e->size <= MAX_RELOCATED_BYTES;
+    }
+    return false;
+}
+
+static int put_all(int fd, const char *data, size_t len)
+{
+    while (len > 0) {
+        ssize_t put = write(fd, data, len);
+        if (put < 0 && errno != EINTR)
+            return -errno;
+        if (put > 0) {
+            data += put;
+            len -= (size_t)put;
+        }
+    }
+    return 0;
+}
+
+static int copy_relocated(const struct mirror *m, const char *from, int out)
+{
+    struct buf text = {0};
+    int err = buf_read_file(&text, from);
+    size_t len = text.len;
+    char *changed = err == 0 ? mirror_replace(text.data ? text.data : "", &len, m->root, m->tree)
+                             : NULL;
+    if (err == 0)
+        err = changed || len == 0 ? put_all(out, changed, len) : -ENOMEM;
+    free(changed);
+    buf_free(&text);
+    return err;
+}
+
+/* A clone shares the blocks where the file system can; else the kernel copies. */
+static int copy_bytes(int in, int out)
+{
+    if (ioctl(out, FICLONE, in) == 0)
+        return 0;
+    for (;;) {
+        ssize_t sent = sendfile(out, in, NULL, 1 << 30);
+        if (sent == 0)
+            return 0;
+        if (sent < 0 && errno != EINTR)
+            return -errno;
+    }
+}
+
+static int copy_file(const struct mirror *m, const struct entry *e, const char *from,
+                     const char *to, struct mirror_result *result)
+{
+    int in = open(from, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (in < 0 && (errno == EACCES || errno == ENOENT)) {
+        result->unreadable++;
+        return 0;
+    }
+    int out = in < 0 ? -1 : open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    int err = out < 0 ? -errno : 0;
+    if (err == 0)
+        err = is_relocated(e) ? copy_relocated(m, from, out) : copy_bytes(in, out);
+    const struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, e->mtime};
+    if (err == 0 && (fchmod(out, e->mode | S_IWUSR) != 0 || futimens(out, times) != 0))
+        err = -errno;
+    if (in >= 0)
+        close(in);
+    if (out >= 0 && close(out) != 0 && err == 0)
+        err = -errno;
+    return err;
+}
+
+/* Makes the copy of one entry, which is new or has changed. */
+static int copy_entry(const struct mirror *m, const struct entry *e, struct mirror_result *result)
+{
+    char *from = paths_join(m->root, e->rel);
+    char *to = paths_join(m->tree, e->rel);
+    int err = from && to ? 0 : -ENOMEM;
+    if (err == 0 && e->type == 'd') {
+        if (mkdir(to, e->mode | S_IRWXU) != 0 && errno != EEXIST)
+            err = -errno;
+    } else if (err == 0) {
+        if (unlink(to) != 0 && errno != ENOENT)
+            err = -errno;
+        if (err == 0)
+            err = e->type == 'l' ? copy_link(m, e->rel, from, to)
+                                 : copy_file(m, e, from, to, result);
+        result->copied++;
+    }
+    if (err != 0)
+        result->failed = strdup(e->rel);
+    free(from);
+    free(to);
+    return err;
+}
+
+static bool is_same(const struct entry *a, const struct entry *b)
+{
+    return a->type == b->type && a->size == b->size && a->mtime.tv_sec == b->mtime.tv_sec &&
+           a->mtime.tv_nsec == b->mtime.tv_nsec;
+}
+
+static bool is_there(const struct mirror *m, const char *rel)
+{
+    struct stat st;
+    char *path = paths_join(m->tree, rel);
+    bool there = path && lstat(path, &st) == 0;
+    free(path);
+    return there;
+}
+
+/* Removes the copies of what is gone, deepest first; a directory goes when it is empty. */
+static void remove_gone(const struct mirror *m, const struct list *before,
+                        struct mirror_result *result)
+{
+    for (size_t i = before->count; i-- > 0;) {
+        const struct entry *e = &before->items[i];
+        char *path = e->kept ? NULL : paths_join(m->tree, e->rel);
+        if (path && (e->type == 'd' ? rmdir(path) : unlink(path)) == 0 && e->type != 'd')
+            result->removed++;
+        free(path);
+    }
+}
+
+static int update(const struct mirror *m, struct list *now, struct list *before,
+                  struct mirror_result *result)
+{
+    for (size_t i = 0; i < now->count; i++) {
+        struct entry *old = list_find(before, now->items[i].rel);
+        if (old && now->items[i].kept && old->type == now->items[i].type)
+            old->kept = true;
+    }
+    remove_gone(m, before, result);
+    int err = 0;
+    for (size_t i = 0; i < now->count && err == 0; i++) {
+        const struct entry *e = &now->items[i];
+        const struct entry *old = list_find(before, e->rel);
+        if (!e->kept || (old && old->kept && is_same(e, old) && is_there(m, e->rel)))
+            continue;
+        err = copy_entry(m, e, result);
+        if (result->copied % 256 == 0)
+            say_progress("copying %zu of %zu files", i, now->count);
+    }
+    return err;
+}
+
+/* A build may say `../common/x.h`: what lies beside the root is linked beside the copy. */
+static void link_siblings(const struct mirror *m)
+{
+    char *parent = strdup(m->root);
+    char *place = strdup(m->tree);
+    char *slash = parent ? strrchr(parent, '/') : NULL;
+    if (slash && slash != parent && place) {
+        *slash = '\0';
+        *strrchr(place, '/') = '\0';
+        char *roots[] = {parent, NULL};
+        FTS *fts = fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR | FTS_NOSTAT, NULL);
+        if (fts)
+            fts_read(fts);
+        for (FTSENT *f = fts ? fts_children(fts, FTS_NAMEONLY) : NULL; f; f = f->fts_link) {
+            char *from = paths_join(parent, f->fts_name);
+            char *to = paths_join(place, f->fts_name);
+            /* Failure means it is there already, or the build will tell. Not for dot files: a
+             * `.git` beside the copy would make git take the copy for a checkout of it. */
+            if (from && to && f->fts_name[0] != '.' && strcmp(from, m->root) != 0)
+                (void)!symlink(from, to);
+            free(from);
+            free(to);
+        }
+        if (fts)
+            fts_close(fts);
+    }
+    free(parent);
+    free(place);
+}
+
+int mirror_sync(const struct mirror *m, struct mirror_result *result)
+{
+    struct list now = {0};
+    struct list before = {0};
+    struct stale_tracked tracked;
+    *result = (struct mirror_result){0};
+    char *scratch = NULL;
+    if (asprintf(&scratch, "%s.git", m->manifest) < 0)
+        return -ENOMEM;
+    stale_tracked_load(&tracked, m->root, scratch);
+    free(scratch);
+    int err = paths_make_dirs(m->tree);
+    if (err == 0)
+        err = manifest_load(&before, m->manifest);
+    if (err == 0)
+        err = walk(&now, m->root, &tracked);
+    if (err == 0)
+        err = update(m, &now, &before, result);
+    if (err == 0)
+        err = manifest_save(&now, m->manifest);
+    link_siblings(m);
+    say_progress_done();
+    stale_tracked_release(&tracked);
+    list_release(&now);
+    list_release(&before);
+    return err;
+}
+
+int mirror_remove(const char *path)
+{
+    char *copy = strdup(path);
+    char *roots[] = {copy, NULL};
+    FTS *fts = copy ? fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR, NULL) : NULL;
+    int err = fts ? 0 : -ENOMEM;
+    for (FTSENT *f = fts ? fts_read(fts) : NULL; f; f = fts_read(fts)) {
+        int failed = 0;
+        if (f->fts_info == FTS_D)
+            chmod(f->fts_path, S_IRWXU);
+        else if (f->fts_info == FTS_DP)
+            failed = rmdir(f->fts_path);
+        else
+            failed = unlink(f->fts_path);
+        if (failed != 0 && errno != ENOENT && err == 0)
+            err = -errno;
+    }
+    if (fts)
+        fts_close(fts);
+    free(copy);
+    return err;
+}

@@ -1,0 +1,326 @@
+/* Which programs a build made, and running one of them.
+ *
+ * The wrapper records every link; a program counts when the runtime's entry point is named in the
+ * file, that is, when instrumented code is in it, or when it names a shared library of which that
+ * is true. libtool links to X/.libs/NAME and leaves a script
+ * X/NAME that sets up the library path; then the script is what a user would run.
+ *
+ * `piano run -- a b`: if `a` names a program of the build it is run with `b`, else the newest
+ * program is run with both. The program keeps the user's working directory and descriptors. The
+ * run file is found by the process id in its name, or is the newest one begun since the start, for
+ * programs that hand over to another process. */
+#include "tool/build/program.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tool/build/child.h"
+#include "tool/util/buf.h"
+#include "tool/util/paths.h"
+#include "tool/util/say.h"
+
+static bool file_holds(const char *path, const char *word)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat st;
+    bool found = false;
+    if (fd >= 0 && fstat(fd, &st) == 0 && st.st_size > 0) {
+        void *map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (map != MAP_FAILED) {
+            found = memmem(map, (size_t)st.st_size, word, strlen(word));
+            munmap(map, (size_t)st.st_size);
+        }
+    }
+    if (fd >= 0)
+        close(fd);
+    return found;
+}
+
+static char *libtool_script(const char *output)
+{
+    const char *libs = strstr(output, "/.libs/");
+    if (!libs || strchr(libs + 7, '/'))
+        return NULL;
+    const char *name = libs + 7;
+    if (strncmp(name, "lt-", 3) == 0)
+        name += 3;
+    struct buf path = {0};
+    buf_put(&path, output, (size_t)(libs - output) + 1);
+    buf_puts(&path, name);
+    if (!path.failed && access(path.data, X_OK) == 0 && file_holds(path.data, "libtool"))
+        return path.data;
+    buf_free(&path);
+    return NULL;
+}
+
+static void add_path(struct program_list *l, const char *output)
+{
+    char *script = libtool_script(output);
+    char *path = script ? script : strdup(output);
+    char **paths = path ? realloc(l->paths, (l->count + 1) * sizeof *paths) : NULL;
+    if (!paths) {
+        free(path);
+        return;
+    }
+    l->paths = paths;
+    paths[l->count++] = path;
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* Does PROGRAM name the shared library OUTPUT? It does so by its soname, so what follows `.so` is
+ * not compared. */
+static bool uses_library(const char *program, const char *output)
+{
+    char stem[NAME_MAX + 1];
+    const char *name = base_name(output);
+    const char *so = strstr(name, ".so");
+    size_t len = so ? (size_t)(so - name) + 3 : strlen(name);
+    snprintf(stem, sizeof stem, "%.*s", (int)len, name);
+    return stem[0] && file_holds(program, stem);
+}
+
+static bool is_instrumented(const struct records *r, const char *program)
+{
+    if (file_holds(program, "__piano_register"))
+        return true;
+    for (size_t i = 0; i < r->link_count; i++) {
+        const char *output = r->links[i].output;
+        if (r->links[i].shared && uses_library(program, output) &&
+            file_holds(output, "__piano_register"))
+            return true;
+    }
+    return false;
+}
+
+void program_list_load(struct program_list *l, const struct records *r)
+{
+    *l = (struct program_list){0};
+    for (size_t i = 0; i < r->link_count; i++) {
+        if (!r->links[i].shared && is_instrumented(r, r->links[i].output))
+            add_path(l, r->links[i].output);
+    }
+    /* Stripped and static, or with instrumented code only in what it loads at run time. */
+    for (size_t i = 0; l->count == 0 && i < r->link_count; i++) {
+        if (!r->links[i].shared)
+            add_path(l, r->links[i].output);
+    }
+}
+
+void program_list_release(struct program_list *l)
+{
+    for (size_t i = 0; i < l->count; i++)
+        free(l->paths[i]);
+    free(l->paths);
+    *l = (struct program_list){0};
+}
+
+/* The user may name the program where his own build would have put it: then the tail decides. */
+static bool has_tail(const char *path, const char *word)
+{
+    while (strncmp(word, "./", 2) == 0)
+        word += 2;
+    size_t len = strlen(path);
+    size_t tail = strlen(word);
+    return tail > 0 && len > tail && path[len - tail - 1] == '/' &&
+           strcmp(path + len - tail, word) == 0;
+}
+
+const char *program_list_find(const struct program_list *l, const char *word)
+{
+    for (size_t i = 0; i < l->count; i++) {
+        if (strcmp(l->paths[i], word) == 0)
+            return l->paths[i];
+    }
+    for (size_t i = 0; i < l->count; i++) {
+        if (has_tail(l->paths[i], word))
+            return l->paths[i];
+    }
+    /* An existing file that is not the program is an argument: `-- data/game`. */
+    if (!strchr(word, '/'))
+        return NULL;
+    char *real = realpath(word, NULL);
+    char *root = paths_project_root();
+    const char *found = NULL;
+    size_t root_len = root ? strlen(root) : 0;
+    if (real && root && strncmp(real, root, root_len) == 0 && real[root_len] == '/') {
+        for (size_t i = 0; i < l->count && !found; i++) {
+            if (has_tail(l->paths[i], real + root_len + 1))
+                found = l->paths[i];
+        }
+    }
+    free(real);
+    free(root);
+    return found;
+}
+
+/* LD_LIBRARY_PATH with the directories of the shared libraries that PROGRAM names: a project's own
+ * instrumented ones go before those the user has built. NULL when it needs none. */
+static char *library_path(const struct records *r, const char *program)
+{
+    struct buf b = {0};
+    for (size_t i = 0; i < r->link_count; i++) {
+        const char *output = r->links[i].output;
+        const char *name = base_name(output);
+        if (!r->links[i].shared || name == output || !uses_library(program, output))
+            continue;
+        size_t len = (size_t)(name - output) - 1;
+        buf_puts(&b, b.len ? ":" : "LD_LIBRARY_PATH=");
+        buf_put(&b, output, len);
+    }
+    const char *old = getenv("LD_LIBRARY_PATH");
+    if (b.len > 0 && old && *old)
+        buf_printf(&b, ":%s", old);
+    if (!b.failed)
+        return b.data;
+    buf_free(&b);
+    return NULL;
+}
+
+/* The time and process id in the name of a run file; false when it is not one. */
+static bool parse_run_name(const char *name, long long *ms, long *pid)
+{
+    int end = 0;
+    if (sscanf(name, "%lld-%ld%n", ms, pid, &end) != 2)
+        return false;
+    const char *dot = strrchr(name, '.');
+    return dot && (strcmp(dot, ".ndjson") == 0 || strcmp(dot, ".json") == 0);
+}
+
+static char *find_run(const char *runs, long long since_ms, pid_t child)
+{
+    DIR *dir = opendir(runs);
+    const struct dirent *e;
+    char best[NAME_MAX + 1] = "";
+    long long best_ms = 0;
+    bool best_is_child = false;
+    while (dir && (e = readdir(dir))) {
+        long long ms;
+        long pid;
+        if (!parse_run_name(e->d_name, &ms, &pid) || ms < since_ms)
+            continue;
+        bool is_child = pid == (long)child;
+        if (best[0] && (best_is_child != is_child ? best_is_child : ms <= best_ms))
+            continue;
+        snprintf(best, sizeof best, "%s", e->d_name);
+        best_ms = ms;
+        best_is_child = is_child;
+    }
+    if (dir)
+        closedir(dir);
+    return best[0] ? paths_join(runs, best) : NULL;
+}
+
+static long long now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (long long)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* The program's argv: PATH and then ARGS. */
+static char **make_argv(const char *path, char *const *args)
+{
+    size_t count = 0;
+    while (args[count])
+        count++;
+    char **argv = calloc(count + 2, sizeof *argv);
+    if (!argv)
+        return NULL;
+    memcpy(&argv[0], &path, sizeof path); /* posix_spawn does not write to it */
+    memcpy(argv + 1, args, count * sizeof *argv);
+    return argv;
+}
+
+static int launch(struct program_run *p, const struct records *r, const char *path,
+                  char *const *args, struct child_result *result)
+{
+    char *runs = paths_runs_dir();
+    char *setting = NULL;
+    int err = runs && asprintf(&setting, "PIANO_RUNS_DIR=%s", runs) > 0 ? 0 : -ENOMEM;
+    char *library = library_path(r, path);
+    char *set[] = {setting, library, NULL};
+    char **env = err == 0 ? child_env(set) : NULL;
+    char **argv = make_argv(path, args);
+    if (!env || !argv)
+        err = -ENOMEM;
+    if (err == 0) {
+        long long start = now_ms();
+        struct child_plan plan = {.argv = argv, .envp = env, .in = -1, .err = -1};
+        plan.out = p->out_to_err ? STDERR_FILENO : -1;
+        plan.duration_s = p->duration_s;
+        plan.kill_s = p->kill_s;
+        err = child_run(&plan, result);
+        if (err == 0)
+            p->run = find_run(runs, start, result->pid);
+    }
+    free(runs);
+    free(setting);
+    free(library);
+    free(env);
+    free(argv);
+    return err;
+}
+
+static int run_one(struct program_run *p, const struct records *r, bool *started)
+{
+    struct program_list programs;
+    program_list_load(&programs, r);
+    const char *named = p->words[0] ? program_list_find(&programs, p->words[0]) : NULL;
+    const char *path = named ? named : programs.count > 0 ? programs.paths[0] : NULL;
+    struct child_result result = {0};
+    int err = 0;
+    if (!path) {
+        say_error("piano build --fn NAME", "there is no instrumented program to run");
+    } else {
+        err = launch(p, r, path, p->words + (named ? 1 : 0), &result);
+        if (err != 0)
+            say_error("piano build", "cannot start %s: %s", path, strerror(-err));
+    }
+    *started = path && err == 0;
+    program_list_release(&programs);
+    p->interrupted = result.interrupted;
+    p->status = !*started            ? EXIT_FAILED
+                : result.interrupted ? 130
+                : result.timed_out   ? 0
+                                     : result.status;
+    return p->status;
+}
+
+int program_run(struct program_run *p, bool *started)
+{
+    struct records records = {0};
+    char *root = paths_project_root();
+    char *state = root ? paths_join(root, ".piano/build") : NULL;
+    *started = false;
+    p->run = NULL;
+    p->status = EXIT_FAILED;
+    int err = state ? records_load(&records, state) : -ENOMEM;
+    if (err == 0)
+        run_one(p, &records, started);
+    else
+        say_error(NULL, "cannot read %s: %s", state ? state : ".piano/build", strerror(-err));
+    records_release(&records);
+    free(root);
+    free(state);
+    return p->status;
+}
+
+void program_run_release(struct program_run *p)
+{
+    free(p->run);
+    p->run = NULL;
+}

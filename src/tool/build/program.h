@@ -1,0 +1,38 @@
+/* The instrumented programs a build made, and running one. */
+#ifndef PIANO_TOOL_BUILD_PROGRAM_H
+#define PIANO_TOOL_BUILD_PROGRAM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "tool/build/records.h"
+
+/* Paths of the programs with instrumented code in them, newest first. */
+struct program_list {
+    char **paths;
+    size_t count;
+};
+
+void program_list_load(struct program_list *l, const struct records *r);
+void program_list_release(struct program_list *l);
+/* The one that WORD names, by path or by last part; NULL when there is none. */
+const char *program_list_find(const struct program_list *l, const char *word);
+
+struct program_run {
+    char *const *words; /* what followed `--`, ended by NULL; may be empty */
+    double duration_s;  /* 0 = until it ends by itself */
+    double kill_s;
+    bool out_to_err; /* its stdout goes to our stderr */
+
+    /* filled in: */
+    int status;
+    bool interrupted;
+    char *run; /* the run file it left, or NULL */
+};
+
+/* Runs the program WORDS name, or the newest with WORDS as arguments. Says what went wrong.
+ * Exit status of the program, or EXIT_FAILED with *STARTED false when it did not start. */
+int program_run(struct program_run *p, bool *started);
+void program_run_release(struct program_run *p);
+
+#endif

@@ -1,0 +1,172 @@
+/* Putting the guards into a preprocessed text.
+ *
+ * The result is the text as it was, with two kinds of addition, both inside line markers that call
+ * them system headers so that no warning is ever about them:
+ *  - a prologue: the probe (common/probe.h, word for word), a table of the chosen functions, and
+ *    the constructor that registers it. It stands behind the first line, because compilers take
+ *    the name of the source for debug information from there;
+ *  - in each chosen function, behind its opening brace, a variable whose initialiser enters the
+ *    span and whose cleanup leaves it, on every way out that runs cleanups.
+ * Behind a guard a second marker sets file and line back, and the columns are filled up, so that
+ * messages and debug information of the user's code stay exact.
+ *
+ * The descriptors are one static array per unit: a C++ inline function cannot keep its own in a
+ * named section (gcc: section type conflict), and whichever copy of it the linker keeps refers to
+ * the array of the unit it came from. */
+#include "tool/build/rewrite.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "tool/build/analyse.h"
+#include "tool/build/selection.h"
+#include "tool/build/tokens.h"
+
+/* The bytes of common/probe.h, between these two. */
+extern const char rewrite_probe[] __attribute__((visibility("hidden")));
+extern const char rewrite_probe_end[] __attribute__((visibility("hidden")));
+__asm__(".pushsection .rodata\n"
+        ".global rewrite_probe\n"
+        ".hidden rewrite_probe\n"
+        "rewrite_probe: .incbin \"common/probe.h\"\n"
+        ".global rewrite_probe_end\n"
+        ".hidden rewrite_probe_end\n"
+        "rewrite_probe_end: .byte 0\n"
+        ".popsection\n");
+
+/* Filling up columns of longer lines (one line of a macro may hold thousands of functions) would
+ * cost more than they are worth. */
+enum { MAX_COLUMN = 1000 };
+
+/* A C string literal. */
+static void put_quoted(struct buf *out, const char *s)
+{
+    buf_putc(out, '"');
+    for (; *s; s++) {
+        unsigned char c = (unsigned char)*s;
+        if (c == '"' || c == '\\')
+            buf_putc(out, '\\');
+        if (c < 0x20 || c == 0x7f)
+            buf_printf(out, "\\%03o", c);
+        else
+            buf_putc(out, *s);
+    }
+    buf_putc(out, '"');
+}
+
+static void put_table(struct buf *out, const struct rewrite_source *s)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < s->functions->count; i++)
+        count += s->functions->fns[i].chosen;
+    buf_printf(out, "static struct __piano_fn __piano_fns[%zu] = {\n", count);
+    for (size_t i = 0; i < s->functions->count; i++) {
+        const struct analyse_fn *fn = &s->functions->fns[i];
+        if (!fn->chosen)
+            continue;
+        bool frame = selection_is_frame(s->selection, fn->bare, fn->qualified);
+        buf_putc(out, '{');
+        put_quoted(out, fn->qualified);
+        buf_putc(out, ',');
+        put_quoted(out, fn->file);
+        buf_printf(out, ",%uu,%du,~0UL},\n", fn->line, frame);
+    }
+    buf_puts(out, "};\n");
+    buf_printf(out, "static struct __piano_unit __piano_u = { 1u, %zuu, __piano_fns, ", count);
+    put_quoted(out, s->selection->runs ? s->selection->runs : "");
+    buf_puts(out, ", ");
+    put_quoted(out, s->selection->frame ? s->selection->frame : "");
+    buf_puts(out, " };\n");
+}
+
+static void put_prologue(struct buf *out, const struct rewrite_source *s)
+{
+    buf_puts(out, "# 1 \"<piano>\" 3\n");
+    buf_puts(out, s->cxx ? "extern \"C\" {\n" : "");
+    buf_put(out, rewrite_probe, (size_t)(rewrite_probe_end - rewrite_probe));
+    put_table(out, s);
+    buf_puts(out, "static void __attribute__((constructor(101), used)) __piano_ctor(void)"
+                  " { __piano_register(&__piano_u); }\n"
+                  "static void __attribute__((destructor(101), used)) __piano_dtor(void)"
+                  " { __piano_unregister(&__piano_u); }\n");
+    buf_puts(out, s->cxx ? "}\n" : "");
+}
+
+static size_t line_length(const char *text, size_t len)
+{
+    const char *nl = memchr(text, '\n', len);
+    return nl ? (size_t)(nl - text) + 1 : len;
+}
+
+/* How much of the text stays before the prologue: its first line, when that is a marker, and gcc's
+ * marker of the working directory (`# 1 "/dir//"`). */
+static size_t head_length(const char *text, size_t len)
+{
+    if (len == 0 || text[0] != '#')
+        return 0;
+    size_t first = line_length(text, len);
+    size_t second = line_length(text + first, len - first);
+    const char *end = text + first + second;
+    return second > 5 && text[first] == '#' && memcmp(end - 4, "//\"\n", 4) == 0 ? first + second
+                                                                               : first;
+}
+
+static void put_marker(struct buf *out, const struct analyse_fn *fn, unsigned line, bool system)
+{
+    buf_printf(out, "# %u ", line);
+    put_quoted(out, fn->marker);
+    buf_puts(out, system ? " 3\n" : "\n");
+}
+
+/* Blanks up to the column of AT, tabs where the line has tabs. */
+static void put_padding(struct buf *out, const char *text, size_t at)
+{
+    const char *nl = at > 0 ? memrchr(text, '\n', at) : NULL;
+    size_t from = nl ? (size_t)(nl - text) + 1 : 0;
+    if (at - from > MAX_COLUMN)
+        return;
+    for (size_t i = from; i < at; i++)
+        buf_putc(out, text[i] == '\t' ? '\t' : ' ');
+}
+
+/* The newlines of TEXT: local label declarations may stand on several lines. */
+static unsigned count_lines(const char *text, size_t len)
+{
+    unsigned lines = 0;
+    for (size_t i = 0; i < len; i++)
+        lines += text[i] == '\n';
+    return lines;
+}
+
+static void put_guard(struct buf *out, const struct rewrite_source *s, const struct analyse_fn *fn,
+                      size_t index, size_t at)
+{
+    unsigned line = fn->brace_line + count_lines(s->text + fn->brace, at - fn->brace);
+    buf_putc(out, '\n');
+    put_marker(out, fn, line, true);
+    buf_printf(out,
+               " __extension__ void *__piano_g%zu __attribute__((cleanup(__piano_leave), unused))"
+               " = __piano_begin(&__piano_fns[%zu]);\n",
+               index, index);
+    put_marker(out, fn, line, false);
+    put_padding(out, s->text, at);
+}
+
+int rewrite_run(struct buf *out, const struct rewrite_source *s)
+{
+    size_t done = head_length(s->text, s->len);
+    size_t index = 0;
+    buf_put(out, s->text, done);
+    put_prologue(out, s);
+    for (size_t i = 0; i < s->functions->count; i++) {
+        const struct analyse_fn *fn = &s->functions->fns[i];
+        if (!fn->chosen)
+            continue;
+        size_t at = fn->brace + tokens_first_place(s->text + fn->brace, s->len - fn->brace);
+        buf_put(out, s->text + done, at - done);
+        put_guard(out, s, fn, index++, at);
+        done = at;
+    }
+    buf_put(out, s->text + done, s->len - done);
+    return out->failed ? -ENOMEM : 0;
+}

@@ -1,0 +1,343 @@
+/* The compiler wrapper.
+ *
+ * One compiler command of a build comes in; out goes the same command's effect, with guards in the
+ * functions the user chose. The plan:
+ *  - a command that compiles nothing we can instrument and links nothing we did is run as it is;
+ *  - each C or C++ source goes through a `struct job`; those that end up instrumented are done (or,
+ *    in a command that also links, stand as objects ready to be linked);
+ *  - what is left of the command, if anything, is run: the sources not instrumented, or the link,
+ *    with the runtime added.
+ * Whatever fails on the way, the original command has the last word, so that a build breaks only if
+ * it breaks without piano, and with the compiler's own messages.
+ *
+ * Runs in a process of its own per compiler call; parallel builds share nothing but the state
+ * directory, where each writes files of its own. */
+#include "tool/build/wrap.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tool/build/args.h"
+#include "tool/build/job.h"
+#include "tool/build/link.h"
+#include "tool/build/cc_run.h"
+#include "tool/build/scratch.h"
+#include "tool/build/selection.h"
+#include "tool/build/unit.h"
+#include "tool/util/paths.h"
+#include "tool/util/say.h"
+
+struct wrap {
+    char *const *argv; /* the command as it came */
+    char *state;
+    struct selection selection;
+    struct args args;
+    struct job *jobs; /* one per source of `args`, in order */
+    size_t job_count;
+};
+
+enum { STATUS_INTERRUPTED = 130 };
+
+static void wrap_release(struct wrap *w)
+{
+    for (size_t i = 0; i < w->job_count; i++)
+        job_release(&w->jobs[i]);
+    free(w->jobs);
+    free(w->state);
+    selection_release(&w->selection);
+    args_release(&w->args);
+    scratch_release();
+}
+
+static int exec_original(struct wrap *w)
+{
+    char *const *argv = w->argv;
+    wrap_release(w);
+    return cc_run_exec(argv);
+}
+
+/* Shows messages with the paths of the user's own tree for those of its mirror. */
+static void show_messages(const struct selection *s, const struct buf *messages)
+{
+    const char *at = messages->data;
+    const char *found;
+    size_t len = s->mirror ? strlen(s->mirror) : 0;
+    while (len > 0 && at && (found = strstr(at, s->mirror))) {
+        fwrite(at, 1, (size_t)(found - at), stderr);
+        fputs(s->root, stderr);
+        at = found + len;
+    }
+    if (at)
+        fputs(at, stderr);
+}
+
+/* Runs a command of which the user is to see everything. Returns its status. */
+static int run_shown(const struct wrap *w, char *const argv[])
+{
+    struct cc_run r;
+    unsigned keep = w->selection.mirror && w->selection.root ? CC_KEEP_ERR : 0;
+    int err = cc_run_step(&r, argv, keep);
+    show_messages(&w->selection, &r.err);
+    int status = r.status;
+    cc_run_release(&r);
+    if (err == -EINTR)
+        return status ? status : STATUS_INTERRUPTED;
+    return err ? say_error(NULL, "%s: %s", argv[0], strerror(-err)) : status;
+}
+
+/* Commands by which build systems try out the compiler. What they make is run or thrown away at
+ * once, and is not the user's program. */
+static bool is_probe(const struct args *a)
+{
+    static const char *const marks[] = {"conftest.", "/CMakeFiles/CMakeTmp/", "CMakeScratch/",
+                                        "CompilerIdC", "meson-private/"};
+    char *cwd = getcwd(NULL, 0);
+    bool probe = a->output && strcmp(a->output, "/dev/null") == 0;
+    probe |= cwd && (strstr(cwd, "/CMakeFiles/") || strstr(cwd, "/meson-private"));
+    for (size_t i = 0; i < a->count && !probe; i++) {
+        if (a->list[i].role != ARG_SOURCE)
+            continue;
+        for (size_t m = 0; m < sizeof marks / sizeof marks[0]; m++)
+            probe |= strstr(args_input(a, &a->list[i]), marks[m]) != NULL;
+    }
+    free(cwd);
+    return probe;
+}
+
+static int make_jobs(struct wrap *w)
+{
+    w->jobs = calloc(w->args.sources + 1, sizeof *w->jobs);
+    if (!w->jobs)
+        return -ENOMEM;
+    for (size_t i = 0; i < w->args.count; i++) {
+        const struct arg *source = &w->args.list[i];
+        if (source->role != ARG_SOURCE)
+            continue;
+        struct job *j = &w->jobs[w->job_count++];
+        int err = job_init(j, w->state, &w->selection, &w->args, source);
+        if (err != 0)
+            return err;
+    }
+    return 0;
+}
+
+static int run_jobs(struct wrap *w)
+{
+    int err = 0;
+    for (size_t i = 0; i < w->job_count && err == 0; i++) {
+        if (w->args.refusal)
+            job_note(&w->jobs[i], "compiled untouched: %s", w->args.refusal);
+        else
+            err = job_compile(&w->jobs[i]);
+    }
+    return err;
+}
+
+static void save_jobs(const struct wrap *w)
+{
+    for (size_t i = 0; i < w->job_count; i++)
+        job_save(&w->jobs[i]);
+}
+
+static size_t instrumented_count(const struct wrap *w)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < w->job_count; i++)
+        count += w->jobs[i].instrumented;
+    return count;
+}
+
+static const struct job *job_of(const struct wrap *w, const struct arg *source)
+{
+    for (size_t i = 0; i < w->job_count; i++) {
+        if (w->jobs[i].source == source)
+            return &w->jobs[i];
+    }
+    return NULL;
+}
+
+/* An object in the place of a source; an -x in force must not apply to it. */
+static void add_object(const struct arg *source, const char *object, struct words *out)
+{
+    if (source->forced) {
+        words_add(out, "-x");
+        words_add(out, "none");
+    }
+    words_add(out, object);
+    if (source->forced) {
+        words_add(out, "-x");
+        words_add(out, source->forced);
+    }
+}
+
+/* The command without the sources that are done, or with their objects in their places. */
+static void rest_of_command(const struct wrap *w, struct words *out)
+{
+    const struct args *a = &w->args;
+    for (size_t i = 0; i < a->command; i++)
+        words_add(out, a->words.items[i]);
+    for (size_t i = 0; i < a->count; i++) {
+        const struct arg *arg = &a->list[i];
+        const struct job *j = arg->role == ARG_SOURCE ? job_of(w, arg) : NULL;
+        if (j && j->instrumented) {
+            if (j->object)
+                add_object(arg, j->object, out);
+            continue;
+        }
+        for (size_t k = 0; k < arg->words; k++)
+            words_add(out, a->words.items[arg->at + k]);
+    }
+}
+
+static int finish_compile(struct wrap *w)
+{
+    size_t done = instrumented_count(w);
+    if (done == 0)
+        return run_shown(w, w->argv);
+    if (done == w->args.sources && w->args.foreign == 0)
+        return 0;
+    struct words rest = {0};
+    rest_of_command(w, &rest);
+    int status = rest.failed ? EXIT_FAILED : run_shown(w, rest.items);
+    words_release(&rest);
+    return status;
+}
+
+/* Links with the runtime of KIND. Messages are kept in R. */
+static int link_once(const struct wrap *w, char *const base[], enum link_kind kind, struct cc_run *r)
+{
+    struct words command = {0};
+    *r = (struct cc_run){0};
+    link_command(base, w->args.command, w->selection.lib ? w->selection.lib : "", kind, &command);
+    int err = command.failed ? -ENOMEM : cc_run_step(r, command.items, CC_KEEP_ERR);
+    words_release(&command);
+    return err ? err : r->status ? -EIO : 0;
+}
+
+/* A program with a malloc of its own cannot be interposed: link it again with that wrapped. Should
+ * it not link that way, allocations are not counted, but the program is whole. */
+static int link_own_allocator(const struct wrap *w, char *const base[], struct cc_run *r)
+{
+    char *object = paths_join(w->selection.lib, "piano_wrap.o");
+    bool possible = object && access(object, R_OK) == 0;
+    free(object);
+    if (!possible)
+        return 0;
+    cc_run_release(r);
+    int err = link_once(w, base, LINK_OWN_ALLOCATOR, r);
+    if (err == -EIO) {
+        cc_run_release(r);
+        err = link_once(w, base, LINK_SHARED_RUNTIME, r);
+    }
+    return err;
+}
+
+static int link_with_runtime(const struct wrap *w, char *const base[], const char *output,
+                             struct cc_run *r)
+{
+    const struct args *a = &w->args;
+    int err = link_once(w, base, a->is_static ? LINK_STATIC_RUNTIME : LINK_SHARED_RUNTIME, r);
+    if (err == 0 && !a->is_static && !a->shared && !a->sanitized && link_defines_malloc(output))
+        err = link_own_allocator(w, base, r);
+    return err;
+}
+
+static void give_up_jobs(struct wrap *w)
+{
+    for (size_t i = 0; i < w->job_count; i++) {
+        struct job *j = &w->jobs[i];
+        if (!j->instrumented)
+            continue;
+        j->instrumented = false;
+        job_note(j, "compiled untouched: the program did not link with piano's runtime");
+        free(j->failed);
+        j->failed = strdup("the program did not link with piano's runtime");
+    }
+}
+
+static void save_link(const struct wrap *w)
+{
+    char *cwd = getcwd(NULL, 0);
+    const char *name = w->args.output ? w->args.output : "a.out";
+    char *path = name[0] == '/' ? strdup(name) : paths_join(cwd, name);
+    if (path)
+        (void)unit_save_link(w->state, path, w->args.shared);
+    free(path);
+    free(cwd);
+}
+
+/* The link failed. If all that is instrumented was compiled by this very command, the untouched
+ * command can still do without us; else the messages are all there is to say. */
+static int link_failed(struct wrap *w, bool inputs, const struct cc_run *r)
+{
+    if (!inputs) {
+        give_up_jobs(w);
+        return run_shown(w, w->argv);
+    }
+    show_messages(&w->selection, &r->err);
+    if (r->err.data && strstr(r->err.data, "piano"))
+        say("the link above includes piano's runtime, %s", w->selection.lib);
+    return r->status ? r->status : EXIT_FAILED;
+}
+
+static int finish_link(struct wrap *w)
+{
+    size_t done = instrumented_count(w);
+    bool inputs = link_has_instrumented(&w->args);
+    if ((done == 0 && !inputs) || w->args.relocatable)
+        return run_shown(w, w->argv);
+    struct words rest = {0};
+    struct cc_run r = {0};
+    rest_of_command(w, &rest);
+    /* Without sources the command is taken as it came: a response file may be too long to expand. */
+    char *const *base = w->args.sources > 0 ? rest.items : w->argv;
+    const char *output = w->args.output ? w->args.output : "a.out";
+    int err = rest.failed ? -ENOMEM : link_with_runtime(w, base, output, &r);
+    int status = err == -EINTR ? STATUS_INTERRUPTED : 0;
+    if (err == 0) {
+        show_messages(&w->selection, &r.err);
+        save_link(w);
+    } else if (err != -EINTR) {
+        status = link_failed(w, inputs, &r);
+    }
+    cc_run_release(&r);
+    words_release(&rest);
+    return status;
+}
+
+/* Reads what there is to know. 0, or negative errno when the command must run as it is. */
+static int wrap_init(struct wrap *w, int argc, char **argv)
+{
+    const char *state = getenv("PIANO_STATE");
+    *w = (struct wrap){.argv = argv, .state = state && *state ? strdup(state) : NULL};
+    cc_run_clean_environment();
+    if (!w->state)
+        return -ENOENT;
+    int err = args_parse(&w->args, argc, argv);
+    if (err != 0 || w->args.query || is_probe(&w->args))
+        return err ? err : -ENOENT;
+    char *path = paths_join(w->state, "selection");
+    err = path ? selection_load(&w->selection, path) : -ENOMEM;
+    free(path);
+    return err ? err : make_jobs(w);
+}
+
+int wrap_run(int argc, char **argv)
+{
+    struct wrap w;
+    if (wrap_init(&w, argc, argv) != 0 || w.args.count == 0)
+        return exec_original(&w);
+    bool links = w.args.mode == ARGS_LINK;
+    if (w.args.sources == 0 && (!links || !link_has_instrumented(&w.args)))
+        return exec_original(&w);
+    int status = STATUS_INTERRUPTED;
+    if (run_jobs(&w) == 0) {
+        status = links ? finish_link(&w) : finish_compile(&w);
+        save_jobs(&w);
+    }
+    wrap_release(&w);
+    return status;
+}

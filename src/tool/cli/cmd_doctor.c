@@ -1,0 +1,196 @@
+/* `piano doctor`: is this machine fit for piano? One line per thing: `ok`, `warn` (something will be
+ * missing or less exact) or `FAIL` (piano cannot work), with what to do about it. */
+#include <clang-c/Index.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tool/cli/commands.h"
+#include "tool/cli/flags.h"
+#include "tool/util/buf.h"
+#include "tool/util/paths.h"
+#include "tool/util/say.h"
+#include "tool/util/units.h"
+
+static const char help_text[] =
+    "Usage: piano doctor\n"
+    "\n"
+    "Checks that this machine has what piano needs: a compiler, libclang, piano's own libraries,\n"
+    "a steady clock, a runs directory that can be written to and room for it.\n"
+    "Exits 1 when something needed is missing.\n"
+    "\n"
+    "Example:\n"
+    "  piano doctor\n";
+
+enum verdict { GOOD, WARN, BAD };
+
+static int worst;
+
+static void __attribute__((format(printf, 2, 3))) tell(enum verdict v, const char *fmt, ...)
+{
+    static const char *const words[] = {"ok  ", "warn", "FAIL"};
+    static const char *const colours[] = {"\x1b[32m", "\x1b[33m", "\x1b[31m"};
+    bool colour = say_colour(stdout);
+    va_list ap;
+    printf("%s%s%s  ", colour ? colours[v] : "", words[v], colour ? "\x1b[0m" : "");
+    va_start(ap, fmt);
+    vprintf(fmt, ap);
+    va_end(ap);
+    putchar('\n');
+    if ((int)v > worst)
+        worst = v;
+}
+
+/* First line of what COMMAND prints; false when it cannot be run. */
+static bool first_line(const char *command, char *line, size_t size)
+{
+    FILE *p = popen(command, "re");
+    bool got = p && fgets(line, (int)size, p);
+    int status = p ? pclose(p) : -1;
+    if (!got || status == -1 || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
+        return false;
+    line[strcspn(line, "\n")] = '\0';
+    return true;
+}
+
+static void check_compilers(void)
+{
+    char line[200], safe[200];
+    bool gcc = first_line("gcc --version 2>/dev/null", line, sizeof(line));
+    if (gcc)
+        tell(GOOD, "gcc: %s", say_safe(safe, sizeof(safe), line));
+    bool clang = first_line("clang --version 2>/dev/null", line, sizeof(line));
+    if (clang)
+        tell(GOOD, "clang: %s", say_safe(safe, sizeof(safe), line));
+    if (!gcc && !clang)
+        tell(BAD, "no compiler: neither gcc nor clang is in PATH (apt-get install gcc)");
+    else if (!gcc || !clang)
+        tell(GOOD, "%s: not here, which is fine unless a project asks for it",
+             gcc ? "clang" : "gcc");
+}
+
+static void check_libclang(void)
+{
+    char safe[200];
+    CXString version = clang_getClangVersion();
+    tell(GOOD, "libclang: %s", say_safe(safe, sizeof(safe), clang_getCString(version)));
+    clang_disposeString(version);
+}
+
+static void check_library(const char *dir, const char *name)
+{
+    char *path = dir ? paths_join(dir, name) : NULL;
+    if (path && access(path, R_OK) == 0)
+        tell(GOOD, "%s: %s", name, path);
+    else
+        tell(BAD, "%s: not found beside the tool (make, or make install)", name);
+    free(path);
+}
+
+/* A small file of /proc or /sys, first line; empty when it cannot be read. */
+static void read_small(const char *path, char *text, size_t size)
+{
+    FILE *f = fopen(path, "re");
+    text[0] = '\0';
+    if (f) {
+        if (!fgets(text, (int)size, f))
+            text[0] = '\0';
+        fclose(f);
+    }
+    text[strcspn(text, "\n")] = '\0';
+}
+
+static bool cpu_has(const char *flag)
+{
+    char line[8192], padded[64];
+    FILE *f = fopen("/proc/cpuinfo", "re");
+    bool found = false;
+    snprintf(padded, sizeof(padded), " %s", flag);
+    while (f && !found && fgets(line, sizeof(line), f))
+        found = strncmp(line, "flags", 5) == 0 && strstr(line, padded);
+    if (f)
+        fclose(f);
+    return found;
+}
+
+static void check_clock(void)
+{
+    char source[64], safe[64];
+    bool steady = cpu_has("constant_tsc") && cpu_has("nonstop_tsc");
+    read_small("/sys/devices/system/clocksource/clocksource0/current_clocksource", source,
+               sizeof(source));
+    say_safe(safe, sizeof(safe), *source ? source : "unknown");
+    if (steady)
+        tell(GOOD, "clock: invariant TSC (kernel clock source: %s)", safe);
+    else
+        tell(WARN, "clock: no invariant TSC, so CLOCK_MONOTONIC is used: each measured call costs "
+                   "more (kernel clock source: %s)",
+             safe);
+}
+
+static void check_perf(void)
+{
+    char text[32];
+    read_small("/proc/sys/kernel/perf_event_paranoid", text, sizeof(text));
+    if (!*text)
+        tell(WARN, "perf events: the kernel has none");
+    else
+        tell(atoi(text) <= 2 || geteuid() == 0 ? GOOD : WARN,
+             "perf events: perf_event_paranoid is %d", atoi(text));
+}
+
+static void check_runs_dir(void)
+{
+    char *dir = paths_runs_dir(), room[UNITS_LEN];
+    struct statvfs fs;
+    char *at = dir ? strdup(dir) : NULL;
+    while (at && access(at, F_OK) != 0 && strrchr(at, '/') && strrchr(at, '/') != at)
+        *strrchr(at, '/') = '\0';
+    if (!at)
+        tell(BAD, "runs directory: out of memory");
+    else if (access(at, W_OK | X_OK) != 0)
+        tell(BAD, "runs directory: %s cannot be written to: %s (set PIANO_RUNS_DIR)", at,
+             strerror(errno));
+    else
+        tell(GOOD, "runs directory: %s%s", dir, strcmp(at, dir) ? " (made when needed)" : "");
+    if (at && statvfs(at, &fs) == 0) {
+        uint64_t bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
+        tell(bytes > (uint64_t)512 << 20 ? GOOD : WARN, "disk: %s free for runs",
+             units_bytes(room, (int64_t)bytes));
+    }
+    free(at);
+    free(dir);
+}
+
+int cmd_doctor(int argc, char **argv)
+{
+    static const char *const flag_names[] = {"--help"};
+    bool help = false;
+    struct flags f = {.command = "doctor", .argc = argc, .argv = argv};
+    for (f.at = 1; f.at < argc; f.at++) {
+        enum flag_taken taken = flags_switch(&f, "--help", &help);
+        taken = taken ? taken : flags_switch(&f, "-h", &help);
+        if (taken == FLAG_NO && argv[f.at][0] != '-')
+            return say_usage("doctor", "`piano doctor` takes no arguments");
+        if (taken == FLAG_NO)
+            return flags_unknown(&f, flag_names, 1);
+    }
+    if (help) {
+        fputs(help_text, stdout);
+        return EXIT_DONE;
+    }
+    char *lib = paths_lib_dir();
+    check_compilers();
+    check_libclang();
+    check_library(lib, "libpiano.so");
+    check_library(lib, "libpiano_exec.so");
+    check_clock();
+    check_perf();
+    check_runs_dir();
+    free(lib);
+    return worst == BAD ? EXIT_FAILED : EXIT_DONE;
+}

@@ -1,0 +1,204 @@
+/* `piano list`: the runs of the project, newest first. Every run is loaded for its figures; one that
+ * cannot be read is listed all the same, with the figures unknown. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "tool/cli/commands.h"
+#include "tool/cli/flags.h"
+#include "tool/load/runs.h"
+#include "tool/load/tags.h"
+#include "tool/report/report.h"
+#include "tool/util/json.h"
+#include "tool/util/say.h"
+#include "tool/util/table.h"
+#include "tool/util/units.h"
+
+enum { LIST_TOP = 20 };
+
+static const char help_text[] =
+    "Usage: piano list [--all] [--json]\n"
+    "\n"
+    "Lists the recorded runs, newest first: id, age, program, length, frames, functions called,\n"
+    "size and tags. The latest 20 unless --all is given; with --json all of them.\n"
+    "\n"
+    "Runs are files in PIANO_RUNS_DIR, else in .piano/runs of the project. Delete what is not\n"
+    "needed any more with rm.\n"
+    "\n"
+    "Examples:\n"
+    "  piano list\n"
+    "  piano list --json | jq -r '.runs[0].path'\n";
+
+static const char *const flag_names[] = {"--all", "--json", "--help"};
+
+/* "a, b": the tags that hold this run; into B. */
+static void tags_of(struct buf *b, const struct tags *tags, const struct runs_entry *e, bool json)
+{
+    const char *file = strrchr(e->path, '/');
+    char safe[256];
+    file = file ? file + 1 : e->path;
+    const char *comma = "";
+    for (size_t i = 0; i < tags->count; i++)
+        for (size_t k = 0; k < tags->list[i].run_count; k++) {
+            const char *run = tags->list[i].runs[k];
+            if (strcmp(run, file) != 0 && strcmp(run, e->path) != 0)
+                continue;
+            buf_puts(b, comma);
+            if (json)
+                json_put_string(b, tags->list[i].name);
+            else
+                buf_puts(b, say_safe(safe, sizeof(safe), tags->list[i].name));
+            comma = json ? "," : ", ";
+            break;
+        }
+}
+
+static size_t called(const struct run *run)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < run->fn_count; i++)
+        count += run->fns[i].sum.calls > 0;
+    return count;
+}
+
+static void add_row(struct table *t, const struct runs_entry *e, const struct tags *tags,
+                    int64_t now_ms)
+{
+    struct run run;
+    struct run_error error;
+    struct buf names = {0};
+    char text[UNITS_LEN], safe[128];
+    bool good = run_load(&run, e->path, NULL, &error) == 0;
+    table_cell(t, say_safe(safe, sizeof(safe), e->stem));
+    table_cell(t, units_age(text, (now_ms - e->timestamp_ms) / 1000));
+    const char *program = good && run.program ? strrchr(run.program, '/') : NULL;
+    program = program ? program + 1 : good && run.program ? run.program : NULL;
+    table_cell(t, !good ? "(unreadable)" : program ? say_safe(safe, sizeof(safe), program) : "-");
+    table_cell(t, good && run.wall_ns >= 0 ? units_time(text, run.wall_ns) : "-");
+    table_cell(t, good ? units_count(text, run.all.count) : "-");
+    table_cell(t, good ? units_count(text, (int64_t)called(&run)) : "-");
+    table_cell(t, units_bytes(text, (int64_t)e->bytes));
+    tags_of(&names, tags, e, false);
+    table_cell(t, names.data ? names.data : "");
+    buf_free(&names);
+    if (good)
+        run_unload(&run);
+}
+
+static int list_table(const struct runs *runs, const struct tags *tags, bool all)
+{
+    static const char *const titles[] = {"Run",       "Age",  "Program", "Length", "Frames",
+                                         "Functions", "Size", "Tags"};
+    struct table t = {.cells = NULL};
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    int64_t now_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    for (size_t i = 0; i < 8; i++)
+        table_column(&t, titles[i], i == 0 || i == 2 || i == 7 ? TABLE_LEFT : TABLE_RIGHT,
+                     i == 5 ? 1 : 0);
+    size_t shown = !all && runs->count > LIST_TOP ? LIST_TOP : runs->count;
+    for (size_t i = 0; i < shown; i++) {
+        say_progress("reading run %zu of %zu", i + 1, shown);
+        add_row(&t, &runs->entries[i], tags, now_ms);
+    }
+    say_progress_done();
+    bool colour = say_colour(stdout);
+    int err = table_print(&t, stdout, table_terminal(stdout), colour);
+    table_release(&t);
+    if (shown < runs->count)
+        report_dim(stdout, colour, "%zu more runs: --all", runs->count - shown);
+    return err;
+}
+
+static void put_run(struct buf *b, const struct runs_entry *e, const struct tags *tags)
+{
+    struct run run;
+    struct run_error error;
+    buf_puts(b, "{\"path\":");
+    json_put_string(b, e->path);
+    buf_printf(b, ",\"timestamp_ms\":%lld,\"bytes\":%llu,\"tags\":[", (long long)e->timestamp_ms,
+               (unsigned long long)e->bytes);
+    tags_of(b, tags, e, true);
+    buf_putc(b, ']');
+    if (run_load(&run, e->path, NULL, &error) != 0) {
+        buf_puts(b, ",\"error\":");
+        json_put_string(b, error.text);
+    } else {
+        buf_puts(b, ",\"run_id\":");
+        json_put_string(b, run.run_id);
+        buf_puts(b, ",\"program\":");
+        if (run.program)
+            json_put_string(b, run.program);
+        else
+            buf_puts(b, "null");
+        if (run.wall_ns >= 0)
+            buf_printf(b, ",\"wall_ns\":%lld", (long long)run.wall_ns);
+        else
+            buf_puts(b, ",\"wall_ns\":null");
+        buf_printf(b, ",\"frames\":%lld,\"functions\":%zu", (long long)run.all.count, called(&run));
+        run_unload(&run);
+    }
+    buf_putc(b, '}');
+}
+
+static int list_json(const struct runs *runs, const struct tags *tags)
+{
+    struct buf b = {0};
+    buf_puts(&b, "{\"dir\":");
+    json_put_string(&b, runs->dir);
+    buf_puts(&b, ",\"runs\":[");
+    for (size_t i = 0; i < runs->count; i++) {
+        buf_puts(&b, i ? ",\n" : "\n");
+        put_run(&b, &runs->entries[i], tags);
+    }
+    buf_puts(&b, "\n]}\n");
+    int err = report_flush(&b, stdout, true);
+    buf_free(&b);
+    return err;
+}
+
+static int list(bool all, bool json)
+{
+    struct runs runs;
+    struct tags tags = {0};
+    int err = runs_list(&runs, NULL);
+    if (err == 0)
+        err = tags_load(&tags, runs.dir);
+    if (err) {
+        int status = say_error(NULL, "%s: %s", runs.dir ? runs.dir : "runs", strerror(-err));
+        runs_release(&runs);
+        return status;
+    }
+    if (json)
+        err = list_json(&runs, &tags);
+    else if (runs.count == 0)
+        say("there are no runs in %s yet; `piano profile` makes one", runs.dir);
+    else
+        err = list_table(&runs, &tags, all);
+    tags_release(&tags);
+    runs_release(&runs);
+    return err && !ferror(stdout) ? say_error(NULL, "the list stopped: %s", strerror(-err))
+                                  : EXIT_DONE;
+}
+
+int cmd_list(int argc, char **argv)
+{
+    bool all = false, json = false, help = false;
+    struct flags f = {.command = "list", .argc = argc, .argv = argv};
+    for (f.at = 1; f.at < argc; f.at++) {
+        enum flag_taken taken = flags_switch(&f, "--all", &all);
+        taken = taken ? taken : flags_switch(&f, "--json", &json);
+        taken = taken ? taken : flags_switch(&f, "--help", &help);
+        taken = taken ? taken : flags_switch(&f, "-h", &help);
+        if (taken == FLAG_NO && argv[f.at][0] != '-')
+            return say_usage("list", "`piano list` takes no runs");
+        if (taken == FLAG_NO)
+            return flags_unknown(&f, flag_names, 3);
+    }
+    if (help) {
+        fputs(help_text, stdout);
+        return EXIT_DONE;
+    }
+    return list(all, json);
+}

@@ -1,0 +1,76 @@
+/* `piano run`: runs a program that `piano build` made and says where its run is. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tool/build/program.h"
+#include "tool/cli/commands.h"
+#include "tool/cli/flags.h"
+#include "tool/util/say.h"
+
+static const char help[] =
+    "Usage: piano run [OPTIONS] [-- [PROGRAM] ARGS]\n"
+    "\n"
+    "Runs the newest instrumented program, in this directory, with this terminal. If the first\n"
+    "word after `--` names one of the programs built, that one is run; else all words are\n"
+    "arguments to the newest. The program's exit status is passed on (128 + N for signal N).\n"
+    "\n"
+    "  --duration S      end it after S seconds (SIGTERM); the exit status is then 0\n"
+    "  --kill-timeout S  and if it has not ended S seconds later, kill it; default 10, 0 = never\n"
+    "\n"
+    "Examples:\n"
+    "  piano run\n"
+    "  piano run -- --level 3\n"
+    "  piano run --duration 30 -- server --port 8080\n";
+
+static const char *const names[] = {"--duration", "--kill-timeout", "--help"};
+
+static int read_flags(struct flags *f, struct program_run *p, bool *help_wanted)
+{
+    for (f->at = 1; f->at < f->argc; f->at++) {
+        if (strcmp(f->argv[f->at], "--") == 0) {
+            p->words = f->argv + f->at + 1;
+            break;
+        }
+        enum flag_taken taken = flags_run(f, p);
+        taken = taken ? taken : flags_switch(f, "--help", help_wanted);
+        taken = taken ? taken : flags_switch(f, "-h", help_wanted);
+        if (taken == FLAG_BAD)
+            return EXIT_USAGE;
+        if (taken == FLAG_NO)
+            return flags_unknown(f, names, sizeof names / sizeof names[0]);
+    }
+    return EXIT_DONE;
+}
+
+/* PATH from the working directory, where it lies below it. */
+static const char *short_path(const char *path)
+{
+    static char cwd[4096];
+    size_t len = getcwd(cwd, sizeof cwd) ? strlen(cwd) : 0;
+    return len > 1 && strncmp(path, cwd, len) == 0 && path[len] == '/' ? path + len + 1 : path;
+}
+
+int cmd_run(int argc, char **argv)
+{
+    struct flags f = {"run", argc, argv, 1};
+    struct program_run p = {.words = argv + argc, .kill_s = 10};
+    bool help_wanted = false;
+    bool started = false;
+    int status = read_flags(&f, &p, &help_wanted);
+    if (status != EXIT_DONE)
+        return status;
+    if (help_wanted) {
+        fputs(help, stdout);
+        return EXIT_DONE;
+    }
+    status = program_run(&p, &started);
+    if (started && p.run) {
+        say("run: %s", short_path(p.run));
+        say("next: piano report");
+    } else if (started) {
+        say("the program left no run: none of the instrumented functions was called");
+    }
+    program_run_release(&p);
+    return status;
+}

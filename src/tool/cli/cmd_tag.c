@@ -1,0 +1,191 @@
+/* `piano tag`: names for runs, so that `piano diff before after` can be said. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tool/cli/commands.h"
+#include "tool/cli/flags.h"
+#include "tool/load/runs.h"
+#include "tool/load/tags.h"
+#include "tool/util/json.h"
+#include "tool/util/nearest.h"
+#include "tool/util/paths.h"
+#include "tool/util/say.h"
+
+static const char help_text[] =
+    "Usage: piano tag                      list the tags\n"
+    "       piano tag NAME [RUN]           name the latest run, or RUN\n"
+    "       piano tag NAME [RUN] --add     one more run under the same name\n"
+    "       piano tag NAME [RUN] --force   the name moves to another run\n"
+    "       piano tag --delete NAME        forget the name; the run stays\n"
+    "\n"
+    "A name may stand wherever a run is asked for. A tag with several runs is a side of\n"
+    "`piano diff`: with repeated runs it can tell a change from noise.\n"
+    "\n"
+    "Examples:\n"
+    "  piano tag before && make change && piano profile && piano tag after\n"
+    "  piano diff before after\n";
+
+static const char *const flag_names[] = {"--add", "--force", "--delete", "--json", "--help"};
+
+struct request {
+    bool add, force, remove, json, help;
+    const char *words[2];
+    size_t word_count;
+};
+
+static int failed(const char *name, int err)
+{
+    return say_error(NULL, "the tag `%s` could not be written: %s", name, strerror(-err));
+}
+
+static int list_tags(const char *dir, bool json)
+{
+    struct tags tags;
+    struct buf b = {0};
+    char safe[256];
+    int err = tags_load(&tags, dir);
+    if (err)
+        return say_error(NULL, "%s/tags: %s", dir, strerror(-err));
+    buf_puts(&b, json ? "{\"tags\":[" : "");
+    for (size_t i = 0; i < tags.count; i++) {
+        const struct tag *t = &tags.list[i];
+        if (json) {
+            buf_puts(&b, i ? ",{\"name\":" : "{\"name\":");
+            json_put_string(&b, t->name);
+            buf_puts(&b, ",\"runs\":[");
+        } else {
+            buf_printf(&b, "%s\n", say_safe(safe, sizeof(safe), t->name));
+        }
+        for (size_t k = 0; k < t->run_count; k++) {
+            buf_puts(&b, json && k ? "," : "");
+            if (json)
+                json_put_string(&b, t->runs[k]);
+            else
+                buf_printf(&b, "    %s\n", say_safe(safe, sizeof(safe), t->runs[k]));
+        }
+        buf_puts(&b, json ? "]}" : "");
+    }
+    buf_puts(&b, json ? "]}\n" : "");
+    if (tags.count == 0 && !json)
+        say("there are no tags yet; `piano tag NAME` names the latest run");
+    fputs(b.data ? b.data : "", stdout);
+    buf_free(&b);
+    tags_release(&tags);
+    return EXIT_DONE;
+}
+
+static int delete_tag(const char *dir, const char *name)
+{
+    struct tags tags;
+    int err = tags_delete(dir, name);
+    if (err == 0)
+        return EXIT_DONE;
+    if (err != -ENOENT || tags_load(&tags, dir) != 0)
+        return say_error(NULL, "the tag `%s` could not be deleted: %s", name, strerror(-err));
+    const char **names = calloc(tags.count + 1, sizeof(*names));
+    for (size_t i = 0; names && i < tags.count; i++)
+        names[i] = tags.list[i].name;
+    const char *near = names ? nearest_name(name, names, tags.count) : NULL;
+    int status = near ? say_error("piano tag", "there is no tag `%s`; did you mean `%s`?", name,
+                                  near)
+                      : say_error("piano tag", "there is no tag `%s`", name);
+    free(names);
+    tags_release(&tags);
+    return status;
+}
+
+/* How the tag refers to PATH: by file name inside the runs directory, else by absolute path. */
+static char *reference(const char *dir, const char *path)
+{
+    char *real = realpath(path, NULL), *base = realpath(dir, NULL);
+    size_t len = base ? strlen(base) : 0;
+    char *out = NULL;
+    if (real && base && strncmp(real, base, len) == 0 && real[len] == '/' &&
+        !strchr(real + len + 1, '/'))
+        out = strdup(real + len + 1);
+    else if (real)
+        out = strdup(real);
+    free(real);
+    free(base);
+    return out;
+}
+
+static int write_tag(const char *dir, const struct request *q)
+{
+    const char *name = q->words[0];
+    struct runs_paths paths;
+    struct run_error error;
+    struct tags tags;
+    int err = tags_load(&tags, dir);
+    if (err)
+        return failed(name, err);
+    bool taken = tags_find(&tags, name) != NULL;
+    tags_release(&tags);
+    if (taken && !q->add && !q->force)
+        return say_error("--force to move it, --add to add this run to it",
+                         "there is a tag `%s` already", name);
+    err = runs_resolve(q->word_count > 1 ? q->words[1] : NULL, &paths, &error);
+    if (err)
+        return say_error(error.hint[0] ? error.hint : NULL, "%s", error.text);
+    bool add = q->add;
+    for (size_t i = 0; i < paths.count && err == 0; i++) {
+        char *run = reference(dir, paths.paths[i]);
+        err = run ? strchr(run, '\n') ? -EINVAL : tags_write(dir, name, run, add) : -ENOMEM;
+        add = true;
+        if (err == 0)
+            say("%s: %s", name, run);
+        free(run);
+    }
+    runs_paths_release(&paths);
+    return err ? failed(name, err) : EXIT_DONE;
+}
+
+static int parse(struct flags *f, struct request *q)
+{
+    for (f->at = 1; f->at < f->argc; f->at++) {
+        enum flag_taken taken = flags_switch(f, "--add", &q->add);
+        taken = taken ? taken : flags_switch(f, "--force", &q->force);
+        taken = taken ? taken : flags_switch(f, "--delete", &q->remove);
+        taken = taken ? taken : flags_switch(f, "--json", &q->json);
+        taken = taken ? taken : flags_switch(f, "--help", &q->help);
+        taken = taken ? taken : flags_switch(f, "-h", &q->help);
+        if (taken == FLAG_YES)
+            continue;
+        if (f->argv[f->at][0] == '-')
+            return flags_unknown(f, flag_names, sizeof(flag_names) / sizeof(*flag_names));
+        if (q->word_count == 2)
+            return say_usage("tag", "at most a name and a run");
+        q->words[q->word_count++] = f->argv[f->at];
+    }
+    if (q->remove && q->word_count != 1 && !q->help)
+        return say_usage("tag", "--delete needs the name of one tag");
+    return EXIT_DONE;
+}
+
+int cmd_tag(int argc, char **argv)
+{
+    struct request q = {.word_count = 0};
+    struct flags f = {.command = "tag", .argc = argc, .argv = argv};
+    int status = parse(&f, &q);
+    if (status != EXIT_DONE)
+        return status;
+    if (q.help) {
+        fputs(help_text, stdout);
+        return EXIT_DONE;
+    }
+    const char *problem = q.word_count ? tags_name_problem(q.words[0]) : NULL;
+    if (problem) {
+        char safe[128];
+        return say_usage("tag", "`%s`: %s", say_safe(safe, sizeof(safe), q.words[0]), problem);
+    }
+    char *dir = paths_runs_dir();
+    if (!dir)
+        return say_error(NULL, "out of memory");
+    if (q.remove)
+        status = delete_tag(dir, q.words[0]);
+    else
+        status = q.word_count ? write_tag(dir, &q) : list_tags(dir, q.json);
+    free(dir);
+    return status;
+}

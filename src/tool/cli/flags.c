@@ -1,0 +1,173 @@
+/* Reading the command lines of `build`, `run` and `profile`. Each command offers every word to the
+ * readers of the flags it takes, so that `profile` takes all that `build` and `run` take without a
+ * second table. getopt is not used because it can neither suggest a name nor share flags between
+ * commands. */
+#include "tool/cli/flags.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tool/util/nearest.h"
+#include "tool/util/paths.h"
+#include "tool/util/say.h"
+
+enum flag_taken flags_value(struct flags *f, const char *name, const char **value)
+{
+    const char *word = f->argv[f->at];
+    size_t len = strlen(name);
+    if (strncmp(word, name, len) != 0 || (word[len] != '\0' && word[len] != '='))
+        return FLAG_NO;
+    if (word[len] == '=') {
+        *value = word + len + 1;
+    } else {
+        if (f->at + 1 >= f->argc || strcmp(f->argv[f->at + 1], "--") == 0) {
+            say_usage(f->command, "%s needs a value", name);
+            return FLAG_BAD;
+        }
+        *value = f->argv[++f->at];
+    }
+    if (**value == '\0') {
+        say_usage(f->command, "%s needs a value that is not empty", name);
+        return FLAG_BAD;
+    }
+    return FLAG_YES;
+}
+
+enum flag_taken flags_number(struct flags *f, const char *name, double min, double *value)
+{
+    const char *text = NULL;
+    enum flag_taken taken = flags_value(f, name, &text);
+    if (taken != FLAG_YES)
+        return taken;
+    char *end = NULL;
+    *value = strtod(text, &end);
+    if (*end != '\0' || !isfinite(*value) || *value < min || *value > 1e9) {
+        char safe[64];
+        say_usage(f->command, "%s %s: not a number of at least %g", name,
+                  say_safe(safe, sizeof safe, text), min);
+        return FLAG_BAD;
+    }
+    return FLAG_YES;
+}
+
+enum flag_taken flags_switch(const struct flags *f, const char *name, bool *value)
+{
+    if (strcmp(f->argv[f->at], name) != 0)
+        return FLAG_NO;
+    *value = true;
+    return FLAG_YES;
+}
+
+/* A path the user gave from where he stands, as seen from the root; malloc'd. One that does not
+ * exist stays as it is: the tail of a path will do. */
+static char *from_root(const char *path)
+{
+    char *real = realpath(path, NULL);
+    char *root = paths_project_root();
+    char *out = NULL;
+    size_t len = root ? strlen(root) : 0;
+    if (real && root && strncmp(real, root, len) == 0 && (real[len] == '/' || real[len] == '\0'))
+        out = strdup(real[len] ? real + len + 1 : ".");
+    else
+        out = strdup(path);
+    free(real);
+    free(root);
+    return out;
+}
+
+static enum flag_taken add_to(struct flags *f, const char *name, struct selection_list *list,
+                              bool is_path)
+{
+    const char *value = NULL;
+    enum flag_taken taken = flags_value(f, name, &value);
+    if (taken != FLAG_YES)
+        return taken;
+    char *path = is_path ? from_root(value) : NULL;
+    int err = is_path && !path ? -ENOMEM : selection_add(list, path ? path : value);
+    free(path);
+    if (err != 0) {
+        say_error(NULL, "out of memory");
+        return FLAG_BAD;
+    }
+    return FLAG_YES;
+}
+
+static enum flag_taken take_jobs(struct flags *f, struct driver *d)
+{
+    const char *word = f->argv[f->at];
+    if (strncmp(word, "-j", 2) != 0)
+        return FLAG_NO;
+    const char *text = word[2] ? word + 2 : f->at + 1 < f->argc ? f->argv[++f->at] : "";
+    char *end = NULL;
+    long jobs = strtol(text, &end, 10);
+    if (end == text || *end != '\0' || jobs < 1 || jobs > 4096) {
+        say_usage(f->command, "-j needs a number of processes, as in -j4");
+        return FLAG_BAD;
+    }
+    d->jobs = (int)jobs;
+    return FLAG_YES;
+}
+
+static enum flag_taken take_frame(struct flags *f, struct driver *d)
+{
+    const char *value = NULL;
+    enum flag_taken taken = flags_value(f, "--frame", &value);
+    if (taken != FLAG_YES)
+        return taken;
+    free(d->selection.frame);
+    d->selection.frame = strdup(value);
+    return d->selection.frame ? FLAG_YES : FLAG_BAD;
+}
+
+enum flag_taken flags_build(struct flags *f, struct driver *d)
+{
+    struct selection *s = &d->selection;
+    enum flag_taken taken = add_to(f, "--fn", &s->fns, false);
+    taken = taken ? taken : add_to(f, "--file", &s->files, true);
+    taken = taken ? taken : add_to(f, "--dir", &s->dirs, true);
+    taken = taken ? taken : add_to(f, "--skip", &s->skips, false);
+    taken = taken ? taken : take_frame(f, d);
+    taken = taken ? taken : flags_switch(f, "--exact", &s->exact);
+    taken = taken ? taken : flags_switch(f, "--verbose", &d->verbose);
+    return taken ? taken : take_jobs(f, d);
+}
+
+enum flag_taken flags_run(struct flags *f, struct program_run *p)
+{
+    enum flag_taken taken = flags_number(f, "--duration", 0.001, &p->duration_s);
+    return taken ? taken : flags_number(f, "--kill-timeout", 0, &p->kill_s);
+}
+
+int flags_check_build(const struct flags *f, const struct driver *d)
+{
+    const struct selection *s = &d->selection;
+    if (s->exact && s->fns.count == 0)
+        return say_usage(f->command, "--exact says how --fn is meant; there is no --fn");
+    for (size_t i = 0; s->frame && i < s->skips.count; i++) {
+        if (strcmp(s->frame, s->skips.items[i]) == 0)
+            return say_usage(f->command, "%s is both the frame and skipped", s->frame);
+    }
+    return EXIT_DONE;
+}
+
+int flags_unknown(const struct flags *f, const char *const *names, size_t count)
+{
+    const char *word = f->argv[f->at];
+    char safe[128];
+    say_safe(safe, sizeof safe, word);
+    if (word[0] != '-')
+        return say_usage(f->command, "`%s` is not a flag; the command goes after `--`", safe);
+    char name[128];
+    size_t len = strcspn(word, "=");
+    if (len >= sizeof name)
+        len = sizeof name - 1;
+    memcpy(name, word, len);
+    name[len] = '\0';
+    const char *near = nearest_name(name, names, count);
+    if (near)
+        return say_usage(f->command, "there is no flag `%s`; did you mean `%s`?", safe, near);
+    return say_usage(f->command, "there is no flag `%s`", safe);
+}

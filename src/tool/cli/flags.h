@@ -1,0 +1,43 @@
+/* Flags that more than one command takes, and the way all of `build`, `run` and `profile` read
+ * theirs. */
+#ifndef PIANO_TOOL_CLI_FLAGS_H
+#define PIANO_TOOL_CLI_FLAGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "tool/build/driver.h"
+#include "tool/build/program.h"
+
+/* A command line being read. */
+struct flags {
+    const char *command; /* for messages */
+    int argc;
+    char **argv;
+    int at; /* the word looked at */
+};
+
+enum flag_taken {
+    FLAG_BAD = -1, /* a usage error, said */
+    FLAG_NO = 0,   /* not this one */
+    FLAG_YES = 1,  /* taken, `at` stands on its last word */
+};
+
+/* Is the word `--NAME VALUE` or `--NAME=VALUE`? */
+enum flag_taken flags_value(struct flags *f, const char *name, const char **value);
+/* The same for a number of at least MIN. */
+enum flag_taken flags_number(struct flags *f, const char *name, double min, double *value);
+/* Is the word exactly `--NAME`? Sets *VALUE. */
+enum flag_taken flags_switch(const struct flags *f, const char *name, bool *value);
+
+/* The selection, -j and so on: `piano build`'s own. */
+enum flag_taken flags_build(struct flags *f, struct driver *d);
+/* --duration and --kill-timeout: `piano run`'s own. */
+enum flag_taken flags_run(struct flags *f, struct program_run *p);
+/* Flags that contradict each other; an exit status. */
+int flags_check_build(const struct flags *f, const struct driver *d);
+
+/* For a word nobody took: a usage error with the nearest of NAMES. */
+int flags_unknown(const struct flags *f, const char *const *names, size_t count);
+
+#endif

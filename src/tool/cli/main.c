@@ -1,0 +1,120 @@
+/* The door of the tool: finds the command in a table and hands over. Holds no state; the commands
+ * live in cmd_NAME.c beside it.
+ *
+ * A reader of our output that goes away (`piano report | head`) is no failure. SIGPIPE keeps its
+ * default disposition, which ends the process without a word; should it have been set to ignore
+ * by whoever started us, the write error is swallowed at the end instead. */
+#include <errno.h>
+#include <locale.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tool/cli/commands.h"
+#include "tool/util/nearest.h"
+#include "tool/util/say.h"
+
+#ifndef PIANO_VERSION
+#define PIANO_VERSION "0.1.0"
+#endif
+
+struct command {
+    const char *name;
+    int (*run)(int argc, char **argv);
+    const char *help; /* NULL: hidden */
+};
+
+static const struct command commands[] = {
+    {"profile", cmd_profile, "build, run and report in one step"},
+    {"build", cmd_build, "build the project with chosen functions instrumented"},
+    {"run", cmd_run, "run the newest instrumented program"},
+    {"report", cmd_report, "show where the time and the allocations went"},
+    {"diff", cmd_diff, "compare two runs, or two groups of runs"},
+    {"list", cmd_list, "list the recorded runs"},
+    {"tag", cmd_tag, "give a run a name"},
+    {"doctor", cmd_doctor, "check that this machine has what piano needs"},
+    {"cc-wrap", cmd_cc_wrap, NULL},
+};
+
+enum { COMMAND_COUNT = sizeof(commands) / sizeof(commands[0]) };
+
+static const struct command *find(const char *name)
+{
+    for (size_t i = 0; i < COMMAND_COUNT; i++)
+        if (strcmp(commands[i].name, name) == 0)
+            return &commands[i];
+    return NULL;
+}
+
+static void print_help(FILE *out)
+{
+    fputs("piano shows which functions and which frames of a C or C++ program were slow, and what\n"
+          "they allocated.\n\nUsage: piano COMMAND [OPTIONS]\n\nCommands:\n",
+          out);
+    for (size_t i = 0; i < COMMAND_COUNT; i++)
+        if (commands[i].help)
+            fprintf(out, "  %-9s %s\n", commands[i].name, commands[i].help);
+    fputs("\nStart here, in a project with a Makefile, CMakeLists.txt, meson.build or configure:\n"
+          "  piano profile --fn update          measure the functions with `update` in their name\n"
+          "  piano report --frames              then: which frames were slow, and why\n\n"
+          "`piano help COMMAND` explains one command. `piano --version` prints the version.\n",
+          out);
+}
+
+static int unknown(const char *name)
+{
+    const char *names[COMMAND_COUNT];
+    size_t count = 0;
+    for (size_t i = 0; i < COMMAND_COUNT; i++)
+        if (commands[i].help)
+            names[count++] = commands[i].name;
+    char safe[128];
+    say_safe(safe, sizeof(safe), name);
+    const char *near = nearest_name(name, names, count);
+    if (near)
+        return say_usage(NULL, "there is no command `%s`; did you mean `%s`?", safe, near);
+    return say_usage(NULL, "there is no command `%s`", safe);
+}
+
+static int help(int argc, char **argv)
+{
+    if (argc < 1) {
+        print_help(stdout);
+        return EXIT_DONE;
+    }
+    const struct command *c = find(argv[0]);
+    if (!c || !c->help)
+        return unknown(argv[0]);
+    char name[16], flag[] = "--help";
+    snprintf(name, sizeof(name), "%s", c->name);
+    char *args[] = {name, flag, NULL};
+    return c->run(2, args);
+}
+
+/* What was printed must have arrived: a full disk is an error, a closed pipe is not. */
+static int finish(int status)
+{
+    errno = 0;
+    if ((fflush(stdout) == 0 && !ferror(stdout)) || errno == EPIPE)
+        return status;
+    return say_error(NULL, "cannot write the output: %s", strerror(errno ? errno : EIO));
+}
+
+int main(int argc, char **argv)
+{
+    setlocale(LC_CTYPE, "");
+    if (argc < 2) {
+        print_help(stderr);
+        return EXIT_USAGE;
+    }
+    const char *name = argv[1];
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0)
+        return finish(help(argc - 2, argv + 2));
+    if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0) {
+        puts("piano " PIANO_VERSION);
+        return finish(EXIT_DONE);
+    }
+    const struct command *c = find(name);
+    if (!c)
+        return unknown(name);
+    return finish(c->run(argc - 1, argv + 1));
+}

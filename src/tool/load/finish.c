@@ -1,0 +1,311 @@
+/* Last stage: frames in order of time, and what is usual and what is slow among them.
+ *
+ * Frames are compared with frames of the same root function only: a worker's 5 us jobs must not
+ * make every 16 ms frame of the main loop a spike. A spike took more than twice the median of its
+ * group. Frames without a line of their own (merged) come in as counts per histogram bucket; each
+ * stands for the middle of its bucket, which is off by 1.6 % at most. */
+#include "tool/load/reader.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/hist.h"
+
+static int compare_frames(const void *a, const void *b)
+{
+    const struct run_frame *x = a, *y = b;
+    if (x->start_ns != y->start_ns)
+        return x->start_ns < y->start_ns ? -1 : 1;
+    return (x->at > y->at) - (x->at < y->at);
+}
+
+static void sort_frames(struct run *run)
+{
+    for (size_t i = 1; i < run->frame_count; i++)
+        if (compare_frames(&run->frames[i - 1], &run->frames[i]) > 0) {
+            qsort(run->frames, run->frame_count, sizeof(*run->frames), compare_frames);
+            return;
+        }
+}
+
+static uint64_t bucket_middle(unsigned bucket)
+{
+    uint64_t from = piano__hist_floor(bucket);
+    uint64_t to = bucket + 1 < PIANO_HIST_BUCKETS ? piano__hist_floor(bucket + 1) : from + 1;
+    return from + (to - from) / 2;
+}
+
+/* ---- merged lines ---- */
+
+static int read_hist(struct json *j, struct run_group *g, struct run_group *all)
+{
+    bool first = true;
+    int more = json_expect(j, '[', "expected `[`");
+    while (more == 0 && (more = json_item(j, &first)) == 1) {
+        int64_t bucket = 0, count = 0;
+        if (json_expect(j, '[', "expected `[`") || json_count(j, &bucket) ||
+            json_expect(j, ',', "expected `,`") || json_count(j, &count) ||
+            json_expect(j, ']', "expected `]`"))
+            return -EINVAL;
+        if (bucket >= PIANO_HIST_BUCKETS)
+            bucket = PIANO_HIST_BUCKETS - 1;
+        g->hist[bucket] += (uint64_t)count;
+        all->hist[bucket] += (uint64_t)count;
+        more = 0;
+    }
+    return more;
+}
+
+static int hist_ready(struct run_group *g)
+{
+    if (!g->hist)
+        g->hist = calloc(PIANO_HIST_BUCKETS, sizeof(*g->hist));
+    return g->hist ? 0 : -ENOMEM;
+}
+
+static void count_merged(struct run_group *g, int64_t frames, int64_t wall, int64_t max)
+{
+    g->count = saturating_add(g->count, frames);
+    g->merged = saturating_add(g->merged, frames);
+    g->wall_sum = saturating_add(g->wall_sum, wall);
+    g->wall_max = max > g->wall_max ? max : g->wall_max;
+}
+
+static int take_merged(struct reader *r, const struct line *l, struct run_group *g)
+{
+    size_t left;
+    const char *s = reader_text(r->run, l->at, &left);
+    struct json j = {.at = s, .end = s + l->len};
+    struct run_group *all = &r->run->all;
+    int64_t max = 0;
+    bool first = true;
+    struct json_text key;
+    if (hist_ready(g) || hist_ready(all))
+        return -ENOMEM;
+    int err = json_expect(&j, '{', "expected `{`");
+    while (err == 0 && (err = json_member(&j, &first, &key)) == 1) {
+        if (json_is(key, "hist"))
+            err = read_hist(&j, g, all);
+        else if (json_is(key, "wall_max_ns"))
+            err = json_count(&j, &max);
+        else
+            err = json_skip(&j);
+    }
+    if (err)
+        reader_bad(r, l->at, j.problem);
+    int64_t wall = l->wall_ns < 0 ? 0 : l->wall_ns;
+    count_merged(g, l->start_ns, wall, max);
+    count_merged(all, l->start_ns, wall, max);
+    return 0;
+}
+
+/* ---- percentiles ---- */
+
+static int compare_int64(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static void swap(int64_t *a, int64_t *b)
+{
+    int64_t t = *a;
+    *a = *b;
+    *b = t;
+}
+
+/* Moves the value of rank K to V[K] (quickselect; the middle as pivot, sorting what is small or
+ * does not shrink). */
+static int64_t select_rank(int64_t *v, size_t n, size_t k)
+{
+    size_t from = 0, to = n;
+    for (int rounds = 0; to - from > 64 && rounds < 64; rounds++) {
+        int64_t pivot = v[from + (to - from) / 2];
+        size_t less = from, i = from, more = to;
+        while (i < more) {
+            if (v[i] < pivot)
+                swap(&v[less++], &v[i++]);
+            else if (v[i] > pivot)
+                swap(&v[i], &v[--more]);
+            else
+                i++;
+        }
+        if (k < less)
+            to = less;
+        else if (k >= more)
+            from = more;
+        else
+            return pivot;
+    }
+    qsort(v + from, to - from, sizeof(*v), compare_int64);
+    return v[k];
+}
+
+/* The value of rank RANK among the sorted V and the histogram together. */
+static int64_t mixed_rank(const int64_t *v, size_t n, const uint64_t *hist, uint64_t rank)
+{
+    size_t i = 0;
+    uint64_t seen = 0;
+    for (unsigned b = 0; b < PIANO_HIST_BUCKETS; b++) {
+        if (!hist[b])
+            continue;
+        int64_t value = (int64_t)bucket_middle(b);
+        for (; i < n && v[i] < value; i++)
+            if (seen++ == rank)
+                return v[i];
+        seen += hist[b];
+        if (seen > rank)
+            return value;
+    }
+    uint64_t rest = rank - seen;
+    return n == 0 ? 0 : i + rest < n ? v[i + rest] : v[n - 1];
+}
+
+static uint64_t hist_total(const uint64_t *hist)
+{
+    uint64_t total = 0;
+    for (unsigned b = 0; hist && b < PIANO_HIST_BUCKETS; b++)
+        total += hist[b];
+    return total;
+}
+
+/* Percentiles of a group from the walls of its frames; V is reordered. */
+static void group_percentiles(struct run_group *g, int64_t *v, size_t n)
+{
+    uint64_t total = n + hist_total(g->hist);
+    if (total == 0)
+        return;
+    uint64_t p50 = (uint64_t)(0.50 * (double)(total - 1) + 0.5);
+    uint64_t p99 = (uint64_t)(0.99 * (double)(total - 1) + 0.5);
+    if (g->hist) {
+        qsort(v, n, sizeof(*v), compare_int64);
+        g->p50_ns = mixed_rank(v, n, g->hist, p50);
+        g->p99_ns = mixed_rank(v, n, g->hist, p99);
+    } else {
+        g->p50_ns = select_rank(v, n, p50);
+        g->p99_ns = select_rank(v, n, p99);
+    }
+}
+
+/* ---- groups ---- */
+
+static int compare_groups(const void *a, const void *b)
+{
+    const struct run_group *x = a, *y = b;
+    if (x->wall_sum != y->wall_sum)
+        return x->wall_sum > y->wall_sum ? -1 : 1;
+    return (x->root > y->root) - (x->root < y->root);
+}
+
+/* Slot of ROOT in a table by row; the last one is for frames without a root. */
+static size_t root_slot(const struct run *run, uint32_t root)
+{
+    return root == RUN_NO_ROOT ? run->fn_count : root;
+}
+
+static struct run_group *group_get(struct run *run, uint32_t *group_of, uint32_t root)
+{
+    uint32_t *slot = &group_of[root_slot(run, root)];
+    if (!*slot) {
+        size_t n = run->group_count;
+        if ((n & (n - 1)) == 0) {
+            struct run_group *more = realloc(run->groups, (n ? n * 2 : 1) * sizeof(*more));
+            if (!more)
+                return NULL;
+            run->groups = more;
+        }
+        run->groups[n] = (struct run_group){.root = root};
+        *slot = (uint32_t)++run->group_count;
+    }
+    return &run->groups[*slot - 1];
+}
+
+static int count_groups(struct reader *r, uint32_t *group_of)
+{
+    struct run *run = r->run;
+    for (size_t i = 0; i < run->frame_count; i++) {
+        const struct run_frame *f = &run->frames[i];
+        struct run_group *g = group_get(run, group_of, f->root);
+        if (!g)
+            return -ENOMEM;
+        g->count++;
+        g->wall_sum = saturating_add(g->wall_sum, f->wall_ns);
+        g->wall_max = f->wall_ns > g->wall_max ? f->wall_ns : g->wall_max;
+        run->all.wall_sum = saturating_add(run->all.wall_sum, f->wall_ns);
+        run->all.wall_max = f->wall_ns > run->all.wall_max ? f->wall_ns : run->all.wall_max;
+    }
+    run->all.count = (int64_t)run->frame_count;
+    for (size_t i = 0; i < r->line_count; i++) {
+        const struct line *l = &r->lines[i];
+        if (l->role != ROLE_MERGED || l->kind != LINE_MERGED)
+            continue;
+        uint32_t root = l->root == RUN_NO_FN ? RUN_NO_ROOT : r->fn_of_id[l->root];
+        struct run_group *g = group_get(run, group_of, root);
+        if (!g || take_merged(r, l, g))
+            return -ENOMEM;
+    }
+    return 0;
+}
+
+/* Walls of the frames, those of a group together; group g ends at ENDS[g]. */
+static void group_walls(const struct run *run, const uint32_t *group_of, int64_t *walls,
+                        size_t *ends)
+{
+    for (size_t i = 0; i < run->frame_count; i++)
+        ends[group_of[root_slot(run, run->frames[i].root)] - 1]++;
+    for (size_t g = 0, at = 0; g < run->group_count; g++) {
+        size_t count = ends[g];
+        ends[g] = at; /* the start for now; filling moves it to the end */
+        at += count;
+    }
+    for (size_t i = 0; i < run->frame_count; i++)
+        walls[ends[group_of[root_slot(run, run->frames[i].root)] - 1]++] = run->frames[i].wall_ns;
+}
+
+static void mark_spikes(struct run *run, const uint32_t *group_of)
+{
+    for (size_t i = 0; i < run->frame_count; i++) {
+        struct run_frame *f = &run->frames[i];
+        struct run_group *g = &run->groups[group_of[root_slot(run, f->root)] - 1];
+        f->spike = f->wall_ns / 2 > g->p50_ns || f->wall_ns > saturating_add(g->p50_ns, g->p50_ns);
+        g->spikes += f->spike;
+    }
+    for (size_t g = 0; g < run->group_count; g++) {
+        struct run_group *group = &run->groups[g];
+        int64_t twice = saturating_add(group->p50_ns, group->p50_ns);
+        for (unsigned b = 0; group->hist && b < PIANO_HIST_BUCKETS; b++)
+            if ((int64_t)bucket_middle(b) > twice)
+                group->spikes = saturating_add(group->spikes, (int64_t)group->hist[b]);
+        run->all.spikes = saturating_add(run->all.spikes, group->spikes);
+    }
+}
+
+int finish_frames(struct reader *r)
+{
+    struct run *run = r->run;
+    uint32_t *group_of = calloc(run->fn_count + 1, sizeof(*group_of));
+    int64_t *walls = calloc(run->frame_count + 1, sizeof(*walls));
+    size_t *ends = NULL;
+    int err = group_of && walls ? 0 : -ENOMEM;
+    sort_frames(run);
+    if (err == 0)
+        err = count_groups(r, group_of);
+    if (err == 0) {
+        ends = calloc(run->group_count + 2, sizeof(*ends));
+        err = ends ? 0 : -ENOMEM;
+    }
+    if (err == 0) {
+        group_walls(run, group_of, walls, ends);
+        for (size_t g = 0, from = 0; g < run->group_count; from = ends[g++])
+            group_percentiles(&run->groups[g], walls + from, ends[g] - from);
+        mark_spikes(run, group_of);
+        group_percentiles(&run->all, walls, run->frame_count);
+        if (run->group_count)
+            qsort(run->groups, run->group_count, sizeof(*run->groups), compare_groups);
+    }
+    free(group_of);
+    free(walls);
+    free(ends);
+    return err;
+}

@@ -1,0 +1,227 @@
+/* The functions of a line: parsing of `fns`, into a table with one entry per function.
+ *
+ * This is where a big file spends its time. The keys of an entry are at most eight letters, so a key
+ * is compared as one 64-bit word; the order of keys is free and unknown keys are skipped. The table
+ * (`struct run_scratch`) is reused from line to line: only the slots that were used are cleared.
+ * Called by the workers of sums.c, and by the report for single frames. */
+#include "tool/load/reader.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define KEY2(a, b) ((uint64_t)(a) | (uint64_t)(b) << 8)
+#define KEY4(a, b, c, d) (KEY2(a, b) | KEY2(c, d) << 16)
+#define KEY8(a, b, c, d, e, f, g, h) (KEY4(a, b, c, d) | KEY4(e, f, g, h) << 32)
+
+int64_t saturating_add(int64_t a, int64_t b)
+{
+    int64_t sum;
+    if (__builtin_add_overflow(a, b, &sum))
+        return a > 0 ? INT64_MAX : -INT64_MAX;
+    return sum;
+}
+
+void tally_add(struct tally *sum, const struct tally *more)
+{
+    if (!sum->seen) {
+        *sum = *more;
+        sum->seen = true;
+        return;
+    }
+    sum->calls = saturating_add(sum->calls, more->calls);
+    sum->timed = saturating_add(sum->timed, more->timed);
+    sum->self_ns = saturating_add(sum->self_ns, more->self_ns);
+    sum->total_ns = saturating_add(sum->total_ns, more->total_ns);
+    sum->alloc_count = saturating_add(sum->alloc_count, more->alloc_count);
+    sum->alloc_bytes = saturating_add(sum->alloc_bytes, more->alloc_bytes);
+    sum->free_count = saturating_add(sum->free_count, more->free_count);
+    sum->free_bytes = saturating_add(sum->free_bytes, more->free_bytes);
+    sum->has_total &= more->has_total;
+}
+
+/* The key at `at` as a word, the `:` after it passed; 0 when it is longer than eight letters (then
+ * it is none of ours) and -1 with a problem. */
+static int entry_key(struct json *j, uint64_t *word)
+{
+    *word = 0;
+    if (j->end - j->at >= 12 && *j->at == '"') {
+        uint64_t bytes;
+        memcpy(&bytes, j->at + 1, 8);
+        uint64_t x = bytes ^ 0x2222222222222222u; /* `"` becomes a zero byte */
+        uint64_t zero = (x - 0x0101010101010101u) & ~x & 0x8080808080808080u;
+        unsigned len = zero ? (unsigned)__builtin_ctzll(zero) / 8 : 8;
+        if (len > 0 && j->at[len + 1] == '"' && j->at[len + 2] == ':') {
+            *word = len == 8 ? bytes : bytes & (((uint64_t)1 << len * 8) - 1);
+            j->at += len + 3;
+            return 0;
+        }
+    }
+    struct json_text key;
+    if (json_string(j, &key) || json_expect(j, ':', "expected `:` after a key"))
+        return -EINVAL;
+    if (key.len <= 8)
+        memcpy(word, key.data, key.len);
+    return 0;
+}
+
+struct raw_entry {
+    struct tally sum;
+    int64_t id, raw_ns, timed;
+    bool has_raw, has_timed;
+};
+
+static int entry_value(struct json *j, uint64_t key, struct raw_entry *e)
+{
+    switch (key) {
+    case KEY2('i', 'd'):
+        return json_count(j, &e->id);
+    case KEY8('c', 'a', 'l', 'l', 's', 0, 0, 0):
+        return json_count(j, &e->sum.calls);
+    case KEY8('s', 'e', 'l', 'f', '_', 'n', 's', 0):
+        return json_int(j, &e->sum.self_ns);
+    case KEY8('t', 'o', 't', 'a', 'l', '_', 'n', 's'):
+        e->sum.has_total = true;
+        return json_int(j, &e->sum.total_ns);
+    case KEY2('a', 'c'):
+        return json_count(j, &e->sum.alloc_count);
+    case KEY2('a', 'b'):
+        return json_count(j, &e->sum.alloc_bytes);
+    case KEY2('f', 'c'):
+        return json_count(j, &e->sum.free_count);
+    case KEY2('f', 'b'):
+        return json_count(j, &e->sum.free_bytes);
+    case KEY8('r', 'a', 'w', '_', 'n', 's', 0, 0):
+        e->has_raw = true;
+        return json_int(j, &e->raw_ns);
+    case KEY8('t', 'i', 'm', 'e', 'd', 0, 0, 0):
+        e->has_timed = true;
+        return json_count(j, &e->timed);
+    default:
+        return json_skip(j);
+    }
+}
+
+static int parse_entry(struct json *j, struct raw_entry *e)
+{
+    int err = json_expect(j, '{', "expected `{`");
+    if (err)
+        return err;
+    json_space(j);
+    if (j->at < j->end && *j->at == '}')
+        return json_fail(j, "expected a function id");
+    for (;;) {
+        uint64_t key;
+        if (entry_key(j, &key) || entry_value(j, key, e))
+            return -EINVAL;
+        if (j->at < j->end && *j->at == ',') {
+            j->at++;
+            json_space(j);
+            continue;
+        }
+        json_space(j);
+        if (j->at < j->end && *j->at == '}') {
+            j->at++;
+            return 0;
+        }
+        if (json_expect(j, ',', "expected `,` or `}`"))
+            return -EINVAL;
+        json_space(j);
+    }
+}
+
+static int scratch_add(struct run_scratch *s, uint32_t fn, const struct tally *sum)
+{
+    if (s->slot[fn]) {
+        tally_add(&s->entries[s->slot[fn] - 1].sum, sum);
+        return 0;
+    }
+    if (s->count == s->cap) {
+        size_t cap = s->cap ? s->cap * 2 : 64;
+        struct run_entry *more = realloc(s->entries, cap * sizeof(*more));
+        if (!more)
+            return -ENOMEM;
+        s->entries = more;
+        s->cap = cap;
+    }
+    s->entries[s->count] = (struct run_entry){fn, *sum};
+    s->slot[fn] = (uint32_t)++s->count;
+    return 0;
+}
+
+void fns_clear(struct run_scratch *s)
+{
+    for (size_t i = 0; i < s->count; i++)
+        s->slot[s->entries[i].fn] = 0;
+    s->count = 0;
+}
+
+int fns_ready(struct run_scratch *s, size_t fns)
+{
+    if (s->slots >= fns && s->slot)
+        return 0;
+    free(s->slot);
+    s->slot = calloc(fns + 1, sizeof(*s->slot));
+    s->slots = fns;
+    s->count = 0;
+    return s->slot ? 0 : -ENOMEM;
+}
+
+void run_scratch_release(struct run_scratch *s)
+{
+    free(s->entries);
+    free(s->slot);
+    *s = (struct run_scratch){0};
+}
+
+static int read_fns(struct json *j, const struct run *run, struct run_scratch *scratch)
+{
+    bool first = true;
+    int err = json_expect(j, '[', "expected `[`");
+    while (err == 0 && (err = json_item(j, &first)) == 1) {
+        struct raw_entry e = {.id = -1, .sum.seen = true};
+        err = parse_entry(j, &e);
+        if (err)
+            return err;
+        if (e.id < 0 || (uint64_t)e.id >= run->id_count)
+            return json_fail(j, "expected the id of a function in the table");
+        if (run->uncorrected && e.has_raw)
+            e.sum.self_ns = e.raw_ns;
+        e.sum.timed = e.has_timed && e.timed < e.sum.calls ? e.timed : e.sum.calls;
+        err = scratch_add(scratch, run->fn_of_id[e.id], &e.sum);
+    }
+    return err;
+}
+
+int fns_line(struct json *j, const struct run *run, struct run_scratch *scratch)
+{
+    bool first = true;
+    struct json_text key;
+    int err = json_expect(j, '{', "expected `{`");
+    while (err == 0 && (err = json_member(j, &first, &key)) == 1)
+        err = json_is(key, "fns") ? read_fns(j, run, scratch) : json_skip(j);
+    return err ? err : json_end(j);
+}
+
+static int read_at(const struct run *run, uint64_t at, struct run_scratch *scratch)
+{
+    size_t left;
+    const char *s = reader_text(run, at, &left);
+    const char *newline = memchr(s, '\n', left);
+    struct json j = {.at = s, .end = newline ? newline : s + left};
+    return fns_line(&j, run, scratch);
+}
+
+int run_frame_functions(const struct run *run, const struct run_frame *frame,
+                        struct run_scratch *scratch)
+{
+    int err = fns_ready(scratch, run->fn_count);
+    if (err)
+        return err;
+    fns_clear(scratch);
+    err = read_at(run, frame->at, scratch);
+    const struct run_fold *fold = frame->fold ? &run->folds[frame->fold - 1] : NULL;
+    for (size_t i = 0; err == 0 && fold && i < fold->count; i++)
+        err = read_at(run, fold->lines[i], scratch);
+    return err;
+}

@@ -1,0 +1,396 @@
+/* Which lines are frames.
+ *
+ * A program's outermost instrumented call may be the frame (`update`) or may enclose the loop
+ * (`main`). The runtime cannot know which when the call begins, so it writes the lines of the first
+ * calls one level deeper too, each line holding only what earlier lines do not. The choice is made
+ * here, per thread: the shallowest depth at which some function was called twice by the same
+ * caller; if several callers there have such callees, the one whose repeated callees took the most
+ * time. The calls of those callees are the frames. A function called once (`init`) is none.
+ *
+ * Shallower lines only count to the functions' sums. A deeper line that lies inside a frame and
+ * comes before it holds a part of that frame: it is folded into it, and so is a `part` line. A
+ * function announced as demoted has become one that is timed by sample; its calls so far are not
+ * frames either.
+ *
+ * With `frame_fn` in the header (from `--frame`), the lines of that function are the frames. Lines
+ * without a root (hand-made or of older writers) are all frames.
+ *
+ * One pass to count (thread, depth, caller, root), one to give roles. Serial; a hash lookup per
+ * line. */
+#include "tool/load/reader.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Calls of one root by one caller at one depth of one thread; or all that repeat of a caller. */
+struct cell {
+    uint64_t place; /* thread << 16 | depth */
+    uint32_t under; /* rows, or RUN_NO_FN */
+    uint32_t root;
+    int64_t calls;
+    int64_t wall_ns;
+    bool used;
+};
+
+struct cells {
+    struct cell *slots;
+    size_t cap, count;
+};
+
+struct pending {
+    uint64_t at;
+    int64_t start_ns;
+};
+
+struct lane { /* a thread */
+    uint32_t number;
+    uint32_t used;
+    uint32_t level; /* UINT32_MAX: no frames */
+    uint32_t under; /* the caller whose callees are the frames */
+    int64_t under_wall;
+    struct pending *pending;
+    size_t count, cap;
+};
+
+struct levels {
+    struct reader *r;
+    struct cells cells;
+    struct lane *lanes;
+    size_t lane_cap, lane_count;
+    bool *frame_root; /* per function row: has the name asked for by --frame; NULL: not asked */
+    size_t *demoted_until; /* per row: lines before this one are no frames of it */
+};
+
+static uint64_t mix(uint64_t x)
+{
+    x ^= x >> 32;
+    x *= 0x9e3779b97f4a7c15u;
+    return x ^ x >> 29;
+}
+
+static struct lane *lane_slot(struct lane *lanes, size_t cap, uint32_t number)
+{
+    size_t i = mix(number) & (cap - 1);
+    while (lanes[i].used && lanes[i].number != number)
+        i = (i + 1) & (cap - 1);
+    return &lanes[i];
+}
+
+static struct lane *lane_get(struct levels *v, uint32_t number)
+{
+    if (v->lane_count * 2 >= v->lane_cap) {
+        size_t cap = v->lane_cap ? v->lane_cap * 2 : 64;
+        struct lane *more = calloc(cap, sizeof(*more));
+        if (!more)
+            return NULL;
+        for (size_t i = 0; i < v->lane_cap; i++)
+            if (v->lanes[i].used)
+                *lane_slot(more, cap, v->lanes[i].number) = v->lanes[i];
+        free(v->lanes);
+        v->lanes = more;
+        v->lane_cap = cap;
+    }
+    struct lane *l = lane_slot(v->lanes, v->lane_cap, number);
+    if (!l->used) {
+        *l = (struct lane){.number = number,
+                           .used = 1,
+                           .level = UINT32_MAX,
+                           .under = RUN_NO_FN,
+                           .under_wall = -1};
+        v->lane_count++;
+    }
+    return l;
+}
+
+static uint64_t cell_hash(const struct cell *key)
+{
+    return mix(mix(key->place) + ((uint64_t)key->under << 32 | key->root));
+}
+
+static struct cell *cell_slot(struct cell *slots, size_t cap, const struct cell *key)
+{
+    size_t i = cell_hash(key) & (cap - 1);
+    while (slots[i].used && (slots[i].place != key->place || slots[i].under != key->under ||
+                             slots[i].root != key->root))
+        i = (i + 1) & (cap - 1);
+    return &slots[i];
+}
+
+static struct cell *cell_get(struct cells *t, const struct cell *key)
+{
+    if (t->count * 2 >= t->cap) {
+        size_t cap = t->cap ? t->cap * 2 : 256;
+        struct cell *more = calloc(cap, sizeof(*more));
+        if (!more)
+            return NULL;
+        for (size_t i = 0; i < t->cap; i++)
+            if (t->slots[i].used)
+                *cell_slot(more, cap, &t->slots[i]) = t->slots[i];
+        free(t->slots);
+        t->slots = more;
+        t->cap = cap;
+    }
+    struct cell *c = cell_slot(t->slots, t->cap, key);
+    if (!c->used) {
+        *c = *key;
+        c->used = true;
+        t->count++;
+    }
+    return c;
+}
+
+/* Functions are told apart by row, so that one function under two ids still repeats. */
+static uint32_t row_of(const struct reader *r, uint32_t id)
+{
+    return id >= r->id_count ? RUN_NO_FN : r->fn_of_id[id];
+}
+
+static struct cell key_of(const struct reader *r, const struct line *l)
+{
+    return (struct cell){.place = (uint64_t)l->thread << 16 | l->depth,
+                         .under = row_of(r, l->under),
+                         .root = row_of(r, l->root)};
+}
+
+static bool is_framelike(const struct line *l)
+{
+    return l->kind == LINE_FRAME || l->kind == LINE_MERGED;
+}
+
+static int note_demoted(struct levels *v)
+{
+    const struct reader *r = v->r;
+    for (size_t i = 0; i < r->line_count; i++) {
+        if (r->lines[i].kind != LINE_DEMOTED || r->lines[i].root >= r->id_count)
+            continue;
+        if (!v->demoted_until)
+            v->demoted_until = calloc(r->run->fn_count + 1, sizeof(*v->demoted_until));
+        if (!v->demoted_until)
+            return -ENOMEM;
+        v->demoted_until[r->fn_of_id[r->lines[i].root]] = i;
+    }
+    return 0;
+}
+
+static bool is_demoted(const struct levels *v, size_t i)
+{
+    uint32_t row = row_of(v->r, v->r->lines[i].root);
+    return v->demoted_until && row != RUN_NO_FN && i < v->demoted_until[row];
+}
+
+static int count_lines(struct levels *v)
+{
+    for (size_t i = 0; i < v->r->line_count; i++) {
+        struct line *l = &v->r->lines[i];
+        l->role = ROLE_SUM;
+        if (!is_framelike(l))
+            continue;
+        if (l->root != RUN_NO_FN && l->root >= v->r->id_count) {
+            reader_bad(v->r, l->at, "expected a root that is in the function table");
+            l->kind = LINE_DEAD;
+            continue;
+        }
+        if (is_demoted(v, i))
+            continue;
+        struct cell key = key_of(v->r, l), *c = cell_get(&v->cells, &key);
+        if (!c)
+            return -ENOMEM;
+        c->calls = saturating_add(c->calls, l->kind == LINE_MERGED ? l->start_ns : 1);
+        c->wall_ns = saturating_add(c->wall_ns, l->wall_ns > 0 ? l->wall_ns : 0);
+    }
+    return 0;
+}
+
+/* `update` asks for `update` and for `Game::update`. */
+static bool name_matches(const char *name, const char *wanted)
+{
+    size_t n = strlen(name), w = strlen(wanted);
+    if (n < w || strcmp(name + n - w, wanted) != 0)
+        return false;
+    return n == w || (n >= w + 2 && name[n - w - 1] == ':' && name[n - w - 2] == ':');
+}
+
+static int mark_frame_roots(struct levels *v)
+{
+    const struct run *run = v->r->run;
+    if (!run->frame_fn || !*run->frame_fn)
+        return 0;
+    v->frame_root = calloc(run->fn_count + 1, sizeof(*v->frame_root));
+    if (!v->frame_root)
+        return -ENOMEM;
+    for (size_t i = 0; i < run->fn_count; i++)
+        v->frame_root[i] = name_matches(run->fns[i].name, run->frame_fn);
+    return 0;
+}
+
+/* May lines of this (thread, depth, root) be frames? */
+static bool repeats(const struct levels *v, const struct cell *c)
+{
+    if (c->root == RUN_NO_FN)
+        return true;
+    if (v->frame_root)
+        return v->frame_root[c->root];
+    return c->calls >= 2;
+}
+
+static int choose_depths(struct levels *v)
+{
+    for (size_t i = 0; i < v->cells.cap; i++) {
+        const struct cell *c = &v->cells.slots[i];
+        if (!c->used || !repeats(v, c))
+            continue;
+        struct lane *lane = lane_get(v, (uint32_t)(c->place >> 16));
+        if (!lane)
+            return -ENOMEM;
+        uint32_t depth = (uint32_t)(c->place & 0xffff);
+        if (depth < lane->level)
+            lane->level = depth;
+    }
+    return 0;
+}
+
+/* Sums up the repeated callees of each caller at the chosen depth; the greatest sum wins. */
+static int choose_callers(struct levels *v)
+{
+    struct cells callers = {0};
+    int err = 0;
+    for (size_t i = 0; i < v->cells.cap && err == 0; i++) {
+        const struct cell *c = &v->cells.slots[i];
+        if (!c->used || !repeats(v, c))
+            continue;
+        struct lane *lane = lane_get(v, (uint32_t)(c->place >> 16));
+        if (!lane || lane->level != (c->place & 0xffff)) {
+            err = lane ? 0 : -ENOMEM;
+            continue;
+        }
+        struct cell key = {.place = c->place, .under = c->under};
+        struct cell *sum = cell_get(&callers, &key);
+        if (!sum) {
+            err = -ENOMEM;
+            continue;
+        }
+        sum->wall_ns = saturating_add(sum->wall_ns, c->wall_ns);
+        bool better = sum->wall_ns > lane->under_wall ||
+                      (sum->wall_ns == lane->under_wall && c->under < lane->under);
+        if (better) {
+            lane->under = c->under;
+            lane->under_wall = sum->wall_ns;
+        }
+    }
+    free(callers.slots);
+    return err;
+}
+
+static int pend(struct lane *lane, const struct line *l)
+{
+    if (lane->count == lane->cap) {
+        size_t cap = lane->cap ? lane->cap * 2 : 16;
+        struct pending *more = realloc(lane->pending, cap * sizeof(*more));
+        if (!more)
+            return -ENOMEM;
+        lane->pending = more;
+        lane->cap = cap;
+    }
+    /* Merged and part lines have no start: the first frame to come is the one around them. */
+    int64_t start = l->kind == LINE_FRAME ? l->start_ns : INT64_MAX;
+    lane->pending[lane->count++] = (struct pending){l->at, start};
+    return 0;
+}
+
+/* Gives FRAME the pending lines that lie inside it; the others only count to sums. */
+static int fold(struct levels *v, struct lane *lane, struct line *frame)
+{
+    struct run *run = v->r->run;
+    struct run_fold f = {calloc(lane->count, sizeof(*f.lines)), 0};
+    if (!f.lines)
+        return -ENOMEM;
+    for (size_t i = 0; i < lane->count; i++)
+        if (lane->pending[i].start_ns >= frame->start_ns)
+            f.lines[f.count++] = lane->pending[i].at;
+    lane->count = 0;
+    if (f.count == 0) {
+        free(f.lines);
+        return 0;
+    }
+    struct run_fold *more = realloc(run->folds, (run->fold_count + 1) * sizeof(*more));
+    if (!more) {
+        free(f.lines);
+        return -ENOMEM;
+    }
+    run->folds = more;
+    run->folds[run->fold_count++] = f;
+    frame->role = ROLE_FOLDED_FRAME;
+    return 0;
+}
+
+/* Is line I, at home in LANE, a frame (or merged frames)? */
+static bool is_frame(struct levels *v, const struct lane *lane, size_t i, int *err)
+{
+    const struct line *l = &v->r->lines[i];
+    if (!is_framelike(l) || is_demoted(v, i))
+        return false;
+    struct cell key = key_of(v->r, l), *c = cell_get(&v->cells, &key);
+    if (!c) {
+        *err = -ENOMEM;
+        return false;
+    }
+    if (!repeats(v, c))
+        return false;
+    return v->frame_root || l->root == RUN_NO_FN ||
+           (l->depth == lane->level && key.under == lane->under);
+}
+
+static int give_role(struct levels *v, size_t i)
+{
+    struct line *l = &v->r->lines[i];
+    struct lane *lane = lane_get(v, l->thread);
+    int err = lane ? 0 : -ENOMEM;
+    if (err || lane->level == UINT32_MAX)
+        return err;
+    if (is_frame(v, lane, i, &err)) {
+        l->role = l->kind == LINE_MERGED ? ROLE_MERGED : ROLE_FRAME;
+        return l->kind == LINE_FRAME && lane->count ? fold(v, lane, l) : 0;
+    }
+    if (err)
+        return err;
+    if (l->depth > lane->level || (l->kind == LINE_PART && l->depth == lane->level))
+        return pend(lane, l);
+    if (l->kind == LINE_FRAME)
+        lane->count = 0; /* what enclosed the pending lines has ended and is no frame */
+    return 0;
+}
+
+static void drop_folds(struct run *run)
+{
+    for (size_t i = 0; i < run->fold_count; i++)
+        free(run->folds[i].lines);
+    free(run->folds);
+    run->folds = NULL;
+    run->fold_count = 0;
+}
+
+int levels_assign(struct reader *r)
+{
+    struct levels v = {.r = r};
+    drop_folds(r->run);
+    int err = note_demoted(&v);
+    if (err == 0)
+        err = count_lines(&v);
+    if (err == 0)
+        err = mark_frame_roots(&v);
+    if (err == 0)
+        err = choose_depths(&v);
+    if (err == 0)
+        err = choose_callers(&v);
+    for (size_t i = 0; err == 0 && i < r->line_count; i++)
+        if (is_framelike(&r->lines[i]) || r->lines[i].kind == LINE_PART)
+            err = give_role(&v, i);
+    for (size_t i = 0; i < v.lane_cap; i++)
+        free(v.lanes[i].pending);
+    free(v.lanes);
+    free(v.cells.slots);
+    free(v.frame_root);
+    free(v.demoted_until);
+    return err;
+}

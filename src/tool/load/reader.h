@@ -1,0 +1,88 @@
+/* Private to load/: the stages of reading an NDJSON run, in the order they run.
+ *
+ *   lines.c    every line's head, in parallel: an index of 48 bytes a line
+ *   tables.c   header, function and thread tables, end line (serial, few lines)
+ *   levels.c   which lines are frames, which fold into one, which only count to functions
+ *   sums.c     every line's functions (fns.c), in parallel: sums, percentiles, per-thread sums
+ *   finish.c   order of frames, medians, spikes */
+#ifndef PIANO_TOOL_LOAD_READER_H
+#define PIANO_TOOL_LOAD_READER_H
+
+#include "tool/load/run.h"
+#include "tool/util/json.h"
+
+/* In this order: from LINE_FRAME to LINE_PART, lines with figures. */
+enum line_kind {
+    LINE_OTHER,
+    LINE_CONTROL,
+    LINE_DEMOTED,
+    LINE_FRAME,
+    LINE_MERGED,
+    LINE_OUTSIDE,
+    LINE_PART,
+    LINE_DEAD
+};
+enum line_role { ROLE_SUM, ROLE_FRAME, ROLE_FOLDED_FRAME, ROLE_MERGED };
+
+struct line {
+    uint64_t at;
+    int64_t start_ns; /* INT64_MIN: not given; of a merged line, how many frames it stands for */
+    int64_t wall_ns;  /* -1: not given */
+    uint32_t thread;  /* 0: not given */
+    uint32_t root;    /* id as in the file; RUN_NO_FN: not given; of a demoted line, which */
+    uint32_t under;   /* id of the caller, likewise */
+    uint32_t len;
+    uint16_t depth;
+    uint8_t kind;
+    uint8_t role;
+};
+
+_Static_assert(sizeof(struct line) == 48, "a run of a million frames has a million of these");
+
+struct reader {
+    struct run *run;
+    struct run_options options;
+    struct line *lines;
+    size_t line_count;
+    uint32_t *fn_of_id; /* file id -> row in run->fns */
+    size_t id_count;
+    size_t id_cap;
+    struct fn_map *known; /* (name, place) -> row */
+    struct thread_map *threads; /* number -> index in run->threads */
+    uint64_t bad_at;      /* offset of the first unreadable line; UINT64_MAX: none */
+    const char *bad_why;
+    uint64_t bad_count;
+    uint64_t saturated;
+    size_t workers;
+};
+
+/* The text at virtual offset AT (file, then live lines), and how much of it follows. */
+const char *reader_text(const struct run *run, uint64_t at, size_t *left);
+void reader_bad(struct reader *r, uint64_t at, const char *why);
+
+/* Calls WORK(ctx, i) for i < COUNT, each on a thread of its own where that is possible. */
+void reader_parallel(size_t count, void (*work)(void *ctx, size_t i), void *ctx);
+/* Tells the kernel that the mapped text FROM..TO was read and need not stay resident. */
+void reader_forget(const struct run *run, uint64_t from, uint64_t to);
+
+int lines_index(struct reader *r, uint64_t from);
+int tables_header(struct reader *r, struct json *j);
+int tables_control(struct reader *r);
+void tables_sort_threads(struct run *run);
+void tables_release(struct reader *r);
+int levels_assign(struct reader *r);
+int sums_read(struct reader *r);
+int finish_frames(struct reader *r);
+
+/* Makes SCRATCH fit for FNS functions; empties it; adds the functions of the line at J to it (the
+ * line is read strictly to its end). */
+int fns_ready(struct run_scratch *scratch, size_t fns);
+void fns_clear(struct run_scratch *scratch);
+int fns_line(struct json *j, const struct run *run, struct run_scratch *scratch);
+
+/* Adds one function; NAME and PLACE (may be NULL) are taken over. */
+int tables_add_fn(struct run *run, char *name, char *place);
+
+int v1_load(struct run *run, struct json *j);
+
+#endif

@@ -1,0 +1,191 @@
+/* A run in memory, whatever file it came from: functions with their sums and percentiles, frames as
+ * compact records, threads, and everything the reader has to be told about how it was read.
+ *
+ * The per-frame figures of single functions are not kept: they are read again from the file, which
+ * stays mapped, by `run_frame_functions`. */
+#ifndef PIANO_TOOL_LOAD_RUN_H
+#define PIANO_TOOL_LOAD_RUN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tool/load/samples.h"
+#include "tool/util/buf.h"
+
+#define RUN_NO_FN UINT32_MAX
+
+/* Sums of one function, over the run, a thread or a frame. Saturating. */
+struct tally {
+    int64_t calls;
+    int64_t timed; /* of these calls, how many were timed one by one */
+    int64_t self_ns;
+    int64_t total_ns; /* valid when has_total */
+    int64_t alloc_count;
+    int64_t alloc_bytes;
+    int64_t free_count;
+    int64_t free_bytes;
+    bool has_total; /* every line that named the function gave its total */
+    bool seen;
+};
+
+struct run_fn {
+    char *name;
+    char *place; /* "src/game.c:12" as in the file; NULL when the file has none */
+    char *file;  /* the two halves of it; NULL and 0 when unknown */
+    int64_t line;
+    bool alias; /* a second id of another row: holds nothing, is never shown */
+    struct tally sum;
+    struct samples frames; /* self_ns in each frame it appears in */
+    int64_t p50_ns;
+    int64_t p99_ns; /* both valid when frames.count > 0 */
+};
+
+struct run_frame {
+    uint64_t at; /* offset of its line */
+    int64_t start_ns;
+    int64_t wall_ns;
+    int64_t alloc_count;
+    int64_t alloc_bytes;
+    uint32_t thread;
+    uint32_t root : 31; /* index into fns; RUN_NO_ROOT when the file does not say */
+    uint32_t spike : 1;
+    uint32_t fold; /* 1 + index into folds, 0: none */
+};
+
+#define RUN_NO_ROOT 0x7fffffffu
+
+/* Deeper lines that belong to a frame, see lines.h. */
+struct run_fold {
+    uint64_t *lines; /* offsets */
+    size_t count;
+};
+
+struct run_thread {
+    uint32_t number;
+    int64_t tid; /* 0: unknown */
+    char *name;  /* or NULL */
+    int64_t start_ns;
+    int64_t end_ns;         /* -1: not known to have ended */
+    uint32_t parent_thread; /* 0: none */
+    uint32_t parent_fn;     /* index into fns, or RUN_NO_FN */
+    struct run_thread_fn {
+        uint32_t fn;
+        struct tally sum;
+    } * fns; /* only when asked for */
+    size_t fn_count;
+};
+
+/* Frames of one root function: what "slow" is measured against. */
+struct run_group {
+    uint32_t root; /* or RUN_NO_ROOT */
+    int64_t count; /* merged ones included */
+    int64_t merged;
+    int64_t wall_sum;
+    int64_t wall_max;
+    int64_t p50_ns;
+    int64_t p99_ns;
+    int64_t spikes; /* wall > 2x p50 */
+    uint64_t *hist; /* of the merged ones, numbered as in common/hist.h; NULL when none */
+};
+
+enum run_drop {
+    RUN_DROP_FRAMES,
+    RUN_DROP_THREADS,
+    RUN_DROP_FUNCTIONS,
+    RUN_DROP_DEPTH,
+    RUN_DROP_WRITE,
+    RUN_DROP_BUSY,
+    RUN_DROP_KINDS
+};
+
+extern const char *const run_drop_names[RUN_DROP_KINDS];
+
+struct run {
+    char *path;
+    char *run_id;   /* never NULL */
+    char *program;  /* or NULL */
+    char *frame_fn; /* or NULL */
+    char *clock;    /* or NULL */
+    int format;     /* 1 or 2 */
+    int64_t timestamp_ms;
+    int64_t pid;     /* 0: unknown */
+    int64_t wall_ns; /* length of the run; -1 unknown */
+    uint64_t file_bytes;
+
+    struct run_fn *fns;
+    size_t fn_count;
+    struct run_frame *frames; /* in order of start */
+    size_t frame_count;
+    struct run_fold *folds;
+    size_t fold_count;
+    struct run_thread *threads; /* by number */
+    size_t thread_count;
+    struct run_group *groups; /* most frames first */
+    size_t group_count;
+    struct run_group all; /* over every frame */
+
+    int64_t dropped[RUN_DROP_KINDS];
+    bool ended;          /* the program exited cleanly */
+    bool recovered;      /* lines came from the live file */
+    bool by_piano;       /* written by our runtime, which would have marked its end */
+    bool truncated;      /* the last line was not whole and was left out */
+    bool wall_estimated; /* frames without wall_ns: the sum of self times stands in */
+    uint64_t bad_lines;  /* unreadable, left out */
+    uint64_t bad_first;  /* line number of the first of them */
+    char *bad_why;       /* what was wrong there */
+    uint64_t saturated;  /* numbers that did not fit 63 bits */
+
+    /* The text of the run: the mapped file, then lines recovered from the live file. */
+    const char *map;
+    size_t map_len;
+    size_t text_len; /* of it, up to the last whole line */
+    struct buf live;
+    uint32_t *fn_of_id; /* id in the file -> row */
+    size_t id_count;
+    bool uncorrected;
+};
+
+struct run_options {
+    bool uncorrected; /* self times as measured, without the correction for the probes */
+    bool threads;     /* per-thread sums too */
+};
+
+/* Why a file could not be loaded. */
+struct run_error {
+    char text[512];
+    char hint[256]; /* or empty */
+};
+
+/* Loads PATH; 0 or negative errno with ERROR filled. */
+int run_load(struct run *run, const char *path, const struct run_options *options,
+             struct run_error *error);
+void run_unload(struct run *run);
+
+/* One function in one frame. */
+struct run_entry {
+    uint32_t fn;
+    struct tally sum;
+};
+
+/* Room for the functions of one frame, reused from frame to frame. Starts zeroed. */
+struct run_scratch {
+    struct run_entry *entries;
+    size_t count;
+    size_t cap;
+    uint32_t *slot; /* per function: 1 + index into entries */
+    size_t slots;
+};
+
+/* Reads what FRAME says of each function; 0 or negative errno. */
+int run_frame_functions(const struct run *run, const struct run_frame *frame,
+                        struct run_scratch *scratch);
+void run_scratch_release(struct run_scratch *scratch);
+
+/* A thread by number, or NULL. */
+const struct run_thread *run_thread_find(const struct run *run, uint32_t number);
+
+void tally_add(struct tally *sum, const struct tally *more);
+int64_t saturating_add(int64_t a, int64_t b);
+
+#endif

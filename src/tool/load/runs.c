@@ -1,0 +1,297 @@
+/* Which run is meant. Runs are files `<epoch ms>-<pid>.ndjson` or `.json`; the two endings of one
+ * stem are one run, and the .ndjson is the one to read. The time in the name decides which is
+ * newest; a file that was renamed goes by its modification time. */
+#include "tool/load/runs.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "tool/load/tags.h"
+#include "tool/util/nearest.h"
+#include "tool/util/paths.h"
+#include "tool/util/say.h"
+
+/* Length of NAME without `.ndjson` or `.json`; 0 when it has neither. */
+static size_t stem_len(const char *name)
+{
+    static const char *const endings[] = {".ndjson", ".json"};
+    size_t len = strlen(name);
+    for (size_t i = 0; i < 2; i++) {
+        size_t e = strlen(endings[i]);
+        if (len > e && strcmp(name + len - e, endings[i]) == 0)
+            return len - e;
+    }
+    return 0;
+}
+
+static int64_t time_of(const char *stem, const struct stat *st)
+{
+    char *end;
+    errno = 0;
+    long long ms = strtoll(stem, &end, 10);
+    bool named = end != stem && (*end == '-' || *end == '\0') && errno == 0 && ms >= 0;
+    return named ? ms : (int64_t)st->st_mtim.tv_sec * 1000 + st->st_mtim.tv_nsec / 1000000;
+}
+
+static int add_entry(struct runs *runs, const char *name)
+{
+    struct stat st;
+    size_t n = runs->count;
+    char *path = paths_join(runs->dir, name);
+    char *stem = strndup(name, stem_len(name));
+    if (!path || !stem || stat(path, &st) != 0 || !S_ISREG(st.st_mode)) {
+        int err = path && stem ? 0 : -ENOMEM;
+        free(path);
+        free(stem);
+        return err;
+    }
+    struct runs_entry *more = runs->entries;
+    if ((n & (n - 1)) == 0)
+        more = realloc(runs->entries, (n ? n * 2 : 1) * sizeof(*more));
+    if (!more) {
+        free(path);
+        free(stem);
+        return -ENOMEM;
+    }
+    runs->entries = more;
+    runs->entries[runs->count++] =
+        (struct runs_entry){path, stem, time_of(stem, &st), (uint64_t)st.st_size};
+    return 0;
+}
+
+/* Newest first; of one stem, the .ndjson first. */
+static int compare(const void *a, const void *b)
+{
+    const struct runs_entry *x = a, *y = b;
+    if (x->timestamp_ms != y->timestamp_ms)
+        return x->timestamp_ms > y->timestamp_ms ? -1 : 1;
+    int order = strcmp(y->stem, x->stem);
+    return order ? order : strcmp(y->path, x->path);
+}
+
+static void drop_doubles(struct runs *runs)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < runs->count; i++) {
+        struct runs_entry *e = &runs->entries[i];
+        if (kept > 0 && strcmp(runs->entries[kept - 1].stem, e->stem) == 0) {
+            free(e->path);
+            free(e->stem);
+        } else {
+            runs->entries[kept++] = *e;
+        }
+    }
+    runs->count = kept;
+}
+
+int runs_list(struct runs *runs, const char *dir)
+{
+    *runs = (struct runs){.dir = dir ? strdup(dir) : paths_runs_dir()};
+    if (!runs->dir)
+        return -ENOMEM;
+    DIR *d = opendir(runs->dir);
+    int err = d || errno == ENOENT ? 0 : -errno;
+    struct dirent *e;
+    while (d && err == 0 && (e = readdir(d)))
+        if (e->d_name[0] != '.' && stem_len(e->d_name) > 0)
+            err = add_entry(runs, e->d_name);
+    if (d)
+        closedir(d);
+    if (runs->count)
+        qsort(runs->entries, runs->count, sizeof(*runs->entries), compare);
+    drop_doubles(runs);
+    return err;
+}
+
+void runs_release(struct runs *runs)
+{
+    for (size_t i = 0; i < runs->count; i++) {
+        free(runs->entries[i].path);
+        free(runs->entries[i].stem);
+    }
+    free(runs->entries);
+    free(runs->dir);
+    *runs = (struct runs){0};
+}
+
+void runs_paths_release(struct runs_paths *paths)
+{
+    for (size_t i = 0; i < paths->count; i++)
+        free(paths->paths[i]);
+    free(paths->paths);
+    *paths = (struct runs_paths){0};
+}
+
+/* Takes PATH over. */
+static int add_path(struct runs_paths *out, char *path)
+{
+    char **more = path ? realloc(out->paths, (out->count + 1) * sizeof(*more)) : NULL;
+    if (!more) {
+        free(path);
+        return -ENOMEM;
+    }
+    out->paths = more;
+    out->paths[out->count++] = path;
+    return 0;
+}
+
+static int no_runs(const struct runs *runs, struct run_error *e)
+{
+    char safe[300];
+    snprintf(e->text, sizeof(e->text), "there are no runs in %s",
+             say_safe(safe, sizeof(safe), runs->dir));
+    snprintf(e->hint, sizeof(e->hint), "piano profile --fn NAME, in the project to measure");
+    return -ENOENT;
+}
+
+static int newest(const struct runs *runs, struct runs_paths *out, struct run_error *e)
+{
+    if (runs->count == 0)
+        return no_runs(runs, e);
+    return add_path(out, strdup(runs->entries[0].path));
+}
+
+/* A run by stem, by file name, or by its id `<pid>_<ms>`, which is the stem turned around. */
+static const struct runs_entry *find_named(const struct runs *runs, const char *word)
+{
+    size_t stem = stem_len(word);
+    char turned[64] = "";
+    const char *bar = strchr(word, '_');
+    if (bar && strlen(word) < sizeof(turned))
+        snprintf(turned, sizeof(turned), "%s-%.*s", bar + 1, (int)(bar - word), word);
+    for (size_t i = 0; i < runs->count; i++) {
+        const char *have = runs->entries[i].stem;
+        if (strcmp(have, word) == 0 || strcmp(have, turned) == 0)
+            return &runs->entries[i];
+        if (stem && strlen(have) == stem && strncmp(have, word, stem) == 0)
+            return &runs->entries[i];
+    }
+    return NULL;
+}
+
+static int add_tagged(const struct runs *runs, const struct tag *tag, struct runs_paths *out,
+                      struct run_error *e)
+{
+    for (size_t i = 0; i < tag->run_count; i++) {
+        const char *run = tag->runs[i];
+        char *path = run[0] == '/' ? strdup(run) : paths_join(runs->dir, run);
+        struct stat st;
+        if (path && stat(path, &st) != 0) {
+            snprintf(e->text, sizeof(e->text), "the tag `%s` names %s, which is gone", tag->name,
+                     path);
+            snprintf(e->hint, sizeof(e->hint), "piano tag --delete %s", tag->name);
+            free(path);
+            return -ENOENT;
+        }
+        int err = add_path(out, path);
+        if (err)
+            return err;
+    }
+    if (tag->run_count == 0) {
+        snprintf(e->text, sizeof(e->text), "the tag `%s` names no run", tag->name);
+        return -ENOENT;
+    }
+    return 0;
+}
+
+static int not_found(const struct runs *runs, const struct tags *tags, const char *word,
+                     struct run_error *e)
+{
+    const char **names = calloc(tags->count + runs->count + 1, sizeof(*names));
+    size_t count = 0;
+    char safe[200], near_safe[200];
+    for (size_t i = 0; names && i < tags->count; i++)
+        names[count++] = tags->list[i].name;
+    for (size_t i = 0; names && i < runs->count; i++)
+        names[count++] = runs->entries[i].stem;
+    const char *near = names ? nearest_name(word, names, count) : NULL;
+    say_safe(safe, sizeof(safe), word);
+    if (near)
+        snprintf(e->text, sizeof(e->text),
+                 "`%s` is no file, tag or run; did you mean `%s`?", safe,
+                 say_safe(near_safe, sizeof(near_safe), near));
+    else
+        snprintf(e->text, sizeof(e->text), "`%s` is no file, tag or run", safe);
+    snprintf(e->hint, sizeof(e->hint), "piano list");
+    free(names);
+    return -ENOENT;
+}
+
+static int resolve_dir(const char *dir, struct runs_paths *out, struct run_error *e)
+{
+    struct runs inside;
+    int err = runs_list(&inside, dir);
+    if (err == 0)
+        err = newest(&inside, out, e);
+    runs_release(&inside);
+    return err;
+}
+
+/* `x.live` stands for the run it lies beside. */
+static char *beside_live(const char *word)
+{
+    size_t len = strlen(word);
+    if (len < 6 || strcmp(word + len - 5, ".live") != 0)
+        return strdup(word);
+    struct buf b = {0};
+    buf_put(&b, word, len - 5);
+    buf_puts(&b, ".ndjson");
+    return b.failed ? NULL : b.data;
+}
+
+static int resolve_word(const struct runs *runs, const struct tags *tags, const char *word,
+                        struct runs_paths *out, struct run_error *e)
+{
+    struct stat st;
+    const struct tag *tag = strchr(word, '/') ? NULL : tags_find(tags, word);
+    if (tag)
+        return add_tagged(runs, tag, out, e);
+    const struct runs_entry *named = strchr(word, '/') ? NULL : find_named(runs, word);
+    bool exists = stat(word, &st) == 0;
+    if (exists && S_ISDIR(st.st_mode) && !named)
+        return resolve_dir(word, out, e);
+    if (exists && !named)
+        return add_path(out, beside_live(word));
+    if (named)
+        return add_path(out, strdup(named->path));
+    return not_found(runs, tags, word, e);
+}
+
+int runs_resolve(const char *word, struct runs_paths *out, struct run_error *error)
+{
+    struct runs runs;
+    struct tags tags = {0};
+    struct stat st;
+    *out = (struct runs_paths){0};
+    *error = (struct run_error){.text = ""};
+    int err = runs_list(&runs, NULL);
+    if (err == 0)
+        err = tags_load(&tags, runs.dir);
+    bool whole = word && stat(word, &st) == 0; /* a path may hold commas */
+    if (err == 0 && !word) {
+        err = newest(&runs, out, error);
+    } else if (err == 0 && whole) {
+        err = resolve_word(&runs, &tags, word, out, error);
+    } else if (err == 0) {
+        char *copy = strdup(word), *save = NULL;
+        err = copy ? 0 : -ENOMEM;
+        char *part = copy ? strtok_r(copy, ",", &save) : NULL;
+        if (copy && !part)
+            err = not_found(&runs, &tags, word, error);
+        for (; part && err == 0; part = strtok_r(NULL, ",", &save))
+            err = resolve_word(&runs, &tags, part, out, error);
+        free(copy);
+    }
+    if (err && !error->text[0])
+        snprintf(error->text, sizeof(error->text), "%s: %s", runs.dir ? runs.dir : "runs",
+                 strerror(-err));
+    if (err)
+        runs_paths_release(out);
+    tags_release(&tags);
+    runs_release(&runs);
+    return err;
+}

@@ -1,0 +1,39 @@
+/* The runs directory: which runs there are, what they are called, and which one is meant. */
+#ifndef PIANO_TOOL_LOAD_RUNS_H
+#define PIANO_TOOL_LOAD_RUNS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tool/load/run.h"
+
+struct runs_entry {
+    char *path;
+    char *stem; /* file name without its ending */
+    int64_t timestamp_ms;
+    uint64_t bytes;
+};
+
+struct runs {
+    char *dir;
+    struct runs_entry *entries; /* newest first */
+    size_t count;
+};
+
+/* Reads DIR (NULL: the project's); a missing directory has no runs. 0 or negative errno. */
+int runs_list(struct runs *runs, const char *dir);
+void runs_release(struct runs *runs);
+
+/* Several paths, malloc'd. */
+struct runs_paths {
+    char **paths;
+    size_t count;
+};
+
+/* What WORD means: a path, a tag, a run id or file name in the runs directory, a directory of runs
+ * (its newest), several of these joined by commas; NULL the newest run. 0, or negative errno with
+ * ERROR filled. */
+int runs_resolve(const char *word, struct runs_paths *out, struct run_error *error);
+void runs_paths_release(struct runs_paths *paths);
+
+#endif

@@ -1,0 +1,30 @@
+/* A bag of values that can tell its percentiles: exact while it is small, a histogram with buckets
+ * at most 1/256 wide (0.4 %) after that. */
+#ifndef PIANO_TOOL_LOAD_SAMPLES_H
+#define PIANO_TOOL_LOAD_SAMPLES_H
+
+#include <stdint.h>
+
+enum {
+    SAMPLES_EXACT = 65536,   /* values kept one by one */
+    SAMPLES_STEPS = 256,     /* buckets per power of two */
+    SAMPLES_OCTAVES = 57,    /* the first holds 0..511, the last ends at 2^63 */
+};
+
+struct samples {
+    int64_t *exact; /* NULL once the histogram took over */
+    uint32_t exact_cap;
+    uint64_t count;
+    uint64_t **octaves[2]; /* [negative]: lazily, each lazily SAMPLES_STEPS (first: twice) counts */
+};
+
+/* 0 or -ENOMEM. */
+int samples_add(struct samples *s, int64_t value);
+/* Moves what is in FROM to S; FROM is empty afterwards. */
+int samples_merge(struct samples *s, struct samples *from);
+/* Nearest rank: the value at index round(P * (count - 1)) of the sorted values; 0 when empty.
+ * Sorts the exact values in place. */
+int64_t samples_percentile(struct samples *s, double p);
+void samples_release(struct samples *s);
+
+#endif

@@ -1,0 +1,364 @@
+/* Second reading: the figures.
+ *
+ * Each worker takes a share of the indexed lines and adds up into tables of its own, which are
+ * joined at the end; no state is shared while it runs but the frame records, each of which belongs
+ * to one line and so to one worker. A line counts whole or not at all: its functions are parsed
+ * into a scratch table first. A line found unreadable here is struck from the index; because that
+ * may change which lines are frames, the caller then starts over without it. */
+#include "tool/load/reader.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FORGET_BYTES = 16 << 20 };
+
+struct thread_cell {
+    uint64_t key; /* thread << 32 | row; the row + 1, so that 0 is free */
+    struct tally sum;
+};
+
+struct worker {
+    struct reader *r;
+    size_t from, to;    /* lines */
+    size_t next_frame;  /* record of the next frame line */
+    size_t next_fold;
+    struct tally *sums; /* per row */
+    struct samples *samples;
+    struct run_scratch scratch;
+    struct thread_cell *cells;
+    size_t cell_cap, cell_count;
+    uint64_t dead;
+    uint64_t dead_at;
+    const char *dead_why;
+    uint64_t saturated;
+    bool estimated;
+    int err;
+};
+
+static struct thread_cell *cell_slot(struct thread_cell *cells, size_t cap, uint64_t key)
+{
+    uint64_t h = key * 0x9e3779b97f4a7c15u;
+    size_t i = (h ^ h >> 32) & (cap - 1);
+    while (cells[i].key && cells[i].key != key)
+        i = (i + 1) & (cap - 1);
+    return &cells[i];
+}
+
+static int cell_add(struct worker *w, uint32_t thread, uint32_t fn, const struct tally *sum)
+{
+    if (w->cell_count * 2 >= w->cell_cap) {
+        size_t cap = w->cell_cap ? w->cell_cap * 2 : 256;
+        struct thread_cell *more = calloc(cap, sizeof(*more));
+        if (!more)
+            return -ENOMEM;
+        for (size_t i = 0; i < w->cell_cap; i++)
+            if (w->cells[i].key)
+                *cell_slot(more, cap, w->cells[i].key) = w->cells[i];
+        free(w->cells);
+        w->cells = more;
+        w->cell_cap = cap;
+    }
+    uint64_t key = (uint64_t)thread << 32 | ((uint64_t)fn + 1);
+    struct thread_cell *c = cell_slot(w->cells, w->cell_cap, key);
+    w->cell_count += c->key == 0;
+    c->key = key;
+    tally_add(&c->sum, sum);
+    return 0;
+}
+
+static uint32_t line_root(const struct reader *r, const struct line *l)
+{
+    return l->root == RUN_NO_FN ? RUN_NO_ROOT : r->fn_of_id[l->root];
+}
+
+/* Fills the record of the frame on line L. A folded frame gets its figures afterwards. */
+static int take_frame(struct worker *w, const struct line *l)
+{
+    struct run_frame *f = &w->r->run->frames[w->next_frame++];
+    *f = (struct run_frame){.at = l->at, .start_ns = l->start_ns, .wall_ns = l->wall_ns,
+                            .thread = l->thread, .root = line_root(w->r, l) & RUN_NO_ROOT};
+    if (l->role == ROLE_FOLDED_FRAME) {
+        f->fold = (uint32_t)++w->next_fold;
+        return 0;
+    }
+    int64_t self = 0;
+    for (size_t i = 0; i < w->scratch.count; i++) {
+        const struct run_entry *e = &w->scratch.entries[i];
+        f->alloc_count = saturating_add(f->alloc_count, e->sum.alloc_count);
+        f->alloc_bytes = saturating_add(f->alloc_bytes, e->sum.alloc_bytes);
+        self = saturating_add(self, e->sum.self_ns);
+        if (e->sum.calls > 0 && samples_add(&w->samples[e->fn], e->sum.self_ns))
+            return -ENOMEM;
+    }
+    if (f->wall_ns < 0) {
+        f->wall_ns = self;
+        w->estimated = true;
+    }
+    return 0;
+}
+
+static int read_line(struct worker *w, struct line *l)
+{
+    size_t left;
+    const char *s = reader_text(w->r->run, l->at, &left);
+    struct json j = {.at = s, .end = s + l->len};
+    fns_clear(&w->scratch);
+    int err = fns_line(&j, w->r->run, &w->scratch);
+    if (err == -ENOMEM)
+        return err;
+    if (err) {
+        if (w->dead++ == 0) {
+            w->dead_at = l->at + (uint64_t)(j.at - s);
+            w->dead_why = j.problem;
+        }
+        w->next_frame += l->role == ROLE_FRAME || l->role == ROLE_FOLDED_FRAME;
+        w->next_fold += l->role == ROLE_FOLDED_FRAME;
+        l->kind = LINE_DEAD;
+        return 0;
+    }
+    w->saturated += j.saturated;
+    for (size_t i = 0; i < w->scratch.count; i++) {
+        const struct run_entry *e = &w->scratch.entries[i];
+        tally_add(&w->sums[e->fn], &e->sum);
+        if (w->r->options.threads && cell_add(w, l->thread, e->fn, &e->sum))
+            return -ENOMEM;
+    }
+    bool frame = l->role == ROLE_FRAME || l->role == ROLE_FOLDED_FRAME;
+    return frame ? take_frame(w, l) : 0;
+}
+
+static void work(void *ctx, size_t i)
+{
+    struct worker *w = (struct worker *)ctx + i;
+    uint64_t forgotten = w->from < w->to ? w->r->lines[w->from].at : 0, at = forgotten;
+    for (size_t k = w->from; k < w->to && w->err == 0; k++) {
+        struct line *l = &w->r->lines[k];
+        if (l->kind < LINE_FRAME || l->kind > LINE_PART)
+            continue;
+        w->err = read_line(w, l);
+        at = l->at + l->len;
+        if (at - forgotten > FORGET_BYTES) {
+            reader_forget(w->r->run, forgotten, at);
+            forgotten = at;
+        }
+    }
+    reader_forget(w->r->run, forgotten, at);
+}
+
+static int worker_init(struct worker *w, struct reader *r)
+{
+    size_t n = r->run->fn_count + 1;
+    w->r = r;
+    w->sums = calloc(n, sizeof(*w->sums));
+    w->samples = calloc(n, sizeof(*w->samples));
+    if (!w->sums || !w->samples)
+        return -ENOMEM;
+    return fns_ready(&w->scratch, n);
+}
+
+static void worker_release(struct worker *w)
+{
+    for (size_t i = 0; w->samples && i <= w->r->run->fn_count; i++)
+        samples_release(&w->samples[i]);
+    free(w->samples);
+    free(w->sums);
+    free(w->cells);
+    run_scratch_release(&w->scratch);
+}
+
+/* Cuts the lines into shares and tells each worker which frame record is its first. */
+static void share_out(struct reader *r, struct worker *workers, size_t count)
+{
+    size_t frames = 0, folds = 0, next = 0;
+    for (size_t i = 0; i < count; i++) {
+        workers[i].from = next;
+        workers[i].next_frame = frames;
+        workers[i].next_fold = folds;
+        size_t to = i + 1 == count ? r->line_count : r->line_count / count * (i + 1);
+        for (; next < to; next++) {
+            uint8_t role = r->lines[next].role;
+            frames += role == ROLE_FRAME || role == ROLE_FOLDED_FRAME;
+            folds += role == ROLE_FOLDED_FRAME;
+        }
+        workers[i].to = next;
+    }
+    r->run->frame_count = frames;
+}
+
+static int join_worker(struct reader *r, struct worker *w)
+{
+    struct run *run = r->run;
+    for (size_t i = 0; i < run->fn_count; i++) {
+        if (w->sums[i].seen)
+            tally_add(&run->fns[i].sum, &w->sums[i]);
+        if (samples_merge(&run->fns[i].frames, &w->samples[i]))
+            return -ENOMEM;
+    }
+    r->saturated += w->saturated;
+    run->wall_estimated |= w->estimated;
+    return 0;
+}
+
+static int compare_cells(const void *a, const void *b)
+{
+    uint64_t x = ((const struct thread_cell *)a)->key, y = ((const struct thread_cell *)b)->key;
+    return (x > y) - (x < y);
+}
+
+/* Joins the workers' cells into one array sorted by thread and row, without doubles. */
+static int join_cells(struct worker *workers, size_t count, struct thread_cell **out, size_t *len)
+{
+    size_t total = 0, n = 0, kept = 0;
+    for (size_t i = 0; i < count; i++)
+        total += workers[i].cell_count;
+    struct thread_cell *all = calloc(total + 1, sizeof(*all));
+    if (!all)
+        return -ENOMEM;
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = 0; k < workers[i].cell_cap; k++)
+            if (workers[i].cells[k].key)
+                all[n++] = workers[i].cells[k];
+    qsort(all, n, sizeof(*all), compare_cells);
+    for (size_t i = 0; i < n; i++) {
+        if (kept > 0 && all[kept - 1].key == all[i].key)
+            tally_add(&all[kept - 1].sum, &all[i].sum);
+        else
+            all[kept++] = all[i];
+    }
+    *out = all;
+    *len = kept;
+    return 0;
+}
+
+/* Appends the threads that have figures but no line of their own; keeps the order. */
+static int add_unnamed_threads(struct run *run, const struct thread_cell *cells, size_t count)
+{
+    size_t missing = 0;
+    for (size_t i = 0; i < count; i++) {
+        uint32_t number = (uint32_t)(cells[i].key >> 32);
+        bool again = i > 0 && (uint32_t)(cells[i - 1].key >> 32) == number;
+        missing += !again && !run_thread_find(run, number);
+    }
+    if (missing == 0)
+        return 0;
+    size_t old = run->thread_count, n = old;
+    struct run_thread *more = realloc(run->threads, (old + missing) * sizeof(*more));
+    if (!more)
+        return -ENOMEM;
+    run->threads = more;
+    for (size_t i = 0; i < count; i++) {
+        uint32_t number = (uint32_t)(cells[i].key >> 32);
+        bool again = i > 0 && (uint32_t)(cells[i - 1].key >> 32) == number;
+        if (!again && !run_thread_find(run, number))
+            more[n++] = (struct run_thread){
+                .number = number, .end_ns = -1, .parent_fn = RUN_NO_FN};
+    }
+    run->thread_count = n;
+    tables_sort_threads(run);
+    return 0;
+}
+
+static int thread_sums(struct reader *r, struct worker *workers, size_t count)
+{
+    struct thread_cell *cells = NULL;
+    size_t len = 0, at = 0;
+    int err = join_cells(workers, count, &cells, &len);
+    if (err == 0)
+        err = add_unnamed_threads(r->run, cells, len);
+    for (size_t t = 0; err == 0 && t < r->run->thread_count; t++) {
+        struct run_thread *thread = &r->run->threads[t];
+        size_t to = at;
+        while (to < len && (uint32_t)(cells[to].key >> 32) == thread->number)
+            to++;
+        thread->fns = calloc(to - at + 1, sizeof(*thread->fns));
+        if (!thread->fns)
+            err = -ENOMEM;
+        for (; err == 0 && at < to; at++)
+            thread->fns[thread->fn_count++] =
+                (struct run_thread_fn){(uint32_t)cells[at].key - 1, cells[at].sum};
+    }
+    free(cells);
+    return err;
+}
+
+/* Frames that consist of several lines: their figures, now that all lines are known to be good. */
+static int finish_folds(struct run *run)
+{
+    struct run_scratch scratch = {0};
+    int err = 0;
+    for (size_t i = 0; i < run->frame_count && run->fold_count && err == 0; i++) {
+        struct run_frame *f = &run->frames[i];
+        if (!f->fold)
+            continue;
+        err = run_frame_functions(run, f, &scratch);
+        int64_t self = 0;
+        for (size_t k = 0; k < scratch.count && err == 0; k++) {
+            const struct run_entry *e = &scratch.entries[k];
+            f->alloc_count = saturating_add(f->alloc_count, e->sum.alloc_count);
+            f->alloc_bytes = saturating_add(f->alloc_bytes, e->sum.alloc_bytes);
+            self = saturating_add(self, e->sum.self_ns);
+            if (e->sum.calls > 0)
+                err = samples_add(&run->fns[e->fn].frames, e->sum.self_ns);
+        }
+        if (f->wall_ns < 0) {
+            f->wall_ns = self;
+            run->wall_estimated = true;
+        }
+    }
+    run_scratch_release(&scratch);
+    return err;
+}
+
+/* One attempt; *DEAD counts the lines that turned out unreadable, in which case nothing was kept. */
+static int attempt(struct reader *r, struct worker *workers, size_t count, uint64_t *dead)
+{
+    int err = levels_assign(r);
+    for (size_t i = 0; i < count && err == 0; i++)
+        err = worker_init(&workers[i], r);
+    if (err)
+        return err;
+    share_out(r, workers, count);
+    r->run->frames = calloc(r->run->frame_count + 1, sizeof(*r->run->frames));
+    if (!r->run->frames)
+        return -ENOMEM;
+    reader_parallel(count, work, workers);
+    for (size_t i = 0; i < count; i++) {
+        err = err ? err : workers[i].err;
+        *dead += workers[i].dead;
+        if (workers[i].dead)
+            reader_bad(r, workers[i].dead_at, workers[i].dead_why);
+        r->bad_count += workers[i].dead ? workers[i].dead - 1 : 0;
+    }
+    if (*dead > 0) {
+        free(r->run->frames);
+        r->run->frames = NULL;
+        r->run->frame_count = 0;
+        return err;
+    }
+    for (size_t i = 0; i < count && err == 0; i++)
+        err = join_worker(r, &workers[i]);
+    if (err == 0 && r->options.threads)
+        err = thread_sums(r, workers, count);
+    return err ? err : finish_folds(r->run);
+}
+
+int sums_read(struct reader *r)
+{
+    size_t count = r->line_count / 4096 + 1;
+    if (count > r->workers)
+        count = r->workers;
+    for (;;) {
+        uint64_t dead = 0;
+        struct worker *workers = calloc(count, sizeof(*workers));
+        if (!workers)
+            return -ENOMEM;
+        int err = attempt(r, workers, count, &dead);
+        for (size_t i = 0; i < count; i++)
+            if (workers[i].r)
+                worker_release(&workers[i]);
+        free(workers);
+        if (err || dead == 0)
+            return err;
+    }
+}

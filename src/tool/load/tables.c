@@ -1,0 +1,461 @@
+/* The tables of a run: header, functions, threads, end of run.
+ *
+ * A function is its name and place: the same pair under two ids (a static inline function of a
+ * header in two libraries) is one row; the same name at two places is two. Without places, every
+ * id is a row of its own: two functions of one name are not to be added up on a guess. Thread lines
+ * update the thread of their number. All of it serial: these lines are few. */
+#include "tool/load/reader.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *const run_drop_names[RUN_DROP_KINDS] = {"frames", "threads", "functions",
+                                                    "depth",  "write",   "busy"};
+
+struct fn_map {
+    uint32_t *rows; /* 1 + row; open addressing by (name, place) */
+    size_t cap;
+};
+
+struct thread_map {
+    uint32_t *slots; /* 1 + index; at most half full */
+    size_t cap;
+};
+
+static uint64_t hash_text(uint64_t h, const char *s)
+{
+    for (; *s; s++)
+        h = (h ^ (unsigned char)*s) * 0x100000001b3u;
+    return h * 0x9e3779b97f4a7c15u;
+}
+
+static uint64_t fn_hash(const char *name, const char *place)
+{
+    uint64_t h = hash_text(hash_text(0xcbf29ce484222325u, name), place);
+    return h ^ h >> 31;
+}
+
+/* "src/a.c:12" -> file and line; without a line number, all of it is the file. */
+static int split_place(struct run_fn *fn)
+{
+    const char *colon = fn->place ? strrchr(fn->place, ':') : NULL;
+    if (!fn->place || !*fn->place)
+        return 0;
+    char *rest = NULL;
+    long long line = colon ? strtoll(colon + 1, &rest, 10) : 0;
+    bool numbered = colon && rest != colon + 1 && *rest == '\0' && line >= 0;
+    fn->line = numbered ? line : 0;
+    fn->file = numbered ? strndup(fn->place, (size_t)(colon - fn->place)) : strdup(fn->place);
+    return fn->file ? 0 : -ENOMEM;
+}
+
+int tables_add_fn(struct run *run, char *name, char *place)
+{
+    /* Grown by powers of two, so the capacity need not be kept. */
+    size_t n = run->fn_count;
+    if ((n & (n - 1)) == 0) {
+        struct run_fn *more = realloc(run->fns, (n ? n * 2 : 1) * sizeof(*more));
+        if (!more) {
+            free(name);
+            free(place);
+            return -ENOMEM;
+        }
+        run->fns = more;
+    }
+    struct run_fn *fn = &run->fns[run->fn_count++];
+    *fn = (struct run_fn){.name = name, .place = place};
+    return split_place(fn);
+}
+
+static int map_grow(struct reader *r)
+{
+    struct fn_map *m = r->known;
+    size_t cap = m->cap ? m->cap * 2 : 256;
+    uint32_t *rows = calloc(cap, sizeof(*rows));
+    if (!rows)
+        return -ENOMEM;
+    for (size_t i = 0; i < m->cap; i++) {
+        if (!m->rows[i])
+            continue;
+        const struct run_fn *fn = &r->run->fns[m->rows[i] - 1];
+        size_t k = fn_hash(fn->name, fn->place) & (cap - 1);
+        while (rows[k])
+            k = (k + 1) & (cap - 1);
+        rows[k] = m->rows[i];
+    }
+    free(m->rows);
+    m->rows = rows;
+    m->cap = cap;
+    return 0;
+}
+
+/* Slot of (NAME, PLACE) in the map; its value is 0 when there is no such row yet. */
+static uint32_t *map_slot(struct reader *r, const char *name, const char *place)
+{
+    struct fn_map *m = r->known;
+    size_t k = fn_hash(name, place) & (m->cap - 1);
+    while (m->rows[k]) {
+        const struct run_fn *fn = &r->run->fns[m->rows[k] - 1];
+        if (strcmp(fn->name, name) == 0 && strcmp(fn->place, place) == 0)
+            break;
+        k = (k + 1) & (m->cap - 1);
+    }
+    return &m->rows[k];
+}
+
+/* Rows that have a place, made known. */
+static int index_places(struct reader *r, size_t first_id)
+{
+    struct run *run = r->run;
+    if (!r->known)
+        r->known = calloc(1, sizeof(*r->known));
+    if (!r->known)
+        return -ENOMEM;
+    for (size_t id = first_id; id < r->id_count; id++) {
+        uint32_t row = r->fn_of_id[id];
+        if (!run->fns[row].place || !*run->fns[row].place)
+            continue;
+        while ((run->fn_count + 1) * 2 > r->known->cap) {
+            int err = map_grow(r);
+            if (err)
+                return err;
+        }
+        uint32_t *slot = map_slot(r, run->fns[row].name, run->fns[row].place);
+        if (!*slot)
+            *slot = row + 1;
+        if (*slot != row + 1) {
+            r->fn_of_id[id] = *slot - 1;
+            run->fns[row].alias = true;
+        }
+    }
+    return 0;
+}
+
+static int add_id(struct reader *r, char *name)
+{
+    if (!name)
+        return -ENOMEM;
+    if (r->id_count == r->id_cap) {
+        size_t cap = r->id_cap ? r->id_cap * 2 : 256;
+        uint32_t *more = cap < RUN_NO_ROOT ? realloc(r->fn_of_id, cap * sizeof(*more)) : NULL;
+        if (!more) {
+            free(name);
+            return -ENOMEM;
+        }
+        r->fn_of_id = more;
+        r->id_cap = cap;
+    }
+    r->fn_of_id[r->id_count++] = (uint32_t)r->run->fn_count;
+    return tables_add_fn(r->run, name, NULL);
+}
+
+static int read_names(struct reader *r, struct json *j)
+{
+    bool first = true;
+    int more = json_expect(j, '[', "expected `[`");
+    while (more == 0 && (more = json_item(j, &first)) == 1) {
+        struct json_text text;
+        more = json_string(j, &text);
+        if (more == 0 && add_id(r, json_unescape(text)))
+            return -ENOMEM;
+    }
+    return more;
+}
+
+/* Places of the functions from FIRST_ID on; more of them than functions are read and left. */
+static int read_places(struct reader *r, struct json *j, size_t first_id)
+{
+    bool first = true;
+    int more = json_expect(j, '[', "expected `[`");
+    for (size_t id = first_id; more == 0 && (more = json_item(j, &first)) == 1; id++) {
+        struct json_text text;
+        more = json_string(j, &text);
+        if (more != 0 || id >= r->id_count)
+            continue;
+        struct run_fn *fn = &r->run->fns[r->fn_of_id[id]];
+        free(fn->place);
+        free(fn->file);
+        *fn = (struct run_fn){.name = fn->name, .place = json_unescape(text)};
+        if (!fn->place || split_place(fn))
+            return -ENOMEM;
+    }
+    return more;
+}
+
+static int read_text(struct json *j, char **out)
+{
+    struct json_text text;
+    int err = json_string(j, &text);
+    if (err)
+        return err;
+    free(*out);
+    *out = json_unescape(text);
+    return *out ? 0 : -ENOMEM;
+}
+
+static int read_version(struct json *j)
+{
+    int64_t version = 0;
+    int err = json_int(j, &version);
+    if (err == 0 && version != 2)
+        return json_fail(j, "expected format version 1 or 2: a newer piano wrote this");
+    return err;
+}
+
+/* One member of the header. PLACES is where a `places` array began that came before `functions`. */
+static int header_key(struct reader *r, struct json *j, struct json_text key, const char **places)
+{
+    struct run *run = r->run;
+    if (json_is(key, "format_version"))
+        return read_version(j);
+    if (json_is(key, "functions"))
+        return r->id_count ? json_skip(j) : read_names(r, j);
+    if (json_is(key, "places")) {
+        *places = j->at;
+        return json_skip(j);
+    }
+    if (json_is(key, "run_id"))
+        return read_text(j, &run->run_id);
+    if (json_is(key, "timestamp_ms"))
+        return json_int(j, &run->timestamp_ms);
+    if (json_is(key, "pid"))
+        return json_int(j, &run->pid);
+    if (json_is(key, "program"))
+        return read_text(j, &run->program);
+    if (json_is(key, "frame_fn"))
+        return read_text(j, &run->frame_fn);
+    if (json_is(key, "clock")) {
+        run->by_piano = true;
+        return read_text(j, &run->clock);
+    }
+    return json_skip(j);
+}
+
+int tables_header(struct reader *r, struct json *j)
+{
+    bool first = true;
+    const char *places = NULL;
+    struct json_text key;
+    int got = json_expect(j, '{', "expected `{`");
+    while (got == 0) {
+        int more = json_member(j, &first, &key);
+        if (more <= 0) {
+            got = more;
+            break;
+        }
+        got = header_key(r, j, key, &places);
+    }
+    if (got == 0)
+        got = json_end(j);
+    if (got == 0 && places) {
+        struct json again = {.at = places, .end = j->end};
+        got = read_places(r, &again, 0);
+    }
+    return got ? got : index_places(r, 0);
+}
+
+static int read_dropped(struct run *run, struct json *j)
+{
+    bool first = true;
+    struct json_text key;
+    int err = json_expect(j, '{', "expected `{`");
+    while (err == 0) {
+        int more = json_member(j, &first, &key);
+        if (more <= 0)
+            return more;
+        int64_t count = 0;
+        err = json_count(j, &count);
+        for (int k = 0; err == 0 && k < RUN_DROP_KINDS; k++)
+            if (json_is(key, run_drop_names[k]))
+                run->dropped[k] = saturating_add(run->dropped[k], count);
+    }
+    return err;
+}
+
+static uint32_t *thread_slot(const struct run *run, uint32_t *slots, size_t cap, uint32_t number)
+{
+    size_t k = (number * 0x9e3779b1u >> 3) & (cap - 1);
+    while (slots[k] && run->threads[slots[k] - 1].number != number)
+        k = (k + 1) & (cap - 1);
+    return &slots[k];
+}
+
+static int thread_map_grow(struct reader *r)
+{
+    struct run *run = r->run;
+    if (!r->threads)
+        r->threads = calloc(1, sizeof(*r->threads));
+    if (!r->threads)
+        return -ENOMEM;
+    size_t cap = r->threads->cap ? r->threads->cap * 2 : 64;
+    uint32_t *slots = calloc(cap, sizeof(*slots));
+    struct run_thread *more = realloc(run->threads, cap / 2 * sizeof(*more));
+    if (more)
+        run->threads = more;
+    if (!slots || !more) {
+        free(slots);
+        return -ENOMEM;
+    }
+    for (size_t i = 0; i < run->thread_count; i++)
+        *thread_slot(run, slots, cap, run->threads[i].number) = (uint32_t)i + 1;
+    free(r->threads->slots);
+    *r->threads = (struct thread_map){slots, cap};
+    return 0;
+}
+
+static struct run_thread *thread_get(struct reader *r, uint32_t number)
+{
+    struct run *run = r->run;
+    if (!r->threads || (run->thread_count + 1) * 2 > r->threads->cap)
+        if (thread_map_grow(r))
+            return NULL;
+    uint32_t *slot = thread_slot(run, r->threads->slots, r->threads->cap, number);
+    if (!*slot) {
+        *slot = (uint32_t)++run->thread_count;
+        run->threads[*slot - 1] =
+            (struct run_thread){.number = number, .end_ns = -1, .parent_fn = RUN_NO_FN};
+    }
+    return &run->threads[*slot - 1];
+}
+
+static int read_parent_fn(struct reader *r, struct json *j, struct run_thread *t)
+{
+    int64_t id = 0;
+    int err = json_int(j, &id);
+    if (err == 0 && id >= 0 && (uint64_t)id < r->id_count)
+        t->parent_fn = r->fn_of_id[id];
+    return err;
+}
+
+static int read_parent_thread(struct json *j, struct run_thread *t)
+{
+    int64_t number = 0;
+    int err = json_count(j, &number);
+    if (err == 0 && number < UINT32_MAX)
+        t->parent_thread = (uint32_t)number;
+    return err;
+}
+
+/* One member of a control line; T is the thread it speaks of (a stand-in for the other kinds). */
+static int control_key(struct reader *r, struct json *j, struct json_text key,
+                       struct run_thread *t, bool *end)
+{
+    if (json_is(key, "tid"))
+        return json_int(j, &t->tid);
+    if (json_is(key, "name"))
+        return read_text(j, &t->name);
+    if (json_is(key, "start_ns"))
+        return json_int(j, &t->start_ns);
+    if (json_is(key, "end_ns"))
+        return json_count(j, &t->end_ns);
+    if (json_is(key, "parent_thread"))
+        return read_parent_thread(j, t);
+    if (json_is(key, "parent_fn"))
+        return read_parent_fn(r, j, t);
+    if (json_is(key, "end"))
+        return json_bool(j, end);
+    if (json_is(key, "wall_ns"))
+        return json_count(j, &r->run->wall_ns);
+    if (json_is(key, "dropped"))
+        return read_dropped(r->run, j);
+    return json_skip(j);
+}
+
+static int read_added(struct reader *r, struct line *l)
+{
+    size_t left, first_id = r->id_count;
+    const char *s = reader_text(r->run, l->at, &left);
+    for (int round = 0; round < 2; round++) { /* names first, whatever the order of the keys */
+        struct json j = {.at = s, .end = s + l->len};
+        bool first = true;
+        struct json_text key;
+        int err = json_expect(&j, '{', "expected `{`");
+        while (err == 0 && (err = json_member(&j, &first, &key)) == 1) {
+            if (round == 0 && json_is(key, "functions_add"))
+                err = read_names(r, &j);
+            else if (round == 1 && json_is(key, "places_add"))
+                err = read_places(r, &j, first_id);
+            else
+                err = json_skip(&j);
+        }
+        if (err == -ENOMEM)
+            return err;
+        if (err)
+            reader_bad(r, l->at, j.problem);
+    }
+    return index_places(r, first_id);
+}
+
+static int read_control(struct reader *r, struct line *l)
+{
+    size_t left;
+    struct run_thread none = {.number = 0};
+    const char *s = reader_text(r->run, l->at, &left);
+    struct run_thread *t = l->thread ? thread_get(r, l->thread) : &none;
+    if (!t)
+        return -ENOMEM;
+    struct json j = {.at = s, .end = s + l->len};
+    bool first = true, end = false;
+    struct json_text key;
+    int err = json_expect(&j, '{', "expected `{`");
+    while (err == 0 && (err = json_member(&j, &first, &key)) == 1)
+        err = control_key(r, &j, key, t, &end);
+    free(none.name);
+    r->run->ended |= end;
+    r->saturated += j.saturated;
+    if (err == -ENOMEM)
+        return err;
+    if (err)
+        reader_bad(r, l->at, j.problem);
+    return 0;
+}
+
+static int compare_threads(const void *a, const void *b)
+{
+    uint32_t x = ((const struct run_thread *)a)->number, y = ((const struct run_thread *)b)->number;
+    return (x > y) - (x < y);
+}
+
+const struct run_thread *run_thread_find(const struct run *run, uint32_t number)
+{
+    struct run_thread key = {.number = number};
+    if (run->thread_count == 0)
+        return NULL;
+    return bsearch(&key, run->threads, run->thread_count, sizeof(key), compare_threads);
+}
+
+void tables_sort_threads(struct run *run)
+{
+    if (run->thread_count)
+        qsort(run->threads, run->thread_count, sizeof(*run->threads), compare_threads);
+}
+
+int tables_control(struct reader *r)
+{
+    int err = 0;
+    for (size_t i = 0; err == 0 && i < r->line_count; i++) {
+        struct line *l = &r->lines[i];
+        size_t left;
+        if (l->kind != LINE_CONTROL)
+            continue;
+        const char *s = reader_text(r->run, l->at, &left);
+        err = memmem(s, l->len, "\"functions_add\"", 15) ? read_added(r, l) : 0;
+        if (err == 0)
+            err = read_control(r, l);
+    }
+    tables_sort_threads(r->run);
+    return err;
+}
+
+void tables_release(struct reader *r)
+{
+    if (r->known)
+        free(r->known->rows);
+    free(r->known);
+    r->known = NULL;
+    if (r->threads)
+        free(r->threads->slots);
+    free(r->threads);
+    r->threads = NULL;
+}

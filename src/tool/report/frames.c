@@ -1,0 +1,411 @@
+/* `piano report --frames`: frame by frame, with the functions that matter most as columns.
+ *
+ * A short run is shown whole. Of a long one, the worst frames (by wall time against the median of
+ * their kind) with the frame before and after each, since what a spike looks like is best seen next
+ * to its neighbours. The figures of single functions are read again from the file, for the frames
+ * that are shown. */
+#include "tool/report/report.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tool/util/json.h"
+#include "tool/util/say.h"
+#include "tool/util/table.h"
+#include "tool/util/units.h"
+
+enum {
+    SHORT_RUN = 40,   /* frames shown without --all */
+    WORST = 10,       /* of a longer run, how many spikes */
+    PIPE_COLUMNS = 6, /* functions when there is no terminal to fill */
+    MAX_COLUMNS = 16,
+    TITLE_WIDTH = 14,
+    NUMBER_WIDTH = 9,
+    PRINT_EVERY = 500,
+};
+
+struct columns {
+    uint32_t fns[MAX_COLUMNS];
+    char *titles[MAX_COLUMNS];
+    size_t count;
+};
+
+/* ---- which functions ---- */
+
+/* `parse_node` of `Parser<T>::parse_node(int)`: from the last `::` outside brackets on. */
+static const char *bare_name(const char *name)
+{
+    int depth = 0;
+    const char *bare = name;
+    for (const char *p = name; *p; p++) {
+        if (*p == '<' || *p == '(')
+            depth++;
+        else if (*p == '>' || *p == ')')
+            depth--;
+        else if (depth == 0 && p[0] == ':' && p[1] == ':' && p[2])
+            bare = p + 2;
+    }
+    return bare;
+}
+
+static bool title_taken(const struct columns *c, const char *title)
+{
+    for (size_t i = 0; i < c->count; i++)
+        if (strcmp(c->titles[i], title) == 0)
+            return true;
+    return false;
+}
+
+/* A short title that no other column has: the bare name, cut; else more of the full one. */
+static char *make_title(const struct columns *c, const char *full)
+{
+    char text[512];
+    for (size_t width = TITLE_WIDTH; width < sizeof(text) / 4; width *= 2) {
+        table_shorten(text, sizeof(text), bare_name(full), width);
+        if (!title_taken(c, text))
+            return strdup(text);
+        table_shorten(text, sizeof(text), full, width);
+        if (!title_taken(c, text))
+            return strdup(text);
+    }
+    return strdup(full);
+}
+
+static int64_t frame_self(const struct run_fn *f)
+{
+    return f->frames.count ? f->sum.self_ns : -1;
+}
+
+static int add_column(struct columns *c, const struct run *run, uint32_t fn)
+{
+    char *full = report_name(run, fn);
+    char *title = full ? make_title(c, full) : NULL;
+    free(full);
+    if (!title)
+        return -ENOMEM;
+    c->fns[c->count] = fn;
+    c->titles[c->count++] = title;
+    return 0;
+}
+
+/* The COUNT functions with the most self time among those that appear in frames. */
+static int choose_columns(struct columns *c, const struct run *run, size_t count)
+{
+    bool *taken = calloc(run->fn_count + 1, sizeof(*taken));
+    int err = taken ? 0 : -ENOMEM;
+    while (err == 0 && c->count < count && c->count < MAX_COLUMNS) {
+        uint32_t best = RUN_NO_FN;
+        for (uint32_t i = 0; i < run->fn_count; i++) {
+            int64_t self = frame_self(&run->fns[i]);
+            if (!taken[i] && self >= 0 && (best == RUN_NO_FN || self > frame_self(&run->fns[best])))
+                best = i;
+        }
+        if (best == RUN_NO_FN)
+            break;
+        taken[best] = true;
+        err = add_column(c, run, best);
+    }
+    free(taken);
+    return err;
+}
+
+static void columns_release(struct columns *c)
+{
+    for (size_t i = 0; i < c->count; i++)
+        free(c->titles[i]);
+}
+
+/* ---- which frames ---- */
+
+static int64_t median_of(const struct run *run, const struct run_frame *f)
+{
+    for (size_t i = 0; i < run->group_count; i++)
+        if (run->groups[i].root == f->root)
+            return run->groups[i].p50_ns;
+    return run->all.p50_ns;
+}
+
+struct ranked {
+    double badness;
+    size_t frame;
+};
+
+/* Keeps the COUNT worst in a heap whose root is the mildest of them. */
+static void heap_offer(struct ranked *heap, size_t *len, size_t count, struct ranked r)
+{
+    if (*len == count && r.badness <= heap[0].badness)
+        return;
+    size_t at;
+    if (*len < count) {
+        at = (*len)++;
+        for (; at > 0 && heap[(at - 1) / 2].badness > r.badness; at = (at - 1) / 2)
+            heap[at] = heap[(at - 1) / 2];
+        heap[at] = r;
+        return;
+    }
+    for (at = 0;;) {
+        size_t child = 2 * at + 1;
+        if (child + 1 < *len && heap[child + 1].badness < heap[child].badness)
+            child++;
+        if (child >= *len || heap[child].badness >= r.badness)
+            break;
+        heap[at] = heap[child];
+        at = child;
+    }
+    heap[at] = r;
+}
+
+static int compare_index(const void *a, const void *b)
+{
+    size_t x = *(const size_t *)a, y = *(const size_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* The frames to show, in order, into *OUT. */
+static int choose_frames(const struct run *run, size_t worst, size_t **out, size_t *count)
+{
+    size_t len = 0, n = 0, kept = 0;
+    if (worst > run->frame_count)
+        worst = run->frame_count;
+    struct ranked *heap = calloc(worst + 1, sizeof(*heap));
+    size_t *list = calloc(worst * 3 + 1, sizeof(*list));
+    if (!heap || !list) {
+        free(heap);
+        free(list);
+        return -ENOMEM;
+    }
+    uint32_t root = 0;
+    int64_t median = 0;
+    for (size_t i = 0; i < run->frame_count; i++) {
+        const struct run_frame *f = &run->frames[i];
+        if (i == 0 || f->root != root) {
+            root = f->root;
+            median = median_of(run, f);
+        }
+        double usual = median > 0 ? (double)median : 1.0;
+        heap_offer(heap, &len, worst, (struct ranked){(double)f->wall_ns / usual, i});
+    }
+    for (size_t i = 0; i < len; i++) {
+        size_t at = heap[i].frame;
+        if (at > 0)
+            list[n++] = at - 1;
+        list[n++] = at;
+        if (at + 1 < run->frame_count)
+            list[n++] = at + 1;
+    }
+    qsort(list, n, sizeof(*list), compare_index);
+    for (size_t i = 0; i < n; i++)
+        if (kept == 0 || list[kept - 1] != list[i])
+            list[kept++] = list[i];
+    free(heap);
+    *out = list;
+    *count = kept;
+    return 0;
+}
+
+/* ---- the table ---- */
+
+struct view {
+    const struct run *run;
+    const struct report_options *o;
+    struct table table;
+    struct columns columns;
+    struct run_scratch scratch;
+    bool threads, kinds, allocs;
+};
+
+static void look_around(struct view *v)
+{
+    const struct run *run = v->run;
+    v->kinds = run->group_count > 1;
+    for (size_t i = 0; i < run->frame_count; i++) {
+        v->threads |= run->frames[i].thread != run->frames[0].thread;
+        v->allocs |= run->frames[i].alloc_count > 0;
+    }
+}
+
+static void add_titles(struct view *v)
+{
+    struct table *t = &v->table;
+    table_column(t, "Frame", TABLE_RIGHT, 0);
+    if (v->threads)
+        table_column(t, "Thread", TABLE_LEFT, 0);
+    if (v->kinds)
+        table_column(t, "Of", TABLE_LEFT, 0);
+    table_column(t, "Total", TABLE_RIGHT, 0);
+    for (size_t i = 0; i < v->columns.count; i++)
+        table_column(t, v->columns.titles[i], TABLE_RIGHT, (unsigned)i + 1);
+    if (v->allocs) {
+        table_column(t, "Allocs", TABLE_RIGHT, 0);
+        table_column(t, "Bytes", TABLE_RIGHT, 0);
+    }
+    table_column(t, "", TABLE_LEFT, 0);
+}
+
+static void thread_cell(struct view *v, uint32_t number)
+{
+    const struct run_thread *thread = run_thread_find(v->run, number);
+    char text[64], name[40];
+    if (thread && thread->name && *thread->name)
+        snprintf(text, sizeof(text), "%u %s", number,
+                 say_safe(name, sizeof(name), thread->name));
+    else
+        snprintf(text, sizeof(text), "%u", number);
+    table_cell(&v->table, text);
+}
+
+static void kind_cell(struct view *v, uint32_t root)
+{
+    char *name = root == RUN_NO_ROOT ? NULL : report_name(v->run, root);
+    char text[64];
+    table_shorten(text, sizeof(text), name ? bare_name(name) : "-", TITLE_WIDTH);
+    table_cell(&v->table, text);
+    free(name);
+}
+
+static int add_frame(struct view *v, size_t index)
+{
+    const struct run_frame *f = &v->run->frames[index];
+    struct table *t = &v->table;
+    char text[UNITS_LEN];
+    int err = run_frame_functions(v->run, f, &v->scratch);
+    if (err)
+        return err;
+    table_cell(t, units_count(text, (int64_t)index + 1));
+    if (v->threads)
+        thread_cell(v, f->thread);
+    if (v->kinds)
+        kind_cell(v, f->root);
+    table_cell(t, units_time(text, f->wall_ns));
+    for (size_t i = 0; i < v->columns.count; i++) {
+        uint32_t slot = v->scratch.slot[v->columns.fns[i]];
+        const struct tally *sum = slot ? &v->scratch.entries[slot - 1].sum : NULL;
+        table_cell(t, sum ? units_time(text, sum->self_ns) : "-");
+    }
+    if (v->allocs) {
+        table_cell(t, units_count(text, f->alloc_count));
+        table_cell(t, units_bytes(text, f->alloc_bytes));
+    }
+    table_cell(t, f->spike ? "<- spike" : "");
+    return 0;
+}
+
+static void add_gap(struct view *v)
+{
+    for (size_t i = 0; i < v->table.column_count; i++)
+        table_cell(&v->table, i == 0 ? "..." : "");
+}
+
+static int print_frames(FILE *out, struct view *v, const size_t *list, size_t count)
+{
+    int err = 0;
+    for (size_t i = 0; i < count && err == 0; i++) {
+        size_t index = list ? list[i] : i;
+        if (list && (i == 0 ? index > 0 : index > list[i - 1] + 1))
+            add_gap(v);
+        err = add_frame(v, index);
+        if (err == 0 && (i + 1) % PRINT_EVERY == 0)
+            err = table_print(&v->table, out, v->o->width, v->o->colour);
+    }
+    if (list && count && list[count - 1] + 1 < v->run->frame_count)
+        add_gap(v);
+    return err ? err : table_print(&v->table, out, v->o->width, v->o->colour);
+}
+
+static size_t column_budget(const struct report_options *o)
+{
+    if (o->width == 0)
+        return PIPE_COLUMNS;
+    size_t fixed = 50; /* frame, total, allocations, the mark */
+    size_t room = o->width > fixed ? (o->width - fixed) / (NUMBER_WIDTH + 2) : 0;
+    return room < 2 ? 2 : room > MAX_COLUMNS ? MAX_COLUMNS : room;
+}
+
+int report_frames(FILE *out, const struct run *run, const struct report_options *o)
+{
+    struct view v = {.run = run, .o = o};
+    size_t *list = NULL, count = run->frame_count;
+    if (run->frame_count == 0) {
+        fputs("This run has no frames: no instrumented function was called more than once at its "
+              "outermost level.\n",
+              out);
+        return 0;
+    }
+    look_around(&v);
+    int err = choose_columns(&v.columns, run, column_budget(o));
+    bool part = !o->all && run->frame_count > SHORT_RUN;
+    if (err == 0 && part)
+        err = choose_frames(run, o->top ? o->top : WORST, &list, &count);
+    add_titles(&v);
+    if (err == 0)
+        err = print_frames(out, &v, list, count);
+    if (err == 0 && part)
+        report_dim(out, o->colour, "the worst frames and their neighbours; all %zu: --all",
+                   run->frame_count);
+    if (err == 0)
+        report_footer(out, run, o);
+    table_release(&v.table);
+    columns_release(&v.columns);
+    run_scratch_release(&v.scratch);
+    free(list);
+    return err;
+}
+
+/* ---- JSON ---- */
+
+static void put_frame(struct buf *b, const struct run *run, size_t index,
+                      const struct run_scratch *scratch)
+{
+    const struct run_frame *f = &run->frames[index];
+    buf_printf(b, "{\"frame\":%zu,\"thread\":%u,\"root\":", index, f->thread);
+    if (f->root != RUN_NO_ROOT)
+        json_put_string(b, run->fns[f->root].name);
+    else
+        buf_puts(b, "null");
+    buf_puts(b, ",\"start_ns\":");
+    if (f->start_ns != INT64_MIN)
+        buf_printf(b, "%lld", (long long)f->start_ns);
+    else
+        buf_puts(b, "null");
+    buf_printf(b, ",\"wall_ns\":%lld,\"alloc_count\":%lld,\"alloc_bytes\":%lld,\"spike\":%s,"
+                  "\"functions\":[",
+               (long long)f->wall_ns, (long long)f->alloc_count, (long long)f->alloc_bytes,
+               f->spike ? "true" : "false");
+    for (size_t i = 0; i < scratch->count; i++) {
+        buf_puts(b, i ? ",{" : "{");
+        report_put_tally(b, run, scratch->entries[i].fn, &scratch->entries[i].sum);
+        buf_putc(b, '}');
+    }
+    buf_puts(b, "]}");
+}
+
+/* All frames: a program chooses better than a rule of ours. `--top` still gives the worst. */
+int report_frames_json(FILE *out, const struct run *run, const struct report_options *o)
+{
+    struct buf b = {0};
+    struct run_scratch scratch = {0};
+    size_t *list = NULL, count = run->frame_count;
+    int err = 0;
+    if (o->top && !o->all && run->frame_count > 0)
+        err = choose_frames(run, o->top, &list, &count);
+    buf_puts(&b, "{\"frames\":[");
+    for (size_t i = 0; i < count && err == 0; i++) {
+        size_t index = list ? list[i] : i;
+        err = run_frame_functions(run, &run->frames[index], &scratch);
+        buf_puts(&b, i ? ",\n" : "\n");
+        if (err == 0)
+            put_frame(&b, run, index, &scratch);
+        if (err == 0)
+            err = report_flush(&b, out, false);
+    }
+    buf_puts(&b, "\n],\n");
+    report_put_run(&b, run);
+    buf_puts(&b, "}\n");
+    if (err == 0)
+        err = report_flush(&b, out, true);
+    buf_free(&b);
+    run_scratch_release(&scratch);
+    free(list);
+    return err;
+}

@@ -1,0 +1,273 @@
+/* `piano report`: the functions of a run, by self time.
+ *
+ * A column exists only where the run has data for it: p50 and p99 need frames, Allocs and Bytes an
+ * allocation anywhere, Total a writer that recorded it. Unknown is `-`, never a guess. */
+#include "tool/report/report.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tool/util/json.h"
+#include "tool/util/say.h"
+#include "tool/util/table.h"
+#include "tool/util/units.h"
+
+enum { GROUP_LINES = 5 };
+
+void report_dim(FILE *out, bool colour, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    fputs(colour ? "\x1b[2m" : "", out);
+    vfprintf(out, fmt, ap);
+    fputs(colour ? "\x1b[0m\n" : "\n", out);
+    va_end(ap);
+}
+
+/* Sort key: self time, then calls, then the order of the file. */
+static int compare_rows(const void *a, const void *b)
+{
+    const struct report_row *x = a, *y = b;
+    if (x->sum.self_ns != y->sum.self_ns)
+        return x->sum.self_ns > y->sum.self_ns ? -1 : 1;
+    if (x->sum.calls != y->sum.calls)
+        return x->sum.calls > y->sum.calls ? -1 : 1;
+    return (x->fn > y->fn) - (x->fn < y->fn);
+}
+
+struct shape { /* which columns a table has */
+    bool total, percentiles, allocs, places, sampled;
+    int64_t self_sum, timed, calls_sampled;
+};
+
+static struct shape shape_of(const struct run *run, const struct report_row *rows, size_t count,
+                             bool percentiles, const struct report_options *o)
+{
+    struct shape s = {.places = o->places};
+    for (size_t i = 0; i < count; i++) {
+        const struct tally *sum = &rows[i].sum;
+        s.total |= sum->seen && sum->has_total;
+        s.allocs |= sum->alloc_count > 0;
+        s.percentiles |= percentiles && run->fns[rows[i].fn].frames.count > 0;
+        s.self_sum = saturating_add(s.self_sum, sum->self_ns > 0 ? sum->self_ns : 0);
+        if (sum->timed < sum->calls) {
+            s.sampled = true;
+            s.timed = saturating_add(s.timed, sum->timed);
+            s.calls_sampled = saturating_add(s.calls_sampled, sum->calls);
+        }
+    }
+    return s;
+}
+
+static void add_columns(struct table *t, const struct shape *s)
+{
+    table_column(t, "Function", TABLE_LEFT, 0);
+    table_column(t, "Calls", TABLE_RIGHT, 0);
+    table_column(t, "Self", TABLE_RIGHT, 0);
+    table_column(t, "%", TABLE_RIGHT, 2);
+    if (s->total)
+        table_column(t, "Total", TABLE_RIGHT, 3);
+    if (s->percentiles) {
+        table_column(t, "p50", TABLE_RIGHT, 0);
+        table_column(t, "p99", TABLE_RIGHT, 0);
+    }
+    if (s->allocs) {
+        table_column(t, "Allocs", TABLE_RIGHT, 0);
+        table_column(t, "Bytes", TABLE_RIGHT, 0);
+    }
+    if (s->places)
+        table_column(t, "Place", TABLE_LEFT, 0);
+}
+
+static void self_cell(struct table *t, const struct tally *sum)
+{
+    char text[UNITS_LEN], marked[UNITS_LEN + 1];
+    units_time(text, sum->self_ns);
+    snprintf(marked, sizeof(marked), "%s%s", sum->timed < sum->calls ? "~" : "", text);
+    table_cell(t, marked);
+}
+
+static int add_row(struct table *t, const struct run *run, const struct report_row *row,
+                   const struct shape *s)
+{
+    char text[UNITS_LEN], place[512];
+    const struct run_fn *f = &run->fns[row->fn];
+    const struct tally *sum = &row->sum;
+    char *name = report_name(run, row->fn);
+    if (!name)
+        return -ENOMEM;
+    table_cell(t, name);
+    free(name);
+    table_cell(t, units_count(text, sum->calls));
+    self_cell(t, sum);
+    double part = s->self_sum > 0 ? (double)sum->self_ns / (double)s->self_sum : 0.0;
+    table_cell(t, units_percent(text, part));
+    if (s->total)
+        table_cell(t, sum->has_total ? units_time(text, sum->total_ns) : "-");
+    if (s->percentiles) {
+        table_cell(t, f->frames.count ? units_time(text, f->p50_ns) : "-");
+        table_cell(t, f->frames.count ? units_time(text, f->p99_ns) : "-");
+    }
+    if (s->allocs) {
+        table_cell(t, units_count(text, sum->alloc_count));
+        table_cell(t, units_bytes(text, sum->alloc_bytes));
+    }
+    if (s->places)
+        table_cell(t, f->place ? say_safe(place, sizeof(place), f->place) : "-");
+    return 0;
+}
+
+int report_rows(FILE *out, const struct run *run, struct report_row *rows, size_t count,
+                bool percentiles, const struct report_options *o)
+{
+    struct shape s = shape_of(run, rows, count, percentiles, o);
+    struct table t = {.cells = NULL};
+    size_t top = o->all ? count : o->top ? o->top : REPORT_TOP;
+    size_t shown = count < top ? count : top;
+    int err = 0;
+    if (count)
+        qsort(rows, count, sizeof(*rows), compare_rows);
+    add_columns(&t, &s);
+    for (size_t i = 0; i < shown && err == 0; i++)
+        err = add_row(&t, run, &rows[i], &s);
+    if (err == 0)
+        err = table_print(&t, out, o->width, o->colour);
+    table_release(&t);
+    if (err == 0 && shown < count && !o->top)
+        report_dim(out, o->colour, "%zu more function%s: --all", count - shown,
+                   count - shown == 1 ? "" : "s");
+    if (err == 0 && s.sampled)
+        report_dim(out, o->colour, "~ timed by sample: %lld of %lld calls", (long long)s.timed,
+                   (long long)s.calls_sampled);
+    return err;
+}
+
+/* The functions to show: called ones, or all with --all. */
+static int collect(const struct run *run, bool all, struct report_row **out, size_t *count)
+{
+    struct report_row *rows = calloc(run->fn_count + 1, sizeof(*rows));
+    if (!rows)
+        return -ENOMEM;
+    *count = 0;
+    for (uint32_t i = 0; i < run->fn_count; i++) {
+        const struct run_fn *f = &run->fns[i];
+        bool busy = f->sum.calls > 0 || f->sum.self_ns > 0 || f->sum.alloc_count > 0;
+        if (!f->alias && (busy || all))
+            rows[(*count)++] = (struct report_row){i, f->sum};
+    }
+    *out = rows;
+    return 0;
+}
+
+static void footer_line(FILE *out, const struct run *run, const struct run_group *g, bool named,
+                        bool colour)
+{
+    char avg[UNITS_LEN], p99[UNITS_LEN], *name = NULL;
+    if (named && g->root != RUN_NO_ROOT)
+        name = report_name(run, g->root);
+    units_time(avg, g->count ? g->wall_sum / g->count : 0);
+    units_time(p99, g->p99_ns);
+    const char *hot = colour && g->spikes ? "\x1b[33m" : "", *off = *hot ? "\x1b[0m" : "";
+    fprintf(out, "%lld frame%s%s%s | %s avg | %s p99 | %s%lld spike%s%s (>2x median)\n",
+            (long long)g->count, g->count == 1 ? "" : "s", name ? " of " : "", name ? name : "",
+            avg, p99, hot, (long long)g->spikes, g->spikes == 1 ? "" : "s", off);
+    free(name);
+}
+
+void report_footer(FILE *out, const struct run *run, const struct report_options *o)
+{
+    size_t lines = o->all || run->group_count <= GROUP_LINES ? run->group_count : GROUP_LINES;
+    if (run->group_count == 0)
+        return;
+    fputc('\n', out);
+    for (size_t i = 0; i < lines; i++)
+        footer_line(out, run, &run->groups[i], run->group_count > 1, o->colour);
+    if (lines < run->group_count)
+        report_dim(out, o->colour, "%zu more kinds of frame: --all", run->group_count - lines);
+}
+
+int report_functions(FILE *out, const struct run *run, const struct report_options *o)
+{
+    struct report_row *rows = NULL;
+    size_t count = 0;
+    int err = collect(run, o->all, &rows, &count);
+    if (err == 0 && count == 0)
+        fputs("No instrumented function was called.\n", out);
+    else if (err == 0)
+        err = report_rows(out, run, rows, count, true, o);
+    if (err == 0)
+        report_footer(out, run, o);
+    free(rows);
+    return err;
+}
+
+static void put_group(struct buf *b, const struct run *run, const struct run_group *g, bool named)
+{
+    buf_putc(b, '{');
+    if (named) {
+        buf_puts(b, "\"root\":");
+        if (g->root != RUN_NO_ROOT)
+            json_put_string(b, run->fns[g->root].name);
+        else
+            buf_puts(b, "null");
+        buf_putc(b, ',');
+    }
+    buf_printf(b, "\"count\":%lld,", (long long)g->count);
+    if (g->count > 0)
+        buf_printf(b, "\"avg_ns\":%lld,\"p50_ns\":%lld,\"p99_ns\":%lld,\"max_ns\":%lld,",
+                   (long long)(g->wall_sum / g->count), (long long)g->p50_ns,
+                   (long long)g->p99_ns, (long long)g->wall_max);
+    else
+        buf_puts(b, "\"avg_ns\":null,\"p50_ns\":null,\"p99_ns\":null,\"max_ns\":null,");
+    buf_printf(b, "\"spikes\":%lld,\"merged\":%lld", (long long)g->spikes, (long long)g->merged);
+}
+
+static void put_frames_summary(struct buf *b, const struct run *run)
+{
+    buf_puts(b, "\"frames\":");
+    put_group(b, run, &run->all, false);
+    buf_printf(b, ",\"wall_estimated\":%s,\"by_root\":[", run->wall_estimated ? "true" : "false");
+    for (size_t i = 0; i < run->group_count; i++) {
+        buf_puts(b, i ? "," : "");
+        put_group(b, run, &run->groups[i], true);
+        buf_putc(b, '}');
+    }
+    buf_puts(b, "]}");
+}
+
+int report_functions_json(FILE *out, const struct run *run, const struct report_options *o)
+{
+    struct buf b = {0};
+    struct report_row *rows = NULL;
+    size_t count = 0;
+    int err = collect(run, o->all, &rows, &count);
+    if (err == 0 && count)
+        qsort(rows, count, sizeof(*rows), compare_rows);
+    if (o->top && count > o->top)
+        count = o->top;
+    buf_puts(&b, "{\"functions\":[");
+    for (size_t i = 0; i < count && err == 0; i++) {
+        const struct run_fn *f = &run->fns[rows[i].fn];
+        buf_puts(&b, i ? ",\n{" : "\n{");
+        report_put_tally(&b, run, rows[i].fn, &rows[i].sum);
+        if (f->frames.count)
+            buf_printf(&b, ",\"p50_ns\":%lld,\"p99_ns\":%lld", (long long)f->p50_ns,
+                       (long long)f->p99_ns);
+        else
+            buf_puts(&b, ",\"p50_ns\":null,\"p99_ns\":null");
+        buf_printf(&b, ",\"frames\":%llu}", (unsigned long long)f->frames.count);
+        err = report_flush(&b, out, false);
+    }
+    buf_puts(&b, "\n],\n");
+    put_frames_summary(&b, run);
+    buf_puts(&b, ",\n");
+    report_put_run(&b, run);
+    buf_puts(&b, "}\n");
+    if (err == 0)
+        err = report_flush(&b, out, true);
+    buf_free(&b);
+    free(rows);
+    return err;
+}

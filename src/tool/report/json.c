@@ -1,0 +1,79 @@
+/* What the JSON reports share. Numbers are written as integers, unknown ones as null; the text is
+ * flushed in parts, so that a million frames need no memory. */
+#include "tool/report/report.h"
+
+#include <errno.h>
+
+#include "tool/util/json.h"
+
+enum { FLUSH_BYTES = 1 << 16 };
+
+int report_flush(struct buf *b, FILE *out, bool last)
+{
+    if (b->failed)
+        return -ENOMEM;
+    if (b->len == 0 || (!last && b->len < FLUSH_BYTES))
+        return 0;
+    size_t put = fwrite(b->data, 1, b->len, out);
+    int err = put == b->len ? 0 : -EIO;
+    buf_clear(b);
+    return err;
+}
+
+static void put_text(struct buf *b, const char *key, const char *value)
+{
+    buf_printf(b, "\"%s\":", key);
+    if (value)
+        json_put_string(b, value);
+    else
+        buf_puts(b, "null");
+    buf_putc(b, ',');
+}
+
+void report_put_run(struct buf *b, const struct run *run)
+{
+    buf_puts(b, "\"run\":{");
+    put_text(b, "run_id", run->run_id);
+    put_text(b, "path", run->path);
+    put_text(b, "program", run->program);
+    put_text(b, "clock", run->clock);
+    buf_printf(b, "\"timestamp_ms\":%lld,\"format_version\":%d,\"wall_ns\":",
+               (long long)run->timestamp_ms, run->format);
+    if (run->wall_ns >= 0)
+        buf_printf(b, "%lld", (long long)run->wall_ns);
+    else
+        buf_puts(b, "null");
+    buf_printf(b, ",\"corrected\":%s,\"clean_exit\":", run->uncorrected ? "false" : "true");
+    buf_puts(b, run->ended ? "true" : run->by_piano ? "false" : "null");
+    buf_printf(b, ",\"recovered\":%s,\"truncated\":%s,\"unreadable_lines\":%llu,\"saturated\":%llu}",
+               run->recovered ? "true" : "false", run->truncated ? "true" : "false",
+               (unsigned long long)run->bad_lines, (unsigned long long)run->saturated);
+    buf_puts(b, ",\"dropped\":{");
+    for (int k = 0; k < RUN_DROP_KINDS; k++)
+        buf_printf(b, "%s\"%s\":%lld", k ? "," : "", run_drop_names[k],
+                   (long long)run->dropped[k]);
+    buf_putc(b, '}');
+}
+
+void report_put_tally(struct buf *b, const struct run *run, uint32_t fn, const struct tally *sum)
+{
+    const struct run_fn *f = &run->fns[fn];
+    put_text(b, "name", f->name);
+    put_text(b, "file", f->file);
+    if (f->line > 0)
+        buf_printf(b, "\"line\":%lld,", (long long)f->line);
+    else
+        buf_puts(b, "\"line\":null,");
+    buf_printf(b, "\"calls\":%lld,\"self_ns\":%lld,\"total_ns\":", (long long)sum->calls,
+               (long long)sum->self_ns);
+    if (sum->has_total)
+        buf_printf(b, "%lld", (long long)sum->total_ns);
+    else
+        buf_puts(b, "null");
+    buf_printf(b,
+               ",\"alloc_count\":%lld,\"alloc_bytes\":%lld,\"free_count\":%lld,"
+               "\"free_bytes\":%lld,\"timed_calls\":%lld,\"sampled\":%s",
+               (long long)sum->alloc_count, (long long)sum->alloc_bytes,
+               (long long)sum->free_count, (long long)sum->free_bytes, (long long)sum->timed,
+               sum->timed < sum->calls ? "true" : "false");
+}

@@ -1,0 +1,50 @@
+/* What the reader of a report has to know about the run besides its numbers: what is missing, cut,
+ * recovered or approximate. On stderr, one line each, only when there is something to say. */
+#include "tool/report/report.h"
+
+#include "tool/util/say.h"
+
+static const char *const drop_texts[RUN_DROP_KINDS] = {
+    "frames are missing: the run file could not be written",
+    "threads were not measured: no room for them",
+    "functions were not measured: beyond the capacity",
+    "calls were too deep to be timed: counted only",
+    "writes to the run file failed",
+    "calls from signal handlers were not measured: piano was at work",
+};
+
+static const char *plural(uint64_t n)
+{
+    return n == 1 ? "" : "s";
+}
+
+static void notice_reading(const struct run *run)
+{
+    if (run->recovered)
+        say("the program did not exit cleanly (or is still running): recovered what it left behind");
+    else if (run->by_piano && !run->ended)
+        say("the program did not exit cleanly (or is still running): the last moments may be missing");
+    if (run->truncated)
+        say("the last line of the run is not whole and was left out");
+    if (run->bad_lines)
+        say("%llu line%s could not be read (line %llu: %s)", (unsigned long long)run->bad_lines,
+            plural(run->bad_lines), (unsigned long long)run->bad_first,
+            run->bad_why ? run->bad_why : "");
+    if (run->saturated)
+        say("%llu number%s too large and cut to the largest that fits",
+            (unsigned long long)run->saturated, run->saturated == 1 ? " was" : "s were");
+}
+
+void report_notices(const struct run *run)
+{
+    notice_reading(run);
+    for (int k = 0; k < RUN_DROP_KINDS; k++)
+        if (run->dropped[k] > 0)
+            say("%lld %s", (long long)run->dropped[k], drop_texts[k]);
+    if (run->all.merged > 0)
+        say("%lld of %lld frames have no line of their own (storage is bounded): counted, but not "
+            "in the functions' p50 and p99",
+            (long long)run->all.merged, (long long)run->all.count);
+    if (run->wall_estimated)
+        say("frames without a wall time in the file: the sum of their functions stands in");
+}

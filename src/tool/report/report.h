@@ -1,0 +1,57 @@
+/* The reports: what a run says, as tables for people or as JSON for programs. Everything goes to
+ * OUT; notices about the run itself (what is missing or was recovered) go to stderr. */
+#ifndef PIANO_TOOL_REPORT_REPORT_H
+#define PIANO_TOOL_REPORT_REPORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include "tool/load/run.h"
+
+struct report_options {
+    bool all;
+    bool places;
+    bool colour;
+    size_t top;   /* 0: the default of the report */
+    size_t width; /* 0: no limit */
+};
+
+enum { REPORT_TOP = 15 };
+
+/* Each returns 0 or negative errno. */
+int report_functions(FILE *out, const struct run *run, const struct report_options *o);
+int report_functions_json(FILE *out, const struct run *run, const struct report_options *o);
+int report_frames(FILE *out, const struct run *run, const struct report_options *o);
+int report_frames_json(FILE *out, const struct run *run, const struct report_options *o);
+int report_threads(FILE *out, const struct run *run, const struct report_options *o);
+int report_threads_json(FILE *out, const struct run *run, const struct report_options *o);
+
+void report_notices(const struct run *run);
+
+/* ---- shared by the reports ---- */
+
+/* One row of a table of functions. */
+struct report_row {
+    uint32_t fn;
+    struct tally sum;
+};
+
+/* A table of ROWS (sorted by self time here). HEADING may be NULL. */
+int report_rows(FILE *out, const struct run *run, struct report_row *rows, size_t count,
+                bool percentiles, const struct report_options *o);
+void report_dim(FILE *out, bool colour, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/* "N frames | avg | p99 | spikes", a line per kind of frame. */
+void report_footer(FILE *out, const struct run *run, const struct report_options *o);
+
+/* Display name of a function: escapes made visible, its place or number added where another
+ * function of the run has the same name. malloc'd, or NULL. */
+char *report_name(const struct run *run, uint32_t fn);
+
+/* Members shared by every JSON report: run, frames summary when asked for, dropped. */
+void report_put_run(struct buf *b, const struct run *run);
+void report_put_tally(struct buf *b, const struct run *run, uint32_t fn, const struct tally *sum);
+/* Writes and empties B when it is large, or always when LAST. */
+int report_flush(struct buf *b, FILE *out, bool last);
+
+#endif

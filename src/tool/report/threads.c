@@ -1,0 +1,259 @@
+/* `piano report --threads`: who worked, thread by thread, exited ones included.
+ *
+ * Work handed to a thread is told by who started it: the function that called pthread_create and
+ * its thread. A pool of hundreds is folded: threads whose names differ only in a trailing number
+ * and that were started by the same function are shown as one, with a count. */
+#include "tool/report/report.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tool/util/json.h"
+#include "tool/util/say.h"
+#include "tool/util/units.h"
+
+enum { FOLD_ABOVE = 20, THREAD_TOP = 8 };
+
+/* One block of output: a thread, or several alike. */
+struct block {
+    const struct run_thread *first;
+    size_t threads, running;
+    int64_t self_ns;
+    char *name; /* of the fold; NULL: that of the thread */
+    struct report_row *rows;
+    size_t row_count;
+};
+
+static int64_t self_of(const struct run_thread *t)
+{
+    int64_t self = 0;
+    for (size_t i = 0; i < t->fn_count; i++)
+        self = saturating_add(self, t->fns[i].sum.self_ns);
+    return self;
+}
+
+/* "worker-12" -> "worker-*" */
+static char *fold_name(const struct run_thread *t)
+{
+    const char *name = t->name ? t->name : "";
+    size_t len = strlen(name), keep = len;
+    while (keep > 0 && name[keep - 1] >= '0' && name[keep - 1] <= '9')
+        keep--;
+    struct buf b = {0};
+    buf_put(&b, name, keep);
+    buf_puts(&b, keep < len ? "*" : "");
+    return b.failed ? NULL : b.data;
+}
+
+static struct report_row *block_row(struct block *b, uint32_t fn)
+{
+    for (size_t i = 0; i < b->row_count; i++)
+        if (b->rows[i].fn == fn)
+            return &b->rows[i];
+    size_t n = b->row_count;
+    if ((n & (n - 1)) == 0) {
+        struct report_row *more = realloc(b->rows, (n ? n * 2 : 1) * sizeof(*more));
+        if (!more)
+            return NULL;
+        b->rows = more;
+    }
+    b->rows[b->row_count++] = (struct report_row){.fn = fn};
+    return &b->rows[n];
+}
+
+static int block_add(struct block *b, const struct run_thread *t)
+{
+    if (!b->first)
+        b->first = t;
+    b->threads++;
+    b->running += t->end_ns < 0;
+    b->self_ns = saturating_add(b->self_ns, self_of(t));
+    for (size_t i = 0; i < t->fn_count; i++) {
+        struct report_row *row = block_row(b, t->fns[i].fn);
+        if (!row)
+            return -ENOMEM;
+        tally_add(&row->sum, &t->fns[i].sum);
+    }
+    return 0;
+}
+
+static bool block_takes(const struct block *b, const struct run_thread *t, const char *name)
+{
+    return b->name && strcmp(b->name, name) == 0 && b->first->parent_fn == t->parent_fn;
+}
+
+static int make_blocks(const struct run *run, bool fold, struct block *blocks, size_t *count)
+{
+    *count = 0;
+    for (size_t i = 0; i < run->thread_count; i++) {
+        const struct run_thread *t = &run->threads[i];
+        char *name = fold ? fold_name(t) : NULL;
+        if (fold && !name)
+            return -ENOMEM;
+        size_t at = fold ? 0 : *count;
+        while (at < *count && !block_takes(&blocks[at], t, name))
+            at++;
+        if (at == *count) {
+            blocks[(*count)++] = (struct block){.name = name};
+            name = NULL;
+        }
+        free(name);
+        int err = block_add(&blocks[at], t);
+        if (err)
+            return err;
+    }
+    return 0;
+}
+
+static int compare_blocks(const void *a, const void *b)
+{
+    const struct block *x = a, *y = b;
+    if (x->self_ns != y->self_ns)
+        return x->self_ns > y->self_ns ? -1 : 1;
+    return (x->first->number > y->first->number) - (x->first->number < y->first->number);
+}
+
+static void print_parent(FILE *out, const struct run *run, const struct run_thread *t)
+{
+    char safe[64];
+    const struct run_thread *parent = run_thread_find(run, t->parent_thread);
+    if (t->parent_fn != RUN_NO_FN) {
+        char *name = report_name(run, t->parent_fn);
+        fprintf(out, " | started by %s", name ? name : "?");
+        free(name);
+    } else if (t->parent_thread) {
+        fputs(" | started", out);
+    }
+    if (t->parent_thread && parent && parent->name && *parent->name)
+        fprintf(out, " in %s", say_safe(safe, sizeof(safe), parent->name));
+    else if (t->parent_thread)
+        fprintf(out, " in thread %u", t->parent_thread);
+}
+
+static void print_heading(FILE *out, const struct run *run, const struct block *b, bool colour)
+{
+    char name[128], text[UNITS_LEN];
+    const struct run_thread *t = b->first;
+    const char *raw = b->name ? b->name : t->name ? t->name : "";
+    say_safe(name, sizeof(name), raw);
+    fputs(colour ? "\x1b[1m" : "", out);
+    if (b->threads > 1)
+        fprintf(out, "%s (%zu threads", *name ? name : "unnamed", b->threads);
+    else if (t->number == 0)
+        fprintf(out, "all threads (the run does not tell them apart");
+    else
+        fprintf(out, "%s (thread %u", *name ? name : "unnamed", t->number);
+    fprintf(out, ")%s | %s self", colour ? "\x1b[0m" : "", units_time(text, b->self_ns));
+    if (b->threads == 1 && t->end_ns >= 0)
+        fprintf(out, " | lived %s", units_time(text, t->end_ns - t->start_ns));
+    print_parent(out, run, t);
+    fputc('\n', out);
+}
+
+static int print_block(FILE *out, const struct run *run, struct block *b,
+                       const struct report_options *o)
+{
+    struct report_options inner = *o;
+    if (!o->all && !o->top)
+        inner.top = THREAD_TOP;
+    print_heading(out, run, b, o->colour);
+    if (b->row_count == 0) {
+        fputs("no instrumented function was called here\n", out);
+        return 0;
+    }
+    size_t hidden = !o->all && b->row_count > inner.top ? b->row_count - inner.top : 0;
+    int err = report_rows(out, run, b->rows, b->row_count, false, &inner);
+    if (err == 0 && hidden && !o->top)
+        report_dim(out, o->colour, "%zu more function%s: --all", hidden, hidden == 1 ? "" : "s");
+    return err;
+}
+
+/* A run that knows of no threads (v1) is one block of all its functions. */
+static int no_threads(FILE *out, const struct run *run, const struct report_options *o)
+{
+    fputs("This run does not tell threads apart.\n\n", out);
+    return report_functions(out, run, o);
+}
+
+int report_threads(FILE *out, const struct run *run, const struct report_options *o)
+{
+    size_t count = 0;
+    bool fold = !o->all && run->thread_count > FOLD_ABOVE;
+    if (run->thread_count == 0)
+        return no_threads(out, run, o);
+    struct block *blocks = calloc(run->thread_count + 1, sizeof(*blocks));
+    int err = blocks ? make_blocks(run, fold, blocks, &count) : -ENOMEM;
+    if (err == 0)
+        qsort(blocks, count, sizeof(*blocks), compare_blocks);
+    for (size_t i = 0; i < count && err == 0; i++) {
+        if (i)
+            fputc('\n', out);
+        err = print_block(out, run, &blocks[i], o);
+    }
+    if (err == 0 && fold && count < run->thread_count)
+        report_dim(out, o->colour, "\nthreads alike are shown together; one by one: --all");
+    for (size_t i = 0; blocks && i < count; i++) {
+        free(blocks[i].name);
+        free(blocks[i].rows);
+    }
+    free(blocks);
+    return err;
+}
+
+/* ---- JSON ---- */
+
+static void put_number(struct buf *b, const char *key, int64_t value, bool known)
+{
+    if (known)
+        buf_printf(b, "\"%s\":%lld,", key, (long long)value);
+    else
+        buf_printf(b, "\"%s\":null,", key);
+}
+
+static void put_thread(struct buf *b, const struct run *run, const struct run_thread *t)
+{
+    buf_printf(b, "{\"thread\":%u,", t->number);
+    put_number(b, "tid", t->tid, t->tid > 0);
+    buf_puts(b, "\"name\":");
+    if (t->name)
+        json_put_string(b, t->name);
+    else
+        buf_puts(b, "null");
+    buf_putc(b, ',');
+    put_number(b, "start_ns", t->start_ns, t->number != 0);
+    put_number(b, "end_ns", t->end_ns, t->end_ns >= 0);
+    put_number(b, "parent_thread", t->parent_thread, t->parent_thread > 0);
+    buf_puts(b, "\"parent_fn\":");
+    if (t->parent_fn != RUN_NO_FN)
+        json_put_string(b, run->fns[t->parent_fn].name);
+    else
+        buf_puts(b, "null");
+    buf_printf(b, ",\"self_ns\":%lld,\"functions\":[", (long long)self_of(t));
+    for (size_t i = 0; i < t->fn_count; i++) {
+        buf_puts(b, i ? ",{" : "{");
+        report_put_tally(b, run, t->fns[i].fn, &t->fns[i].sum);
+        buf_putc(b, '}');
+    }
+    buf_puts(b, "]}");
+}
+
+int report_threads_json(FILE *out, const struct run *run, const struct report_options *o)
+{
+    struct buf b = {0};
+    int err = 0;
+    (void)o;
+    buf_puts(&b, "{\"threads\":[");
+    for (size_t i = 0; i < run->thread_count && err == 0; i++) {
+        buf_puts(&b, i ? ",\n" : "\n");
+        put_thread(&b, run, &run->threads[i]);
+        err = report_flush(&b, out, false);
+    }
+    buf_puts(&b, "\n],\n");
+    report_put_run(&b, run);
+    buf_puts(&b, "}\n");
+    if (err == 0)
+        err = report_flush(&b, out, true);
+    buf_free(&b);
+    return err;
+}

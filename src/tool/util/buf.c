@@ -1,0 +1,148 @@
+/* The growing byte string every writer in the tool uses; see buf.h for the failure rule. */
+#include "tool/util/buf.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static bool reserve(struct buf *b, size_t more)
+{
+    if (b->failed || more > (size_t)1 << 46) {
+        b->failed = true;
+        return false;
+    }
+    size_t need = b->len + more + 1;
+    if (need <= b->cap)
+        return true;
+    size_t cap = b->cap ? b->cap : 64;
+    while (cap < need)
+        cap += cap / 2;
+    char *data = realloc(b->data, cap);
+    if (!data) {
+        b->failed = true;
+        return false;
+    }
+    b->data = data;
+    b->cap = cap;
+    return true;
+}
+
+void buf_put(struct buf *b, const void *bytes, size_t len)
+{
+    if (!reserve(b, len))
+        return;
+    memcpy(b->data + b->len, bytes, len);
+    b->len += len;
+    b->data[b->len] = '\0';
+}
+
+void buf_puts(struct buf *b, const char *s)
+{
+    buf_put(b, s, strlen(s));
+}
+
+void buf_putc(struct buf *b, char c)
+{
+    buf_put(b, &c, 1);
+}
+
+void buf_vprintf(struct buf *b, const char *fmt, va_list ap)
+{
+    va_list again;
+    va_copy(again, ap);
+    int need = vsnprintf(NULL, 0, fmt, again);
+    va_end(again);
+    if (need < 0 || !reserve(b, (size_t)need)) {
+        b->failed = true;
+        return;
+    }
+    vsnprintf(b->data + b->len, (size_t)need + 1, fmt, ap);
+    b->len += (size_t)need;
+}
+
+void buf_printf(struct buf *b, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    buf_vprintf(b, fmt, ap);
+    va_end(ap);
+}
+
+void buf_clear(struct buf *b)
+{
+    b->len = 0;
+    b->failed = false;
+    if (b->data)
+        b->data[0] = '\0';
+}
+
+void buf_free(struct buf *b)
+{
+    free(b->data);
+    *b = (struct buf){0};
+}
+
+int buf_read_file(struct buf *b, const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    struct stat st;
+    int err = fstat(fd, &st) != 0 ? -errno : S_ISREG(st.st_mode) ? 0 : -EINVAL;
+    while (err == 0) {
+        size_t room = b->len == 0 ? (size_t)st.st_size + 1 : 65536;
+        if (!reserve(b, room)) {
+            err = -ENOMEM;
+            break;
+        }
+        ssize_t got = read(fd, b->data + b->len, room);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            err = -errno;
+        if (got <= 0)
+            break;
+        b->len += (size_t)got;
+        b->data[b->len] = '\0';
+    }
+    close(fd);
+    return err;
+}
+
+static int write_all(int fd, const char *data, size_t len)
+{
+    while (len > 0) {
+        ssize_t put = write(fd, data, len);
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put < 0)
+            return -errno;
+        data += put;
+        len -= (size_t)put;
+    }
+    return 0;
+}
+
+int buf_write_file(const struct buf *b, const char *path)
+{
+    if (b->failed)
+        return -ENOMEM;
+    struct buf temp = {0};
+    buf_printf(&temp, "%s.tmp-%d", path, (int)getpid());
+    if (temp.failed)
+        return -ENOMEM;
+    int fd = open(temp.data, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+    int err = fd < 0 ? -errno : write_all(fd, b->data ? b->data : "", b->len);
+    if (fd >= 0 && close(fd) != 0 && err == 0)
+        err = -errno;
+    if (err == 0 && rename(temp.data, path) != 0)
+        err = -errno;
+    if (err != 0 && fd >= 0)
+        unlink(temp.data);
+    buf_free(&temp);
+    return err;
+}

@@ -1,0 +1,30 @@
+/* A growing byte string. On allocation failure it turns `failed` and swallows what follows, so that
+ * callers check once, at the end. */
+#ifndef PIANO_TOOL_UTIL_BUF_H
+#define PIANO_TOOL_UTIL_BUF_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+struct buf {
+    char *data; /* NUL-terminated when not NULL */
+    size_t len;
+    size_t cap;
+    bool failed;
+};
+
+void buf_put(struct buf *b, const void *bytes, size_t len);
+void buf_puts(struct buf *b, const char *s);
+void buf_putc(struct buf *b, char c);
+void buf_printf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void buf_vprintf(struct buf *b, const char *fmt, va_list ap) __attribute__((format(printf, 2, 0)));
+void buf_clear(struct buf *b);
+void buf_free(struct buf *b);
+
+/* Reads a whole regular file; 0 or negative errno. */
+int buf_read_file(struct buf *b, const char *path);
+/* Writes to PATH.tmp-PID and renames over PATH; mode 0600; 0 or negative errno. */
+int buf_write_file(const struct buf *b, const char *path);
+
+#endif

@@ -1,0 +1,166 @@
+/* Where things are. Every command asks here, so that none of them can disagree on which project it
+ * is in or where its runs lie (two commands that resolve a directory differently is a class of bug
+ * of its own). Pure look-ups: nothing is created except by `paths_make_dirs`. */
+#include "tool/util/paths.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char *const build_files[] = {"Makefile",    "makefile",  "GNUmakefile", "CMakeLists.txt",
+                                          "meson.build", "configure", ".git"};
+
+char *paths_join(const char *dir, const char *name)
+{
+    size_t a = dir ? strlen(dir) : 0, b = name ? strlen(name) : 0;
+    char *out = malloc(a + b + 2);
+    if (!out)
+        return NULL;
+    size_t at = 0;
+    if (a > 0)
+        memcpy(out, dir, a);
+    at = a;
+    if (a > 0 && b > 0 && dir[a - 1] != '/')
+        out[at++] = '/';
+    if (b > 0)
+        memcpy(out + at, name, b);
+    out[at + b] = '\0';
+    return out;
+}
+
+static bool holds(const char *dir, const char *name)
+{
+    char *path = paths_join(dir, name);
+    bool found = path && access(path, F_OK) == 0;
+    free(path);
+    return found;
+}
+
+static bool holds_build_file(const char *dir)
+{
+    for (size_t i = 0; i < sizeof(build_files) / sizeof(build_files[0]); i++)
+        if (holds(dir, build_files[i]))
+            return true;
+    return false;
+}
+
+static bool holds_state(const char *dir)
+{
+    return holds(dir, ".piano");
+}
+
+/* The nearest directory at or above FROM that passes; NULL when none does. */
+static char *nearest_above(const char *from, bool (*passes)(const char *))
+{
+    char *dir = strdup(from);
+    while (dir) {
+        if (passes(dir))
+            return dir;
+        char *slash = strrchr(dir, '/');
+        if (!slash || dir[1] == '\0')
+            break;
+        slash[slash == dir ? 1 : 0] = '\0';
+    }
+    free(dir);
+    return NULL;
+}
+
+char *paths_project_root(void)
+{
+    char *cwd = getcwd(NULL, 0);
+    if (!cwd)
+        return strdup(".");
+    char *root = nearest_above(cwd, holds_state);
+    if (!root)
+        root = nearest_above(cwd, holds_build_file);
+    if (!root)
+        return cwd;
+    free(cwd);
+    return root;
+}
+
+/* DIR made absolute against the working directory, so that it means the same to a child. */
+static char *absolute(const char *dir)
+{
+    if (dir[0] == '/')
+        return strdup(dir);
+    char *cwd = getcwd(NULL, 0);
+    char *out = paths_join(cwd ? cwd : ".", dir);
+    free(cwd);
+    return out;
+}
+
+char *paths_runs_dir(void)
+{
+    const char *set = getenv("PIANO_RUNS_DIR");
+    if (set && *set)
+        return absolute(set);
+    char *root = paths_project_root();
+    char *runs = root ? paths_join(root, ".piano/runs") : NULL;
+    free(root);
+    return runs;
+}
+
+char *paths_tool(void)
+{
+    char path[PATH_MAX];
+    ssize_t len = readlink("/proc/self/exe", path, sizeof(path) - 1);
+    if (len <= 0)
+        return strdup("piano");
+    path[len] = '\0';
+    return strdup(path);
+}
+
+char *paths_lib_dir(void)
+{
+    static const char *const places[] = {"lib", "../lib/piano"};
+    char *tool = paths_tool();
+    char *slash = tool ? strrchr(tool, '/') : NULL;
+    if (!slash) {
+        free(tool);
+        return NULL;
+    }
+    *slash = '\0';
+    char *found = NULL;
+    for (size_t i = 0; i < 2 && !found; i++) {
+        char *dir = paths_join(tool, places[i]);
+        if (dir && holds(dir, "libpiano.so"))
+            found = realpath(dir, NULL);
+        free(dir);
+    }
+    free(tool);
+    return found;
+}
+
+int paths_make_dirs(const char *path)
+{
+    if (!*path)
+        return -ENOENT;
+    char *dir = strdup(path);
+    if (!dir)
+        return -ENOMEM;
+    int err = 0;
+    for (char *p = dir + 1; err == 0; p++) {
+        if (*p != '/' && *p != '\0')
+            continue;
+        char kept = *p;
+        *p = '\0';
+        struct stat st;
+        if (mkdir(dir, 0700) != 0) {
+            err = errno == EEXIST ? 0 : -errno;
+            if (err == 0 && stat(dir, &st) == 0 && !S_ISDIR(st.st_mode))
+                err = -ENOTDIR;
+            else if (err == -EROFS && stat(dir, &st) == 0 && S_ISDIR(st.st_mode))
+                err = 0;
+        }
+        *p = kept;
+        if (kept == '\0')
+            break;
+    }
+    free(dir);
+    return err;
+}

@@ -1,0 +1,26 @@
+/* Where things are: the one place that decides on the project root, the runs directory and the
+ * libraries, for every command. All results are malloc'd; NULL only when out of memory or, where
+ * said, when there is no such thing. */
+#ifndef PIANO_TOOL_UTIL_PATHS_H
+#define PIANO_TOOL_UTIL_PATHS_H
+
+/* The nearest directory at or above the working directory that holds `.piano`; else the nearest
+ * that holds a build file or `.git`; else the working directory. */
+char *paths_project_root(void);
+
+/* `PIANO_RUNS_DIR`, else ROOT/.piano/runs. Not created. */
+char *paths_runs_dir(void);
+
+/* Directory with libpiano.so: beside the tool (`lib`) or `../lib/piano`. NULL when neither has it. */
+char *paths_lib_dir(void);
+
+/* Absolute path of the running tool. */
+char *paths_tool(void);
+
+/* "a/b"; either part may be NULL or empty. */
+char *paths_join(const char *dir, const char *name);
+
+/* mkdir -p with mode 0700 for what is missing; 0 or negative errno. */
+int paths_make_dirs(const char *path);
+
+#endif

@@ -1,0 +1,192 @@
+/* How the tool talks to a person: one prefix, one stream (stderr), one rule for colour.
+ *
+ * Nothing here ends the process; the error functions return the exit status the caller should
+ * use. Text that came from a run file or a program (function names, paths) may hold anything,
+ * terminal escapes included: it must go through `say_safe` before it is printed. As a second
+ * fence, whatever is formatted here has its raw control characters masked too. */
+#include "tool/util/say.h"
+
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "tool/util/buf.h"
+
+static bool progress_shown;
+
+bool say_colour(FILE *stream)
+{
+    const char *none = getenv("NO_COLOR");
+    const char *term = getenv("TERM");
+    if (none && *none)
+        return false;
+    if (!term || strcmp(term, "dumb") == 0)
+        return false;
+    return isatty(fileno(stream)) == 1;
+}
+
+/* Decodes one UTF-8 character of at most LEFT bytes; 0 when it is not valid. */
+static size_t utf8_decode(const unsigned char *s, size_t left, uint32_t *out)
+{
+    size_t need = s[0] < 0x80 ? 1 : s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3 : 2;
+    if (s[0] >= 0x80 && (s[0] < 0xc2 || s[0] > 0xf4))
+        return 0;
+    if (need > left)
+        return 0;
+    uint32_t c = need == 1 ? s[0] : s[0] & (0xffu >> (need + 1));
+    for (size_t i = 1; i < need; i++) {
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+        c = c << 6 | (s[i] & 0x3f);
+    }
+    bool overlong = (need == 3 && c < 0x800) || (need == 4 && c < 0x10000);
+    if (overlong || (c >= 0xd800 && c <= 0xdfff) || c > 0x10ffff)
+        return 0;
+    *out = c;
+    return need;
+}
+
+/* Characters that move the cursor, change direction or vanish: none may reach a terminal raw. */
+static bool hidden_char(uint32_t c)
+{
+    return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0xad || c == 0x61c ||
+           (c >= 0x200b && c <= 0x200f) || (c >= 0x2028 && c <= 0x202e) ||
+           (c >= 0x2060 && c <= 0x206f) || c == 0xfeff || (c >= 0xfff9 && c <= 0xfffb) ||
+           (c >= 0xe0000 && c <= 0xe0fff);
+}
+
+const char *say_safe(char *dst, size_t size, const char *src)
+{
+    const unsigned char *s = (const unsigned char *)src;
+    size_t left = strlen(src), at = 0;
+    if (size == 0)
+        return dst;
+    while (left > 0) {
+        uint32_t c = 0;
+        char text[16];
+        size_t took = utf8_decode(s, left, &c), len;
+        if (took > 0 && !hidden_char(c)) {
+            memcpy(text, s, took);
+            len = took;
+        } else if (took <= 1) {
+            took = 1;
+            len = (size_t)snprintf(text, sizeof(text), "\\x%02x", s[0]);
+        } else {
+            len = (size_t)snprintf(text, sizeof(text), "\\u{%x}", (unsigned)c);
+        }
+        if (at + len >= size)
+            break;
+        memcpy(dst + at, text, len);
+        at += len;
+        s += took;
+        left -= took;
+    }
+    dst[at] = '\0';
+    return dst;
+}
+
+/* Raw control characters other than newline and tab become `?`. */
+static void mask_controls(struct buf *b)
+{
+    for (size_t i = 0; i < b->len; i++) {
+        unsigned char c = (unsigned char)b->data[i];
+        if ((c < 0x20 && c != '\n' && c != '\t') || c == 0x7f)
+            b->data[i] = '?';
+    }
+}
+
+static void __attribute__((format(printf, 2, 0))) put_line(const char *colour, const char *fmt,
+                                                           va_list ap)
+{
+    struct buf b = {0};
+    buf_vprintf(&b, fmt, ap);
+    if (b.failed || !b.data)
+        buf_puts(&b, "(out of memory)");
+    else
+        mask_controls(&b);
+    say_progress_done();
+    const char *text = b.data ? b.data : "(out of memory)";
+    if (colour && say_colour(stderr))
+        fprintf(stderr, "%spiano:\x1b[0m %s\n", colour, text);
+    else
+        fprintf(stderr, "piano: %s\n", text);
+    buf_free(&b);
+}
+
+int say_error(const char *hint, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    put_line("\x1b[31m", fmt, ap);
+    va_end(ap);
+    if (hint)
+        fprintf(stderr, "  try: %s\n", hint);
+    return EXIT_FAILED;
+}
+
+int say_usage(const char *command, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    put_line("\x1b[31m", fmt, ap);
+    va_end(ap);
+    if (command && *command)
+        fprintf(stderr, "  try: piano %s --help\n", command);
+    else
+        fprintf(stderr, "  try: piano --help\n");
+    return EXIT_USAGE;
+}
+
+void say(const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    put_line(NULL, fmt, ap);
+    va_end(ap);
+}
+
+static bool terminal_stderr(void)
+{
+    static int known = -1;
+    if (known < 0)
+        known = isatty(STDERR_FILENO) == 1;
+    return known == 1;
+}
+
+static size_t stderr_columns(void)
+{
+    struct winsize size;
+    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col < 20)
+        return 80;
+    return size.ws_col;
+}
+
+void say_progress(const char *fmt, ...)
+{
+    if (!terminal_stderr())
+        return;
+    struct buf b = {0};
+    va_list ap;
+    va_start(ap, fmt);
+    buf_vprintf(&b, fmt, ap);
+    va_end(ap);
+    if (b.data && !b.failed) {
+        mask_controls(&b);
+        fprintf(stderr, "\r\x1b[K%.*s", (int)(stderr_columns() - 1), b.data);
+        fflush(stderr);
+        progress_shown = true;
+    }
+    buf_free(&b);
+}
+
+void say_progress_done(void)
+{
+    if (!progress_shown)
+        return;
+    progress_shown = false;
+    fputs("\r\x1b[K", stderr);
+    fflush(stderr);
+}

@@ -1,0 +1,29 @@
+/* How the tool talks: errors, notices and progress, all on stderr. Colour only where a person
+ * looks (a terminal, no NO_COLOR, TERM not dumb). */
+#ifndef PIANO_TOOL_UTIL_SAY_H
+#define PIANO_TOOL_UTIL_SAY_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
+
+/* "piano: WHAT" and, when not NULL, "  try: HINT" on the next line. Returns EXIT_FAILED so that a
+ * command may `return say_error(...)`. */
+int say_error(const char *hint, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* The same for a command line that makes no sense; points to --help; returns EXIT_USAGE. */
+int say_usage(const char *command, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* A line of talk ("piano: ..."). */
+void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* One line that is rewritten in place; nothing at all unless stderr is a terminal. */
+void say_progress(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+void say_progress_done(void);
+
+bool say_colour(FILE *stream);
+
+/* Copies SRC to DST with control characters and terminal escapes made visible (`\x1b`), invalid
+ * UTF-8 and direction-changing characters included. Returns DST. */
+const char *say_safe(char *dst, size_t size, const char *src);
+
+#endif

@@ -1,0 +1,48 @@
+/* Tables of text: columns as wide as their cells, titles above a rule, two spaces between.
+ *
+ * When the table is wider than it may be, optional columns go first, then the first column is
+ * shortened in the middle. */
+#ifndef PIANO_TOOL_UTIL_TABLE_H
+#define PIANO_TOOL_UTIL_TABLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+enum { TABLE_COLUMNS = 32 };
+enum table_align { TABLE_LEFT, TABLE_RIGHT };
+
+struct table_column {
+    char *title;
+    enum table_align align;
+    unsigned optional; /* 0: always there; else the highest goes first */
+    size_t width;
+    bool gone;
+};
+
+struct table {
+    struct table_column columns[TABLE_COLUMNS];
+    size_t column_count;
+    char **cells; /* row by row */
+    size_t cell_count, cell_cap;
+    bool titled; /* the titles have been printed */
+    bool failed; /* out of memory */
+};
+
+void table_column(struct table *t, const char *title, enum table_align align, unsigned optional);
+/* The next cell; rows begin by themselves. The text is copied as it is: make it safe before. */
+void table_cell(struct table *t, const char *text);
+/* Prints what there is (titles the first time) and forgets the rows; widths stay, so a long table
+ * can be printed in parts. WIDTH 0 means no limit. 0 or -ENOMEM. */
+int table_print(struct table *t, FILE *out, size_t width, bool colour);
+void table_release(struct table *t);
+
+/* Columns a terminal needs for S (UTF-8; wide and combining characters known). */
+size_t table_width(const char *s);
+/* S cut in the middle with `…` to at most WIDTH columns. */
+void table_shorten(char *dst, size_t size, const char *s, size_t width);
+/* Width of the terminal behind OUT: COLUMNS if set, asked from the terminal, 80 if that fails; 0
+ * (no limit) when OUT is not a terminal. */
+size_t table_terminal(FILE *out);
+
+#endif

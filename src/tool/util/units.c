@@ -1,0 +1,118 @@
+/* Times, sizes, counts and shares as text. A unit is chosen so that at most four digits stand
+ * before the point, and only after rounding: 999.96us is 1.0ms, never 1000.0us. */
+#include "tool/util/units.h"
+
+#include <math.h>
+#include <stdio.h>
+
+struct scale {
+    const char *name;
+    double size;
+};
+
+static const struct scale times[] = {{"us", 1e3}, {"ms", 1e6}, {"s", 1e9}};
+static const struct scale sizes[] = {
+    {"KB", 1024.0}, {"MB", 1048576.0}, {"GB", 1073741824.0}, {"TB", 1099511627776.0}};
+
+/* Magnitude of VALUE without the overflow of -INT64_MIN. */
+static uint64_t magnitude(int64_t value)
+{
+    return value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
+}
+
+static void scaled(char *text, const char *sign, double value, const struct scale *s, size_t count,
+                   double limit)
+{
+    size_t i = 0;
+    while (i + 1 < count && value / s[i].size >= limit - 0.05)
+        i++;
+    snprintf(text, UNITS_LEN, "%s%.1f%s", sign, value / s[i].size, s[i].name);
+}
+
+static const char *time_with_sign(char *text, const char *sign, uint64_t ns)
+{
+    if (ns < 1000)
+        snprintf(text, UNITS_LEN, "%s%uns", sign, (unsigned)ns);
+    else
+        scaled(text, sign, (double)ns, times, 3, 1000.0);
+    return text;
+}
+
+const char *units_time(char *text, int64_t ns)
+{
+    return time_with_sign(text, ns < 0 ? "-" : "", magnitude(ns));
+}
+
+const char *units_time_signed(char *text, int64_t ns)
+{
+    return time_with_sign(text, ns < 0 ? "-" : ns > 0 ? "+" : "", magnitude(ns));
+}
+
+static const char *bytes_with_sign(char *text, const char *sign, uint64_t bytes)
+{
+    if (bytes < 1024)
+        snprintf(text, UNITS_LEN, "%s%uB", sign, (unsigned)bytes);
+    else
+        scaled(text, sign, (double)bytes, sizes, 4, 1024.0);
+    return text;
+}
+
+const char *units_bytes(char *text, int64_t bytes)
+{
+    return bytes_with_sign(text, bytes < 0 ? "-" : "", magnitude(bytes));
+}
+
+const char *units_bytes_signed(char *text, int64_t bytes)
+{
+    return bytes_with_sign(text, bytes < 0 ? "-" : bytes > 0 ? "+" : "", magnitude(bytes));
+}
+
+const char *units_count(char *text, int64_t count)
+{
+    snprintf(text, UNITS_LEN, "%lld", (long long)count);
+    return text;
+}
+
+const char *units_count_signed(char *text, int64_t count)
+{
+    snprintf(text, UNITS_LEN, "%+lld", (long long)count);
+    if (count == 0)
+        snprintf(text, UNITS_LEN, "0");
+    return text;
+}
+
+const char *units_percent(char *text, double part)
+{
+    if (!isfinite(part))
+        snprintf(text, UNITS_LEN, "-");
+    else
+        snprintf(text, UNITS_LEN, "%.1f%%", part * 100.0);
+    return text;
+}
+
+const char *units_percent_signed(char *text, double part)
+{
+    if (!isfinite(part))
+        snprintf(text, UNITS_LEN, "-");
+    else if (fabs(part) >= 100.0)
+        snprintf(text, UNITS_LEN, "%+.0f%%", part * 100.0);
+    else
+        snprintf(text, UNITS_LEN, "%+.1f%%", part * 100.0);
+    return text;
+}
+
+const char *units_age(char *text, int64_t seconds)
+{
+    static const struct {
+        int64_t size;
+        const char *name;
+    } steps[] = {{86400, "d"}, {3600, "h"}, {60, "m"}, {1, "s"}};
+    snprintf(text, UNITS_LEN, "just now");
+    for (size_t i = 0; i < 4; i++)
+        if (seconds >= steps[i].size) {
+            snprintf(text, UNITS_LEN, "%lld%s ago", (long long)(seconds / steps[i].size),
+                     steps[i].name);
+            break;
+        }
+    return text;
+}
