@@ -1,0 +1,117 @@
+/* The text of a run's lines: what is written is JSON whatever the names and numbers, and a text that
+ * does not fit says so instead of running over. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "common/lines.h"
+
+struct page {
+    char bytes[512];
+    struct piano__text text;
+};
+
+static void begin(struct page *page, size_t room)
+{
+    memset(page->bytes, '#', sizeof page->bytes);
+    page->text = (struct piano__text){page->bytes, page->bytes + room, false};
+}
+
+static const char *written(struct page *page)
+{
+    *page->text.at = '\0';
+    return page->bytes;
+}
+
+static void integers_of_every_size(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t value;
+        const char *text;
+    } cases[] = {
+        {0, "0"},
+        {-1, "-1"},
+        {1000000007, "1000000007"},
+        {INT64_MAX, "9223372036854775807"},
+        {INT64_MIN, "-9223372036854775808"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct page page;
+        begin(&page, sizeof page.bytes - 1);
+        piano__text_int(&page.text, cases[i].value);
+        assert_string_equal(written(&page), cases[i].text);
+    }
+}
+
+static void quoting_keeps_bytes_and_escapes_controls(void **state)
+{
+    (void)state;
+    struct page page;
+    begin(&page, sizeof page.bytes - 1);
+    piano__text_quote(&page.text, "a\"b\\c\n\x1b[31m\xc3\xa9");
+    assert_string_equal(written(&page), "\"a\\\"b\\\\c\\u000a\\u001b[31m\xc3\xa9\"");
+}
+
+static void a_full_text_is_left_at_a_whole_piece(void **state)
+{
+    (void)state;
+    struct page page;
+    begin(&page, 10);
+    piano__text_puts(&page.text, "12345678");
+    piano__text_puts(&page.text, "abc");
+    assert_true(page.text.full);
+    piano__text_puts(&page.text, "x");
+    assert_int_equal(page.text.at - page.bytes, 8);
+    assert_int_equal(page.bytes[8], '#');
+}
+
+static void a_tally_has_its_fields(void **state)
+{
+    (void)state;
+    struct piano__tally tally = {.calls = 3, .self = 100, .total = 200, .raw = 110, .timed = 3};
+    tally.alloc_count = 5;
+    tally.alloc_bytes = 640;
+    struct page page;
+    begin(&page, sizeof page.bytes - 1);
+    piano__line_tally(&page.text, 7, &tally, (uint64_t)1 << 32); /* a tick is a nanosecond */
+    assert_string_equal(written(&page), "{\"id\":7,\"calls\":3,\"self_ns\":100,\"total_ns\":200,"
+                                        "\"ac\":5,\"ab\":640,\"fc\":0,\"fb\":0,\"raw_ns\":110}");
+}
+
+static void a_sampled_tally_says_how_many_were_timed(void **state)
+{
+    (void)state;
+    struct piano__tally tally = {.calls = 1000, .timed = 8};
+    struct page page;
+    begin(&page, sizeof page.bytes - 1);
+    piano__line_tally(&page.text, 0, &tally, (uint64_t)1 << 32);
+    assert_non_null(strstr(written(&page), "\"timed\":8}"));
+}
+
+static void ticks_scale_both_ways(void **state)
+{
+    (void)state;
+    uint64_t half = (uint64_t)1 << 31;
+    assert_int_equal(piano__ticks_ns(1000, half), 500);
+    assert_int_equal(piano__ticks_ns(-1000, half), -500);
+    /* A run of ten years at 3 GHz does not overflow on the way. */
+    int64_t ten_years = INT64_C(315360000) * 3000000000;
+    assert_int_equal(piano__ticks_ns(ten_years, half), ten_years / 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(integers_of_every_size),
+        cmocka_unit_test(quoting_keeps_bytes_and_escapes_controls),
+        cmocka_unit_test(a_full_text_is_left_at_a_whole_piece),
+        cmocka_unit_test(a_tally_has_its_fields),
+        cmocka_unit_test(a_sampled_tally_says_how_many_were_timed),
+        cmocka_unit_test(ticks_scale_both_ways),
+    };
+    return cmocka_run_group_tests_name("lines", tests, NULL, NULL);
+}

@@ -1,0 +1,167 @@
+/* Reading a dead run's image: a good one gives its lines, and no bytes whatever make the reader touch
+ * memory outside of it, overflow a number, or hand out a line without an end. The last needs ASan and
+ * UBSan to be seen, which is how `make test` runs this. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "common/live.h"
+#include "tool/util/buf.h"
+
+enum { FNS = 4, TEXT_BYTES = 4096 };
+
+struct image {
+    unsigned char *bytes;
+    size_t size;
+    struct piano__live_header *header;
+    struct piano__thread *thread;
+    struct piano__slot *slots;
+    struct piano__entry *entries;
+    char *text;
+};
+
+static struct image image_make(unsigned blocks)
+{
+    size_t block = sizeof(struct piano__thread) + FNS * sizeof(struct piano__slot) +
+                   PIANO_MAX_DEPTH * sizeof(struct piano__entry) + TEXT_BYTES;
+    block = (block + 4095) & ~(size_t)4095;
+    struct image im = {.size = PIANO_LIVE_HEADER_BYTES + blocks * block};
+    im.bytes = calloc(1, im.size);
+    assert_non_null(im.bytes);
+    im.header = (void *)im.bytes;
+    im.thread = (void *)(im.bytes + PIANO_LIVE_HEADER_BYTES);
+    im.slots = (void *)(im.thread + 1);
+    im.entries = (void *)(im.slots + FNS);
+    im.text = (void *)(im.entries + PIANO_MAX_DEPTH);
+    *im.header = (struct piano__live_header){
+        .header_bytes = PIANO_LIVE_HEADER_BYTES,
+        .thread_bytes = sizeof(struct piano__thread),
+        .slot_bytes = sizeof(struct piano__slot),
+        .entry_bytes = sizeof(struct piano__entry),
+        .fn_capacity = FNS,
+        .fn_count = FNS,
+        .text_bytes = TEXT_BYTES,
+        .block_bytes = block,
+        .block_count = blocks,
+        .ns_per_tick_32 = (uint64_t)1 << 32,
+    };
+    memcpy(im.header->magic, PIANO_LIVE_MAGIC, sizeof im.header->magic);
+    im.thread->state = PIANO_THREAD_RUNNING;
+    im.thread->number = 1;
+    im.thread->kept_depth = -1;
+    im.thread->parent_fn = -1;
+    return im;
+}
+
+static void collect(void *ctx, const char *text, size_t len)
+{
+    buf_put(ctx, text, len);
+}
+
+static void settled_work_comes_out(void **state)
+{
+    (void)state;
+    struct image im = image_make(1);
+    struct buf out = {0};
+    im.slots[2].now = (struct piano__tally){.calls = 9, .timed = 9, .self = 900, .total = 900};
+    memcpy(im.text, "{\"frame\":0}\n", 12);
+    im.thread->text_len = 12;
+    assert_int_equal(piano__live_lines(im.bytes, im.size, collect, &out), 0);
+    assert_int_equal(strncmp(out.data, "{\"frame\":0}\n", 12), 0);
+    assert_non_null(strstr(out.data, "\"id\":2,\"calls\":9,\"self_ns\":900"));
+    assert_int_equal(out.data[out.len - 1], '\n');
+    buf_free(&out);
+    free(im.bytes);
+}
+
+static void counted_calls_come_out(void **state)
+{
+    (void)state;
+    struct image im = image_make(1);
+    struct buf out = {0};
+    im.slots[1].given = 100;
+    im.slots[1].left = 60;
+    im.slots[1].estimate = 5;
+    assert_int_equal(piano__live_lines(im.bytes, im.size, collect, &out), 0);
+    assert_non_null(strstr(out.data, "\"id\":1,\"calls\":40,\"self_ns\":200"));
+    buf_free(&out);
+    free(im.bytes);
+}
+
+static void an_open_call_counts_up_to_the_last_moment(void **state)
+{
+    (void)state;
+    struct image im = image_make(1);
+    struct buf out = {0};
+    im.thread->depth = 1;
+    im.thread->last_tick = 5000;
+    im.entries[0] = (struct piano__entry){.slot = 3, .start = 1000};
+    assert_int_equal(piano__live_lines(im.bytes, im.size, collect, &out), 0);
+    assert_non_null(strstr(out.data, "\"id\":3,\"calls\":0,\"self_ns\":4000,\"total_ns\":4000"));
+    buf_free(&out);
+    free(im.bytes);
+}
+
+static void what_is_no_image_is_refused(void **state)
+{
+    (void)state;
+    struct image im = image_make(1);
+    struct buf out = {0};
+    assert_int_equal(piano__live_lines(im.bytes, 100, collect, &out), -EINVAL);
+    im.header->slot_bytes++;
+    assert_int_equal(piano__live_lines(im.bytes, im.size, collect, &out), -EINVAL);
+    im.header->slot_bytes--;
+    im.header->fn_capacity = UINT32_MAX;
+    assert_int_equal(piano__live_lines(im.bytes, im.size, collect, &out), -EINVAL);
+    im.header->fn_capacity = FNS;
+    im.header->magic[0] = 'X';
+    assert_int_equal(piano__live_lines(im.bytes, im.size, collect, &out), -EINVAL);
+    assert_int_equal(out.len, 0);
+    free(im.bytes);
+}
+
+static uint32_t next_random(uint32_t *state)
+{
+    *state ^= *state << 13;
+    *state ^= *state >> 17;
+    return *state ^= *state << 5;
+}
+
+static void a_torn_or_hostile_image_does_no_harm(void **state)
+{
+    (void)state;
+    uint32_t random = 12345;
+    for (int round = 0; round < 300; round++) {
+        struct image im = image_make(2);
+        struct buf out = {0};
+        size_t first =
+            round % 2 ? PIANO_LIVE_HEADER_BYTES : offsetof(struct piano__live_header, bias);
+        size_t changes = 1 + next_random(&random) % 20000;
+        im.thread->depth = next_random(&random) % 4000;
+        for (size_t i = 0; i < changes; i++)
+            im.bytes[first + next_random(&random) % (im.size - first)] =
+                (unsigned char)next_random(&random);
+        im.thread->state = PIANO_THREAD_RUNNING;
+        if (piano__live_lines(im.bytes, im.size, collect, &out) == 0)
+            assert_false(out.failed);
+        buf_free(&out);
+        free(im.bytes);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(settled_work_comes_out),
+        cmocka_unit_test(counted_calls_come_out),
+        cmocka_unit_test(an_open_call_counts_up_to_the_last_moment),
+        cmocka_unit_test(what_is_no_image_is_refused),
+        cmocka_unit_test(a_torn_or_hostile_image_does_no_harm),
+    };
+    return cmocka_run_group_tests_name("live", tests, NULL, NULL);
+}
