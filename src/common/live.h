@@ -85,6 +85,8 @@ struct piano__tally {
     uint64_t free_bytes;
 };
 
+enum piano__recursion { PIANO_NOT_RECURSIVE = 0, PIANO_CALLS_ITSELF, PIANO_CALLED_BACK };
+
 enum piano__mode { PIANO_FENCED = 0, PIANO_PLAIN, PIANO_SAMPLED };
 
 struct piano__slot {
@@ -98,9 +100,13 @@ struct piano__slot {
     int64_t total_estimate; /* ticks per counted call, callees included */
     int64_t sample_self;    /* sums over the last `samples` timed calls */
     int64_t sample_total;
+    int64_t outer_total;  /* of the outermost calls in this window */
     int64_t window_start; /* when the current window of calls began */
+    int64_t
+        window_spent; /* 1/256 ticks that its probes took, callees timed on its behalf included */
     uint32_t samples;
     uint32_t window_calls;
+    uint32_t outer_calls;
     uint32_t gap; /* mean distance of timed calls when sampled */
     uint32_t next_now;
     uint32_t next_kept;
@@ -108,9 +114,10 @@ struct piano__slot {
     uint8_t mode;
     uint8_t in_now;
     uint8_t in_kept;
-    uint8_t recursive;
-    uint8_t was_first; /* has been a first call at some level, see frame.c */
-    uint8_t framed;    /* has been the root of a frame line */
+    uint8_t recursive;   /* enum piano__recursion */
+    uint8_t outer_timed; /* sampled only inside its outermost call, which is always timed */
+    uint8_t was_first;   /* has been a first call at some level, see frame.c */
+    uint8_t framed;      /* has been the root of a frame line */
 } __attribute__((aligned(64)));
 
 enum {
@@ -130,6 +137,7 @@ struct piano__entry {
     int64_t attributed; /* the thread's running sums when the call began */
     int64_t overhead;
     int64_t raw;
+    int64_t itself; /* ticks in calls of the same function directly below */
 };
 
 enum piano__thread_state { PIANO_THREAD_FREE = 0, PIANO_THREAD_RUNNING, PIANO_THREAD_ENDED };
@@ -166,6 +174,9 @@ struct piano__thread {
 
     /* Frames closed on this thread. */
     uint64_t frames;
+    int64_t budget_tick; /* what the probes may take, see mode.c */
+    int64_t budget_overhead;
+    int64_t share;
     int64_t token_tick; /* token bucket of frame lines */
     int64_t tokens;
     int64_t median_wall; /* ticks; 0 until known */

@@ -62,7 +62,7 @@ void piano__frame_touch(struct piano__thread *t, struct piano__slot *slot)
     slot->in_now = 1;
     slot->next_now = t->now_list;
     t->now_list = id + 1;
-    if (!slot->recursive || slot->open > 0)
+    if (!slot->outer_timed || slot->open > 0)
         slot->left = slot->given = slot->left_saved;
     if (piano__registry_frame_fn())
         slot->framed = piano__registry_get(id)->flags & 1;
@@ -80,7 +80,7 @@ void piano__frame_settle(struct piano__slot *slot)
 
 void piano__frame_hold(struct piano__slot *slot)
 {
-    if (slot->recursive && slot->open == 0)
+    if (slot->outer_timed && slot->open == 0)
         return;
     slot->left_saved = slot->left;
     slot->left = slot->given = 0;

@@ -2,10 +2,13 @@
  *
  * A fenced pair of clock reads costs about 50 ns here and is right to a nanosecond or two whatever the body; a
  * plain pair costs 15 to 20 ns and may be wrong by 10. So a function starts FENCED; calls of some microseconds
- * go PLAIN, where 10 ns no longer matter; and when the probes of one function take more than 1/64 of its
+ * go PLAIN, where 10 ns no longer matter; and when the probes of one function take more than their share of the
  * thread's time, it is SAMPLED, with a gap that brings them back to that share. A function that is called
  * rarely is therefore timed on every call however short it is, and only what would really slow the program
  * down is not.
+ *
+ * The share of one function is 1/64 while all probes of the thread together stay below 1/32 of its time, and
+ * gets smaller in steps as they take more: ten busy functions may each be timed often, a thousand may not.
  *
  * Windows are 64 timed calls. Samples feed running means that forget half of their past every 128 samples. A
  * sample far above the mean (a stall, a preemption) is charged as measured but kept out of the mean, and sends
@@ -26,7 +29,8 @@ enum {
     SHORT_NS = 2000,   /* below this a call may be sampled */
     LONG_NS = 4000,    /* above this it is timed with the plain clock */
     OUTLIER_NS = 5000, /* and 16 times the mean */
-    GAP_MAX = 1024,
+    GAP_MAX = 4096,
+    BUDGET_NS = 500000,
 };
 
 bool piano__mode_pinned;
@@ -50,7 +54,7 @@ static uint64_t next_random(struct piano__thread *t)
 static void draw_gap(struct piano__thread *t, struct piano__slot *slot)
 {
     int64_t gap = 1 + (int64_t)(next_random(t) % (2 * slot->gap - 1));
-    if (slot->recursive && slot->open == 0) {
+    if (slot->outer_timed && slot->open == 0) {
         slot->left = slot->given = 0;
         slot->left_saved = gap;
     } else {
@@ -62,11 +66,15 @@ static void start_window(struct piano__slot *slot, int64_t now)
 {
     slot->window_calls = 0;
     slot->window_start = now;
+    slot->window_spent = 0;
+    slot->outer_total = 0;
+    slot->outer_calls = 0;
 }
 
 static void set_mode(struct piano__slot *slot, enum piano__mode mode, int64_t now)
 {
     slot->mode = (uint8_t)mode;
+    slot->outer_timed = 0;
     slot->left = slot->given = slot->left_saved = 0;
     slot->samples = 0;
     slot->sample_self = slot->sample_total = 0;
@@ -95,12 +103,15 @@ static void set_estimates(struct piano__slot *slot)
     int64_t total = slot->sample_total / slot->samples;
     slot->estimate = self > 0 ? self : 0;
     slot->cost = counted_cost(slot->estimate);
-    slot->total_estimate = total > 0 && !slot->recursive ? total : 0;
+    slot->total_estimate = total > 0 && !slot->outer_timed ? total : 0;
 }
 
 static void begin_sampling(struct piano__thread *t, struct piano__slot *slot, int64_t gap,
                            int64_t now)
 {
+    int64_t outer_ns = piano__ticks_ns(slot->outer_total, piano__run.header->ns_per_tick_32);
+    slot->outer_timed = slot->recursive == PIANO_CALLED_BACK ||
+                        (slot->recursive && outer_ns >= (int64_t)slot->outer_calls * SHORT_NS);
     set_estimates(slot);
     slot->mode = PIANO_SAMPLED;
     slot->gap = gap < 2 ? 2 : gap > GAP_MAX ? GAP_MAX : (uint32_t)gap;
@@ -110,17 +121,36 @@ static void begin_sampling(struct piano__thread *t, struct piano__slot *slot, in
         piano__frame_demote(t, slot);
 }
 
+/* How small a part of the time one function's probes may take now. */
+static int64_t share_of_time(struct piano__thread *t, int64_t now)
+{
+    int64_t elapsed = now - t->budget_tick;
+    if (t->share == 0)
+        t->share = 64;
+    if (piano__ticks_ns(elapsed, piano__run.header->ns_per_tick_32) < BUDGET_NS)
+        return t->share;
+    int64_t spent = (t->overhead - t->budget_overhead) / 256;
+    t->share = spent * 32 < elapsed   ? 64
+               : spent * 16 < elapsed ? 256
+               : spent * 8 < elapsed  ? 1024
+                                      : 8192;
+    t->budget_tick = now;
+    t->budget_overhead = t->overhead;
+    return t->share;
+}
+
 /* A window of calls that were all timed is full. */
 static void judge_timed(struct piano__thread *t, struct piano__slot *slot, int64_t now)
 {
-    const struct piano__live_header *header = piano__run.header;
-    int64_t spent = WINDOW * ((header->bias.fenced_inner + header->bias.fenced_outer) >> 8);
+    int64_t share = share_of_time(t, now);
+    int64_t spent = slot->window_spent / 256;
     int64_t elapsed = now - slot->window_start;
-    int64_t mean_ns = piano__ticks_ns(slot->sample_total, header->ns_per_tick_32) / WINDOW;
+    int64_t mean_ns =
+        piano__ticks_ns(slot->sample_total, piano__run.header->ns_per_tick_32) / WINDOW;
     bool chosen_frame = slot->framed && piano__registry_frame_fn();
-    if (slot->mode == PIANO_FENCED && mean_ns < SHORT_NS && spent * SHARE > elapsed &&
+    if (slot->mode == PIANO_FENCED && mean_ns < SHORT_NS && spent * share > elapsed &&
         !chosen_frame) {
-        begin_sampling(t, slot, spent * SHARE / (elapsed > 0 ? elapsed : 1), now);
+        begin_sampling(t, slot, spent * share / (elapsed > 0 ? elapsed : 1), now);
         return;
     }
     if (slot->mode == PIANO_FENCED && mean_ns > LONG_NS)
@@ -133,14 +163,14 @@ static void judge_timed(struct piano__thread *t, struct piano__slot *slot, int64
 }
 
 /* A window of samples is full: adapt the gap to the rate of calls. */
-static void judge_sampled(struct piano__slot *slot, int64_t now)
+static void judge_sampled(struct piano__thread *t, struct piano__slot *slot, int64_t now)
 {
-    const struct piano__bias *bias = &piano__run.header->bias;
-    int64_t spent = WINDOW * ((bias->fenced_inner + bias->fenced_outer) >> 8);
+    int64_t share = share_of_time(t, now);
+    int64_t spent = slot->window_spent / 256;
     int64_t elapsed = now - slot->window_start;
-    if (spent * SHARE > elapsed && slot->gap < GAP_MAX)
-        slot->gap *= 2;
-    else if (spent * SHARE * 4 < elapsed && slot->gap > 1)
+    if (spent * share > elapsed)
+        slot->gap = slot->gap < GAP_MAX / 4 ? slot->gap * 4 : GAP_MAX;
+    else if (spent * share * 4 < elapsed && slot->gap > 1)
         slot->gap /= 2;
     start_window(slot, now);
 }
@@ -164,7 +194,7 @@ static void take_sample(struct piano__thread *t, struct piano__slot *slot, int64
     }
     set_estimates(slot);
     if (++slot->window_calls >= WINDOW)
-        judge_sampled(slot, now);
+        judge_sampled(t, slot, now);
     if (slot->gap < 2)
         set_mode(slot, PIANO_FENCED, now);
     else
@@ -172,10 +202,11 @@ static void take_sample(struct piano__thread *t, struct piano__slot *slot, int64
 }
 
 void piano__mode_timed(struct piano__thread *t, struct piano__slot *slot, int64_t self,
-                       int64_t total, int64_t now, bool sampled)
+                       int64_t total, int64_t now, int64_t spent, bool sampled)
 {
     if (piano__mode_pinned)
         return;
+    slot->window_spent += spent;
     if (slot->mode == PIANO_SAMPLED) {
         if (sampled)
             take_sample(t, slot, self, total, now);
@@ -185,6 +216,10 @@ void piano__mode_timed(struct piano__thread *t, struct piano__slot *slot, int64_
         slot->samples++;
         slot->sample_self += self;
         slot->sample_total += total;
+        if (slot->open == 0) {
+            slot->outer_total += total;
+            slot->outer_calls++;
+        }
         if (++slot->window_calls >= WINDOW)
             judge_timed(t, slot, now);
     }

@@ -5,10 +5,11 @@
 
 #include "target/span/thread.h"
 
-/* A timed call has ended; SELF and TOTAL in ticks, NOW the clock. May change `mode`, `gap`, `left` and the
+/* A timed call has ended; SELF and TOTAL in ticks, NOW the clock, SPENT what its probes took (those of callees
+ * timed on its behalf too), in 1/256 ticks. May change `mode`, `gap`, `left` and the
  * estimates of the slot. SAMPLED: this call stood for a whole gap. */
 void piano__mode_timed(struct piano__thread *t, struct piano__slot *slot, int64_t self,
-                       int64_t total, int64_t now, bool sampled);
+                       int64_t total, int64_t now, int64_t spent, bool sampled);
 
 /* No function changes its mode: while calibrating, and with PIANO_TIMING=all (every call is timed). */
 extern bool piano__mode_pinned;

@@ -17,8 +17,9 @@
  * on top of the stack `limit` is 0, so that its direct callees come here and are timed whatever their mode:
  * the sample does not lean on the estimates of others.
  *
- * RECURSION. A function found on the stack again is marked `recursive`; from then on its outermost call is
- * always timed, totals count only that one, and only calls inside it may be counted inline.
+ * RECURSION. A function found on the stack again is marked `recursive`. Totals count the outermost call only.
+ * When such a function is sampled, its outermost calls stay timed (`outer_timed`), and only those inside may be
+ * counted, unless they are too short for that; see `add_total`.
  *
  * LOST EXITS. longjmp skips probes. A call that begins with a stack pointer above that of the top entry means
  * those entries are dead, provided both lie on this thread's own stack (signal stacks and coroutines do not).
@@ -57,6 +58,26 @@ static void set_limit(struct piano__thread *t)
     t->limit = sampling ? 0 : t->real_limit;
 }
 
+/* Adds to the function's total what this call adds to it, and returns that. Every moment counts once: normally
+ * the outermost call has it all. A function that calls itself and is sampled in the midst of that has no known
+ * outermost call; then each call adds its time without that of the same function right below it. */
+static int64_t add_total(struct piano__slot *slot, const struct piano__entry *e, int64_t self,
+                         int64_t total)
+{
+    if (slot->mode == PIANO_SAMPLED && slot->recursive == PIANO_CALLS_ITSELF && !slot->outer_timed)
+        total = e->flags & PIANO_ENTRY_SAMPLED ? total - e->itself : self;
+    else if (slot->open > 0)
+        return total;
+    slot->now.total += total;
+    if (slot->outer_timed && slot->open == 0) {
+        slot->open = 1; /* still so for what was counted inside */
+        piano__frame_settle(slot);
+        piano__frame_hold(slot);
+        slot->open = 0;
+    }
+    return total;
+}
+
 void piano__span_close_top(struct piano__thread *t, int64_t now)
 {
     const struct piano__live_header *header = piano__run.header;
@@ -80,19 +101,15 @@ void piano__span_close_top(struct piano__thread *t, int64_t now)
     slot->now.self += self;
     slot->now.raw += self + ((charged + 128) >> 8);
     slot->now.timed++;
-    if (--slot->open == 0) {
-        slot->now.total += total;
-        if (slot->recursive) {
-            slot->open = 1; /* still so for what was counted inside */
-            piano__frame_settle(slot);
-            piano__frame_hold(slot);
-            slot->open = 0;
-        }
-    }
+    slot->open--;
+    int64_t once = add_total(slot, e, self, total);
+    if (t->depth > 1 && e[-1].slot == e->slot)
+        e[-1].itself += total;
     t->owner = e->owner;
     t->last_tick = now;
     t->depth--;
-    piano__mode_timed(t, slot, self, total, now, e->flags & PIANO_ENTRY_SAMPLED);
+    bool sampled = e->flags & PIANO_ENTRY_SAMPLED;
+    piano__mode_timed(t, slot, self, once, now, outer + (sampled ? over : inner), sampled);
     if (e->flags & PIANO_ENTRY_FRAME)
         piano__frame_end(t, e, total);
     set_limit(t);
@@ -149,12 +166,13 @@ static void *push(struct piano__thread *t, struct piano__slot *slot, uintptr_t s
         piano__frame_begin(t, e);
     t->owner = (uintptr_t)slot;
     slot->now.calls++;
-    if (slot->open++ == 0 && slot->recursive)
+    if (slot->open++ == 0 && slot->outer_timed)
         slot->left = slot->given = slot->left_saved;
     t->limit = flags & PIANO_ENTRY_SAMPLED ? 0 : t->real_limit;
     e->attributed = t->attributed;
     e->overhead = t->overhead;
     e->raw = t->raw;
+    e->itself = 0;
     void *guard = make_guard(e->seq, index);
     e->start = flags & PIANO_ENTRY_FENCED ? piano__ticks_fenced() : piano__ticks();
     return guard;
@@ -174,11 +192,12 @@ static void *enter_attached(struct piano__thread *t, struct piano__slot *slot, u
         piano__dropped_add(&piano__run.header->dropped.depth);
         return count_deep(t, slot);
     }
-    if (slot->open > 0)
-        slot->recursive = 1;
+    if (slot->open > 0 && slot->recursive != PIANO_CALLED_BACK)
+        slot->recursive = &piano__slots(t)[entries[t->depth - 1].slot] == slot ? PIANO_CALLS_ITSELF
+                                                                               : PIANO_CALLED_BACK;
     uint32_t flags = slot->mode == PIANO_PLAIN ? 0 : PIANO_ENTRY_FENCED;
     if (slot->mode == PIANO_SAMPLED && !forced) {
-        if (slot->recursive && slot->open == 0)
+        if (slot->outer_timed && slot->open == 0)
             flags = 0; /* the outermost call: timed, and not a sample */
         else
             flags |= PIANO_ENTRY_SAMPLED;

@@ -63,7 +63,9 @@ static void reset(struct piano__thread *t)
     t->walls_seen = 0;
     t->median_wall = 0;
     memset(t->walls, 0, sizeof t->walls);
-    t->born = t->last_tick = t->last_flush = t->token_tick = now;
+    t->born = t->last_tick = t->last_flush = t->token_tick = t->budget_tick = now;
+    t->budget_overhead = t->overhead;
+    t->share = 0;
     t->tokens = PIANO_FIRST_LINES;
     t->stack_low = t->stack_high = 0;
     t->tid = (int32_t)syscall(SYS_gettid);
