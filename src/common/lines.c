@@ -76,7 +76,8 @@ void piano__line_tally(struct piano__text *text, uint32_t id, const struct piano
     piano__text_field(text, "fc", (int64_t)tally->free_count);
     piano__text_field(text, "fb", (int64_t)tally->free_bytes);
     piano__text_field(text, "raw_ns", piano__ticks_ns(tally->raw, ns_per_tick_32));
-    if (tally->timed != tally->calls) /* a call may be counted in one line and timed in a later one */
+    if (tally->timed !=
+        tally->calls) /* a call may be counted in one line and timed in a later one */
         piano__text_field(text, "timed", tally->timed);
     piano__text_puts(text, "}");
 }
@@ -145,9 +146,9 @@ void piano__line_dropped(struct piano__text *text, const char *head,
     piano__text_puts(text, "}}\n");
 }
 
-int64_t piano__slot_pending(const struct piano__slot *slot)
+int64_t piano__head_pending(const struct piano__head *head)
 {
-    int64_t pending = slot->given - slot->left;
+    int64_t pending = (int64_t)head->given - head->left;
     return pending > 0 ? pending : 0;
 }
 

@@ -14,6 +14,7 @@
 struct view {
     const struct piano__live_header *header;
     const struct piano__thread *thread;
+    const struct piano__head *heads;
     const struct piano__slot *slots;
     const struct piano__entry *entries;
     const char *text;
@@ -28,12 +29,14 @@ static bool header_is_sane(const struct piano__live_header *h, size_t size)
         return false;
     if (h->header_bytes != PIANO_LIVE_HEADER_BYTES ||
         h->thread_bytes != sizeof(struct piano__thread) ||
+        h->head_bytes != sizeof(struct piano__head) ||
         h->slot_bytes != sizeof(struct piano__slot) ||
         h->entry_bytes != sizeof(struct piano__entry))
         return false;
-    uint64_t need = sizeof(struct piano__thread) +
-                    (uint64_t)h->fn_capacity * sizeof(struct piano__slot) +
-                    (uint64_t)PIANO_MAX_DEPTH * sizeof(struct piano__entry) + h->text_bytes;
+    uint64_t need =
+        sizeof(struct piano__thread) +
+        (uint64_t)h->fn_capacity * (sizeof(struct piano__head) + sizeof(struct piano__slot)) +
+        (uint64_t)PIANO_MAX_DEPTH * sizeof(struct piano__entry) + h->text_bytes;
     return h->block_bytes >= need && h->block_bytes <= size && h->block_bytes % 4096 == 0;
 }
 
@@ -88,10 +91,10 @@ static void send_slots(const struct view *v)
     for (uint32_t id = 0; id < count; id++) {
         const struct piano__slot *slot = &v->slots[id];
         struct piano__tally now = slot->now;
-        int64_t pending = piano__slot_pending(slot);
+        int64_t pending = piano__head_pending(&v->heads[id]);
         now.calls += pending;
-        now.self += pending * slot->estimate;
-        now.raw += pending * slot->estimate;
+        now.self += pending * v->heads[id].estimate;
+        now.raw += pending * v->heads[id].estimate;
         now.total += pending * slot->total_estimate;
         if (!is_empty(&now))
             send_tally(v, frame, id, &now);
@@ -136,7 +139,8 @@ void piano__live_thread(const struct piano__live_header *header, const void *blo
 {
     const char *at = block;
     struct view v = {.header = header, .thread = block, .end = end, .sink = sink, .ctx = ctx};
-    v.slots = (const struct piano__slot *)(at + sizeof(struct piano__thread));
+    v.heads = (const struct piano__head *)(at + sizeof(struct piano__thread));
+    v.slots = (const struct piano__slot *)(v.heads + header->fn_capacity);
     v.entries = (const struct piano__entry *)(v.slots + header->fn_capacity);
     v.text = (const char *)(v.entries + PIANO_MAX_DEPTH);
     if (v.thread->state != PIANO_THREAD_RUNNING)

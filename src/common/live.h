@@ -5,8 +5,10 @@
  * without a handler or a flush. At a clean exit the file is removed.
  *
  *   image   = header (one page), then `block_size` bytes per thread block
- *   block   = struct piano__thread | slots[fn_capacity] | entries[PIANO_MAX_DEPTH] | text[text_size]
- *   slot    = one function on one thread: control words and two tallies
+ *   block   = struct piano__thread | heads[fn_capacity] | slots[fn_capacity] |
+ *             entries[PIANO_MAX_DEPTH] | text[text_bytes]
+ *   head    = what the inline probe needs of one function on one thread
+ *   slot    = the rest of it: control words and two tallies
  *   entry   = one open timed call (the span stack)
  *   text    = finished NDJSON lines not yet written to the run file
  *
@@ -60,6 +62,7 @@ struct piano__live_header {
     char magic[8];
     uint32_t header_bytes;
     uint32_t thread_bytes;
+    uint32_t head_bytes;
     uint32_t slot_bytes;
     uint32_t entry_bytes;
     uint32_t fn_capacity;
@@ -89,24 +92,29 @@ enum piano__recursion { PIANO_NOT_RECURSIVE = 0, PIANO_CALLS_ITSELF, PIANO_CALLE
 
 enum piano__mode { PIANO_FENCED = 0, PIANO_PLAIN, PIANO_SAMPLED };
 
+struct piano__head { /* struct __piano_head of common/probe.h */
+    int32_t left;
+    int32_t estimate;
+    int32_t cost;
+    int32_t given;
+};
+
 struct piano__slot {
-    int64_t left;     /* head shared with the inline probe: struct __piano_slot */
-    int64_t estimate; /* ticks of self time per counted call */
-    int64_t cost;     /* 1/256 ticks of the probe per counted call */
-    int64_t given;    /* `left` when it was last settled */
     struct piano__tally now;
     struct piano__tally kept;
-    int64_t left_saved;     /* `left` of a slot not touched in this frame */
+    int32_t left_saved;     /* `left` of a slot not touched in this frame */
     int64_t total_estimate; /* ticks per counted call, callees included */
     int64_t sample_self;    /* sums over the last `samples` timed calls */
     int64_t sample_total;
     int64_t outer_total;  /* of the outermost calls in this window */
     int64_t window_start; /* when the current window of calls began */
-    int64_t
-        window_spent; /* 1/256 ticks that its probes took, callees timed on its behalf included */
+    /* What its probes took, in this window and ever, in 1/256 ticks; those of callees timed on its behalf too. */
+    int64_t window_spent;
+    int64_t spent;
     uint32_t samples;
     uint32_t window_calls;
     uint32_t outer_calls;
+    uint32_t window_frames; /* calls of this window that were frames */
     uint32_t gap; /* mean distance of timed calls when sampled */
     uint32_t next_now;
     uint32_t next_kept;
@@ -143,7 +151,9 @@ struct piano__entry {
 enum piano__thread_state { PIANO_THREAD_FREE = 0, PIANO_THREAD_RUNNING, PIANO_THREAD_ENDED };
 
 struct piano__thread {
-    uint64_t limit; /* head shared with the inline probe: struct __piano_thread */
+    struct piano__head
+        none; /* the beginning is shared with the inline probe: struct __piano_thread */
+    uint64_t limit;
     uint64_t owner;
     int64_t attributed;
     int64_t overhead; /* 1/256 ticks the probes themselves took */

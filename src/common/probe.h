@@ -3,12 +3,15 @@
  * so no preprocessor directives here, and nothing but GNU C90 that is also C++.
  *
  * A probe has two paths. The short one is inline: the call is only counted, its time is taken from
- * the running estimate in the slot, and the slot becomes the owner of allocations. It runs while
+ * the running estimate in the function's head, which becomes the owner of allocations. It runs while
  * `left` lasts. Everything else (timing, first call of a frame, unattached thread, recursion) is
  * `__piano_enter`, out of line. The value kept in the user's frame tells `__piano_leave` which path
  * was taken: an even value is the previous owner, an odd one names an entry of the span stack.
  *
- * The structs here are the heads of the runtime's own (span/thread.h); layouts are asserted there. */
+ * Heads are small and lie together, and so do the offsets of a unit's heads: in a program with thousands of
+ * instrumented functions what matters is how many cache lines a call touches.
+ *
+ * `struct __piano_thread` is the beginning of the runtime's own (span/thread.h asserts it). */
 
 struct __piano_fn {
     const char *name;
@@ -23,19 +26,22 @@ struct __piano_unit {
     unsigned version;
     unsigned count;
     struct __piano_fn *fns;
+    unsigned *heads; /* byte offsets of the functions' heads in a thread block; 0 = unregistered */
     const char *runs_dir;
     const char *frame_fn;
 };
 
-struct __piano_slot {
-    long left;     /* calls that may still take the short path */
-    long estimate; /* ticks of self time each of them stands for */
-    long cost;     /* and of the probe's own, in 1/256 ticks */
+struct __piano_head {
+    int left;     /* calls that may still take the short path */
+    int estimate; /* ticks of self time each of them stands for */
+    int cost;     /* and of the probe's own, in 1/256 ticks */
+    int given;    /* `left` when it was last settled */
 };
 
 struct __piano_thread {
-    unsigned long limit;        /* slots below this offset may take the short path */
-    struct __piano_slot *owner; /* who pays for allocations now */
+    struct __piano_head none;   /* never has anything left: the head of an unregistered function */
+    unsigned long limit;        /* heads below this offset may take the short path */
+    struct __piano_head *owner; /* who pays for allocations now */
     long attributed;            /* ticks given to functions so far */
     long overhead;              /* 1/256 ticks the probes themselves took so far */
 };
@@ -44,26 +50,27 @@ extern __thread struct __piano_thread *__piano_self
     __attribute__((tls_model("initial-exec"), visibility("default")));
 void __piano_register(struct __piano_unit *) __attribute__((visibility("default")));
 void __piano_unregister(struct __piano_unit *) __attribute__((visibility("default")));
-void *__piano_enter(struct __piano_fn *) __attribute__((visibility("default")));
+void *__piano_enter(unsigned) __attribute__((visibility("default")));
 void __piano_exit(void *) __attribute__((visibility("default")));
 
-static __inline__ __attribute__((always_inline, unused)) void *__piano_begin(struct __piano_fn *fn)
+static __inline__ __attribute__((always_inline, unused)) void *__piano_begin(const unsigned *at)
 {
     struct __piano_thread *self = __piano_self;
-    unsigned long at = fn->slot;
-    if (__builtin_expect(at < self->limit, 1)) {
-        struct __piano_slot *slot = (struct __piano_slot *)((char *)self + at);
-        if (__builtin_expect(slot->left > 0, 1)) {
-            struct __piano_slot *before = self->owner;
-            slot->left--;
-            self->attributed += slot->estimate;
-            self->overhead += slot->cost;
-            self->owner = slot;
+    unsigned offset = *at;
+    if (__builtin_expect(offset < self->limit, 1)) {
+        struct __piano_head *head = (struct __piano_head *)(void *)((char *)self + offset);
+        int left = head->left;
+        if (__builtin_expect(left > 0, 1)) {
+            struct __piano_head *before = self->owner;
+            head->left = left - 1;
+            self->attributed += head->estimate;
+            self->overhead += head->cost;
+            self->owner = head;
             __asm__ __volatile__("" ::: "memory");
             return before;
         }
     }
-    return __piano_enter(fn);
+    return __piano_enter(offset);
 }
 
 static __inline__ __attribute__((always_inline, unused)) void __piano_leave(void *guard)
@@ -71,7 +78,7 @@ static __inline__ __attribute__((always_inline, unused)) void __piano_leave(void
     void *kept = *(void **)guard;
     __asm__ __volatile__("" ::: "memory");
     if (__builtin_expect(((unsigned long)kept & 1) == 0, 1))
-        __piano_self->owner = (struct __piano_slot *)kept;
+        __piano_self->owner = (struct __piano_head *)kept;
     else
         __piano_exit(kept);
 }

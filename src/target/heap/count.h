@@ -9,7 +9,7 @@
 /* The slot that pays, or NULL outside of instrumented functions. */
 static inline struct piano__slot *piano__count_owner(struct piano__thread *t)
 {
-    struct piano__slot *slot = (struct piano__slot *)(uintptr_t)t->owner;
+    struct piano__slot *slot = piano__owner(t);
     if (!slot || t->state != PIANO_THREAD_RUNNING)
         return NULL;
     if (__builtin_expect(!slot->in_now, 0)) {

@@ -25,7 +25,7 @@
 
 enum { REPEATS = 64, ROUNDS = 11, LENGTHS = 3, SPIN_NS = 1500000 };
 
-static struct __piano_fn scratch_fn = {"", "", 0, 0, sizeof(struct piano__thread)};
+static unsigned scratch_at = sizeof(struct piano__thread);
 
 static inline __attribute__((always_inline)) uint64_t chain(uint64_t x, int steps)
 {
@@ -44,7 +44,7 @@ static __attribute__((noinline)) uint64_t bare(uint64_t x, int steps)
 
 static __attribute__((noinline)) uint64_t probed(uint64_t x, int steps)
 {
-    void *guard __attribute__((cleanup(__piano_leave))) = __piano_begin(&scratch_fn);
+    void *guard __attribute__((cleanup(__piano_leave))) = __piano_begin(&scratch_at);
     return chain(x, steps);
 }
 
@@ -52,7 +52,7 @@ static __attribute__((noinline)) uint64_t probed(uint64_t x, int steps)
 static __attribute__((noinline)) void *no_malloc(size_t size)
 {
     __asm__ __volatile__("" : "+r"(size));
-    return &scratch_fn;
+    return &scratch_at;
 }
 
 static void *(*volatile next_malloc)(size_t) = no_malloc;
@@ -131,13 +131,13 @@ static void calibrate_timed(struct piano__slot *slot, enum piano__mode mode,
 }
 
 /* The cost of the inline path, and of counting an allocation, around short bodies. */
-static void calibrate_counted(struct piano__slot *slot, struct piano__bias *found)
+static void calibrate_counted(struct piano__head *head, struct piano__bias *found)
 {
     static const int lengths[PIANO_BODIES] = {0, 3, 8, 24};
     int64_t allocs[LENGTHS];
     int64_t empty = time_calls(bare, 0);
     for (int i = 0; i < PIANO_BODIES; i++) {
-        slot->left = slot->given = INT64_MAX / 2;
+        head->left = head->given = INT32_MAX;
         int64_t plain = time_calls(bare, lengths[i]);
         int64_t extra = time_calls(probed, lengths[i]) - plain;
         found->counted[i] = extra > 0 ? extra : 0;
@@ -160,8 +160,8 @@ static void calibrate_probes(struct piano__thread *t, struct piano__bias *bias)
     t->chain = UINT32_MAX;
     calibrate_timed(slot, PIANO_FENCED, tens, &found.fenced_inner, &found.fenced_outer);
     calibrate_timed(slot, PIANO_PLAIN, thousands, &found.plain_inner, &found.plain_outer);
-    t->owner = (uintptr_t)slot;
-    calibrate_counted(slot, &found);
+    t->owner = (uintptr_t)piano__heads(t);
+    calibrate_counted(piano__heads(t), &found);
     *bias = found;
 }
 
@@ -190,7 +190,7 @@ void piano__calibrate(struct piano__live_header *header)
     if (t) {
         struct __piano_thread *before = __piano_self;
         bool pinned = piano__mode_pinned;
-        t->real_limit = t->limit = piano__slot_offset(1);
+        t->real_limit = t->limit = piano__head_offset(1);
         t->state = PIANO_THREAD_RUNNING;
         piano__mode_pinned = true;
         __piano_self = (struct __piano_thread *)t;

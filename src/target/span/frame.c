@@ -43,7 +43,7 @@ static uint64_t scale(void)
 
 static char *text_of(struct piano__thread *t)
 {
-    return (char *)(piano__entries(t, piano__run.header->fn_capacity) + PIANO_MAX_DEPTH);
+    return (char *)(piano__entries(t) + PIANO_MAX_DEPTH);
 }
 
 static struct piano__slot *slot_at(struct piano__thread *t, uint32_t link)
@@ -63,35 +63,37 @@ void piano__frame_touch(struct piano__thread *t, struct piano__slot *slot)
     slot->next_now = t->now_list;
     t->now_list = id + 1;
     if (!slot->outer_timed || slot->open > 0)
-        slot->left = slot->given = slot->left_saved;
+        piano__head_of(t, slot)->left = piano__head_of(t, slot)->given = slot->left_saved;
     if (piano__registry_frame_fn())
         slot->framed = piano__registry_get(id)->flags & 1;
 }
 
-void piano__frame_settle(struct piano__slot *slot)
+void piano__frame_settle(struct piano__thread *t, struct piano__slot *slot)
 {
-    int64_t pending = piano__slot_pending(slot);
+    struct piano__head *head = piano__head_of(t, slot);
+    int64_t pending = piano__head_pending(head);
     slot->now.calls += pending;
-    slot->now.self += pending * slot->estimate;
-    slot->now.raw += pending * slot->estimate;
+    slot->now.self += pending * head->estimate;
+    slot->now.raw += pending * head->estimate;
     slot->now.total += pending * slot->total_estimate;
-    slot->given = slot->left;
+    head->given = head->left;
 }
 
-void piano__frame_hold(struct piano__slot *slot)
+void piano__frame_hold(struct piano__thread *t, struct piano__slot *slot)
 {
+    struct piano__head *head = piano__head_of(t, slot);
     if (slot->outer_timed && slot->open == 0)
         return;
-    slot->left_saved = slot->left;
-    slot->left = slot->given = 0;
+    slot->left_saved = head->left;
+    head->left = head->given = 0;
 }
 
 /* Takes a slot off the `now` list: its next call comes through `__piano_enter` and touches it again. */
-static void release_now(struct piano__slot *slot)
+static void release_now(struct piano__thread *t, struct piano__slot *slot)
 {
     slot->now = (struct piano__tally){0};
     slot->in_now = 0;
-    piano__frame_hold(slot);
+    piano__frame_hold(t, slot);
 }
 
 void piano__frame_flush(struct piano__thread *t, int64_t now)
@@ -204,7 +206,7 @@ static void put_demoted(struct piano__text *text, struct piano__thread *t, const
 static void settle_now(struct piano__thread *t)
 {
     for (uint32_t link = t->now_list; link; link = slot_at(t, link)->next_now)
-        piano__frame_settle(slot_at(t, link));
+        piano__frame_settle(t, slot_at(t, link));
 }
 
 static void sum_and_clear(struct piano__thread *t, bool now, bool kept)
@@ -213,7 +215,7 @@ static void sum_and_clear(struct piano__thread *t, bool now, bool kept)
         struct piano__slot *slot = slot_at(t, link);
         piano__run_sum(link - 1, &slot->now);
         link = slot->next_now;
-        release_now(slot);
+        release_now(t, slot);
     }
     for (uint32_t link = kept ? t->kept_list : 0; link;) {
         struct piano__slot *slot = slot_at(t, link);
@@ -260,7 +262,7 @@ static void set_aside(struct piano__thread *t, int32_t depth, int64_t now)
     t->kept_depth = depth;
     for (uint32_t link = t->now_list; link;) {
         struct piano__slot *slot = slot_at(t, link);
-        piano__frame_settle(slot);
+        piano__frame_settle(t, slot);
         piano__tally_add(&slot->kept, &slot->now);
         if (!slot->in_kept && !is_empty(&slot->now)) {
             slot->in_kept = 1;
@@ -268,14 +270,14 @@ static void set_aside(struct piano__thread *t, int32_t depth, int64_t now)
             t->kept_list = link;
         }
         link = slot->next_now;
-        release_now(slot);
+        release_now(t, slot);
     }
     t->now_list = 0;
 }
 
 static int32_t enclosing_frame(struct piano__thread *t, uint32_t index)
 {
-    const struct piano__entry *entries = piano__entries(t, piano__run.header->fn_capacity);
+    const struct piano__entry *entries = piano__entries(t);
     for (uint32_t i = index; i > 0; i--)
         if (entries[i - 1].flags & PIANO_ENTRY_FRAME)
             return (int32_t)(i - 1);
@@ -386,6 +388,7 @@ void piano__frame_end(struct piano__thread *t, struct piano__entry *entry, int64
     if (slot->framed)
         atomic_store_explicit(&piano__run.repeated, true, memory_order_relaxed);
     slot->framed = 1;
+    slot->window_frames++;
     t->frames++;
     see_wall(t, bucket);
     if (entry->flags & PIANO_ENTRY_FIRST)

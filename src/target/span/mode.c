@@ -31,6 +31,8 @@ enum {
     OUTLIER_NS = 5000, /* and 16 times the mean */
     GAP_MAX = 4096,
     BUDGET_NS = 500000,
+    PATIENCE_NS = 200000, /* what a function's probes may take before it is sampled at all */
+    PATIENCE_FRAME_NS = 2000000,
 };
 
 bool piano__mode_pinned;
@@ -53,12 +55,13 @@ static uint64_t next_random(struct piano__thread *t)
 /* How many calls to count before the next is timed: uniform, so that no rhythm of the program is missed. */
 static void draw_gap(struct piano__thread *t, struct piano__slot *slot)
 {
-    int64_t gap = 1 + (int64_t)(next_random(t) % (2 * slot->gap - 1));
+    int32_t gap = 1 + (int32_t)(next_random(t) % (2 * slot->gap - 1));
+    struct piano__head *head = piano__head_of(t, slot);
     if (slot->outer_timed && slot->open == 0) {
-        slot->left = slot->given = 0;
+        head->left = head->given = 0;
         slot->left_saved = gap;
     } else {
-        slot->left = slot->given = gap;
+        head->left = head->given = gap;
     }
 }
 
@@ -69,13 +72,15 @@ static void start_window(struct piano__slot *slot, int64_t now)
     slot->window_spent = 0;
     slot->outer_total = 0;
     slot->outer_calls = 0;
+    slot->window_frames = 0;
 }
 
-static void set_mode(struct piano__slot *slot, enum piano__mode mode, int64_t now)
+static void set_mode(struct piano__thread *t, struct piano__slot *slot, enum piano__mode mode,
+                     int64_t now)
 {
     slot->mode = (uint8_t)mode;
     slot->outer_timed = 0;
-    slot->left = slot->given = slot->left_saved = 0;
+    piano__head_of(t, slot)->left = piano__head_of(t, slot)->given = slot->left_saved = 0;
     slot->samples = 0;
     slot->sample_self = slot->sample_total = 0;
     start_window(slot, now);
@@ -97,12 +102,13 @@ static int64_t counted_cost(int64_t body)
     return bias->counted[PIANO_BODIES - 1];
 }
 
-static void set_estimates(struct piano__slot *slot)
+static void set_estimates(struct piano__thread *t, struct piano__slot *slot)
 {
+    struct piano__head *head = piano__head_of(t, slot);
     int64_t self = slot->sample_self / slot->samples;
     int64_t total = slot->sample_total / slot->samples;
-    slot->estimate = self > 0 ? self : 0;
-    slot->cost = counted_cost(slot->estimate);
+    head->estimate = self > 0 ? (int32_t)self : 0; /* at most some microseconds */
+    head->cost = (int32_t)counted_cost(head->estimate);
     slot->total_estimate = total > 0 && !slot->outer_timed ? total : 0;
 }
 
@@ -110,9 +116,8 @@ static void begin_sampling(struct piano__thread *t, struct piano__slot *slot, in
                            int64_t now)
 {
     int64_t outer_ns = piano__ticks_ns(slot->outer_total, piano__run.header->ns_per_tick_32);
-    slot->outer_timed = slot->recursive == PIANO_CALLED_BACK ||
-                        (slot->recursive && outer_ns >= (int64_t)slot->outer_calls * SHORT_NS);
-    set_estimates(slot);
+    slot->outer_timed = slot->recursive && outer_ns >= (int64_t)slot->outer_calls * SHORT_NS;
+    set_estimates(t, slot);
     slot->mode = PIANO_SAMPLED;
     slot->gap = gap < 2 ? 2 : gap > GAP_MAX ? GAP_MAX : (uint32_t)gap;
     start_window(slot, now);
@@ -148,7 +153,9 @@ static void judge_timed(struct piano__thread *t, struct piano__slot *slot, int64
     int64_t mean_ns =
         piano__ticks_ns(slot->sample_total, piano__run.header->ns_per_tick_32) / WINDOW;
     bool chosen_frame = slot->framed && piano__registry_frame_fn();
+    int64_t spent_ns = piano__ticks_ns(slot->spent / 256, piano__run.header->ns_per_tick_32);
     if (slot->mode == PIANO_FENCED && mean_ns < SHORT_NS && spent * share > elapsed &&
+        spent_ns > (2 * slot->window_frames >= WINDOW ? PATIENCE_FRAME_NS : PATIENCE_NS) &&
         !chosen_frame) {
         begin_sampling(t, slot, spent * share / (elapsed > 0 ? elapsed : 1), now);
         return;
@@ -178,11 +185,11 @@ static void judge_sampled(struct piano__thread *t, struct piano__slot *slot, int
 static void take_sample(struct piano__thread *t, struct piano__slot *slot, int64_t self,
                         int64_t total, int64_t now)
 {
-    int64_t outlier_ns =
-        piano__ticks_ns(self - 16 * slot->estimate, piano__run.header->ns_per_tick_32);
-    piano__frame_settle(slot);
+    int64_t outlier_ns = piano__ticks_ns(self - 16 * (int64_t)piano__head_of(t, slot)->estimate,
+                                         piano__run.header->ns_per_tick_32);
+    piano__frame_settle(t, slot);
     if (outlier_ns > OUTLIER_NS) {
-        set_mode(slot, PIANO_FENCED, now);
+        set_mode(t, slot, PIANO_FENCED, now);
         return;
     }
     slot->sample_self += self;
@@ -192,11 +199,11 @@ static void take_sample(struct piano__thread *t, struct piano__slot *slot, int64
         slot->sample_self /= 2;
         slot->sample_total /= 2;
     }
-    set_estimates(slot);
+    set_estimates(t, slot);
     if (++slot->window_calls >= WINDOW)
         judge_sampled(t, slot, now);
     if (slot->gap < 2)
-        set_mode(slot, PIANO_FENCED, now);
+        set_mode(t, slot, PIANO_FENCED, now);
     else
         draw_gap(t, slot);
 }
@@ -207,6 +214,7 @@ void piano__mode_timed(struct piano__thread *t, struct piano__slot *slot, int64_
     if (piano__mode_pinned)
         return;
     slot->window_spent += spent;
+    slot->spent += spent;
     if (slot->mode == PIANO_SAMPLED) {
         if (sampled)
             take_sample(t, slot, self, total, now);

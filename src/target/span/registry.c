@@ -1,5 +1,5 @@
 /* The function table. `__piano_register` runs in constructors, once per compiled unit, and again for each
- * library that is loaded later. It gives every function its number and stores the place of its slot in the
+ * library that is loaded later. It gives every function its number and stores the place of its head in the
  * unit's own table, where the inline probe reads it.
  *
  * Registration is rare and takes a spin lock, held for the length of one unit; readers take none: entries
@@ -138,7 +138,7 @@ static void register_locked(struct __piano_unit *unit)
     for (uint32_t i = 0; i < unit->count; i++) {
         int64_t id = find_or_add_locked(&unit->fns[i]);
         if (id >= 0)
-            unit->fns[i].slot = piano__slot_offset((uint32_t)id);
+            unit->heads[i] = piano__head_offset((uint32_t)id);
     }
 }
 
@@ -159,5 +159,5 @@ void __piano_register(struct __piano_unit *unit)
 void __piano_unregister(struct __piano_unit *unit)
 {
     for (uint32_t i = 0; i < unit->count; i++)
-        unit->fns[i].slot = ~0UL;
+        unit->heads[i] = 0;
 }

@@ -93,12 +93,15 @@ static void plan_image(struct piano__live_header *h)
     memcpy(h->magic, PIANO_LIVE_MAGIC, sizeof h->magic);
     h->header_bytes = PIANO_LIVE_HEADER_BYTES;
     h->thread_bytes = sizeof(struct piano__thread);
+    h->head_bytes = sizeof(struct piano__head);
     h->slot_bytes = sizeof(struct piano__slot);
     h->entry_bytes = sizeof(struct piano__entry);
     h->fn_count = count;
     h->fn_capacity = count < 256 ? 512 : 2 * count;
+    piano__capacity = h->fn_capacity;
     h->text_bytes = (uint32_t)piano__line_bound(h->fn_capacity) + 64 * 1024;
-    uint64_t size = sizeof(struct piano__thread) + h->fn_capacity * sizeof(struct piano__slot) +
+    uint64_t size = sizeof(struct piano__thread) +
+                    h->fn_capacity * (sizeof(struct piano__head) + sizeof(struct piano__slot)) +
                     PIANO_MAX_DEPTH * sizeof(struct piano__entry) + h->text_bytes;
     h->block_bytes = (size + 4095) / 4096 * 4096;
 }

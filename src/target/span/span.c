@@ -52,17 +52,15 @@ static void *make_guard(uint64_t seq, uint32_t index)
 
 static void set_limit(struct piano__thread *t)
 {
-    bool sampling =
-        t->depth > 0 && (piano__entries(t, piano__run.header->fn_capacity)[t->depth - 1].flags &
-                         PIANO_ENTRY_SAMPLED);
+    bool sampling = t->depth > 0 && (piano__entries(t)[t->depth - 1].flags & PIANO_ENTRY_SAMPLED);
     t->limit = sampling ? 0 : t->real_limit;
 }
 
 /* Adds to the function's total what this call adds to it, and returns that. Every moment counts once: normally
  * the outermost call has it all. A function that calls itself and is sampled in the midst of that has no known
  * outermost call; then each call adds its time without that of the same function right below it. */
-static int64_t add_total(struct piano__slot *slot, const struct piano__entry *e, int64_t self,
-                         int64_t total)
+static int64_t add_total(struct piano__thread *t, struct piano__slot *slot,
+                         const struct piano__entry *e, int64_t self, int64_t total)
 {
     if (slot->mode == PIANO_SAMPLED && slot->recursive == PIANO_CALLS_ITSELF && !slot->outer_timed)
         total = e->flags & PIANO_ENTRY_SAMPLED ? total - e->itself : self;
@@ -71,8 +69,8 @@ static int64_t add_total(struct piano__slot *slot, const struct piano__entry *e,
     slot->now.total += total;
     if (slot->outer_timed && slot->open == 0) {
         slot->open = 1; /* still so for what was counted inside */
-        piano__frame_settle(slot);
-        piano__frame_hold(slot);
+        piano__frame_settle(t, slot);
+        piano__frame_hold(t, slot);
         slot->open = 0;
     }
     return total;
@@ -82,7 +80,7 @@ void piano__span_close_top(struct piano__thread *t, int64_t now)
 {
     const struct piano__live_header *header = piano__run.header;
     const struct piano__bias *bias = &header->bias;
-    struct piano__entry *e = &piano__entries(t, header->fn_capacity)[t->depth - 1];
+    struct piano__entry *e = &piano__entries(t)[t->depth - 1];
     struct piano__slot *slot = &piano__slots(t)[e->slot];
     bool fenced = e->flags & PIANO_ENTRY_FENCED;
     int64_t inner = fenced ? bias->fenced_inner : bias->plain_inner;
@@ -102,7 +100,7 @@ void piano__span_close_top(struct piano__thread *t, int64_t now)
     slot->now.raw += self + ((charged + 128) >> 8);
     slot->now.timed++;
     slot->open--;
-    int64_t once = add_total(slot, e, self, total);
+    int64_t once = add_total(t, slot, e, self, total);
     if (t->depth > 1 && e[-1].slot == e->slot)
         e[-1].itself += total;
     t->owner = e->owner;
@@ -127,34 +125,22 @@ static void drop_dead(struct piano__thread *t, struct piano__entry *entries, uin
     }
 }
 
-static void *count_deep(struct piano__thread *t, struct piano__slot *slot)
+/* What the inline path does; for a call that came the long way for another reason. */
+static void *count(struct piano__thread *t, struct piano__head *head)
 {
     void *before = (void *)(uintptr_t)t->owner;
-    slot->now.calls++;
-    slot->now.self += slot->estimate;
-    slot->now.raw += slot->estimate;
-    t->attributed += slot->estimate;
-    t->overhead += slot->cost;
-    t->owner = (uintptr_t)slot;
-    return before;
-}
-
-static void *count_inline(struct piano__thread *t, struct piano__slot *slot)
-{
-    void *before = (void *)(uintptr_t)t->owner;
-    slot->left--;
-    t->attributed += slot->estimate;
-    t->overhead += slot->cost;
-    t->owner = (uintptr_t)slot;
+    head->left--;
+    t->attributed += head->estimate;
+    t->overhead += head->cost;
+    t->owner = (uintptr_t)head;
     return before;
 }
 
 static void *push(struct piano__thread *t, struct piano__slot *slot, uintptr_t stack,
                   uint32_t flags)
 {
-    const struct piano__live_header *header = piano__run.header;
     uint32_t index = t->depth;
-    struct piano__entry *e = &piano__entries(t, header->fn_capacity)[index];
+    struct piano__entry *e = &piano__entries(t)[index];
     t->depth = index + 1;
     compiler_barrier();
     e->slot = (uint32_t)(slot - piano__slots(t));
@@ -164,10 +150,11 @@ static void *push(struct piano__thread *t, struct piano__slot *slot, uintptr_t s
     e->owner = t->owner;
     if (unlikely(index == t->chain || slot->framed))
         piano__frame_begin(t, e);
-    t->owner = (uintptr_t)slot;
+    struct piano__head *head = piano__head_of(t, slot);
+    t->owner = (uintptr_t)head;
     slot->now.calls++;
     if (slot->open++ == 0 && slot->outer_timed)
-        slot->left = slot->given = slot->left_saved;
+        head->left = head->given = slot->left_saved;
     t->limit = flags & PIANO_ENTRY_SAMPLED ? 0 : t->real_limit;
     e->attributed = t->attributed;
     e->overhead = t->overhead;
@@ -180,17 +167,18 @@ static void *push(struct piano__thread *t, struct piano__slot *slot, uintptr_t s
 
 static void *enter_attached(struct piano__thread *t, struct piano__slot *slot, uintptr_t stack)
 {
-    struct piano__entry *entries = piano__entries(t, piano__run.header->fn_capacity);
+    struct piano__entry *entries = piano__entries(t);
     if (unlikely(t->depth > 0 && entries[t->depth - 1].stack < stack))
         drop_dead(t, entries, stack);
     bool forced = t->depth > 0 && entries[t->depth - 1].flags & PIANO_ENTRY_SAMPLED;
     if (!slot->in_now)
         piano__frame_touch(t, slot);
-    if (slot->left > 0 && !forced)
-        return count_inline(t, slot);
+    struct piano__head *head = piano__head_of(t, slot);
+    if (head->left > 0 && !forced)
+        return count(t, head);
     if (unlikely(t->depth >= PIANO_MAX_DEPTH)) {
         piano__dropped_add(&piano__run.header->dropped.depth);
-        return count_deep(t, slot);
+        return count(t, head); /* `left` goes below zero: settled like any other */
     }
     if (slot->open > 0 && slot->recursive != PIANO_CALLED_BACK)
         slot->recursive = &piano__slots(t)[entries[t->depth - 1].slot] == slot ? PIANO_CALLS_ITSELF
@@ -205,22 +193,28 @@ static void *enter_attached(struct piano__thread *t, struct piano__slot *slot, u
     return push(t, slot, stack, flags);
 }
 
-void *__piano_enter(struct __piano_fn *fn)
+/* The calling thread, attached and with room for the head at OFFSET; NULL when it cannot be. */
+static __attribute__((noinline)) struct piano__thread *attach(uint32_t offset)
+{
+    if (offset == 0 || !piano__run_start())
+        return NULL;
+    struct piano__thread *t = piano__thread_attach();
+    return t && offset < t->real_limit ? t : NULL;
+}
+
+void *__piano_enter(unsigned offset)
 {
     struct piano__thread *t = piano__self_thread();
-    if (unlikely(fn->slot >= t->real_limit)) {
-        if (fn->slot == ~0UL || !piano__run_start())
-            return NULL;
-        if (!piano__is_attached(t))
-            t = piano__thread_attach();
-        if (!t || fn->slot >= t->real_limit)
-            return t ? (void *)(uintptr_t)t->owner : NULL;
+    if (unlikely(offset >= t->real_limit || offset == 0)) {
+        t = attach(offset);
+        if (!t)
+            return (void *)(uintptr_t)piano__self_thread()->owner;
     }
     if (unlikely(t->busy)) {
         piano__dropped_add(&piano__run.header->dropped.busy);
         return (void *)(uintptr_t)t->owner;
     }
-    struct piano__slot *slot = (struct piano__slot *)((char *)t + fn->slot);
+    struct piano__slot *slot = &piano__slots(t)[piano__head_id(offset)];
     return enter_attached(t, slot, (uintptr_t)__builtin_frame_address(0));
 }
 
@@ -231,7 +225,7 @@ void __piano_exit(void *guard)
     struct piano__thread *t = piano__self_thread();
     if (unlikely(index >= t->depth))
         return;
-    struct piano__entry *e = &piano__entries(t, piano__run.header->fn_capacity)[index];
+    struct piano__entry *e = &piano__entries(t)[index];
     int64_t now = e->flags & PIANO_ENTRY_FENCED ? piano__ticks_fenced() : piano__ticks();
     if (unlikely((e->seq << (INDEX_BITS + 1) | (uint64_t)index << 1 | 1) != bits))
         return;

@@ -26,6 +26,8 @@
 #include "target/span/span.h"
 #include "target/sys/clock.h"
 
+uint32_t piano__capacity;
+
 static struct piano__thread nobody = {.parent_fn = -1};
 
 __thread struct __piano_thread *__piano_self = (struct __piano_thread *)&nobody;
@@ -77,7 +79,7 @@ static void set_real_limit(struct piano__thread *t)
 {
     uint32_t count = piano__registry_count();
     uint32_t capacity = piano__run.header->fn_capacity;
-    t->real_limit = piano__slot_offset(count < capacity ? count : capacity);
+    t->real_limit = piano__head_offset(count < capacity ? count : capacity);
 }
 
 struct piano__thread *piano__thread_attach(void)
@@ -151,7 +153,7 @@ struct piano__origin piano__thread_origin(void)
         return origin;
     origin.thread = t->number;
     if (t->owner)
-        origin.fn = (int32_t)((struct piano__slot *)(uintptr_t)t->owner - piano__slots(t));
+        origin.fn = (int32_t)(piano__owner(t) - piano__slots(t));
     return origin;
 }
 

@@ -10,24 +10,29 @@
 #include "common/live.h"
 #include "common/probe.h"
 
-_Static_assert(offsetof(struct piano__thread, limit) == offsetof(struct __piano_thread, limit), "");
-_Static_assert(offsetof(struct piano__thread, owner) == offsetof(struct __piano_thread, owner), "");
-_Static_assert(offsetof(struct piano__thread, attributed) ==
-                   offsetof(struct __piano_thread, attributed),
-               "");
-_Static_assert(offsetof(struct piano__thread, overhead) ==
-                   offsetof(struct __piano_thread, overhead),
-               "");
-_Static_assert(offsetof(struct piano__slot, left) == offsetof(struct __piano_slot, left), "");
-_Static_assert(offsetof(struct piano__slot, estimate) == offsetof(struct __piano_slot, estimate),
-               "");
-_Static_assert(offsetof(struct piano__slot, cost) == offsetof(struct __piano_slot, cost), "");
-_Static_assert(sizeof(struct piano__slot) % 16 == 0, "owners and kept guards are even");
-_Static_assert(sizeof(struct piano__thread) % 16 == 0, "slots follow the thread");
+#define SAME_PLACE(a, b, field)                                                                    \
+    _Static_assert(offsetof(struct a, field) == offsetof(struct b, field), "shared with the "      \
+                                                                           "probe")
+SAME_PLACE(piano__thread, __piano_thread, limit);
+SAME_PLACE(piano__thread, __piano_thread, owner);
+SAME_PLACE(piano__thread, __piano_thread, attributed);
+SAME_PLACE(piano__thread, __piano_thread, overhead);
+SAME_PLACE(piano__head, __piano_head, left);
+SAME_PLACE(piano__head, __piano_head, estimate);
+SAME_PLACE(piano__head, __piano_head, cost);
+_Static_assert(sizeof(struct piano__head) == 16, "owners and kept guards are even");
 
-static inline uint64_t piano__slot_offset(uint32_t id)
+/* A thread of every run has room for this many functions; set when the run starts. */
+extern uint32_t piano__capacity;
+
+static inline uint32_t piano__head_offset(uint32_t id)
 {
-    return sizeof(struct piano__thread) + (uint64_t)id * sizeof(struct piano__slot);
+    return (uint32_t)(sizeof(struct piano__thread) + id * sizeof(struct piano__head));
+}
+
+static inline uint32_t piano__head_id(uint32_t offset)
+{
+    return (uint32_t)((offset - sizeof(struct piano__thread)) / sizeof(struct piano__head));
 }
 
 static inline struct piano__thread *piano__self_thread(void)
@@ -40,14 +45,32 @@ static inline bool piano__is_attached(const struct piano__thread *t)
     return t->state == PIANO_THREAD_RUNNING;
 }
 
-static inline struct piano__slot *piano__slots(struct piano__thread *t)
+static inline struct piano__head *piano__heads(struct piano__thread *t)
 {
-    return (struct piano__slot *)(t + 1);
+    return (struct piano__head *)(t + 1);
 }
 
-static inline struct piano__entry *piano__entries(struct piano__thread *t, uint32_t fn_capacity)
+static inline struct piano__slot *piano__slots(struct piano__thread *t)
 {
-    return (struct piano__entry *)(piano__slots(t) + fn_capacity);
+    return (struct piano__slot *)(piano__heads(t) + piano__capacity);
+}
+
+static inline struct piano__entry *piano__entries(struct piano__thread *t)
+{
+    return (struct piano__entry *)(piano__slots(t) + piano__capacity);
+}
+
+static inline struct piano__head *piano__head_of(struct piano__thread *t,
+                                                 const struct piano__slot *slot)
+{
+    return &piano__heads(t)[slot - piano__slots(t)];
+}
+
+/* The slot that owns allocations now; NULL when none does. */
+static inline struct piano__slot *piano__owner(struct piano__thread *t)
+{
+    struct piano__head *head = (struct piano__head *)(uintptr_t)t->owner;
+    return head ? &piano__slots(t)[head - piano__heads(t)] : NULL;
 }
 
 /* Gives the calling thread a block; NULL (and a count of what was dropped) when there is none to have, the

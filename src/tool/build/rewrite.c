@@ -69,10 +69,12 @@ static void put_table(struct buf *out, const struct rewrite_source *s)
         put_quoted(out, fn->qualified);
         buf_putc(out, ',');
         put_quoted(out, fn->file);
-        buf_printf(out, ",%uu,%du,~0UL},\n", fn->line, frame);
+        buf_printf(out, ",%uu,%du},\n", fn->line, frame);
     }
     buf_puts(out, "};\n");
-    buf_printf(out, "static struct __piano_unit __piano_u = { 1u, %zuu, __piano_fns, ", count);
+    buf_printf(out, "static unsigned __piano_at[%zu];\n", count);
+    buf_printf(out, "static struct __piano_unit __piano_u = { 1u, %zuu, __piano_fns, __piano_at, ",
+               count);
     put_quoted(out, s->selection->runs ? s->selection->runs : "");
     buf_puts(out, ", ");
     put_quoted(out, s->selection->frame ? s->selection->frame : "");
@@ -146,7 +148,7 @@ static void put_guard(struct buf *out, const struct rewrite_source *s, const str
     put_marker(out, fn, line, true);
     buf_printf(out,
                " __extension__ void *__piano_g%zu __attribute__((cleanup(__piano_leave), unused))"
-               " = __piano_begin(&__piano_fns[%zu]);\n",
+               " = __piano_begin(&__piano_at[%zu]);\n",
                index, index);
     put_marker(out, fn, line, false);
     put_padding(out, s->text, at);
