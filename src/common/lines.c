@@ -73,9 +73,12 @@ void piano__line_tally(struct piano__text *text, uint32_t id, const struct piano
     piano__text_field(text, "total_ns", piano__ticks_ns(tally->total, ns_per_tick_32));
     piano__text_field(text, "ac", (int64_t)tally->alloc_count);
     piano__text_field(text, "ab", (int64_t)tally->alloc_bytes);
-    piano__text_field(text, "fc", (int64_t)tally->free_count);
-    piano__text_field(text, "fb", (int64_t)tally->free_bytes);
-    piano__text_field(text, "raw_ns", piano__ticks_ns(tally->raw, ns_per_tick_32));
+    if (tally->free_count) {
+        piano__text_field(text, "fc", (int64_t)tally->free_count);
+        piano__text_field(text, "fb", (int64_t)tally->free_bytes);
+    }
+    if (tally->raw != tally->self)
+        piano__text_field(text, "raw_ns", piano__ticks_ns(tally->raw, ns_per_tick_32));
     if (tally->timed !=
         tally->calls) /* a call may be counted in one line and timed in a later one */
         piano__text_field(text, "timed", tally->timed);

@@ -13,9 +13,9 @@
  * (in `now`) moves to `kept`, which belongs to the enclosing level `kept_depth`; when it ends, `now` (and
  * `kept`, if it belongs to this frame) becomes its line.
  *
- * BOUNDS. Each thread has a bucket of tokens, one per line, that refills at LINES_PER_SECOND; spikes may go
- * SPIKE_CREDIT below zero. A frame without a token is merged: counted, its wall time put into a histogram, its
- * work left in `kept`. Past MAX_FILE_BYTES all are. So the run file cannot grow without bound, and no call,
+ * BOUNDS. Each thread has a bucket of bytes for its frame lines that refills at BYTES_PER_SECOND; spikes may go
+ * SPIKE_CREDIT below zero. A frame that finds it empty is merged: counted, its wall time put into a histogram,
+ * its work left in `kept`. Past MAX_FILE_BYTES all are. So the run file cannot grow without bound, and no call,
  * byte or frame goes missing from the sums. */
 #include "target/span/frame.h"
 
@@ -27,8 +27,8 @@
 #include "target/sys/clock.h"
 
 enum {
-    LINES_PER_SECOND = 10000,
-    SPIKE_CREDIT = 5000,
+    BYTES_PER_SECOND = 2 << 20,
+    SPIKE_CREDIT = 2 << 20,
     MEDIAN_EVERY = 64,
     FLUSH_BYTES = 48 * 1024,
     FLUSH_MS = 250,
@@ -111,8 +111,8 @@ void piano__frame_flush(struct piano__thread *t, int64_t now)
 
 typedef void line_body(struct piano__text *text, struct piano__thread *t, const void *what);
 
-/* Appends a line to the thread's text, making room when there is none. */
-static void write_line(struct piano__thread *t, line_body *body, const void *what, int64_t now)
+/* Appends a line to the thread's text, making room when there is none; its length. */
+static uint32_t write_line(struct piano__thread *t, line_body *body, const void *what, int64_t now)
 {
     uint32_t room = piano__run.header->text_bytes;
     for (int try = 0; try < 2; try++) {
@@ -121,11 +121,12 @@ static void write_line(struct piano__thread *t, line_body *body, const void *wha
         body(&text, t, what);
         if (!text.full) {
             t->text_len += (uint32_t)(text.at - start);
-            return;
+            return (uint32_t)(text.at - start);
         }
         piano__frame_flush(t, now);
     }
     piano__dropped_add(&piano__run.header->dropped.frames);
+    return 0;
 }
 
 struct frame_line {
@@ -338,17 +339,15 @@ static bool may_write_line(struct piano__thread *t, int64_t wall_ns, int64_t now
 {
     if (atomic_load_explicit(&piano__run.file_bytes, memory_order_relaxed) > MAX_FILE_BYTES)
         return false;
-    int64_t since = piano__ticks_ns(now - t->token_tick, scale());
-    int64_t fresh = since / (1000000000 / LINES_PER_SECOND);
+    int64_t since_us = piano__ticks_ns(now - t->token_tick, scale()) / 1000;
+    int64_t fresh = since_us * (BYTES_PER_SECOND / 1000) / 1000;
     if (fresh > 0) {
-        t->tokens = t->tokens + fresh < PIANO_FIRST_LINES ? t->tokens + fresh : PIANO_FIRST_LINES;
+        t->tokens += fresh;
+        t->tokens = t->tokens < PIANO_FIRST_BYTES ? t->tokens : PIANO_FIRST_BYTES;
         t->token_tick = now;
     }
     bool spike = t->median_wall > 0 && wall_ns > 2 * t->median_wall;
-    if (t->tokens <= (spike ? -SPIKE_CREDIT : 0))
-        return false;
-    t->tokens--;
-    return true;
+    return t->tokens > (spike ? -SPIKE_CREDIT : 0);
 }
 
 static void merge_frame(struct piano__thread *t, const struct frame_line *f, unsigned bucket,
@@ -396,7 +395,7 @@ void piano__frame_end(struct piano__thread *t, struct piano__entry *entry, int64
     settle_now(t);
     if (may_write_line(t, wall_ns, began)) {
         f.number = atomic_fetch_add_explicit(&piano__run.frame_numbers, 1, memory_order_relaxed);
-        write_line(t, put_frame, &f, began);
+        t->tokens -= write_line(t, put_frame, &f, began);
         sum_and_clear(t, true, f.with_kept);
     } else {
         merge_frame(t, &f, bucket, began);

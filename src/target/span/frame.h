@@ -4,8 +4,8 @@
 
 #include "target/span/thread.h"
 
-/* Lines a thread may write before the rate limit begins to matter. */
-enum { PIANO_FIRST_LINES = 50000 };
+/* Bytes of frame lines a thread may write before the rate limit begins to matter. */
+enum { PIANO_FIRST_BYTES = 16 << 20 };
 
 /* Puts SLOT on the list of what happened since the last line, and lets it count again. */
 void piano__frame_touch(struct piano__thread *t, struct piano__slot *slot);

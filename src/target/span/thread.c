@@ -68,7 +68,7 @@ static void reset(struct piano__thread *t)
     t->born = t->last_tick = t->last_flush = t->token_tick = t->budget_tick = now;
     t->budget_overhead = t->overhead;
     t->share = 0;
-    t->tokens = PIANO_FIRST_LINES;
+    t->tokens = PIANO_FIRST_BYTES;
     t->stack_low = t->stack_high = 0;
     t->tid = (int32_t)syscall(SYS_gettid);
     t->random = (uint64_t)now * 0x9e3779b97f4a7c15u ^ (uint64_t)t->tid << 32;
