@@ -4,7 +4,7 @@
  * file, so that a program which dies by any means (SIGKILL, `_exit`, a crash) leaves its numbers behind
  * without a handler or a flush. At a clean exit the file is removed.
  *
- *   image   = header (one page), then `block_size` bytes per thread block
+ *   image   = header (one page), then `block_bytes` bytes per thread block
  *   block   = struct piano__thread | heads[fn_capacity] | slots[fn_capacity] |
  *             entries[PIANO_MAX_DEPTH] | text[text_bytes]
  *   head    = what the inline probe needs of one function on one thread
@@ -33,7 +33,7 @@ enum {
     PIANO_MAX_DEPTH = 2048,
     PIANO_MAX_LEVEL = 8, /* how deep a main loop may hide below the outermost call */
     PIANO_NAME_BYTES = 16,
-    PIANO_BODIES = 4,
+    PIANO_BODIES = 7,
 };
 
 /* Everything dropped, by cause; any thread, relaxed adds. */
@@ -46,16 +46,17 @@ struct piano__dropped {
     uint64_t busy;      /* calls from a signal handler that hit the runtime at work */
 };
 
-struct piano__bias {     /* in 1/256 ticks, see target/span/calibrate.c */
-    int64_t plain_inner; /* of the plain pair, inside its own window */
+struct piano__bias {     /* what probes cost, in 1/256 ticks; see target/span/calibrate.c */
+    int64_t plain_inner; /* of a plain pair of clock reads, inside its own window */
     int64_t plain_outer; /* and outside, in the caller's */
-    int64_t fenced_inner;
-    int64_t fenced_outer;
-    int64_t alloc; /* counting an allocation */
-    int64_t free;  /* counting a free, with the question for its size */
-    /* The inline short path, all in the caller's window, around bodies of PIANO_BODIES lengths. */
-    int64_t counted[PIANO_BODIES];
+    int64_t alloc;       /* of counting an allocation */
+    int64_t free;        /* of counting a free, with the question for its size */
+    /* Around bodies of PIANO_BODIES lengths, shortest first: */
     int64_t body[PIANO_BODIES];
+    int64_t window[PIANO_BODIES]; /* what a fenced pair reports for such a body */
+    int64_t inner[PIANO_BODIES];  /* the part of that which is not the body */
+    int64_t outer[PIANO_BODIES];
+    int64_t counted[PIANO_BODIES]; /* of the inline path, all in the caller's window */
 };
 
 struct piano__live_header {
@@ -115,7 +116,7 @@ struct piano__slot {
     uint32_t window_calls;
     uint32_t outer_calls;
     uint32_t window_frames; /* calls of this window that were frames */
-    uint32_t gap; /* mean distance of timed calls when sampled */
+    uint32_t gap;           /* mean distance of timed calls when sampled */
     uint32_t next_now;
     uint32_t next_kept;
     uint16_t open; /* timed calls of this function on the stack */
@@ -123,6 +124,8 @@ struct piano__slot {
     uint8_t in_now;
     uint8_t in_kept;
     uint8_t recursive;   /* enum piano__recursion */
+    uint8_t sampling;    /* a sampled call of it is open */
+    uint8_t burst;       /* calls still to be timed in this burst */
     uint8_t outer_timed; /* sampled only inside its outermost call, which is always timed */
     uint8_t was_first;   /* has been a first call at some level, see frame.c */
     uint8_t framed;      /* has been the root of a frame line */
@@ -145,7 +148,8 @@ struct piano__entry {
     int64_t attributed; /* the thread's running sums when the call began */
     int64_t overhead;
     int64_t raw;
-    int64_t itself; /* ticks in calls of the same function directly below */
+    int64_t
+        calls; /* of this function when a sampled call began, to know how often it called itself */
 };
 
 enum piano__thread_state { PIANO_THREAD_FREE = 0, PIANO_THREAD_RUNNING, PIANO_THREAD_ENDED };

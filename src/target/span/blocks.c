@@ -93,8 +93,8 @@ void piano__blocks_abandon(void)
     int saved = errno;
     for (uint32_t i = 0; i < piano__blocks_count(); i++)
         if (blocks.all[i])
-            mmap(blocks.all[i], piano__run.header->block_bytes, PROT_READ | PROT_WRITE,
-                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+            (void)mmap(blocks.all[i], piano__run.header->block_bytes, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     atomic_store(&blocks.count, 0);
     atomic_store(&blocks.file_count, 0);
     blocks.free_count = 0;

@@ -7,8 +7,9 @@
  *     inner = what the window reports - (bare chain - bare empty call)
  *     outer = probed call - bare call - inner
  *
- * each the median over the lengths, of the least of several rounds (interruptions only ever add). The lengths
- * are those the path is used for: tens of nanoseconds for fenced and counted calls, microseconds for plain.
+ * each the least of several rounds (interruptions only ever add). A fenced or counted probe is used around short
+ * bodies, and the shorter the body the less of the probe hides behind it: so there the bias is a curve over the
+ * length. A plain one is used around microseconds; there the median over three lengths does.
  *
  * The probes run on a scratch thread block with all biases zero and modes pinned, so that what they report is
  * raw. Nothing is written anywhere. The same two milliseconds give the rate of the counter. */
@@ -115,54 +116,73 @@ static int64_t window_of_calls(struct piano__slot *slot, int steps)
     return best * 256 / REPEATS;
 }
 
-static void calibrate_timed(struct piano__slot *slot, enum piano__mode mode,
-                            const int lengths[LENGTHS], int64_t *inner, int64_t *outer)
+static void calibrate_plain(struct piano__slot *slot, struct piano__bias *found)
 {
+    static const int lengths[LENGTHS] = {200, 400, 800};
     int64_t inners[LENGTHS], totals[LENGTHS];
     int64_t empty = time_calls(bare, 0);
-    slot->mode = (uint8_t)mode;
+    slot->mode = PIANO_PLAIN;
     for (int i = 0; i < LENGTHS; i++) {
         int64_t plain = time_calls(bare, lengths[i]);
         inners[i] = window_of_calls(slot, lengths[i]) - (plain - empty);
         totals[i] = time_calls(probed, lengths[i]) - plain;
     }
-    *inner = median3(inners);
-    *outer = median3(totals) - *inner;
+    found->plain_inner = median3(inners);
+    found->plain_outer = median3(totals) - found->plain_inner;
 }
 
-/* The cost of the inline path, and of counting an allocation, around short bodies. */
-static void calibrate_counted(struct piano__head *head, struct piano__bias *found)
+static void calibrate_short(struct piano__slot *slot, struct piano__head *head,
+                            struct piano__bias *found)
 {
-    static const int lengths[PIANO_BODIES] = {0, 3, 8, 24};
-    int64_t allocs[LENGTHS];
+    static const int lengths[PIANO_BODIES] = {0, 1, 2, 4, 8, 24, 64};
     int64_t empty = time_calls(bare, 0);
+    slot->mode = PIANO_FENCED;
     for (int i = 0; i < PIANO_BODIES; i++) {
-        head->left = head->given = INT32_MAX;
         int64_t plain = time_calls(bare, lengths[i]);
-        int64_t extra = time_calls(probed, lengths[i]) - plain;
-        found->counted[i] = extra > 0 ? extra : 0;
-        found->body[i] = plain - empty;
-        if (i < LENGTHS)
-            allocs[i] =
-                time_calls(calling_hook, lengths[i]) - time_calls(calling_malloc, lengths[i]);
+        found->body[i] = plain > empty ? plain - empty : 0;
+        head->left = head->given = INT32_MAX;
+        int64_t counted = time_calls(probed, lengths[i]) - plain;
+        found->counted[i] = counted > 0 ? counted : 0;
+        head->left = head->given = 0;
+        found->window[i] = window_of_calls(slot, lengths[i]);
+        found->inner[i] = found->window[i] - found->body[i];
+        found->outer[i] = time_calls(probed, lengths[i]) - plain - found->inner[i];
     }
+}
+
+static void calibrate_alloc(struct piano__bias *found)
+{
+    static const int lengths[LENGTHS] = {0, 3, 8};
+    int64_t allocs[LENGTHS];
+    for (int i = 0; i < LENGTHS; i++)
+        allocs[i] = time_calls(calling_hook, lengths[i]) - time_calls(calling_malloc, lengths[i]);
     found->alloc = median3(allocs) > 0 ? median3(allocs) : 0;
     found->free = found->alloc; /* plus what its allocator takes to tell a size: preload/alloc.c */
 }
 
 static void calibrate_probes(struct piano__thread *t, struct piano__bias *bias)
 {
-    static const int tens[LENGTHS] = {8, 24, 64};
-    static const int thousands[LENGTHS] = {200, 400, 800};
     struct piano__bias found = {0};
     struct piano__slot *slot = piano__slots(t);
     slot->in_now = 1;
     t->chain = UINT32_MAX;
-    calibrate_timed(slot, PIANO_FENCED, tens, &found.fenced_inner, &found.fenced_outer);
-    calibrate_timed(slot, PIANO_PLAIN, thousands, &found.plain_inner, &found.plain_outer);
+    calibrate_short(slot, piano__heads(t), &found);
+    calibrate_plain(slot, &found);
     t->owner = (uintptr_t)piano__heads(t);
-    calibrate_counted(piano__heads(t), &found);
+    calibrate_alloc(&found);
     *bias = found;
+}
+
+int64_t piano__curve(const int64_t at[PIANO_BODIES], const int64_t value[PIANO_BODIES], int64_t x)
+{
+    if (x <= at[0])
+        return value[0];
+    for (int i = 1; i < PIANO_BODIES; i++) {
+        int64_t width = at[i] - at[i - 1];
+        if (x < at[i] && width > 0)
+            return value[i - 1] + (value[i] - value[i - 1]) * (x - at[i - 1]) / width;
+    }
+    return value[PIANO_BODIES - 1];
 }
 
 static void calibrate_rate(struct piano__live_header *header, int64_t tick0, int64_t ns0)

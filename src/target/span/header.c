@@ -81,8 +81,10 @@ static void put_clock(struct piano__text *text)
     piano__text_field(text, "tick_hz",
                       (int64_t)(((__int128)1000000000 << 32) / (__int128)h->ns_per_tick_32));
     piano__text_puts(text, ",\"bias\":{\"unit\":\"ps\"");
-    put_bias(text, "inner_ps", h->bias.fenced_inner);
-    put_bias(text, "outer_ps", h->bias.fenced_outer);
+    put_bias(text, "inner_ps", h->bias.inner[PIANO_BODIES - 1]);
+    put_bias(text, "outer_ps", h->bias.outer[PIANO_BODIES - 1]);
+    put_bias(text, "inner_short_ps", h->bias.inner[0]);
+    put_bias(text, "outer_short_ps", h->bias.outer[0]);
     put_bias(text, "plain_inner_ps", h->bias.plain_inner);
     put_bias(text, "plain_outer_ps", h->bias.plain_outer);
     put_bias(text, "count_ps", h->bias.counted[0]);

@@ -19,9 +19,11 @@
 #include <string.h>
 
 #include "common/lines.h"
+#include "target/span/calibrate.h"
 #include "target/span/frame.h"
 #include "target/span/registry.h"
 #include "target/span/run.h"
+#include "target/span/span.h"
 
 enum {
     WINDOW = 64,
@@ -30,6 +32,8 @@ enum {
     LONG_NS = 4000,    /* above this it is timed with the plain clock */
     OUTLIER_NS = 5000, /* and 16 times the mean */
     GAP_MAX = 4096,
+    BURST = 3, /* timed calls after the one that warms up */
+    TEACHING_DEPTH = 8,
     BUDGET_NS = 500000,
     PATIENCE_NS = 200000, /* what a function's probes may take before it is sampled at all */
     PATIENCE_FRAME_NS = 2000000,
@@ -80,35 +84,21 @@ static void set_mode(struct piano__thread *t, struct piano__slot *slot, enum pia
 {
     slot->mode = (uint8_t)mode;
     slot->outer_timed = 0;
+    slot->burst = 0;
     piano__head_of(t, slot)->left = piano__head_of(t, slot)->given = slot->left_saved = 0;
     slot->samples = 0;
     slot->sample_self = slot->sample_total = 0;
     start_window(slot, now);
 }
 
-/* A probe hides better behind a long body than behind a short one: between the calibrated lengths. */
-static int64_t counted_cost(int64_t body)
-{
-    const struct piano__bias *bias = &piano__run.header->bias;
-    int64_t at = body * 256;
-    if (at <= bias->body[0])
-        return bias->counted[0];
-    for (int i = 1; i < PIANO_BODIES; i++) {
-        int64_t width = bias->body[i] - bias->body[i - 1];
-        if (at < bias->body[i] && width > 0)
-            return bias->counted[i - 1] +
-                   (bias->counted[i] - bias->counted[i - 1]) * (at - bias->body[i - 1]) / width;
-    }
-    return bias->counted[PIANO_BODIES - 1];
-}
-
 static void set_estimates(struct piano__thread *t, struct piano__slot *slot)
 {
+    const struct piano__bias *bias = &piano__run.header->bias;
     struct piano__head *head = piano__head_of(t, slot);
     int64_t self = slot->sample_self / slot->samples;
     int64_t total = slot->sample_total / slot->samples;
     head->estimate = self > 0 ? (int32_t)self : 0; /* at most some microseconds */
-    head->cost = (int32_t)counted_cost(head->estimate);
+    head->cost = (int32_t)piano__curve(bias->body, bias->counted, 256 * self);
     slot->total_estimate = total > 0 && !slot->outer_timed ? total : 0;
 }
 
@@ -182,16 +172,14 @@ static void judge_sampled(struct piano__thread *t, struct piano__slot *slot, int
     start_window(slot, now);
 }
 
-static void take_sample(struct piano__thread *t, struct piano__slot *slot, int64_t self,
-                        int64_t total, int64_t now)
+bool piano__mode_is_outlier(struct piano__thread *t, const struct piano__slot *slot, int64_t self)
 {
-    int64_t outlier_ns = piano__ticks_ns(self - 16 * (int64_t)piano__head_of(t, slot)->estimate,
-                                         piano__run.header->ns_per_tick_32);
-    piano__frame_settle(t, slot);
-    if (outlier_ns > OUTLIER_NS) {
-        set_mode(t, slot, PIANO_FENCED, now);
-        return;
-    }
+    int64_t beyond = self - 16 * (int64_t)piano__head_of(t, slot)->estimate;
+    return piano__ticks_ns(beyond, piano__run.header->ns_per_tick_32) > OUTLIER_NS;
+}
+
+static void learn(struct piano__thread *t, struct piano__slot *slot, int64_t self, int64_t total)
+{
     slot->sample_self += self;
     slot->sample_total += total;
     if (++slot->samples >= 2 * WINDOW) {
@@ -200,25 +188,46 @@ static void take_sample(struct piano__thread *t, struct piano__slot *slot, int64
         slot->sample_total /= 2;
     }
     set_estimates(t, slot);
+}
+
+/* What a sample says of a recursive function leans on the estimate itself, the more the deeper it went: only
+ * shallow ones teach. */
+static void take_sample(struct piano__thread *t, struct piano__slot *slot,
+                        const struct piano__entry *entry, int64_t self, int64_t total, int64_t now)
+{
+    int64_t below = piano__span_calls_below(t, slot, entry);
+    slot->sampling = 0;
+    piano__frame_settle(t, slot);
+    if (piano__mode_is_outlier(t, slot, self)) {
+        set_mode(t, slot, PIANO_FENCED, now);
+        return;
+    }
+    bool warm = slot->burst > 0;
+    slot->burst = warm ? slot->burst - 1 : BURST;
+    if (warm && below <= TEACHING_DEPTH &&
+        !piano__mode_is_outlier(t, slot, total - slot->total_estimate))
+        learn(t, slot, self, total);
     if (++slot->window_calls >= WINDOW)
         judge_sampled(t, slot, now);
     if (slot->gap < 2)
         set_mode(t, slot, PIANO_FENCED, now);
-    else
+    else if (slot->burst == 0)
         draw_gap(t, slot);
 }
 
-void piano__mode_timed(struct piano__thread *t, struct piano__slot *slot, int64_t self,
-                       int64_t total, int64_t now, int64_t spent, bool sampled)
+void piano__mode_timed(struct piano__thread *t, struct piano__slot *slot,
+                       const struct piano__entry *entry, int64_t self, int64_t total, int64_t now,
+                       int64_t spent)
 {
     if (piano__mode_pinned)
         return;
     slot->window_spent += spent;
     slot->spent += spent;
-    if (slot->mode == PIANO_SAMPLED) {
-        if (sampled)
-            take_sample(t, slot, self, total, now);
-    } else {
+    if (entry->flags & PIANO_ENTRY_SAMPLED) {
+        if (slot->mode == PIANO_SAMPLED)
+            take_sample(t, slot, entry, self, total, now);
+        slot->sampling = 0;
+    } else if (slot->mode != PIANO_SAMPLED) {
         if (slot->window_calls == 0)
             slot->window_start = now - total;
         slot->samples++;

@@ -5,11 +5,14 @@
 
 #include "target/span/thread.h"
 
-/* A timed call has ended; SELF and TOTAL in ticks, NOW the clock, SPENT what its probes took (those of callees
- * timed on its behalf too), in 1/256 ticks. May change `mode`, `gap`, `left` and the
- * estimates of the slot. SAMPLED: this call stood for a whole gap. */
-void piano__mode_timed(struct piano__thread *t, struct piano__slot *slot, int64_t self,
-                       int64_t total, int64_t now, int64_t spent, bool sampled);
+/* The call in ENTRY has ended; SELF and TOTAL in ticks, NOW the clock, SPENT what its probe took, in 1/256 ticks.
+ * May change `mode`, `gap`, `left` and the estimates of the slot. */
+void piano__mode_timed(struct piano__thread *t, struct piano__slot *slot,
+                       const struct piano__entry *entry, int64_t self, int64_t total, int64_t now,
+                       int64_t spent);
+
+/* Whether a sampled call took so much longer than the estimate that it is a story of its own. */
+bool piano__mode_is_outlier(struct piano__thread *t, const struct piano__slot *slot, int64_t self);
 
 /* No function changes its mode: while calibrating, and with PIANO_TIMING=all (every call is timed). */
 extern bool piano__mode_pinned;

@@ -13,9 +13,9 @@
  * sign, stays with the caller). The outer bias is added after the end, so the caller pays nothing.
  *
  * MODES (mode.c). A FENCED or PLAIN function is timed on every call. A SAMPLED one is counted `gap` times by
- * the inline path, which adds its estimate to `attributed`, then timed once, fenced. While a sampled call is
- * on top of the stack `limit` is 0, so that its direct callees come here and are timed whatever their mode:
- * the sample does not lean on the estimates of others.
+ * the inline path, which adds its estimate to `attributed`, then timed for a burst of calls, fenced; the first
+ * of a burst only warms up the probe. Callees that are merely counted are taken off a sample by their
+ * estimates, so an estimate that is off moves time between a function and its callees, never further up.
  *
  * RECURSION. A function found on the stack again is marked `recursive`. Totals count the outermost call only.
  * When such a function is sampled, its outermost calls stay timed (`outer_timed`), and only those inside may be
@@ -31,6 +31,7 @@
 #include "target/span/span.h"
 
 #include "common/lines.h"
+#include "target/span/calibrate.h"
 #include "target/span/frame.h"
 #include "target/span/mode.h"
 #include "target/span/run.h"
@@ -50,20 +51,16 @@ static void *make_guard(uint64_t seq, uint32_t index)
     return (void *)(uintptr_t)((seq << (INDEX_BITS + 1)) | (uint64_t)index << 1 | 1);
 }
 
-static void set_limit(struct piano__thread *t)
-{
-    bool sampling = t->depth > 0 && (piano__entries(t)[t->depth - 1].flags & PIANO_ENTRY_SAMPLED);
-    t->limit = sampling ? 0 : t->real_limit;
-}
-
 /* Adds to the function's total what this call adds to it, and returns that. Every moment counts once: normally
  * the outermost call has it all. A function that calls itself and is sampled in the midst of that has no known
- * outermost call; then each call adds its time without that of the same function right below it. */
+ * outermost call; then each call adds its time without that of the calls of itself below it. */
 static int64_t add_total(struct piano__thread *t, struct piano__slot *slot,
                          const struct piano__entry *e, int64_t self, int64_t total)
 {
     if (slot->mode == PIANO_SAMPLED && slot->recursive == PIANO_CALLS_ITSELF && !slot->outer_timed)
-        total = e->flags & PIANO_ENTRY_SAMPLED ? total - e->itself : self;
+        total = e->flags & PIANO_ENTRY_SAMPLED
+                    ? total - piano__span_calls_below(t, slot, e) * slot->total_estimate
+                    : self;
     else if (slot->open > 0)
         return total;
     slot->now.total += total;
@@ -76,41 +73,78 @@ static int64_t add_total(struct piano__thread *t, struct piano__slot *slot,
     return total;
 }
 
+int64_t piano__span_calls_below(struct piano__thread *t, const struct piano__slot *slot,
+                                const struct piano__entry *e)
+{
+    int64_t calls = slot->now.calls + piano__head_pending(piano__head_of(t, slot)) - e->calls;
+    return calls > 0 ? calls
+                     : 0; /* a frame may have ended in between and taken the calls with it */
+}
+
+/* The time of a call: SELF and TOTAL ticks, and the probe's share of it. */
+struct timing {
+    int64_t self;
+    int64_t total;
+    int64_t inner;
+    int64_t outer;
+};
+
+static struct timing measure(const struct piano__thread *t, const struct piano__entry *e,
+                             int64_t now)
+{
+    const struct piano__bias *bias = &piano__run.header->bias;
+    struct timing m = {.inner = bias->plain_inner, .outer = bias->plain_outer};
+    if (e->flags & PIANO_ENTRY_FENCED) {
+        int64_t window = (now - e->start) * 256;
+        m.inner = piano__curve(bias->window, bias->inner, window);
+        m.outer = piano__curve(bias->window, bias->outer, window);
+    }
+    m.total = now - e->start - ((t->overhead - e->overhead + m.inner + 128) >> 8);
+    m.self = m.total - (t->attributed - e->attributed);
+    return m;
+}
+
+/* The first call of a burst runs through a probe that is no longer in the caches. It is taken for an average one,
+ * and what it took beyond that for the probe's; unless it is so long that it must have been the function. */
+static void forgive_cold_probe(struct piano__thread *t, const struct piano__slot *slot,
+                               struct timing *m)
+{
+    int64_t cold = m->self - piano__head_of(t, slot)->estimate;
+    if (piano__mode_is_outlier(t, slot, m->self))
+        return;
+    m->inner += cold * 256;
+    m->total -= cold;
+    m->self -= cold;
+}
+
 void piano__span_close_top(struct piano__thread *t, int64_t now)
 {
-    const struct piano__live_header *header = piano__run.header;
-    const struct piano__bias *bias = &header->bias;
     struct piano__entry *e = &piano__entries(t)[t->depth - 1];
     struct piano__slot *slot = &piano__slots(t)[e->slot];
-    bool fenced = e->flags & PIANO_ENTRY_FENCED;
-    int64_t inner = fenced ? bias->fenced_inner : bias->plain_inner;
-    int64_t outer = fenced ? bias->fenced_outer : bias->plain_outer;
+    bool sampled = e->flags & PIANO_ENTRY_SAMPLED;
+    struct timing m = measure(t, e, now);
+    if (sampled && slot->burst == 0)
+        forgive_cold_probe(t, slot, &m);
 
-    int64_t over = t->overhead - e->overhead + inner;
-    int64_t total = now - e->start - ((over + 128) >> 8);
-    int64_t self = total - (t->attributed - e->attributed);
-    t->attributed = e->attributed + total;
-    t->overhead += inner + outer;
+    int64_t over = t->overhead - e->overhead + m.inner;
     int64_t charged = over - (t->raw - e->raw);
+    t->attributed = e->attributed + m.total;
+    t->overhead += m.inner + m.outer;
     t->raw = e->raw + over;
 
     if (unlikely(!slot->in_now))
         piano__frame_touch(t, slot);
-    slot->now.self += self;
-    slot->now.raw += self + ((charged + 128) >> 8);
+    slot->now.self += m.self;
+    slot->now.raw += m.self + ((charged + 128) >> 8);
     slot->now.timed++;
     slot->open--;
-    int64_t once = add_total(t, slot, e, self, total);
-    if (t->depth > 1 && e[-1].slot == e->slot)
-        e[-1].itself += total;
+    int64_t once = add_total(t, slot, e, m.self, m.total);
     t->owner = e->owner;
     t->last_tick = now;
     t->depth--;
-    bool sampled = e->flags & PIANO_ENTRY_SAMPLED;
-    piano__mode_timed(t, slot, self, once, now, outer + (sampled ? over : inner), sampled);
+    piano__mode_timed(t, slot, e, m.self, once, now, m.inner + m.outer);
     if (e->flags & PIANO_ENTRY_FRAME)
-        piano__frame_end(t, e, total);
-    set_limit(t);
+        piano__frame_end(t, e, m.total > 0 ? m.total : 0);
 }
 
 /* Entries left behind by a longjmp: younger frames of the same stack, further down than a live one. */
@@ -155,11 +189,13 @@ static void *push(struct piano__thread *t, struct piano__slot *slot, uintptr_t s
     slot->now.calls++;
     if (slot->open++ == 0 && slot->outer_timed)
         head->left = head->given = slot->left_saved;
-    t->limit = flags & PIANO_ENTRY_SAMPLED ? 0 : t->real_limit;
+    if (flags & PIANO_ENTRY_SAMPLED) {
+        slot->sampling = 1;
+        e->calls = slot->now.calls + piano__head_pending(head);
+    }
     e->attributed = t->attributed;
     e->overhead = t->overhead;
     e->raw = t->raw;
-    e->itself = 0;
     void *guard = make_guard(e->seq, index);
     e->start = flags & PIANO_ENTRY_FENCED ? piano__ticks_fenced() : piano__ticks();
     return guard;
@@ -170,11 +206,10 @@ static void *enter_attached(struct piano__thread *t, struct piano__slot *slot, u
     struct piano__entry *entries = piano__entries(t);
     if (unlikely(t->depth > 0 && entries[t->depth - 1].stack < stack))
         drop_dead(t, entries, stack);
-    bool forced = t->depth > 0 && entries[t->depth - 1].flags & PIANO_ENTRY_SAMPLED;
     if (!slot->in_now)
         piano__frame_touch(t, slot);
     struct piano__head *head = piano__head_of(t, slot);
-    if (head->left > 0 && !forced)
+    if (head->left > 0 || slot->sampling)
         return count(t, head);
     if (unlikely(t->depth >= PIANO_MAX_DEPTH)) {
         piano__dropped_add(&piano__run.header->dropped.depth);
@@ -184,7 +219,7 @@ static void *enter_attached(struct piano__thread *t, struct piano__slot *slot, u
         slot->recursive = &piano__slots(t)[entries[t->depth - 1].slot] == slot ? PIANO_CALLS_ITSELF
                                                                                : PIANO_CALLED_BACK;
     uint32_t flags = slot->mode == PIANO_PLAIN ? 0 : PIANO_ENTRY_FENCED;
-    if (slot->mode == PIANO_SAMPLED && !forced) {
+    if (slot->mode == PIANO_SAMPLED) {
         if (slot->outer_timed && slot->open == 0)
             flags = 0; /* the outermost call: timed, and not a sample */
         else

@@ -15,6 +15,7 @@
 #include "tool/build/analyse.h"
 
 #include <clang-c/Index.h>
+#include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,11 +98,14 @@ static const char *file_of_marker(struct walk *w, const char *marker)
     return w->seen_file;
 }
 
+/* The body is the last statement below a function. A coroutine's is of a kind of its own, which
+ * libclang calls unexposed. */
 static enum CXChildVisitResult keep_body(CXCursor c, CXCursor parent, CXClientData data)
 {
     (void)parent;
     enum CXCursorKind kind = clang_getCursorKind(c);
-    if (kind == CXCursor_CompoundStmt || kind == CXCursor_CXXTryStmt)
+    if (kind == CXCursor_CompoundStmt || kind == CXCursor_CXXTryStmt ||
+        kind == CXCursor_UnexposedStmt)
         *(CXCursor *)data = c;
     return CXChildVisit_Continue;
 }
@@ -117,9 +121,10 @@ static bool has_error_inside(const struct walk *w, size_t from, size_t to)
 
 static bool defines_allocation(const char *bare)
 {
-    static const char *const names[] = {
-        "malloc",         "free",       "calloc", "realloc", "reallocarray", "memalign",
-        "posix_memalign", "aligned_alloc", "valloc", "pvalloc", "cfree", "malloc_usable_size"};
+    static const char *const names[] = {"malloc",         "free",          "calloc",
+                                        "realloc",        "reallocarray",  "memalign",
+                                        "posix_memalign", "aligned_alloc", "valloc",
+                                        "pvalloc",        "cfree",         "malloc_usable_size"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (strcmp(bare, names[i]) == 0)
             return true;
@@ -133,6 +138,8 @@ static const char *why_skip(const struct walk *w, const struct analyse_fn *fn, s
     const struct analyse_source *s = w->source;
     if (body == CXCursor_CXXTryStmt)
         return "its body is a try block";
+    if (body == CXCursor_UnexposedStmt)
+        return "coroutine";
     if (fn->brace >= s->len || s->text[fn->brace] != '{' || fn->end > s->len)
         return "its body was not found in the preprocessed text";
     if (defines_allocation(fn->bare))
@@ -199,10 +206,37 @@ static void keep_fn(struct walk *w, struct analyse_fn *fn)
     a->fns[a->count++] = *fn;
 }
 
+/* START moved before the `[[...]]` that stand in front of it. */
+static size_t before_attributes(const char *text, size_t start)
+{
+    for (size_t at = start;; start = at) {
+        while (at > 0 && isspace((unsigned char)text[at - 1]))
+            at--;
+        if (at < 4 || text[at - 1] != ']' || text[at - 2] != ']')
+            return start;
+        for (at -= 2; at > 2 && (text[at - 1] != '[' || text[at - 2] != '[');)
+            at--;
+        at -= 2;
+    }
+}
+
+/* Where the declaration begins. libclang does not know for templates that are written with `auto`
+ * parameters: there we go back to the end of what stands before. */
+static size_t head_start(const struct walk *w, CXCursor c, size_t brace)
+{
+    const char *text = w->source->text;
+    size_t start = offset_of(clang_getRangeStart(clang_getCursorExtent(c)));
+    size_t name = offset_of(clang_getCursorLocation(c));
+    if (start == 0 && name < w->source->len)
+        for (start = name; start > 0 && !strchr(";{}", text[start - 1]);)
+            start--;
+    return start < brace ? before_attributes(text, start) : brace;
+}
+
 static void visit_function(struct walk *w, CXCursor c)
 {
     CXCursor body = clang_getNullCursor();
-    if (!clang_isCursorDefinition(c))
+    if (!clang_isCursorDefinition(c) || clang_CXXMethod_isDefaulted(c))
         return;
     CXString name;
     struct analyse_fn fn = {0};
@@ -223,8 +257,7 @@ static void visit_function(struct walk *w, CXCursor c)
         release_fn(&fn);
         return;
     }
-    size_t start = offset_of(clang_getRangeStart(clang_getCursorExtent(c)));
-    fn.skip = why_skip(w, &fn, start < fn.brace ? start : fn.brace, clang_getCursorKind(body));
+    fn.skip = why_skip(w, &fn, head_start(w, c, fn.brace), clang_getCursorKind(body));
     keep_fn(w, &fn);
 }
 
@@ -276,24 +309,60 @@ static const char *standard(const struct analyse_source *s)
     return s->std;
 }
 
+/* "file:line: what", by the line markers. */
+static char *describe(CXDiagnostic d)
+{
+    CXString file;
+    unsigned line = 0;
+    struct buf out = {0};
+    clang_getPresumedLocation(clang_getDiagnosticLocation(d), &file, &line, NULL);
+    CXString what = clang_getDiagnosticSpelling(d);
+    const char *name = clang_getCString(file);
+    const char *text = clang_getCString(what);
+    buf_printf(&out, "%s:%u: %s", name ? name : "", line, text ? text : "");
+    clang_disposeString(file);
+    clang_disposeString(what);
+    return out.data;
+}
+
+/* An error in the project's own text. System headers of gcc are full of what libclang cannot read,
+ * and none of it matters. */
+static bool is_own_error(CXDiagnostic d)
+{
+    return clang_getDiagnosticSeverity(d) >= CXDiagnostic_Error &&
+           !clang_Location_isInSystemHeader(clang_getDiagnosticLocation(d));
+}
+
 static void note_errors(struct walk *w, CXTranslationUnit tu)
 {
     unsigned count = clang_getNumDiagnostics(tu);
     w->errors = calloc(count + 1, sizeof *w->errors);
-    if (!w->errors) {
-        w->failed = true;
-        return;
-    }
-    for (unsigned i = 0; i < count; i++) {
+    w->failed |= !w->errors;
+    for (unsigned i = 0; i < count && w->errors; i++) {
         CXDiagnostic d = clang_getDiagnostic(tu, i);
-        CXSourceLocation where = clang_getDiagnosticLocation(d);
-        if (clang_getDiagnosticSeverity(d) >= CXDiagnostic_Error &&
-            !clang_Location_isInSystemHeader(where)) {
-            w->errors[w->error_count++] = offset_of(where);
-            if (!w->out->first_error)
-                w->out->first_error = copy_and_dispose(
-                    clang_formatDiagnostic(d, CXDiagnostic_DisplaySourceLocation));
-        }
+        if (is_own_error(d))
+            w->errors[w->error_count++] = offset_of(clang_getDiagnosticLocation(d));
+        clang_disposeDiagnostic(d);
+    }
+}
+
+static bool is_in_function(const struct analyse *a, size_t offset)
+{
+    for (size_t i = 0; i < a->count; i++) {
+        if (offset >= a->fns[i].brace && offset < a->fns[i].end)
+            return true;
+    }
+    return false;
+}
+
+/* Where libclang stumbled outside of any body we know, it may have overlooked a function. */
+static void note_stray_error(struct walk *w, CXTranslationUnit tu)
+{
+    unsigned count = w->error_count ? clang_getNumDiagnostics(tu) : 0;
+    for (unsigned i = 0; i < count && !w->out->first_error; i++) {
+        CXDiagnostic d = clang_getDiagnostic(tu, i);
+        if (is_own_error(d) && !is_in_function(w->out, offset_of(clang_getDiagnosticLocation(d))))
+            w->out->first_error = describe(d);
         clang_disposeDiagnostic(d);
     }
 }
@@ -323,8 +392,7 @@ static int parse(const struct analyse_source *s, CXIndex index, CXTranslationUni
     const char *name = s->cxx ? "/unit.ii" : "/unit.i";
     struct CXUnsavedFile file = {name, s->text, s->len};
     enum CXErrorCode code = clang_parseTranslationUnit2(
-        index, name, args, sizeof args / sizeof args[0], &file, 1,
-        CXTranslationUnit_KeepGoing, tu);
+        index, name, args, sizeof args / sizeof args[0], &file, 1, CXTranslationUnit_KeepGoing, tu);
     buf_free(&std);
     return code == CXError_Success ? 0 : -EIO;
 }
@@ -373,6 +441,7 @@ int analyse_run(struct analyse *a, const struct analyse_source *source)
         clang_visitChildren(clang_getTranslationUnitCursor(tu), visit_decl, &w);
         put_in_order(a);
         skip_resolvers(a, source);
+        note_stray_error(&w, tu);
         clang_disposeTranslationUnit(tu);
     }
     if (index)

@@ -9,11 +9,11 @@ struct place;
 
 /* One function definition of the project. */
 struct analyse_fn {
-    char *bare;       /* parse_node */
-    char *qualified;  /* Parser::parse_node */
-    char *file;       /* as `place_of` says */
-    unsigned line;    /* of its name */
-    char *marker;     /* file name in force at the brace, as in the text's line markers */
+    char *bare;      /* parse_node */
+    char *qualified; /* Parser::parse_node */
+    char *file;      /* as `place_of` says */
+    unsigned line;   /* of its name */
+    char *marker;    /* file name in force at the brace, as in the text's line markers */
     unsigned brace_line;
     size_t brace;     /* offset of the `{` that opens the body */
     size_t end;       /* offset behind the `}` */
@@ -24,7 +24,7 @@ struct analyse_fn {
 struct analyse {
     struct analyse_fn *fns; /* by offset */
     size_t count;
-    char *first_error; /* what libclang could not read in the project's own code, or NULL */
+    char *first_error; /* where libclang may have overlooked a function, and why; or NULL */
 };
 
 struct analyse_source {

@@ -230,10 +230,10 @@ static enum args_lang lang_of_name(const char *lang)
 static enum args_lang lang_of_suffix(const struct args *a, const char *path)
 {
     static const char *const cxx[] = {"cc", "cp", "cxx", "cpp", "CPP", "c++", "C"};
-    static const char *const other[] = {"i",  "ii",  "s",   "S",  "sx", "h",   "hh",  "H",   "hp",
-                                        "hxx", "hpp", "h++", "m",  "mm", "M",   "mi",  "mii", "cu",
-                                        "cl", "f",   "for", "f90", "F", "F90", "f95", "d",   "go",
-                                        "adb", "ads", "bc",  "ll", "cppm", "ixx", "pcm", "cui", "hip"};
+    static const char *const other[] = {
+        "i",   "ii", "s",  "S",   "sx",  "h",  "hh", "H",    "hp",  "hxx", "hpp", "h++",
+        "m",   "mm", "M",  "mi",  "mii", "cu", "cl", "f",    "for", "f90", "F",   "F90",
+        "f95", "d",  "go", "adb", "ads", "bc", "ll", "cppm", "ixx", "pcm", "cui", "hip"};
     const char *dot = strrchr(base_name(path), '.');
     if (!dot)
         return LANG_NONE;

@@ -9,7 +9,7 @@
 #include "tool/build/words.h"
 
 enum args_lang {
-    LANG_NONE,  /* not a source: an object, a library */
+    LANG_NONE, /* not a source: an object, a library */
     LANG_C,
     LANG_CXX,
     LANG_OTHER, /* a source we leave alone: assembler, preprocessed, headers, other languages */
@@ -31,10 +31,10 @@ enum args_role {
 
 struct arg {
     enum args_role role;
-    size_t at;            /* index of the first word in `words` */
-    size_t words;         /* how many words it takes */
-    enum args_lang lang;  /* of inputs */
-    const char *forced;   /* value of the -x in force at an input; NULL = by suffix */
+    size_t at;           /* index of the first word in `words` */
+    size_t words;        /* how many words it takes */
+    enum args_lang lang; /* of inputs */
+    const char *forced;  /* value of the -x in force at an input; NULL = by suffix */
 };
 
 enum args_mode { ARGS_LINK, ARGS_COMPILE, ARGS_ASSEMBLE };
@@ -48,8 +48,8 @@ struct args {
     size_t sources; /* of role ARG_SOURCE */
     size_t foreign; /* inputs of LANG_OTHER */
     enum args_mode mode;
-    bool cxx;   /* the driver is a C++ one (g++): a .c file is C++ to it */
-    bool clang; /* the driver is clang */
+    bool cxx;            /* the driver is a C++ one (g++): a .c file is C++ to it */
+    bool clang;          /* the driver is clang */
     const char *output;  /* value of -o, or NULL */
     const char *std;     /* value of -std=, or NULL */
     const char *depfile; /* value of -MF, or NULL */

@@ -8,6 +8,9 @@
  * The signals are blocked while we wait and taken with sigtimedwait, together with SIGCHLD, so
  * there are no handlers and no races; the child gets the mask we came with.
  *
+ * A build is a tree of processes, and not every one of them passes a signal on. For these we become
+ * the one to whom orphans are given (a subreaper), and end the orphans after an interruption.
+ *
  * Invariant: `child_run` never returns while the child lives. */
 #include "tool/build/child.h"
 
@@ -18,11 +21,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 static const double TICK_S = 0.1;
+/* How long orphans get to end by themselves after SIGTERM. */
+static const double ORPHAN_S = 2;
 
 static double now_s(void)
 {
@@ -117,6 +123,32 @@ static void wait_for_end(const struct child_plan *plan, const sigset_t *set,
     result->status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
+/* Sends SIG to all our children, which are orphans by now; false when there are none. */
+static bool signal_orphans(int sig)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
+    FILE *file = fopen(path, "re");
+    int pid;
+    bool any = false;
+    while (file && fscanf(file, "%d", &pid) == 1)
+        any |= kill(pid, sig) == 0;
+    if (file)
+        fclose(file);
+    return any;
+}
+
+static void end_orphans(void)
+{
+    const struct timespec pause = {.tv_nsec = 20000000};
+    double last = now_s() + ORPHAN_S;
+    while (signal_orphans(now_s() < last ? SIGTERM : SIGKILL)) {
+        while (waitpid(-1, NULL, WNOHANG) > 0)
+            ;
+        nanosleep(&pause, NULL);
+    }
+}
+
 int child_run(const struct child_plan *plan, struct child_result *result)
 {
     sigset_t set;
@@ -129,9 +161,13 @@ int child_run(const struct child_plan *plan, struct child_result *result)
     sigaddset(&set, SIGCHLD);
     signal(SIGCHLD, SIG_DFL); /* who started us may ignore it, and then nothing can be waited for */
     sigprocmask(SIG_BLOCK, &set, &old);
+    prctl(PR_SET_CHILD_SUBREAPER, plan->whole_tree ? 1L : 0L, 0L, 0L, 0L);
     int err = start(plan, &old, &result->pid);
     if (err == 0)
         wait_for_end(plan, &set, result);
+    if (result->interrupted && plan->whole_tree)
+        end_orphans();
+    prctl(PR_SET_CHILD_SUBREAPER, 0L, 0L, 0L, 0L);
     sigprocmask(SIG_SETMASK, &old, NULL);
     return err;
 }

@@ -8,10 +8,11 @@
 struct child_plan {
     char *const *argv; /* argv[0] is searched in PATH unless it has a slash */
     char *const *envp;
-    const char *dir;    /* working directory; NULL = ours */
-    int in, out, err;   /* descriptors to become 0, 1, 2; -1 = ours */
-    double duration_s;  /* after this SIGTERM; 0 = never */
-    double kill_s;      /* and so much later SIGKILL; 0 = never */
+    const char *dir;         /* working directory; NULL = ours */
+    int in, out, err;        /* descriptors to become 0, 1, 2; -1 = ours */
+    double duration_s;       /* after this SIGTERM; 0 = never */
+    double kill_s;           /* and so much later SIGKILL; 0 = never */
+    bool whole_tree;         /* when interrupted, nothing it has started is left running */
     void (*tick)(void *ctx); /* called a few times a second while waiting; may be NULL */
     void *ctx;
 };

@@ -41,9 +41,12 @@ static bool has_makefile(const char *dir)
     return false;
 }
 
-/* zlib's way: a Makefile whose only rule tells to run configure. */
+/* Is there a makefile that only tells to run configure? Either a short Makefile that says so
+ * (zlib), or a GNUmakefile that goes before the Makefile to be made (gnulib's). */
 static bool makefile_is_notice(const char *dir)
 {
+    if (has(dir, "Makefile.in") && !has(dir, "Makefile"))
+        return true;
     char *path = paths_join(dir, "Makefile");
     struct buf text = {0};
     bool notice = path && buf_read_file(&text, path) == 0 && text.data && text.len < 4096 &&

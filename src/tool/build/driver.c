@@ -1,19 +1,14 @@
 /* Running the user's build under piano.
  *
  * `driver_build` is the whole of it: places, lock, how to build (detect.c), what of the last build
- * to throw away (refresh.c), the copy to build in (mirror.c), then the build's own steps. The steps
- * that compile have libpiano_exec.so preloaded (exec_hook.c), which puts `piano cc-wrap` before
- * every compiler; those that only configure do not, since their test programs are not the user's.
+ * to throw away (refresh.c), the copy to build in (mirror.c), then the build's own steps (ways.c).
  *
  * Everything written lies under ROOT/.piano, and every build runs on the mirror, those of CMake and
  * Meson too: they build out of tree, but many a CMakeLists.txt writes to its source directory all
- * the same (zlib's renames a header there). The build's output goes to .piano/build/log and is shown when it fails, with the mirror's paths
- * turned back into the user's own.
- *
+ * the same (zlib's renames a header there). *
  * Called once per process, by cmd_build.c and cmd_profile.c. */
 #include "tool/build/driver.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -25,19 +20,17 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "tool/build/build_log.h"
-#include "tool/build/child.h"
 #include "tool/build/mirror.h"
 #include "tool/build/refresh.h"
+#include "tool/build/ways.h"
 #include "tool/util/buf.h"
 #include "tool/util/paths.h"
 #include "tool/util/say.h"
 
-enum { EXIT_INTERRUPTED = 130, MAX_WORDS = 12 };
-
 static int out_of_memory(void)
 {
-    return say_error(NULL, "out of memory");
+    say_error(NULL, "out of memory");
+    return EXIT_FAILED;
 }
 
 static double wall_s(void)
@@ -168,14 +161,6 @@ static int find_build(struct driver *d)
 
 /* --- what of the last build holds ------------------------------------------------------------ */
 
-static void put_file_identity(struct buf *b, const char *path)
-{
-    struct stat st;
-    if (stat(path, &st) == 0)
-        buf_printf(b, "%s %lld %lld.%09ld\n", path, (long long)st.st_size,
-                   (long long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
-}
-
 static void put_fingerprint(struct buf *b, const struct driver *d)
 {
     static const char *const variables[] = {"CC",       "CXX",     "CFLAGS",
@@ -184,9 +169,9 @@ static void put_fingerprint(struct buf *b, const struct driver *d)
     char *lib = paths_join(d->selection.lib, "libpiano.so");
     buf_puts(b, "state 1\n");
     if (tool)
-        put_file_identity(b, tool);
+        refresh_put_identity(b, tool);
     if (lib)
-        put_file_identity(b, lib);
+        refresh_put_identity(b, lib);
     for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++) {
         const char *value = getenv(variables[i]);
         if (value)
@@ -225,11 +210,12 @@ static int sync_once(const struct driver *d, struct mirror_result *result)
 
 static int update_mirror(struct driver *d)
 {
-    struct mirror_result result;
+    struct mirror_result result = {0};
     int err = sync_once(d, &result);
     if (err == -EISDIR || err == -ENOTDIR || err == -EEXIST) {
         /* A directory became a file or the other way round, with the build's files in it. */
         free(result.failed);
+        result.failed = NULL;
         err = refresh_all(d->state);
         if (err == 0)
             err = sync_once(d, &result);
@@ -245,320 +231,6 @@ static int update_mirror(struct driver *d)
         say("%zu files could not be read and are missing from the build", result.unreadable);
     free(result.failed);
     return err == 0 ? 0 : EXIT_FAILED;
-}
-
-static char *in_mirror(const struct driver *d, const char *path)
-{
-    struct mirror m = {d->root, d->selection.mirror, NULL};
-    return mirror_map(&m, path);
-}
-
-/* --- steps ----------------------------------------------------------------------------------- */
-
-struct step {
-    char *const *argv;
-    const char *dir;
-    bool compiles;
-};
-
-/* The strings put into a build's environment; ended by NULL. */
-struct settings {
-    char *set[8];
-};
-
-static int fill_settings(struct settings *s, const struct driver *d, bool compiles)
-{
-    const char *preload = getenv("LD_PRELOAD");
-    char *tool = paths_tool();
-    char *runs = paths_join(d->state, "runs");
-    *s = (struct settings){0};
-    int bad = tool && runs ? 0 : -1;
-    /* Programs that the build itself runs leave their runs here, not among the user's. */
-    bad |= asprintf(&s->set[0], "PIANO_RUNS_DIR=%s", runs);
-    bad |= asprintf(&s->set[1], "CCACHE_DISABLE=1");
-    bad |= asprintf(&s->set[2], compiles ? "PIANO_STATE=%s" : "PIANO_STATE", d->state);
-    bad |= asprintf(&s->set[3], compiles ? "PIANO_TOOL=%s" : "PIANO_TOOL", tool);
-    if (compiles)
-        bad |= asprintf(&s->set[4], "LD_PRELOAD=%s/libpiano_exec.so%s%s", d->selection.lib,
-                        preload && *preload ? ":" : "", preload ? preload : "");
-    free(tool);
-    free(runs);
-    return bad < 0 ? -ENOMEM : 0;
-}
-
-static void settings_release(struct settings *s)
-{
-    for (size_t i = 0; i < sizeof s->set / sizeof s->set[0]; i++)
-        free(s->set[i]);
-}
-
-/* Progress: the newest of the records written since the build began. */
-static void show_progress(void *ctx)
-{
-    const struct driver *d = ctx;
-    char *dir_path = paths_join(d->state, "units");
-    DIR *dir = dir_path ? opendir(dir_path) : NULL;
-    const struct dirent *e;
-    unsigned count = 0;
-    while (dir && (e = readdir(dir))) {
-        struct stat st;
-        if (e->d_name[0] != '.' && fstatat(dirfd(dir), e->d_name, &st, 0) == 0 &&
-            (double)st.st_mtim.tv_sec + 1 > d->started_s)
-            count++;
-    }
-    if (dir)
-        closedir(dir);
-    free(dir_path);
-    say_progress("building: %u files compiled, %.0f s", count, wall_s() - d->started_s);
-}
-
-/* The user's word for the step: `env` is ours. */
-static const char *step_name(const struct step *step)
-{
-    return strcmp(step->argv[0], "env") == 0 && step->argv[1] ? step->argv[1] : step->argv[0];
-}
-
-static int open_output(const struct driver *d, const struct step *step)
-{
-    if (d->verbose)
-        return dup(STDERR_FILENO);
-    int fd = open(d->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    struct buf line = {0};
-    buf_puts(&line, "$");
-    for (size_t i = step_name(step) == step->argv[0] ? 0 : 1; step->argv[i]; i++)
-        buf_printf(&line, " %s", step->argv[i]);
-    buf_putc(&line, '\n');
-    if (fd >= 0 && !line.failed && write(fd, line.data, line.len) < 0) {
-        close(fd);
-        fd = -1;
-    }
-    buf_free(&line);
-    return fd;
-}
-
-static int say_step_failed(const struct driver *d, const struct step *step,
-                           const struct child_result *result)
-{
-    if (result->interrupted) {
-        say("build interrupted");
-        return EXIT_INTERRUPTED;
-    }
-    if (!d->verbose)
-        build_log_show(d->log, d->selection.mirror, d->root);
-    return say_error(d->verbose ? NULL : "the whole output: .piano/build/log",
-                     "the build failed: `%s` ended with status %d", step_name(step),
-                     result->status);
-}
-
-static int run_step(struct driver *d, const struct step *step)
-{
-    struct settings settings;
-    struct child_result result = {0};
-    int err = fill_settings(&settings, d, step->compiles);
-    char **env = err == 0 ? child_env(settings.set) : NULL;
-    int in = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    int out = open_output(d, step);
-    if (err == 0)
-        err = !env ? -ENOMEM : out < 0 ? -errno : 0;
-    if (err == 0) {
-        struct child_plan plan = {
-            .argv = step->argv, .envp = env, .dir = step->dir, .in = in, .out = out, .err = out};
-        plan.tick = isatty(STDERR_FILENO) && !d->verbose ? show_progress : NULL;
-        plan.ctx = d;
-        err = child_run(&plan, &result);
-    }
-    if (in >= 0)
-        close(in);
-    if (out >= 0)
-        close(out);
-    free(env);
-    settings_release(&settings);
-    say_progress_done();
-    if (err != 0)
-        return say_error(err == -ENOENT ? "is it installed, and is the name right?" : NULL,
-                         "cannot start `%s`: %s", step->argv[0], strerror(-err));
-    if (result.status != 0 || result.interrupted)
-        return say_step_failed(d, step, &result);
-    return 0;
-}
-
-static void free_words(char **argv)
-{
-    for (size_t i = 0; argv && argv[i]; i++)
-        free(argv[i]);
-    free(argv);
-}
-
-/* Runs WORDS, ended by NULL, in DIR. */
-static int run_words(struct driver *d, const char *const *words, const char *dir, bool compiles)
-{
-    char *argv[MAX_WORDS + 1] = {0};
-    bool whole = true;
-    size_t count = 0;
-    for (; words[count] && count < MAX_WORDS; count++) {
-        argv[count] = strdup(words[count]);
-        whole = whole && argv[count];
-    }
-    struct step step = {argv, dir, compiles};
-    int status = whole ? run_step(d, &step) : out_of_memory();
-    for (size_t i = 0; i < count; i++)
-        free(argv[i]);
-    return status;
-}
-
-static int build_cmake(struct driver *d)
-{
-    char jobs[24];
-    char *dir = paths_join(d->state, "cmake");
-    char *cache = paths_join(d->state, "cmake/CMakeCache.txt");
-    char *source = in_mirror(d, d->detect.dir);
-    int status = dir && cache && source ? 0 : out_of_memory();
-    snprintf(jobs, sizeof jobs, "-j%d", d->jobs);
-    if (status == 0 && access(cache, F_OK) != 0) {
-        const char *const words[] = {"cmake",
-                                     "-S",
-                                     source,
-                                     "-B",
-                                     dir,
-                                     "-DCMAKE_BUILD_TYPE=RelWithDebInfo",
-                                     "-DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON",
-                                     NULL};
-        status = run_words(d, words, source, false);
-        /* A configuration that failed is not to be taken for one the next time. */
-        if (status != 0)
-            mirror_remove(dir);
-    }
-    if (status == 0) {
-        const char *const words[] = {"cmake", "--build", dir, jobs, NULL};
-        status = run_words(d, words, source, true);
-    }
-    free(dir);
-    free(cache);
-    free(source);
-    return status;
-}
-
-static int build_meson(struct driver *d)
-{
-    char jobs[24];
-    char *dir = paths_join(d->state, "meson");
-    char *ninja = paths_join(d->state, "meson/build.ninja");
-    char *source = in_mirror(d, d->detect.dir);
-    int status = dir && ninja && source ? 0 : out_of_memory();
-    snprintf(jobs, sizeof jobs, "%d", d->jobs);
-    if (status == 0 && access(ninja, F_OK) != 0) {
-        const char *const words[] = {"meson", "setup", "--buildtype=debugoptimized",
-                                     dir,     source,  NULL};
-        mirror_remove(dir);
-        status = run_words(d, words, source, false);
-    }
-    if (status == 0) {
-        const char *const words[] = {"meson", "compile", "-C", dir, "-j", jobs, NULL};
-        status = run_words(d, words, source, true);
-    }
-    free(dir);
-    free(ninja);
-    free(source);
-    return status;
-}
-
-static int build_make(struct driver *d)
-{
-    char jobs[24];
-    char *dir = in_mirror(d, d->detect.dir);
-    const char *flags = getenv("MAKEFLAGS");
-    bool shared_jobs = flags && strstr(flags, "jobserver");
-    snprintf(jobs, sizeof jobs, "-j%d", d->jobs);
-    const char *const words[] = {"make", shared_jobs ? NULL : jobs, NULL};
-    int status = dir ? run_words(d, words, dir, true) : out_of_memory();
-    free(dir);
-    return status;
-}
-
-/* configure runs once, and again when it has changed. */
-static int build_configure(struct driver *d)
-{
-    struct buf now = {0};
-    struct buf last = {0};
-    char *script = paths_join(d->detect.dir, "configure");
-    char *stamp = paths_join(d->state, "configured");
-    char *dir = in_mirror(d, d->detect.dir);
-    int status = script && stamp && dir ? 0 : out_of_memory();
-    if (status == 0) {
-        put_file_identity(&now, script);
-        bool done = buf_read_file(&last, stamp) == 0 && last.len == now.len &&
-                    memcmp(last.data, now.data, now.len) == 0;
-        const char *const words[] = {"./configure", NULL};
-        if (!done)
-            status = run_words(d, words, dir, false);
-        if (!done && status == 0 && buf_write_file(&now, stamp) != 0)
-            status = say_error(NULL, "cannot write %s", stamp);
-    }
-    if (status == 0)
-        status = build_make(d);
-    buf_free(&now);
-    buf_free(&last);
-    free(script);
-    free(stamp);
-    free(dir);
-    return status;
-}
-
-/* The command as it runs in the mirror: each word with the root's path turned into the mirror's.
- * `env` goes in front because the hook sees only what a hooked process starts, and we are none:
- * without it, a command that is itself a compiler would be missed. */
-static char **command_argv(const struct driver *d)
-{
-    size_t count = 0;
-    while (d->command[count])
-        count++;
-    char **argv = calloc(count + 2, sizeof *argv);
-    if (argv)
-        argv[0] = strdup("env");
-    bool whole = argv && argv[0];
-    for (size_t i = 0; i < count && whole; i++) {
-        size_t len = strlen(d->command[i]);
-        argv[i + 1] = len == 0
-                          ? strdup("")
-                          : mirror_replace(d->command[i], &len, d->root, d->selection.mirror);
-        whole = argv[i + 1];
-    }
-    if (whole)
-        return argv;
-    free_words(argv);
-    return NULL;
-}
-
-static int build_command(struct driver *d)
-{
-    const char *name = d->command[0];
-    if (!strchr(name, '/') && !child_in_path(name))
-        return say_error("is it installed, and is the name right?", "there is no command `%s`",
-                         name);
-    char **argv = command_argv(d);
-    char *dir = in_mirror(d, d->detect.dir);
-    struct step step = {argv, dir, true};
-    int status = argv && dir ? run_step(d, &step) : out_of_memory();
-    free_words(argv);
-    free(dir);
-    return status;
-}
-
-static int build_with(struct driver *d)
-{
-    switch (d->detect.kind) {
-    case DETECT_CMAKE:
-        return build_cmake(d);
-    case DETECT_MESON:
-        return build_meson(d);
-    case DETECT_MAKE:
-        return build_make(d);
-    case DETECT_CONFIGURE:
-        return build_configure(d);
-    case DETECT_COMMAND:
-        break;
-    }
-    return build_command(d);
 }
 
 /* --- all of it ------------------------------------------------------------------------------- */
@@ -615,7 +287,7 @@ int driver_build(struct driver *d)
     status = status ? status : update_mirror(d);
     status = status ? status : make_state(d);
     if (status == 0) {
-        status = build_with(d);
+        status = ways_build(d);
         forget_build_runs(d);
     }
     return status;

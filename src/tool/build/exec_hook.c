@@ -256,8 +256,8 @@ static void fill(struct rewrite *r, void *room)
 static void *map_room(struct rewrite *r)
 {
     r->mapped_bytes = argv_bytes(r);
-    void *room = mmap(NULL, r->mapped_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-                      -1, 0);
+    void *room =
+        mmap(NULL, r->mapped_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     return room == MAP_FAILED ? NULL : room;
 }
 

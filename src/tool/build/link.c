@@ -160,9 +160,9 @@ bool link_has_instrumented(const struct args *a)
 
 static void add_wraps(struct words *out, const char *lib)
 {
-    static const char *const names[] = {"malloc",         "calloc",        "realloc",  "reallocarray",
-                                        "free",           "posix_memalign", "aligned_alloc",
-                                        "memalign",       "valloc",        "pvalloc",  "pthread_create"};
+    static const char *const names[] = {"malloc", "calloc",         "realloc",       "reallocarray",
+                                        "free",   "posix_memalign", "aligned_alloc", "memalign",
+                                        "valloc", "pvalloc",        "pthread_create"};
     char *object = paths_join(lib, "piano_wrap.o");
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         words_addf(out, "-Wl,--wrap=%s", names[i]);
@@ -228,8 +228,7 @@ static bool view_defines_malloc(const struct view *v)
     const Elf64_Ehdr *head = (const Elf64_Ehdr *)v->data;
     if (v->len < sizeof *head || memcmp(head->e_ident, ELFMAG, SELFMAG) != 0 ||
         head->e_ident[EI_CLASS] != ELFCLASS64 || head->e_shentsize != sizeof(Elf64_Shdr) ||
-        head->e_shoff > v->len ||
-        head->e_shnum > (v->len - head->e_shoff) / sizeof(Elf64_Shdr))
+        head->e_shoff > v->len || head->e_shnum > (v->len - head->e_shoff) / sizeof(Elf64_Shdr))
         return false;
     const Elf64_Shdr *sections = (const Elf64_Shdr *)(v->data + head->e_shoff);
     for (size_t i = 0; i < head->e_shnum; i++) {

@@ -19,7 +19,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <fts.h>
-#include <inttypes.h>
 #include <limits.h>
 #include <linux/fs.h>
 #include <stdio.h>
@@ -30,6 +29,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tool/build/manifest.h"
 #include "tool/build/stale.h"
 #include "tool/util/buf.h"
 #include "tool/util/paths.h"
@@ -41,120 +41,15 @@ static const int64_t MAX_BYTES = (int64_t)16 << 30;
 /* Generated files with absolute paths in them are smaller than this. */
 static const int64_t MAX_RELOCATED_BYTES = 16 << 20;
 
-struct entry {
-    char *rel;
-    char type; /* 'f' file, 'l' link, 'd' directory */
-    mode_t mode;
-    struct timespec mtime;
-    int64_t size;
-    enum stale_kind kind;
-    bool kept; /* in the manifest: still in the tree. In the walk: not stale. */
-};
-
-struct list {
-    struct entry *items;
-    size_t count;
-    size_t cap;
-    int64_t bytes;
-    struct timespec newest_source;
-};
-
-static void list_release(struct list *l)
-{
-    for (size_t i = 0; i < l->count; i++)
-        free(l->items[i].rel);
-    free(l->items);
-    *l = (struct list){0};
-}
-
-static struct entry *list_add(struct list *l, const char *rel)
-{
-    if (l->count == l->cap) {
-        size_t cap = l->cap ? l->cap * 2 : 256;
-        struct entry *items = realloc(l->items, cap * sizeof *items);
-        if (!items)
-            return NULL;
-        l->items = items;
-        l->cap = cap;
-    }
-    struct entry *e = &l->items[l->count];
-    *e = (struct entry){.rel = strdup(rel), .kept = true};
-    if (!e->rel)
-        return NULL;
-    l->count++;
-    return e;
-}
-
-static int by_rel(const void *a, const void *b)
-{
-    return strcmp(((const struct entry *)a)->rel, ((const struct entry *)b)->rel);
-}
-
-static struct entry *list_find(const struct list *l, const char *rel)
-{
-    struct entry key;
-    memcpy(&key.rel, &rel, sizeof rel);
-    return l->count ? bsearch(&key, l->items, l->count, sizeof key, by_rel) : NULL;
-}
-
-/* The manifest: one record per entry, ended by NUL as a name may hold anything else. */
-static int manifest_load(struct list *l, const char *path)
-{
-    struct buf text = {0};
-    int err = buf_read_file(&text, path);
-    size_t at = 0;
-    while (err == 0 && at < text.len) {
-        const char *record = text.data + at;
-        at += strlen(record) + 1;
-        char type;
-        long long sec;
-        long nsec;
-        int64_t size;
-        int name = 0;
-        if (sscanf(record, "%c %lld %ld %" SCNd64 " %n", &type, &sec, &nsec, &size, &name) != 4 ||
-            name == 0)
-            continue;
-        struct entry *e = list_add(l, record + name);
-        if (!e) {
-            err = -ENOMEM;
-            break;
-        }
-        e->type = type;
-        e->mtime = (struct timespec){.tv_sec = sec, .tv_nsec = nsec};
-        e->size = size;
-        e->kept = false;
-    }
-    buf_free(&text);
-    if (l->count > 0)
-        qsort(l->items, l->count, sizeof *l->items, by_rel);
-    return err == -ENOENT ? 0 : err;
-}
-
-static int manifest_save(const struct list *l, const char *path)
-{
-    struct buf text = {0};
-    for (size_t i = 0; i < l->count; i++) {
-        const struct entry *e = &l->items[i];
-        if (!e->kept)
-            continue;
-        buf_printf(&text, "%c %lld %ld %" PRId64 " %s", e->type, (long long)e->mtime.tv_sec,
-                   e->mtime.tv_nsec, e->size, e->rel);
-        buf_putc(&text, '\0');
-    }
-    int err = buf_write_file(&text, path);
-    buf_free(&text);
-    return err;
-}
-
 static bool is_newer(struct timespec a, struct timespec b)
 {
     return a.tv_sec != b.tv_sec ? a.tv_sec > b.tv_sec : a.tv_nsec > b.tv_nsec;
 }
 
-static int take_entry(struct list *l, const FTSENT *f, const char *rel)
+static int take_entry(struct manifest *l, const FTSENT *f, const char *rel)
 {
     const struct stat *st = f->fts_statp;
-    struct entry *e = list_add(l, rel);
+    struct manifest_entry *e = manifest_add(l, rel);
     if (!e)
         return -ENOMEM;
     e->type = S_ISDIR(st->st_mode) ? 'd' : S_ISLNK(st->st_mode) ? 'l' : 'f';
@@ -173,7 +68,7 @@ static int take_entry(struct list *l, const FTSENT *f, const char *rel)
 }
 
 /* One step of the walk. */
-static int visit(FTS *fts, FTSENT *f, struct list *l, size_t root_len)
+static int visit(FTS *fts, FTSENT *f, struct manifest *l, size_t root_len)
 {
     if (f->fts_level == 0 || f->fts_info == FTS_DP)
         return 0;
@@ -194,7 +89,7 @@ static int visit(FTS *fts, FTSENT *f, struct list *l, size_t root_len)
     }
 }
 
-static int walk(struct list *l, const char *root, const struct stale_tracked *tracked)
+static int walk(struct manifest *l, const char *root, const struct stale_tracked *tracked)
 {
     char *copy = strdup(root);
     char *roots[] = {copy, NULL};
@@ -207,11 +102,10 @@ static int walk(struct list *l, const char *root, const struct stale_tracked *tr
         fts_close(fts);
     free(copy);
     for (size_t i = 0; i < l->count; i++) {
-        struct entry *e = &l->items[i];
+        struct manifest_entry *e = &l->items[i];
         e->kept = !stale_leaves_out(e->kind, tracked, e->rel, e->mtime, l->newest_source);
     }
-    if (l->count > 0)
-        qsort(l->items, l->count, sizeof *l->items, by_rel);
+    manifest_sort(l);
     return err;
 }
 
@@ -236,6 +130,16 @@ static bool is_path_char(char c)
            c == '-' || c == '.' || c == '/';
 }
 
+/* Does a path begin at HIT? Before it may stand nothing that belongs to a path (`/mnt` in
+ * `/mnt/home`), except a flag (`-I/home`). */
+static bool begins_path(const char *text, const char *hit)
+{
+    const char *run = hit;
+    while (run > text && is_path_char(run[-1]))
+        run--;
+    return run == hit || (*run == '-' && !memchr(run, '/', (size_t)(hit - run)));
+}
+
 char *mirror_replace(const char *text, size_t *len, const char *from, const char *to)
 {
     struct buf out = {0};
@@ -247,8 +151,8 @@ char *mirror_replace(const char *text, size_t *len, const char *from, const char
         if (!hit)
             break;
         const char *after = hit + from_len;
-        bool whole = (hit == text || !is_path_char(hit[-1])) &&
-                     (after == end || *after == '/' || !is_path_char(*after));
+        bool whole =
+            begins_path(text, hit) && (after == end || *after == '/' || !is_path_char(*after));
         buf_put(&out, at, (size_t)(hit - at));
         buf_puts(&out, whole ? to : from);
         at = after;
@@ -309,7 +213,7 @@ static int copy_link(const struct mirror *m, const char *rel, const char *from, 
     return err;
 }
 
-static bool is_relocated(const struct entry *e)
+static bool is_relocated(const struct manifest_entry *e)
 {
     static const char *const names[] = {"Makefile",      "makefile", "GNUmakefile",
                                         "config.status", "libtool",  "config.mk"};
@@ -341,8 +245,8 @@ static int copy_relocated(const struct mirror *m, const char *from, int out)
     struct buf text = {0};
     int err = buf_read_file(&text, from);
     size_t len = text.len;
-    char *changed = err == 0 ? mirror_replace(text.data ? text.data : "", &len, m->root, m->tree)
-                             : NULL;
+    char *changed =
+        err == 0 ? mirror_replace(text.data ? text.data : "", &len, m->root, m->tree) : NULL;
     if (err == 0)
         err = changed || len == 0 ? put_all(out, changed, len) : -ENOMEM;
     free(changed);
@@ -364,7 +268,7 @@ static int copy_bytes(int in, int out)
     }
 }
 
-static int copy_file(const struct mirror *m, const struct entry *e, const char *from,
+static int copy_file(const struct mirror *m, const struct manifest_entry *e, const char *from,
                      const char *to, struct mirror_result *result)
 {
     int in = open(from, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
@@ -387,7 +291,8 @@ static int copy_file(const struct mirror *m, const struct entry *e, const char *
 }
 
 /* Makes the copy of one entry, which is new or has changed. */
-static int copy_entry(const struct mirror *m, const struct entry *e, struct mirror_result *result)
+static int copy_entry(const struct mirror *m, const struct manifest_entry *e,
+                      struct mirror_result *result)
 {
     char *from = paths_join(m->root, e->rel);
     char *to = paths_join(m->tree, e->rel);
@@ -399,8 +304,8 @@ static int copy_entry(const struct mirror *m, const struct entry *e, struct mirr
         if (unlink(to) != 0 && errno != ENOENT)
             err = -errno;
         if (err == 0)
-            err = e->type == 'l' ? copy_link(m, e->rel, from, to)
-                                 : copy_file(m, e, from, to, result);
+            err =
+                e->type == 'l' ? copy_link(m, e->rel, from, to) : copy_file(m, e, from, to, result);
         result->copied++;
     }
     if (err != 0)
@@ -410,7 +315,7 @@ static int copy_entry(const struct mirror *m, const struct entry *e, struct mirr
     return err;
 }
 
-static bool is_same(const struct entry *a, const struct entry *b)
+static bool is_same(const struct manifest_entry *a, const struct manifest_entry *b)
 {
     return a->type == b->type && a->size == b->size && a->mtime.tv_sec == b->mtime.tv_sec &&
            a->mtime.tv_nsec == b->mtime.tv_nsec;
@@ -426,11 +331,11 @@ static bool is_there(const struct mirror *m, const char *rel)
 }
 
 /* Removes the copies of what is gone, deepest first; a directory goes when it is empty. */
-static void remove_gone(const struct mirror *m, const struct list *before,
+static void remove_gone(const struct mirror *m, const struct manifest *before,
                         struct mirror_result *result)
 {
     for (size_t i = before->count; i-- > 0;) {
-        const struct entry *e = &before->items[i];
+        const struct manifest_entry *e = &before->items[i];
         char *path = e->kept ? NULL : paths_join(m->tree, e->rel);
         if (path && (e->type == 'd' ? rmdir(path) : unlink(path)) == 0 && e->type != 'd')
             result->removed++;
@@ -438,19 +343,19 @@ static void remove_gone(const struct mirror *m, const struct list *before,
     }
 }
 
-static int update(const struct mirror *m, struct list *now, struct list *before,
+static int update(const struct mirror *m, struct manifest *now, struct manifest *before,
                   struct mirror_result *result)
 {
     for (size_t i = 0; i < now->count; i++) {
-        struct entry *old = list_find(before, now->items[i].rel);
+        struct manifest_entry *old = manifest_find(before, now->items[i].rel);
         if (old && now->items[i].kept && old->type == now->items[i].type)
             old->kept = true;
     }
     remove_gone(m, before, result);
     int err = 0;
     for (size_t i = 0; i < now->count && err == 0; i++) {
-        const struct entry *e = &now->items[i];
-        const struct entry *old = list_find(before, e->rel);
+        const struct manifest_entry *e = &now->items[i];
+        const struct manifest_entry *old = manifest_find(before, e->rel);
         if (!e->kept || (old && old->kept && is_same(e, old) && is_there(m, e->rel)))
             continue;
         err = copy_entry(m, e, result);
@@ -492,8 +397,8 @@ static void link_siblings(const struct mirror *m)
 
 int mirror_sync(const struct mirror *m, struct mirror_result *result)
 {
-    struct list now = {0};
-    struct list before = {0};
+    struct manifest now = {0};
+    struct manifest before = {0};
     struct stale_tracked tracked;
     *result = (struct mirror_result){0};
     char *scratch = NULL;
@@ -513,8 +418,8 @@ int mirror_sync(const struct mirror *m, struct mirror_result *result)
     link_siblings(m);
     say_progress_done();
     stale_tracked_release(&tracked);
-    list_release(&now);
-    list_release(&before);
+    manifest_release(&now);
+    manifest_release(&before);
     return err;
 }
 

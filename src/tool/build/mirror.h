@@ -13,8 +13,8 @@ struct mirror {
 struct mirror_result {
     size_t copied;
     size_t removed;
-    size_t unreadable;   /* files that could not be opened, left out */
-    char *failed;        /* the path an error is about, malloc'd, or NULL */
+    size_t unreadable; /* files that could not be opened, left out */
+    char *failed;      /* the path an error is about, malloc'd, or NULL */
 };
 
 /* Brings the copy up to date. 0 or negative errno; -EFBIG when the tree is too large to be a

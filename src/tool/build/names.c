@@ -34,9 +34,9 @@ static bool is_part(char c)
 
 static bool is_keyword(const char *word)
 {
-    static const char *const keywords[] = {"if",     "for",           "while",   "switch",
-                                           "return", "sizeof",        "defined", "catch",
-                                           "static_assert", "__attribute__", "decltype"};
+    static const char *const keywords[] = {
+        "if",      "for",   "while",         "switch",        "return",  "sizeof",
+        "defined", "catch", "static_assert", "__attribute__", "decltype"};
     for (size_t i = 0; i < sizeof keywords / sizeof keywords[0]; i++) {
         if (strcmp(word, keywords[i]) == 0)
             return true;

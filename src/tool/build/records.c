@@ -181,8 +181,8 @@ static bool source_exists(const char *state, const char *source)
     const char *name = root.data ? strrchr(root.data, '/') : NULL;
     buf_printf(&path, "%s/tree%s/%s", state, name ? name : "", source);
     buf_printf(&root, "/%s", source);
-    bool found = root.failed || path.failed || access(root.data, F_OK) == 0 ||
-                 access(path.data, F_OK) == 0;
+    bool found =
+        root.failed || path.failed || access(root.data, F_OK) == 0 || access(path.data, F_OK) == 0;
     buf_free(&root);
     buf_free(&path);
     return found;

@@ -19,8 +19,15 @@
 #include <unistd.h>
 
 #include "tool/build/mirror.h"
-#include "tool/util/buf.h"
 #include "tool/util/paths.h"
+
+void refresh_put_identity(struct buf *b, const char *path)
+{
+    struct stat st;
+    if (stat(path, &st) == 0)
+        buf_printf(b, "%s %lld %lld.%09ld\n", path, (long long)st.st_size,
+                   (long long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
+}
 
 int refresh_all(const char *state)
 {
@@ -43,8 +50,9 @@ int refresh_fingerprint(const char *state, const char *fingerprint)
     char *units = paths_join(state, "units");
     int err = path && units ? 0 : -ENOMEM;
     buf_puts(&new, fingerprint);
-    bool same = err == 0 && buf_read_file(&old, path) == 0 && old.len == new.len &&
-                memcmp(old.data, new.data, new.len) == 0 && access(units, F_OK) == 0;
+    bool same = err == 0 && buf_read_file(&old, path) == 0 &&
+                old.len == new.len &&memcmp(old.data, new.data, new.len) == 0 &&
+                access(units, F_OK) == 0;
     if (err == 0 && !same) {
         /* First the mark goes: a stop in the middle must not pass for a finished clean-up. */
         unlink(path);

@@ -6,6 +6,10 @@
 
 #include "tool/build/records.h"
 #include "tool/build/selection.h"
+#include "tool/util/buf.h"
+
+/* Appends path, size and time of a file: what tells one version of it from the next. */
+void refresh_put_identity(struct buf *b, const char *path);
 
 /* Everything under STATE that belongs to one way of building; FINGERPRINT names the tool, the
  * runtime and the compilers in use. When it is not the one of the last build, all products are

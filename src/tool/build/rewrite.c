@@ -110,7 +110,7 @@ static size_t head_length(const char *text, size_t len)
     size_t second = line_length(text + first, len - first);
     const char *end = text + first + second;
     return second > 5 && text[first] == '#' && memcmp(end - 4, "//\"\n", 4) == 0 ? first + second
-                                                                               : first;
+                                                                                 : first;
 }
 
 static void put_marker(struct buf *out, const struct analyse_fn *fn, unsigned line, bool system)

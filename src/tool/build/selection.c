@@ -68,9 +68,9 @@ static int take_pair(struct selection *s, const char *key, const char *value)
         char **one;
         struct selection_list *many;
     } known[] = {
-        {"root", &s->root, NULL},   {"mirror", &s->mirror, NULL}, {"runs", &s->runs, NULL},
-        {"lib", &s->lib, NULL},     {"frame", &s->frame, NULL},   {"fn", NULL, &s->fns},
-        {"file", NULL, &s->files},  {"dir", NULL, &s->dirs},      {"skip", NULL, &s->skips},
+        {"root", &s->root, NULL},  {"mirror", &s->mirror, NULL}, {"runs", &s->runs, NULL},
+        {"lib", &s->lib, NULL},    {"frame", &s->frame, NULL},   {"fn", NULL, &s->fns},
+        {"file", NULL, &s->files}, {"dir", NULL, &s->dirs},      {"skip", NULL, &s->skips},
     };
     if (strcmp(key, "exact") == 0)
         s->exact = strcmp(value, "0") != 0;

@@ -50,7 +50,9 @@ void stale_tracked_load(struct stale_tracked *t, const char *root, const char *s
     *t = (struct stale_tracked){0};
     int out = open(scratch, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     int none = open("/dev/null", O_RDWR | O_CLOEXEC);
-    struct child_plan plan = {argv, environ, root, none, out, none, 0, 0, NULL, NULL};
+    struct child_plan plan = {.argv = argv, .envp = environ, .dir = root};
+    plan.in = plan.err = none;
+    plan.out = out;
     struct child_result result;
     struct buf text = {0};
     if (out >= 0 && none >= 0 && child_run(&plan, &result) == 0 && result.status == 0 &&
@@ -88,8 +90,8 @@ static bool has(const char *dir, const char *name)
 
 bool stale_is_dir(const char *path, const char *name)
 {
-    static const char *const names[] = {".git",   ".hg",   ".svn",       ".piano",
-                                        ".libs",  "_libs", "CMakeFiles", "__pycache__"};
+    static const char *const names[] = {".git",  ".hg",   ".svn",       ".piano",
+                                        ".libs", "_libs", "CMakeFiles", "__pycache__"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (strcmp(name, names[i]) == 0)
             return true;

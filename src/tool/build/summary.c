@@ -78,6 +78,7 @@ static bool matches_alone(const struct selection *whole, struct selection_list o
 struct question {
     const char *flag;
     const char *what;
+    const char *without; /* what happens without the flag */
     const struct selection_list *patterns;
 };
 
@@ -131,11 +132,9 @@ static void say_unmatched(const struct question *q, const char *pattern, const s
     size_t found = nearest_find(pattern, n->items, n->count, near, MAX_SUGGESTIONS);
     struct buf hint = {0};
     for (size_t i = 0; i < found; i++)
-        buf_printf(&hint, "%s%s %s", i ? ", " : "", q->flag,
-                   say_safe(safe, sizeof safe, near[i]));
+        buf_printf(&hint, "%s%s %s", i ? ", " : "", q->flag, say_safe(safe, sizeof safe, near[i]));
     if (found == 0)
-        buf_printf(&hint, "`piano build` without %s chooses all of the project's functions",
-                   q->flag);
+        buf_printf(&hint, "leave %s out: %s", q->flag, q->without);
     say_error(hint.data, "%s %s matches no %s that was compiled", q->flag,
               say_safe(safe, sizeof safe, pattern), q->what);
     buf_free(&hint);
@@ -173,7 +172,8 @@ static int check_frame_and_skips(const struct driver *d, const struct records *r
                                  const struct gathered *g)
 {
     const struct selection *s = &d->selection;
-    const struct question frame = {"--frame", "function", NULL};
+    const struct question frame = {"--frame", "function", "frames are then found at run time",
+                                   NULL};
     int status = EXIT_DONE;
     struct names names;
     collect_names(&names, d, r, g, false);
@@ -217,8 +217,10 @@ static int check_any(const struct driver *d, const struct records *r, const stru
 int summary_check(const struct driver *d, const struct records *r)
 {
     const struct selection *s = &d->selection;
-    const struct question questions[] = {
-        {"--fn", "function", &s->fns}, {"--file", "file", &s->files}, {"--dir", "file", &s->dirs}};
+    static const char all[] = "all of the project's functions are then chosen";
+    const struct question questions[] = {{"--fn", "function", all, &s->fns},
+                                         {"--file", "file", all, &s->files},
+                                         {"--dir", "file", all, &s->dirs}};
     struct gathered g;
     gather(&g, r);
     int status = EXIT_DONE;
@@ -258,8 +260,7 @@ static void show_files(struct file_count *files, size_t count)
     char safe[512];
     qsort(files, count, sizeof *files, most_first);
     for (size_t i = 0; i < shown; i++)
-        fprintf(stderr, "  %6zu  %s\n", files[i].count,
-                say_safe(safe, sizeof safe, files[i].file));
+        fprintf(stderr, "  %6zu  %s\n", files[i].count, say_safe(safe, sizeof safe, files[i].file));
     if (shown < count)
         fprintf(stderr, "          and %zu more files\n", count - shown);
 }
@@ -273,8 +274,8 @@ static void show_counts(const struct driver *d, const struct gathered *g)
     for (size_t i = 0; files && i < g->count; i++) {
         const struct record_fn *fn = g->fns[i];
         if (fn->status == RECORD_SKIPPED)
-            left_out += selection_wants(&d->selection, records_bare_name(fn->name), fn->name,
-                                        fn->file);
+            left_out +=
+                selection_wants(&d->selection, records_bare_name(fn->name), fn->name, fn->file);
         if (fn->status != RECORD_INSTRUMENTED)
             continue;
         total++;

@@ -163,8 +163,8 @@ const char *tokens_forbid_head(const char *head, size_t len)
     bool attribute = false; /* inside __attribute__((...)); parameters may be called anything */
     while (next(&c, &t)) {
         if (depth == 0)
-            attribute = is(&t, "__attribute__") || is(&t, "__attribute") ||
-                        (attribute && is(&t, "("));
+            attribute =
+                is(&t, "__attribute__") || is(&t, "__attribute") || (attribute && is(&t, "("));
         depth += is(&t, "(") - is(&t, ")");
         brackets += is(&t, "[") - is(&t, "]");
         bool inside = attribute || brackets >= 2;

@@ -207,7 +207,8 @@ static int finish_compile(struct wrap *w)
 }
 
 /* Links with the runtime of KIND. Messages are kept in R. */
-static int link_once(const struct wrap *w, char *const base[], enum link_kind kind, struct cc_run *r)
+static int link_once(const struct wrap *w, char *const base[], enum link_kind kind,
+                     struct cc_run *r)
 {
     struct words command = {0};
     *r = (struct cc_run){0};

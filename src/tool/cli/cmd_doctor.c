@@ -127,8 +127,9 @@ static void check_clock(void)
     if (steady)
         tell(GOOD, "clock: invariant TSC (kernel clock source: %s)", safe);
     else
-        tell(WARN, "clock: no invariant TSC, so CLOCK_MONOTONIC is used: each measured call costs "
-                   "more (kernel clock source: %s)",
+        tell(WARN,
+             "clock: no invariant TSC, so CLOCK_MONOTONIC is used: each measured call costs "
+             "more (kernel clock source: %s)",
              safe);
 }
 

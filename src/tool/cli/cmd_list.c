@@ -88,8 +88,8 @@ static void add_row(struct table *t, const struct runs_entry *e, const struct ta
 
 static int list_table(const struct runs *runs, const struct tags *tags, bool all)
 {
-    static const char *const titles[] = {"Run",       "Age",  "Program", "Length", "Frames",
-                                         "Functions", "Size", "Tags"};
+    static const char *const titles[] = {"Run",    "Age",       "Program", "Length",
+                                         "Frames", "Functions", "Size",    "Tags"};
     struct table t = {.cells = NULL};
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);

@@ -34,9 +34,10 @@ static const char help[] =
     "  piano profile --fn update --duration 10 -- --level 3\n"
     "  piano profile --fn update -- cc -O2 game.c -o game -- --frames 100\n";
 
-static const char *const names[] = {
-    "--fn",     "--exact",        "--file", "--dir", "--skip",   "--frame",   "--verbose", "-j",
-    "--duration", "--kill-timeout", "--top",  "--all", "--frames", "--threads", "--json",    "--help"};
+static const char *const names[] = {"--fn",       "--exact",        "--file",    "--dir",
+                                    "--skip",     "--frame",        "--verbose", "-j",
+                                    "--duration", "--kill-timeout", "--top",     "--all",
+                                    "--frames",   "--threads",      "--json",    "--help"};
 
 enum { MAX_REPORT_WORDS = 12 };
 
@@ -76,9 +77,9 @@ static enum flag_taken take_report(struct flags *f, struct profile *p)
 
 static bool starts_build(const char *word)
 {
-    static const char *const tools[] = {"make", "gmake", "cmake", "ninja", "meson",   "cc",
-                                        "c++",  "gcc",   "g++",   "clang", "clang++", "sh",
-                                        "bash", "ccache"};
+    static const char *const tools[] = {"make",    "gmake", "cmake", "ninja", "meson",
+                                        "cc",      "c++",   "gcc",   "g++",   "clang",
+                                        "clang++", "sh",    "bash",  "ccache"};
     const char *slash = strrchr(word, '/');
     const char *name = slash ? slash + 1 : word;
     for (size_t i = 0; i < sizeof tools / sizeof tools[0]; i++) {
@@ -178,9 +179,8 @@ int cmd_profile(int argc, char **argv)
 {
     char name[] = "report";
     struct flags f = {"profile", argc, argv, 1};
-    struct profile p = {.run = {.words = argv + argc, .kill_s = 10},
-                        .report = {name},
-                        .report_count = 1};
+    struct profile p = {
+        .run = {.words = argv + argc, .kill_s = 10}, .report = {name}, .report_count = 1};
     int status = read_flags(&f, &p);
     if (status == EXIT_DONE && p.help_wanted)
         fputs(help, stdout);

@@ -87,9 +87,9 @@ static int delete_tag(const char *dir, const char *name)
     for (size_t i = 0; names && i < tags.count; i++)
         names[i] = tags.list[i].name;
     const char *near = names ? nearest_name(name, names, tags.count) : NULL;
-    int status = near ? say_error("piano tag", "there is no tag `%s`; did you mean `%s`?", name,
-                                  near)
-                      : say_error("piano tag", "there is no tag `%s`", name);
+    int status =
+        near ? say_error("piano tag", "there is no tag `%s`; did you mean `%s`?", name, near)
+             : say_error("piano tag", "there is no tag `%s`", name);
     free(names);
     tags_release(&tags);
     return status;

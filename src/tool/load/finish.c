@@ -33,7 +33,8 @@ static uint64_t bucket_middle(unsigned bucket)
 {
     uint64_t from = piano__hist_floor(bucket);
     uint64_t to = bucket + 1 < PIANO_HIST_BUCKETS ? piano__hist_floor(bucket + 1) : from + 1;
-    return from + (to - from) / 2;
+    uint64_t middle = from + (to - from) / 2;
+    return middle < INT64_MAX ? middle : INT64_MAX;
 }
 
 /* ---- merged lines ---- */

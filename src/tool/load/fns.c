@@ -187,7 +187,7 @@ static int read_fns(struct json *j, const struct run *run, struct run_scratch *s
             return json_fail(j, "expected the id of a function in the table");
         if (run->uncorrected && e.has_raw)
             e.sum.self_ns = e.raw_ns;
-        e.sum.timed = e.has_timed && e.timed < e.sum.calls ? e.timed : e.sum.calls;
+        e.sum.timed = e.has_timed ? e.timed : e.sum.calls;
         err = scratch_add(scratch, run->fn_of_id[e.id], &e.sum);
     }
     return err;

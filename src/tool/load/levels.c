@@ -93,11 +93,8 @@ static struct lane *lane_get(struct levels *v, uint32_t number)
     }
     struct lane *l = lane_slot(v->lanes, v->lane_cap, number);
     if (!l->used) {
-        *l = (struct lane){.number = number,
-                           .used = 1,
-                           .level = UINT32_MAX,
-                           .under = RUN_NO_FN,
-                           .under_wall = -1};
+        *l = (struct lane){
+            .number = number, .used = 1, .level = UINT32_MAX, .under = RUN_NO_FN, .under_wall = -1};
         v->lane_count++;
     }
     return l;

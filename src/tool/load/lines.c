@@ -51,6 +51,15 @@ static int read_depth(struct json *j, struct line *l)
     return err;
 }
 
+/* A tiny call, corrected for the cost of measuring it, may come out a few ns below zero. */
+static int read_wall(struct json *j, struct line *l)
+{
+    int err = json_int(j, &l->wall_ns);
+    if (err == 0 && l->wall_ns < 0)
+        l->wall_ns = 0;
+    return err;
+}
+
 static int read_flag(struct json *j, struct line *l, enum line_kind kind)
 {
     bool set = false;
@@ -85,7 +94,7 @@ static int read_key(struct json *j, struct json_text key, struct line *l, bool *
     if (json_is(key, "start_ns"))
         return l->kind == LINE_MERGED ? json_skip(j) : json_int(j, &l->start_ns);
     if (json_is(key, "wall_ns"))
-        return json_count(j, &l->wall_ns);
+        return read_wall(j, l);
     if (json_is(key, "thread")) {
         *thread_line = true;
         return small(j, &l->thread);
@@ -159,8 +168,8 @@ static bool blank(const char *s, size_t len)
 
 static int read_line(struct part *p, uint64_t at, const char *s, size_t len)
 {
-    struct line l = {.at = at, .start_ns = INT64_MIN, .wall_ns = -1, .root = RUN_NO_FN,
-                     .under = RUN_NO_FN};
+    struct line l = {
+        .at = at, .start_ns = INT64_MIN, .wall_ns = -1, .root = RUN_NO_FN, .under = RUN_NO_FN};
     if (blank(s, len))
         return 0;
     if (len >= UINT32_MAX) {
@@ -276,8 +285,7 @@ int lines_index(struct reader *r, uint64_t from)
         at = parts[i].to;
     }
     /* Recovered lines are few: a last part of their own, at offsets beyond the file. */
-    parts[count] = (struct part){
-        .r = r, .from = run->map_len, .to = run->map_len + run->live.len};
+    parts[count] = (struct part){.r = r, .from = run->map_len, .to = run->map_len + run->live.len};
     reader_parallel(count + 1, read_part, parts);
     int err = 0;
     for (size_t i = 0; i <= count; i++)

@@ -286,6 +286,8 @@ int run_load(struct run *run, const char *path, const struct run_options *option
                    "is empty: the program was killed before it wrote anything, or could not write");
     if (err == 0)
         err = load_text(run, options ? options : &plain, error);
+    if (err == 0)
+        err = tables_namesakes(run);
     if (err == 0 && !run->run_id)
         run->run_id = strdup("");
     if (err == 0 && !run->run_id)

@@ -47,9 +47,9 @@ struct reader {
     uint32_t *fn_of_id; /* file id -> row in run->fns */
     size_t id_count;
     size_t id_cap;
-    struct fn_map *known; /* (name, place) -> row */
+    struct fn_map *known;       /* (name, place) -> row */
     struct thread_map *threads; /* number -> index in run->threads */
-    uint64_t bad_at;      /* offset of the first unreadable line; UINT64_MAX: none */
+    uint64_t bad_at;            /* offset of the first unreadable line; UINT64_MAX: none */
     const char *bad_why;
     uint64_t bad_count;
     uint64_t saturated;
@@ -80,6 +80,8 @@ int fns_ready(struct run_scratch *scratch, size_t fns);
 void fns_clear(struct run_scratch *scratch);
 int fns_line(struct json *j, const struct run *run, struct run_scratch *scratch);
 
+/* Numbers the functions that share a name. */
+int tables_namesakes(struct run *run);
 /* Adds one function; NAME and PLACE (may be NULL) are taken over. */
 int tables_add_fn(struct run *run, char *name, char *place);
 

@@ -34,7 +34,8 @@ struct run_fn {
     char *place; /* "src/game.c:12" as in the file; NULL when the file has none */
     char *file;  /* the two halves of it; NULL and 0 when unknown */
     int64_t line;
-    bool alias; /* a second id of another row: holds nothing, is never shown */
+    bool alias;        /* a second id of another row: holds nothing, is never shown */
+    uint32_t namesake; /* 0: the only one of its name; else its number among them, from 1 */
     struct tally sum;
     struct samples frames; /* self_ns in each frame it appears in */
     int64_t p50_ns;

@@ -211,8 +211,7 @@ static int not_found(const struct runs *runs, const struct tags *tags, const cha
     const char *near = names ? nearest_name(word, names, count) : NULL;
     say_safe(safe, sizeof(safe), word);
     if (near)
-        snprintf(e->text, sizeof(e->text),
-                 "`%s` is no file, tag or run; did you mean `%s`?", safe,
+        snprintf(e->text, sizeof(e->text), "`%s` is no file, tag or run; did you mean `%s`?", safe,
                  say_safe(near_safe, sizeof(near_safe), near));
     else
         snprintf(e->text, sizeof(e->text), "`%s` is no file, tag or run", safe);

@@ -173,15 +173,21 @@ static int64_t histogram_rank(const struct samples *s, uint64_t rank)
     return 0;
 }
 
+int64_t samples_rank(const struct samples *s, uint64_t rank)
+{
+    if (rank >= s->count)
+        return 0;
+    return is_histogram(s) ? histogram_rank(s, rank) : s->exact[rank];
+}
+
 int64_t samples_percentile(struct samples *s, double p)
 {
     if (s->count == 0)
         return 0;
     uint64_t rank = (uint64_t)(p * (double)(s->count - 1) + 0.5);
-    if (is_histogram(s))
-        return histogram_rank(s, rank);
-    qsort(s->exact, s->count, sizeof(*s->exact), compare);
-    return s->exact[rank];
+    if (!is_histogram(s))
+        qsort(s->exact, s->count, sizeof(*s->exact), compare);
+    return samples_rank(s, rank);
 }
 
 void samples_release(struct samples *s)

@@ -6,9 +6,9 @@
 #include <stdint.h>
 
 enum {
-    SAMPLES_EXACT = 65536,   /* values kept one by one */
-    SAMPLES_STEPS = 256,     /* buckets per power of two */
-    SAMPLES_OCTAVES = 57,    /* the first holds 0..511, the last ends at 2^63 */
+    SAMPLES_EXACT = 65536, /* values kept one by one */
+    SAMPLES_STEPS = 256,   /* buckets per power of two */
+    SAMPLES_OCTAVES = 57,  /* the first holds 0..511, the last ends at 2^63 */
 };
 
 struct samples {
@@ -25,6 +25,8 @@ int samples_merge(struct samples *s, struct samples *from);
 /* Nearest rank: the value at index round(P * (count - 1)) of the sorted values; 0 when empty.
  * Sorts the exact values in place. */
 int64_t samples_percentile(struct samples *s, double p);
+/* The value at index RANK of the sorted values. Call `samples_percentile` first: it sorts. */
+int64_t samples_rank(const struct samples *s, uint64_t rank);
 void samples_release(struct samples *s);
 
 #endif

@@ -20,8 +20,8 @@ struct thread_cell {
 
 struct worker {
     struct reader *r;
-    size_t from, to;    /* lines */
-    size_t next_frame;  /* record of the next frame line */
+    size_t from, to;   /* lines */
+    size_t next_frame; /* record of the next frame line */
     size_t next_fold;
     struct tally *sums; /* per row */
     struct samples *samples;
@@ -76,8 +76,11 @@ static uint32_t line_root(const struct reader *r, const struct line *l)
 static int take_frame(struct worker *w, const struct line *l)
 {
     struct run_frame *f = &w->r->run->frames[w->next_frame++];
-    *f = (struct run_frame){.at = l->at, .start_ns = l->start_ns, .wall_ns = l->wall_ns,
-                            .thread = l->thread, .root = line_root(w->r, l) & RUN_NO_ROOT};
+    *f = (struct run_frame){.at = l->at,
+                            .start_ns = l->start_ns,
+                            .wall_ns = l->wall_ns,
+                            .thread = l->thread,
+                            .root = line_root(w->r, l) & RUN_NO_ROOT};
     if (l->role == ROLE_FOLDED_FRAME) {
         f->fold = (uint32_t)++w->next_fold;
         return 0;
@@ -251,8 +254,7 @@ static int add_unnamed_threads(struct run *run, const struct thread_cell *cells,
         uint32_t number = (uint32_t)(cells[i].key >> 32);
         bool again = i > 0 && (uint32_t)(cells[i - 1].key >> 32) == number;
         if (!again && !run_thread_find(run, number))
-            more[n++] = (struct run_thread){
-                .number = number, .end_ns = -1, .parent_fn = RUN_NO_FN};
+            more[n++] = (struct run_thread){.number = number, .end_ns = -1, .parent_fn = RUN_NO_FN};
     }
     run->thread_count = n;
     tables_sort_threads(run);

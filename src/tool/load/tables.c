@@ -68,6 +68,34 @@ int tables_add_fn(struct run *run, char *name, char *place)
     return split_place(fn);
 }
 
+static int compare_names(const void *a, const void *b)
+{
+    const struct run_fn *x = *(struct run_fn *const *)a, *y = *(struct run_fn *const *)b;
+    int order = strcmp(x->name, y->name);
+    return order ? order : (x > y) - (x < y);
+}
+
+int tables_namesakes(struct run *run)
+{
+    struct run_fn **sorted = calloc(run->fn_count + 1, sizeof(*sorted));
+    size_t n = 0;
+    if (!sorted)
+        return -ENOMEM;
+    for (size_t i = 0; i < run->fn_count; i++)
+        if (!run->fns[i].alias)
+            sorted[n++] = &run->fns[i];
+    qsort(sorted, n, sizeof(struct run_fn *), compare_names);
+    for (size_t i = 1; i < n; i++) {
+        if (strcmp(sorted[i - 1]->name, sorted[i]->name) != 0)
+            continue;
+        if (!sorted[i - 1]->namesake)
+            sorted[i - 1]->namesake = 1;
+        sorted[i]->namesake = sorted[i - 1]->namesake + 1;
+    }
+    free(sorted);
+    return 0;
+}
+
 static int map_grow(struct reader *r)
 {
     struct fn_map *m = r->known;
@@ -338,8 +366,8 @@ static int read_parent_thread(struct json *j, struct run_thread *t)
 }
 
 /* One member of a control line; T is the thread it speaks of (a stand-in for the other kinds). */
-static int control_key(struct reader *r, struct json *j, struct json_text key,
-                       struct run_thread *t, bool *end)
+static int control_key(struct reader *r, struct json *j, struct json_text key, struct run_thread *t,
+                       bool *end)
 {
     if (json_is(key, "tid"))
         return json_int(j, &t->tid);

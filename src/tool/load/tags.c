@@ -115,6 +115,15 @@ const struct tag *tags_find(const struct tags *tags, const char *name)
     return NULL;
 }
 
+static bool holds_line(const struct buf *b, const char *line)
+{
+    size_t len = strlen(line);
+    for (const char *at = b->data; at && (at = strstr(at, line)); at += len)
+        if ((at == b->data || at[-1] == '\n') && (at[len] == '\n' || at[len] == '\0'))
+            return true;
+    return false;
+}
+
 int tags_write(const char *runs_dir, const char *name, const char *run, bool add)
 {
     struct buf b = {0};
@@ -125,7 +134,7 @@ int tags_write(const char *runs_dir, const char *name, const char *run, bool add
         err = buf_read_file(&b, path);
         err = err == -ENOENT ? 0 : err;
     }
-    if (err == 0) {
+    if (err == 0 && !holds_line(&b, run)) {
         buf_puts(&b, run);
         buf_putc(&b, '\n');
         err = buf_write_file(&b, path);

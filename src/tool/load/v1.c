@@ -87,7 +87,7 @@ static int read_fn(struct run *run, struct json *j)
         free(f.place);
         return err;
     }
-    f.sum.timed = f.has_timed && f.timed < f.sum.calls ? f.timed : f.sum.calls;
+    f.sum.timed = f.has_timed ? f.timed : f.sum.calls;
     if (run->uncorrected && f.has_raw)
         f.sum.self_ns = f.raw_ns;
     err = tables_add_fn(run, f.name, f.place);

@@ -118,12 +118,15 @@ static void columns_release(struct columns *c)
 
 /* ---- which frames ---- */
 
-static int64_t median_of(const struct run *run, const struct run_frame *f)
+/* Median wall time by root; the last entry is for frames without one. */
+static int64_t *medians(const struct run *run)
 {
-    for (size_t i = 0; i < run->group_count; i++)
-        if (run->groups[i].root == f->root)
-            return run->groups[i].p50_ns;
-    return run->all.p50_ns;
+    int64_t *m = calloc(run->fn_count + 1, sizeof(*m));
+    for (size_t i = 0; m && i < run->group_count; i++) {
+        uint32_t root = run->groups[i].root;
+        m[root == RUN_NO_ROOT ? run->fn_count : root] = run->groups[i].p50_ns;
+    }
+    return m;
 }
 
 struct ranked {
@@ -162,30 +165,27 @@ static int compare_index(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The frames to show, in order, into *OUT. */
-static int choose_frames(const struct run *run, size_t worst, size_t **out, size_t *count)
+/* The WORST frames by wall time against their median, into HEAP; how many in *LEN. */
+static int rank_frames(const struct run *run, size_t worst, struct ranked *heap, size_t *len)
 {
-    size_t len = 0, n = 0, kept = 0;
-    if (worst > run->frame_count)
-        worst = run->frame_count;
-    struct ranked *heap = calloc(worst + 1, sizeof(*heap));
-    size_t *list = calloc(worst * 3 + 1, sizeof(*list));
-    if (!heap || !list) {
-        free(heap);
-        free(list);
+    int64_t *median = medians(run);
+    if (!median)
         return -ENOMEM;
-    }
-    uint32_t root = 0;
-    int64_t median = 0;
     for (size_t i = 0; i < run->frame_count; i++) {
         const struct run_frame *f = &run->frames[i];
-        if (i == 0 || f->root != root) {
-            root = f->root;
-            median = median_of(run, f);
-        }
-        double usual = median > 0 ? (double)median : 1.0;
-        heap_offer(heap, &len, worst, (struct ranked){(double)f->wall_ns / usual, i});
+        int64_t usual = median[f->root == RUN_NO_ROOT ? run->fn_count : f->root];
+        double badness = (double)f->wall_ns / (usual > 0 ? (double)usual : 1.0);
+        heap_offer(heap, len, worst, (struct ranked){badness, i});
     }
+    free(median);
+    return 0;
+}
+
+/* The worst frames with their neighbours, in order, each once. */
+static size_t with_neighbours(const struct run *run, const struct ranked *heap, size_t len,
+                              size_t *list)
+{
+    size_t n = 0, kept = 0;
     for (size_t i = 0; i < len; i++) {
         size_t at = heap[i].frame;
         if (at > 0)
@@ -194,14 +194,31 @@ static int choose_frames(const struct run *run, size_t worst, size_t **out, size
         if (at + 1 < run->frame_count)
             list[n++] = at + 1;
     }
-    qsort(list, n, sizeof(*list), compare_index);
+    if (n)
+        qsort(list, n, sizeof(*list), compare_index);
     for (size_t i = 0; i < n; i++)
         if (kept == 0 || list[kept - 1] != list[i])
             list[kept++] = list[i];
+    return kept;
+}
+
+/* The frames to show, in order, into *OUT. */
+static int choose_frames(const struct run *run, size_t worst, size_t **out, size_t *count)
+{
+    size_t len = 0;
+    if (worst > run->frame_count)
+        worst = run->frame_count;
+    struct ranked *heap = calloc(worst + 1, sizeof(*heap));
+    size_t *list = calloc(worst * 3 + 1, sizeof(*list));
+    int err = heap && list ? rank_frames(run, worst, heap, &len) : -ENOMEM;
+    if (err == 0)
+        *count = with_neighbours(run, heap, len, list);
     free(heap);
-    *out = list;
-    *count = kept;
-    return 0;
+    if (err)
+        free(list);
+    else
+        *out = list;
+    return err;
 }
 
 /* ---- the table ---- */
@@ -248,8 +265,7 @@ static void thread_cell(struct view *v, uint32_t number)
     const struct run_thread *thread = run_thread_find(v->run, number);
     char text[64], name[40];
     if (thread && thread->name && *thread->name)
-        snprintf(text, sizeof(text), "%u %s", number,
-                 say_safe(name, sizeof(name), thread->name));
+        snprintf(text, sizeof(text), "%u %s", number, say_safe(name, sizeof(name), thread->name));
     else
         snprintf(text, sizeof(text), "%u", number);
     table_cell(&v->table, text);
@@ -368,8 +384,9 @@ static void put_frame(struct buf *b, const struct run *run, size_t index,
         buf_printf(b, "%lld", (long long)f->start_ns);
     else
         buf_puts(b, "null");
-    buf_printf(b, ",\"wall_ns\":%lld,\"alloc_count\":%lld,\"alloc_bytes\":%lld,\"spike\":%s,"
-                  "\"functions\":[",
+    buf_printf(b,
+               ",\"wall_ns\":%lld,\"alloc_count\":%lld,\"alloc_bytes\":%lld,\"spike\":%s,"
+               "\"functions\":[",
                (long long)f->wall_ns, (long long)f->alloc_count, (long long)f->alloc_bytes,
                f->spike ? "true" : "false");
     for (size_t i = 0; i < scratch->count; i++) {

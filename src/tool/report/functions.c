@@ -217,8 +217,8 @@ static void put_group(struct buf *b, const struct run *run, const struct run_gro
     buf_printf(b, "\"count\":%lld,", (long long)g->count);
     if (g->count > 0)
         buf_printf(b, "\"avg_ns\":%lld,\"p50_ns\":%lld,\"p99_ns\":%lld,\"max_ns\":%lld,",
-                   (long long)(g->wall_sum / g->count), (long long)g->p50_ns,
-                   (long long)g->p99_ns, (long long)g->wall_max);
+                   (long long)(g->wall_sum / g->count), (long long)g->p50_ns, (long long)g->p99_ns,
+                   (long long)g->wall_max);
     else
         buf_puts(b, "\"avg_ns\":null,\"p50_ns\":null,\"p99_ns\":null,\"max_ns\":null,");
     buf_printf(b, "\"spikes\":%lld,\"merged\":%lld", (long long)g->spikes, (long long)g->merged);

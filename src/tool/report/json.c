@@ -45,13 +45,13 @@ void report_put_run(struct buf *b, const struct run *run)
         buf_puts(b, "null");
     buf_printf(b, ",\"corrected\":%s,\"clean_exit\":", run->uncorrected ? "false" : "true");
     buf_puts(b, run->ended ? "true" : run->by_piano ? "false" : "null");
-    buf_printf(b, ",\"recovered\":%s,\"truncated\":%s,\"unreadable_lines\":%llu,\"saturated\":%llu}",
+    buf_printf(b,
+               ",\"recovered\":%s,\"truncated\":%s,\"unreadable_lines\":%llu,\"saturated\":%llu}",
                run->recovered ? "true" : "false", run->truncated ? "true" : "false",
                (unsigned long long)run->bad_lines, (unsigned long long)run->saturated);
     buf_puts(b, ",\"dropped\":{");
     for (int k = 0; k < RUN_DROP_KINDS; k++)
-        buf_printf(b, "%s\"%s\":%lld", k ? "," : "", run_drop_names[k],
-                   (long long)run->dropped[k]);
+        buf_printf(b, "%s\"%s\":%lld", k ? "," : "", run_drop_names[k], (long long)run->dropped[k]);
     buf_putc(b, '}');
 }
 
@@ -73,7 +73,7 @@ void report_put_tally(struct buf *b, const struct run *run, uint32_t fn, const s
     buf_printf(b,
                ",\"alloc_count\":%lld,\"alloc_bytes\":%lld,\"free_count\":%lld,"
                "\"free_bytes\":%lld,\"timed_calls\":%lld,\"sampled\":%s",
-               (long long)sum->alloc_count, (long long)sum->alloc_bytes,
-               (long long)sum->free_count, (long long)sum->free_bytes, (long long)sum->timed,
+               (long long)sum->alloc_count, (long long)sum->alloc_bytes, (long long)sum->free_count,
+               (long long)sum->free_bytes, (long long)sum->timed,
                sum->timed < sum->calls ? "true" : "false");
 }

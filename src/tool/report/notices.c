@@ -21,9 +21,11 @@ static const char *plural(uint64_t n)
 static void notice_reading(const struct run *run)
 {
     if (run->recovered)
-        say("the program did not exit cleanly (or is still running): recovered what it left behind");
+        say("the program did not exit cleanly (or is still running): recovered what it left "
+            "behind");
     else if (run->by_piano && !run->ended)
-        say("the program did not exit cleanly (or is still running): the last moments may be missing");
+        say("the program did not exit cleanly (or is still running): the last moments may be "
+            "missing");
     if (run->truncated)
         say("the last line of the run is not whole and was left out");
     if (run->bad_lines)

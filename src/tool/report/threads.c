@@ -18,11 +18,11 @@ enum { FOLD_ABOVE = 20, THREAD_TOP = 8 };
 /* One block of output: a thread, or several alike. */
 struct block {
     const struct run_thread *first;
-    size_t threads, running;
+    size_t threads;
     int64_t self_ns;
     char *name; /* of the fold; NULL: that of the thread */
     struct report_row *rows;
-    size_t row_count;
+    size_t row_count, row_cap;
 };
 
 static int64_t self_of(const struct run_thread *t)
@@ -46,64 +46,107 @@ static char *fold_name(const struct run_thread *t)
     return b.failed ? NULL : b.data;
 }
 
-static struct report_row *block_row(struct block *b, uint32_t fn)
-{
-    for (size_t i = 0; i < b->row_count; i++)
-        if (b->rows[i].fn == fn)
-            return &b->rows[i];
-    size_t n = b->row_count;
-    if ((n & (n - 1)) == 0) {
-        struct report_row *more = realloc(b->rows, (n ? n * 2 : 1) * sizeof(*more));
-        if (!more)
-            return NULL;
-        b->rows = more;
-    }
-    b->rows[b->row_count++] = (struct report_row){.fn = fn};
-    return &b->rows[n];
-}
-
+/* Takes the functions of T in; `block_settle` adds up those of one function. */
 static int block_add(struct block *b, const struct run_thread *t)
 {
     if (!b->first)
         b->first = t;
     b->threads++;
-    b->running += t->end_ns < 0;
     b->self_ns = saturating_add(b->self_ns, self_of(t));
-    for (size_t i = 0; i < t->fn_count; i++) {
-        struct report_row *row = block_row(b, t->fns[i].fn);
-        if (!row)
+    if (t->fn_count == 0)
+        return 0;
+    if (b->row_count + t->fn_count > b->row_cap) {
+        size_t cap = (b->row_count + t->fn_count) * 2;
+        struct report_row *more = realloc(b->rows, cap * sizeof(*more));
+        if (!more)
             return -ENOMEM;
-        tally_add(&row->sum, &t->fns[i].sum);
+        b->rows = more;
+        b->row_cap = cap;
     }
+    for (size_t i = 0; i < t->fn_count; i++)
+        b->rows[b->row_count++] = (struct report_row){t->fns[i].fn, t->fns[i].sum};
     return 0;
 }
 
-static bool block_takes(const struct block *b, const struct run_thread *t, const char *name)
+static int compare_fns(const void *a, const void *b)
 {
-    return b->name && strcmp(b->name, name) == 0 && b->first->parent_fn == t->parent_fn;
+    uint32_t x = ((const struct report_row *)a)->fn, y = ((const struct report_row *)b)->fn;
+    return (x > y) - (x < y);
+}
+
+static void block_settle(struct block *b)
+{
+    size_t kept = 0;
+    if (b->row_count)
+        qsort(b->rows, b->row_count, sizeof(*b->rows), compare_fns);
+    for (size_t i = 0; i < b->row_count; i++) {
+        if (kept > 0 && b->rows[kept - 1].fn == b->rows[i].fn)
+            tally_add(&b->rows[kept - 1].sum, &b->rows[i].sum);
+        else
+            b->rows[kept++] = b->rows[i];
+    }
+    b->row_count = kept;
+}
+
+/* A thread and the name it is folded under. */
+struct folded {
+    char *name;
+    const struct run_thread *thread;
+};
+
+static int compare_folded(const void *a, const void *b)
+{
+    const struct folded *x = a, *y = b;
+    int order = strcmp(x->name, y->name);
+    if (order)
+        return order;
+    if (x->thread->parent_fn != y->thread->parent_fn)
+        return x->thread->parent_fn < y->thread->parent_fn ? -1 : 1;
+    return (x->thread > y->thread) - (x->thread < y->thread);
+}
+
+static bool alike(const struct folded *x, const struct folded *y)
+{
+    return strcmp(x->name, y->name) == 0 && x->thread->parent_fn == y->thread->parent_fn;
+}
+
+static int fold_threads(const struct run *run, struct folded *all, struct block *blocks,
+                        size_t *count)
+{
+    int err = 0;
+    for (size_t i = 0; i < run->thread_count; i++) {
+        all[i] = (struct folded){fold_name(&run->threads[i]), &run->threads[i]};
+        if (!all[i].name)
+            return -ENOMEM;
+    }
+    qsort(all, run->thread_count, sizeof(*all), compare_folded);
+    for (size_t i = 0; i < run->thread_count && err == 0; i++) {
+        if (i == 0 || !alike(&all[i - 1], &all[i])) {
+            blocks[(*count)++] = (struct block){.name = strdup(all[i].name)};
+            err = blocks[*count - 1].name ? 0 : -ENOMEM;
+        }
+        if (err == 0)
+            err = block_add(&blocks[*count - 1], all[i].thread);
+    }
+    return err;
 }
 
 static int make_blocks(const struct run *run, bool fold, struct block *blocks, size_t *count)
 {
-    *count = 0;
-    for (size_t i = 0; i < run->thread_count; i++) {
-        const struct run_thread *t = &run->threads[i];
-        char *name = fold ? fold_name(t) : NULL;
-        if (fold && !name)
-            return -ENOMEM;
-        size_t at = fold ? 0 : *count;
-        while (at < *count && !block_takes(&blocks[at], t, name))
-            at++;
-        if (at == *count) {
-            blocks[(*count)++] = (struct block){.name = name};
-            name = NULL;
-        }
-        free(name);
-        int err = block_add(&blocks[at], t);
-        if (err)
-            return err;
+    int err = 0;
+    if (fold) {
+        struct folded *all = calloc(run->thread_count, sizeof(*all));
+        err = all ? fold_threads(run, all, blocks, count) : -ENOMEM;
+        for (size_t i = 0; all && i < run->thread_count; i++)
+            free(all[i].name);
+        free(all);
+    } else {
+        for (size_t i = 0; i < run->thread_count && err == 0; i++)
+            err = block_add(&blocks[(*count)++], &run->threads[i]);
     }
-    return 0;
+    for (size_t i = 0; i < *count && err == 0; i++)
+        block_settle(&blocks[i]);
+    return err;
 }
 
 static int compare_blocks(const void *a, const void *b)
@@ -146,7 +189,7 @@ static void print_heading(FILE *out, const struct run *run, const struct block *
         fprintf(out, "%s (thread %u", *name ? name : "unnamed", t->number);
     fprintf(out, ")%s | %s self", colour ? "\x1b[0m" : "", units_time(text, b->self_ns));
     if (b->threads == 1 && t->end_ns >= 0)
-        fprintf(out, " | lived %s", units_time(text, t->end_ns - t->start_ns));
+        fprintf(out, " | lived %s", units_time(text, saturating_add(t->end_ns, -t->start_ns)));
     print_parent(out, run, t);
     fputc('\n', out);
 }

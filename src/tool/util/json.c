@@ -192,13 +192,14 @@ int json_int(struct json *j, int64_t *out)
     const char *p = j->at, *end = j->end;
     bool negative = p < end && *p == '-';
     p += negative;
-    const char *digits = p;
+    const char *digits = p, *safe = end - p > 18 ? p + 18 : end; /* 18 digits always fit */
     uint64_t value = 0;
     bool over = false;
-    while (p < end && (unsigned char)(*p - '0') < 10) {
+    while (p < safe && (unsigned char)(*p - '0') < 10)
+        value = value * 10 + (uint64_t)(*p++ - '0');
+    for (; p < end && (unsigned char)(*p - '0') < 10; p++) {
         over |= __builtin_mul_overflow(value, (uint64_t)10, &value);
         over |= __builtin_add_overflow(value, (uint64_t)(*p - '0'), &value);
-        p++;
     }
     if (p == digits || (*digits == '0' && p - digits > 1))
         return json_fail(j, "expected a number");

@@ -16,8 +16,8 @@
 struct json {
     const char *at;
     const char *end;
-    const char *problem;   /* "expected ..."; NULL while all is well */
-    uint64_t saturated;    /* numbers that did not fit and were cut */
+    const char *problem; /* "expected ..."; NULL while all is well */
+    uint64_t saturated;  /* numbers that did not fit and were cut */
 };
 
 struct json_text {
@@ -35,8 +35,7 @@ static inline bool json_is(struct json_text key, const char *name)
 
 static inline void json_space(struct json *j)
 {
-    while (j->at < j->end &&
-           (*j->at == ' ' || *j->at == '\n' || *j->at == '\t' || *j->at == '\r'))
+    while (j->at < j->end && (*j->at == ' ' || *j->at == '\n' || *j->at == '\t' || *j->at == '\r'))
         j->at++;
 }
 

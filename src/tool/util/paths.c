@@ -11,8 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char *const build_files[] = {"Makefile",    "makefile",  "GNUmakefile", "CMakeLists.txt",
-                                          "meson.build", "configure", ".git"};
+static const char *const build_files[] = {
+    "Makefile", "makefile", "GNUmakefile", "CMakeLists.txt", "meson.build", "configure", ".git"};
 
 char *paths_join(const char *dir, const char *name)
 {

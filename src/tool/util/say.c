@@ -98,8 +98,8 @@ static void mask_controls(struct buf *b)
     }
 }
 
-static void __attribute__((format(printf, 2, 0))) put_line(const char *colour, const char *fmt,
-                                                           va_list ap)
+static void __attribute__((format(printf, 2, 0)))
+put_line(const char *colour, const char *fmt, va_list ap)
 {
     struct buf b = {0};
     buf_vprintf(&b, fmt, ap);

@@ -36,12 +36,11 @@ static size_t char_width(uint32_t c)
     static const struct {
         uint32_t from, to;
         size_t width;
-    } odd[] = {{0x300, 0x36f, 0},    {0x1ab0, 0x1aff, 0},   {0x1100, 0x115f, 2},
-               {0x20d0, 0x20ff, 0},  {0x2e80, 0x303e, 2},   {0x3041, 0xa4cf, 2},
-               {0xac00, 0xd7a3, 2},  {0xf900, 0xfaff, 2},   {0xfe00, 0xfe0f, 0},
-               {0xfe20, 0xfe2f, 0},  {0xfe30, 0xfe6f, 2},   {0xff00, 0xff60, 2},
-               {0xffe0, 0xffe6, 2},  {0x1f300, 0x1f64f, 2}, {0x1f680, 0x1faff, 2},
-               {0x20000, 0x3fffd, 2}};
+    } odd[] = {
+        {0x300, 0x36f, 0},   {0x1ab0, 0x1aff, 0},   {0x1100, 0x115f, 2},   {0x20d0, 0x20ff, 0},
+        {0x2e80, 0x303e, 2}, {0x3041, 0xa4cf, 2},   {0xac00, 0xd7a3, 2},   {0xf900, 0xfaff, 2},
+        {0xfe00, 0xfe0f, 0}, {0xfe20, 0xfe2f, 0},   {0xfe30, 0xfe6f, 2},   {0xff00, 0xff60, 2},
+        {0xffe0, 0xffe6, 2}, {0x1f300, 0x1f64f, 2}, {0x1f680, 0x1faff, 2}, {0x20000, 0x3fffd, 2}};
     for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++)
         if (c >= odd[i].from && c <= odd[i].to)
             return odd[i].width;
@@ -138,7 +137,7 @@ static size_t total_width(const struct table *t)
 {
     size_t total = 0;
     for (size_t i = 0; i < t->column_count; i++)
-        if (!t->columns[i].gone)
+        if (!t->columns[i].gone && t->columns[i].width > 0)
             total += t->columns[i].width + (total ? GAP : 0);
     return total;
 }

@@ -1,0 +1,43 @@
+/* A list of the files of a tree, and its form on disk. */
+#ifndef PIANO_TOOL_BUILD_MANIFEST_H
+#define PIANO_TOOL_BUILD_MANIFEST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <time.h>
+
+#include "tool/build/stale.h"
+
+struct manifest_entry {
+    char *rel;
+    char type; /* 'f' file, 'l' link, 'd' directory */
+    mode_t mode;
+    struct timespec mtime;
+    int64_t size;
+    enum stale_kind kind;
+    bool kept; /* in the manifest: still in the tree. In the walk: not stale. */
+};
+
+struct manifest {
+    struct manifest_entry *items;
+    size_t count;
+    size_t cap;
+    int64_t bytes;
+    struct timespec newest_source;
+};
+
+/* A new entry at the end, `kept`; NULL when out of memory. */
+struct manifest_entry *manifest_add(struct manifest *m, const char *rel);
+void manifest_sort(struct manifest *m);
+/* In a sorted one; NULL when it is not there. */
+struct manifest_entry *manifest_find(const struct manifest *m, const char *rel);
+/* Reads a saved one, sorted, with no entry `kept`; a missing file is an empty one. 0 or negative
+ * errno. */
+int manifest_load(struct manifest *m, const char *path);
+/* Writes the entries that are `kept`. */
+int manifest_save(const struct manifest *m, const char *path);
+void manifest_release(struct manifest *m);
+
+#endif

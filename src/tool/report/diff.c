@@ -1,0 +1,259 @@
+/* Two groups of runs, function by function.
+ *
+ * A function is matched by name and file: line numbers move with every edit. Where one run has two
+ * rows of that pair, they are added up. Figures are means over the runs of a side. When the runs
+ * differ in their number of frames (a loop that ran for ten seconds, not for a thousand turns), the
+ * functions that run in frames are compared per frame: whole-run sums would say that the faster
+ * program does more work. What runs outside frames (loading at the start) still is compared whole. */
+#include "tool/report/diff.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double MATTERS = 0.01; /* share of its run below which growth fails no build */
+
+/* One function of one run. */
+struct item {
+    const char *name, *file;
+    int side;
+    size_t run;
+    const struct tally *sum;
+    struct samples *frames;
+};
+
+static int compare_items(const void *a, const void *b)
+{
+    const struct item *x = a, *y = b;
+    int order = strcmp(x->name, y->name);
+    if (order == 0)
+        order = strcmp(x->file ? x->file : "", y->file ? y->file : "");
+    if (order == 0)
+        order = x->side - y->side;
+    return order ? order : (x->run > y->run) - (x->run < y->run);
+}
+
+static bool same_function(const struct item *x, const struct item *y)
+{
+    return strcmp(x->name, y->name) == 0 &&
+           strcmp(x->file ? x->file : "", y->file ? y->file : "") == 0;
+}
+
+static int collect(const struct diff *d, struct item **out, size_t *count)
+{
+    size_t total = 0, n = 0;
+    for (int s = 0; s < 2; s++)
+        for (size_t r = 0; r < d->sides[s].count; r++)
+            total += d->sides[s].runs[r].fn_count;
+    struct item *items = calloc(total + 1, sizeof(*items));
+    if (!items)
+        return -ENOMEM;
+    for (int s = 0; s < 2; s++)
+        for (size_t r = 0; r < d->sides[s].count; r++) {
+            struct run *run = &d->sides[s].runs[r];
+            for (size_t i = 0; i < run->fn_count; i++) {
+                struct run_fn *f = &run->fns[i];
+                if (f->sum.seen && !f->alias)
+                    items[n++] = (struct item){f->name, f->file, s, r, &f->sum, &f->frames};
+            }
+        }
+    qsort(items, n, sizeof(*items), compare_items);
+    *out = items;
+    *count = n;
+    return 0;
+}
+
+static double measure(const struct tally *t, enum diff_measure m)
+{
+    return (double)(m == DIFF_SELF     ? t->self_ns
+                    : m == DIFF_ALLOCS ? t->alloc_count
+                                       : t->alloc_bytes);
+}
+
+/* Values of a row, one per run of each side; absent functions are zero. */
+struct series {
+    double *of[DIFF_MEASURES][2];
+    double *calls[2];
+};
+
+static void series_release(struct series *s)
+{
+    for (int side = 0; side < 2; side++) {
+        free(s->calls[side]);
+        for (int m = 0; m < DIFF_MEASURES; m++)
+            free(s->of[m][side]);
+    }
+}
+
+static int series_init(struct series *s, const struct diff *d)
+{
+    bool good = true;
+    for (int side = 0; side < 2; side++) {
+        size_t n = d->sides[side].count;
+        good &= (s->calls[side] = calloc(n, sizeof(double))) != NULL;
+        for (int m = 0; m < DIFF_MEASURES; m++)
+            good &= (s->of[m][side] = calloc(n, sizeof(double))) != NULL;
+    }
+    return good ? 0 : -ENOMEM;
+}
+
+static void series_fill(struct series *s, const struct diff *d, const struct item *items, size_t n)
+{
+    for (int side = 0; side < 2; side++) {
+        size_t bytes = d->sides[side].count * sizeof(double);
+        memset(s->calls[side], 0, bytes);
+        for (int m = 0; m < DIFF_MEASURES; m++)
+            memset(s->of[m][side], 0, bytes);
+    }
+    for (size_t i = 0; i < n; i++) {
+        s->calls[items[i].side][items[i].run] += (double)items[i].sum->calls;
+        for (int m = 0; m < DIFF_MEASURES; m++)
+            s->of[m][items[i].side][items[i].run] += measure(items[i].sum, (enum diff_measure)m);
+    }
+}
+
+static double frames_of(const struct diff *d, int side, size_t run)
+{
+    return (double)d->sides[side].runs[run].all.count;
+}
+
+double diff_figure(const struct diff_row *row, enum diff_measure m, int side)
+{
+    return row->by_frame ? row->per_frame[m][side] : row->value[m][side];
+}
+
+/* Frames of a single run a side can be tested if the function is one row in each. */
+static enum verdict test_frames(const struct diff *d, const struct diff_row *row,
+                                const struct item *items, size_t n)
+{
+    bool single = d->sides[0].count == 1 && d->sides[1].count == 1;
+    if (!single || n != 2 || items[0].side == items[1].side)
+        return VERDICT_UNKNOWN;
+    bool greater = false;
+    enum verdict verdict = stats_mann_whitney(items[0].frames, items[1].frames, &greater);
+    double change = diff_figure(row, DIFF_SELF, 1) - diff_figure(row, DIFF_SELF, 0);
+    /* Most frames say one thing, the mean another: a few spikes are no verdict. */
+    return verdict == VERDICT_REAL && greater != (change > 0) ? VERDICT_NOISE : verdict;
+}
+
+static void fill_row(struct diff_row *row, const struct diff *d, struct series *s,
+                     const struct item *items, size_t n)
+{
+    row->name = items[0].name;
+    row->file = items[0].file;
+    for (size_t i = 0; i < n; i++) {
+        row->present[items[i].side] = true;
+        row->by_frame |= d->by_frame && items[i].frames->count > 0;
+    }
+    for (int side = 0; side < 2; side++)
+        row->calls[side] = stats_mean(s->calls[side], d->sides[side].count);
+    for (int m = 0; m < DIFF_MEASURES; m++) {
+        for (int side = 0; side < 2; side++) {
+            double *v = s->of[m][side];
+            size_t runs = d->sides[side].count;
+            row->value[m][side] = stats_mean(v, runs);
+            for (size_t r = 0; r < runs; r++) {
+                double frames = frames_of(d, side, r), each = frames > 0 ? v[r] / frames : 0;
+                row->per_frame[m][side] += each / (double)runs;
+                if (row->by_frame)
+                    v[r] = each;
+            }
+        }
+        double change = fabs(diff_figure(row, (enum diff_measure)m, 1) -
+                             diff_figure(row, (enum diff_measure)m, 0));
+        row->impact[m] = row->by_frame ? change * d->frames[1] : change;
+        row->real[m] = stats_welch(s->of[m][0], d->sides[0].count, s->of[m][1], d->sides[1].count);
+    }
+    if (row->real[DIFF_SELF] == VERDICT_UNKNOWN)
+        row->real[DIFF_SELF] = test_frames(d, row, items, n);
+}
+
+double diff_percent(const struct diff_row *row, enum diff_measure m)
+{
+    double a = diff_figure(row, m, 0), b = diff_figure(row, m, 1);
+    if (a == b)
+        return 0;
+    return a > 0 ? (b - a) / a * 100.0 : INFINITY;
+}
+
+bool diff_grew(const struct diff *d, const struct diff_row *row, enum diff_measure m,
+               double percent)
+{
+    double a = diff_figure(row, m, 0), b = diff_figure(row, m, 1);
+    if (b <= a || diff_percent(row, m) <= percent || row->real[m] == VERDICT_NOISE)
+        return false;
+    return row->value[m][1] >= MATTERS * d->sum[m][1];
+}
+
+static int compare_rows(const void *a, const void *b)
+{
+    const struct diff_row *x = a, *y = b;
+    for (int m = 0; m < DIFF_MEASURES; m++)
+        if (x->impact[m] != y->impact[m])
+            return x->impact[m] > y->impact[m] ? -1 : 1;
+    return strcmp(x->name, y->name);
+}
+
+/* Per frame when every run has frames and their numbers differ. */
+static void choose_basis(struct diff *d)
+{
+    double first = frames_of(d, 0, 0);
+    bool all = true, differ = false;
+    for (int side = 0; side < 2; side++)
+        for (size_t r = 0; r < d->sides[side].count; r++) {
+            double frames = frames_of(d, side, r);
+            all &= frames > 0;
+            differ |= frames != first;
+            d->frames[side] += frames / (double)d->sides[side].count;
+        }
+    d->by_frame = all && differ;
+}
+
+static void sum_up(struct diff *d)
+{
+    for (size_t i = 0; i < d->count; i++)
+        for (int m = 0; m < DIFF_MEASURES; m++)
+            for (int side = 0; side < 2; side++)
+                d->sum[m][side] += d->rows[i].value[m][side];
+}
+
+int diff_make(struct diff *d, struct diff_side sides[2])
+{
+    struct item *items = NULL;
+    struct series series = {0};
+    size_t n = 0;
+    *d = (struct diff){.sides = sides};
+    choose_basis(d);
+    int err = collect(d, &items, &n);
+    if (err == 0)
+        err = series_init(&series, d);
+    if (err == 0) {
+        d->rows = calloc(n + 1, sizeof(*d->rows));
+        err = d->rows ? 0 : -ENOMEM;
+    }
+    for (size_t from = 0, to; err == 0 && from < n; from = to) {
+        for (to = from + 1; to < n && same_function(&items[from], &items[to]); to++)
+            continue;
+        series_fill(&series, d, items + from, to - from);
+        struct diff_row *row = &d->rows[d->count++];
+        fill_row(row, d, &series, items + from, to - from);
+        if (d->count > 1 && strcmp(row[-1].name, row->name) == 0) /* still in order of names */
+            row[-1].namesake = row->namesake = true;
+    }
+    if (err == 0) {
+        qsort(d->rows, d->count, sizeof(*d->rows), compare_rows);
+        sum_up(d);
+    }
+    series_release(&series);
+    free(items);
+    if (err)
+        diff_release(d);
+    return err;
+}
+
+void diff_release(struct diff *d)
+{
+    free(d->rows);
+    *d = (struct diff){0};
+}

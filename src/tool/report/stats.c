@@ -1,0 +1,115 @@
+/* Is a difference more than noise?
+ *
+ * Repeated runs: Welch's t test, which does not assume that both sides vary alike and, unlike
+ * comparing ranges, keeps its 5 % whatever the number of runs: two groups of three runs with
+ * nothing changed have separate ranges in one case of ten. Sides that never vary (allocation
+ * counts) differ for real as soon as they differ.
+ *
+ * One run a side: frames of one run are not independent, and what differs from run to run (layout
+ * of memory, other load) cannot be seen at all. The rank test on frames therefore also asks for an
+ * effect: with a million frames every difference is significant, however small. */
+#include "tool/report/stats.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+enum { MIN_FRAMES = 20 };
+
+static const double EFFECT = 0.14; /* of a pair of frames, beyond the 50 % of chance */
+static const double Z_99 = 2.5758;
+
+double stats_mean(const double *v, size_t n)
+{
+    double sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += v[i];
+    return n ? sum / (double)n : 0;
+}
+
+static double variance(const double *v, size_t n, double mean)
+{
+    double sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += (v[i] - mean) * (v[i] - mean);
+    return n > 1 ? sum / (double)(n - 1) : 0;
+}
+
+/* Two-sided 95 % point of Student's t; between the rows, the lower (stricter) degree counts. */
+static double t_limit(double degrees)
+{
+    static const struct {
+        double degrees, limit;
+    } rows[] = {{1, 12.706}, {2, 4.303},  {3, 3.182},  {4, 2.776},  {5, 2.571},  {6, 2.447},
+                {7, 2.365},  {8, 2.306},  {9, 2.262},  {10, 2.228}, {12, 2.179}, {15, 2.131},
+                {20, 2.086}, {30, 2.042}, {60, 2.000}, {120, 1.980}};
+    double limit = rows[0].limit;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]) && rows[i].degrees <= degrees; i++)
+        limit = rows[i].limit;
+    return limit;
+}
+
+enum verdict stats_welch(const double *a, size_t na, const double *b, size_t nb)
+{
+    if (na < 2 || nb < 2)
+        return VERDICT_UNKNOWN;
+    double ma = stats_mean(a, na), mb = stats_mean(b, nb);
+    double va = variance(a, na, ma) / (double)na, vb = variance(b, nb, mb) / (double)nb;
+    if (va + vb <= 0)
+        return ma == mb ? VERDICT_NOISE : VERDICT_REAL;
+    double t = fabs(ma - mb) / sqrt(va + vb);
+    double degrees =
+        (va + vb) * (va + vb) / (va * va / (double)(na - 1) + vb * vb / (double)(nb - 1));
+    return t > t_limit(degrees) ? VERDICT_REAL : VERDICT_NOISE;
+}
+
+/* The value at each of the ranks 0, 1/STEPS .. 1 is all the test needs of a large bag. */
+static size_t sorted_values(struct samples *s, double **out)
+{
+    enum { STEPS = 4096 };
+    size_t n = s->count < STEPS ? (size_t)s->count : STEPS;
+    double *v = calloc(n + 1, sizeof(*v));
+    *out = v;
+    if (!v)
+        return 0;
+    (void)samples_percentile(s, 0.5); /* sorts the exact values once */
+    for (size_t i = 0; i < n; i++)
+        v[i] = (double)samples_rank(
+            s, (uint64_t)((double)i / (double)(n - 1) * (double)(s->count - 1)));
+    return n;
+}
+
+/* Share of pairs in which B's value is the greater one, ties counting half. */
+static double share_above(const double *a, size_t na, const double *b, size_t nb)
+{
+    double wins = 0;
+    size_t below = 0, up_to = 0;
+    for (size_t i = 0; i < nb; i++) {
+        while (below < na && a[below] < b[i])
+            below++;
+        while (up_to < na && a[up_to] <= b[i])
+            up_to++;
+        wins += (double)below + 0.5 * (double)(up_to - below);
+    }
+    return wins / ((double)na * (double)nb);
+}
+
+enum verdict stats_mann_whitney(struct samples *a, struct samples *b, bool *b_greater)
+{
+    double *va = NULL, *vb = NULL;
+    if (a->count < MIN_FRAMES || b->count < MIN_FRAMES)
+        return VERDICT_UNKNOWN;
+    size_t na = sorted_values(a, &va), nb = sorted_values(b, &vb);
+    enum verdict verdict = VERDICT_UNKNOWN;
+    if (na > 0 && nb > 0) {
+        double m = (double)a->count, n = (double)b->count;
+        double share = share_above(va, na, vb, nb), off = fabs(share - 0.5);
+        *b_greater = share > 0.5;
+        double z = off * m * n / sqrt(m * n * (m + n + 1) / 12.0);
+        verdict = z > Z_99 && off >= EFFECT ? VERDICT_REAL : VERDICT_NOISE;
+    }
+    free(va);
+    free(vb);
+    return verdict;
+}
