@@ -193,6 +193,8 @@ struct piano__thread {
     int64_t share;
     int64_t token_tick; /* token bucket of frame lines */
     int64_t tokens;
+    int64_t
+        deep_tokens; /* for lines below the outermost level, of which there may be many by mistake */
     int64_t median_wall; /* ticks; 0 until known */
     uint64_t merged;     /* frames without a line, and what is known of them */
     int64_t merged_wall;

@@ -14,7 +14,8 @@
  * `kept`, if it belongs to this frame) becomes its line.
  *
  * BOUNDS. Each thread has a bucket of bytes for its frame lines that refills at BYTES_PER_SECOND; spikes may go
- * SPIKE_CREDIT below zero. A frame that finds it empty is merged: counted, its wall time put into a histogram,
+ * SPIKE_CREDIT below zero. Below the outermost level lines are limited in number too: most of those written under a
+ * first call turn out not to be frames. A frame that finds a bucket empty is merged: counted, its wall time put into a histogram,
  * its work left in `kept`. Past MAX_FILE_BYTES all are. So the run file cannot grow without bound, and no call,
  * byte or frame goes missing from the sums. */
 #include "target/span/frame.h"
@@ -28,6 +29,7 @@
 
 enum {
     BYTES_PER_SECOND = 2 << 20,
+    DEEP_PER_SECOND = 20000,
     SPIKE_CREDIT = 2 << 20,
     MEDIAN_EVERY = 64,
     FLUSH_BYTES = 48 * 1024,
@@ -335,18 +337,27 @@ static void see_wall(struct piano__thread *t, unsigned bucket)
     }
 }
 
-static bool may_write_line(struct piano__thread *t, int64_t wall_ns, int64_t now)
+static void refill(int64_t *bucket, int64_t fresh, int64_t most)
+{
+    *bucket = *bucket + fresh < most ? *bucket + fresh : most;
+}
+
+static bool may_write_line(struct piano__thread *t, const struct frame_line *f, int64_t wall_ns,
+                           int64_t now)
 {
     if (atomic_load_explicit(&piano__run.file_bytes, memory_order_relaxed) > MAX_FILE_BYTES)
         return false;
     int64_t since_us = piano__ticks_ns(now - t->token_tick, scale()) / 1000;
-    int64_t fresh = since_us * (BYTES_PER_SECOND / 1000) / 1000;
-    if (fresh > 0) {
-        t->tokens += fresh;
-        t->tokens = t->tokens < PIANO_FIRST_BYTES ? t->tokens : PIANO_FIRST_BYTES;
+    if (since_us >= 1000) {
+        refill(&t->tokens, since_us * (BYTES_PER_SECOND / 1000) / 1000, PIANO_FIRST_BYTES);
+        refill(&t->deep_tokens, since_us * (DEEP_PER_SECOND / 1000) / 1000, PIANO_FIRST_DEEP);
         t->token_tick = now;
     }
     bool spike = t->median_wall > 0 && wall_ns > 2 * t->median_wall;
+    if (f->depth > (spike ? 1 : 0) && t->deep_tokens-- <= 0) {
+        t->deep_tokens = 0;
+        return false;
+    }
     return t->tokens > (spike ? -SPIKE_CREDIT : 0);
 }
 
@@ -393,7 +404,7 @@ void piano__frame_end(struct piano__thread *t, struct piano__entry *entry, int64
     if (entry->flags & PIANO_ENTRY_FIRST)
         t->chain = index;
     settle_now(t);
-    if (may_write_line(t, wall_ns, began)) {
+    if (may_write_line(t, &f, wall_ns, began)) {
         f.number = atomic_fetch_add_explicit(&piano__run.frame_numbers, 1, memory_order_relaxed);
         t->tokens -= write_line(t, put_frame, &f, began);
         sum_and_clear(t, true, f.with_kept);

@@ -69,6 +69,7 @@ static void reset(struct piano__thread *t)
     t->budget_overhead = t->overhead;
     t->share = 0;
     t->tokens = PIANO_FIRST_BYTES;
+    t->deep_tokens = PIANO_FIRST_DEEP;
     t->stack_low = t->stack_high = 0;
     t->tid = (int32_t)syscall(SYS_gettid);
     t->random = (uint64_t)now * 0x9e3779b97f4a7c15u ^ (uint64_t)t->tid << 32;
