@@ -41,8 +41,8 @@ static void collide(struct world *world, struct entity *a, struct entity *b)
     a->vel.y -= normal.y * kick * 2.0f * share_a;
     b->vel.x += normal.x * kick * 2.0f * share_b;
     b->vel.y += normal.y * kick * 2.0f * share_b;
-    if (closing > 2.2f)
-        particles_burst(&world->particles, &world->rng, a->pos, 6);
+    if (closing > 2.6f)
+        particles_burst(&world->particles, &world->rng, a->pos, 4);
 }
 
 static void resolve_collisions(struct world *world)

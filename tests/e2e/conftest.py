@@ -29,6 +29,12 @@ PIANO = os.environ.get("PIANO", str(ROOT / "build" / "piano"))
 LIB = Path(PIANO).resolve().parent / "lib"
 LIMIT_S = 60
 
+# Work for C programs: N turns of a dependent multiply and add, so that twice N takes twice as long.
+BURN = """
+#define BURN(n) do { unsigned long x_ = 1; for (long k_ = 0; k_ < (long)(n); k_++) { \\
+    x_ = x_ * 6364136223846793005UL + 1442695040888963407UL; __asm__ volatile("" : "+r"(x_)); } } while (0)
+"""
+
 # Variables of the machine the tests run on that would change what piano or a compiler does.
 FOREIGN = ("PIANO_RUNS_DIR", "NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "COLUMNS", "MAKEFLAGS",
            "MFLAGS", "MAKELEVEL", "CFLAGS", "CXXFLAGS", "LDFLAGS", "CC", "CXX", "LD_PRELOAD",
@@ -177,7 +183,8 @@ class Project:
         """Builds one file; SELECT are options of `piano build`."""
         need(compiler)
         self.write({name: source})
-        return self.build(*select, "--", compiler, "-O1", name, "-o", "prog", *flags)
+        # Compilers drop malloc and free in pairs; here they are what is being counted.
+        return self.build(*select, "--", compiler, "-O1", "-fno-builtin", name, "-o", "prog", *flags)
 
     def run_files(self, folder: Path | None = None) -> list[Path]:
         where = folder or self.runs

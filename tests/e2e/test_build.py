@@ -224,7 +224,19 @@ def test_executables_and_a_shared_library_share_one_runtime(project: Project,
     assert project.report().called() == {"main": 1, "two": 7, "area": 7, "edge": 14}
     assert len(project.run_files()) == 2
     loaded = project.command("ldd", folder / "one").out
-    assert loaded.count("libpiano.so") == 1 and str(LIB) in loaded
+    assert loaded.count("libpiano.so =>") == 1 and str(LIB) in loaded
+
+
+def test_only_the_library_is_instrumented(project: Project) -> None:
+    """The program has no chosen function of its own; it is still the program to run."""
+    project.write(SHARED)
+    (project.root / "Makefile").write_text(
+        "one: one.c libshape.so\n\tgcc -O2 -o $@ one.c -L. -lshape -Wl,-rpath,'$$ORIGIN'\n"
+        "libshape.so: shape.c\n\tgcc -O2 -fPIC -shared -o $@ shape.c\n")
+    program = project.build("--fn", "area")
+    assert program.name == "one"
+    assert project.piano("run").out == "30\n"
+    assert project.report().called() == {"area": 5}
 
 
 def test_cmake_with_static_and_shared_libraries(project: Project) -> None:
@@ -503,7 +515,8 @@ def test_build_environment_is_not_leaked_into_the_program(project: Project) -> N
         int main(void)
         {
             for (char **e = environ; *e; e++)
-                if (!strncmp(*e, "PIANO", 5) || !strncmp(*e, "LD_PRELOAD", 10)) puts(*e);
+                if (!strncmp(*e, "PIANO_STATE", 11) || !strncmp(*e, "PIANO_TOOL", 10)
+                    || !strncmp(*e, "LD_PRELOAD", 10)) puts(*e);
             return 0;
         }
     """)

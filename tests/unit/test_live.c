@@ -20,6 +20,7 @@ struct image {
     size_t size;
     struct piano__live_header *header;
     struct piano__thread *thread;
+    struct piano__head *heads;
     struct piano__slot *slots;
     struct piano__entry *entries;
     char *text;
@@ -27,20 +28,24 @@ struct image {
 
 static struct image image_make(unsigned blocks)
 {
-    size_t block = sizeof(struct piano__thread) + FNS * sizeof(struct piano__slot) +
+    size_t block = sizeof(struct piano__thread) +
+                   FNS * (sizeof(struct piano__head) + sizeof(struct piano__slot)) +
                    PIANO_MAX_DEPTH * sizeof(struct piano__entry) + TEXT_BYTES;
     block = (block + 4095) & ~(size_t)4095;
     struct image im = {.size = PIANO_LIVE_HEADER_BYTES + blocks * block};
-    im.bytes = calloc(1, im.size);
+    im.bytes = aligned_alloc(4096, im.size); /* as a mapping is */
     assert_non_null(im.bytes);
+    memset(im.bytes, 0, im.size);
     im.header = (void *)im.bytes;
     im.thread = (void *)(im.bytes + PIANO_LIVE_HEADER_BYTES);
-    im.slots = (void *)(im.thread + 1);
+    im.heads = (void *)(im.thread + 1);
+    im.slots = (void *)(im.heads + FNS);
     im.entries = (void *)(im.slots + FNS);
     im.text = (void *)(im.entries + PIANO_MAX_DEPTH);
     *im.header = (struct piano__live_header){
         .header_bytes = PIANO_LIVE_HEADER_BYTES,
         .thread_bytes = sizeof(struct piano__thread),
+        .head_bytes = sizeof(struct piano__head),
         .slot_bytes = sizeof(struct piano__slot),
         .entry_bytes = sizeof(struct piano__entry),
         .fn_capacity = FNS,
@@ -84,9 +89,9 @@ static void counted_calls_come_out(void **state)
     (void)state;
     struct image im = image_make(1);
     struct buf out = {0};
-    im.slots[1].given = 100;
-    im.slots[1].left = 60;
-    im.slots[1].estimate = 5;
+    im.heads[1].given = 100;
+    im.heads[1].left = 60;
+    im.heads[1].estimate = 5;
     assert_int_equal(piano__live_lines(im.bytes, im.size, collect, &out), 0);
     assert_non_null(strstr(out.data, "\"id\":1,\"calls\":40,\"self_ns\":200"));
     buf_free(&out);

@@ -30,10 +30,11 @@ _piano()
     build) options="$select --list-skipped --verbose -j --help" ;;
     run) options="--duration --kill-timeout --help" ;;
     profile) options="$select --duration --kill-timeout --verbose -j --top --all --frames --threads --json --uncorrected --help" ;;
-    report) options="--frames --threads --json --top --all --uncorrected --help" ;;
-    diff) options="--json --fail-above --help" ;;
-    list) options="--json --help" ;;
-    tag | doctor) options="--help" ;;
+    report) options="--frames --threads --json --top --all --places --uncorrected --help" ;;
+    diff) options="--fail-above --top --all --json --help" ;;
+    list) options="--all --json --help" ;;
+    tag) options="--add --force --delete --help" ;;
+    doctor) options="--help" ;;
     help) options="profile build run report diff list tag doctor" ;;
     esac
     case $command:$word in

@@ -97,7 +97,7 @@ static void plan_image(struct piano__live_header *h)
     h->slot_bytes = sizeof(struct piano__slot);
     h->entry_bytes = sizeof(struct piano__entry);
     h->fn_count = count;
-    h->fn_capacity = count < 256 ? 512 : 2 * count;
+    h->fn_capacity = (count < 256 ? 512 : 2 * count + 63) & ~63u; /* slots stay aligned */
     piano__capacity = h->fn_capacity;
     h->text_bytes = (uint32_t)piano__line_bound(h->fn_capacity) + 64 * 1024;
     uint64_t size = sizeof(struct piano__thread) +

@@ -1,0 +1,394 @@
+"""The command line: help, mistakes, exit codes, run, profile, doctor, interrupts."""
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+
+import pytest
+
+from conftest import BURN, PIANO, Project, put_run, update_run
+from test_build import write_game
+
+COMMANDS = ["build", "run", "profile", "report", "diff", "list", "tag", "doctor"]
+
+
+# Words -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.tool
+@pytest.mark.parametrize("words", [["--help"], ["-h"], ["help"]], ids=" ".join)
+def test_help_goes_to_stdout(project: Project, words: list[str]) -> None:
+    done = project.piano(*words)
+    assert done.err == ""
+    for command in COMMANDS:
+        assert re.search(rf"^\s+{command}\b", done.out, re.M), command
+    assert "cc-wrap" not in done.out
+
+
+@pytest.mark.tool
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_each_command(project: Project, command: str) -> None:
+    for words in ([command, "--help"], ["help", command]):
+        done = project.piano(*words)
+        assert f"piano {command}" in done.out and done.err == ""
+        assert max(map(len, done.out.splitlines())) <= 100
+
+
+@pytest.mark.tool
+def test_version(project: Project) -> None:
+    assert re.search(r"\d+\.\d+\.\d+", project.piano("--version").out)
+
+
+@pytest.mark.tool
+def test_no_command_is_a_usage_error(project: Project) -> None:
+    done = project.piano(check=False)
+    assert done.status == 2 and done.out == "" and "piano" in done.err
+
+
+@pytest.mark.tool
+@pytest.mark.parametrize("words,suggestion", [
+    (["reprot"], "report"), (["biuld"], "build"), (["report", "--frmaes"], "--frames"),
+    (["report", "--thread"], "--threads"), (["build", "--fun", "x"], "--fn"),
+    (["diff", "--fail-abvoe", "5"], "--fail-above"), (["profile", "--durration", "1"], "--duration"),
+    (["run", "--duraton", "1"], "--duration"), (["list", "--jsno"], "--json"),
+])
+def test_typos_get_suggestions(project: Project, words: list[str], suggestion: str) -> None:
+    done = project.piano(*words, check=False)
+    assert done.status == 2 and done.out == ""
+    assert suggestion in done.err, done
+
+
+@pytest.mark.tool
+@pytest.mark.parametrize("words", [
+    ["report", "--top"], ["report", "--top", "x"], ["report", "--top", "-3"], ["report", "--top", "0x"],
+    ["report", "a", "b"], ["report", "--frames", "--threads"], ["build", "--fn"], ["build", "--fn", ""],
+    ["run", "--duration", "soon"], ["run", "--duration", "-1"], ["run", "--duration", "nan"],
+    ["diff", "onlyone"], ["diff", "a", "b", "c"], ["list", "extra"], ["doctor", "extra"],
+    ["build", "-j", "many"], ["build", "--"], ["build", "--exact"], ["frobnicate"],
+    ["help", "frobnicate"],
+], ids=" ".join)
+def test_usage_errors(project: Project, words: list[str]) -> None:
+    done = project.piano(*words, check=False)
+    assert done.status == 2, done
+    assert done.out == "" and done.err.startswith("piano"), done
+
+
+@pytest.mark.tool
+def test_closed_stdout_is_no_crash(project: Project) -> None:
+    put_run(project, "1740000000123-77", update_run([1_000_000] * 3000))
+    done = project.command("sh", "-c", f"{PIANO} report --frames --all | head -1; exit 0")
+    assert "Frame" in done.out and "rror" not in done.err
+
+
+@pytest.mark.tool
+def test_full_stdout_is_an_error(project: Project) -> None:
+    put_run(project, "1740000000123-77", update_run([1_000_000] * 30))
+    done = project.command("sh", "-c", f"exec {PIANO} report --json > /dev/full", check=False)
+    assert done.status == 1 and done.err
+
+
+# doctor ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.tool
+def test_doctor(project: Project) -> None:
+    done = project.piano("doctor")
+    for word in ("gcc", "clang", "libclang", "clock"):
+        assert word in done.out.lower(), word
+
+
+@pytest.mark.tool
+def test_doctor_names_what_is_missing(project: Project) -> None:
+    done = project.piano("doctor", env={"PATH": str(project.home)}, check=False)
+    assert done.status == 1
+    assert re.search(r"gcc|compiler|\bcc\b", done.out + done.err)
+
+
+@pytest.mark.tool
+def test_doctor_sees_an_unwritable_runs_directory(project: Project) -> None:
+    (project.root / "file").write_text("")
+    done = project.piano("doctor", env={"PIANO_RUNS_DIR": str(project.root / "file" / "runs")},
+                         check=False)
+    assert done.status == 1 and str(project.root / "file") in done.out + done.err
+
+
+# run ---------------------------------------------------------------------------------------------
+
+
+def test_run_without_a_build(project: Project) -> None:
+    done = project.piano("run", check=False)
+    assert done.status == 1 and "piano build" in done.err
+
+
+@pytest.mark.parametrize("how,status", [("return 7", 7), ("abort()", 128 + 6),
+                                        ("raise(SIGKILL)", 128 + 9),
+                                        ("*(volatile int *)0 = 1", 128 + 11), ("_exit(3)", 3)])
+def test_run_passes_the_status_on(project: Project, how: str, status: int) -> None:
+    project.cc(f"""
+        #include <signal.h>
+        #include <stdlib.h>
+        #include <unistd.h>
+        #include <sys/resource.h>
+        int update(void) {{ return 0; }}
+        int main(void)
+        {{
+            struct rlimit none = {{0, 0}};
+            setrlimit(RLIMIT_CORE, &none);
+            update();
+            {how};
+            return 0;
+        }}
+    """, "-w")
+    done = project.piano("run", check=False)
+    assert done.status == status
+    assert project.report().called() == {"main": 1, "update": 1}
+
+
+def test_run_says_where_the_run_is(project: Project) -> None:
+    project.cc("int update(void) { return 0; }\nint main(void) { return update(); }\n")
+    done = project.piano("run")
+    assert project.only_run().stem in done.err and done.out == ""
+
+
+def test_run_gives_the_program_stdin_directory_and_arguments(project: Project) -> None:
+    project.cc("""
+        #include <stdio.h>
+        #include <unistd.h>
+        int main(int argc, char **argv)
+        {
+            char where[4096], line[64];
+            fgets(line, sizeof line, stdin);
+            printf("%s %s %s", getcwd(where, sizeof where), argc > 1 ? argv[1] : "-", line);
+            return 0;
+        }
+    """)
+    below = project.root / "below"
+    below.mkdir()
+    done = project.piano("run", "--", "--level", stdin="hello\n", cwd=below)
+    assert done.out == f"{below} --level hello\n"
+
+
+FOREVER = BURN + """
+    #include <stdio.h>
+    #include <signal.h>
+    void update(void) { BURN(30000); }
+    int main(void)
+    {
+        puts("ready");
+        fflush(stdout);
+        for (;;) update();
+    }
+"""
+
+
+def test_duration(project: Project) -> None:
+    project.cc(FOREVER)
+    done = project.piano("run", "--duration", "0.3", limit=20)
+    assert done.out == "ready\n"
+    assert project.report().row("update")["calls"] > 0
+
+
+def test_duration_of_a_program_that_ends_sooner(project: Project) -> None:
+    project.cc("int main(void) { return 5; }\n")
+    assert project.piano("run", "--duration", "30", check=False, limit=20).status == 5
+
+
+def test_duration_kills_what_does_not_listen(project: Project) -> None:
+    project.cc(FOREVER.replace('puts("ready");', 'signal(SIGTERM, SIG_IGN); puts("ready");'))
+    done = project.piano("run", "--duration", "0.3", "--kill-timeout", "0.3", limit=20)
+    assert done.out == "ready\n"
+    assert project.report().row("update")["calls"] > 0
+
+
+@pytest.mark.parametrize("command", ["run", "profile"])
+def test_ctrl_c_goes_to_the_child_and_the_run_is_kept(project: Project, command: str) -> None:
+    """As a terminal does it: SIGINT to the whole group, once."""
+    if command == "run":
+        project.cc(FOREVER)
+        words = [PIANO, "run"]
+    else:
+        project.write({"prog.c": FOREVER})
+        words = [PIANO, "profile", "--", "gcc", "-O1", "prog.c", "-o", "prog", "--"]
+    child = subprocess.Popen(words, cwd=project.root, env=project.env, stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE, start_new_session=True)
+    try:
+        assert child.stdout.readline() == b"ready\n"
+        wait_for_calls(project)
+        os.killpg(child.pid, signal.SIGINT)
+        out, _ = child.communicate(timeout=20)
+        assert child.returncode == 130
+    finally:
+        try:
+            os.killpg(child.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        child.wait()
+    report = project.report()
+    assert report.row("update")["calls"] > 0
+    if command == "profile":
+        assert b"update" in out, "an interrupted profile still reports"
+
+
+def wait_for_calls(project: Project) -> None:
+    """Until the running program has something to show; a failed report means not yet."""
+    until = time.monotonic() + 10
+    while time.monotonic() < until:
+        done = project.piano("report", "--json", check=False)
+        if done.status == 0 and any(f["calls"] for f in json.loads(done.out)["functions"]):
+            return
+    raise AssertionError("nothing recorded after 10 s")
+
+
+def test_sigterm_to_piano_run_leaves_no_orphan(project: Project) -> None:
+    project.cc(FOREVER.replace('puts("ready");', 'printf("%d\\n", getpid());')
+               .replace("#include <signal.h>", "#include <unistd.h>"))
+    child = subprocess.Popen([PIANO, "run"], cwd=project.root, env=project.env,
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    pid = int(child.stdout.readline())
+    child.terminate()
+    child.communicate(timeout=20)
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return
+    os.kill(pid, signal.SIGKILL)
+    raise AssertionError("the program outlived `piano run`")
+
+
+def test_program_that_handles_ctrl_c_itself(project: Project) -> None:
+    project.cc("""
+        #include <signal.h>
+        #include <stdio.h>
+        #include <unistd.h>
+        static volatile int stop;
+        static void on_int(int s) { (void)s; stop = 1; }
+        int main(void)
+        {
+            signal(SIGINT, on_int);
+            puts("ready");
+            fflush(stdout);
+            while (!stop) pause();
+            puts("tidy");
+            return 4;
+        }
+    """)
+    child = subprocess.Popen([PIANO, "run"], cwd=project.root, env=project.env,
+                             stdout=subprocess.PIPE, start_new_session=True)
+    assert child.stdout.readline() == b"ready\n"
+    os.killpg(child.pid, signal.SIGINT)
+    out, _ = child.communicate(timeout=20)
+    assert out == b"tidy\n"
+    assert child.returncode in (4, 130)
+
+
+def test_run_picks_the_newest_and_takes_a_name(project: Project) -> None:
+    project.write({n + ".c": f'#include <stdio.h>\nint main(void) {{ puts("{n}"); return 0; }}\n'
+                   for n in ("one", "two")})
+    project.build("--", "sh", "-c", "gcc one.c -o one && gcc two.c -o two")
+    assert project.piano("run").out == "two\n"
+    assert project.piano("run", "--", "one").out == "one\n"
+    assert project.piano("run", "--", "two", "x").out == "two\n"
+
+
+# profile -----------------------------------------------------------------------------------------
+
+
+def test_profile_is_build_run_report(project: Project) -> None:
+    write_game(project, "make")
+    done = project.piano("profile", "--fn", "update", "--fn", "physics")
+    assert "total 156" in done.out
+    assert re.search(r"^update\s", done.out, re.M) and re.search(r"^physics\s", done.out, re.M)
+    assert len(project.run_files()) == 1
+
+
+def test_profile_json_is_pure(project: Project) -> None:
+    write_game(project, "make")
+    done = project.piano("profile", "--fn", "update", "--json")
+    rows = {f["name"]: f["calls"] for f in json.loads(done.out)["functions"]}
+    assert rows == {"update": 12}
+    assert "total 156" in done.err
+
+
+def test_profile_with_build_command_and_arguments(project: Project) -> None:
+    project.write({"a.c": """
+        #include <stdlib.h>
+        int update(int n) { return n; }
+        int main(int argc, char **argv)
+        { for (int i = 0; i < atoi(argv[argc - 1]); i++) update(i); return 0; }
+    """})
+    done = project.piano("profile", "--json", "--", "gcc", "a.c", "-o", "a", "--", "17")
+    rows = {f["name"]: f["calls"] for f in json.loads(done.out)["functions"]}
+    assert rows == {"main": 1, "update": 17}
+    done = project.piano("profile", "--json", "--", "gcc", "a.c", "-o", "a", "--", "a", "5")
+    assert {f["name"]: f["calls"] for f in json.loads(done.out)["functions"]}["update"] == 5
+
+
+def test_profile_passes_a_failing_status_and_still_reports(project: Project) -> None:
+    project.write({"a.c": "int update(void) { return 0; }\nint main(void) { update(); return 9; }\n"})
+    done = project.piano("profile", "--", "gcc", "a.c", "-o", "a", check=False)
+    assert done.status == 9
+    assert re.search(r"^update\s", done.out, re.M)
+
+
+def test_profile_of_a_crash_reports_what_there_is(project: Project) -> None:
+    project.write({"a.c": "#include <stdlib.h>\nint update(void) { return 0; }\n"
+                          "int main(void) { update(); abort(); }\n"})
+    done = project.piano("profile", "--", "gcc", "a.c", "-o", "a", check=False)
+    assert done.status == 134
+    assert re.search(r"^update\s", done.out, re.M)
+
+
+def test_profile_never_reports_a_stale_run(project: Project) -> None:
+    """Even when a file claims to be from the future."""
+    write_game(project, "make")
+    put_run(project, "9740000000123-77", update_run([1_000_000] * 99))
+    done = project.piano("profile", "--fn", "update", "--json")
+    assert {f["name"]: f["calls"] for f in json.loads(done.out)["functions"]} == {"update": 12}
+
+
+def test_profile_of_a_program_that_leaves_no_run(project: Project) -> None:
+    """It cannot write its run; the older one is not shown in its place."""
+    put_run(project, "1740000000123-77", update_run([1_000_000] * 99))
+    (project.root / "file").write_text("")
+    project.write({"a.c": "int update(void) { return 0; }\nint main(void) { return update(); }\n"})
+    done = project.piano("profile", "--", "gcc", "a.c", "-o", "a", check=False,
+                         env={"PIANO_RUNS_DIR": str(project.root / "file" / "runs")})
+    assert done.status == 1
+    assert "physics" not in done.out and "99 frames" not in done.out
+    assert "file/runs" in done.err
+
+
+def test_profile_when_the_build_fails_is_one_error(project: Project) -> None:
+    project.write({"a.c": "int main(void) { return oops; }\n"})
+    done = project.piano("profile", "--", "gcc", "a.c", "-o", "a", check=False)
+    assert done.status == 1 and done.out == ""
+    assert "a.c:1:25" in done.err and "no run" not in done.err
+
+
+def test_profile_duration(project: Project) -> None:
+    project.write({"a.c": FOREVER})
+    done = project.piano("profile", "--duration", "0.3", "--json", "--", "gcc", "-O1", "a.c", "-o", "a",
+                         limit=30)
+    rows = {f["name"]: f["calls"] for f in json.loads(done.out)["functions"]}
+    assert rows["update"] > 0
+
+
+# A terminal and a pipe -----------------------------------------------------------------------------
+
+
+def test_build_on_a_terminal_talks_and_in_a_pipe_prints_the_path(project: Project) -> None:
+    write_game(project, "make")
+    status, seen = project.run_in_pty(PIANO, "build", "--fn", "update")
+    assert status == 0 and "1 function" in seen
+    done = project.piano("build", "--fn", "update")
+    assert done.out.strip().endswith("/game") and "\x1b" not in done.err
+
+
+def test_errors_are_on_stderr(project: Project) -> None:
+    for words in (["report"], ["run"], ["diff"], ["report", "nothing-here"]):
+        done = project.piano(*words, check=False)
+        assert done.status == 1 and done.out == "" and done.err.startswith("piano"), words

@@ -1,0 +1,240 @@
+"""`piano diff`, `tag` and `list`."""
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from conftest import PIANO, Project, fn, frame, header, ndjson, put_run
+
+pytestmark = pytest.mark.tool
+
+
+def simple(self_ms: float, allocs: int, name: str = "walk", extra: list | None = None) -> str:
+    return json.dumps({"run_id": "1_1", "timestamp_ms": 1, "functions": [
+        {"name": name, "calls": 3, "total_ms": self_ms + 2, "self_ms": self_ms,
+         "alloc_count": allocs, "alloc_bytes": allocs * 80}, *(extra or [])]})
+
+
+def frames_run(self_ns: list[int], allocs: int = 10) -> str:
+    return ndjson(header(["update"], places=["a.c:1"]),
+                  *[frame(i, [fn(0, 1, ns, allocs, allocs * 100)], ns + 100)
+                    for i, ns in enumerate(self_ns)])
+
+
+@pytest.fixture
+def pair(project: Project) -> Project:
+    put_run(project, "1740000000001-1", simple(10.0, 100), ".json")
+    put_run(project, "1740000000002-2", simple(8.0, 50), ".json")
+    return project
+
+
+def test_two_latest_runs(pair: Project) -> None:
+    out = pair.piano("diff").out
+    assert "Allocs" in out and "-50" in out
+    row = next(line for line in out.splitlines() if line.startswith("walk"))
+    assert "10.0ms" in row and "8.0ms" in row and "-2.0ms" in row and "-20.0%" in row
+
+
+def test_json_names(pair: Project) -> None:
+    row, = pair.json("diff")["functions"]
+    assert row["name"] == "walk"
+    assert row["self_ns"] == [10_000_000, 8_000_000]
+    assert row["delta_pct"] == pytest.approx(-20)
+    assert row["alloc_count"] == [100, 50] and row["alloc_bytes"] == [8000, 4000]
+    assert row["significant"] is None, "one run a side says nothing about noise"
+
+
+def test_named_runs_and_order(pair: Project) -> None:
+    first, second = "1740000000001-1.json", "1740000000002-2.json"
+    row, = pair.json("diff", second, first)["functions"]
+    assert row["self_ns"] == [8_000_000, 10_000_000] and row["delta_pct"] == pytest.approx(25)
+    same, = pair.json("diff", first, first)["functions"]
+    assert same["delta_pct"] == 0
+
+
+def test_tags_are_labels(pair: Project) -> None:
+    pair.piano("tag", "after")
+    pair.piano("tag", "before", "1740000000001-1.json")
+    out = pair.piano("diff", "before", "after").out
+    head = out.splitlines()[0]
+    assert head.index("before") < head.index("after")
+    assert pair.json("diff", "before", "after")["functions"][0]["self_ns"] == [10_000_000, 8_000_000]
+
+
+def test_sorted_by_impact(project: Project) -> None:
+    def run(a: float, b: float, c: float) -> str:
+        return json.dumps({"run_id": "1", "timestamp_ms": 1, "functions": [
+            {"name": n, "calls": 1, "self_ms": v, "total_ms": v}
+            for n, v in (("small", a), ("big", b), ("shrinks", c))]})
+    put_run(project, "1740000000001-1", run(1.0, 100.0, 50.0), ".json")
+    put_run(project, "1740000000002-2", run(1.5, 105.0, 20.0), ".json")
+    assert [f["name"] for f in project.json("diff")["functions"]] == ["shrinks", "big", "small"]
+
+
+def test_new_and_gone_functions(project: Project) -> None:
+    put_run(project, "1740000000001-1", simple(10.0, 1, "gone_fn"), ".json")
+    put_run(project, "1740000000002-2", simple(5.0, 1, "new_fn"), ".json")
+    rows = {f["name"]: f for f in project.json("diff")["functions"]}
+    assert rows["gone_fn"]["self_ns"] == [10_000_000, 0]
+    assert rows["new_fn"]["self_ns"] == [0, 5_000_000]
+    assert rows["new_fn"]["delta_pct"] is None
+    out = project.piano("diff").out
+    assert "new_fn" in out and "gone_fn" in out
+
+
+def test_huge_counts_do_not_wrap(project: Project) -> None:
+    for stem, count in (("1740000000001-1", 1 << 41), ("1740000000002-2", 5)):
+        put_run(project, stem, json.dumps({"run_id": "1", "timestamp_ms": 1, "functions": [
+            {"name": "f", "calls": 1, "self_ms": 1.0, "total_ms": 1.0, "alloc_count": count,
+             "alloc_bytes": count}]}), ".json")
+    row, = project.json("diff")["functions"]
+    assert row["alloc_count"] == [1 << 41, 5]
+    assert "-2199023255547" in re.sub(r"[,_ ]", "", project.piano("diff").out)
+
+
+@pytest.mark.parametrize("limit,after,status", [("5", 12.0, 1), ("25", 12.0, 0), ("5", 8.0, 0),
+                                                ("20", 12.0, 0), ("19.9", 12.0, 1)])
+def test_fail_above(project: Project, limit: str, after: float, status: int) -> None:
+    put_run(project, "1740000000001-1", simple(10.0, 100), ".json")
+    put_run(project, "1740000000002-2", simple(after, 100), ".json")
+    done = project.piano("diff", "--fail-above", limit, check=False)
+    assert done.status == status, done
+    assert ("walk" in done.err) == (status == 1)
+    assert "walk" in done.out, "the table is there in both cases"
+
+
+def test_fail_above_looks_at_allocations_too(project: Project) -> None:
+    put_run(project, "1740000000001-1", simple(10.0, 100), ".json")
+    put_run(project, "1740000000002-2", simple(10.0, 200), ".json")
+    assert project.piano("diff", "--fail-above", "10", check=False).status == 1
+
+
+@pytest.mark.parametrize("limit", ["", "abc", "-5", "nan", "1e999"])
+def test_fail_above_wants_a_number(pair: Project, limit: str) -> None:
+    done = pair.piano("diff", "--fail-above", limit, check=False)
+    assert done.status == 2 and done.err
+
+
+def groups(project: Project, before: list[float], after: list[float]) -> tuple[str, str]:
+    sides = []
+    for side, values in (("1", before), ("2", after)):
+        names = []
+        for i, value in enumerate(values):
+            path = put_run(project, f"174000000{side}{i:03d}-{side}", simple(value, 100), ".json")
+            names.append(path.name)
+        sides.append(",".join(names))
+    return sides[0], sides[1]
+
+
+def test_several_runs_say_what_is_beyond_the_noise(project: Project) -> None:
+    a, b = groups(project, [10.0, 10.1, 9.9, 10.05], [13.0, 13.1, 12.9, 13.05])
+    row, = project.json("diff", a, b)["functions"]
+    assert row["significant"] is True and row["delta_pct"] == pytest.approx(30, abs=1)
+    assert project.piano("diff", a, b, "--fail-above", "5", check=False).status == 1
+    assert "slower" in project.piano("diff", a, b).out
+
+
+def test_noise_is_called_noise(project: Project) -> None:
+    a, b = groups(project, [10.0, 14.0, 8.0, 12.0], [11.0, 15.0, 9.0, 12.5])
+    row, = project.json("diff", a, b)["functions"]
+    assert row["significant"] is False
+    assert project.piano("diff", a, b, "--fail-above", "5", check=False).status == 0
+
+
+def test_tag_with_several_runs_is_a_group(project: Project) -> None:
+    for i in range(3):
+        put_run(project, f"174000000000{i}-1", simple(10.0 + i / 10, 100), ".json")
+        project.piano("tag", "before", "--add")
+    for i in range(3):
+        put_run(project, f"175000000000{i}-1", simple(20.0 + i / 10, 100), ".json")
+        project.piano("tag", "after", "--add")
+    row, = project.json("diff", "before", "after")["functions"]
+    assert row["self_ns"] == [10_100_000, 20_100_000] and row["significant"] is True
+
+
+def test_runs_of_different_length_are_compared_per_frame(project: Project) -> None:
+    put_run(project, "1740000000001-1", frames_run([1_000_000] * 100))
+    put_run(project, "1740000000002-2", frames_run([1_000_000] * 300))
+    data = project.json("diff")
+    assert data["basis"] == "frame"
+    assert data["functions"][0]["delta_pct"] == pytest.approx(0, abs=0.01)
+    assert project.piano("diff", "--fail-above", "5", check=False).status == 0
+
+
+def test_frames_judge_two_single_runs(project: Project) -> None:
+    put_run(project, "1740000000001-1", frames_run([1_000_000 + 1000 * (i % 7) for i in range(60)]))
+    put_run(project, "1740000000002-2", frames_run([2_000_000 + 1000 * (i % 7) for i in range(60)]))
+    assert project.json("diff")["functions"][0]["significant"] is True
+    put_run(project, "1740000000003-3", frames_run([2_000_000 + 1000 * (i % 5) for i in range(60)]))
+    assert project.json("diff")["functions"][0]["significant"] is False
+
+
+def test_one_run_is_not_enough(project: Project) -> None:
+    put_run(project, "1740000000001-1", simple(10.0, 100), ".json")
+    done = project.piano("diff", check=False)
+    assert done.status == 1 and done.out == "" and done.err
+
+
+def test_width_of_the_terminal(pair: Project) -> None:
+    put_run(pair, "1740000000003-3", simple(9.0, 10, "a_very_long_name_" * 9), ".json")
+    status, out = pair.run_in_pty(PIANO, "diff", columns=80)
+    assert status == 0
+    for line in out.splitlines():
+        assert len(re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", line).rstrip()) <= 80, line
+
+
+# tag and list ------------------------------------------------------------------------------------
+
+
+def test_tag_lists_moves_and_resolves(pair: Project) -> None:
+    pair.piano("tag", "base", "1740000000001-1.json")
+    assert pair.report("base").row("walk")["alloc_count"] == 100
+    assert "base" in pair.piano("tag").out
+    if pair.piano("tag", "base", check=False).status != 0:
+        assert pair.report("base").row("walk")["alloc_count"] == 100, "refused, so unchanged"
+        pair.piano("tag", "base", "--force")
+    assert pair.report("base").row("walk")["alloc_count"] == 50
+    tags = pair.json("tag")["tags"]
+    assert [t["name"] for t in tags] == ["base"] and tags[0]["runs"] == ["1740000000002-2.json"]
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "../../x", "/abs", "a\nb", "-x", "a,b"])
+def test_bad_tag_names(pair: Project, name: str) -> None:
+    done = pair.piano("tag", "--", name, check=False)
+    assert done.status in (1, 2) and done.err, done
+    assert not (pair.root / "x").exists()
+    assert pair.json("tag")["tags"] == []
+
+
+def test_tag_without_runs(project: Project) -> None:
+    done = project.piano("tag", "base", check=False)
+    assert done.status == 1 and done.err
+
+
+def test_tag_of_a_deleted_run_is_an_error(pair: Project) -> None:
+    pair.piano("tag", "base")
+    (pair.runs / "1740000000002-2.json").unlink()
+    done = pair.piano("report", "base", check=False)
+    assert done.status == 1 and "base" in done.err
+
+
+def test_list(project: Project) -> None:
+    put_run(project, "1740000000001-1", frames_run([1000] * 5))
+    put_run(project, "1740000000002-2", simple(1.0, 1), ".json")
+    put_run(project, "1740000000003-3", "not a run\n")
+    project.piano("tag", "base", "1740000000001-1.ndjson")
+    out = project.piano("list").out
+    for stem in ("1740000000001-1", "1740000000002-2", "1740000000003-3", "base"):
+        assert stem in out
+    runs = project.json("list")["runs"]
+    assert [r["path"].split("/")[-1] for r in runs] == [
+        "1740000000003-3.ndjson", "1740000000002-2.json", "1740000000001-1.ndjson"]
+    assert "error" in runs[0] and runs[2]["frames"] == 5 and runs[2]["tags"] == ["base"]
+
+
+def test_list_of_nothing(project: Project) -> None:
+    done = project.piano("list")
+    assert done.out.strip() == "" or "no runs" in (done.out + done.err).lower()
+    assert project.json("list")["runs"] == []

@@ -1,0 +1,294 @@
+"""Frames: which calls they are, what they cost, and that no program makes too many of them."""
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from conftest import BURN, Project
+
+
+def roots(project: Project) -> set[str]:
+    return {f["root"] for f in project.frames()}
+
+
+def test_each_call_of_the_outermost_function(project: Project) -> None:
+    report = project.profile_c(BURN + """
+        static void physics(void) { BURN(3000); }
+        static void update(void) { BURN(3000); physics(); physics(); }
+        int main(void) { for (int i = 0; i < 30; i++) update(); return 0; }
+    """, select=["--fn", "update", "--fn", "physics"])
+    assert report.frame_count == 30 and roots(project) == {"update"}
+    frames = project.frames()
+    assert [f["frame"] for f in frames] == list(range(30))
+    starts = [f["start_ns"] for f in frames]
+    assert starts == sorted(starts)
+    for f in frames:
+        rows = {r["name"]: r["calls"] for r in f["functions"]}
+        assert rows == {"update": 1, "physics": 2}
+        assert f["wall_ns"] > 0
+    ends = [f["start_ns"] + f["wall_ns"] for f in frames]
+    assert all(end <= start for end, start in zip(ends, starts[1:])), "frames of a thread overlap"
+
+
+def test_main_instrumented_too(project: Project) -> None:
+    report = project.profile_c(BURN + """
+        static void update(void) { BURN(3000); }
+        int main(void) { for (int i = 0; i < 25; i++) update(); return 0; }
+    """)
+    assert report.frame_count == 25 and roots(project) == {"update"}
+
+
+def test_main_run_tick(project: Project) -> None:
+    report = project.profile_c(BURN + """
+        static void inner(void) { BURN(500); }
+        static void tick(void) { BURN(2000); inner(); inner(); inner(); }
+        static void run(void) { for (int i = 0; i < 40; i++) tick(); }
+        int main(void) { run(); return 0; }
+    """)
+    assert report.called() == {"main": 1, "run": 1, "tick": 40, "inner": 120}
+    assert report.frame_count == 40 and roots(project) == {"tick"}
+    for f in project.frames():
+        assert {r["name"]: r["calls"] for r in f["functions"]} == {"tick": 1, "inner": 3}
+
+
+def test_deep_main_loop(project: Project) -> None:
+    report = project.profile_c(BURN + """
+        static void frame(void) { BURN(3000); }
+        static void e(void) { for (int i = 0; i < 20; i++) frame(); }
+        static void d(void) { e(); }
+        static void c(void) { d(); }
+        static void b(void) { c(); }
+        static void a(void) { b(); }
+        int main(void) { a(); return 0; }
+    """)
+    assert report.frame_count == 20 and roots(project) == {"frame"}
+
+
+def test_initialisation_does_not_count_as_frames(project: Project) -> None:
+    report = project.profile_c(BURN + """
+        static void load_file(void) { BURN(800); }
+        static void init(void) { for (int i = 0; i < 5; i++) load_file(); }
+        static void update(void) { BURN(4000); }
+        static void shutdown_(void) { BURN(500); }
+        int main(void) { init(); for (int i = 0; i < 60; i++) update(); shutdown_(); return 0; }
+    """)
+    assert report.called() == {"main": 1, "init": 1, "load_file": 5, "update": 60, "shutdown_": 1}
+    assert report.frame_count == 60 and roots(project) == {"update"}
+
+
+def test_frame_option_overrides(project: Project) -> None:
+    source = BURN + """
+        static void physics(void) { BURN(2000); }
+        static void update(void) { BURN(2000); physics(); physics(); }
+        int main(void) { for (int i = 0; i < 15; i++) update(); return 0; }
+    """
+    report = project.profile_c(source, select=["--frame", "physics"])
+    assert report.called() == {"main": 1, "update": 15, "physics": 30}
+    assert report.frame_count == 30 and roots(project) == {"physics"}
+
+
+def test_frame_option_takes_a_function_not_otherwise_selected(project: Project) -> None:
+    report = project.profile_c(BURN + """
+        static void physics(void) { BURN(2000); }
+        static void update(void) { BURN(2000); physics(); }
+        int main(void) { for (int i = 0; i < 15; i++) update(); return 0; }
+    """, select=["--fn", "physics", "--frame", "update"])
+    assert report.called() == {"update": 15, "physics": 15}
+    assert report.frame_count == 15 and roots(project) == {"update"}
+
+
+def test_unknown_frame_function_is_an_error(project: Project) -> None:
+    project.write({"a.c": "int update(void) { return 0; }\nint main(void) { return update(); }\n"})
+    done = project.piano("build", "--frame", "updtae", "--", "gcc", "a.c", "-o", "a", check=False)
+    assert done.status == 1
+    assert "updtae" in done.err and "update" in done.err
+
+
+def test_frame_option_with_a_qualified_name(project: Project) -> None:
+    report = project.profile_c(BURN + """
+        struct World { void tick() { BURN(3000); } };
+        struct Other { void tick() { BURN(100); } };
+        int main() { World w; Other o; for (int i = 0; i < 9; i++) { w.tick(); o.tick(); } }
+    """, compiler="g++", name="prog.cc", select=["--frame", "World::tick"])
+    assert report.frame_count == 9 and roots(project) == {"World::tick"}
+
+
+def test_spikes_are_marked(project: Project) -> None:
+    report = project.profile_c(BURN + """
+        static void update(int n) { BURN(n); }
+        int main(void)
+        { for (int i = 0; i < 100; i++) update(i % 25 == 12 ? 400000 : 20000); return 0; }
+    """)
+    summary = report.data["frames"]
+    frames = project.frames()
+    assert summary["count"] == 100
+    spiked = {f["frame"] for f in frames if f["spike"]}
+    assert {12, 37, 62, 87} <= spiked
+    assert summary["spikes"] == len(spiked)
+    assert 4 <= summary["spikes"] <= 30
+    for f in frames:
+        assert f["spike"] == (f["wall_ns"] > 2 * summary["p50_ns"]), f
+    assert summary["p50_ns"] <= summary["p99_ns"] and summary["avg_ns"] > summary["p50_ns"]
+    footer = project.piano("report").out.splitlines()[-1]
+    assert "100 frames" in footer and f"{summary['spikes']} spikes" in footer
+    table = project.piano("report", "--frames").out
+    assert table.count("spike") >= 4
+
+
+def test_frames_add_up_to_the_functions(project: Project) -> None:
+    report = project.profile_c(BURN + """
+        #include <stdlib.h>
+        static void physics(void) { BURN(2000); free(malloc(10)); }
+        static void update(void) { BURN(2000); physics(); free(malloc(5)); }
+        int main(void) { for (int i = 0; i < 50; i++) update(); return 0; }
+    """)
+    sums: dict[str, dict[str, int]] = {}
+    for f in project.frames():
+        for row in f["functions"]:
+            into = sums.setdefault(row["name"], {})
+            for key in ("calls", "self_ns", "alloc_count", "alloc_bytes"):
+                into[key] = into.get(key, 0) + row[key]
+    for name in ("update", "physics"):
+        row = report.row(name)
+        assert sums[name] == {key: row[key] for key in sums[name]}, name
+
+
+def test_wall_time_covers_what_is_not_instrumented(project: Project) -> None:
+    """A frame's wall time is the clock's, waiting included."""
+    project.profile_c(BURN + """
+        #include <unistd.h>
+        static void update(int n) { BURN(1000); if (n == 5) usleep(30000); }
+        int main(void) { for (int i = 0; i < 20; i++) update(i); return 0; }
+    """)
+    frames = project.frames()
+    longest = max(frames, key=lambda f: f["wall_ns"])
+    assert longest["frame"] == 5 and longest["spike"]
+    assert longest["wall_ns"] >= 30_000_000
+
+
+def test_no_repetition_is_an_aggregate_report(project: Project) -> None:
+    report = project.profile_c(BURN + """
+        static void second(void) { BURN(1000); }
+        static void first(void) { BURN(1000); second(); }
+        int main(void) { first(); return 0; }
+    """)
+    assert report.frame_count == 0
+    for row in report.functions:
+        assert row["p50_ns"] is None and row["p99_ns"] is None
+    text = project.piano("report").out
+    assert "frames" not in text and "p99" not in text
+    old = list(project.runs.glob("*.json"))
+    assert len(old) == 1
+    data = json.loads(old[0].read_text())
+    assert {"run_id", "timestamp_ms", "functions"} <= set(data)
+    rows = {f["name"]: f for f in data["functions"]}
+    assert {n: f["calls"] for n, f in rows.items()} == {"main": 1, "first": 1, "second": 1}
+    for f in rows.values():
+        assert f["self_ms"] >= 0 and f["total_ms"] >= f["self_ms"] * 0.99
+    alone = project.home / "alone.json"
+    alone.write_text(old[0].read_text())
+    assert project.report(str(alone)).called() == {"main": 1, "first": 1, "second": 1}
+    assert len(project.json("list")["runs"]) == 1, "two files, one run"
+
+
+def test_a_run_with_frames_leaves_no_v1_file(project: Project) -> None:
+    project.profile_c(BURN + """
+        static void update(void) { BURN(2000); }
+        int main(void) { for (int i = 0; i < 5; i++) update(); return 0; }
+    """)
+    assert list(project.runs.glob("*.json")) == []
+    assert list(project.runs.glob("*.live")) == []
+
+
+def test_frames_of_each_thread(project: Project) -> None:
+    report = project.profile_c(BURN + """
+        #include <pthread.h>
+        static void job(void) { BURN(3000); }
+        static void *worker(void *p) { for (int i = 0; i < 10; i++) job(); return p; }
+        static void tick(void) { BURN(3000); }
+        int main(void)
+        {
+            pthread_t t[3];
+            for (int i = 0; i < 3; i++) pthread_create(&t[i], 0, worker, 0);
+            for (int i = 0; i < 20; i++) tick();
+            for (int i = 0; i < 3; i++) pthread_join(t[i], 0);
+            return 0;
+        }
+    """, "-pthread")
+    assert report.calls("tick", "job", "worker") == {"tick": 20, "job": 30, "worker": 3}
+    by_thread: dict[int, list[dict[str, Any]]] = {}
+    for f in project.frames():
+        by_thread.setdefault(f["thread"], []).append(f)
+    counts = sorted((f[0]["root"], len(f)) for f in by_thread.values())
+    assert counts == [("job", 10), ("job", 10), ("job", 10), ("tick", 20)]
+
+
+def test_percentiles_are_over_the_frames_a_function_appears_in(project: Project) -> None:
+    report = project.profile_c(BURN + """
+        static void rare(void) { BURN(50000); }
+        static void update(int n) { BURN(2000); if (n % 10 == 0) rare(); }
+        int main(void) { for (int i = 0; i < 100; i++) update(i); return 0; }
+    """)
+    row = report.row("rare")
+    assert row["calls"] == 10 and row["frames"] == 10
+    assert row["p50_ns"] * 4 > row["self_ns"] / 10, "the 90 frames without it drag it down"
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_runaway_outermost_function_is_bounded(project: Project, compiler: str) -> None:
+    """20 million calls of a tiny outermost function: exact count, a few MB, no more."""
+    report = project.profile_c("""
+        static volatile unsigned sink;
+        void tiny(void) { sink++; }
+        int main(void) { for (int i = 0; i < 20000000; i++) tiny(); return 0; }
+    """, select=["--fn", "tiny"], compiler=compiler)
+    assert report.called() == {"tiny": 20_000_000}
+    written = sum(p.stat().st_size for p in project.runs.iterdir())
+    assert written < 8 << 20
+
+
+def test_many_real_frames_are_bounded(project: Project) -> None:
+    """300 000 frames too long to be tiny: all counted, the file stays small."""
+    report = project.profile_c(BURN + """
+        static void update(void) { BURN(200); }
+        int main(void) { for (int i = 0; i < 300000; i++) update(); return 0; }
+    """)
+    assert report.row("update")["calls"] == 300_000
+    assert sum(p.stat().st_size for p in project.runs.iterdir()) < 64 << 20
+
+
+def test_alternating_functions_are_all_frames(project: Project) -> None:
+    """A loop of poll, update, draw: each call is a frame of its own kind."""
+    report = project.profile_c(BURN + """
+        static void poll_(void) { BURN(2000); }
+        static void update(void) { BURN(4000); }
+        static void draw(void) { BURN(8000); }
+        int main(void) { for (int i = 0; i < 30; i++) { poll_(); update(); draw(); } return 0; }
+    """)
+    assert report.frame_count == 90
+    assert {r["root"]: r["count"] for r in report.data["frames"]["by_root"]} == {
+        "poll_": 30, "update": 30, "draw": 30}
+
+
+def test_recursive_outermost_function(project: Project) -> None:
+    report = project.profile_c(BURN + """
+        static void walk(int n) { BURN(500); if (n) walk(n - 1); }
+        int main(void) { for (int i = 0; i < 20; i++) walk(10); return 0; }
+    """, select=["--fn", "walk"])
+    assert report.called() == {"walk": 220}
+    assert report.frame_count == 20, "an inner call of a recursion is no frame"
+
+
+def test_a_frame_left_by_longjmp_is_a_frame(project: Project) -> None:
+    report = project.profile_c(BURN + """
+        #include <setjmp.h>
+        static jmp_buf env;
+        static void fails(void) { BURN(1000); longjmp(env, 1); }
+        static void request(int n) { BURN(3000); if (n % 3 == 0) fails(); }
+        int main(void)
+        { for (volatile int i = 0; i < 60; i++) if (!setjmp(env)) request(i); return 0; }
+    """)
+    assert report.called() == {"main": 1, "request": 60, "fails": 20}
+    assert report.frame_count == 60

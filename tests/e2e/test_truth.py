@@ -1,0 +1,188 @@
+"""Truth of the numbers, as relations inside one run: what adds up, and what ranks above what.
+
+Absolute times are the business of `make bench`. The margins here are wide: they catch a probe that
+charges its own cost to the wrong function, not a slow machine.
+"""
+from __future__ import annotations
+
+import pytest
+
+from conftest import BURN, Project
+
+WORK = BURN + "#include <stdlib.h>\nstatic volatile unsigned sink;\n"
+COMPILERS = pytest.mark.parametrize("compiler", ["gcc", "clang"])
+
+
+@COMPILERS
+def test_self_times_add_up_to_the_outermost_total(project: Project, compiler: str) -> None:
+    report = project.profile_c(WORK + """
+        static void leaf(void) { BURN(200); }
+        static void branch(void) { BURN(500); for (int i = 0; i < 10; i++) leaf(); }
+        static void update(void) { BURN(1000); for (int i = 0; i < 10; i++) branch(); }
+        int main(void) { for (int i = 0; i < 200; i++) update(); return 0; }
+    """, compiler=compiler)
+    total = report.row("main")["total_ns"]
+    summed = sum(row["self_ns"] for row in report.functions)
+    assert 0.85 * total <= summed <= 1.15 * total
+    update = report.row("update")["total_ns"]
+    below = sum(report.row(n)["self_ns"] for n in ("update", "branch", "leaf"))
+    assert 0.85 * update <= below <= 1.15 * update
+    assert update <= 1.02 * total
+
+
+@COMPILERS
+def test_ten_to_three_to_one(project: Project, compiler: str) -> None:
+    report = project.profile_c(WORK + """
+        static void ten(void) { BURN(50000); }
+        static void three(void) { BURN(15000); }
+        static void one(void) { BURN(5000); }
+        int main(void) { for (int i = 0; i < 200; i++) { one(); ten(); three(); } return 0; }
+    """, compiler=compiler)
+    # medians over the calls: a machine at work elsewhere preempts some of them
+    ten, three, one = (report.row(n)["p50_ns"] for n in ("ten", "three", "one"))
+    assert 8 < ten / one < 12
+    assert 2.4 < three / one < 3.6
+    assert [r["name"] for r in report.functions[:3]] == ["ten", "three", "one"]
+
+
+@COMPILERS
+def test_parent_of_many_short_calls_is_not_the_hottest(project: Project, compiler: str) -> None:
+    """50 000 calls of next to nothing, against a function that works ten times longer."""
+    report = project.profile_c(WORK + """
+        static void __attribute__((noinline)) tiny(void) { sink++; }
+        static void parent(void) { for (int i = 0; i < 50000; i++) tiny(); }
+        static void worker(void) { BURN(500000); }
+        int main(void) { for (int i = 0; i < 20; i++) { parent(); worker(); } return 0; }
+    """, compiler=compiler)
+    assert report.row("tiny")["calls"] == 1_000_000
+    names = [row["name"] for row in report.functions]
+    assert names[0] == "worker"
+    assert report.row("parent")["self_ns"] * 2 < report.row("worker")["self_ns"]
+    assert report.row("parent")["total_ns"] * 1.5 < report.row("worker")["self_ns"]
+
+
+@COMPILERS
+def test_parent_of_many_allocations_is_not_inflated(project: Project, compiler: str) -> None:
+    """The program times both halves itself, by the same clock; the report keeps their order."""
+    report = project.profile_c(WORK + """
+        static void *volatile keep;
+        static void allocates(void) { for (int i = 0; i < 50000; i++) { keep = malloc(32); free(keep); } }
+        static void worker(void) { BURN(4000000); }
+        int main(void) { for (int i = 0; i < 6; i++) { allocates(); worker(); } return 0; }
+    """, compiler=compiler)
+    assert report.row("allocates")["alloc_count"] == 300_000
+    assert report.functions[0]["name"] == "worker"
+    assert report.row("allocates")["self_ns"] * 1.5 < report.row("worker")["self_ns"]
+
+
+def test_medium_calls_keep_their_share(project: Project) -> None:
+    """A parent that only loops over 100 ns bodies has little self time of its own."""
+    report = project.profile_c(WORK + """
+        static void __attribute__((noinline)) body(void) { BURN(100); }
+        static void parent(void) { for (int i = 0; i < 20000; i++) body(); }
+        int main(void) { for (int i = 0; i < 10; i++) parent(); return 0; }
+    """)
+    body, parent = report.row("body")["self_ns"], report.row("parent")["self_ns"]
+    assert parent < body * 0.25
+    assert parent > -body * 0.25
+
+
+def test_recursion_does_not_multiply(project: Project) -> None:
+    report = project.profile_c(WORK + """
+        static void walk(int n) { BURN(3000); if (n) walk(n - 1); }
+        int main(void) { for (int i = 0; i < 100; i++) walk(30); return 0; }
+    """)
+    walk, main = report.row("walk"), report.row("main")
+    assert walk["calls"] == 3100
+    assert walk["total_ns"] <= main["total_ns"] * 1.05
+    assert 0.8 * walk["total_ns"] <= walk["self_ns"] <= 1.2 * walk["total_ns"]
+
+
+def test_fib_self_time_is_the_programs_own_measure(project: Project) -> None:
+    """fib is sampled; its estimate stays near what the uninstrumented half of the program took."""
+    project.write({"prog.c": """
+        #include <stdio.h>
+        #include <time.h>
+        static volatile int n = 27;
+        static int __attribute__((noinline)) plain(int k) { return k < 2 ? k : plain(k - 1) + plain(k - 2); }
+        static int __attribute__((noinline)) fib(int k) { return k < 2 ? k : fib(k - 1) + fib(k - 2); }
+        static long now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t);
+                                return t.tv_sec * 1000000000L + t.tv_nsec; }
+        int main(void)
+        {
+            long best = 1L << 62;
+            for (int i = 0; i < 5; i++) { long t = now(); plain(n); t = now() - t; if (t < best) best = t; }
+            int r = fib(n);
+            printf("%ld %d\\n", best, r);
+            return 0;
+        }
+    """})
+    done = project.command(project.build("--fn", "fib", "--exact", "--", "gcc", "-O1", "prog.c", "-o", "p"))
+    plain_ns, result = map(int, done.out.split())
+    assert result == 196418
+    row = project.report().row("fib")
+    assert row["calls"] == 635_621
+    assert row["sampled"] is True
+    assert plain_ns / 4 < row["self_ns"] < plain_ns * 4
+
+
+def test_uncorrected_is_never_below_corrected(project: Project) -> None:
+    report = project.profile_c(WORK + """
+        static void __attribute__((noinline)) body(void) { BURN(100); }
+        static void parent(void) { for (int i = 0; i < 1000; i++) body(); }
+        int main(void) { for (int i = 0; i < 10; i++) parent(); return 0; }
+    """)
+    raw = project.report("--uncorrected")
+    for name in ("body", "parent"):
+        assert raw.row(name)["self_ns"] >= report.row(name)["self_ns"]
+
+
+def test_waiting_is_wall_time_of_the_waiter(project: Project) -> None:
+    report = project.profile_c(WORK + """
+        #include <unistd.h>
+        static void waits(void) { usleep(20000); }
+        static void works(void) { BURN(1000); }
+        int main(void) { for (int i = 0; i < 5; i++) { waits(); works(); } return 0; }
+    """)
+    assert report.row("waits")["self_ns"] >= 100_000_000
+    assert report.functions[0]["name"] == "waits"
+
+
+def test_threads_do_not_charge_each_other(project: Project) -> None:
+    report = project.profile_c(WORK + """
+        #include <pthread.h>
+        static void *heavy(void *p) { BURN(10000000); return p; }
+        static void waits(pthread_t t) { pthread_join(t, 0); }
+        static void light(void) { BURN(1000); }
+        int main(void)
+        {
+            pthread_t t;
+            pthread_create(&t, 0, heavy, 0);
+            light();
+            waits(t);
+            return 0;
+        }
+    """, "-pthread")
+    assert report.row("light")["self_ns"] * 5 < report.row("heavy")["self_ns"]
+    assert report.row("waits")["self_ns"] <= report.row("heavy")["self_ns"] * 1.3
+
+
+def test_sum_over_threads_is_the_sum_over_functions(project: Project) -> None:
+    report = project.profile_c(WORK + """
+        #include <pthread.h>
+        static void work(void) { BURN(3000); free(malloc(8)); }
+        static void *body(void *p) { for (int i = 0; i < 50; i++) work(); return p; }
+        int main(void)
+        {
+            pthread_t t[3];
+            for (int i = 0; i < 3; i++) pthread_create(&t[i], 0, body, 0);
+            for (int i = 0; i < 3; i++) pthread_join(t[i], 0);
+            body(0);
+            return 0;
+        }
+    """, "-pthread")
+    threads = project.json("report", "--threads", "--all")["threads"]
+    for key in ("calls", "self_ns", "alloc_count", "alloc_bytes", "free_count"):
+        for name in ("work", "body", "main"):
+            summed = sum(f[key] for t in threads for f in t["functions"] if f["name"] == name)
+            assert summed == report.row(name)[key], (name, key)

@@ -1,0 +1,447 @@
+/* The reader of runs: the formats as documented, the choice of frames, and files that lie. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "loaded.h"
+
+static const struct run_fn *fn(const struct run *run, const char *name)
+{
+    for (size_t i = 0; i < run->fn_count; i++)
+        if (strcmp(run->fns[i].name, name) == 0)
+            return &run->fns[i];
+    fail_msg("no function %s", name);
+    return NULL;
+}
+
+/* ---- formats ---- */
+
+static void first_v2_sample(void **state)
+{
+    (void)state;
+    struct run run;
+    assert_int_equal(loaded(&run,
+                            HEADER("\"update\",\"physics\"") "{\"frame\":0,\"fns\":[{\"id\":0,"
+                                                             "\"calls\":1,\"self_ns\":2000000,"
+                                                             "\"ac\":10,\"ab\":4096,\"fc\":8,"
+                                                             "\"fb\":3072},{\"id\":1,\"calls\":1,"
+                                                             "\"self_ns\":1000000,\"ac\":0,\"ab\":"
+                                                             "0,\"fc\":0,\"fb\":0}]}\n"
+                                                             "{\"frame\":1,\"fns\":[{\"id\":0,"
+                                                             "\"calls\":1,\"self_ns\":2100000,"
+                                                             "\"ac\":12,\"ab\":5000,\"fc\":10,"
+                                                             "\"fb\":4000},{\"id\":1,\"calls\":1,"
+                                                             "\"self_ns\":950000,\"ac\":0,\"ab\":0,"
+                                                             "\"fc\":0,\"fb\":0}]}\n"),
+                     0);
+    assert_int_equal(run.fn_count, 2);
+    assert_int_equal(fn(&run, "update")->sum.calls, 2);
+    assert_int_equal(fn(&run, "update")->sum.self_ns, 4100000);
+    assert_int_equal(fn(&run, "update")->sum.alloc_bytes, 9096);
+    assert_int_equal(fn(&run, "update")->sum.free_count, 18);
+    assert_false(fn(&run, "update")->sum.has_total);
+    assert_int_equal(run.frame_count, 2);
+    assert_true(run.wall_estimated);
+    assert_int_equal(run.frames[0].wall_ns, 3000000);
+    assert_int_equal(run.bad_lines, 0);
+    run_unload(&run);
+}
+
+static void v1_sample(void **state)
+{
+    (void)state;
+    struct run run;
+    const char *text = "{\"run_id\":\"a\",\"timestamp_ms\":2000,\"functions\":[{\"name\":\"walk\","
+                       "\"calls\":3,\"total_ms\":12.0,\"self_ms\":10.25}]}";
+    assert_int_equal(loaded_bytes(&run, "2000-1.json", text, strlen(text), NULL), 0);
+    assert_int_equal(run.format, 1);
+    assert_int_equal(fn(&run, "walk")->sum.self_ns, 10250000);
+    assert_int_equal(fn(&run, "walk")->sum.total_ns, 12000000);
+    assert_int_equal(run.frame_count, 0);
+    run_unload(&run);
+}
+
+static void later_functions_threads_and_end(void **state)
+{
+    (void)state;
+    struct run run;
+    const struct run_options options = {.threads = true};
+    const char *text =
+        HEADER("\"main\"") "{\"thread\":1,\"tid\":50,\"name\":\"main\",\"start_ns\":0}\n"
+                           "{\"functions_add\":[\"job\"],\"places_add\":[\"w.c:9\"]}\n"
+                           "{\"thread\":2,\"tid\":51,\"name\":\"w\",\"start_ns\":5,\"parent_"
+                           "thread\":1,\"parent_fn\":0}\n"
+                           "{\"frame\":0,\"thread\":2,\"depth\":0,\"root\":1,\"start_ns\":9,\"wall_"
+                           "ns\":4,\"fns\":"
+                           "[{\"id\":1,\"calls\":1,\"self_ns\":4,\"total_ns\":4}]}\n"
+                           "{\"thread\":2,\"name\":\"worker\",\"end_ns\":70}\n"
+                           "{\"outside\":true,\"thread\":1,\"fns\":[{\"id\":0,\"calls\":1,\"self_"
+                           "ns\":7}]}\n"
+                           "{\"end\":true,\"wall_ns\":90,\"dropped\":{\"frames\":3,\"threads\":0,"
+                           "\"write\":1}}\n";
+    assert_int_equal(loaded_bytes(&run, "1-1.ndjson", text, strlen(text), &options), 0);
+    assert_true(run.ended);
+    assert_int_equal(run.wall_ns, 90);
+    assert_int_equal(run.dropped[RUN_DROP_FRAMES], 3);
+    assert_int_equal(run.dropped[RUN_DROP_WRITE], 1);
+    assert_string_equal(fn(&run, "job")->file, "w.c");
+    assert_int_equal(fn(&run, "job")->line, 9);
+    assert_int_equal(run.thread_count, 2);
+    assert_string_equal(run.threads[1].name, "worker");
+    assert_int_equal(run.threads[1].end_ns, 70);
+    assert_int_equal(run.threads[1].parent_thread, 1);
+    assert_int_equal(run.threads[1].parent_fn, 0);
+    assert_int_equal(run.threads[1].fn_count, 1);
+    assert_int_equal(run.threads[0].fns[0].sum.self_ns, 7);
+    assert_int_equal(run.frame_count, 0); /* one call is no repetition */
+    run_unload(&run);
+}
+
+static void same_name_two_places_two_rows(void **state)
+{
+    (void)state;
+    struct run run;
+    assert_int_equal(
+        loaded(&run,
+               "{\"format_version\":2,\"functions\":[\"f\",\"f\",\"f\"],\"places\":[\"a.c:1\","
+               "\"b.c:1\",\"a.c:1\"]}\n"
+               "{\"outside\":true,\"thread\":1,\"fns\":[{\"id\":0,\"calls\":1,\"self_ns\":1},"
+               "{\"id\":1,\"calls\":2,\"self_ns\":2},{\"id\":2,\"calls\":4,\"self_ns\":4}]}\n"),
+        0);
+    assert_int_equal(run.fns[0].sum.calls, 5);
+    assert_int_equal(run.fns[1].sum.calls, 2);
+    assert_true(run.fns[2].alias);
+    run_unload(&run);
+}
+
+static void raw_times_and_samples(void **state)
+{
+    (void)state;
+    struct run run;
+    const struct run_options raw = {.uncorrected = true};
+    const char *text =
+        HEADER("\"f\"") "{\"outside\":true,\"thread\":1,\"fns\":[{\"id\":0,"
+                        "\"calls\":100,\"self_ns\":-5,\"raw_ns\":700,\"timed\":3}]}\n";
+    assert_int_equal(loaded(&run, text), 0);
+    assert_int_equal(run.fns[0].sum.self_ns, -5);
+    assert_int_equal(run.fns[0].sum.timed, 3);
+    run_unload(&run);
+    assert_int_equal(loaded_bytes(&run, "1-1.ndjson", text, strlen(text), &raw), 0);
+    assert_int_equal(run.fns[0].sum.self_ns, 700);
+    run_unload(&run);
+}
+
+/* ---- frames ---- */
+
+#define FRAME(depth, root, start, wall, self)                                                      \
+    "{\"frame\":0,\"thread\":1,\"depth\":" #depth ",\"root\":" #root ",\"start_ns\":" #start       \
+    ",\"wall_ns\":" #wall ",\"fns\":[{\"id\":" #root ",\"calls\":1,\"self_ns\":" #self             \
+    ",\"ac\":1,\"ab\":10}]}\n"
+
+static void outermost_calls_are_frames(void **state)
+{
+    (void)state;
+    struct run run;
+    assert_int_equal(loaded(&run, HEADER("\"update\",\"draw\"") FRAME(1, 1, 12, 5, 3)
+                                      FRAME(0, 0, 10, 10, 5) FRAME(0, 0, 30, 10, 9)
+                                          FRAME(0, 0, 20, 50, 9)),
+                     0);
+    assert_int_equal(run.frame_count, 3);
+    assert_int_equal(run.frames[0].alloc_count, 2); /* the deeper line is part of it */
+    assert_int_equal(run.frames[1].start_ns, 20);   /* in order of start */
+    assert_true(run.frames[1].spike);
+    assert_int_equal(run.all.p50_ns, 10);
+    assert_int_equal(run.all.spikes, 1);
+    assert_int_equal(fn(&run, "draw")->frames.count, 1);
+    assert_int_equal(fn(&run, "draw")->p50_ns, 3);
+    struct run_scratch scratch = {0};
+    assert_int_equal(run_frame_functions(&run, &run.frames[0], &scratch), 0);
+    assert_int_equal(scratch.count, 2);
+    run_scratch_release(&scratch);
+    run_unload(&run);
+}
+
+static void loops_inside_main_are_found(void **state)
+{
+    (void)state;
+    struct run run;
+    assert_int_equal(loaded(&run, HEADER("\"main\",\"init\",\"update\"") FRAME(1, 1, 1, 900, 900)
+                                      FRAME(1, 2, 1000, 10, 9) FRAME(1, 2, 1010, 12, 9)
+                                          FRAME(0, 0, 0, 2000, 7)),
+                     0);
+    assert_int_equal(run.frame_count, 2); /* `init` was called once: no frame */
+    assert_int_equal(run.frames[0].wall_ns, 10);
+    assert_int_equal(fn(&run, "main")->sum.self_ns, 7);
+    assert_int_equal(fn(&run, "main")->frames.count, 0);
+    assert_int_equal(fn(&run, "init")->sum.calls, 1);
+    run_unload(&run);
+}
+
+static void the_busiest_caller_has_the_frames(void **state)
+{
+    (void)state;
+    struct run run;
+#define UNDER(root, under, start, wall)                                                            \
+    "{\"frame\":0,\"thread\":1,\"depth\":1,\"root\":" #root ",\"under\":" #under                   \
+    ",\"start_ns\":" #start ",\"wall_ns\":" #wall ",\"fns\":[]}\n"
+    assert_int_equal(loaded(&run, HEADER("\"load\",\"asset\",\"run\",\"update\"") UNDER(1, 0, 1, 5)
+                                      UNDER(1, 0, 6, 5) UNDER(3, 2, 20, 50) UNDER(3, 2, 70, 50)),
+                     0);
+    assert_int_equal(run.frame_count, 2);
+    assert_int_equal(run.frames[0].root, 3);
+    run_unload(&run);
+}
+
+static void frame_fn_decides(void **state)
+{
+    (void)state;
+    struct run run;
+    assert_int_equal(
+        loaded(&run,
+               "{\"format_version\":2,\"functions\":[\"update\",\"Game::draw\"],\"frame_fn\":"
+               "\"draw\"}\n" FRAME(0, 0, 0, 10, 1) FRAME(1, 1, 20, 3, 1) FRAME(0, 0, 20, 10, 1)),
+        0);
+    assert_int_equal(run.frame_count, 1);
+    assert_int_equal(run.frames[0].root, 1);
+    run_unload(&run);
+}
+
+static void demoted_functions_have_no_frames(void **state)
+{
+    (void)state;
+    struct run run;
+    assert_int_equal(loaded(&run, HEADER("\"tiny\",\"big\"") FRAME(0, 0, 0, 1, 1)
+                                      FRAME(0, 0, 2, 1, 1) "{\"demoted\":0}\n" FRAME(0, 1, 10, 5, 5)
+                                          FRAME(0, 1, 20, 5, 5)),
+                     0);
+    assert_int_equal(run.frame_count, 2);
+    assert_int_equal(run.frames[0].root, 1);
+    assert_int_equal(fn(&run, "tiny")->sum.calls, 2);
+    run_unload(&run);
+}
+
+static void merged_frames_count(void **state)
+{
+    (void)state;
+    struct run run;
+    assert_int_equal(
+        loaded(&run, HEADER("\"update\"") FRAME(0, 0, 0, 10, 1) FRAME(
+                         0, 0, 20, 30,
+                         1) "{\"merged\":8,\"thread\":1,\"depth\":0,\"root\":0,\"wall_ns\":80,"
+                            "\"wall_max_ns\":11,\"hist\":[[10,8]],\"fns\":[{\"id\":0,\"calls\":8,"
+                            "\"self_ns\":80}]}\n"),
+        0);
+    assert_int_equal(run.all.count, 10);
+    assert_int_equal(run.all.merged, 8);
+    assert_int_equal(run.all.p50_ns, 10);
+    assert_int_equal(run.all.spikes, 1);
+    assert_int_equal(run.fns[0].sum.calls, 10);
+    assert_int_equal(run.fns[0].frames.count, 2);
+    run_unload(&run);
+}
+
+static void parts_belong_to_the_next_frame(void **state)
+{
+    (void)state;
+    struct run run;
+    assert_int_equal(
+        loaded(&run,
+               HEADER("\"update\"") "{\"part\":true,\"thread\":1,\"depth\":0,\"fns\":[{\"id\":0,"
+                                    "\"calls\":0,\"self_ns\":4,\"ac\":5,\"ab\":5}]}\n" FRAME(
+                                        0, 0, 0, 10, 1) FRAME(0, 0, 20, 10, 1)),
+        0);
+    assert_int_equal(run.frames[0].alloc_count, 6);
+    assert_int_equal(run.frames[1].alloc_count, 1);
+    assert_int_equal(run.fns[0].p99_ns, 5);
+    run_unload(&run);
+}
+
+/* ---- files that lie ---- */
+
+static void truncated_anywhere(void **state)
+{
+    (void)state;
+    const char *text =
+        HEADER("\"update\"") FRAME(0, 0, 0, 10, 1) FRAME(0, 0, 20, 10, 1) FRAME(0, 0, 40, 10, 1);
+    size_t header = strchr(text, '\n') - text, whole = strlen(text);
+    for (size_t len = 0; len <= whole; len++) {
+        struct run run;
+        int err = loaded_bytes(&run, "1-1.ndjson", text, len, NULL);
+        assert_true(len >= header ? err == 0 : err == -EINVAL);
+        if (err) {
+            assert_true(len == 0 || strstr(loaded_error.text, "byte"));
+            continue;
+        }
+        assert_int_equal(run.bad_lines, 0);
+        bool boundary = (len > 0 && text[len - 1] == '\n') || text[len] == '\n';
+        assert_int_equal(run.truncated, !boundary);
+        run_unload(&run);
+    }
+}
+
+static void broken_lines_are_counted_and_named(void **state)
+{
+    (void)state;
+    struct run run;
+    assert_int_equal(
+        loaded(&run, HEADER("\"f\"") FRAME(
+                         0, 0, 0, 10,
+                         1) "nonsense\n"
+                            "{\"frame\":1,\"root\":9,\"fns\":[]}\n"
+                            "{\"frame\":1,\"fns\":[{\"id\":7,\"calls\":1,\"self_ns\":1}]}\n"
+                            "{\"frame\":1,\"fns\":[{\"id\":0,\"calls\":-1,\"self_ns\":1}]}\n"
+                            "{\"frame\":1,\"fns\":[{\"id\":0,\"calls\":1,\"self_ns\":}]}\n" FRAME(
+                                0, 0, 20, 10, 1) "\n   \n{\"news\":1}\n"),
+        0);
+    assert_int_equal(run.bad_lines, 5);
+    assert_int_equal(run.bad_first, 3);
+    assert_int_equal(run.fns[0].sum.calls, 2);
+    assert_int_equal(run.frame_count, 2);
+    run_unload(&run);
+}
+
+static void numbers_saturate(void **state)
+{
+    (void)state;
+    struct run run;
+    assert_int_equal(
+        loaded(
+            &run,
+            HEADER("\"f\"") "{\"outside\":true,\"fns\":[{\"id\":0,\"calls\":99999999999999999999,"
+                            "\"self_ns\":9223372036854775807,\"ab\":1e30}]}\n"
+                            "{\"outside\":true,\"fns\":[{\"id\":0,\"calls\":5,\"self_ns\":5}]}\n"),
+        0);
+    assert_int_equal(run.fns[0].sum.calls, INT64_MAX);
+    assert_int_equal(run.fns[0].sum.self_ns, INT64_MAX);
+    assert_int_equal(run.saturated, 2);
+    run_unload(&run);
+}
+
+static void refused(const char *text, size_t len, const char *expected)
+{
+    struct run run;
+    assert_int_equal(loaded_bytes(&run, "x.ndjson", text, len, NULL), -EINVAL);
+    if (!strstr(loaded_error.text, expected))
+        fail_msg("\"%s\" does not say \"%s\"", loaded_error.text, expected);
+}
+
+static void foreign_files_are_refused(void **state)
+{
+    (void)state;
+    refused("", 0, "is empty");
+    refused("hello\n", 6, "byte 0 (line 1): expected `{`");
+    refused("\x7f"
+            "ELF\0\0",
+            6, "byte 0");
+    refused("{}", 2, "not a piano run");
+    refused("[1,2]", 5, "byte 0");
+    refused("{\"format_version\":3,\"functions\":[]}\n", 36, "version");
+    refused("{\"format_version\":2,\"functions\":[1]}\n", 37, "expected a string");
+    refused("{\"functions\":[{\"calls\":1}]}", 27, "name");
+    struct run run;
+    assert_int_equal(run_load(&run, "/nonexistent/x", NULL, &loaded_error), -ENOENT);
+    assert_int_equal(run_load(&run, "/tmp", NULL, &loaded_error), -EINVAL);
+    assert_non_null(strstr(loaded_error.text, "not a regular file"));
+}
+
+static void deep_and_odd_lines(void **state)
+{
+    (void)state;
+    struct run run;
+    size_t len = 0, cap = 1 << 20;
+    char *text = malloc(cap);
+    len += (size_t)sprintf(text, HEADER("\"f\"") "{\"x\":");
+    memset(text + len, '[', 500000);
+    len += 500000;
+    len += (size_t)sprintf(text + len, "\n{\"frame\":0,\"fns\":[{\"id\":0,\"id\":0,\"calls\":1,"
+                                       "\"calls\":2,\"self_ns\":1}]}\n");
+    static const char with_nul[] = "{\"frame\":0,\"a\0b\":1}\n";
+    memcpy(text + len, with_nul, sizeof(with_nul));
+    len += sizeof(with_nul) - 1;
+    assert_int_equal(loaded_bytes(&run, "x.ndjson", text, len, NULL), 0);
+    assert_int_equal(run.fns[0].sum.calls, 2);
+    assert_int_equal(run.bad_lines + run.truncated, 2);
+    run_unload(&run);
+    free(text);
+}
+
+static void any_key_order_and_spacing(void **state)
+{
+    (void)state;
+    struct run run;
+    assert_int_equal(loaded(&run, HEADER("\"f\"") "{ \"fns\" : [ { \"self_ns\" : 4 , "
+                                                  "\"unknown_key_of_some_length\" : [1,{}] , "
+                                                  "\"calls\" : 1 , \"id\" : 0 } ] , \"wall_ns\" : "
+                                                  "9 , \"start_ns\" : 1 , \"frame\" : 0 }\r\n"
+                                                  "{\"fns\":[{\"id\":0,\"calls\":1,\"self_ns\":6}],"
+                                                  "\"frame\":1,\"wall_ns\":11,"
+                                                  "\"start_ns\":20}\n"),
+                     0);
+    assert_int_equal(run.bad_lines, 0);
+    assert_int_equal(run.frame_count, 2);
+    assert_int_equal(run.all.wall_sum, 20);
+    assert_int_equal(run.fns[0].sum.self_ns, 10);
+    run_unload(&run);
+}
+
+/* Large enough to be read in parts, on several threads. */
+static void large_files_in_parts(void **state)
+{
+    (void)state;
+    enum { FRAMES = 40000, BROKEN = 31234 };
+    struct run run;
+    struct buf b = {0};
+    buf_puts(&b, HEADER("\"update\",\"late\""));
+    for (int i = 0; i < FRAMES; i++) {
+        if (i == BROKEN)
+            buf_puts(&b, "{\"frame\":0,\"root\":0,\"fns\":[{\"id\":0,\"calls\":x}]}\n");
+        buf_printf(&b,
+                   "{\"frame\":%d,\"thread\":%d,\"depth\":0,\"root\":0,\"start_ns\":%d,"
+                   "\"wall_ns\":%d,\"pad\":\"%0100d\",\"fns\":[{\"id\":0,\"calls\":2,"
+                   "\"self_ns\":%d,\"total_ns\":9,\"ac\":1,\"ab\":3}]}\n",
+                   i, i % 3 + 1, i * 10, 1000 + i, 0, i);
+    }
+    assert_int_equal(
+        loaded_bytes(&run, "1-1.ndjson", b.data, b.len, &(struct run_options){.threads = true}), 0);
+    assert_int_equal(run.bad_lines, 1);
+    assert_int_equal(run.bad_first, BROKEN + 2);
+    assert_int_equal(run.frame_count, FRAMES);
+    assert_int_equal(run.fns[0].sum.calls, 2 * FRAMES);
+    assert_int_equal(run.fns[0].sum.self_ns, (int64_t)FRAMES * (FRAMES - 1) / 2);
+    assert_int_equal(run.fns[0].p50_ns, FRAMES / 2);
+    assert_int_equal(run.all.p50_ns, 1000 + FRAMES / 2);
+    assert_int_equal(run.thread_count, 3);
+    for (size_t i = 0; i < run.frame_count; i++)
+        assert_int_equal(run.frames[i].wall_ns, 1000 + (int64_t)i);
+    run_unload(&run);
+    buf_free(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(first_v2_sample),
+        cmocka_unit_test(v1_sample),
+        cmocka_unit_test(later_functions_threads_and_end),
+        cmocka_unit_test(same_name_two_places_two_rows),
+        cmocka_unit_test(raw_times_and_samples),
+        cmocka_unit_test(outermost_calls_are_frames),
+        cmocka_unit_test(loops_inside_main_are_found),
+        cmocka_unit_test(the_busiest_caller_has_the_frames),
+        cmocka_unit_test(frame_fn_decides),
+        cmocka_unit_test(demoted_functions_have_no_frames),
+        cmocka_unit_test(merged_frames_count),
+        cmocka_unit_test(parts_belong_to_the_next_frame),
+        cmocka_unit_test(truncated_anywhere),
+        cmocka_unit_test(broken_lines_are_counted_and_named),
+        cmocka_unit_test(numbers_saturate),
+        cmocka_unit_test(foreign_files_are_refused),
+        cmocka_unit_test(deep_and_odd_lines),
+        cmocka_unit_test(any_key_order_and_spacing),
+        cmocka_unit_test(large_files_in_parts),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,213 @@
+/* The reports, small ones, letter by letter. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "loaded.h"
+#include "tool/report/report.h"
+#include "tool/util/json.h"
+
+typedef int (*report_fn)(FILE *, const struct run *, const struct report_options *);
+
+static char *text_of(const char *file, report_fn report, struct report_options o, bool threads)
+{
+    struct run run;
+    struct run_options options = {.threads = threads};
+    char *text = NULL;
+    assert_int_equal(loaded_bytes(&run, "1-1.ndjson", file, strlen(file), &options), 0);
+    FILE *out = captured(&text);
+    assert_int_equal(report(out, &run, &o), 0);
+    fclose(out);
+    run_unload(&run);
+    return text;
+}
+
+static void shows(const char *file, report_fn report, struct report_options o, const char *expected)
+{
+    char *text = text_of(file, report, o, false);
+    assert_string_equal(text, expected);
+    free(text);
+}
+
+static const char three_frames[] =
+    "{\"format_version\":2,\"functions\":[\"update\",\"Parser::parse_node\",\"idle\"],"
+    "\"places\":[\"g.c:3\",\"p.cc:40\",\"i.c:1\"]}\n"
+    "{\"frame\":0,\"thread\":1,\"depth\":0,\"root\":0,\"start_ns\":0,\"wall_ns\":16200000,\"fns\":["
+    "{\"id\":0,\"calls\":1,\"self_ns\":2310000,\"total_ns\":16200000,\"ac\":112,\"ab\":32768},"
+    "{\"id\":1,\"calls\":50,\"self_ns\":1420000,\"total_ns\":1420000,\"ac\":0,\"ab\":0}]}\n"
+    "{\"frame\":1,\"thread\":1,\"depth\":0,\"root\":0,\"start_ns\":17000000,\"wall_ns\":16000000,"
+    "\"fns\":[{\"id\":0,\"calls\":1,\"self_ns\":2150000,\"total_ns\":16000000,\"ac\":108,"
+    "\"ab\":31744}]}\n"
+    "{\"frame\":2,\"thread\":1,\"depth\":0,\"root\":0,\"start_ns\":34000000,\"wall_ns\":34800000,"
+    "\"fns\":[{\"id\":0,\"calls\":1,\"self_ns\":8410000,\"total_ns\":34800000,\"ac\":340,"
+    "\"ab\":98304},{\"id\":1,\"calls\":500,\"timed\":20,\"self_ns\":1350000,\"total_ns\":1350000}]}"
+    "\n"
+    "{\"end\":true,\"wall_ns\":70000000,\"dropped\":{}}\n";
+
+static void functions(void **state)
+{
+    (void)state;
+    shows(three_frames, report_functions, (struct report_options){0},
+          "Function            Calls    Self      %   Total    p50    p99  Allocs    Bytes\n"
+          "-------------------------------------------------------------------------------\n"
+          "update                  3  12.9ms  82.3%  67.0ms  2.3ms  8.4ms     560  159.0KB\n"
+          "Parser::parse_node    550  ~2.8ms  17.7%   2.8ms  1.4ms  1.4ms       0       0B\n"
+          "~ timed by sample: 70 of 550 calls\n"
+          "\n"
+          "3 frames | 22.3ms avg | 34.8ms p99 | 1 spike (>2x median)\n");
+}
+
+static void narrow_terminals(void **state)
+{
+    (void)state;
+    struct report_options o = {.width = 60, .top = 1};
+    shows(three_frames, report_functions, o,
+          "Function  Calls    Self    p50    p99  Allocs    Bytes\n"
+          "------------------------------------------------------\n"
+          "update        3  12.9ms  2.3ms  8.4ms     560  159.0KB\n"
+          "~ timed by sample: 70 of 550 calls\n"
+          "\n"
+          "3 frames | 22.3ms avg | 34.8ms p99 | 1 spike (>2x median)\n");
+}
+
+static void all_lists_what_never_ran(void **state)
+{
+    (void)state;
+    char *text = text_of(three_frames, report_functions,
+                         (struct report_options){.all = true, .places = true}, false);
+    assert_non_null(strstr(text, "\nidle"));
+    assert_non_null(strstr(text, "p.cc:40"));
+    free(text);
+}
+
+static void frames(void **state)
+{
+    (void)state;
+    shows(three_frames, report_frames, (struct report_options){0},
+          "Frame   Total  update  parse_node  Allocs   Bytes\n"
+          "-----------------------------------------------------------\n"
+          "    1  16.2ms   2.3ms       1.4ms     112  32.0KB\n"
+          "    2  16.0ms   2.1ms           -     108  31.0KB\n"
+          "    3  34.8ms   8.4ms       1.4ms     340  96.0KB  <- spike\n"
+          "\n"
+          "3 frames | 22.3ms avg | 34.8ms p99 | 1 spike (>2x median)\n");
+}
+
+static void no_frames_no_columns_for_them(void **state)
+{
+    (void)state;
+    static const char file[] = "{\"functions\":[{\"name\":\"walk\",\"calls\":3,\"total_ms\":12.0,"
+                               "\"self_ms\":10.0}]}";
+    shows(file, report_functions, (struct report_options){0},
+          "Function  Calls    Self       %   Total\n"
+          "---------------------------------------\n"
+          "walk          3  10.0ms  100.0%  12.0ms\n");
+}
+
+static void escapes_stay_out(void **state)
+{
+    (void)state;
+    static const char file[] =
+        "{\"functions\":[{\"name\":\"a\\u001b[31m\\n\\u202e\xff\",\"calls\":1,"
+        "\"self_ms\":1}]}";
+    char *text = text_of(file, report_functions, (struct report_options){0}, false);
+    assert_null(strchr(text, '\x1b'));
+    assert_non_null(strstr(text, "a\\x1b[31m\\x0a\\u{202e}\\xff"));
+    free(text);
+    text = text_of(file, report_functions_json, (struct report_options){0}, false);
+    assert_non_null(strstr(text, "\\ufffd"));
+    struct json j = {.at = text, .end = text + strlen(text)};
+    assert_int_equal(json_skip(&j), 0);
+    assert_int_equal(json_end(&j), 0);
+    free(text);
+}
+
+static void namesakes_are_told_apart(void **state)
+{
+    (void)state;
+    static const char file[] =
+        "{\"functions\":[{\"name\":\"f\",\"calls\":1,\"self_ms\":2,\"place\":\"a.c:1\"},"
+        "{\"name\":\"f\",\"calls\":1,\"self_ms\":1,\"place\":\"b.c:1\"}]}";
+    char *text = text_of(file, report_functions, (struct report_options){0}, false);
+    assert_non_null(strstr(text, "f (a.c:1)"));
+    assert_non_null(strstr(text, "f (b.c:1)"));
+    free(text);
+}
+
+static void json_reports_parse(void **state)
+{
+    (void)state;
+    static const report_fn reports[] = {report_functions_json, report_frames_json,
+                                        report_threads_json};
+    for (size_t i = 0; i < 3; i++) {
+        char *text = text_of(three_frames, reports[i], (struct report_options){0}, true);
+        struct json j = {.at = text, .end = text + strlen(text)};
+        assert_int_equal(json_skip(&j), 0);
+        assert_int_equal(json_end(&j), 0);
+        free(text);
+    }
+}
+
+static void long_runs_show_the_worst(void **state)
+{
+    (void)state;
+    struct buf b = {0};
+    buf_puts(&b, "{\"format_version\":2,\"functions\":[\"u\"]}\n");
+    for (int i = 0; i < 100; i++)
+        buf_printf(&b,
+                   "{\"frame\":%d,\"root\":0,\"start_ns\":%d,\"wall_ns\":%d,\"fns\":[{\"id\":0,"
+                   "\"calls\":1,\"self_ns\":5}]}\n",
+                   i, i * 100, i == 50 ? 900 : 10);
+    shows(b.data, report_frames, (struct report_options){.top = 1},
+          "Frame  Total    u\n"
+          "---------------------------\n"
+          "  ...\n"
+          "   50   10ns  5ns\n"
+          "   51  900ns  5ns  <- spike\n"
+          "   52   10ns  5ns\n"
+          "  ...\n"
+          "the worst frames and their neighbours; all 100: --all\n"
+          "\n"
+          "100 frames | 18ns avg | 10ns p99 | 1 spike (>2x median)\n");
+    buf_free(&b);
+}
+
+static void threads_alike_are_folded(void **state)
+{
+    (void)state;
+    struct buf b = {0};
+    buf_puts(&b, "{\"format_version\":2,\"functions\":[\"spawn\",\"job\"]}\n"
+                 "{\"thread\":1,\"name\":\"main\"}\n");
+    for (int i = 2; i < 40; i++)
+        buf_printf(&b,
+                   "{\"thread\":%d,\"name\":\"pool-%d\",\"parent_thread\":1,\"parent_fn\":0}\n"
+                   "{\"outside\":true,\"thread\":%d,\"fns\":[{\"id\":1,\"calls\":1,"
+                   "\"self_ns\":10}]}\n",
+                   i, i, i);
+    char *text = text_of(b.data, report_threads, (struct report_options){0}, true);
+    assert_non_null(strstr(text, "pool-* (38 threads) | 380ns self | started by spawn in main"));
+    free(text);
+    text = text_of(b.data, report_threads, (struct report_options){.all = true}, true);
+    assert_non_null(strstr(text, "pool-39 (thread 39)"));
+    free(text);
+    buf_free(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(functions),
+        cmocka_unit_test(narrow_terminals),
+        cmocka_unit_test(all_lists_what_never_ran),
+        cmocka_unit_test(frames),
+        cmocka_unit_test(no_frames_no_columns_for_them),
+        cmocka_unit_test(escapes_stay_out),
+        cmocka_unit_test(namesakes_are_told_apart),
+        cmocka_unit_test(json_reports_parse),
+        cmocka_unit_test(long_runs_show_the_worst),
+        cmocka_unit_test(threads_alike_are_folded),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
