@@ -142,8 +142,9 @@ struct piano__entry {
     uint32_t slot; /* index */
     uint32_t flags;
     uint64_t seq;    /* tells this use of the entry from others */
-    uintptr_t stack; /* stack pointer of the function, to notice a longjmp */
-    uint64_t owner;  /* previous owner of allocations (an address in the block, or 0) */
+    uintptr_t stack; /* stack pointer of the function and place of its probe, to notice a longjmp */
+    uintptr_t site;
+    uint64_t owner; /* previous owner of allocations (an address in the block, or 0) */
     int64_t start;
     int64_t attributed; /* the thread's running sums when the call began */
     int64_t overhead;

@@ -18,8 +18,6 @@ struct __piano_fn {
     const char *file;
     unsigned line;
     unsigned flags;
-    unsigned long
-        slot; /* byte offset of this function's slot in a thread block; ~0 = unregistered */
 };
 
 struct __piano_unit {

@@ -21,8 +21,8 @@
  * When such a function is sampled, its outermost calls stay timed (`outer_timed`), and only those inside may be
  * counted, unless they are too short for that; see `add_total`.
  *
- * LOST EXITS. longjmp skips probes. A call that begins with a stack pointer above that of the top entry means
- * those entries are dead, provided both lie on this thread's own stack (signal stacks and coroutines do not).
+ * LOST EXITS. longjmp skips probes. A call that begins with a stack pointer above that of the top entry, or at
+ * the very place of it, means those entries are dead, provided both lie on this thread's own stack (signal stacks and coroutines do not).
  * A call that ends closes whatever is left above its own entry. `seq` tells a reused entry from the one a
  * guard knew.
  *
@@ -147,13 +147,25 @@ void piano__span_close_top(struct piano__thread *t, int64_t now)
         piano__frame_end(t, e, m.total > 0 ? m.total : 0);
 }
 
+/* Where a probe was called from. */
+struct caller {
+    uintptr_t stack;
+    uintptr_t site;
+};
+
+/* A function that is entered again at the same place in the same frame cannot still be running there. */
+static bool is_dead(const struct piano__entry *e, struct caller from)
+{
+    return e->stack < from.stack || (e->stack == from.stack && e->site == from.site);
+}
+
 /* Entries left behind by a longjmp: younger frames of the same stack, further down than a live one. */
-static void drop_dead(struct piano__thread *t, struct piano__entry *entries, uintptr_t stack)
+static void drop_dead(struct piano__thread *t, struct piano__entry *entries, struct caller from)
 {
     int64_t now = piano__ticks();
-    while (t->depth > 0) {
+    while (t->depth > 0 && is_dead(&entries[t->depth - 1], from)) {
         uintptr_t top = entries[t->depth - 1].stack;
-        if (top >= stack || !piano__stack_holds(t, top) || !piano__stack_holds(t, stack))
+        if (!piano__stack_holds(t, top) || !piano__stack_holds(t, from.stack))
             return;
         piano__span_close_top(t, now);
     }
@@ -170,7 +182,7 @@ static void *count(struct piano__thread *t, struct piano__head *head)
     return before;
 }
 
-static void *push(struct piano__thread *t, struct piano__slot *slot, uintptr_t stack,
+static void *push(struct piano__thread *t, struct piano__slot *slot, struct caller from,
                   uint32_t flags)
 {
     uint32_t index = t->depth;
@@ -180,7 +192,8 @@ static void *push(struct piano__thread *t, struct piano__slot *slot, uintptr_t s
     e->slot = (uint32_t)(slot - piano__slots(t));
     e->flags = flags;
     e->seq = ++t->seq;
-    e->stack = stack;
+    e->stack = from.stack;
+    e->site = from.site;
     e->owner = t->owner;
     if (unlikely(index == t->chain || slot->framed))
         piano__frame_begin(t, e);
@@ -201,11 +214,11 @@ static void *push(struct piano__thread *t, struct piano__slot *slot, uintptr_t s
     return guard;
 }
 
-static void *enter_attached(struct piano__thread *t, struct piano__slot *slot, uintptr_t stack)
+static void *enter_attached(struct piano__thread *t, struct piano__slot *slot, struct caller from)
 {
     struct piano__entry *entries = piano__entries(t);
-    if (unlikely(t->depth > 0 && entries[t->depth - 1].stack < stack))
-        drop_dead(t, entries, stack);
+    if (unlikely(t->depth > 0 && is_dead(&entries[t->depth - 1], from)))
+        drop_dead(t, entries, from);
     if (!slot->in_now)
         piano__frame_touch(t, slot);
     struct piano__head *head = piano__head_of(t, slot);
@@ -225,7 +238,7 @@ static void *enter_attached(struct piano__thread *t, struct piano__slot *slot, u
         else
             flags |= PIANO_ENTRY_SAMPLED;
     }
-    return push(t, slot, stack, flags);
+    return push(t, slot, from, flags);
 }
 
 /* The calling thread, attached and with room for the head at OFFSET; NULL when it cannot be. */
@@ -250,7 +263,9 @@ void *__piano_enter(unsigned offset)
         return (void *)(uintptr_t)t->owner;
     }
     struct piano__slot *slot = &piano__slots(t)[piano__head_id(offset)];
-    return enter_attached(t, slot, (uintptr_t)__builtin_frame_address(0));
+    struct caller from = {(uintptr_t)__builtin_frame_address(0),
+                          (uintptr_t)__builtin_return_address(0)};
+    return enter_attached(t, slot, from);
 }
 
 void __piano_exit(void *guard)
