@@ -32,8 +32,9 @@ STRICT := $(if $(filter true,$(CI))$(SAN),-Werror)
 BASE   := -std=gnu11 -D_GNU_SOURCE -Isrc -Iinclude $(WARN) $(STRICT) -MMD -MP
 
 TOOL_FLAGS   := $(BASE) -I$(LLVM)/include -DPIANO_VERSION='"$(VERSION)"' -Wa,-Isrc -pthread
+# No vector for two neighbouring counters: each is to change with one instruction, see target/span/span.c.
 TARGET_FLAGS := $(BASE) -fPIC -fvisibility=hidden -ftls-model=initial-exec \
-                -fno-omit-frame-pointer -pthread
+                -fno-omit-frame-pointer -fno-tree-slp-vectorize -pthread
 TOOL_LIBS    := -L$(LLVM)/lib -lclang -lelf -lm -pthread
 # Code that is loaded into foreign programs cannot bring ASan or TSan along: an ASan library
 # refuses to load into a plain program. It gets UBSan; its tables get all three in unit tests.
@@ -86,7 +87,7 @@ $(B)/lib/libpiano.so: $(TARGET_OBJ) $(EXPORTS)
 	@mkdir -p $(@D)
 	$(call say,LINK $@)
 	$(Q)$(CC) $(CFLAGS) $(LOADED_SAN) $(LDFLAGS) -shared -Wl,-soname,libpiano.so \
-	    -Wl,-Bsymbolic-functions $(EXPORTS:%=-Wl,--version-script=%) -o $@ $(TARGET_OBJ) -ldl -pthread
+	    -Wl,-z,nodelete -Wl,-Bsymbolic-functions $(EXPORTS:%=-Wl,--version-script=%) -o $@ $(TARGET_OBJ) -ldl -pthread
 
 $(B)/lib/libpiano.a: $(STATIC_OBJ)
 	@mkdir -p $(@D)

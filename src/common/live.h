@@ -14,7 +14,7 @@
  *
  * A tally is settled work. `now` holds what happened since the last line; `kept` what was set aside because
  * a frame began (it belongs to whatever encloses that frame). The slots with something in `now` or in
- * `kept` form two lists, linked by slot index + 1 (0 ends).
+ * `kept`, and those that are sampled, form three lists, linked by slot index + 1 (0 ends).
  *
  * Writers: each block is written by its thread alone. Readers (the tool; the exiting thread) take what they
  * see and must survive any bytes: every index is checked. */
@@ -103,7 +103,7 @@ struct piano__head { /* struct __piano_head of common/probe.h */
 struct piano__slot {
     struct piano__tally now;
     struct piano__tally kept;
-    int32_t left_saved;     /* `left` of a slot not touched in this frame */
+    int32_t left_saved;     /* `left` between outermost calls, when these are always timed */
     int64_t total_estimate; /* ticks per counted call, callees included */
     int64_t sample_self;    /* sums over the last `samples` timed calls */
     int64_t sample_total;
@@ -119,10 +119,12 @@ struct piano__slot {
     uint32_t gap;           /* mean distance of timed calls when sampled */
     uint32_t next_now;
     uint32_t next_kept;
+    uint32_t next_sampled;
     uint16_t open; /* timed calls of this function on the stack */
     uint8_t mode;
     uint8_t in_now;
     uint8_t in_kept;
+    uint8_t in_sampled;
     uint8_t recursive;   /* enum piano__recursion */
     uint8_t sampling;    /* a sampled call of it is open */
     uint8_t burst;       /* calls still to be timed in this burst */
@@ -174,8 +176,9 @@ struct piano__thread {
     int32_t tid;
     uint32_t now_list;
     uint32_t kept_list;
-    int32_t kept_depth; /* the frame level `kept` belongs to; -1 = outside any */
-    uint32_t chain;     /* levels open as first calls, see frame.c */
+    uint32_t sampled_list; /* every function that has ever been sampled on this block */
+    int32_t kept_depth;    /* the frame level `kept` belongs to; -1 = outside any */
+    uint32_t chain;        /* levels open as first calls, see frame.c */
     uint32_t parent_thread;
     int32_t parent_fn;
     int64_t born;      /* ticks */

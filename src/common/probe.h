@@ -50,6 +50,7 @@ void __piano_register(struct __piano_unit *) __attribute__((visibility("default"
 void __piano_unregister(struct __piano_unit *) __attribute__((visibility("default")));
 void *__piano_enter(unsigned) __attribute__((visibility("default")));
 void __piano_exit(void *) __attribute__((visibility("default")));
+void __piano_land(void *, unsigned) __attribute__((visibility("default")));
 
 static __inline__ __attribute__((always_inline, unused)) void *__piano_begin(const unsigned *at)
 {
@@ -57,16 +58,15 @@ static __inline__ __attribute__((always_inline, unused)) void *__piano_begin(con
     unsigned offset = *at;
     if (__builtin_expect(offset < self->limit, 1)) {
         struct __piano_head *head = (struct __piano_head *)(void *)((char *)self + offset);
-        int left = head->left;
-        if (__builtin_expect(left > 0, 1)) {
+        if (__builtin_expect(--head->left >= 0, 1)) {
             struct __piano_head *before = self->owner;
-            head->left = left - 1;
             self->attributed += head->estimate;
             self->overhead += head->cost;
             self->owner = head;
             __asm__ __volatile__("" ::: "memory");
             return before;
         }
+        head->left++;
     }
     return __piano_enter(offset);
 }
@@ -79,4 +79,13 @@ static __inline__ __attribute__((always_inline, unused)) void __piano_leave(void
         __piano_self->owner = (struct __piano_head *)kept;
     else
         __piano_exit(kept);
+}
+
+/* Around every setjmp of an instrumented function: what was entered since and jumped over is over. */
+static __inline__ __attribute__((always_inline, unused)) int
+__piano_landed(void *guard, const unsigned *at, int value)
+{
+    if (value != 0)
+        __piano_land(guard, *at);
+    return value;
 }

@@ -1,8 +1,8 @@
 """Helpers of the end-to-end tests: a throwaway project, the tool, and what it says as JSON.
 
-A test writes a few source files into a `project`, builds them with `piano build`, runs the result and
-looks at the report. Nothing is written outside pytest's tmp_path. PIANO in the environment names
-another tool to test (a sanitized one). Tests marked `tool` need nothing but the tool itself.
+A test writes a few source files into a `project`, builds them with `piano build`, runs the result
+and looks at the report. Nothing is written outside pytest's tmp_path. PIANO in the environment
+names another tool to test (a sanitized one). Tests marked `tool` need nothing but the tool itself.
 """
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ LIMIT_S = 60
 # Work for C programs: N turns of a dependent multiply and add, so that twice N takes twice as long.
 BURN = """
 #define BURN(n) do { unsigned long x_ = 1; for (long k_ = 0; k_ < (long)(n); k_++) { \\
-    x_ = x_ * 6364136223846793005UL + 1442695040888963407UL; __asm__ volatile("" : "+r"(x_)); } } while (0)
+    x_ = x_ * 6364136223846793005UL + 1442695040888963407UL; \\
+    __asm__ volatile("" : "+r"(x_)); } } while (0)
 """
 
 # Variables of the machine the tests run on that would change what piano or a compiler does.
@@ -184,7 +185,8 @@ class Project:
         need(compiler)
         self.write({name: source})
         # Compilers drop malloc and free in pairs; here they are what is being counted.
-        return self.build(*select, "--", compiler, "-O1", "-fno-builtin", name, "-o", "prog", *flags)
+        return self.build(*select, "--", compiler, "-O1", "-fno-builtin", name, "-o", "prog",
+                          *flags)
 
     def run_files(self, folder: Path | None = None) -> list[Path]:
         where = folder or self.runs

@@ -83,14 +83,29 @@ def test_new_and_delete(project: Project, compiler: str) -> None:
         struct alignas(64) Wide { char c[64]; };
         struct Thing { char c[24]; };
         static void *volatile keep;
-        static void plain() { for (int i = 0; i < 5; i++) { auto *p = new Thing; keep = p; delete p; } }
+        static void plain()
+        {
+            for (int i = 0; i < 5; i++) { auto *p = new Thing; keep = p; delete p; }
+        }
         static void array() { auto *p = new int[100]; keep = p; delete[] p; }
         static void aligned() { auto *p = new Wide; keep = p; delete p; }
         static void quiet() { auto *p = new (std::nothrow) Thing; keep = p; delete p; }
-        static void placement() { alignas(Thing) char room[sizeof(Thing)]; keep = new (room) Thing; }
+        static void placement()
+        {
+            alignas(Thing) char room[sizeof(Thing)];
+            keep = new (room) Thing;
+        }
         static void string() { std::string s(1000, 'x'); keep = &s; }
-        static void too_much() { try { volatile size_t n = (size_t)-1 / 4; keep = new char[n]; } catch (std::bad_alloc &) { } }
-        int main() { plain(); array(); aligned(); quiet(); placement(); string(); too_much(); return 0; }
+        static void too_much()
+        {
+            volatile size_t n = (size_t)-1 / 4;
+            try { keep = new char[n]; } catch (std::bad_alloc &) { }
+        }
+        int main()
+        {
+            plain(); array(); aligned(); quiet(); placement(); string(); too_much();
+            return 0;
+        }
     """, "-std=c++17", compiler=compiler, name="prog.cc")
     assert tally(report.row("plain"))[:3] == (5, 120, 5)
     assert tally(report.row("array"))[:3] == (1, 400, 1)
@@ -268,8 +283,15 @@ def test_alignment_is_kept(project: Project) -> None:
 
 WORK = """
     static void *get(int n) { return malloc(n); }
-    static void work(void) { for (int i = 0; i < 1000; i++) { void *p = get(64); p = realloc(p, 128);
-                             free(p); free(calloc(4, 8)); } }
+    static void work(void)
+    {
+        for (int i = 0; i < 1000; i++) {
+            void *p = get(64);
+            p = realloc(p, 128);
+            free(p);
+            free(calloc(4, 8));
+        }
+    }
 """
 
 
@@ -327,9 +349,10 @@ def test_preloaded_jemalloc_is_kept(project: Project) -> None:
         """ + WORK + """
         int main(void)
         {
-            int (*ctl)(const char *, void *, size_t *, void *, size_t) = dlsym(RTLD_DEFAULT, "mallctl");
+            int (*ctl)(const char *, void *, size_t *, void *, size_t);
             uint64_t before = 0, after = 0;
             size_t size = sizeof before;
+            ctl = dlsym(RTLD_DEFAULT, "mallctl");
             if (!ctl || ctl("thread.allocated", &before, &size, 0, 0)) return 1;
             work();
             ctl("thread.allocated", &after, &size, 0, 0);
@@ -439,7 +462,11 @@ OWN_MALLOC = """
         return p + 2;
     }
     void free(void *p) { (void)p; }
-    void *calloc(size_t a, size_t b) { void *p = malloc(a * b); return p ? memset(p, 0, a * b) : p; }
+    void *calloc(size_t a, size_t b)
+    {
+        void *p = malloc(a * b);
+        return p ? memset(p, 0, a * b) : p;
+    }
     void *realloc(void *p, size_t n)
     {
         void *q = malloc(n);
@@ -494,7 +521,13 @@ def test_allocator_in_a_shared_library_of_the_project(project: Project) -> None:
         #include <stdlib.h>
         extern long own_calls;
         """ + WORK + """
-        int main(void) { long b = own_calls; work(); printf("%d\\n", own_calls - b >= 3000); return 0; }
+        int main(void)
+        {
+            long before = own_calls;
+            work();
+            printf("%d\\n", own_calls - before >= 3000);
+            return 0;
+        }
     """, "build.sh": "set -e\ngcc -O1 -fno-builtin -shared -fPIC own.c -o libown.so\n"
                      "gcc -O1 -fno-builtin main.c -o p -L. -lown -Wl,-rpath,'$ORIGIN'\n"})
     program = project.build("--file", "main.c", "--", "sh", "build.sh")

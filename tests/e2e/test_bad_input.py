@@ -20,7 +20,8 @@ FOREIGN = [
     ("html", b"<!doctype html><html></html>\n"), ("elf", b"\x7fELF\x02\x01\x01" + bytes(500)),
     ("zeros", bytes(100_000)), ("ff", b"\xff" * 5000), ("array", b"[1,2,3]\n"), ("null", b"null\n"),
     ("number", b"42\n"), ("string", b'"format_version"\n'), ("other-object", b'{"a":1}\n'),
-    ("no-functions", b'{"format_version":2}\n'), ("version-3", b'{"format_version":3,"functions":[]}\n'),
+    ("no-functions", b'{"format_version":2}\n'),
+    ("version-3", b'{"format_version":3,"functions":[]}\n'),
     ("version-huge", b'{"format_version":99999999999999999999,"functions":["f"]}\n'),
     ("functions-not-a-list", b'{"format_version":2,"functions":{"f":1}}\n'),
     ("functions-of-numbers", b'{"format_version":2,"functions":[1,2]}\n'),
@@ -47,7 +48,8 @@ def test_foreign_files(project: Project, name: str, content: bytes, suffix: str)
 @tool
 @pytest.mark.parametrize("line", [
     '{"frame":1,"fns":[{"id":7,"calls":1,"self_ns":1}]}', '{"frame":1,"fns":[{"id":-1,"calls":1}]}',
-    '{"frame":1,"fns":[{"id":1e30,"calls":1}]}', '{"frame":1,"fns":[{"id":0,"calls":-5,"self_ns":1}]}',
+    '{"frame":1,"fns":[{"id":1e30,"calls":1}]}',
+    '{"frame":1,"fns":[{"id":0,"calls":-5,"self_ns":1}]}',
     '{"frame":1,"fns":"none"}', '{"frame":1,"fns":[[]]}', '{"frame":1', "}{", "garbage", '"x"',
     '{"frame":1,"fns":[{"id":0,"calls":1,"self_ns":"many"}]}', '{"frame":1,"root":99,"fns":[]}',
     '{"merged":-4,"root":0,"fns":[]}', '{"merged":3,"root":0,"hist":[[99999999,1]],"fns":[]}',
@@ -132,7 +134,8 @@ def test_missing_things(project: Project) -> None:
                         (["diff", "no-a", "no-b"], "no-a"), (["tag", "x", "no-run"], "no-run")):
         done = project.piano(*words, check=False)
         assert done.status == 1 and name in done.err and done.out == "", words
-    done = project.piano("report", env={"PIANO_RUNS_DIR": str(project.root / "nowhere")}, check=False)
+    done = project.piano("report", env={"PIANO_RUNS_DIR": str(project.root / "nowhere")},
+                         check=False)
     assert done.status == 1 and "nowhere" in done.err
     assert not (project.root / "nowhere").exists(), "a reader makes no directories"
 
@@ -201,7 +204,7 @@ def test_mutated_live_files(project: Project) -> None:
         json.loads(done.out or "{}")
 
 
-# Places that cannot be written ---------------------------------------------------------------------
+# Places that cannot be written -------------------------------------------------------------------
 
 PROGRAM = BURN + """
     #include <stdio.h>
@@ -277,8 +280,8 @@ def test_read_only_runs_directory(project: Project) -> None:
 @tool
 def test_tag_in_a_read_only_directory(project: Project) -> None:
     put_run(project, "1740000000123-77", GOOD)
-    done = in_tmpfs(project, "1m", "mount --bind .piano .piano && mount -o remount,ro,bind .piano && "
-                                   f"{PIANO} tag before")
+    done = in_tmpfs(project, "1m", "mount --bind .piano .piano && "
+                                   f"mount -o remount,ro,bind .piano && {PIANO} tag before")
     assert done.status == 1 and "ead-only" in done.err, done
 
 

@@ -1,4 +1,4 @@
-"""`piano build` finds the build, instruments what was asked for and leaves the user's tree alone."""
+"""`piano build` finds the build, instruments what was asked for, leaves the user's tree alone."""
 from __future__ import annotations
 
 import os
@@ -331,7 +331,7 @@ def test_symlinked_sources(project: Project) -> None:
 def test_sources_beside_the_project(project: Project) -> None:
     """A Makefile that reaches for ../shared builds under piano too."""
     project.write({"shared/lib.c": "int shared_part(int n) { return n; }\n",
-                   "app/Makefile": "app: main.c ../shared/lib.c\n\t$(CC) -o app main.c ../shared/lib.c\n",
+                   "app/Makefile": "app: main.c ../shared/lib.c\n\t$(CC) -o $@ $^\n",
                    "app/main.c": "int shared_part(int);\n"
                                  "int main(void) { return shared_part(1) - 1; }\n"})
     outer, project.root = project.root, project.root / "app"
@@ -387,7 +387,7 @@ def test_build_that_writes_into_its_tree_by_absolute_name(project: Project) -> N
 
 def test_library_only_project_builds(project: Project) -> None:
     project.write(SHARED)
-    (project.root / "Makefile").write_text("libshape.so: shape.c\n\tcc -shared -fPIC -o $@ shape.c\n")
+    (project.root / "Makefile").write_text("libshape.so: shape.c\n\tcc -shared -fPIC -o $@ $^\n")
     assert project.piano("build", "--fn", "area").status == 0
     assert list((project.root / ".piano").rglob("libshape.so"))
 

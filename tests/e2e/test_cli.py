@@ -53,7 +53,8 @@ def test_no_command_is_a_usage_error(project: Project) -> None:
 @pytest.mark.parametrize("words,suggestion", [
     (["reprot"], "report"), (["biuld"], "build"), (["report", "--frmaes"], "--frames"),
     (["report", "--thread"], "--threads"), (["build", "--fun", "x"], "--fn"),
-    (["diff", "--fail-abvoe", "5"], "--fail-above"), (["profile", "--durration", "1"], "--duration"),
+    (["diff", "--fail-abvoe", "5"], "--fail-above"),
+    (["profile", "--durration", "1"], "--duration"),
     (["run", "--duraton", "1"], "--duration"), (["list", "--jsno"], "--json"),
 ])
 def test_typos_get_suggestions(project: Project, words: list[str], suggestion: str) -> None:
@@ -64,8 +65,9 @@ def test_typos_get_suggestions(project: Project, words: list[str], suggestion: s
 
 @pytest.mark.tool
 @pytest.mark.parametrize("words", [
-    ["report", "--top"], ["report", "--top", "x"], ["report", "--top", "-3"], ["report", "--top", "0x"],
-    ["report", "a", "b"], ["report", "--frames", "--threads"], ["build", "--fn"], ["build", "--fn", ""],
+    ["report", "--top"], ["report", "--top", "x"], ["report", "--top", "-3"],
+    ["report", "--top", "0x"], ["report", "a", "b"], ["report", "--frames", "--threads"],
+    ["build", "--fn"], ["build", "--fn", ""],
     ["run", "--duration", "soon"], ["run", "--duration", "-1"], ["run", "--duration", "nan"],
     ["diff", "onlyone"], ["diff", "a", "b", "c"], ["list", "extra"], ["doctor", "extra"],
     ["build", "-j", "many"], ["build", "--"], ["build", "--exact"], ["frobnicate"],
@@ -328,7 +330,8 @@ def test_profile_with_build_command_and_arguments(project: Project) -> None:
 
 
 def test_profile_passes_a_failing_status_and_still_reports(project: Project) -> None:
-    project.write({"a.c": "int update(void) { return 0; }\nint main(void) { update(); return 9; }\n"})
+    project.write({"a.c": "int update(void) { return 0; }\n"
+                          "int main(void) { update(); return 9; }\n"})
     done = project.piano("profile", "--", "gcc", "a.c", "-o", "a", check=False)
     assert done.status == 9
     assert re.search(r"^update\s", done.out, re.M)
@@ -371,13 +374,13 @@ def test_profile_when_the_build_fails_is_one_error(project: Project) -> None:
 
 def test_profile_duration(project: Project) -> None:
     project.write({"a.c": FOREVER})
-    done = project.piano("profile", "--duration", "0.3", "--json", "--", "gcc", "-O1", "a.c", "-o", "a",
-                         limit=30)
+    done = project.piano("profile", "--duration", "0.3", "--json", "--", "gcc", "-O1", "a.c",
+                         "-o", "a", limit=30)
     rows = {f["name"]: f["calls"] for f in json.loads(done.out)["functions"]}
     assert rows["update"] > 0
 
 
-# A terminal and a pipe -----------------------------------------------------------------------------
+# A terminal and a pipe ---------------------------------------------------------------------------
 
 
 def test_build_on_a_terminal_talks_and_in_a_pipe_prints_the_path(project: Project) -> None:

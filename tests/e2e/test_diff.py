@@ -60,7 +60,8 @@ def test_tags_are_labels(pair: Project) -> None:
     out = pair.piano("diff", "before", "after").out
     head = out.splitlines()[0]
     assert head.index("before") < head.index("after")
-    assert pair.json("diff", "before", "after")["functions"][0]["self_ns"] == [10_000_000, 8_000_000]
+    row, = pair.json("diff", "before", "after")["functions"]
+    assert row["self_ns"] == [10_000_000, 8_000_000]
 
 
 def test_sorted_by_impact(project: Project) -> None:

@@ -26,7 +26,9 @@ def test_return_goto_and_fall_through(project: Project, compiler: str, level: st
         static void returns_void(int n) { if (n) return; }
         int main(void)
         {
-            for (int i = 0; i < 10; i++) { many_returns(i); with_goto(i); falls(); returns_void(i); }
+            for (int i = 0; i < 10; i++) {
+                many_returns(i); with_goto(i); falls(); returns_void(i);
+            }
             return 0;
         }
     """, level, compiler=compiler)
@@ -615,7 +617,12 @@ def test_functions_called_by_atexit_and_destructors_count(project: Project) -> N
 def test_cxx_static_objects(project: Project) -> None:
     report = project.profile_c("""
         #include <cstdio>
-        struct Global { Global() { touch(); } ~Global() { touch(); } void touch() { n++; } int n = 0; };
+        struct Global {
+            Global() { touch(); }
+            ~Global() { touch(); }
+            void touch() { n++; }
+            int n = 0;
+        };
         static Global global;
         static thread_local Global per_thread;
         int main() { per_thread.touch(); return 0; }
@@ -708,14 +715,15 @@ def test_exit_while_threads_run(project: Project) -> None:
             #include <pthread.h>
             #include <sched.h>
             #include <stdlib.h>
+            #define ADD(p, n) __sync_fetch_and_add(p, n)
             static long ready, begun;
-            static void work(void) { free(malloc(32)); __sync_fetch_and_add(&ready, 1); }
-            static void *busy(void *p) { __sync_fetch_and_add(&begun, 1); for (;;) work(); return p; }
+            static void work(void) { free(malloc(32)); ADD(&ready, 1); }
+            static void *busy(void *p) { ADD(&begun, 1); for (;;) work(); return p; }
             int main(void)
             {
                 pthread_t t;
                 for (int i = 0; i < 4; i++) pthread_create(&t, 0, busy, 0);
-                while (__sync_fetch_and_add(&ready, 0) < 1000 || __sync_fetch_and_add(&begun, 0) < 4)
+                while (ADD(&ready, 0) < 1000 || ADD(&begun, 0) < 4)
                     sched_yield();
                 exit(7);
             }

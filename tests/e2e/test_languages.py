@@ -1,4 +1,4 @@
-"""What C and C++ can look like, and what compilers can be told: piano counts it or leaves it alone."""
+"""What C and C++ can look like, and what compilers can be told: counted, or left alone."""
 from __future__ import annotations
 
 import re
@@ -102,7 +102,8 @@ def test_old_and_odd_definitions(project: Project, compiler: str) -> None:
 
 
 def test_digraphs_count_or_are_listed(project: Project) -> None:
-    project.write({"a.c": "int digraph(void) <% return 0; %>\nint main(void) { return digraph(); }\n"})
+    project.write({"a.c": "int digraph(void) <% return 0; %>\n"
+                          "int main(void) { return digraph(); }\n"})
     listed = project.piano("build", "--list-skipped", "--", "gcc", "a.c", "-o", "p").out
     project.command(next((project.root / ".piano").rglob("p")))
     calls = project.report().called()
@@ -219,7 +220,8 @@ def test_line_directives_of_generators(project: Project) -> None:
     ("no-newline", b"int update(void) { return 0; } int main(void) { return update(); }"),
     ("one-long-line", b"int update(void) { return 0; } int table[] = {" + b"1," * 40000
                       + b"}; int main(void) { return update(); }\n"),
-    ("spliced", b"int upd\\\nate(void) \\\n{ return \\\n0; }\nint main(void) { return update(); }\n"),
+    ("spliced", b"int upd\\\nate(void) \\\n{ return \\\n0; }\n"
+                b"int main(void) { return update(); }\n"),
     ("nul", b"int update(void) { return 0; } /* \0 */\nint main(void) { return update(); }\n"),
     ("formfeed", b"int update(void) {\f return 0; }\n\v\fint main(void) { return update(); }\n"),
 ])
@@ -286,7 +288,8 @@ def test_methods_and_templates(project: Project, compiler: str) -> None:
     assert calls["trailing"] == 1 and calls["noexcept_one"] == 1 and calls["main"] == 1
 
     def total(prefix: str) -> int:
-        return sum(r["calls"] for r in report.functions if re.match(prefix + r"(<|::|$)", r["name"]))
+        return sum(r["calls"] for r in report.functions
+                   if re.match(prefix + r"(<|::|$)", r["name"]))
 
     assert total("twice") == 3
     assert total("count_all") == 2
@@ -340,10 +343,17 @@ def test_constexpr_is_left_alone(project: Project, compiler: str) -> None:
     report = cxx(project, compiler, """
         constexpr int square(int n) { return n * n; }
         static_assert(square(4) == 16, "");
-        struct Point { int x; constexpr Point(int n) : x(n) { } constexpr int get() const { return x; } };
+        struct Point {
+            int x;
+            constexpr Point(int n) : x(n) { }
+            constexpr int get() const { return x; }
+        };
         constexpr Point origin(3);
         static_assert(origin.get() == 3, "");
-        template <int N> constexpr int depth() { if constexpr (N == 0) return 0; else return 1 + depth<N - 1>(); }
+        template <int N> constexpr int depth()
+        {
+            if constexpr (N == 0) return 0; else return 1 + depth<N - 1>();
+        }
         int table[depth<5>()];
         auto lambda = [](int n) constexpr { return n; };
         int plain(int n) { return n; }
@@ -385,7 +395,10 @@ def test_coroutines_still_work(project: Project) -> None:
         struct Gen {
             struct promise_type {
                 int value;
-                Gen get_return_object() { return {std::coroutine_handle<promise_type>::from_promise(*this)}; }
+                Gen get_return_object()
+                {
+                    return {std::coroutine_handle<promise_type>::from_promise(*this)};
+                }
                 std::suspend_always initial_suspend() { return {}; }
                 std::suspend_always final_suspend() noexcept { return {}; }
                 std::suspend_always yield_value(int v) { value = v; return {}; }
@@ -419,7 +432,10 @@ def test_cxx_flags(project: Project, compiler: str, flag: str) -> None:
         need("ld.lld") if not Path("/usr/lib/llvm-14/lib/LLVMgold.so").exists() else None
     report = cxx(project, compiler, """
         #include <memory>
-        struct Node { std::unique_ptr<Node> next; int sum() const { return 1 + (next ? next->sum() : 0); } };
+        struct Node {
+            std::unique_ptr<Node> next;
+            int sum() const { return 1 + (next ? next->sum() : 0); }
+        };
         int main()
         {
             auto head = std::make_unique<Node>();

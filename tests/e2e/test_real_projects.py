@@ -51,7 +51,8 @@ def fetch_lupa(place: Path) -> Path:
     if not found:
         try:
             with urllib.request.urlopen("https://pypi.org/simple/lupa/", timeout=NETWORK_S) as page:
-                links = re.findall(r'href="([^"#]*/(lupa-2\.[\d.]+\.tar\.gz))', page.read().decode())
+                text = page.read().decode()
+            links = re.findall(r'href="([^"#]*/(lupa-2\.[\d.]+\.tar\.gz))', text)
             if not links:
                 pytest.skip("PyPI lists no source archive of lupa (Lua's source)")
             with urllib.request.urlopen(links[-1][0], timeout=NETWORK_S) as archive:
@@ -114,10 +115,12 @@ int main(void)
     sql(db, "create index tk on t(k)");
     sql(db, "select count(*), sum(k), round(avg(f),3), max(v) from t");
     sql(db, "select v, count(*) c, sum(k) from t group by v order by c desc, v limit 5");
-    sql(db, "select a.id, b.id from t a join t b on a.k = b.k and a.id < b.id order by 1,2 limit 5");
+    sql(db, "select a.id, b.id from t a join t b on a.k = b.k and a.id < b.id"
+            " order by 1,2 limit 5");
     sql(db, "update t set v = upper(v) where k between 100 and 200; delete from t where k % 3 = 0");
     sql(db, "select count(*), count(distinct v), group_concat(distinct k%5) from t");
-    sql(db, "select id, rank() over (partition by k%10 order by f desc) r from t order by r, id limit 5");
+    sql(db, "select id, rank() over (partition by k%10 order by f desc) r from t"
+            " order by r, id limit 5");
     sql(db, "select json_extract('{\"a\":[1,2,{\"b\":42}]}', '$.a[2].b') j, like('%x%', 'axb')");
     sql(db, "select * from nowhere");
     sql(db, "begin; delete from t; rollback; select count(*) from t; pragma integrity_check");
@@ -171,9 +174,12 @@ print()
 -- errors leave by longjmp, coroutines run nested C calls, finalizers run in the collector
 local caught = 0
 for i = 1, 2000 do
-    if not pcall(function() if i % 2 == 0 then error({code = i}) end; local x = nil; return x.y end) then
-        caught = caught + 1
-    end
+    local ok = pcall(function()
+        if i % 2 == 0 then error({code = i}) end
+        local x = nil
+        return x.y
+    end)
+    if not ok then caught = caught + 1 end
 end
 print("caught", caught)
 local co = coroutine.wrap(function() for i = 1, 3000 do coroutine.yield(i * 2) end return "end" end)

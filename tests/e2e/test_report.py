@@ -47,9 +47,9 @@ def test_columns_only_where_there_is_data(project: Project) -> None:
     put_run(project, "1740000000123-77", update_run([1_000_000] * 5, allocs=0))
     head = project.piano("report").out.splitlines()[0]
     assert "Allocs" not in head and "Bytes" not in head and "p50" in head
-    put_run(project, "1750000000123-77", json.dumps(
-        {"run_id": "1", "timestamp_ms": 1, "functions": [{"name": "f", "calls": 1,
-                                                         "self_ms": 1.0, "total_ms": 1.0}]}), ".json")
+    row = {"name": "f", "calls": 1, "self_ms": 1.0, "total_ms": 1.0}
+    put_run(project, "1750000000123-77",
+            json.dumps({"run_id": "1", "timestamp_ms": 1, "functions": [row]}), ".json")
     out = project.piano("report").out
     assert "p50" not in out and "Allocs" not in out and "frames" not in out
 
@@ -209,7 +209,8 @@ LONG = "namespace_one::VeryLongClassName<std::string, int>::a_method_with_a_long
 @pytest.fixture
 def wide(project: Project) -> Project:
     put_run(project, "1740000000123-77", ndjson(
-        header([LONG, "update", "größe::名前"], places=["src/" + "d/" * 40 + "x.c:1", "a.c:1", "b.c:2"]),
+        header([LONG, "update", "größe::名前"],
+               places=["src/" + "d/" * 40 + "x.c:1", "a.c:1", "b.c:2"]),
         *[frame(i, [fn(1, 123456, 9_999_999, 12345, 99_999_999, total_ns=12_000_000),
                     fn(0, 1, 7_000_000, 3, 100, total_ns=8_000_000),
                     fn(2, 1, 7_000, 3, 100, total_ns=8_000)], 16_000_000 * (1 + 3 * (i == 5)))
@@ -246,8 +247,8 @@ def test_no_color(wide: Project) -> None:
     assert re.search(r"\x1b\[[0-9;]*m", coloured), "on a terminal a spike stands out"
 
 
-EVIL = ["\x1b]0;owned\x07f", "\x1b[2J\x1b[31mred", "a\rb", "a\nb", "tab\there", "\x9b31mcsi", "nul\x00x",
-        "\u202egnp.exe", "del\x7f", "\u2028line"]
+EVIL = ["\x1b]0;owned\x07f", "\x1b[2J\x1b[31mred", "a\rb", "a\nb", "tab\there", "\x9b31mcsi",
+        "nul\x00x", "\u202egnp.exe", "del\x7f", "\u2028line"]
 
 
 @pytest.mark.parametrize("options", [[], ["--frames"], ["--threads"], ["--places", "--all"]],

@@ -16,10 +16,12 @@ NAMED = BURN + """
     #define _GNU_SOURCE
     #include <pthread.h>
     static void work(int n) { BURN(n * 1000); }
-    static void *renderer(void *p) { pthread_setname_np(pthread_self(), "render"); work(3); return p; }
-    static void *loader(void *p) { pthread_setname_np(pthread_self(), "load"); work(1); work(1); return p; }
-    static pthread_t start_renderer(void) { pthread_t t; pthread_create(&t, 0, renderer, 0); return t; }
-    static pthread_t start_loader(void) { pthread_t t; pthread_create(&t, 0, loader, 0); return t; }
+    #define NAME(name) pthread_setname_np(pthread_self(), name)
+    static void *renderer(void *p) { NAME("render"); work(3); return p; }
+    static void *loader(void *p) { NAME("load"); work(1); work(1); return p; }
+    static pthread_t t;
+    static pthread_t start_renderer(void) { pthread_create(&t, 0, renderer, 0); return t; }
+    static pthread_t start_loader(void) { pthread_create(&t, 0, loader, 0); return t; }
     int main(void)
     {
         pthread_join(start_renderer(), 0);
@@ -61,8 +63,14 @@ def test_name_given_by_another_thread_and_late(project: Project) -> None:
         #include <pthread.h>
         static pthread_barrier_t meet;
         static void work(void) { }
-        static void *body(void *p) { work(); pthread_barrier_wait(&meet); pthread_barrier_wait(&meet);
-                                     work(); return p; }
+        static void *body(void *p)
+        {
+            work();
+            pthread_barrier_wait(&meet);
+            pthread_barrier_wait(&meet);
+            work();
+            return p;
+        }
         int main(void)
         {
             pthread_t t;

@@ -1,4 +1,5 @@
-/* Counting allocations for the function that makes them: exact, exclusive, a few instructions. */
+/* Counting allocations for the function that makes them: exact, exclusive, a few instructions. Each counter
+ * changes with one, so that a signal handler which ends a frame in between does no harm. */
 #ifndef PIANO_TARGET_HEAP_COUNT_H
 #define PIANO_TARGET_HEAP_COUNT_H
 

@@ -43,7 +43,8 @@ static struct piano__thread *make_block(void)
         return NULL;
     }
     struct piano__thread *t = NULL;
-    if (piano__run.live_fd >= 0) {
+    if (piano__run.live_fd >= 0 &&
+        piano__file_check(piano__run.live_fd, piano__run.live_inode, 0) == 0) {
         uint32_t at = atomic_fetch_add(&blocks.file_count, 1);
         off_t offset = (off_t)(PIANO_LIVE_HEADER_BYTES + at * header->block_bytes);
         t = piano__memory_map_file(piano__run.live_fd, offset, header->block_bytes);

@@ -64,8 +64,6 @@ void piano__frame_touch(struct piano__thread *t, struct piano__slot *slot)
     slot->in_now = 1;
     slot->next_now = t->now_list;
     t->now_list = id + 1;
-    if (!slot->outer_timed || slot->open > 0)
-        piano__head_of(t, slot)->left = piano__head_of(t, slot)->given = slot->left_saved;
     if (piano__registry_frame_fn())
         slot->framed = piano__registry_get(id)->flags & 1;
 }
@@ -81,21 +79,10 @@ void piano__frame_settle(struct piano__thread *t, struct piano__slot *slot)
     head->given = head->left;
 }
 
-void piano__frame_hold(struct piano__thread *t, struct piano__slot *slot)
-{
-    struct piano__head *head = piano__head_of(t, slot);
-    if (slot->outer_timed && slot->open == 0)
-        return;
-    slot->left_saved = head->left;
-    head->left = head->given = 0;
-}
-
-/* Takes a slot off the `now` list: its next call comes through `__piano_enter` and touches it again. */
-static void release_now(struct piano__thread *t, struct piano__slot *slot)
+static void release_now(struct piano__slot *slot)
 {
     slot->now = (struct piano__tally){0};
     slot->in_now = 0;
-    piano__frame_hold(t, slot);
 }
 
 void piano__frame_flush(struct piano__thread *t, int64_t now)
@@ -206,10 +193,17 @@ static void put_demoted(struct piano__text *text, struct piano__thread *t, const
     piano__text_puts(text, "}\n");
 }
 
-static void settle_now(struct piano__thread *t)
+/* The inline path leaves no trace but its counter: all functions that use it are asked. */
+static void settle_sampled(struct piano__thread *t)
 {
-    for (uint32_t link = t->now_list; link; link = slot_at(t, link)->next_now)
-        piano__frame_settle(t, slot_at(t, link));
+    for (uint32_t link = t->sampled_list; link; link = slot_at(t, link)->next_sampled) {
+        struct piano__slot *slot = slot_at(t, link);
+        if (piano__head_pending(piano__head_of(t, slot)) == 0)
+            continue;
+        if (!slot->in_now)
+            piano__frame_touch(t, slot);
+        piano__frame_settle(t, slot);
+    }
 }
 
 static void sum_and_clear(struct piano__thread *t, bool now, bool kept)
@@ -218,7 +212,7 @@ static void sum_and_clear(struct piano__thread *t, bool now, bool kept)
         struct piano__slot *slot = slot_at(t, link);
         piano__run_sum(link - 1, &slot->now);
         link = slot->next_now;
-        release_now(t, slot);
+        release_now(slot);
     }
     for (uint32_t link = kept ? t->kept_list : 0; link;) {
         struct piano__slot *slot = slot_at(t, link);
@@ -263,9 +257,9 @@ static void set_aside(struct piano__thread *t, int32_t depth, int64_t now)
     if (t->kept_list && t->kept_depth != depth)
         write_kept(t, now);
     t->kept_depth = depth;
+    settle_sampled(t);
     for (uint32_t link = t->now_list; link;) {
         struct piano__slot *slot = slot_at(t, link);
-        piano__frame_settle(t, slot);
         piano__tally_add(&slot->kept, &slot->now);
         if (!slot->in_kept && !is_empty(&slot->now)) {
             slot->in_kept = 1;
@@ -273,7 +267,7 @@ static void set_aside(struct piano__thread *t, int32_t depth, int64_t now)
             t->kept_list = link;
         }
         link = slot->next_now;
-        release_now(t, slot);
+        release_now(slot);
     }
     t->now_list = 0;
 }
@@ -305,8 +299,6 @@ void piano__frame_begin(struct piano__thread *t, struct piano__entry *entry)
     if (!is_frame(t, slot, entry, index))
         return;
     int64_t began = piano__ticks();
-    t->busy++;
-    t->limit = 0;
     set_aside(t, enclosing_frame(t, index), began);
     piano__frame_touch(t, slot);
     entry->flags |= PIANO_ENTRY_FRAME;
@@ -315,8 +307,6 @@ void piano__frame_begin(struct piano__thread *t, struct piano__entry *entry)
         entry->flags |= PIANO_ENTRY_FIRST;
         t->chain = index + 1;
     }
-    t->limit = t->real_limit;
-    t->busy--;
     t->overhead += (piano__ticks() - began) * 256;
 }
 
@@ -393,8 +383,6 @@ void piano__frame_end(struct piano__thread *t, struct piano__entry *entry, int64
     int64_t wall_ns = wall > 0 ? piano__ticks_ns(wall, scale()) : 0;
     unsigned bucket = piano__hist_bucket((uint64_t)wall_ns);
 
-    t->busy++;
-    t->limit = 0;
     if (slot->framed)
         atomic_store_explicit(&piano__run.repeated, true, memory_order_relaxed);
     slot->framed = 1;
@@ -403,7 +391,7 @@ void piano__frame_end(struct piano__thread *t, struct piano__entry *entry, int64
     see_wall(t, bucket);
     if (entry->flags & PIANO_ENTRY_FIRST)
         t->chain = index;
-    settle_now(t);
+    settle_sampled(t);
     if (may_write_line(t, &f, wall_ns, began)) {
         f.number = atomic_fetch_add_explicit(&piano__run.frame_numbers, 1, memory_order_relaxed);
         t->tokens -= write_line(t, put_frame, &f, began);
@@ -414,8 +402,6 @@ void piano__frame_end(struct piano__thread *t, struct piano__entry *entry, int64
     if (t->text_len > FLUSH_BYTES ||
         piano__ticks_ns(began - t->last_flush, scale()) > FLUSH_MS * 1000000LL)
         piano__frame_flush(t, began);
-    t->limit = t->real_limit;
-    t->busy--;
     t->overhead += (piano__ticks() - began) * 256;
 }
 

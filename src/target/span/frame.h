@@ -7,12 +7,10 @@
 /* Bytes of frame lines a thread may write before the rate limit begins to matter. */
 enum { PIANO_FIRST_BYTES = 16 << 20, PIANO_FIRST_DEEP = 1000 };
 
-/* Puts SLOT on the list of what happened since the last line, and lets it count again. */
+/* Puts SLOT on the list of what happened since the last line. */
 void piano__frame_touch(struct piano__thread *t, struct piano__slot *slot);
 /* Moves counted calls into the tally; afterwards `left` may be changed. */
 void piano__frame_settle(struct piano__thread *t, struct piano__slot *slot);
-/* Makes the next call of a settled slot come through `__piano_enter`; `left` is kept for later. */
-void piano__frame_hold(struct piano__thread *t, struct piano__slot *slot);
 
 /* The call in ENTRY (on top of the stack) may be a frame: if so, marks it and sets aside what was there. */
 void piano__frame_begin(struct piano__thread *t, struct piano__entry *entry);

@@ -111,6 +111,11 @@ static void begin_sampling(struct piano__thread *t, struct piano__slot *slot, in
     slot->mode = PIANO_SAMPLED;
     slot->gap = gap < 2 ? 2 : gap > GAP_MAX ? GAP_MAX : (uint32_t)gap;
     start_window(slot, now);
+    if (!slot->in_sampled) {
+        slot->in_sampled = 1;
+        slot->next_sampled = t->sampled_list;
+        t->sampled_list = (uint32_t)(slot - piano__slots(t)) + 1;
+    }
     draw_gap(t, slot);
     if (slot->framed)
         piano__frame_demote(t, slot);

@@ -69,9 +69,16 @@ static int create_run_file(int64_t now_ms)
     if (err != 0)
         return err;
     char path[PATH_MAX];
+    char cwd[PATH_MAX];
+    if (!getcwd(cwd, sizeof cwd))
+        cwd[0] = '\0';
     for (int try = 0; try < 100; try++) {
         struct piano__text text = {piano__run.stem, piano__run.stem + sizeof piano__run.stem - 1,
                                    false};
+        if (dir[0] != '/') {
+            piano__text_puts(&text, cwd);
+            piano__text_puts(&text, "/");
+        }
         piano__text_puts(&text, dir);
         piano__text_puts(&text, "/");
         piano__text_int(&text, now_ms + try);
@@ -124,7 +131,8 @@ static void create_image(void)
     }
     *h = private_header;
     piano__run.header = h;
-    piano__run.live_fd = fd;
+    piano__run.live_fd = piano__file_move_up(fd);
+    piano__run.live_inode = piano__file_inode(piano__run.live_fd);
 }
 
 static bool start_once(void)
@@ -141,6 +149,8 @@ static bool start_once(void)
     piano__run.fd = create_run_file(now_ms);
     if (piano__run.fd < 0)
         return false;
+    piano__run.fd = piano__file_move_up(piano__run.fd);
+    piano__run.inode = piano__file_inode(piano__run.fd);
     create_image();
     piano__run.header->start_ticks = piano__ticks();
     piano__run.sums = piano__memory_map(private_header.fn_capacity * sizeof *piano__run.sums);
@@ -185,9 +195,31 @@ void piano__run_functions_added(void)
     piano__header_write_more(from, count);
 }
 
+/* Some programs close every descriptor they do not know, and the number may be theirs by now: then the file is
+ * opened again by its path. */
+static int check_file(size_t len)
+{
+    char path[PATH_MAX];
+    int err = piano__file_check(piano__run.fd, piano__run.inode, len);
+    if (err != -EBADF || !make_path(path, sizeof path, ".ndjson"))
+        return err;
+    int fd = piano__file_append(path);
+    if (fd < 0)
+        return fd;
+    err = piano__file_check(fd, piano__run.inode, len);
+    if (err == 0)
+        piano__run.fd = piano__file_move_up(fd);
+    else
+        close(fd);
+    return err;
+}
+
 void piano__run_write(const char *text, size_t len)
 {
-    if (piano__file_write(piano__run.fd, text, len) != 0)
+    int err = check_file(len);
+    if (err == 0)
+        err = piano__file_write(piano__run.fd, text, len);
+    if (err != 0)
         piano__dropped_add(&piano__run.header->dropped.write);
     else
         atomic_fetch_add_explicit(&piano__run.file_bytes, len, memory_order_relaxed);
@@ -268,9 +300,11 @@ static void in_child(void)
     piano__thread_forget();
     if (state == PIANO_RUN_ON || state == PIANO_RUN_STARTING) {
         piano__blocks_abandon();
-        close(piano__run.fd);
+        if (piano__file_check(piano__run.fd, piano__run.inode, 0) != -EBADF)
+            close(piano__run.fd);
         if (piano__run.live_fd >= 0) {
-            close(piano__run.live_fd);
+            if (piano__file_check(piano__run.live_fd, piano__run.live_inode, 0) != -EBADF)
+                close(piano__run.live_fd);
             munmap(piano__run.header, PIANO_LIVE_HEADER_BYTES);
         }
         memset(&private_header, 0, sizeof private_header);

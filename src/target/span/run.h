@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "common/live.h"
 
@@ -18,6 +19,8 @@ struct piano__run {
     int64_t bias_free;
     int fd; /* the run file, appending */
     int live_fd;
+    ino_t inode; /* of the two, to know them again */
+    ino_t live_inode;
     _Atomic uint32_t announced_fns; /* functions named in the file so far */
     _Atomic uint32_t thread_numbers;
     _Atomic uint64_t frame_numbers;

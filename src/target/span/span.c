@@ -27,7 +27,8 @@
  * guard knew.
  *
  * SIGNALS. A handler may run instrumented functions at any point. Its probes leave the stack as they found
- * it; while `busy` is set they are not recorded but counted as dropped. */
+ * it; while `busy` is set they are not recorded but counted as dropped. What the inline path changes it changes
+ * with one instruction each. */
 #include "target/span/span.h"
 
 #include "common/lines.h"
@@ -51,6 +52,32 @@ static void *make_guard(uint64_t seq, uint32_t index)
     return (void *)(uintptr_t)((seq << (INDEX_BITS + 1)) | (uint64_t)index << 1 | 1);
 }
 
+static uint32_t guard_index(uint64_t bits)
+{
+    return (uint32_t)(bits >> 1) & ((1u << INDEX_BITS) - 1);
+}
+
+static bool is_guard_of(const struct piano__entry *e, uint32_t index, uint64_t bits)
+{
+    return (uintptr_t)make_guard(e->seq, index) == bits;
+}
+
+/* While the thread's tables are being changed, probes of a signal handler must stay out: they come the long way
+ * (`limit`) and go again (`busy`). */
+static void lock(struct piano__thread *t)
+{
+    t->busy++;
+    t->limit = 0;
+    compiler_barrier();
+}
+
+static void unlock(struct piano__thread *t)
+{
+    compiler_barrier();
+    if (--t->busy == 0)
+        t->limit = t->real_limit;
+}
+
 /* Adds to the function's total what this call adds to it, and returns that. Every moment counts once: normally
  * the outermost call has it all. A function that calls itself and is sampled in the midst of that has no known
  * outermost call; then each call adds its time without that of the calls of itself below it. */
@@ -65,10 +92,10 @@ static int64_t add_total(struct piano__thread *t, struct piano__slot *slot,
         return total;
     slot->now.total += total;
     if (slot->outer_timed && slot->open == 0) {
-        slot->open = 1; /* still so for what was counted inside */
+        struct piano__head *head = piano__head_of(t, slot);
         piano__frame_settle(t, slot);
-        piano__frame_hold(t, slot);
-        slot->open = 0;
+        slot->left_saved = head->left;
+        head->left = head->given = 0;
     }
     return total;
 }
@@ -182,8 +209,8 @@ static void *count(struct piano__thread *t, struct piano__head *head)
     return before;
 }
 
-static void *push(struct piano__thread *t, struct piano__slot *slot, struct caller from,
-                  uint32_t flags)
+static struct piano__entry *push(struct piano__thread *t, struct piano__slot *slot,
+                                 struct caller from, uint32_t flags)
 {
     uint32_t index = t->depth;
     struct piano__entry *e = &piano__entries(t)[index];
@@ -209,12 +236,13 @@ static void *push(struct piano__thread *t, struct piano__slot *slot, struct call
     e->attributed = t->attributed;
     e->overhead = t->overhead;
     e->raw = t->raw;
-    void *guard = make_guard(e->seq, index);
-    e->start = flags & PIANO_ENTRY_FENCED ? piano__ticks_fenced() : piano__ticks();
-    return guard;
+    e->start = INT64_MAX; /* not begun: see `send_open_calls` in common/live.c */
+    return e;
 }
 
-static void *enter_attached(struct piano__thread *t, struct piano__slot *slot, struct caller from)
+/* The entry of a call that is to be timed; NULL for one that is only to be counted. */
+static struct piano__entry *enter_attached(struct piano__thread *t, struct piano__slot *slot,
+                                           struct caller from)
 {
     struct piano__entry *entries = piano__entries(t);
     if (unlikely(t->depth > 0 && is_dead(&entries[t->depth - 1], from)))
@@ -223,10 +251,10 @@ static void *enter_attached(struct piano__thread *t, struct piano__slot *slot, s
         piano__frame_touch(t, slot);
     struct piano__head *head = piano__head_of(t, slot);
     if (head->left > 0 || slot->sampling)
-        return count(t, head);
+        return NULL;
     if (unlikely(t->depth >= PIANO_MAX_DEPTH)) {
         piano__dropped_add(&piano__run.header->dropped.depth);
-        return count(t, head); /* `left` goes below zero: settled like any other */
+        return NULL; /* `left` goes below zero: settled like any other */
     }
     if (slot->open > 0 && slot->recursive != PIANO_CALLED_BACK)
         slot->recursive = &piano__slots(t)[entries[t->depth - 1].slot] == slot ? PIANO_CALLS_ITSELF
@@ -265,20 +293,46 @@ void *__piano_enter(unsigned offset)
     struct piano__slot *slot = &piano__slots(t)[piano__head_id(offset)];
     struct caller from = {(uintptr_t)__builtin_frame_address(0),
                           (uintptr_t)__builtin_return_address(0)};
-    return enter_attached(t, slot, from);
+    lock(t);
+    struct piano__entry *e = enter_attached(t, slot, from);
+    void *guard = e ? make_guard(e->seq, t->depth - 1) : count(t, piano__head_of(t, slot));
+    unlock(t);
+    if (e)
+        e->start = e->flags & PIANO_ENTRY_FENCED ? piano__ticks_fenced() : piano__ticks();
+    return guard;
 }
 
 void __piano_exit(void *guard)
 {
     uint64_t bits = (uintptr_t)guard;
-    uint32_t index = (uint32_t)(bits >> 1) & ((1u << INDEX_BITS) - 1);
+    uint32_t index = guard_index(bits);
     struct piano__thread *t = piano__self_thread();
     if (unlikely(index >= t->depth))
         return;
     struct piano__entry *e = &piano__entries(t)[index];
     int64_t now = e->flags & PIANO_ENTRY_FENCED ? piano__ticks_fenced() : piano__ticks();
-    if (unlikely((e->seq << (INDEX_BITS + 1) | (uint64_t)index << 1 | 1) != bits))
+    if (unlikely(!is_guard_of(e, index, bits) || t->busy))
         return;
+    lock(t);
     while (t->depth > index)
         piano__span_close_top(t, now);
+    unlock(t);
+}
+
+void __piano_land(void *guard, unsigned offset)
+{
+    uint64_t bits = (uintptr_t)guard;
+    uint32_t index = guard_index(bits);
+    struct piano__thread *t = piano__self_thread();
+    if (t->busy || !piano__is_attached(t) || offset >= t->real_limit || offset == 0)
+        return;
+    struct piano__entry *entries = piano__entries(t);
+    uintptr_t stack = (uintptr_t)__builtin_frame_address(0);
+    bool timed = (bits & 1) && index < t->depth && is_guard_of(&entries[index], index, bits);
+    int64_t now = piano__ticks();
+    lock(t);
+    while (t->depth > 0 && (timed ? t->depth > index + 1 : entries[t->depth - 1].stack < stack))
+        piano__span_close_top(t, now);
+    t->owner = (uintptr_t)((char *)t + offset);
+    unlock(t);
 }

@@ -4,8 +4,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -33,6 +35,24 @@ int piano__file_create(const char *path, int append)
     return result;
 }
 
+int piano__file_append(const char *path)
+{
+    int saved = errno;
+    int fd = open(path, O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC);
+    int result = fd < 0 ? -errno : fd;
+    errno = saved;
+    return result;
+}
+
+ino_t piano__file_inode(int fd)
+{
+    int saved = errno;
+    struct stat st;
+    ino_t inode = fstat(fd, &st) == 0 ? st.st_ino : 0;
+    errno = saved;
+    return inode;
+}
+
 int piano__file_write(int fd, const char *data, size_t len)
 {
     int saved = errno;
@@ -46,6 +66,39 @@ int piano__file_write(int fd, const char *data, size_t len)
             err = -errno;
         }
     }
+    errno = saved;
+    return err;
+}
+
+int piano__file_move_up(int fd)
+{
+    int saved = errno;
+    struct rlimit limit;
+    int from = 960;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < 1024)
+        from = (int)(limit.rlim_cur - limit.rlim_cur / 8);
+    int moved = fcntl(fd, F_DUPFD_CLOEXEC, from);
+    if (moved >= 0)
+        close(fd);
+    errno = saved;
+    return moved >= 0 ? moved : fd;
+}
+
+/* A file that hits RLIMIT_FSIZE raises SIGXFSZ, which would be the end of the program. */
+static bool may_reach(off_t size)
+{
+    struct rlimit limit;
+    return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
+           (rlim_t)size <= limit.rlim_cur;
+}
+
+int piano__file_check(int fd, ino_t inode, size_t len)
+{
+    int saved = errno;
+    struct stat st;
+    int err = fstat(fd, &st) != 0 ? -errno : st.st_ino != inode ? -EBADF : 0;
+    if (err == 0 && !may_reach(st.st_size + (off_t)len))
+        err = -EFBIG;
     errno = saved;
     return err;
 }
@@ -91,7 +144,7 @@ void *piano__memory_map_file(int fd, off_t offset, size_t size)
 {
     int saved = errno;
     void *at = MAP_FAILED;
-    if (fallocate(fd, 0, offset, (off_t)size) == 0)
+    if (may_reach(offset + (off_t)size) && fallocate(fd, 0, offset, (off_t)size) == 0)
         at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, offset);
     errno = saved;
     return at == MAP_FAILED ? NULL : at;

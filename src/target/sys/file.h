@@ -10,8 +10,15 @@
 int piano__file_read(const char *path, char *buf, size_t size);
 /* Exclusive, 0600, no symlink followed, close-on-exec, appending when APPEND. */
 int piano__file_create(const char *path, int append);
+/* An existing file, to append to; no symlink followed. */
+int piano__file_append(const char *path);
+ino_t piano__file_inode(int fd);
 /* All of it or a negative errno. */
 int piano__file_write(int fd, const char *data, size_t len);
+/* The same descriptor, out of the range where the program expects its own; FD is closed. */
+int piano__file_move_up(int fd);
+/* Whether FD is still the file INODE, and may grow by LEN without a signal: 0 or negative errno. */
+int piano__file_check(int fd, ino_t inode, size_t len);
 /* mkdir -p, 0700. */
 int piano__file_make_dirs(const char *path);
 

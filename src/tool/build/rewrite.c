@@ -154,6 +154,21 @@ static void put_guard(struct buf *out, const struct rewrite_source *s, const str
     put_padding(out, s->text, at);
 }
 
+/* Copies the text up to END, each setjmp in it wrapped so that the function knows when it is landed in. */
+static void put_body(struct buf *out, const struct rewrite_source *s, size_t index, size_t from,
+                     size_t end)
+{
+    size_t start = from, behind;
+    while (tokens_find_setjmp(s->text, end, &start, &behind)) {
+        buf_put(out, s->text + from, start - from);
+        buf_printf(out, "__piano_landed(__piano_g%zu, &__piano_at[%zu], ", index, index);
+        buf_put(out, s->text + start, behind - start);
+        buf_putc(out, ')');
+        from = start = behind;
+    }
+    buf_put(out, s->text + from, end - from);
+}
+
 int rewrite_run(struct buf *out, const struct rewrite_source *s)
 {
     size_t done = head_length(s->text, s->len);
@@ -166,8 +181,12 @@ int rewrite_run(struct buf *out, const struct rewrite_source *s)
             continue;
         size_t at = fn->brace + tokens_first_place(s->text + fn->brace, s->len - fn->brace);
         buf_put(out, s->text + done, at - done);
-        put_guard(out, s, fn, index++, at);
-        done = at;
+        put_guard(out, s, fn, index, at);
+        size_t end = i + 1 < s->functions->count && s->functions->fns[i + 1].brace < fn->end
+                         ? at /* another body inside this one */
+                         : fn->end;
+        put_body(out, s, index++, at, end);
+        done = end;
     }
     buf_put(out, s->text + done, s->len - done);
     return out->failed ? -ENOMEM : 0;

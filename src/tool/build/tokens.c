@@ -221,6 +221,52 @@ size_t tokens_first_place(const char *text, size_t len)
     return place;
 }
 
+static bool is_setjmp(const struct token *t)
+{
+    return is(t, "setjmp") || is(t, "_setjmp") || is(t, "__sigsetjmp") || is(t, "sigsetjmp") ||
+           is(t, "__builtin_setjmp");
+}
+
+/* The cursor is behind the name: moves it behind the parentheses that follow. */
+static bool skip_arguments(struct cursor *c)
+{
+    struct token t;
+    size_t depth = 0;
+    while (next(c, &t)) {
+        if (depth == 0 && !is(&t, "("))
+            return false;
+        depth += is(&t, "(");
+        if (is(&t, ")") && --depth == 0)
+            return true;
+    }
+    return false;
+}
+
+/* A name behind a word or a star is being declared, not called. */
+static bool may_precede_call(const struct token *t)
+{
+    return !t->text || is(t, "return") || is(t, "else") || is(t, "do") ||
+           (!is_word(t->text[0]) && !is(t, "*") && !is(t, "."));
+}
+
+bool tokens_find_setjmp(const char *text, size_t len, size_t *start, size_t *end)
+{
+    struct cursor c = {text + *start, text + len};
+    struct token t, before = {0};
+    if (!memmem(c.at, (size_t)(c.end - c.at), "setjmp", 6))
+        return false;
+    while (next(&c, &t)) {
+        struct cursor behind = c;
+        if (is_setjmp(&t) && may_precede_call(&before) && skip_arguments(&behind)) {
+            *start = (size_t)(t.text - text);
+            *end = (size_t)(behind.at - text);
+            return true;
+        }
+        before = t;
+    }
+    return false;
+}
+
 bool tokens_is_resolver(const char *text, size_t len, const char *name)
 {
     size_t want = strlen(name);

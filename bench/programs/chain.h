@@ -1,0 +1,29 @@
+/* Work of a known length, and the clocks the benchmark programs time it with. */
+#ifndef PIANO_BENCH_CHAIN_H
+#define PIANO_BENCH_CHAIN_H
+
+#include <stdint.h>
+#include <time.h>
+
+static uint64_t state = 1;
+
+/* A chain of dependent multiplications: its length does not depend on what runs around it. A macro,
+ * so that no profiler can take it for a function of its own. */
+#define CHAIN(steps)                                                                               \
+    do {                                                                                           \
+        uint64_t x = state;                                                                        \
+        for (int step = 0; step < (steps); step++) {                                               \
+            x = x * 0x5851f42d4c957f2du + 1;                                                       \
+            __asm__ __volatile__("" : "+r"(x));                                                    \
+        }                                                                                          \
+        state = x;                                                                                 \
+    } while (0)
+
+static double clock_ns(clockid_t clock)
+{
+    struct timespec ts;
+    clock_gettime(clock, &ts);
+    return (double)ts.tv_sec * 1e9 + (double)ts.tv_nsec;
+}
+
+#endif
