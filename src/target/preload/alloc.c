@@ -49,7 +49,12 @@ static struct {
 static int questions;
 static int64_t least_asked = -1;
 
-static bool preempted; /* an allocator comes before us in the lookup order */
+static __thread int inside
+    __attribute__((tls_model("initial-exec"))); /* hooks that wait for the allocator */
+
+/* For `passes_on`. */
+static __thread bool watching __attribute__((tls_model("initial-exec")));
+static __thread bool reached __attribute__((tls_model("initial-exec")));
 
 static void *arena_take(size_t size)
 {
@@ -68,10 +73,9 @@ static bool in_arena(const void *p)
     return (const char *)p >= arena && (const char *)p < arena + ARENA;
 }
 
-/* The next definition behind ours; or, when something stands before us, that one. */
-static void find(void *where, const char *name, bool from_first)
+static void find(void *where, const char *name)
 {
-    void *found = dlsym(from_first ? RTLD_DEFAULT : RTLD_NEXT, name);
+    void *found = dlsym(RTLD_NEXT, name);
     memcpy(where, &found, sizeof found);
 }
 
@@ -80,18 +84,15 @@ static __attribute__((noinline)) bool resolve(void)
     if (resolving)
         return false;
     resolving = 1;
-    void *(*first)(size_t);
-    find(&first, "malloc", true);
-    preempted = first != malloc;
-    find(&next.free, "free", preempted);
-    find(&next.calloc, "calloc", preempted);
-    find(&next.realloc, "realloc", preempted);
-    find(&next.posix_memalign, "posix_memalign", preempted);
-    find(&next.aligned_alloc, "aligned_alloc", preempted);
-    find(&next.memalign, "memalign", preempted);
-    find(&next.valloc, "valloc", preempted);
-    find(&next.pvalloc, "pvalloc", preempted);
-    find(&next.malloc, "malloc", preempted); /* last: it says that the others are there */
+    find(&next.free, "free");
+    find(&next.calloc, "calloc");
+    find(&next.realloc, "realloc");
+    find(&next.posix_memalign, "posix_memalign");
+    find(&next.aligned_alloc, "aligned_alloc");
+    find(&next.memalign, "memalign");
+    find(&next.valloc, "valloc");
+    find(&next.pvalloc, "pvalloc");
+    find(&next.malloc, "malloc"); /* last: it says that the others are there */
     if (next.malloc && piano__usable_is_of((void *)next.malloc))
         next.usable_size = malloc_usable_size;
     resolving = 0;
@@ -103,25 +104,72 @@ static inline bool ready(void)
     return __builtin_expect(next.malloc != NULL, 1) || resolve();
 }
 
-/* Resolves before the program runs, and takes the place of an allocator that stands before us. Again after an
- * instrumented library was loaded: its calls were bound past us as well. */
+/* Whether the malloc that stands before us passes its calls on to ours, as a debugging library does: then all is
+ * well as it is. There is no way to know but to call it. */
+static bool passes_on(void *(*first)(size_t), void (*first_free)(void *))
+{
+    reached = false;
+    watching = true;
+    void *p = first(1);
+    watching = false;
+    if (p && first_free)
+        first_free(p);
+    return reached;
+}
+
+struct redirection {
+    const char *name;
+    void *ours;
+    void *next; /* points to a member of `next` */
+};
+
+/* Makes the allocator that stands before us the next in line, and leads the calls of all modules here. */
+static void take_its_place(void)
+{
+    const struct redirection all[] = {
+        {"malloc", (void *)malloc, &next.malloc},
+        {"calloc", (void *)calloc, &next.calloc},
+        {"realloc", (void *)realloc, &next.realloc},
+        {"free", (void *)free, &next.free},
+        {"posix_memalign", (void *)posix_memalign, &next.posix_memalign},
+        {"aligned_alloc", (void *)aligned_alloc, &next.aligned_alloc},
+        {"memalign", (void *)memalign, &next.memalign},
+        {"valloc", (void *)valloc, &next.valloc},
+        {"pvalloc", (void *)pvalloc, &next.pvalloc},
+        {"reallocarray", (void *)reallocarray, NULL},
+    };
+    struct piano__redirect redirects[sizeof all / sizeof *all];
+    size_t count = 0;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        void *theirs = dlsym(RTLD_DEFAULT, all[i].name);
+        if (!theirs || theirs == all[i].ours)
+            continue;
+        redirects[count++] = (struct piano__redirect){all[i].name, theirs, all[i].ours};
+        if (all[i].next)
+            memcpy(all[i].next, &theirs, sizeof theirs);
+    }
+    next.usable_size = piano__usable_is_of((void *)next.malloc) ? malloc_usable_size : NULL;
+    piano__got_redirect(redirects, count);
+}
+
+/* Again after an instrumented library was loaded: its calls were bound past us as well. */
 void piano__alloc_place(void)
 {
-    if (!ready() || !preempted)
+    static enum { UNKNOWN, IN_LINE, PREEMPTED } place;
+    if (!ready())
         return;
-    const struct piano__redirect redirects[] = {
-        {"malloc", (void *)next.malloc, (void *)malloc},
-        {"calloc", (void *)next.calloc, (void *)calloc},
-        {"realloc", (void *)next.realloc, (void *)realloc},
-        {"reallocarray", dlsym(RTLD_DEFAULT, "reallocarray"), (void *)reallocarray},
-        {"free", (void *)next.free, (void *)free},
-        {"posix_memalign", (void *)next.posix_memalign, (void *)posix_memalign},
-        {"aligned_alloc", (void *)next.aligned_alloc, (void *)aligned_alloc},
-        {"memalign", (void *)next.memalign, (void *)memalign},
-        {"valloc", (void *)next.valloc, (void *)valloc},
-        {"pvalloc", (void *)next.pvalloc, (void *)pvalloc},
-    };
-    piano__got_redirect(redirects, sizeof redirects / sizeof *redirects);
+    if (place == UNKNOWN) {
+        void *(*first)(size_t);
+        void (*first_free)(void *);
+        void *found = dlsym(RTLD_DEFAULT, "malloc");
+        memcpy(&first, &found, sizeof found);
+        found = dlsym(RTLD_DEFAULT, "free");
+        memcpy(&first_free, &found, sizeof found);
+        bool ours = first == malloc || passes_on(first, first_free);
+        place = ours ? IN_LINE : PREEMPTED;
+    }
+    if (place == PREEMPTED)
+        take_its_place();
 }
 
 __attribute__((constructor(101))) static void place_early(void)
@@ -129,9 +177,17 @@ __attribute__((constructor(101))) static void place_early(void)
     piano__alloc_place();
 }
 
-static inline void *counted(void *p, size_t size)
+/* An allocator may be built upon itself, and what it calls by name comes here again: only the outermost call is the
+ * program's. */
+static inline bool begin(void)
 {
-    if (p)
+    return inside++ == 0;
+}
+
+static inline void *done(bool outermost, void *p, size_t size)
+{
+    inside--;
+    if (p && outermost)
         piano__count_alloc(piano__self_thread(), size);
     return p;
 }
@@ -140,7 +196,9 @@ EXPORT void *malloc(size_t size)
 {
     if (!ready())
         return arena_take(size);
-    return counted(next.malloc(size), size);
+    reached |= watching;
+    bool outermost = begin();
+    return done(outermost, next.malloc(size), size);
 }
 
 EXPORT void *calloc(size_t count, size_t size)
@@ -148,7 +206,8 @@ EXPORT void *calloc(size_t count, size_t size)
     size_t bytes;
     if (!ready())
         return __builtin_mul_overflow(count, size, &bytes) ? NULL : arena_take(bytes);
-    return counted(next.calloc(count, size), count * size);
+    bool outermost = begin();
+    return done(outermost, next.calloc(count, size), count * size);
 }
 
 /* What it takes to ask for a size depends on the allocator and cannot be calibrated without allocating. So the
@@ -186,8 +245,10 @@ EXPORT void free(void *p)
 {
     if (!p || in_arena(p) || !ready())
         return;
-    count_freed(p);
+    if (begin())
+        count_freed(p);
     next.free(p);
+    inside--;
 }
 
 static void *move_out_of_arena(void *p, size_t size)
@@ -201,9 +262,12 @@ static void *move_out_of_arena(void *p, size_t size)
 }
 
 /* A realloc is a free of the old block and an allocation of the new one, when it succeeds. */
-static void *resized(void *fresh, size_t old_size, bool had, size_t size)
+static void *resized(bool outermost, void *fresh, size_t old_size, bool had, size_t size)
 {
     struct piano__thread *t = piano__self_thread();
+    inside--;
+    if (!outermost)
+        return fresh;
     if (had && (fresh || size == 0))
         piano__count_free(t, old_size);
     if (fresh)
@@ -222,8 +286,9 @@ EXPORT void *realloc(void *p, size_t size)
         return p ? NULL : arena_take(size);
     if (in_arena(p))
         return move_out_of_arena(p, size);
-    size_t old_size = size_before(p);
-    return resized(next.realloc(p, size), old_size, p != NULL, size);
+    bool outermost = begin();
+    size_t old_size = outermost ? size_before(p) : 0;
+    return resized(outermost, next.realloc(p, size), old_size, p != NULL, size);
 }
 
 EXPORT void *reallocarray(void *p, size_t count, size_t size)
@@ -240,9 +305,9 @@ EXPORT int posix_memalign(void **out, size_t alignment, size_t size)
 {
     if (!ready() || !next.posix_memalign)
         return ENOMEM;
+    bool outermost = begin();
     int err = next.posix_memalign(out, alignment, size);
-    if (err == 0)
-        counted(*out, size);
+    done(outermost, err == 0 ? *out : NULL, size);
     return err;
 }
 
@@ -256,26 +321,30 @@ EXPORT void *aligned_alloc(size_t alignment, size_t size)
 {
     if (!ready() || !next.aligned_alloc)
         return no_such_function();
-    return counted(next.aligned_alloc(alignment, size), size);
+    bool outermost = begin();
+    return done(outermost, next.aligned_alloc(alignment, size), size);
 }
 
 EXPORT void *memalign(size_t alignment, size_t size)
 {
     if (!ready() || !next.memalign)
         return no_such_function();
-    return counted(next.memalign(alignment, size), size);
+    bool outermost = begin();
+    return done(outermost, next.memalign(alignment, size), size);
 }
 
 EXPORT void *valloc(size_t size)
 {
     if (!ready() || !next.valloc)
         return no_such_function();
-    return counted(next.valloc(size), size);
+    bool outermost = begin();
+    return done(outermost, next.valloc(size), size);
 }
 
 EXPORT void *pvalloc(size_t size)
 {
     if (!ready() || !next.pvalloc)
         return no_such_function();
-    return counted(next.pvalloc(size), size);
+    bool outermost = begin();
+    return done(outermost, next.pvalloc(size), size);
 }

@@ -254,7 +254,10 @@ static struct piano__entry *enter_attached(struct piano__thread *t, struct piano
         return NULL;
     if (unlikely(t->depth >= PIANO_MAX_DEPTH)) {
         piano__dropped_add(&piano__run.header->dropped.depth);
-        return NULL; /* `left` goes below zero: settled like any other */
+        slot->now.calls++; /* here, not in `left`: it may not be sampled */
+        slot->now.self += head->estimate;
+        head->left++;
+        return NULL;
     }
     if (slot->open > 0 && slot->recursive != PIANO_CALLED_BACK)
         slot->recursive = &piano__slots(t)[entries[t->depth - 1].slot] == slot ? PIANO_CALLS_ITSELF
