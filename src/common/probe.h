@@ -13,6 +13,9 @@
  *
  * `struct __piano_thread` is the beginning of the runtime's own (span/thread.h asserts it). */
 
+/* Changes with any layout below: a runtime leaves units of another one alone. */
+enum { __piano_abi = 3 };
+
 struct __piano_fn {
     const char *name;
     const char *file;

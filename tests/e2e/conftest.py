@@ -44,12 +44,8 @@ FOREIGN = ("PIANO_RUNS_DIR", "NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "COLUMNS"
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "tool: needs only the tool, no instrumented program")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if not os.access(PIANO, os.X_OK):
-        for item in items:
-            item.add_marker(pytest.mark.skip(reason=f"{PIANO} is not built"))
+        raise pytest.UsageError(f"{PIANO} is not built; type `make` first")
 
 
 def need(program: str) -> str:

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import stat
 import subprocess
@@ -66,7 +65,6 @@ def test_header_and_lines(project: Project) -> None:
 
 
 def test_file_name_and_modes(project: Project) -> None:
-    os.umask(0o022)
     project.profile_c(LOOP)
     path = project.only_run()
     assert stat.S_IMODE(path.stat().st_mode) == 0o600

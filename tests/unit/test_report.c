@@ -174,6 +174,42 @@ static void long_runs_show_the_worst(void **state)
     buf_free(&b);
 }
 
+/* `rare` has next to no time in the run, but makes the one spike. */
+static void columns_are_those_of_the_frames_shown(void **state)
+{
+    (void)state;
+    struct buf b = {0};
+    buf_puts(&b, "{\"format_version\":2,\"functions\":[\"u\",\"busy\",\"rare\"]}\n");
+    for (int i = 0; i < 1000; i++)
+        buf_printf(&b,
+                   "{\"frame\":%d,\"root\":0,\"start_ns\":%d,\"wall_ns\":%d,\"fns\":[{\"id\":0,"
+                   "\"calls\":1,\"self_ns\":20},{\"id\":1,\"calls\":1,\"self_ns\":10}%s]}\n",
+                   i, i * 100, i == 500 ? 900 : 30,
+                   i == 500 ? ",{\"id\":2,\"calls\":1,\"self_ns\":870}" : "");
+    char *text = text_of(b.data, report_frames, (struct report_options){.width = 60}, false);
+    assert_non_null(strstr(text, "Frame  Total   rare     u"));
+    assert_null(strstr(text, "busy"));
+    free(text);
+    buf_free(&b);
+}
+
+static void residues_below_zero_are_shown_as_zero(void **state)
+{
+    (void)state;
+    static const char file[] =
+        "{\"format_version\":2,\"functions\":[\"f\",\"g\"]}\n"
+        "{\"outside\":true,\"thread\":1,\"fns\":[{\"id\":0,\"calls\":1,\"self_ns\":-25,"
+        "\"total_ns\":-5},{\"id\":1,\"calls\":1,\"self_ns\":50,\"total_ns\":50}]}\n";
+    shows(file, report_functions, (struct report_options){0},
+          "Function  Calls  Self       %  Total\n"
+          "------------------------------------\n"
+          "g             1  50ns  100.0%   50ns\n"
+          "f             1   0ns    0.0%    0ns\n");
+    char *text = text_of(file, report_functions_json, (struct report_options){0}, false);
+    assert_non_null(strstr(text, "\"self_ns\":-25"));
+    free(text);
+}
+
 static void threads_alike_are_folded(void **state)
 {
     (void)state;
@@ -207,6 +243,8 @@ int main(void)
         cmocka_unit_test(namesakes_are_told_apart),
         cmocka_unit_test(json_reports_parse),
         cmocka_unit_test(long_runs_show_the_worst),
+        cmocka_unit_test(columns_are_those_of_the_frames_shown),
+        cmocka_unit_test(residues_below_zero_are_shown_as_zero),
         cmocka_unit_test(threads_alike_are_folded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -31,7 +31,7 @@ static struct __piano_fn fns[FNS] = {
     {"jump", "t.c", 5, 0}, {"work", "t.c", 6, 0}, {"handler", "t.c", 7, 0},
 };
 static unsigned at[FNS];
-static struct __piano_unit unit = {1, FNS, fns, at, "", ""};
+static struct __piano_unit unit = {__piano_abi, FNS, fns, at, "", ""};
 
 #define PROBE(k)                                                                                   \
     void *probe_ __attribute__((cleanup(__piano_leave), unused)) = __piano_begin(&at[k])

@@ -8,6 +8,8 @@
 
 #include "target/heap/usable.h"
 
+__thread int piano__hooks_open;
+
 extern size_t malloc_usable_size(void *) __attribute__((weak));
 
 void __piano_count_alloc(unsigned long bytes)

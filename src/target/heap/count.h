@@ -7,11 +7,18 @@
 #include "target/span/run.h"
 #include "target/span/thread.h"
 
+/* Hooks of this thread that wait for the allocator. An allocator may be built upon itself, and what it calls by name
+ * comes to the hooks again: only the outermost call is the program's. */
+extern __thread int piano__hooks_open
+    __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
 /* The slot that pays, or NULL outside of instrumented functions. */
 static inline struct piano__slot *piano__count_owner(struct piano__thread *t)
 {
+    if (!t->owner)
+        return NULL;
     struct piano__slot *slot = piano__owner(t);
-    if (!slot || t->state != PIANO_THREAD_RUNNING)
+    if (__builtin_expect(t->state != PIANO_THREAD_RUNNING, 0))
         return NULL;
     if (__builtin_expect(!slot->in_now, 0)) {
         if (t->busy)
@@ -39,6 +46,20 @@ static inline void piano__count_free(struct piano__thread *t, uint64_t bytes)
         slot->now.free_count++;
         slot->now.free_bytes += bytes;
     }
+}
+
+/* Around a call of the allocator. `piano__hook_begin` is true for the outermost. */
+static inline bool piano__hook_begin(void)
+{
+    return piano__hooks_open++ == 0;
+}
+
+static inline void *piano__hook_done(bool outermost, void *p, uint64_t bytes)
+{
+    piano__hooks_open--;
+    if (p && outermost)
+        piano__count_alloc(piano__self_thread(), bytes);
+    return p;
 }
 
 #endif

@@ -49,12 +49,9 @@ static struct {
 static int questions;
 static int64_t least_asked = -1;
 
-static __thread int inside
-    __attribute__((tls_model("initial-exec"))); /* hooks that wait for the allocator */
-
 /* For `passes_on`. */
-static __thread bool watching __attribute__((tls_model("initial-exec")));
-static __thread bool reached __attribute__((tls_model("initial-exec")));
+enum { WATCHING = 1 << 20 };
+static bool reached;
 
 static void *arena_take(size_t size)
 {
@@ -108,10 +105,9 @@ static inline bool ready(void)
  * well as it is. There is no way to know but to call it. */
 static bool passes_on(void *(*first)(size_t), void (*first_free)(void *))
 {
-    reached = false;
-    watching = true;
+    piano__hooks_open += WATCHING;
     void *p = first(1);
-    watching = false;
+    piano__hooks_open -= WATCHING;
     if (p && first_free)
         first_free(p);
     return reached;
@@ -177,28 +173,14 @@ __attribute__((constructor(101))) static void place_early(void)
     piano__alloc_place();
 }
 
-/* An allocator may be built upon itself, and what it calls by name comes here again: only the outermost call is the
- * program's. */
-static inline bool begin(void)
-{
-    return inside++ == 0;
-}
-
-static inline void *done(bool outermost, void *p, size_t size)
-{
-    inside--;
-    if (p && outermost)
-        piano__count_alloc(piano__self_thread(), size);
-    return p;
-}
-
 EXPORT void *malloc(size_t size)
 {
     if (!ready())
         return arena_take(size);
-    reached |= watching;
-    bool outermost = begin();
-    return done(outermost, next.malloc(size), size);
+    bool outermost = piano__hook_begin();
+    if (__builtin_expect(!outermost && piano__hooks_open > WATCHING, 0))
+        reached = true;
+    return piano__hook_done(outermost, next.malloc(size), size);
 }
 
 EXPORT void *calloc(size_t count, size_t size)
@@ -206,8 +188,8 @@ EXPORT void *calloc(size_t count, size_t size)
     size_t bytes;
     if (!ready())
         return __builtin_mul_overflow(count, size, &bytes) ? NULL : arena_take(bytes);
-    bool outermost = begin();
-    return done(outermost, next.calloc(count, size), count * size);
+    bool outermost = piano__hook_begin();
+    return piano__hook_done(outermost, next.calloc(count, size), count * size);
 }
 
 /* What it takes to ask for a size depends on the allocator and cannot be calibrated without allocating. So the
@@ -245,10 +227,10 @@ EXPORT void free(void *p)
 {
     if (!p || in_arena(p) || !ready())
         return;
-    if (begin())
+    if (piano__hook_begin())
         count_freed(p);
     next.free(p);
-    inside--;
+    piano__hooks_open--;
 }
 
 static void *move_out_of_arena(void *p, size_t size)
@@ -265,7 +247,7 @@ static void *move_out_of_arena(void *p, size_t size)
 static void *resized(bool outermost, void *fresh, size_t old_size, bool had, size_t size)
 {
     struct piano__thread *t = piano__self_thread();
-    inside--;
+    piano__hooks_open--;
     if (!outermost)
         return fresh;
     if (had && (fresh || size == 0))
@@ -286,7 +268,7 @@ EXPORT void *realloc(void *p, size_t size)
         return p ? NULL : arena_take(size);
     if (in_arena(p))
         return move_out_of_arena(p, size);
-    bool outermost = begin();
+    bool outermost = piano__hook_begin();
     size_t old_size = outermost ? size_before(p) : 0;
     return resized(outermost, next.realloc(p, size), old_size, p != NULL, size);
 }
@@ -305,9 +287,9 @@ EXPORT int posix_memalign(void **out, size_t alignment, size_t size)
 {
     if (!ready() || !next.posix_memalign)
         return ENOMEM;
-    bool outermost = begin();
+    bool outermost = piano__hook_begin();
     int err = next.posix_memalign(out, alignment, size);
-    done(outermost, err == 0 ? *out : NULL, size);
+    piano__hook_done(outermost, err == 0 ? *out : NULL, size);
     return err;
 }
 
@@ -321,30 +303,30 @@ EXPORT void *aligned_alloc(size_t alignment, size_t size)
 {
     if (!ready() || !next.aligned_alloc)
         return no_such_function();
-    bool outermost = begin();
-    return done(outermost, next.aligned_alloc(alignment, size), size);
+    bool outermost = piano__hook_begin();
+    return piano__hook_done(outermost, next.aligned_alloc(alignment, size), size);
 }
 
 EXPORT void *memalign(size_t alignment, size_t size)
 {
     if (!ready() || !next.memalign)
         return no_such_function();
-    bool outermost = begin();
-    return done(outermost, next.memalign(alignment, size), size);
+    bool outermost = piano__hook_begin();
+    return piano__hook_done(outermost, next.memalign(alignment, size), size);
 }
 
 EXPORT void *valloc(size_t size)
 {
     if (!ready() || !next.valloc)
         return no_such_function();
-    bool outermost = begin();
-    return done(outermost, next.valloc(size), size);
+    bool outermost = piano__hook_begin();
+    return piano__hook_done(outermost, next.valloc(size), size);
 }
 
 EXPORT void *pvalloc(size_t size)
 {
     if (!ready() || !next.pvalloc)
         return no_such_function();
-    bool outermost = begin();
-    return done(outermost, next.pvalloc(size), size);
+    bool outermost = piano__hook_begin();
+    return piano__hook_done(outermost, next.pvalloc(size), size);
 }

@@ -60,10 +60,8 @@ static void *(*volatile next_malloc)(size_t) = no_malloc;
 
 static __attribute__((noinline)) void *hooked_malloc(size_t size)
 {
-    void *p = next_malloc(size);
-    if (p)
-        piano__count_alloc(piano__self_thread(), size);
-    return p;
+    bool outermost = piano__hook_begin();
+    return piano__hook_done(outermost, next_malloc(size), size);
 }
 
 static __attribute__((noinline)) uint64_t calling_malloc(uint64_t x, int steps)
@@ -152,11 +150,8 @@ static void calibrate_short(struct piano__slot *slot, struct piano__head *head,
 
 static void calibrate_alloc(struct piano__bias *found)
 {
-    static const int lengths[LENGTHS] = {0, 3, 8};
-    int64_t allocs[LENGTHS];
-    for (int i = 0; i < LENGTHS; i++)
-        allocs[i] = time_calls(calling_hook, lengths[i]) - time_calls(calling_malloc, lengths[i]);
-    found->alloc = median3(allocs) > 0 ? median3(allocs) : 0;
+    int64_t cost = time_calls(calling_hook, 0) - time_calls(calling_malloc, 0);
+    found->alloc = cost > 0 ? cost : 0;
     found->free = found->alloc; /* plus what its allocator takes to tell a size: preload/alloc.c */
 }
 

@@ -144,7 +144,7 @@ static void register_locked(struct __piano_unit *unit)
 
 void __piano_register(struct __piano_unit *unit)
 {
-    if (unit->version != 1)
+    if (unit->version != __piano_abi)
         return;
     while (atomic_flag_test_and_set_explicit(&registry.lock, memory_order_acquire))
         ;

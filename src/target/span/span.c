@@ -127,6 +127,8 @@ static struct timing measure(const struct piano__thread *t, const struct piano__
         m.outer = piano__curve(bias->window, bias->outer, window);
     }
     m.total = now - e->start - ((t->overhead - e->overhead + m.inner + 128) >> 8);
+    if (m.total < 0)
+        m.total = 0; /* a tiny window, and a probe that cost less than it does on average */
     m.self = m.total - (t->attributed - e->attributed);
     return m;
 }

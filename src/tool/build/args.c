@@ -42,6 +42,7 @@ enum effect {
     RELOCATABLE,
     SANITIZE,
     SIDE_FILES,
+    BY_PRODUCTS,
     TARGET,
     CLANG_WORD,
     PREPROCESSOR_WORD,
@@ -133,8 +134,8 @@ static const struct option options[] = {
     {"-dumpbase-ext", SEPARATE, ARG_FLAG, PLAIN},
     {"-dumpdir", SEPARATE, ARG_FLAG, PLAIN},
     {"-gcc-toolchain", SEPARATE, ARG_FLAG, PLAIN},
-    {"-aux-info", SEPARATE, ARG_DROP, PLAIN},
-    {"--serialize-diagnostics", SEPARATE, ARG_DROP, PLAIN},
+    {"-aux-info", SEPARATE, ARG_DROP, BY_PRODUCTS},
+    {"--serialize-diagnostics", SEPARATE, ARG_DROP, BY_PRODUCTS},
     {"-working-directory", SEPARATE, ARG_FLAG, REFUSE},
     {"-target", SEPARATE, ARG_FLAG, TARGET},
     {"--target=", JOINED, ARG_FLAG, TARGET},
@@ -146,8 +147,8 @@ static const struct option options[] = {
     {"-Werror", JOINED, ARG_STRICT, PLAIN},
     {"-pedantic-errors", EXACT, ARG_STRICT, PLAIN},
     {"-Wfatal-errors", EXACT, ARG_STRICT, PLAIN},
-    {"-save-temps", JOINED, ARG_DROP, PLAIN},
-    {"--save-temps", JOINED, ARG_DROP, PLAIN},
+    {"-save-temps", JOINED, ARG_DROP, BY_PRODUCTS},
+    {"--save-temps", JOINED, ARG_DROP, BY_PRODUCTS},
     {"-C", EXACT, ARG_DROP, PLAIN},
     {"-CC", EXACT, ARG_DROP, PLAIN},
     {"-P", EXACT, ARG_DROP, PLAIN},
@@ -224,16 +225,19 @@ static enum args_lang lang_of_name(const char *lang)
 {
     if (strcmp(lang, "c") == 0)
         return LANG_C;
+    if (starts_with(lang, "assembler"))
+        return LANG_ASM;
     return strcmp(lang, "c++") == 0 ? LANG_CXX : LANG_OTHER;
 }
 
 static enum args_lang lang_of_suffix(const struct args *a, const char *path)
 {
     static const char *const cxx[] = {"cc", "cp", "cxx", "cpp", "CPP", "c++", "C"};
+    static const char *const assembler[] = {"s", "S", "sx"};
     static const char *const other[] = {
-        "i",   "ii", "s",  "S",   "sx",  "h",  "hh", "H",    "hp",  "hxx", "hpp", "h++",
-        "m",   "mm", "M",  "mi",  "mii", "cu", "cl", "f",    "for", "f90", "F",   "F90",
-        "f95", "d",  "go", "adb", "ads", "bc", "ll", "cppm", "ixx", "pcm", "cui", "hip"};
+        "i", "ii", "h",   "hh",  "H",  "hp", "hxx",  "hpp", "h++", "m",   "mm",
+        "M", "mi", "mii", "cu",  "cl", "f",  "for",  "f90", "F",   "F90", "f95",
+        "d", "go", "adb", "ads", "bc", "ll", "cppm", "ixx", "pcm", "cui", "hip"};
     const char *dot = strrchr(base_name(path), '.');
     if (!dot)
         return LANG_NONE;
@@ -241,6 +245,8 @@ static enum args_lang lang_of_suffix(const struct args *a, const char *path)
         return a->cxx ? LANG_CXX : LANG_C;
     if (IS_ONE_OF(dot + 1, cxx))
         return LANG_CXX;
+    if (IS_ONE_OF(dot + 1, assembler))
+        return LANG_ASM;
     return IS_ONE_OF(dot + 1, other) ? LANG_OTHER : LANG_NONE;
 }
 
@@ -336,6 +342,9 @@ static void apply(struct args *a, struct arg *arg, enum effect effect, const cha
     case SIDE_FILES:
         a->side_files = true;
         break;
+    case BY_PRODUCTS:
+        a->by_products = true;
+        break;
     case PREPROCESSOR_WORD:
         /* clang takes -Wp,-MD,FILE as -MD -MF FILE; gcc hands it on and makes up another target. */
         if (a->clang && (starts_with(value, "-MD,") || starts_with(value, "-MMD,"))) {
@@ -363,7 +372,7 @@ static void take_input(struct args *a, struct arg *arg, const char *forced)
         return;
     }
     arg->role = ARG_INPUT;
-    a->foreign += arg->lang == LANG_OTHER;
+    a->foreign += arg->lang == LANG_ASM || arg->lang == LANG_OTHER;
 }
 
 /* Classifies the word at AT and what belongs to it. */

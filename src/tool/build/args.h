@@ -12,7 +12,8 @@ enum args_lang {
     LANG_NONE, /* not a source: an object, a library */
     LANG_C,
     LANG_CXX,
-    LANG_OTHER, /* a source we leave alone: assembler, preprocessed, headers, other languages */
+    LANG_ASM,
+    LANG_OTHER, /* another source we leave alone: preprocessed, headers, other languages */
 };
 
 enum args_role {
@@ -46,7 +47,7 @@ struct args {
     struct arg *list;   /* everything after them, in order */
     size_t count;
     size_t sources; /* of role ARG_SOURCE */
-    size_t foreign; /* inputs of LANG_OTHER */
+    size_t foreign; /* inputs of LANG_ASM and LANG_OTHER */
     enum args_mode mode;
     bool cxx;            /* the driver is a C++ one (g++): a .c file is C++ to it */
     bool clang;          /* the driver is clang */
@@ -55,6 +56,7 @@ struct args {
     const char *depfile; /* value of -MF, or NULL */
     bool depends;        /* -MD or -MMD */
     bool dep_target;     /* -MT or -MQ is given */
+    bool by_products;    /* -save-temps and the like: files only the untouched command makes */
     bool side_files;     /* writes files beside the object (coverage, split debug info) */
     bool shared, is_static, relocatable, sanitized;
     bool query;          /* compiles nothing we could instrument: -E, --version, -fsyntax-only */

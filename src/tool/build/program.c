@@ -324,3 +324,34 @@ void program_run_release(struct program_run *p)
     free(p->run);
     p->run = NULL;
 }
+
+/* Why no file can be made in DIR, which itself is made when it is needed; 0 when one can. */
+static int writing_error(const char *dir)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s", dir);
+    while (access(path, W_OK | X_OK) != 0) {
+        char *slash = strrchr(path, '/');
+        if (errno != ENOENT)
+            return -errno;
+        if (!slash || slash == path)
+            return 0;
+        *slash = '\0';
+    }
+    return 0;
+}
+
+int program_no_run(void)
+{
+    char safe[PATH_MAX];
+    char *runs = paths_runs_dir();
+    int err = runs ? writing_error(runs) : -ENOMEM;
+    say_safe(safe, sizeof safe, runs ? runs : "the runs directory");
+    free(runs);
+    if (err != 0)
+        return say_error("PIANO_RUNS_DIR=DIR, a directory that can be written",
+                         "the program left no run: cannot write to %s: %s", safe, strerror(-err));
+    return say_error("choose functions that are called: piano build --list-skipped",
+                     "the program left no run in %s: none of the instrumented functions was called",
+                     safe);
+}

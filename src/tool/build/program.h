@@ -35,4 +35,7 @@ struct program_run {
 int program_run(struct program_run *p, bool *started);
 void program_run_release(struct program_run *p);
 
+/* For a program that ended and left no run: says why that may be. Returns EXIT_FAILED. */
+int program_no_run(void);
+
 #endif

@@ -73,7 +73,7 @@ static void put_table(struct buf *out, const struct rewrite_source *s)
     }
     buf_puts(out, "};\n");
     buf_printf(out, "static unsigned __piano_at[%zu];\n", count);
-    buf_printf(out, "static struct __piano_unit __piano_u = { 1u, %zuu, __piano_fns, __piano_at, ",
+    buf_printf(out, "static struct __piano_unit __piano_u = { __piano_abi, %zuu, __piano_fns, __piano_at, ",
                count);
     put_quoted(out, s->selection->runs ? s->selection->runs : "");
     buf_puts(out, ", ");

@@ -196,9 +196,18 @@ static int check_frame_and_skips(const struct driver *d, const struct records *r
     return status;
 }
 
+/* Units of C and C++: assembler is on record only to be listed. */
+static size_t compiled_count(const struct records *r)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < r->unit_count; i++)
+        count += !r->units[i].note || !strstr(r->units[i].note, "assembler source");
+    return count;
+}
+
 static int check_any(const struct driver *d, const struct records *r, const struct gathered *g)
 {
-    if (r->unit_count == 0)
+    if (compiled_count(r) == 0)
         return say_error(d->command ? "a command that compiles; is everything built already, or "
                                       "does the build clear LD_PRELOAD from its environment?"
                                     : "piano build -- YOUR BUILD COMMAND",
@@ -223,12 +232,13 @@ int summary_check(const struct driver *d, const struct records *r)
                                          {"--dir", "file", all, &s->dirs}};
     struct gathered g;
     gather(&g, r);
+    bool compiled = compiled_count(r) > 0;
     int status = EXIT_DONE;
-    for (size_t i = 0; r->unit_count > 0 && i < 3; i++) {
+    for (size_t i = 0; compiled && i < 3; i++) {
         int one = check_list(d, &questions[i], r, &g);
         status = one ? one : status;
     }
-    if (r->unit_count > 0 && (s->frame || s->skips.count > 0)) {
+    if (compiled && (s->frame || s->skips.count > 0)) {
         int one = check_frame_and_skips(d, r, &g);
         status = one ? one : status;
     }

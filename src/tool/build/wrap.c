@@ -136,6 +136,35 @@ static int run_jobs(struct wrap *w)
     return err;
 }
 
+/* Files like those of -save-temps are named and placed by rules that differ from compiler to
+ * compiler, and are meant to be of the user's own text. So the untouched command makes them first;
+ * what else it makes is then made anew. Its messages come when that is done, or fails, too. */
+static int make_by_products(const struct wrap *w)
+{
+    struct cc_run r = {0};
+    if (!w->args.by_products || w->args.sources == 0 || w->args.refusal)
+        return 0;
+    int err = cc_run_step(&r, w->argv, CC_KEEP_OUT | CC_KEEP_ERR);
+    cc_run_release(&r);
+    return err == -EINTR ? err : 0;
+}
+
+/* Assembler is left alone, but `--list-skipped` is to say so. */
+static void note_assembler(const struct wrap *w)
+{
+    for (size_t i = 0; i < w->args.count; i++) {
+        const struct arg *source = &w->args.list[i];
+        struct job j;
+        if (source->role != ARG_INPUT || source->lang != LANG_ASM)
+            continue;
+        if (job_init(&j, w->state, &w->selection, &w->args, source) == 0) {
+            job_note(&j, "assembler source: left alone");
+            job_save(&j);
+        }
+        job_release(&j);
+    }
+}
+
 static void save_jobs(const struct wrap *w)
 {
     for (size_t i = 0; i < w->job_count; i++)
@@ -331,11 +360,12 @@ int wrap_run(int argc, char **argv)
     struct wrap w;
     if (wrap_init(&w, argc, argv) != 0 || w.args.count == 0)
         return exec_original(&w);
+    note_assembler(&w);
     bool links = w.args.mode == ARGS_LINK;
     if (w.args.sources == 0 && (!links || !link_has_instrumented(&w.args)))
         return exec_original(&w);
     int status = STATUS_INTERRUPTED;
-    if (run_jobs(&w) == 0) {
+    if (make_by_products(&w) == 0 && run_jobs(&w) == 0) {
         status = links ? finish_link(&w) : finish_compile(&w);
         save_jobs(&w);
     }

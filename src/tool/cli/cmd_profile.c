@@ -167,9 +167,8 @@ static int profile(struct profile *p)
     if (status != 0 && !p->run.interrupted)
         say("the program ended with status %d", status);
     if (!p->run.run) {
-        say_error("choose functions that are called: piano build --list-skipped",
-                  "the program left no run: none of the instrumented functions was called");
-        return status ? status : EXIT_FAILED;
+        int failed = program_no_run();
+        return status ? status : failed;
     }
     int reported = report(p);
     return status ? status : reported;

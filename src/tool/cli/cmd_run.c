@@ -69,7 +69,7 @@ int cmd_run(int argc, char **argv)
         say("run: %s", short_path(p.run));
         say("next: piano report");
     } else if (started) {
-        say("the program left no run: none of the instrumented functions was called");
+        (void)program_no_run(); /* the exit status is the program's */
     }
     program_run_release(&p);
     return status;

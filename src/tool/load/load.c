@@ -180,8 +180,10 @@ static int read_stages(struct reader *r, uint64_t body)
         err = tables_control(r);
     r->run->fn_of_id = r->fn_of_id;
     r->run->id_count = r->id_count;
+    say_progress_again();
     if (err == 0)
         err = sums_read(r);
+    say_progress_again();
     if (err == 0)
         err = finish_frames(r);
     for (size_t i = 0; err == 0 && i < r->run->fn_count; i++) {

@@ -232,13 +232,16 @@ static int read_version(struct json *j)
 }
 
 /* One member of the header. PLACES is where a `places` array began that came before `functions`. */
-static int header_key(struct reader *r, struct json *j, struct json_text key, const char **places)
+static int header_key(struct reader *r, struct json *j, struct json_text key, const char **places,
+                      bool *functions)
 {
     struct run *run = r->run;
     if (json_is(key, "format_version"))
         return read_version(j);
-    if (json_is(key, "functions"))
+    if (json_is(key, "functions")) {
+        *functions = true;
         return r->id_count ? json_skip(j) : read_names(r, j);
+    }
     if (json_is(key, "places")) {
         *places = j->at;
         return json_skip(j);
@@ -262,8 +265,8 @@ static int header_key(struct reader *r, struct json *j, struct json_text key, co
 
 int tables_header(struct reader *r, struct json *j)
 {
-    bool first = true;
-    const char *places = NULL;
+    bool first = true, functions = false;
+    const char *places = NULL, *start = j->at;
     struct json_text key;
     int got = json_expect(j, '{', "expected `{`");
     while (got == 0) {
@@ -272,10 +275,14 @@ int tables_header(struct reader *r, struct json *j)
             got = more;
             break;
         }
-        got = header_key(r, j, key, &places);
+        got = header_key(r, j, key, &places, &functions);
     }
     if (got == 0)
         got = json_end(j);
+    if (got == 0 && !functions) {
+        j->at = start; /* what is missing is missing from the whole line */
+        got = json_fail(j, "expected a `functions` key: this is not a piano run");
+    }
     if (got == 0 && places) {
         struct json again = {.at = places, .end = j->end};
         got = read_places(r, &again, 0);

@@ -118,7 +118,7 @@ static void add_row(struct table *t, const struct diff *d, size_t at, bool alloc
     double bytes[2] = {diff_figure(row, DIFF_BYTES, 0), diff_figure(row, DIFF_BYTES, 1)};
     name_cell(t, d, at);
     for (int s = 0; s < 2; s++)
-        table_cell(t, row->present[s] ? units_time(text, whole(self[s])) : "-");
+        table_cell(t, row->present[s] ? report_time(text, whole(self[s])) : "-");
     table_cell(t, units_time_signed(text, whole(self[1] - self[0])));
     percent_cell(t, row);
     if (verdict)
@@ -140,8 +140,8 @@ static void print_footer(FILE *out, const struct diff *d)
         from /= d->frames[0];
         to /= d->frames[1];
     }
-    fprintf(out, "\n%s -> %s in all | %s%s%s%s\n", units_time(a, whole(from)),
-            units_time(b, whole(to)), units_time_signed(delta, whole(to - from)),
+    fprintf(out, "\n%s -> %s in all | %s%s%s%s\n", report_time(a, whole(from)),
+            report_time(b, whole(to)), units_time_signed(delta, whole(to - from)),
             from > 0 ? " (" : "", from > 0 ? units_percent_signed(part, (to - from) / from) : "",
             from > 0 ? ")" : "");
     if (d->by_frame)

@@ -23,7 +23,10 @@ enum {
     TITLE_WIDTH = 14,
     NUMBER_WIDTH = 9,
     PRINT_EVERY = 500,
+    MAX_WEIGHED = 10000, /* frames read once more to choose the functions */
 };
+
+#define ABSENT INT64_MIN
 
 struct columns {
     uint32_t fns[MAX_COLUMNS];
@@ -72,11 +75,6 @@ static char *make_title(const struct columns *c, const char *full)
     return strdup(full);
 }
 
-static int64_t frame_self(const struct run_fn *f)
-{
-    return f->frames.count ? f->sum.self_ns : -1;
-}
-
 static int add_column(struct columns *c, const struct run *run, uint32_t fn)
 {
     char *full = report_name(run, fn);
@@ -89,24 +87,40 @@ static int add_column(struct columns *c, const struct run *run, uint32_t fn)
     return 0;
 }
 
-/* The COUNT functions with the most self time among those that appear in frames. */
-static int choose_columns(struct columns *c, const struct run *run, size_t count)
+/* Self time of each function in the frames to be shown; ABSENT where it is in none of them. LIST
+ * NULL: all frames, which may be too many to be read twice; then the sums of the run stand in. */
+static int weigh(const struct run *run, const size_t *list, size_t count,
+                 struct run_scratch *scratch, int64_t *weights)
 {
-    bool *taken = calloc(run->fn_count + 1, sizeof(*taken));
-    int err = taken ? 0 : -ENOMEM;
+    int err = 0;
+    for (size_t i = 0; i < run->fn_count; i++) {
+        bool known = count > MAX_WEIGHED && run->fns[i].frames.count > 0;
+        weights[i] = known ? run->fns[i].sum.self_ns : ABSENT;
+    }
+    for (size_t i = 0; count <= MAX_WEIGHED && i < count && err == 0; i++) {
+        err = run_frame_functions(run, &run->frames[list ? list[i] : i], scratch);
+        for (size_t k = 0; err == 0 && k < scratch->count; k++) {
+            int64_t *w = &weights[scratch->entries[k].fn];
+            *w = saturating_add(*w == ABSENT ? 0 : *w, scratch->entries[k].sum.self_ns);
+        }
+    }
+    return err;
+}
+
+/* The COUNT functions of the greatest weight, so that what makes the spikes is among them. */
+static int choose_columns(struct columns *c, const struct run *run, int64_t *weights, size_t count)
+{
+    int err = 0;
     while (err == 0 && c->count < count && c->count < MAX_COLUMNS) {
         uint32_t best = RUN_NO_FN;
-        for (uint32_t i = 0; i < run->fn_count; i++) {
-            int64_t self = frame_self(&run->fns[i]);
-            if (!taken[i] && self >= 0 && (best == RUN_NO_FN || self > frame_self(&run->fns[best])))
+        for (uint32_t i = 0; i < run->fn_count; i++)
+            if (weights[i] != ABSENT && (best == RUN_NO_FN || weights[i] > weights[best]))
                 best = i;
-        }
         if (best == RUN_NO_FN)
             break;
-        taken[best] = true;
+        weights[best] = ABSENT;
         err = add_column(c, run, best);
     }
-    free(taken);
     return err;
 }
 
@@ -252,7 +266,7 @@ static void add_titles(struct view *v)
         table_column(t, "Of", TABLE_LEFT, 0);
     table_column(t, "Total", TABLE_RIGHT, 0);
     for (size_t i = 0; i < v->columns.count; i++)
-        table_column(t, v->columns.titles[i], TABLE_RIGHT, (unsigned)i + 1);
+        table_column(t, v->columns.titles[i], TABLE_RIGHT, (int)i + 1);
     if (v->allocs) {
         table_column(t, "Allocs", TABLE_RIGHT, 0);
         table_column(t, "Bytes", TABLE_RIGHT, 0);
@@ -297,7 +311,7 @@ static int add_frame(struct view *v, size_t index)
     for (size_t i = 0; i < v->columns.count; i++) {
         uint32_t slot = v->scratch.slot[v->columns.fns[i]];
         const struct tally *sum = slot ? &v->scratch.entries[slot - 1].sum : NULL;
-        table_cell(t, sum ? units_time(text, sum->self_ns) : "-");
+        table_cell(t, sum ? report_time(text, sum->self_ns) : "-");
     }
     if (v->allocs) {
         table_cell(t, units_count(text, f->alloc_count));
@@ -338,6 +352,16 @@ static size_t column_budget(const struct report_options *o)
     return room < 2 ? 2 : room > MAX_COLUMNS ? MAX_COLUMNS : room;
 }
 
+static int set_columns(struct view *v, const size_t *list, size_t count)
+{
+    int64_t *weights = calloc(v->run->fn_count + 1, sizeof(*weights));
+    int err = weights ? weigh(v->run, list, count, &v->scratch, weights) : -ENOMEM;
+    if (err == 0)
+        err = choose_columns(&v->columns, v->run, weights, column_budget(v->o));
+    free(weights);
+    return err;
+}
+
 int report_frames(FILE *out, const struct run *run, const struct report_options *o)
 {
     struct view v = {.run = run, .o = o};
@@ -349,10 +373,10 @@ int report_frames(FILE *out, const struct run *run, const struct report_options 
         return 0;
     }
     look_around(&v);
-    int err = choose_columns(&v.columns, run, column_budget(o));
     bool part = !o->all && run->frame_count > SHORT_RUN;
-    if (err == 0 && part)
-        err = choose_frames(run, o->top ? o->top : WORST, &list, &count);
+    int err = part ? choose_frames(run, o->top ? o->top : WORST, &list, &count) : 0;
+    if (err == 0)
+        err = set_columns(&v, list, count);
     add_titles(&v);
     if (err == 0)
         err = print_frames(out, &v, list, count);

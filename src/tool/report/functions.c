@@ -26,6 +26,11 @@ void report_dim(FILE *out, bool colour, const char *fmt, ...)
     va_end(ap);
 }
 
+const char *report_time(char *text, int64_t ns)
+{
+    return units_time(text, ns > 0 ? ns : 0);
+}
+
 /* Sort key: self time, then calls, then the order of the file. */
 static int compare_rows(const void *a, const void *b)
 {
@@ -70,12 +75,12 @@ static void add_columns(struct table *t, const struct shape *s)
     if (s->total)
         table_column(t, "Total", TABLE_RIGHT, 3);
     if (s->percentiles) {
-        table_column(t, "p50", TABLE_RIGHT, 0);
-        table_column(t, "p99", TABLE_RIGHT, 0);
+        table_column(t, "p50", TABLE_RIGHT, -4);
+        table_column(t, "p99", TABLE_RIGHT, -1);
     }
     if (s->allocs) {
-        table_column(t, "Allocs", TABLE_RIGHT, 0);
-        table_column(t, "Bytes", TABLE_RIGHT, 0);
+        table_column(t, "Allocs", TABLE_RIGHT, -2);
+        table_column(t, "Bytes", TABLE_RIGHT, -3);
     }
     if (s->places)
         table_column(t, "Place", TABLE_LEFT, 0);
@@ -84,7 +89,7 @@ static void add_columns(struct table *t, const struct shape *s)
 static void self_cell(struct table *t, const struct tally *sum)
 {
     char text[UNITS_LEN], marked[UNITS_LEN + 1];
-    units_time(text, sum->self_ns);
+    report_time(text, sum->self_ns);
     snprintf(marked, sizeof(marked), "%s%s", sum->timed < sum->calls ? "~" : "", text);
     table_cell(t, marked);
 }
@@ -102,13 +107,14 @@ static int add_row(struct table *t, const struct run *run, const struct report_r
     free(name);
     table_cell(t, units_count(text, sum->calls));
     self_cell(t, sum);
-    double part = s->self_sum > 0 ? (double)sum->self_ns / (double)s->self_sum : 0.0;
+    bool some = s->self_sum > 0 && sum->self_ns > 0;
+    double part = some ? (double)sum->self_ns / (double)s->self_sum : 0.0;
     table_cell(t, units_percent(text, part));
     if (s->total)
-        table_cell(t, sum->has_total ? units_time(text, sum->total_ns) : "-");
+        table_cell(t, sum->has_total ? report_time(text, sum->total_ns) : "-");
     if (s->percentiles) {
-        table_cell(t, f->frames.count ? units_time(text, f->p50_ns) : "-");
-        table_cell(t, f->frames.count ? units_time(text, f->p99_ns) : "-");
+        table_cell(t, f->frames.count ? report_time(text, f->p50_ns) : "-");
+        table_cell(t, f->frames.count ? report_time(text, f->p99_ns) : "-");
     }
     if (s->allocs) {
         table_cell(t, units_count(text, sum->alloc_count));

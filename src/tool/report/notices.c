@@ -26,14 +26,16 @@ static void notice_reading(const struct run *run)
     else if (run->by_piano && !run->ended)
         say("the program did not exit cleanly (or is still running): the last moments may be "
             "missing");
+    char path[512];
+    say_safe(path, sizeof(path), run->path);
     if (run->truncated)
-        say("the last line of the run is not whole and was left out");
+        say("%s: the last line is not whole and was left out", path);
     if (run->bad_lines)
-        say("%llu line%s could not be read (line %llu: %s)", (unsigned long long)run->bad_lines,
-            plural(run->bad_lines), (unsigned long long)run->bad_first,
-            run->bad_why ? run->bad_why : "");
+        say("%s: %llu line%s could not be read (line %llu: %s)", path,
+            (unsigned long long)run->bad_lines, plural(run->bad_lines),
+            (unsigned long long)run->bad_first, run->bad_why ? run->bad_why : "");
     if (run->saturated)
-        say("%llu number%s too large and cut to the largest that fits",
+        say("%s: %llu number%s too large and cut to the largest that fits", path,
             (unsigned long long)run->saturated, run->saturated == 1 ? " was" : "s were");
 }
 

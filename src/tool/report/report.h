@@ -40,6 +40,9 @@ struct report_row {
 /* A table of ROWS (sorted by self time here). HEADING may be NULL. */
 int report_rows(FILE *out, const struct run *run, struct report_row *rows, size_t count,
                 bool percentiles, const struct report_options *o);
+/* A time in a table, TEXT of UNITS_LEN. What the correction for the cost of measuring leaves below
+ * zero is less than can be resolved, and shown as 0. */
+const char *report_time(char *text, int64_t ns);
 void report_dim(FILE *out, bool colour, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /* "N frames | avg | p99 | spikes", a line per kind of frame. */
 void report_footer(FILE *out, const struct run *run, const struct report_options *o);

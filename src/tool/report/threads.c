@@ -187,7 +187,7 @@ static void print_heading(FILE *out, const struct run *run, const struct block *
         fprintf(out, "all threads (the run does not tell them apart");
     else
         fprintf(out, "%s (thread %u", *name ? name : "unnamed", t->number);
-    fprintf(out, ")%s | %s self", colour ? "\x1b[0m" : "", units_time(text, b->self_ns));
+    fprintf(out, ")%s | %s self", colour ? "\x1b[0m" : "", report_time(text, b->self_ns));
     if (b->threads == 1 && t->end_ns >= 0)
         fprintf(out, " | lived %s", units_time(text, saturating_add(t->end_ns, -t->start_ns)));
     print_parent(out, run, t);

@@ -11,11 +11,19 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "tool/util/buf.h"
 
-static bool progress_shown;
+enum { PATIENCE_MS = 300 };
+
+static struct {
+    char text[512];
+    bool waiting;     /* there is a text, shown or not yet */
+    long long due_ms; /* when it may be shown */
+    size_t shown;     /* bytes of it on the terminal: at least its columns */
+} progress;
 
 bool say_colour(FILE *stream)
 {
@@ -164,6 +172,32 @@ static size_t stderr_columns(void)
     return size.ws_col;
 }
 
+static long long now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (long long)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* Blanks, not an escape sequence: this works on any terminal, and with NO_COLOR. */
+static void wipe_progress(void)
+{
+    if (progress.shown > 0)
+        fprintf(stderr, "\r%*s\r", (int)progress.shown, "");
+    progress.shown = 0;
+}
+
+void say_progress_again(void)
+{
+    if (!progress.waiting || now_ms() < progress.due_ms)
+        return;
+    size_t room = stderr_columns() - 1, len = strlen(progress.text);
+    wipe_progress();
+    progress.shown = len < room ? len : room;
+    fprintf(stderr, "%.*s", (int)progress.shown, progress.text);
+    fflush(stderr);
+}
+
 void say_progress(const char *fmt, ...)
 {
     if (!terminal_stderr())
@@ -175,18 +209,20 @@ void say_progress(const char *fmt, ...)
     va_end(ap);
     if (b.data && !b.failed) {
         mask_controls(&b);
-        fprintf(stderr, "\r\x1b[K%.*s", (int)(stderr_columns() - 1), b.data);
-        fflush(stderr);
-        progress_shown = true;
+        snprintf(progress.text, sizeof(progress.text), "%s", b.data);
+        if (!progress.waiting)
+            progress.due_ms = now_ms() + PATIENCE_MS;
+        progress.waiting = true;
+        say_progress_again();
     }
     buf_free(&b);
 }
 
 void say_progress_done(void)
 {
-    if (!progress_shown)
+    progress.waiting = false;
+    if (progress.shown == 0)
         return;
-    progress_shown = false;
-    fputs("\r\x1b[K", stderr);
+    wipe_progress();
     fflush(stderr);
 }

@@ -16,8 +16,12 @@ int say_usage(const char *command, const char *fmt, ...) __attribute__((format(p
 /* A line of talk ("piano: ..."). */
 void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* One line that is rewritten in place; nothing at all unless stderr is a terminal. */
+/* One line that is rewritten in place, from the moment on when the work has taken so long that a
+ * person would wonder; nothing at all unless stderr is a terminal. */
 void say_progress(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* Work that was announced goes on: shows the line if it is time now. */
+void say_progress_again(void);
+/* Takes the line away; the next one begins to wait anew. */
 void say_progress_done(void);
 
 bool say_colour(FILE *stream);

@@ -12,7 +12,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-enum { GAP = 2, FIRST_MIN = 16 };
+enum { GAP = 2, FIRST_MIN = 16, TEXT_MIN = 12 };
 
 /* The character at *S, which is moved past it. Broken bytes count as one character each. */
 static uint32_t next_char(const char **s)
@@ -99,7 +99,7 @@ size_t table_terminal(FILE *out)
     return 80;
 }
 
-void table_column(struct table *t, const char *title, enum table_align align, unsigned optional)
+void table_column(struct table *t, const char *title, enum table_align align, int optional)
 {
     if (t->column_count >= TABLE_COLUMNS)
         return;
@@ -142,12 +142,34 @@ static size_t total_width(const struct table *t)
     return total;
 }
 
-static struct table_column *most_optional(struct table *t)
+/* The column to go next: of those above 0 (SIGN 1) the highest, of those below (-1) the lowest. */
+static struct table_column *most_optional(struct table *t, int sign)
 {
     struct table_column *best = NULL;
     for (size_t i = 0; i < t->column_count; i++) {
         struct table_column *c = &t->columns[i];
-        if (!c->gone && c->optional && (!best || c->optional > best->optional))
+        if (!c->gone && c->optional * sign > (best ? best->optional * sign : 0))
+            best = c;
+    }
+    return best;
+}
+
+static void drop_columns(struct table *t, size_t width, int sign)
+{
+    struct table_column *c;
+    while (total_width(t) > width && (c = most_optional(t, sign)))
+        c->gone = true;
+}
+
+/* The widest column of text that may still be shortened. */
+static struct table_column *widest_text(struct table *t)
+{
+    struct table_column *best = NULL;
+    for (size_t i = 0; i < t->column_count; i++) {
+        struct table_column *c = &t->columns[i];
+        size_t least = i == 0 ? FIRST_MIN : TEXT_MIN;
+        if (!c->gone && c->align == TABLE_LEFT && c->width > least &&
+            (!best || c->width > best->width))
             best = c;
     }
     return best;
@@ -156,14 +178,12 @@ static struct table_column *most_optional(struct table *t)
 static void fit(struct table *t, size_t width)
 {
     struct table_column *c;
-    while (width && total_width(t) > width && (c = most_optional(t)))
-        c->gone = true;
-    size_t total = total_width(t);
-    if (width && total > width) {
-        size_t over = total - width, first = t->columns[0].width;
-        size_t least = first < FIRST_MIN ? first : FIRST_MIN;
-        t->columns[0].width = first > over + least ? first - over : least;
-    }
+    if (width == 0)
+        return;
+    drop_columns(t, width, 1);
+    while (total_width(t) > width && (c = widest_text(t)))
+        c->width--;
+    drop_columns(t, width, -1);
 }
 
 static void put_spaces(FILE *out, size_t count)

@@ -1,7 +1,8 @@
 /* Tables of text: columns as wide as their cells, titles above a rule, two spaces between.
  *
- * When the table is wider than it may be, optional columns go first, then the first column is
- * shortened in the middle. */
+ * When the table is wider than it may be, columns that are merely nice go first; then columns of
+ * text are shortened in the middle, the widest first, as far as they stay readable; then go those
+ * that can be done without. */
 #ifndef PIANO_TOOL_UTIL_TABLE_H
 #define PIANO_TOOL_UTIL_TABLE_H
 
@@ -15,7 +16,8 @@ enum table_align { TABLE_LEFT, TABLE_RIGHT };
 struct table_column {
     char *title;
     enum table_align align;
-    unsigned optional; /* 0: always there; else the highest goes first */
+    int optional; /* 0: always there. Above: goes before text is shortened, the highest first.
+                   * Below: goes after that, the lowest first. */
     size_t width;
     bool gone;
 };
@@ -29,7 +31,7 @@ struct table {
     bool failed; /* out of memory */
 };
 
-void table_column(struct table *t, const char *title, enum table_align align, unsigned optional);
+void table_column(struct table *t, const char *title, enum table_align align, int optional);
 /* The next cell; rows begin by themselves. The text is copied as it is: make it safe before. */
 void table_cell(struct table *t, const char *text);
 /* Prints what there is (titles the first time) and forgets the rows; widths stay, so a long table
