@@ -8,6 +8,7 @@
 # Sources are found by wildcard: a new file in a room is built with that room.
 
 CC       ?= cc
+OBJCOPY  ?= objcopy
 CFLAGS   ?= -O2 -g
 PREFIX   ?= /usr/local
 VERSION  := 0.1.0
@@ -95,9 +96,12 @@ $(B)/lib/libpiano.a: $(STATIC_OBJ)
 	$(call say,AR $@)
 	$(Q)$(AR) rcs $@ $^
 
-$(B)/lib/piano_wrap.o: $(patsubst src/%.c,$(B)/obj/loaded/%.o,$(WRAP_SRC))
+# Weak: in a static program with a malloc of its own these would pull in libc's beside it. Where they
+# are called and not the program's own, libc's is there anyway.
+WEAK_REALS := posix_memalign aligned_alloc memalign valloc pvalloc
+$(B)/lib/piano_wrap.o: $(patsubst src/%.c,$(B)/obj/loaded/%.o,$(WRAP_SRC)) Makefile
 	@mkdir -p $(@D)
-	$(Q)cp $< $@
+	$(Q)$(OBJCOPY) $(WEAK_REALS:%=--weaken-symbol=__real_%) $< $@
 
 $(B)/lib/libpiano_exec.so: $(patsubst src/%.c,$(B)/obj/loaded/%.o,$(EXEC_SRC))
 	@mkdir -p $(@D)

@@ -1,8 +1,9 @@
-/* Three loads that show what one enter+exit of a probe costs.
+/* Loads that show what one enter+exit of a probe costs.
  *
  *   probe leaf N     N calls of a 4 ns leaf
  *   probe fib N      fib(N), some 1.3 ns a call
- *   probe game N     N turns of a loop over ten functions of 12 ns to 1 us
+ *   probe game N     N frames of 1.1 ms over ten functions of 12 ns to 1 us
+ *   probe frames N   N frames of 11 us over the same: what frames themselves cost shows here
  *
  * Prints `calls cpu_ns wall_ns` of the loop alone. So neither the start-up of a profiler nor what it
  * writes at the end is in the figure, and heavy ones can be given fewer calls.
@@ -41,7 +42,7 @@ static inline __attribute__((always_inline)) void read_again(const uint64_t *beg
         CHAIN(steps);                                                                              \
     }
 
-BODY(leaf, 2)
+BODY(leaf, 4)
 BODY(g_input, 10)
 BODY(g_net, 20)
 BODY(g_timer, 30)
@@ -68,18 +69,19 @@ static __attribute__((noinline)) int fib(int n)
 static const struct {
     void (*body)(void);
     int calls;
-} turn[] = {
+} parts[] = {
     {g_input, 30}, {g_net, 20},  {g_timer, 15}, {g_anim, 12}, {g_path, 10},
     {g_ai, 10},    {g_audio, 6}, {g_cull, 4},   {g_draw, 4},  {g_physics, 3},
 };
-enum { PARTS = sizeof turn / sizeof *turn };
+enum { PARTS = sizeof parts / sizeof *parts };
 
-static __attribute__((noinline)) void update(void)
+static __attribute__((noinline)) void update(int rounds)
 {
     PROBE
-    for (int i = 0; i < PARTS; i++)
-        for (int k = 0; k < turn[i].calls; k++)
-            turn[i].body();
+    for (; rounds > 0; rounds--)
+        for (int i = 0; i < PARTS; i++)
+            for (int k = 0; k < parts[i].calls; k++)
+                parts[i].body();
 }
 
 static long run_load(const char *load, int n)
@@ -99,14 +101,13 @@ static long run_load(const char *load, int n)
         state += (uint64_t)fib(n);
         return calls;
     }
-    if (strcmp(load, "game") != 0)
-        return 0;
+    int rounds = strcmp(load, "game") == 0 ? 100 : strcmp(load, "frames") == 0 ? 1 : 0;
     long calls = 1;
     for (int i = 0; i < PARTS; i++)
-        calls += turn[i].calls;
-    for (int i = 0; i < n; i++)
-        update();
-    return calls * n;
+        calls += (long)rounds * parts[i].calls;
+    for (int i = 0; rounds > 0 && i < n; i++)
+        update(rounds);
+    return rounds > 0 ? calls * n : 0;
 }
 
 int main(int argc, char **argv)

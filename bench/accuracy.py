@@ -1,0 +1,107 @@
+"""What piano says about functions of known length, against what they take when nobody looks."""
+import os
+import shutil
+
+from common import Run, fresh, median, piano_build, piano_rows, scratch, sources, uftrace_rows
+
+CHILDREN = 50_000  # of each call of a parent in bodies.c
+PARENTS = {"parent_of_calls": "call", "parent_of_allocs": "allocation"}
+FLAGS = ["-O2", "bodies.c", "-o"]
+QUIET = 0.03  # a run that waited for longer than this was disturbed
+
+
+def truth_of(run):
+    """{name: (calls, ns)} as the plain program prints it."""
+    rows = [line.split() for line in run.out.splitlines()]
+    return {name: (int(calls), float(least)) for name, calls, least, _ in rows}
+
+
+def turn(plain, piano, uftrace):
+    """One of each, in a row: (share of time disturbed, truth, piano, uftrace), ns per call."""
+    alone = Run([plain], ahead=True)
+    with scratch() as there:
+        watched = Run([piano], env={"PIANO_RUNS_DIR": there}, ahead=True)
+        rows = piano_rows(there)
+    mine = {name: row["self_ns"] / row["calls"] for name, row in rows.items() if row["calls"]}
+    theirs = {}
+    if uftrace:
+        with scratch() as there:
+            data = os.path.join(there, "trace")
+            Run(["uftrace", "record", "-d", data, uftrace])
+            theirs = {name: ns / calls for name, (ns, calls) in uftrace_rows(data).items()}
+    return max(alone.waited, watched.waited), truth_of(alone), mine, theirs
+
+
+def quietest(theme, *programs):
+    """So many turns as it takes to have enough of them undisturbed, within reason.
+
+    piano measures by the clock on the wall, as the truth does. When other programs push this one off the
+    processor in the middle of a body, both are right and no longer comparable."""
+    turns, tries = [], 0
+    while tries < 3 * theme.repetitions and sum(t[0] < QUIET for t in turns) < theme.repetitions:
+        tries += 1
+        turns.append(turn(*programs))
+        theme.say(f"turn {tries}: {100 * turns[-1][0]:.1f} % of the time disturbed")
+    turns.sort(key=lambda t: t[0])
+    kept = turns[:theme.repetitions]
+    worst = f"{100 * kept[-1][0]:.1f} %"
+    theme.note(f"Medians of {len(kept)} turns of {tries}: those in which the programs were kept "
+               f"waiting least, {worst} of their time at most.")
+    if kept[-1][0] >= QUIET:
+        theme.excuse = f"the machine was busy: programs were kept waiting {worst} of their time"
+        theme.say(theme.excuse)
+    return kept
+
+
+def disorder(names, calls, truth, said):
+    """Pairs whose order by self time in all is not the true one, where the true ones differ."""
+    wrong = []
+    for i, a in enumerate(names):
+        for b in names[i + 1:]:
+            first, second = (n for n in sorted((a, b), key=lambda n: calls[n] * truth[n]))
+            if (calls[second] * truth[second] > 1.1 * calls[first] * truth[first]
+                    and calls[second] * said[second] <= calls[first] * said[first]):
+                wrong.append(f"{first} above {second}")
+    return wrong
+
+
+def run(theme):
+    folder = fresh("accuracy")
+    sources(folder, "bodies.c", "chain.h")
+    plain, peer = os.path.join(folder, "plain"), None
+    Run(["gcc", *FLAGS, plain], cwd=folder)
+    piano, _ = piano_build(folder, [], ["gcc", *FLAGS, "bodies"])
+    if shutil.which("uftrace"):
+        peer = os.path.join(folder, "pg")
+        Run(["gcc", "-pg", *FLAGS, peer], cwd=folder)
+    else:
+        theme.skip("uftrace's figures", "uftrace is not installed")
+
+    turns = quietest(theme, plain, piano, peer)
+    names = list(turns[0][1])
+    calls = {n: turns[0][1][n][0] for n in names}
+    truth = {n: median(t[1][n][1] for t in turns) for n in names}
+    said = {n: median(t[2].get(n, 0.0) for t in turns) for n in names}
+    theirs = {n: median(t[3].get(n, 0.0) for t in turns) for n in names}
+
+    def row(name):
+        off = said[name] - truth[name]
+        return [name, f"{calls[name]:,}", truth[name], said[name], f"{off:+.2f}",
+                f"{100 * off / truth[name]:+.1f} %", theirs[name] if peer else "-"]
+
+    theme.table("Self time per call, ns",
+                ["function", "calls", "truth", "piano", "off by", "", "uftrace"], map(row, names))
+    theme.note("The truth is the plain program's own: many calls between two clock reads, the least "
+               "of ten batches, the cost of an empty call taken off.")
+    for name in names:
+        off, one_percent = abs(said[name] - truth[name]), truth[name] / 100
+        if name in PARENTS:
+            theme.budget(f"{name}: error per {PARENTS[name]}", off / CHILDREN,
+                         2.0 + one_percent / CHILDREN, " ns")
+        else:
+            theme.budget(f"{name}: error per call", off, max(2.0, one_percent), " ns")
+    wrong = disorder(names, calls, truth, said)
+    theme.require("ranking by self time", not wrong, ", ".join(wrong) or "as in truth")
+    if peer:
+        wrong = disorder(names, calls, truth, theirs)
+        theme.note(f"Pairs in the wrong order by uftrace: {', '.join(wrong) or 'none'}.")

@@ -1,0 +1,209 @@
+"""What every theme needs: running and timing programs, budgets, tables, the machine."""
+import datetime
+import json
+import os
+import re
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+BENCH = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(BENCH)
+WORK = os.path.join(BENCH, "work")
+PROGRAMS = os.path.join(BENCH, "programs")
+PIANO = os.environ.get("PIANO") or os.path.join(ROOT, "build", "piano")
+# Of the make that started us, or of the caller's own project: not for the programs measured.
+FOREIGN = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "PIANO_RUNS_DIR", "PIANO_TIMING", "CFLAGS")
+
+median = statistics.median
+
+
+class Failed(Exception):
+    """A command that had to work did not."""
+
+
+class Missing(Exception):
+    """A peer, or something else from outside, is not here."""
+
+
+class Run:
+    """One finished process: what it wrote, and what it and the processes it waited for cost."""
+
+    def __init__(self, command, env=None, cwd=None, limit=600, ahead=False):
+        around = {k: v for k, v in os.environ.items() if k not in FOREIGN}
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+            start = time.monotonic()
+            process = subprocess.Popen([str(c) for c in command], cwd=cwd, stdout=out, stderr=err,
+                                       stdin=subprocess.DEVNULL, env={**around, **(env or {})},
+                                       preexec_fn=go_ahead if ahead else None)
+            usage = wait(process, limit)
+            self.wall = time.monotonic() - start
+            self.out, self.err = text_of(out), text_of(err)
+        self.cpu = usage.ru_utime + usage.ru_stime
+        self.rss_mb = usage.ru_maxrss / 1024
+        if process.returncode != 0:
+            raise Failed(f"{' '.join(map(str, command))}: status {process.returncode}\n"
+                         f"{(self.out + self.err)[-2000:]}")
+
+    @property
+    def waited(self):
+        """The part of its time that the program did not run: other work on the machine, mostly."""
+        return max(0.0, 1 - self.cpu / self.wall)
+
+
+def go_ahead():
+    """Puts this process before all others on the machine, if that is allowed (root): where wall time is
+    what is measured, other work must not be in it. For runs of a second or so, not more."""
+    try:
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+    except OSError:
+        pass
+
+
+def wait(process, limit):
+    """The process's rusage; os.wait4, because subprocess keeps none."""
+    timer = threading.Timer(limit, os.kill, (process.pid, signal.SIGKILL))
+    timer.start()
+    _, status, usage = os.wait4(process.pid, 0)
+    timer.cancel()
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return usage
+
+
+def text_of(stream):
+    stream.seek(0)
+    return stream.read().decode("utf-8", "replace")
+
+
+def need(program):
+    found = shutil.which(program)
+    if found is None:
+        raise Missing(f"{program} is not installed")
+    return found
+
+
+def fresh(*names):
+    """An empty directory below bench/work/."""
+    path = os.path.join(WORK, *names)
+    shutil.rmtree(path, ignore_errors=True)
+    os.makedirs(path)
+    return path
+
+
+def sources(folder, *names):
+    for name in names:
+        shutil.copy(os.path.join(PROGRAMS, name), folder)
+
+
+def scratch():
+    """A directory that goes away: traces of peers are large, and piano's runs are read at once."""
+    return tempfile.TemporaryDirectory(prefix="piano-bench-")
+
+
+def piano_build(folder, select, command):
+    """`piano build` in FOLDER: (path of the program, Run)."""
+    # Makes FOLDER a project of its own: piano would take the repository around it for one.
+    os.makedirs(os.path.join(folder, ".piano"), exist_ok=True)
+    run = Run([PIANO, "build", *select, "--", *command], cwd=folder)
+    lines = run.out.strip().splitlines()
+    if not lines:
+        raise Failed(f"piano build in {folder} named no program\n{run.err}")
+    return lines[-1], run
+
+
+def piano_rows(runs_dir):
+    """{name: row} of the newest run there."""
+    run = Run([PIANO, "report", "--json", "--all"], env={"PIANO_RUNS_DIR": runs_dir})
+    rows = {row["name"]: row for row in json.loads(run.out)["functions"]}
+    if not any(row["calls"] for row in rows.values()):
+        raise Failed(f"the run in {runs_dir} has no calls in it: nothing was measured")
+    return rows
+
+
+UNITS = {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}
+
+
+def uftrace_rows(data_dir):
+    """{name: (self_ns, calls)} of an uftrace recording."""
+    run = Run(["uftrace", "report", "-d", data_dir, "-f", "self,call", "--no-pager", "--color=no"])
+    rows = re.findall(r"^\s*([\d.]+)\s+(ns|us|ms|s)\s+(\d+)\s+(\S+)$", run.out, re.M)
+    return {name: (float(value) * UNITS[unit], int(calls)) for value, unit, calls, name in rows}
+
+
+def machine():
+    """One line: processor, compilers, kernel, date."""
+    with open("/proc/cpuinfo", encoding="utf-8") as info:
+        model = re.search(r"model name\s*:\s*(.*)", info.read())
+    versions = []
+    for tool in ("gcc", "clang-14", "uftrace"):
+        if shutil.which(tool):
+            first = Run([tool, "--version"]).out.splitlines()[0]
+            versions.append(f"{tool} {re.search(r'[0-9]+[.][0-9.]*[0-9]', first).group()}")
+    return (f"{model.group(1) if model else os.uname().machine}, {os.cpu_count()} CPUs, "
+            f"Linux {os.uname().release}, {', '.join(versions)}; {datetime.date.today()}")
+
+
+class Theme:
+    """Collects the budgets, skips, tables and notes of one theme."""
+
+    def __init__(self, name, quick):
+        self.name, self.quick = name, quick
+        self.repetitions = 3 if quick else 7
+        self.text, self.verdicts = [], []
+        self.excuse = None  # why a budget that is missed proves nothing
+
+    def say(self, what):
+        print(f"   {self.name}: {what}", file=sys.stderr, flush=True)
+
+    def budget(self, what, measured, limit, unit=""):
+        """MEASURED must not be above LIMIT; one line on stdout."""
+        self.require(what, measured <= limit,
+                     f"{number(measured)}{unit} (budget {number(limit)}{unit})")
+
+    def require(self, what, good, detail):
+        if good or not self.excuse:
+            self.verdict("PASS" if good else "FAIL", f"{what}: {detail}")
+        else:
+            self.skip(what, f"{detail}; undecided, {self.excuse}")
+
+    def skip(self, what, why):
+        self.verdict("SKIP", f"{what}: {why}")
+
+    def verdict(self, word, line):
+        self.verdicts.append((word, line))
+        print(f"{word} {self.name}: {line}", flush=True)
+
+    def note(self, text):
+        self.text.append(text + "\n")
+
+    def table(self, title, head, rows):
+        self.text.append(f"## {title}\n")
+        self.text.append("| " + " | ".join(head) + " |")
+        self.text.append("| --- |" + " ---: |" * (len(head) - 1))
+        for row in rows:
+            cells = [number(c) if isinstance(c, float) else str(c) for c in row]
+            self.text.append("| " + " | ".join(cells) + " |")
+        self.text.append("")
+
+    def write(self, folder):
+        os.makedirs(folder, exist_ok=True)
+        with open(os.path.join(folder, self.name + ".md"), "w", encoding="utf-8") as out:
+            out.write(f"# {self.name}\n\n{machine()}\n\n")
+            if self.quick:
+                out.write("Quick: small sizes, three repetitions. Not a measurement to quote.\n\n")
+            out.write("\n".join(self.text))
+            out.write("\n## Budgets\n\n")
+            out.writelines(f"- {word} {line}\n" for word, line in self.verdicts)
+
+
+def number(value):
+    """Three digits that matter, never an exponent."""
+    if not isinstance(value, float):
+        return str(value)
+    digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
+    return f"{value:.{digits}f}"
