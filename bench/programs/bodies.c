@@ -1,8 +1,7 @@
 /* Functions of known length, for checking what a profiler says about them.
  *
  * Run plain, the program times each case itself (clock_gettime around many calls, nothing inside) and prints
- * `name calls ns mean` lines, ns being the mean of its least interrupted batch: the truth. Run under a
- * profiler the same output is ignored. */
+ * `name calls least mean` lines: the truth. Run under a profiler the same output is ignored. */
 #include <stdio.h>
 #include <stdlib.h>
 
