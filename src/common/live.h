@@ -33,7 +33,7 @@ enum {
     PIANO_MAX_DEPTH = 2048,
     PIANO_MAX_LEVEL = 8, /* how deep a main loop may hide below the outermost call */
     PIANO_NAME_BYTES = 16,
-    PIANO_BODIES = 7,
+    PIANO_BODIES = 8,
 };
 
 /* Everything dropped, by cause; any thread, relaxed adds. */
@@ -49,8 +49,7 @@ struct piano__dropped {
 struct piano__bias {     /* what probes cost, in 1/256 ticks; see target/span/calibrate.c */
     int64_t plain_inner; /* of a plain pair of clock reads, inside its own window */
     int64_t plain_outer; /* and outside, in the caller's */
-    int64_t alloc;       /* of counting an allocation */
-    int64_t free;        /* of counting a free, with the question for its size */
+    int64_t alloc;       /* of counting an allocation or a free */
     /* Around bodies of PIANO_BODIES lengths, shortest first: */
     int64_t body[PIANO_BODIES];
     int64_t window[PIANO_BODIES]; /* what a fenced pair reports for such a body */

@@ -42,7 +42,7 @@ static inline void piano__count_free(struct piano__thread *t, uint64_t bytes)
 {
     struct piano__slot *slot = piano__count_owner(t);
     if (slot) {
-        t->overhead += piano__run.bias_free;
+        t->overhead += piano__run.bias_alloc;
         slot->now.free_count++;
         slot->now.free_bytes += bytes;
     }

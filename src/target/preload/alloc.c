@@ -22,11 +22,10 @@
 #include "target/heap/usable.h"
 #include "target/preload/got.h"
 #include "target/preload/place.h"
-#include "target/sys/clock.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
-enum { ARENA = 32 * 1024, TIMED_QUESTIONS = 256 };
+enum { ARENA = 32 * 1024 };
 
 static _Alignas(16) char arena[ARENA];
 static size_t arena_used;
@@ -44,10 +43,6 @@ static struct {
     void *(*pvalloc)(size_t);
     size_t (*usable_size)(void *); /* NULL when it is of another allocator */
 } next;
-
-/* Any thread, races harmless: each value is a true measurement. */
-static int questions;
-static int64_t least_asked = -1;
 
 /* For `passes_on`. */
 enum { WATCHING = 1 << 20 };
@@ -192,28 +187,9 @@ EXPORT void *calloc(size_t count, size_t size)
     return piano__hook_done(outermost, next.calloc(count, size), count * size);
 }
 
-/* What it takes to ask for a size depends on the allocator and cannot be calibrated without allocating. So the
- * first questions are timed, and the least of them, beyond an empty window, becomes part of the bias. */
-static __attribute__((noinline)) size_t ask_and_time(void *p)
-{
-    int64_t start = piano__ticks_fenced();
-    int64_t between = piano__ticks_fenced();
-    size_t size = next.usable_size(p);
-    int64_t asked = piano__ticks_fenced() - between - (between - start);
-    asked = asked > 0 ? asked : 0;
-    if (least_asked < 0 || asked < least_asked) {
-        least_asked = asked;
-        piano__run.bias_free = piano__run.bias_alloc + asked * 256;
-    }
-    questions++;
-    return size;
-}
-
 static inline size_t size_of(void *p)
 {
-    if (!next.usable_size)
-        return 0;
-    return __builtin_expect(questions < TIMED_QUESTIONS, 0) ? ask_and_time(p) : next.usable_size(p);
+    return next.usable_size ? next.usable_size(p) : 0;
 }
 
 static inline void count_freed(void *p)

@@ -15,6 +15,7 @@
  * raw. Nothing is written anywhere. The same two milliseconds give the rate of the counter. */
 #include "target/span/calibrate.h"
 
+#include <stddef.h>
 #include <string.h>
 
 #include "target/heap/count.h"
@@ -49,14 +50,42 @@ static __attribute__((noinline)) uint64_t probed(uint64_t x, int steps)
     return chain(x, steps);
 }
 
-/* A hook as in preload/alloc.c, in front of an allocator that does nothing: calibration must not allocate. */
-static __attribute__((noinline)) void *no_malloc(size_t size)
+/* A little allocator in the manner of a thread cache, so that the hooks can be timed in front of something like what
+ * they are used for: calibration must not allocate. Both are called by pointer, as the real next one is. */
+struct block {
+    uint64_t size;
+    struct block *next;
+};
+
+static struct block blocks[4];
+static struct block *volatile cached;
+static volatile uint32_t cached_count;
+
+static __attribute__((noinline)) void *small_malloc(size_t size)
 {
-    __asm__ __volatile__("" : "+r"(size));
-    return &scratch_at;
+    struct block *b = cached;
+    cached = b->next;
+    cached_count--;
+    b->size = size;
+    return &b->next;
 }
 
-static void *(*volatile next_malloc)(size_t) = no_malloc;
+static __attribute__((noinline)) void small_free(void *p)
+{
+    struct block *b = (struct block *)(void *)((char *)p - offsetof(struct block, next));
+    b->next = cached;
+    cached = b;
+    cached_count++;
+}
+
+static __attribute__((noinline)) size_t small_usable_size(void *p)
+{
+    return ((struct block *)(void *)((char *)p - offsetof(struct block, next)))->size & ~(size_t)7;
+}
+
+static void *(*volatile next_malloc)(size_t) = small_malloc;
+static void (*volatile next_free)(void *) = small_free;
+static size_t (*volatile next_usable_size)(void *) = small_usable_size;
 
 static __attribute__((noinline)) void *hooked_malloc(size_t size)
 {
@@ -64,15 +93,24 @@ static __attribute__((noinline)) void *hooked_malloc(size_t size)
     return piano__hook_done(outermost, next_malloc(size), size);
 }
 
+static __attribute__((noinline)) void hooked_free(void *p)
+{
+    struct piano__thread *t = piano__self_thread();
+    if (piano__hook_begin() && t->owner)
+        piano__count_free(t, next_usable_size(p));
+    next_free(p);
+    piano__hooks_open--;
+}
+
 static __attribute__((noinline)) uint64_t calling_malloc(uint64_t x, int steps)
 {
-    no_malloc(16);
+    small_free(small_malloc(16));
     return chain(x, steps);
 }
 
 static __attribute__((noinline)) uint64_t calling_hook(uint64_t x, int steps)
 {
-    hooked_malloc(16);
+    hooked_free(hooked_malloc(16));
     return chain(x, steps);
 }
 
@@ -132,7 +170,7 @@ static void calibrate_plain(struct piano__slot *slot, struct piano__bias *found)
 static void calibrate_short(struct piano__slot *slot, struct piano__head *head,
                             struct piano__bias *found)
 {
-    static const int lengths[PIANO_BODIES] = {0, 1, 2, 4, 8, 24, 64};
+    static const int lengths[PIANO_BODIES] = {0, 1, 2, 4, 8, 24, 64, 240};
     int64_t empty = time_calls(bare, 0);
     slot->mode = PIANO_FENCED;
     for (int i = 0; i < PIANO_BODIES; i++) {
@@ -150,9 +188,10 @@ static void calibrate_short(struct piano__slot *slot, struct piano__head *head,
 
 static void calibrate_alloc(struct piano__bias *found)
 {
-    int64_t cost = time_calls(calling_hook, 0) - time_calls(calling_malloc, 0);
-    found->alloc = cost > 0 ? cost : 0;
-    found->free = found->alloc; /* plus what its allocator takes to tell a size: preload/alloc.c */
+    blocks[0].next = NULL;
+    cached = blocks;
+    int64_t pair = time_calls(calling_hook, 0) - time_calls(calling_malloc, 0);
+    found->alloc = pair > 0 ? pair / 2 : 0;
 }
 
 static void calibrate_probes(struct piano__thread *t, struct piano__bias *bias)

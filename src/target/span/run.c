@@ -145,7 +145,6 @@ static bool start_once(void)
     piano__run.header = &private_header;
     piano__calibrate(&private_header);
     piano__run.bias_alloc = private_header.bias.alloc;
-    piano__run.bias_free = private_header.bias.free;
     piano__run.fd = create_run_file(now_ms);
     if (piano__run.fd < 0)
         return false;

@@ -15,9 +15,8 @@ enum piano__run_state { PIANO_RUN_NONE = 0, PIANO_RUN_STARTING, PIANO_RUN_ON, PI
 struct piano__run {
     _Atomic int state;
     struct piano__live_header *header; /* in the image; valid from ON */
-    int64_t bias_alloc;                /* copies of what the hooks need most, 1/256 ticks */
-    int64_t bias_free;
-    int fd; /* the run file, appending */
+    int64_t bias_alloc;                /* a copy of what the hooks need most, 1/256 ticks */
+    int fd;                            /* the run file, appending */
     int live_fd;
     ino_t inode; /* of the two, to know them again */
     ino_t live_inode;

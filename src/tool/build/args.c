@@ -564,8 +564,6 @@ void args_compile(const struct args *a, const struct arg *source, const char *te
 {
     add_command(a, out);
     add_roles(a, 1u << ARG_FLAG, out);
-    if (source->lang == LANG_C)
-        words_add(out, "-fexceptions");
     words_add(out, "-w");
     words_add(out, a->mode == ARGS_ASSEMBLE && !object ? "-S" : "-c");
     char *output = object ? NULL : args_output_of(a, source);
