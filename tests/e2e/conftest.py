@@ -29,6 +29,26 @@ PIANO = os.environ.get("PIANO", str(ROOT / "build" / "piano"))
 LIB = Path(PIANO).resolve().parent / "lib"
 LIMIT_S = 60
 
+TIMING_TRIES = 3
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """What another program does to a clock is not piano's fault, and does not happen three times in a row.
+    A wrong number does."""
+    if not pyfuncitem.get_closest_marker("timing"):
+        return None
+    arguments = {n: pyfuncitem.funcargs[n] for n in pyfuncitem._fixtureinfo.argnames}
+    for left in reversed(range(TIMING_TRIES)):
+        try:
+            pyfuncitem.obj(**arguments)
+            return True
+        except AssertionError:
+            if left == 0:
+                raise
+    return True
+
+
 # Work for C programs: N turns of a dependent multiply and add, so that twice N takes twice as long.
 BURN = """
 #define BURN(n) do { unsigned long x_ = 1; for (long k_ = 0; k_ < (long)(n); k_++) { \\
@@ -44,6 +64,7 @@ FOREIGN = ("PIANO_RUNS_DIR", "NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "COLUMNS"
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "tool: needs only the tool, no instrumented program")
+    config.addinivalue_line("markers", "timing: compares times; other programs can only disturb it")
     if not os.access(PIANO, os.X_OK):
         raise pytest.UsageError(f"{PIANO} is not built; type `make` first")
 

@@ -12,6 +12,7 @@ import pytest
 from conftest import BURN, Project
 
 WORK = BURN + "#include <stdlib.h>\nstatic volatile unsigned sink;\n"
+pytestmark = pytest.mark.timing
 COMPILERS = pytest.mark.parametrize("compiler", ["gcc", "clang"])
 
 
