@@ -54,7 +54,7 @@ TOOL_SRC    := $(filter-out $(EXEC_SRC),$(call find_c,src/tool))
 WRAP_SRC    := src/target/preload/wrap.c
 TARGET_SRC  := $(filter-out $(WRAP_SRC),$(call find_c,src/target))
 PRELOAD_SRC := $(filter src/target/preload/%,$(TARGET_SRC))
-TEST_SRC    := $(sort $(wildcard tests/unit/test_*.c tests/stress/stress_*.c))
+TEST_SRC    := $(sort $(wildcard tests/unit/test_*.c))
 
 # obj/tool: for the tool. obj/loaded: position-independent, for the libraries. obj/unit: the same
 # sources as the libraries, with every sanitizer, for unit tests.

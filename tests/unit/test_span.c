@@ -329,7 +329,7 @@ static void test_tiny_frames_do_not_fill_the_disk(void **state)
     finish(&text);
     assert_int_equal(sum(&text, LEAF, "calls"), 5000000);
     assert_true(text.len < 16 << 20);
-    assert_int_equal(count(&text, "{\"demoted\":2}"), 1);
+    assert_true(count(&text, "{\"demoted\":2}") >= 1); /* again after a disturbed call */
     buf_free(&text);
 }
 
