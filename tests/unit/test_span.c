@@ -33,6 +33,7 @@ static struct __piano_fn fns[FNS] = {
 static unsigned at[FNS];
 static struct __piano_unit unit = {__piano_abi, FNS, fns, at, "", ""};
 
+/* NOLINTNEXTLINE(bugprone-macro-parentheses): a declaration */
 #define PROBE(k)                                                                                   \
     void *probe_ __attribute__((cleanup(__piano_leave), unused)) = __piano_begin(&at[k])
 
@@ -135,7 +136,8 @@ static void finish(struct buf *text)
         }
         unlink(path);
     }
-    closedir(d);
+    if (d)
+        closedir(d);
     rmdir(dir);
 }
 

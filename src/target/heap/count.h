@@ -18,6 +18,8 @@ static inline struct piano__slot *piano__count_owner(struct piano__thread *t)
     if (!t->owner)
         return NULL;
     struct piano__slot *slot = piano__owner(t);
+    if (!slot)
+        return NULL;
     if (__builtin_expect(t->state != PIANO_THREAD_RUNNING, 0))
         return NULL;
     if (__builtin_expect(!slot->in_now, 0)) {

@@ -10,7 +10,8 @@
 #include "target/span/run.h"
 #include "target/sys/file.h"
 
-enum { MAX_BLOCKS = 16384, SPINS = 1000 };
+/* A block that is larger than MAX_LIVE_BYTES (tens of thousands of functions) is not worth the disk. */
+enum { MAX_BLOCKS = 16384, SPINS = 1000, MAX_LIVE_BYTES = 16 << 20 };
 
 static struct {
     atomic_flag lock;
@@ -44,7 +45,8 @@ static struct piano__thread *make_block(void)
     }
     struct piano__thread *t = NULL;
     if (piano__run.live_fd >= 0 &&
-        piano__file_check(piano__run.live_fd, piano__run.live_inode, 0) == 0) {
+        piano__file_check(piano__run.live_fd, piano__run.live_file, 0) == 0 &&
+        header->block_bytes <= MAX_LIVE_BYTES) {
         uint32_t at = atomic_fetch_add(&blocks.file_count, 1);
         off_t offset = (off_t)(PIANO_LIVE_HEADER_BYTES + at * header->block_bytes);
         t = piano__memory_map_file(piano__run.live_fd, offset, header->block_bytes);

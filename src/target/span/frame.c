@@ -394,8 +394,12 @@ void piano__frame_end(struct piano__thread *t, struct piano__entry *entry, int64
     settle_sampled(t);
     if (may_write_line(t, &f, wall_ns, began)) {
         f.number = atomic_fetch_add_explicit(&piano__run.frame_numbers, 1, memory_order_relaxed);
-        t->tokens -= write_line(t, put_frame, &f, began);
-        sum_and_clear(t, true, f.with_kept);
+        uint32_t length = write_line(t, put_frame, &f, began);
+        t->tokens -= length;
+        if (length > 0)
+            sum_and_clear(t, true, f.with_kept);
+        else
+            merge_frame(t, &f, bucket, began);
     } else {
         merge_frame(t, &f, bucket, began);
     }

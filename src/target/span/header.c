@@ -59,7 +59,7 @@ static void put_bias(struct piano__text *text, const char *key, int64_t ticks_25
 
 static void put_identity(struct piano__text *text, int64_t now_ms)
 {
-    char program[PATH_MAX];
+    static char program[PATH_MAX]; /* one thread, at the start or the end */
     ssize_t len = readlink("/proc/self/exe", program, sizeof program - 1);
     program[len > 0 ? len : 0] = '\0';
     piano__text_puts(text, "\"run_id\":\"");
@@ -165,7 +165,7 @@ void piano__header_write_v1(void)
         count = piano__run.header->fn_capacity;
     size_t size = names_bound(0, count);
     size_t stem = strlen(piano__run.stem);
-    char path[PATH_MAX];
+    static char path[PATH_MAX];
     char *memory = piano__run.sums && stem + 6 < sizeof path ? piano__memory_map(size) : NULL;
     if (!memory)
         return;
@@ -186,6 +186,6 @@ void piano__header_write_v1(void)
     if (fd >= 0 && piano__file_write(fd, memory, (size_t)(text.at - memory)) != 0)
         unlink(path);
     if (fd >= 0)
-        close(fd);
+        piano__file_close(fd);
     piano__memory_unmap(memory, size);
 }

@@ -150,6 +150,7 @@ void __piano_register(struct __piano_unit *unit)
         ;
     register_locked(unit);
     atomic_flag_clear_explicit(&registry.lock, memory_order_release);
+    piano__run_prepare();
     piano__run_functions_added();
     if (piano__alloc_place)
         piano__alloc_place();

@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -32,10 +33,13 @@
 #include "target/sys/clock.h"
 #include "target/sys/file.h"
 
+enum { WAIT_NS = 50000000, MAX_LINE = 2 << 20 };
+
 struct piano__run piano__run = {.fd = -1, .live_fd = -1, .sums_lock = ATOMIC_FLAG_INIT};
 
 /* Shown to the inline probe's long path before a header exists in the image. */
 static struct piano__live_header private_header;
+static struct piano__live_header prepared; /* clock and biases only */
 
 static int64_t epoch_ms(void)
 {
@@ -68,8 +72,7 @@ static int create_run_file(int64_t now_ms)
     int err = piano__file_make_dirs(dir);
     if (err != 0)
         return err;
-    char path[PATH_MAX];
-    char cwd[PATH_MAX];
+    static char path[PATH_MAX], cwd[PATH_MAX]; /* the first call may come on a small stack */
     if (!getcwd(cwd, sizeof cwd))
         cwd[0] = '\0';
     for (int try = 0; try < 100; try++) {
@@ -104,9 +107,11 @@ static void plan_image(struct piano__live_header *h)
     h->slot_bytes = sizeof(struct piano__slot);
     h->entry_bytes = sizeof(struct piano__entry);
     h->fn_count = count;
-    h->fn_capacity = (count < 256 ? 512 : 2 * count + 63) & ~63u; /* slots stay aligned */
+    h->fn_capacity =
+        (count + (count < 2048 ? 512 : count / 4) + 63) & ~63u; /* slots stay aligned */
     piano__capacity = h->fn_capacity;
-    h->text_bytes = (uint32_t)piano__line_bound(h->fn_capacity) + 64 * 1024;
+    size_t longest = piano__line_bound(h->fn_capacity);
+    h->text_bytes = (uint32_t)(longest < MAX_LINE ? longest : MAX_LINE) + 64 * 1024;
     uint64_t size = sizeof(struct piano__thread) +
                     h->fn_capacity * (sizeof(struct piano__head) + sizeof(struct piano__slot)) +
                     PIANO_MAX_DEPTH * sizeof(struct piano__entry) + h->text_bytes;
@@ -116,7 +121,7 @@ static void plan_image(struct piano__live_header *h)
 /* The header moves into the live file when that can be had. */
 static void create_image(void)
 {
-    char path[PATH_MAX];
+    static char path[PATH_MAX];
     piano__run.header = &private_header;
     if (!make_path(path, sizeof path, ".live"))
         return;
@@ -126,30 +131,43 @@ static void create_image(void)
     struct piano__live_header *h = piano__memory_map_file(fd, 0, PIANO_LIVE_HEADER_BYTES);
     if (!h) {
         unlink(path);
-        close(fd);
+        piano__file_close(fd);
         return;
     }
     *h = private_header;
     piano__run.header = h;
     piano__run.live_fd = piano__file_move_up(fd);
-    piano__run.live_inode = piano__file_inode(piano__run.live_fd);
+    piano__run.live_file = piano__file_id(piano__run.live_fd);
+}
+
+/* The clock and what the probes cost on it: once per process, and good for its children. Some milliseconds, so it is
+ * done before the program begins rather than at its first call, where other threads would have to wait. */
+void piano__run_prepare(void)
+{
+    static _Atomic bool begun;
+    if (atomic_exchange(&begun, true))
+        return;
+    piano__clock_init();
+    piano__mode_init();
+    plan_image(&prepared);
+    piano__run.header = &prepared;
+    piano__calibrate(&prepared);
+    piano__run.bias_alloc = prepared.bias.alloc;
 }
 
 static bool start_once(void)
 {
     int64_t now_ms = epoch_ms();
-    memset(&private_header, 0, sizeof private_header);
-    piano__clock_init();
-    piano__mode_init();
+    piano__run_prepare();
+    private_header = prepared;
     plan_image(&private_header);
     piano__run.header = &private_header;
-    piano__calibrate(&private_header);
-    piano__run.bias_alloc = private_header.bias.alloc;
+    piano__run.pid = getpid();
     piano__run.fd = create_run_file(now_ms);
     if (piano__run.fd < 0)
         return false;
     piano__run.fd = piano__file_move_up(piano__run.fd);
-    piano__run.inode = piano__file_inode(piano__run.fd);
+    piano__run.file = piano__file_id(piano__run.fd);
     create_image();
     piano__run.header->start_ticks = piano__ticks();
     piano__run.sums = piano__memory_map(private_header.fn_capacity * sizeof *piano__run.sums);
@@ -159,22 +177,46 @@ static bool start_once(void)
     return true;
 }
 
-bool piano__run_start(void)
+static bool start_now(void)
 {
-    int state = atomic_load_explicit(&piano__run.state, memory_order_acquire);
-    if (state != PIANO_RUN_NONE)
-        return state == PIANO_RUN_ON;
-    if (!atomic_compare_exchange_strong(&piano__run.state, &state, PIANO_RUN_STARTING))
-        return false;
     int saved = errno;
+    atomic_store(&piano__run.starter, (int)syscall(SYS_gettid));
     bool on = start_once();
     errno = saved;
-    /* Pairs with the acquire above: who sees ON sees the header. */
+    /* Pairs with the acquire in `piano__run_start`: who sees ON sees the header. */
     atomic_store_explicit(&piano__run.state, on ? PIANO_RUN_ON : PIANO_RUN_OFF,
                           memory_order_release);
     if (on)
         piano__run_functions_added();
     return on;
+}
+
+/* A fraction of a millisecond; a thread that went on without the run would have its first calls lost. The starting
+ * thread itself comes here from a signal handler: that call is not recorded. */
+static int wait_for_start(void)
+{
+    int64_t deadline = piano__monotonic_ns() + WAIT_NS;
+    int state = PIANO_RUN_STARTING;
+    while (state == PIANO_RUN_STARTING &&
+           (int)syscall(SYS_gettid) != atomic_load(&piano__run.starter) &&
+           piano__monotonic_ns() < deadline) {
+        syscall(SYS_sched_yield);
+        state = atomic_load_explicit(&piano__run.state, memory_order_acquire);
+    }
+    if (state == PIANO_RUN_STARTING)
+        atomic_fetch_add(&piano__run.missed, 1);
+    return state;
+}
+
+bool piano__run_start(void)
+{
+    int state = atomic_load_explicit(&piano__run.state, memory_order_acquire);
+    if (state == PIANO_RUN_NONE &&
+        atomic_compare_exchange_strong(&piano__run.state, &state, PIANO_RUN_STARTING))
+        return start_now();
+    if (state == PIANO_RUN_STARTING)
+        state = wait_for_start();
+    return state == PIANO_RUN_ON;
 }
 
 void piano__run_functions_added(void)
@@ -196,26 +238,29 @@ void piano__run_functions_added(void)
 
 /* Some programs close every descriptor they do not know, and the number may be theirs by now: then the file is
  * opened again by its path. */
-static int check_file(size_t len)
+static __attribute__((noinline)) int reopen_file(size_t len)
 {
     char path[PATH_MAX];
-    int err = piano__file_check(piano__run.fd, piano__run.inode, len);
-    if (err != -EBADF || !make_path(path, sizeof path, ".ndjson"))
-        return err;
+    if (!make_path(path, sizeof path, ".ndjson"))
+        return -ENAMETOOLONG;
     int fd = piano__file_append(path);
     if (fd < 0)
         return fd;
-    err = piano__file_check(fd, piano__run.inode, len);
+    int err = piano__file_check(fd, piano__run.file, len);
     if (err == 0)
         piano__run.fd = piano__file_move_up(fd);
     else
-        close(fd);
+        piano__file_close(fd);
     return err;
 }
 
 void piano__run_write(const char *text, size_t len)
 {
-    int err = check_file(len);
+    if (getpid() != piano__run.pid)
+        return; /* a child that was forked behind the C library's back */
+    int err = piano__file_check(piano__run.fd, piano__run.file, len);
+    if (err == -EBADF)
+        err = reopen_file(len);
     if (err == 0)
         err = piano__file_write(piano__run.fd, text, len);
     if (err != 0)
@@ -266,18 +311,19 @@ static void write_end(int64_t now)
 
 static void remove_live(void)
 {
-    char path[PATH_MAX];
+    static char path[PATH_MAX];
     if (piano__run.live_fd >= 0 && make_path(path, sizeof path, ".live"))
         unlink(path);
 }
 
 __attribute__((destructor(101))) static void end_run(void)
 {
-    if (atomic_load(&piano__run.state) != PIANO_RUN_ON)
+    if (atomic_load(&piano__run.state) != PIANO_RUN_ON || getpid() != piano__run.pid)
         return;
     int saved = errno;
     int64_t now = piano__ticks();
     piano__thread_detach();
+    piano__run.header->dropped.busy += atomic_load(&piano__run.missed);
     atomic_store(&piano__run.state, PIANO_RUN_OFF);
     wait_for_writers();
     for (uint32_t i = 0; i < piano__blocks_count(); i++) {
@@ -299,11 +345,11 @@ static void in_child(void)
     piano__thread_forget();
     if (state == PIANO_RUN_ON || state == PIANO_RUN_STARTING) {
         piano__blocks_abandon();
-        if (piano__file_check(piano__run.fd, piano__run.inode, 0) != -EBADF)
-            close(piano__run.fd);
+        if (piano__file_check(piano__run.fd, piano__run.file, 0) != -EBADF)
+            piano__file_close(piano__run.fd);
         if (piano__run.live_fd >= 0) {
-            if (piano__file_check(piano__run.live_fd, piano__run.live_inode, 0) != -EBADF)
-                close(piano__run.live_fd);
+            if (piano__file_check(piano__run.live_fd, piano__run.live_file, 0) != -EBADF)
+                piano__file_close(piano__run.live_fd);
             munmap(piano__run.header, PIANO_LIVE_HEADER_BYTES);
         }
         memset(&private_header, 0, sizeof private_header);

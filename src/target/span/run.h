@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include "common/live.h"
+#include "target/sys/file.h"
 
 enum piano__run_state { PIANO_RUN_NONE = 0, PIANO_RUN_STARTING, PIANO_RUN_ON, PIANO_RUN_OFF };
 
@@ -18,8 +19,11 @@ struct piano__run {
     int64_t bias_alloc;                /* a copy of what the hooks need most, 1/256 ticks */
     int fd;                            /* the run file, appending */
     int live_fd;
-    ino_t inode; /* of the two, to know them again */
-    ino_t live_inode;
+    struct piano__file_id file; /* of the two, to know them again */
+    struct piano__file_id live_file;
+    pid_t pid;
+    _Atomic int starter;            /* tid */
+    _Atomic uint64_t missed;        /* calls while the run was starting */
     _Atomic uint32_t announced_fns; /* functions named in the file so far */
     _Atomic uint32_t thread_numbers;
     _Atomic uint64_t frame_numbers;
@@ -32,6 +36,8 @@ struct piano__run {
 
 extern struct piano__run piano__run;
 
+/* Calibrates, once; at registration. */
+void piano__run_prepare(void);
 /* Starts the run if there is something to record; true when it is on. Cheap when it is. */
 bool piano__run_start(void);
 /* Names functions that were registered after the header was written. */

@@ -153,7 +153,7 @@ struct piano__origin piano__thread_origin(void)
     if (!piano__is_attached(t))
         return origin;
     origin.thread = t->number;
-    if (t->owner)
+    if (piano__owner(t))
         origin.fn = (int32_t)(piano__owner(t) - piano__slots(t));
     return origin;
 }

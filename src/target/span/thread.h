@@ -66,11 +66,13 @@ static inline struct piano__head *piano__head_of(struct piano__thread *t,
     return &piano__heads(t)[slot - piano__slots(t)];
 }
 
-/* The slot that owns allocations now; NULL when none does. */
+/* The slot that owns allocations now; NULL when none does, or one of another block: a call that was begun before a
+ * fork, or on another thread, gives back an owner that is not of this one. */
 static inline struct piano__slot *piano__owner(struct piano__thread *t)
 {
-    struct piano__head *head = (struct piano__head *)(uintptr_t)t->owner;
-    return head ? &piano__slots(t)[head - piano__heads(t)] : NULL;
+    uint64_t offset = t->owner - (uintptr_t)piano__heads(t);
+    uint64_t id = offset / sizeof(struct piano__head);
+    return id < piano__capacity ? &piano__slots(t)[id] : NULL;
 }
 
 /* Gives the calling thread a block; NULL (and a count of what was dropped) when there is none to have, the

@@ -9,17 +9,34 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
+
+int piano__file_open(const char *path, int flags)
+{
+    int saved = errno;
+    long fd = syscall(SYS_openat, AT_FDCWD, path, flags | O_CLOEXEC, 0600);
+    int result = fd < 0 ? -errno : (int)fd;
+    errno = saved;
+    return result;
+}
+
+void piano__file_close(int fd)
+{
+    int saved = errno;
+    syscall(SYS_close, fd);
+    errno = saved;
+}
 
 int piano__file_read(const char *path, char *buf, size_t size)
 {
     int saved = errno;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t len = fd < 0 ? -errno : read(fd, buf, size - 1);
+    int fd = piano__file_open(path, O_RDONLY);
+    long len = fd < 0 ? fd : syscall(SYS_read, fd, buf, size - 1);
     if (fd >= 0 && len < 0)
         len = -errno;
     if (fd >= 0)
-        close(fd);
+        piano__file_close(fd);
     buf[len > 0 ? len : 0] = '\0';
     errno = saved;
     return (int)len;
@@ -27,30 +44,24 @@ int piano__file_read(const char *path, char *buf, size_t size)
 
 int piano__file_create(const char *path, int append)
 {
-    int saved = errno;
-    int flags = O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
-    int fd = open(path, flags | (append ? O_WRONLY | O_APPEND : O_RDWR), 0600);
-    int result = fd < 0 ? -errno : fd;
-    errno = saved;
-    return result;
+    int flags = O_CREAT | O_EXCL | O_NOFOLLOW;
+    return piano__file_open(path, flags | (append ? O_WRONLY | O_APPEND : O_RDWR));
 }
 
 int piano__file_append(const char *path)
 {
-    int saved = errno;
-    int fd = open(path, O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC);
-    int result = fd < 0 ? -errno : fd;
-    errno = saved;
-    return result;
+    return piano__file_open(path, O_WRONLY | O_APPEND | O_NOFOLLOW);
 }
 
-ino_t piano__file_inode(int fd)
+struct piano__file_id piano__file_id(int fd)
 {
     int saved = errno;
     struct stat st;
-    ino_t inode = fstat(fd, &st) == 0 ? st.st_ino : 0;
+    struct piano__file_id id = {0, 0};
+    if (fstat(fd, &st) == 0)
+        id = (struct piano__file_id){st.st_dev, st.st_ino};
     errno = saved;
-    return inode;
+    return id;
 }
 
 int piano__file_write(int fd, const char *data, size_t len)
@@ -58,7 +69,7 @@ int piano__file_write(int fd, const char *data, size_t len)
     int saved = errno;
     int err = 0;
     while (len > 0 && err == 0) {
-        ssize_t put = write(fd, data, len);
+        long put = syscall(SYS_write, fd, data, len);
         if (put >= 0) {
             data += put;
             len -= (size_t)put;
@@ -79,7 +90,7 @@ int piano__file_move_up(int fd)
         from = (int)(limit.rlim_cur - limit.rlim_cur / 8);
     int moved = fcntl(fd, F_DUPFD_CLOEXEC, from);
     if (moved >= 0)
-        close(fd);
+        syscall(SYS_close, fd);
     errno = saved;
     return moved >= 0 ? moved : fd;
 }
@@ -92,11 +103,13 @@ static bool may_reach(off_t size)
            (rlim_t)size <= limit.rlim_cur;
 }
 
-int piano__file_check(int fd, ino_t inode, size_t len)
+int piano__file_check(int fd, struct piano__file_id id, size_t len)
 {
     int saved = errno;
     struct stat st;
-    int err = fstat(fd, &st) != 0 ? -errno : st.st_ino != inode ? -EBADF : 0;
+    int err = 0;
+    if (fstat(fd, &st) != 0 || st.st_ino != id.inode || st.st_dev != id.device)
+        err = -EBADF;
     if (err == 0 && !may_reach(st.st_size + (off_t)len))
         err = -EFBIG;
     errno = saved;
@@ -105,7 +118,7 @@ int piano__file_check(int fd, ino_t inode, size_t len)
 
 int piano__file_make_dirs(const char *path)
 {
-    char part[PATH_MAX];
+    static char part[PATH_MAX]; /* called by one thread only, when the run starts */
     size_t len = strlen(path);
     if (len == 0 || len >= sizeof part)
         return -ENAMETOOLONG;
@@ -144,7 +157,7 @@ void *piano__memory_map_file(int fd, off_t offset, size_t size)
 {
     int saved = errno;
     void *at = MAP_FAILED;
-    if (may_reach(offset + (off_t)size) && fallocate(fd, 0, offset, (off_t)size) == 0)
+    if (may_reach(offset + (off_t)size) && syscall(SYS_fallocate, fd, 0, offset, (off_t)size) == 0)
         at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, offset);
     errno = saved;
     return at == MAP_FAILED ? NULL : at;

@@ -1,10 +1,16 @@
 /* Files and memory from inside somebody else's process: thin, errno left as it was, negative errno
- * returned, nothing allocated. */
+ * returned, nothing allocated, and no cancellation point: the C library's open, read, write and close may end the
+ * calling thread, who holds who knows what, so the kernel is called directly. */
 #ifndef PIANO_TARGET_SYS_FILE_H
 #define PIANO_TARGET_SYS_FILE_H
 
 #include <stddef.h>
 #include <sys/types.h>
+
+struct piano__file_id {
+    dev_t device;
+    ino_t inode;
+};
 
 /* Reads at most SIZE-1 bytes and ends them with a NUL; the length, or negative errno. */
 int piano__file_read(const char *path, char *buf, size_t size);
@@ -12,13 +18,16 @@ int piano__file_read(const char *path, char *buf, size_t size);
 int piano__file_create(const char *path, int append);
 /* An existing file, to append to; no symlink followed. */
 int piano__file_append(const char *path);
-ino_t piano__file_inode(int fd);
+struct piano__file_id piano__file_id(int fd);
+void piano__file_close(int fd);
+int piano__file_open(const char *path, int flags);
 /* All of it or a negative errno. */
 int piano__file_write(int fd, const char *data, size_t len);
 /* The same descriptor, out of the range where the program expects its own; FD is closed. */
 int piano__file_move_up(int fd);
-/* Whether FD is still the file INODE, and may grow by LEN without a signal: 0 or negative errno. */
-int piano__file_check(int fd, ino_t inode, size_t len);
+/* Whether FD is still the file ID, and may grow by LEN without a signal: 0 or negative errno (-EBADF: it is another
+ * file, or none). */
+int piano__file_check(int fd, struct piano__file_id id, size_t len);
 /* mkdir -p, 0700. */
 int piano__file_make_dirs(const char *path);
 

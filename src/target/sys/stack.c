@@ -5,9 +5,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "target/span/thread.h"
+#include "target/sys/file.h"
 
 static bool parse_hex(const char **at, const char *end, uintptr_t *value)
 {
@@ -41,11 +43,11 @@ static bool take_line(struct piano__thread *t, const char *line, const char *end
 
 static void find_mapping(struct piano__thread *t, uintptr_t address)
 {
-    char buf[4096];
+    char buf[640];
     size_t kept = 0;
-    int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    int fd = piano__file_open("/proc/self/maps", O_RDONLY);
     while (fd >= 0) {
-        ssize_t got = read(fd, buf + kept, sizeof buf - kept);
+        long got = syscall(SYS_read, fd, buf + kept, sizeof buf - kept);
         if (got <= 0)
             break;
         size_t len = kept + (size_t)got;
@@ -53,7 +55,7 @@ static void find_mapping(struct piano__thread *t, uintptr_t address)
         char *newline;
         while ((newline = memchr(line, '\n', len - (size_t)(line - buf)))) {
             if (take_line(t, line, newline, address)) {
-                close(fd);
+                piano__file_close(fd);
                 return;
             }
             line = newline + 1;
@@ -64,7 +66,7 @@ static void find_mapping(struct piano__thread *t, uintptr_t address)
         memmove(buf, line, kept);
     }
     if (fd >= 0)
-        close(fd);
+        piano__file_close(fd);
 }
 
 bool piano__stack_holds(struct piano__thread *t, uintptr_t address)
