@@ -152,6 +152,7 @@ struct piano__entry {
     int64_t raw;
     int64_t
         calls; /* of this function when a sampled call began, to know how often it called itself */
+    int64_t timed; /* ticks in timed calls right below */
 };
 
 enum piano__thread_state { PIANO_THREAD_FREE = 0, PIANO_THREAD_RUNNING, PIANO_THREAD_ENDED };
@@ -194,6 +195,8 @@ struct piano__thread {
     int64_t budget_tick; /* what the probes may take, see mode.c */
     int64_t budget_overhead;
     int64_t share;
+    int64_t
+        overlap; /* 1/4096: how much of a tiny body is taken to hide in its surroundings, see mode.c */
     int64_t token_tick; /* token bucket of frame lines */
     int64_t tokens;
     int64_t

@@ -34,6 +34,8 @@ enum {
     GAP_MAX = 4096,
     BURST = 3, /* timed calls after the one that warms up */
     TEACHING_DEPTH = 8,
+    OVERLAP_NS = 10,
+    PROOF_NS = 10000,
     BUDGET_NS = 500000,
     PATIENCE_NS = 200000, /* what a function's probes may take before it is sampled at all */
     PATIENCE_FRAME_NS = 2000000,
@@ -91,13 +93,38 @@ static void set_mode(struct piano__thread *t, struct piano__slot *slot, enum pia
     start_window(slot, now);
 }
 
+/* A fenced sample shows how long a body takes on its own. In a loop the processor works on its surroundings at the
+ * same time, so a tiny body adds less than that. How much less depends on the program, and only callers can tell: one
+ * whose self time comes out below zero proves that the estimates of what it called were too high by that. The part
+ * of the first OVERLAP_NS that is taken off all estimates of the thread follows such proofs quickly and forgets them
+ * slowly. */
+void piano__mode_reconcile(struct piano__thread *t, int64_t self, int64_t counted)
+{
+    if (piano__ticks_ns(counted, piano__run.header->ns_per_tick_32) < PROOF_NS)
+        return;
+    int64_t excess = -self - counted / 8; /* an eighth may be noise */
+    if (excess > 0)
+        t->overlap += (4096 - t->overlap) * excess / counted / 2;
+    else
+        t->overlap -= t->overlap / 256;
+    if (t->overlap > 3 * 1024)
+        t->overlap = 3 * 1024;
+}
+
+static int64_t without_overlap(const struct piano__thread *t, int64_t self)
+{
+    int64_t hides = ((int64_t)OVERLAP_NS << 32) / (int64_t)piano__run.header->ns_per_tick_32;
+    return self - (self < hides ? self : hides) * t->overlap / 4096;
+}
+
 static void set_estimates(struct piano__thread *t, struct piano__slot *slot)
 {
     const struct piano__bias *bias = &piano__run.header->bias;
     struct piano__head *head = piano__head_of(t, slot);
     int64_t self = slot->sample_self / slot->samples;
     int64_t total = slot->sample_total / slot->samples;
-    head->estimate = self > 0 ? (int32_t)self : 0; /* at most some microseconds */
+    head->estimate =
+        self > 0 ? (int32_t)without_overlap(t, self) : 0; /* at most some microseconds */
     head->cost = (int32_t)piano__curve(bias->body, bias->counted, 256 * self);
     slot->total_estimate = total > 0 && !slot->outer_timed ? total : 0;
 }

@@ -11,6 +11,10 @@ void piano__mode_timed(struct piano__thread *t, struct piano__slot *slot,
                        const struct piano__entry *entry, int64_t self, int64_t total, int64_t now,
                        int64_t spent);
 
+/* A timed call had SELF ticks of its own beside COUNTED ticks of estimates: less than nothing says that these were
+ * too high. */
+void piano__mode_reconcile(struct piano__thread *t, int64_t self, int64_t counted);
+
 /* Whether a sampled call took so much longer than the estimate that it is a story of its own. */
 bool piano__mode_is_outlier(struct piano__thread *t, const struct piano__slot *slot, int64_t self);
 

@@ -157,6 +157,10 @@ void piano__span_close_top(struct piano__thread *t, int64_t now)
 
     int64_t over = t->overhead - e->overhead + m.inner;
     int64_t charged = over - (t->raw - e->raw);
+    if (!sampled)
+        piano__mode_reconcile(t, m.self, t->attributed - e->attributed - e->timed);
+    if (t->depth > 1)
+        e[-1].timed += m.total;
     t->attributed = e->attributed + m.total;
     t->overhead += m.inner + m.outer;
     t->raw = e->raw + over;
@@ -238,6 +242,7 @@ static struct piano__entry *push(struct piano__thread *t, struct piano__slot *sl
     e->attributed = t->attributed;
     e->overhead = t->overhead;
     e->raw = t->raw;
+    e->timed = 0;
     e->start = INT64_MAX; /* not begun: see `send_open_calls` in common/live.c */
     return e;
 }
