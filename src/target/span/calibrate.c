@@ -25,6 +25,7 @@
 #include "target/sys/clock.h"
 #include "target/sys/file.h"
 
+enum { DENSE = 3 }; /* bodies shorter than this one are calls and little else */
 enum { REPEATS = 64, ROUNDS = 11, LENGTHS = 3, SPIN_NS = 1500000 };
 
 static unsigned scratch_at = sizeof(struct piano__thread);
@@ -114,6 +115,38 @@ static __attribute__((noinline)) uint64_t calling_hook(uint64_t x, int steps)
     return chain(x, steps);
 }
 
+/* Code that does little but call: what a counted probe costs where there is nothing to hide behind, and where it keeps
+ * the compiler from using registers. Called by pointer, so that the compiler does not unfold it. */
+enum { TREE = 10, TREE_CALLS = 177 };
+
+static int bare_tree(int n);
+static int probed_tree(int n);
+static int (*volatile next_bare_tree)(int) = bare_tree;
+static int (*volatile next_probed_tree)(int) = probed_tree;
+
+static __attribute__((noinline)) int bare_tree(int n)
+{
+    return n < 2 ? n : next_bare_tree(n - 1) + next_bare_tree(n - 2);
+}
+
+static __attribute__((noinline)) int probed_tree(int n)
+{
+    void *guard __attribute__((cleanup(__piano_leave))) = __piano_begin(&scratch_at);
+    return n < 2 ? n : next_probed_tree(n - 1) + next_probed_tree(n - 2);
+}
+
+static uint64_t calling_bare_tree(uint64_t x, int steps)
+{
+    (void)steps;
+    return x + (uint64_t)bare_tree(TREE);
+}
+
+static uint64_t calling_probed_tree(uint64_t x, int steps)
+{
+    (void)steps;
+    return x + (uint64_t)probed_tree(TREE);
+}
+
 /* 1/256 ticks per call; the least of some rounds. */
 static int64_t time_calls(uint64_t (*body)(uint64_t, int), int steps)
 {
@@ -184,6 +217,13 @@ static void calibrate_short(struct piano__slot *slot, struct piano__head *head,
         found->inner[i] = found->window[i] - found->body[i];
         found->outer[i] = time_calls(probed, lengths[i]) - plain - found->inner[i];
     }
+    head->left = head->given = INT32_MAX;
+    int64_t tree = time_calls(calling_probed_tree, 0) - time_calls(calling_bare_tree, 0);
+    head->left = head->given = 0;
+    for (int i = 0; i < DENSE; i++)
+        if (found->counted[i] < tree / TREE_CALLS)
+            found->counted[i] = tree / TREE_CALLS;
+    found->counted[DENSE] = (found->counted[DENSE - 1] + found->counted[DENSE + 1]) / 2;
 }
 
 static void calibrate_alloc(struct piano__bias *found)

@@ -107,8 +107,8 @@ void piano__mode_reconcile(struct piano__thread *t, int64_t self, int64_t counte
         t->overlap += (4096 - t->overlap) * excess / counted / 2;
     else
         t->overlap -= t->overlap / 256;
-    if (t->overlap > 3 * 1024)
-        t->overlap = 3 * 1024;
+    if (t->overlap > 2048)
+        t->overlap = 2048;
 }
 
 static int64_t without_overlap(const struct piano__thread *t, int64_t self)

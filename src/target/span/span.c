@@ -157,7 +157,7 @@ void piano__span_close_top(struct piano__thread *t, int64_t now)
 
     int64_t over = t->overhead - e->overhead + m.inner;
     int64_t charged = over - (t->raw - e->raw);
-    if (!sampled)
+    if (!sampled && !slot->recursive) /* what a recursive call gets wrong it puts right itself */
         piano__mode_reconcile(t, m.self, t->attributed - e->attributed - e->timed);
     if (t->depth > 1)
         e[-1].timed += m.total;
