@@ -431,6 +431,40 @@ def test_failing_build_command_passes_its_words(project: Project) -> None:
     assert "the reason" in done.err
 
 
+def test_build_that_compiles_nothing_shows_its_end(project: Project) -> None:
+    done = project.piano("build", "--", "sh", "-c", "echo first; seq 30; echo up to date",
+                         check=False)
+    assert done.status == 1 and "up to date" in done.err and "first" not in done.err
+
+
+def test_project_inside_another(project: Project) -> None:
+    write_game(project, "make")
+    (project.root / "empty").mkdir()
+    project.write({"inner/part/i.c": "int main(void) { return 0; }\n"})
+    (project.root / "inner/Makefile").write_text("i: part/i.c\n\tcc part/i.c -o i\n")
+    project.build("--fn", "update")
+    outer = f"project: {project.root}\n"
+    done = project.piano("run", cwd=project.root / "inner")
+    assert done.out.startswith("total") and outer in done.err
+    assert outer in project.piano("build", cwd=project.root / "empty").err
+    built = project.piano("build", cwd=project.root / "inner")
+    assert "project:" not in built.err
+    assert built.out.strip().startswith(str(project.root / "inner/.piano"))
+    done = project.piano("run", cwd=project.root / "inner/part")
+    assert done.out == "" and f"project: {project.root}/inner\n" in done.err
+
+
+def test_part_of_a_cmake_project_is_not_built_alone(project: Project) -> None:
+    need("cmake")
+    project.write({"CMakeLists.txt": "cmake_minimum_required(VERSION 3.10)\nproject(p C)\n"
+                                     "add_subdirectory(src)\n",
+                   "src/CMakeLists.txt": "add_executable(p a.c)\n",
+                   "src/a.c": "int main(void) { return 0; }\n"})
+    done = project.piano("build", cwd=project.root / "src")
+    assert f"project: {project.root}\n" in done.err
+    assert (project.root / ".piano").is_dir() and not (project.root / "src/.piano").exists()
+
+
 def test_no_build_found_says_what_is_looked_for(project: Project) -> None:
     project.write({"notes.txt": "nothing to build here\n"})
     done = project.piano("build", "--fn", "update", check=False)

@@ -39,6 +39,13 @@ def test_help_of_each_command(project: Project, command: str) -> None:
 
 
 @pytest.mark.tool
+@pytest.mark.parametrize("words", [["help"], ["help", "build"], ["help", "run"],
+                                   ["help", "profile"]], ids=" ".join)
+def test_help_fits_a_terminal(project: Project, words: list[str]) -> None:
+    assert max(map(len, project.piano(*words).out.splitlines())) <= 80
+
+
+@pytest.mark.tool
 def test_version(project: Project) -> None:
     assert re.search(r"\d+\.\d+\.\d+", project.piano("--version").out)
 
@@ -291,9 +298,30 @@ def test_run_picks_the_newest_and_takes_a_name(project: Project) -> None:
     project.write({n + ".c": f'#include <stdio.h>\nint main(void) {{ puts("{n}"); return 0; }}\n'
                    for n in ("one", "two")})
     project.build("--", "sh", "-c", "gcc one.c -o one && gcc two.c -o two")
-    assert project.piano("run").out == "two\n"
-    assert project.piano("run", "--", "one").out == "one\n"
+    done = project.piano("run")
+    assert done.out == "two\n"
+    assert "running two (also built: one; piano run -- one ...)" in done.err
+    done = project.piano("run", "--", "one")
+    assert done.out == "one\n" and "also built" not in done.err
     assert project.piano("run", "--", "two", "x").out == "two\n"
+
+
+def test_run_of_a_program_that_was_not_built_here(project: Project) -> None:
+    project.write({"a.c": "#include <stdio.h>\n"
+                          "int main(int n, char **v) { puts(v[n - 1]); return 0; }\n"})
+    project.build("--", "gcc", "a.c", "-o", "p")
+    done = project.piano("run", "--", "/bin/echo", "x", check=False)
+    assert done.status == 1 and done.out == "" and "piano run -- p" in done.err
+    assert project.piano("run", "--", "p", "/bin/echo").out == "/bin/echo\n"
+
+
+def test_run_after_a_library_says_how_to_go_on(project: Project) -> None:
+    project.write({"a.c": "int area(int n) { return n; }\n"})
+    built = project.piano("build", "--", "gcc", "-shared", "-fPIC", "a.c", "-o", "liba.so")
+    done = project.piano("run", check=False)
+    assert done.status == 1
+    for text in (built.err, done.err):
+        assert "no program was linked" in text and "make check" in text
 
 
 # profile -----------------------------------------------------------------------------------------

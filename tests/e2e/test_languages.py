@@ -162,27 +162,85 @@ def test_attributes(project: Project, compiler: str) -> None:
         __attribute__((weak)) int weak_one(int n) { return n; }
         int original(int n) { return n; }
         int alias(int n) __attribute__((alias("original")));
-        static int chosen(int n) { return n * 3; }
-        static void *resolve(void) { return (void *)chosen; }
-        int by_ifunc(int n) __attribute__((ifunc("resolve")));
         static int early_count;
         __attribute__((constructor)) static void early(void) { early_count++; }
         __attribute__((destructor)) static void late(void) { fflush(stdout); }
         int main(void)
         {
             int sum = bare() + always(1) + cold(1) + pure_one(1) + const_one(2) + hidden(1)
-                    + weak_one(1) + original(1) + alias(1) + by_ifunc(1);
+                    + weak_one(1) + original(1) + alias(1);
             vector_target(1);
             printf("%d %d\\n", sum, early_count);
             return 0;
         }
     """, "-w", compiler=compiler)
-    assert project.out == "20 1\n"
+    assert project.out == "17 1\n"
     calls = report.calls()
     assert "bare" not in report.called()
     for name in ("always", "cold", "hidden", "weak_one", "vector_target", "early", "main"):
         assert calls[name] == 1, name
     assert calls["original"] == 2
+
+
+@BOTH_C
+def test_a_file_with_an_ifunc_is_left_alone(project: Project, compiler: str) -> None:
+    """Its resolver calls a helper while the program has no thread-local storage yet."""
+    project.write({"pick.c": """
+        static int has_fast(void) { return 1; }
+        static int fast(int n) { return n + 1; }
+        static int slow(int n) { return n + 2; }
+        static int (*pick(void))(int) { return has_fast() ? fast : slow; }
+        int add(int n) __attribute__((ifunc("pick")));
+    """, "main.c": """
+        #include <stdio.h>
+        int add(int n);
+        int main(void) { printf("%d\\n", add(1)); return 0; }
+    """})
+    command = ("--", compiler, "pick.c", "main.c", "-o", "p")
+    assert project.command(project.build(*command)).out == "2\n"
+    assert project.report().called() == {"main": 1}
+    listed = project.piano("build", "--list-skipped", *command).out
+    assert "pick.c: (uses ifunc: its functions may run before the program is relocated)" in listed
+    assert "has_fast (its file uses ifunc)" in listed
+
+
+@pytest.mark.parametrize("flags", ["", "-static"])
+def test_cxx_objects_linked_by_the_c_driver(project: Project, flags: str) -> None:
+    project.write({"a.cpp": """
+        #include <stdio.h>
+        extern "C" int other(int);
+        int twice(int n) { return other(n) + other(n); }
+        int main() { printf("%d\\n", twice(2)); return 0; }
+    """, "o.c": "int other(int n) { return n * 2; }\n"})
+    (project.root / "Makefile").write_text(
+        "p: a.o o.o\n\tgcc " + flags + " a.o o.o -o p\na.o: a.cpp\n\tg++ -O1 -c a.cpp\n"
+        "o.o: o.c\n\tgcc -O1 -c o.c\n")
+    assert project.command(project.build()).out == "8\n"
+    assert project.report().called() == {"main": 1, "twice": 1, "other": 2}
+
+
+def test_cxx_plugin_linked_by_the_c_driver(project: Project) -> None:
+    project.write({"a.cpp": """
+        extern "C" int other(int);
+        extern "C" int twice(int n) { return other(n) + other(n); }
+    """, "o.c": "int other(int n) { return n * 2; }\n", "m.c": """
+        #include <dlfcn.h>
+        #include <stdio.h>
+        int main(int argc, char **argv)
+        {
+            void *plugin = dlopen(argv[argc - 1], RTLD_NOW);
+            int (*twice)(int) = plugin ? (int (*)(int))dlsym(plugin, "twice") : 0;
+            if (twice)
+                printf("%d\\n", twice(2));
+            return twice ? 0 : 1;
+        }
+    """})
+    (project.root / "Makefile").write_text(
+        "m: m.c p.so\n\tgcc m.c -o m -ldl\np.so: a.cpp o.c\n\tg++ -fPIC -O1 -c a.cpp\n"
+        "\tgcc -fPIC -O1 -c o.c\n\tgcc -shared a.o o.o -o p.so\n")
+    program = project.build()
+    assert project.command(program, program.parent / "p.so").out == "8\n"
+    assert project.report().called() == {"main": 1, "twice": 1, "other": 2}
 
 
 @BOTH_C

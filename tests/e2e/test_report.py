@@ -34,7 +34,7 @@ def test_columns_and_footer(game: Project) -> None:
     update = next(line for line in out.splitlines() if line.startswith("update"))
     assert "20" in update.split() and "200" in update.split()
     footer = out.rstrip().splitlines()[-1]
-    assert re.match(r"20 frames \| 17\.7ms avg \| 50\.0ms p99 \| 1 spike", footer), footer
+    assert re.match(r"20 frames of update \| 17\.7ms avg \| 50\.0ms p99 \| 1 spike", footer), footer
 
 
 def test_sorted_by_self_time(game: Project) -> None:
@@ -85,7 +85,7 @@ def test_frames_table(game: Project) -> None:
     out = game.piano("report", "--frames").out
     lines = out.splitlines()
     assert lines[0].split()[0] == "Frame" and "update" in lines[0] and "physics" in lines[0]
-    marked = [line for line in lines if "spike" in line and "frames |" not in line]
+    marked = [line for line in lines if "spike" in line and " frames " not in line]
     assert len(marked) == 1 and marked[0].split()[0] == "20", "frames count from 1 in tables"
     assert "50.0ms" in marked[0]
     assert len([line for line in lines if line.lstrip()[:1].isdigit()]) >= 20
@@ -323,3 +323,21 @@ def test_million_frames_is_bounded(project: Project) -> None:
     done = project.command("sh", "-c", 'ulimit -v 1048576; exec "$0" report --json', PIANO) \
         if "san-" not in PIANO else project.piano("report", "--json")
     assert json.loads(done.out)["frames"]["count"] == 200_000
+
+
+def test_a_tag_with_several_runs_shows_the_newest(project: Project) -> None:
+    for stem, frames in (("1750000000123-77", 7), ("1740000000123-77", 5)):
+        put_run(project, stem, update_run([1_000_000] * frames))
+        project.piano("tag", "mine", stem, "--add")
+    done = project.piano("report", "mine", "--json")
+    assert json.loads(done.out)["run"]["id"] == "1750000000123-77"
+    assert "2 runs" in done.err and "1750000000123-77" in done.err
+
+
+def test_failed_writes_are_told_first(project: Project) -> None:
+    lines = update_run([1_000_000] * 5).splitlines()
+    lines = [line for line in lines if '"end"' not in line]
+    lines += ['{"recovered":true,"dropped":{"frames":2,"write":3}}']
+    put_run(project, "1740000000123-77", "\n".join(lines) + "\n")
+    first = project.piano("report").err.splitlines()[0]
+    assert "3 writes to the run file failed" in first and "incomplete" in first

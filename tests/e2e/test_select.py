@@ -161,7 +161,26 @@ def test_list_skipped_gives_reasons(project: Project) -> None:
 def test_list_skipped_with_nothing_skipped(project: Project) -> None:
     project.write({"m.c": "int main(void) { return 0; }\n"})
     done = project.piano("build", "--list-skipped", "--", "gcc", "m.c", "-o", "p")
-    assert "main" not in done.out
+    assert done.out == ""
+    assert "nothing was left out" in done.err and "instrumented 1 function" in done.err
+
+
+@pytest.mark.parametrize("pattern,want", [
+    ("Cache<", {"Cache::get", "Cache::operator<"}),
+    ("Cache<std::pair<int, int>>::get", {"Cache::get"}),
+    ("operator<", {"Cache::operator<"}),
+])
+def test_template_arguments_in_a_pattern(project: Project, pattern: str, want: set[str]) -> None:
+    project.write({"m.cc": """
+        template <class T> struct Cache {
+            T v;
+            T get() { return v; }
+            bool operator<(const Cache &o) const { return v < o.v; }
+        };
+        int main() { Cache<int> c{1}; return c.get() - 1 + (c < c); }
+    """})
+    project.command(project.build("--fn", pattern, "--", "g++", "m.cc", "-o", "p"))
+    assert set(project.report().called()) == want
 
 
 def test_functions_never_called_are_known(project: Project) -> None:

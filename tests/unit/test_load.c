@@ -180,6 +180,47 @@ static void loops_inside_main_are_found(void **state)
     run_unload(&run);
 }
 
+/* Two quick setters beneath `main` are not its loop; `run`, one level deeper, has it. */
+static void frames_take_a_tenth_of_the_time(void **state)
+{
+    (void)state;
+    static const char lines[] =
+        "{\"frame\":0,\"thread\":1,\"depth\":1,\"root\":1,\"under\":0,\"start_ns\":1,"
+        "\"wall_ns\":200,\"fns\":[{\"id\":1,\"calls\":1,\"self_ns\":200}]}\n"
+        "{\"frame\":1,\"thread\":1,\"depth\":1,\"root\":1,\"under\":0,\"start_ns\":300,"
+        "\"wall_ns\":200,\"fns\":[{\"id\":1,\"calls\":1,\"self_ns\":200}]}\n"
+        "{\"frame\":2,\"thread\":1,\"depth\":2,\"root\":3,\"under\":2,\"start_ns\":1000,"
+        "\"wall_ns\":9000000,\"fns\":[{\"id\":3,\"calls\":1,\"self_ns\":9000000}]}\n"
+        "{\"frame\":3,\"thread\":1,\"depth\":2,\"root\":3,\"under\":2,\"start_ns\":9100000,"
+        "\"wall_ns\":9000000,\"fns\":[{\"id\":3,\"calls\":1,\"self_ns\":9000000}]}\n";
+    static const char *const ends[] = {
+        /* all calls have ended */
+        "{\"frame\":4,\"thread\":1,\"depth\":1,\"root\":2,\"under\":0,\"start_ns\":900,"
+        "\"wall_ns\":20000000,\"fns\":[{\"id\":2,\"calls\":1,\"self_ns\":5}]}\n"
+        "{\"frame\":5,\"thread\":1,\"depth\":0,\"root\":0,\"start_ns\":0,"
+        "\"wall_ns\":30000000,\"fns\":[{\"id\":0,\"calls\":1,\"self_ns\":5}]}\n",
+        /* `main` and `run` are open: self times stand in */
+        "{\"outside\":true,\"thread\":1,\"fns\":[{\"id\":0,\"calls\":1,\"self_ns\":90}]}\n",
+        /* and `main` has spent so much on its own that nothing is left to be a frame */
+        "{\"outside\":true,\"thread\":1,\"fns\":[{\"id\":0,\"calls\":1,"
+        "\"self_ns\":900000000}]}\n"};
+    static const size_t frames[] = {2, 2, 0};
+    for (size_t i = 0; i < 3; i++) {
+        struct run run;
+        struct buf b = {0};
+        buf_puts(&b, HEADER("\"main\",\"set\",\"run\",\"tick\""));
+        buf_puts(&b, lines);
+        buf_puts(&b, ends[i]);
+        assert_int_equal(loaded(&run, b.data), 0);
+        assert_int_equal(run.frame_count, frames[i]);
+        if (frames[i])
+            assert_int_equal(run.frames[0].root, 3);
+        assert_int_equal(fn(&run, "set")->sum.calls, 2);
+        run_unload(&run);
+        buf_free(&b);
+    }
+}
+
 static void the_busiest_caller_has_the_frames(void **state)
 {
     (void)state;
@@ -430,6 +471,7 @@ int main(void)
         cmocka_unit_test(raw_times_and_samples),
         cmocka_unit_test(outermost_calls_are_frames),
         cmocka_unit_test(loops_inside_main_are_found),
+        cmocka_unit_test(frames_take_a_tenth_of_the_time),
         cmocka_unit_test(the_busiest_caller_has_the_frames),
         cmocka_unit_test(frame_fn_decides),
         cmocka_unit_test(demoted_functions_have_no_frames),

@@ -54,9 +54,10 @@ static void functions(void **state)
           "-------------------------------------------------------------------------------\n"
           "update                  3  12.9ms  82.3%  67.0ms  2.3ms  8.4ms     560  159.0KB\n"
           "Parser::parse_node    550  ~2.8ms  17.7%   2.8ms  1.4ms  1.4ms       0       0B\n"
+          "p50, p99: self time per frame\n"
           "~ timed by sample: 70 of 550 calls\n"
           "\n"
-          "3 frames | 22.3ms avg | 34.8ms p99 | 1 spike (>2x median)\n");
+          "3 frames of update | 22.3ms avg | 34.8ms p99 | 1 spike (>2x median)\n");
 }
 
 static void narrow_terminals(void **state)
@@ -67,9 +68,10 @@ static void narrow_terminals(void **state)
           "Function  Calls    Self    p50    p99  Allocs    Bytes\n"
           "------------------------------------------------------\n"
           "update        3  12.9ms  2.3ms  8.4ms     560  159.0KB\n"
+          "p50, p99: self time per frame\n"
           "~ timed by sample: 70 of 550 calls\n"
           "\n"
-          "3 frames | 22.3ms avg | 34.8ms p99 | 1 spike (>2x median)\n");
+          "3 frames of update | 22.3ms avg | 34.8ms p99 | 1 spike\n");
 }
 
 static void all_lists_what_never_ran(void **state)
@@ -92,7 +94,7 @@ static void frames(void **state)
           "    2  16.0ms   2.1ms           -     108  31.0KB\n"
           "    3  34.8ms   8.4ms       1.4ms     340  96.0KB  <- spike\n"
           "\n"
-          "3 frames | 22.3ms avg | 34.8ms p99 | 1 spike (>2x median)\n");
+          "3 frames of update | 22.3ms avg | 34.8ms p99 | 1 spike (>2x median)\n");
 }
 
 static void no_frames_no_columns_for_them(void **state)
@@ -110,7 +112,7 @@ static void escapes_stay_out(void **state)
 {
     (void)state;
     static const char file[] =
-        "{\"functions\":[{\"name\":\"a\\u001b[31m\\n\\u202e\xff\",\"calls\":1,"
+        "{\"functions\":[{\"name\":\"a\\u001b[31m\\n\\u202e\xff\\u009b\",\"calls\":1,"
         "\"self_ms\":1}]}";
     char *text = text_of(file, report_functions, (struct report_options){0}, false);
     assert_null(strchr(text, '\x1b'));
@@ -118,6 +120,7 @@ static void escapes_stay_out(void **state)
     free(text);
     text = text_of(file, report_functions_json, (struct report_options){0}, false);
     assert_non_null(strstr(text, "\\ufffd"));
+    assert_non_null(strstr(text, "\\u009b"));
     struct json j = {.at = text, .end = text + strlen(text)};
     assert_int_equal(json_skip(&j), 0);
     assert_int_equal(json_end(&j), 0);
@@ -170,7 +173,7 @@ static void long_runs_show_the_worst(void **state)
           "  ...\n"
           "the worst frames and their neighbours; all 100: --all\n"
           "\n"
-          "100 frames | 18ns avg | 10ns p99 | 1 spike (>2x median)\n");
+          "100 frames of u | 18ns avg | 10ns p99 | 1 spike (>2x median)\n");
     buf_free(&b);
 }
 
@@ -193,7 +196,7 @@ static void columns_are_those_of_the_frames_shown(void **state)
     buf_free(&b);
 }
 
-static void residues_below_zero_are_shown_as_zero(void **state)
+static void residues_below_zero_are_not_shown(void **state)
 {
     (void)state;
     static const char file[] =
@@ -204,9 +207,81 @@ static void residues_below_zero_are_shown_as_zero(void **state)
           "Function  Calls  Self       %  Total\n"
           "------------------------------------\n"
           "g             1  50ns  100.0%   50ns\n"
-          "f             1   0ns    0.0%    0ns\n");
+          "f             1     -       -      -\n"
+          "- too small to tell beside the calls it makes (docs/timing.md)\n");
     char *text = text_of(file, report_functions_json, (struct report_options){0}, false);
     assert_non_null(strstr(text, "\"self_ns\":-25"));
+    free(text);
+}
+
+static void a_residue_in_a_frame_is_not_an_absence(void **state)
+{
+    (void)state;
+    static const char file[] =
+        "{\"format_version\":2,\"functions\":[\"f\",\"g\"]}\n"
+        "{\"frame\":0,\"root\":0,\"wall_ns\":50,\"fns\":[{\"id\":0,\"calls\":1,\"self_ns\":60},"
+        "{\"id\":1,\"calls\":1,\"self_ns\":-10}]}\n"
+        "{\"frame\":1,\"root\":0,\"wall_ns\":50,\"fns\":[{\"id\":0,\"calls\":1,\"self_ns\":50}]}\n";
+    shows(file, report_frames, (struct report_options){0},
+          "Frame  Total     f   g\n"
+          "----------------------\n"
+          "    1   50ns  60ns  ~0\n"
+          "    2   50ns  50ns   -\n"
+          "\n"
+          "2 frames of f | 50ns avg | 50ns p99 | 0 spikes (>2x median)\n");
+}
+
+/* `main` was still open at the end, `hot` is timed by sample. */
+static void open_calls_are_no_sample(void **state)
+{
+    (void)state;
+    static const char file[] =
+        "{\"format_version\":2,\"functions\":[\"main\",\"hot\",\"often\"]}\n"
+        "{\"outside\":true,\"thread\":1,\"fns\":[{\"id\":0,\"calls\":1,\"timed\":0,"
+        "\"self_ns\":30},{\"id\":1,\"calls\":1000,\"timed\":80,\"self_ns\":20},"
+        "{\"id\":2,\"calls\":300,\"timed\":299,\"self_ns\":10}]}\n";
+    shows(file, report_functions, (struct report_options){0},
+          "Function  Calls   Self      %\n"
+          "-----------------------------\n"
+          "main          1   30ns  50.0%\n"
+          "hot        1000  ~20ns  33.3%\n"
+          "often       300   10ns  16.7%\n"
+          "~ timed by sample: 80 of 1000 calls\n");
+}
+
+static void partial_coverage_is_told(void **state)
+{
+    (void)state;
+    static const char file[] =
+        "{\"format_version\":2,\"functions\":[\"f\"],\"pid\":7}\n"
+        "{\"thread\":1,\"tid\":7,\"name\":\"main\"}\n"
+        "{\"frame\":0,\"thread\":1,\"depth\":0,\"root\":0,\"wall_ns\":440000,\"fns\":[{\"id\":0,"
+        "\"calls\":1,\"self_ns\":440000}]}\n"
+        "{\"end\":true,\"wall_ns\":1000000}\n";
+    shows(file, report_functions, (struct report_options){0},
+          "Function  Calls     Self       %\n"
+          "--------------------------------\n"
+          "f             1  440.0us  100.0%\n"
+          "\n"
+          "the chosen functions ran for 440.0us of 1.0ms (44 %)\n");
+}
+
+static void total_is_not_shown_as_raw(void **state)
+{
+    (void)state;
+    static const char file[] = "{\"functions\":[{\"name\":\"walk\",\"calls\":3,\"total_ms\":12.0,"
+                               "\"self_ms\":10.0,\"raw_ms\":11.0}]}";
+    struct run run;
+    struct run_options raw = {.uncorrected = true};
+    struct report_options o = {0};
+    char *text = NULL;
+    assert_int_equal(loaded_bytes(&run, "1-1.json", file, strlen(file), &raw), 0);
+    FILE *out = captured(&text);
+    assert_int_equal(report_functions(out, &run, &o), 0);
+    fclose(out);
+    run_unload(&run);
+    assert_non_null(strstr(text, "11.0ms"));
+    assert_null(strstr(text, "Total"));
     free(text);
 }
 
@@ -244,7 +319,11 @@ int main(void)
         cmocka_unit_test(json_reports_parse),
         cmocka_unit_test(long_runs_show_the_worst),
         cmocka_unit_test(columns_are_those_of_the_frames_shown),
-        cmocka_unit_test(residues_below_zero_are_shown_as_zero),
+        cmocka_unit_test(residues_below_zero_are_not_shown),
+        cmocka_unit_test(a_residue_in_a_frame_is_not_an_absence),
+        cmocka_unit_test(open_calls_are_no_sample),
+        cmocka_unit_test(partial_coverage_is_told),
+        cmocka_unit_test(total_is_not_shown_as_raw),
         cmocka_unit_test(threads_alike_are_folded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -116,8 +116,7 @@ static void what_cannot_be_guarded_is_skipped(void **state)
          "__attribute__((target(\"no-sse\"))) void tg() { }\n"
          "__attribute__((target(\"avx2\"))) void fine(int interrupt, int naked) { }\n"
          "struct T { T() try { } catch (...) { } };\nvoid *malloc(unsigned long n) { return 0; }\n"
-         "void *operator new(unsigned long n) { return 0; }\n"
-         "static void *pick() { return 0; }\nvoid ifn() __attribute__((ifunc(\"pick\")));\n",
+         "void *operator new(unsigned long n) { return 0; }\n",
          true);
     skipped(&f, "cx", "constexpr");
     skipped(&f, "nk", "attribute naked");
@@ -126,8 +125,28 @@ static void what_cannot_be_guarded_is_skipped(void **state)
     skipped(&f, "T::T", "its body is a try block");
     skipped(&f, "malloc", "it is part of the program's allocator");
     skipped(&f, "operator new", "it is part of the program's allocator");
-    skipped(&f, "pick", "it resolves an ifunc");
     assert_null(named(&f, "fine")->skip);
+    forget(&f);
+}
+
+static void a_text_with_an_ifunc_is_left_alone(void **state)
+{
+    (void)state;
+    struct found f;
+    find(&f,
+         "# 1 \"/p/a.c\"\nint helper(void) { return 1; }\n"
+         "static void *pick(void) { return helper() ? helper : 0; }\n"
+         "void ifn(void) __attribute__((__ifunc__ (\"pick\")));\n",
+         false);
+    skipped(&f, "pick", "its file uses ifunc");
+    skipped(&f, "helper", "its file uses ifunc");
+    forget(&f);
+    find(&f,
+         "# 1 \"/p/a.c\"\nint my_ifunc(const char *);\nint g(int ifunc) { return ifunc; }\n"
+         "int h(void) { return my_ifunc(\"x\"); }\n",
+         false);
+    assert_null(named(&f, "g")->skip);
+    assert_null(named(&f, "h")->skip);
     forget(&f);
 }
 
@@ -184,6 +203,7 @@ int main(void)
         cmocka_unit_test(places_follow_the_line_markers),
         cmocka_unit_test(names_are_qualified),
         cmocka_unit_test(what_cannot_be_guarded_is_skipped),
+        cmocka_unit_test(a_text_with_an_ifunc_is_left_alone),
         cmocka_unit_test(errors_outside_of_functions_are_told),
         cmocka_unit_test(lines_and_columns_stay),
         cmocka_unit_test(words_in_literals_do_not_count),

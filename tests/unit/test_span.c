@@ -33,9 +33,10 @@ static struct __piano_fn fns[FNS] = {
 static unsigned at[FNS];
 static struct __piano_unit unit = {__piano_abi, FNS, fns, at, "", ""};
 
-/* NOLINTNEXTLINE(bugprone-macro-parentheses): a declaration */
+/* A declaration: NOLINTBEGIN(bugprone-macro-parentheses) */
 #define PROBE(k)                                                                                   \
     void *probe_ __attribute__((cleanup(__piano_leave), unused)) = __piano_begin(&at[k])
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 static char dir[64];
 static volatile int sink;

@@ -104,7 +104,7 @@ void piano__mode_reconcile(struct piano__thread *t, int64_t self, int64_t counte
         return;
     int64_t excess = -self - counted / 8; /* an eighth may be noise */
     if (excess > 0)
-        t->overlap += (4096 - t->overlap) * excess / counted / 2;
+        t->overlap += (4096 - t->overlap) * excess / counted / 4;
     else
         t->overlap -= t->overlap / 256;
     if (t->overlap > 2048)

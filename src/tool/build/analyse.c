@@ -418,14 +418,14 @@ static void put_in_order(struct analyse *a)
     a->count = kept;
 }
 
-/* A resolver of an ifunc runs while the program is still being relocated. */
-static void skip_resolvers(struct analyse *a, const struct analyse_source *s)
+/* The resolver of an ifunc, and whatever it calls, runs while the program is still being relocated:
+ * there is no thread-local storage yet, and the runtime may not be there either. */
+static void skip_early(struct analyse *a, const struct analyse_source *s)
 {
-    if (!memmem(s->text, s->len, "ifunc", 5))
-        return;
-    for (size_t i = 0; i < a->count; i++) {
-        if (!a->fns[i].skip && tokens_is_resolver(s->text, s->len, a->fns[i].bare))
-            a->fns[i].skip = "it resolves an ifunc";
+    a->uses_ifunc = tokens_uses_ifunc(s->text, s->len);
+    for (size_t i = 0; a->uses_ifunc && i < a->count; i++) {
+        if (!a->fns[i].skip)
+            a->fns[i].skip = "its file uses ifunc";
     }
 }
 
@@ -440,7 +440,7 @@ int analyse_run(struct analyse *a, const struct analyse_source *source)
         note_errors(&w, tu);
         clang_visitChildren(clang_getTranslationUnitCursor(tu), visit_decl, &w);
         put_in_order(a);
-        skip_resolvers(a, source);
+        skip_early(a, source);
         note_stray_error(&w, tu);
         clang_disposeTranslationUnit(tu);
     }

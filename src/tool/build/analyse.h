@@ -24,6 +24,7 @@ struct analyse_fn {
 struct analyse {
     struct analyse_fn *fns; /* by offset */
     size_t count;
+    bool uses_ifunc;   /* then every function is skipped */
     char *first_error; /* where libclang may have overlooked a function, and why; or NULL */
 };
 

@@ -1,4 +1,4 @@
-/* What to show of a failed build. A parallel build goes on for a while after the first error, so
+/* What to show of a failed build, or of one that did nothing. A parallel build goes on for a while after the first error, so
  * the end of its output may not hold the cause: the first line that looks like an error is shown
  * with what follows it, then the end. Compilers name the copies of the sources; the user knows
  * only the originals, so the one path is turned into the other. */
@@ -13,7 +13,7 @@
 #include "tool/util/buf.h"
 #include "tool/util/say.h"
 
-enum { ERROR_LINES = 25, END_LINES = 15 };
+enum { ERROR_LINES = 25, END_LINES = 15, SHORT_END_LINES = 10 };
 
 static bool is_error(const char *line, size_t len)
 {
@@ -50,16 +50,35 @@ static void print_range(const char *text, size_t from, size_t to)
     }
 }
 
-void build_log_show(const char *path, const char *mirror, const char *root)
+/* The log with the user's own paths, malloc'd; NULL when there is none. */
+static char *read_log(const char *path, const char *mirror, const char *root)
 {
     struct buf raw = {0};
-    if (buf_read_file(&raw, path) != 0 || !raw.data || raw.len == 0) {
-        buf_free(&raw);
-        return;
+    char *text = NULL;
+    if (buf_read_file(&raw, path) == 0 && raw.data && raw.len > 0) {
+        size_t len = strlen(raw.data);
+        text = mirror ? mirror_replace(raw.data, &len, mirror, root) : strdup(raw.data);
     }
-    size_t len = strlen(raw.data);
-    char *text = mirror ? mirror_replace(raw.data, &len, mirror, root) : strdup(raw.data);
     buf_free(&raw);
+    return text;
+}
+
+void build_log_show_end(const char *path, const char *mirror, const char *root)
+{
+    char *text = read_log(path, mirror, root);
+    size_t count = 0;
+    for (const char *p = text; p && *p; count++) {
+        p += strcspn(p, "\n");
+        p += *p == '\n';
+    }
+    if (text)
+        print_range(text, count > SHORT_END_LINES ? count - SHORT_END_LINES : 0, count);
+    free(text);
+}
+
+void build_log_show(const char *path, const char *mirror, const char *root)
+{
+    char *text = read_log(path, mirror, root);
     size_t count = 0;
     size_t first = (size_t)-1;
     for (const char *p = text; p && *p; count++) {

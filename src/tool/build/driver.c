@@ -65,7 +65,7 @@ static int write_gitignore(const char *dir)
 static int make_places(struct driver *d)
 {
     struct selection *s = &d->selection;
-    d->root = paths_project_root();
+    d->root = paths_build_root();
     d->cwd = getcwd(NULL, 0);
     char *piano = d->root ? paths_join(d->root, ".piano") : NULL;
     d->state = piano ? paths_join(piano, "build") : NULL;
@@ -77,6 +77,7 @@ static int make_places(struct driver *d)
         free(piano);
         return out_of_memory();
     }
+    paths_say_project(d->root);
     int err = paths_make_dirs(d->state);
     if (err == 0)
         err = write_gitignore(piano);

@@ -151,6 +151,8 @@ static int analyse(struct job *j, const struct buf *text)
     j->analysed = err == 0;
     if (err != 0)
         job_note(j, "compiled untouched: libclang could not read it");
+    else if (j->functions.uses_ifunc)
+        job_note(j, "uses ifunc: its functions may run before the program is relocated");
     else if (j->functions.first_error)
         job_note(j, "libclang could not read all of it, functions may be missing: %s",
                  j->functions.first_error);

@@ -250,3 +250,26 @@ bool link_defines_malloc(const char *path)
     view_close(&v);
     return found;
 }
+
+void link_add_personality(struct words *out)
+{
+    words_add(out, "-Wl,--push-state,--as-needed");
+    words_add(out, "-lstdc++");
+    words_add(out, "-Wl,--pop-state");
+}
+
+static bool view_holds(const struct view *v, const char *word)
+{
+    return memmem(v->data, v->len, word, strlen(word));
+}
+
+bool link_lacks_personality(const char *path)
+{
+    struct view v;
+    if (!view_open(&v, path))
+        return false;
+    bool lacks = view_holds(&v, "__gxx_personality") && !view_holds(&v, "libstdc++.so") &&
+                 !view_holds(&v, "libc++");
+    view_close(&v);
+    return lacks;
+}

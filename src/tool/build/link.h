@@ -19,6 +19,11 @@ bool link_has_instrumented(const struct args *a);
 void link_command(char *const base[], size_t command, const char *lib, enum link_kind kind,
                   struct words *out);
 
+/* Adds the library with C++'s personality routine, for those that refer to it. */
+void link_add_personality(struct words *out);
+/* Does the shared library at PATH refer to that routine without naming a library that has it? */
+bool link_lacks_personality(const char *path);
+
 /* Has the executable at PATH an allocator of its own in it? */
 bool link_defines_malloc(const char *path);
 

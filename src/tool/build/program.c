@@ -6,7 +6,8 @@
  * X/NAME that sets up the library path; then the script is what a user would run.
  *
  * `piano run -- a b`: if `a` names a program of the build it is run with `b`, else the newest
- * program is run with both. The program keeps the user's working directory and descriptors. The
+ * program is run with both; but not if `a` is the path of some other program, which is then what
+ * the user meant to run. The program keeps the user's working directory and descriptors. The
  * run file is found by the process id in its name, or is the newest one begun since the start, for
  * programs that hand over to another process. */
 #include "tool/build/program.h"
@@ -27,6 +28,8 @@
 #include "tool/util/buf.h"
 #include "tool/util/paths.h"
 #include "tool/util/say.h"
+
+enum { MAX_OTHERS_SHOWN = 5 };
 
 static bool file_holds(const char *path, const char *word)
 {
@@ -275,17 +278,85 @@ static int launch(struct program_run *p, const struct records *r, const char *pa
     return err;
 }
 
+/* Is WORD the path of a program, though not of one that piano built? */
+static bool is_foreign_program(const char *word)
+{
+    struct stat st;
+    return strchr(word, '/') && stat(word, &st) == 0 && S_ISREG(st.st_mode) &&
+           access(word, X_OK) == 0;
+}
+
+/* The names of all programs but the one that runs: "lua, luac". */
+static void put_others(struct buf *b, const struct program_list *l, const char *running)
+{
+    size_t shown = 0;
+    char safe[NAME_MAX * 4 + 1];
+    for (size_t i = 0; i < l->count; i++) {
+        if (l->paths[i] == running)
+            continue;
+        if (shown++ == MAX_OTHERS_SHOWN) {
+            buf_puts(b, ", ...");
+            return;
+        }
+        buf_printf(b, "%s%s", shown > 1 ? ", " : "",
+                   say_safe(safe, sizeof safe, base_name(l->paths[i])));
+    }
+}
+
+static void say_choice(const struct program_list *l)
+{
+    char running[NAME_MAX * 4 + 1];
+    char other[NAME_MAX * 4 + 1];
+    struct buf others = {0};
+    put_others(&others, l, l->paths[0]);
+    if (!others.failed)
+        say("running %s (also built: %s; piano run -- %s ...)",
+            say_safe(running, sizeof running, base_name(l->paths[0])), others.data,
+            say_safe(other, sizeof other, base_name(l->paths[1])));
+    buf_free(&others);
+}
+
+/* Which program to run; *NAMED when the first word says so. NULL, and the reason said, when there
+ * is none. */
+static const char *choose(const struct program_run *p, const struct records *r,
+                          const struct program_list *l, bool *named)
+{
+    const char *word = p->words[0];
+    char safe[PATH_MAX];
+    const char *path = word ? program_list_find(l, word) : NULL;
+    *named = path;
+    if (path)
+        return path;
+    if (l->count == 0) {
+        if (r->unit_count > 0)
+            say_error(PROGRAM_NONE_HINT, PROGRAM_NONE);
+        else
+            say_error("piano build --fn NAME", "there is no instrumented program to run");
+        return NULL;
+    }
+    if (word && is_foreign_program(word)) {
+        struct buf hint = {0};
+        say_safe(safe, sizeof safe, word);
+        buf_printf(&hint, "piano run -- %s ...   (or -- %s %s ... to pass it as an argument)",
+                   base_name(l->paths[0]), base_name(l->paths[0]), safe);
+        say_error(hint.data, "%s is not a program that piano built", safe);
+        buf_free(&hint);
+        return NULL;
+    }
+    if (l->count > 1)
+        say_choice(l);
+    return l->paths[0];
+}
+
 static int run_one(struct program_run *p, const struct records *r, bool *started)
 {
     struct program_list programs;
     program_list_load(&programs, r);
-    const char *named = p->words[0] ? program_list_find(&programs, p->words[0]) : NULL;
-    const char *path = named ? named : programs.count > 0 ? programs.paths[0] : NULL;
+    bool named = false;
+    const char *path = choose(p, r, &programs, &named);
     struct child_result result = {0};
     int err = 0;
-    if (!path) {
-        say_error("piano build --fn NAME", "there is no instrumented program to run");
-    } else {
+    if (path) {
         err = launch(p, r, path, p->words + (named ? 1 : 0), &result);
         if (err != 0)
             say_error("piano build", "cannot start %s: %s", path, strerror(-err));
@@ -305,6 +376,8 @@ int program_run(struct program_run *p, bool *started)
     struct records records = {0};
     char *root = paths_project_root();
     char *state = root ? paths_join(root, ".piano/build") : NULL;
+    if (root)
+        paths_say_project(root);
     *started = false;
     p->run = NULL;
     p->status = EXIT_FAILED;

@@ -7,6 +7,10 @@
 
 #include "tool/build/records.h"
 
+/* What to say of a build without a program, and how to go on. */
+#define PROGRAM_NONE "no program was linked (a library?)"
+#define PROGRAM_NONE_HINT "piano build -- make check, or whatever builds a program that uses it"
+
 /* Paths of the programs with instrumented code in them, newest first. */
 struct program_list {
     char **paths;

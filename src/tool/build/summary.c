@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tool/build/build_log.h"
 #include "tool/build/names.h"
 #include "tool/build/program.h"
 #include "tool/util/buf.h"
@@ -207,11 +208,14 @@ static size_t compiled_count(const struct records *r)
 
 static int check_any(const struct driver *d, const struct records *r, const struct gathered *g)
 {
-    if (compiled_count(r) == 0)
+    if (compiled_count(r) == 0) {
+        if (!d->verbose)
+            build_log_show_end(d->log, d->selection.mirror, d->root);
         return say_error(d->command ? "a command that compiles; is everything built already, or "
                                       "does the build clear LD_PRELOAD from its environment?"
                                     : "piano build -- YOUR BUILD COMMAND",
                          "the build compiled no C or C++ file under piano");
+    }
     for (size_t i = 0; i < g->count; i++) {
         if (g->fns[i]->status == RECORD_INSTRUMENTED)
             return EXIT_DONE;
@@ -312,34 +316,39 @@ void summary_show(const struct driver *d, const struct records *r)
     struct program_list programs;
     program_list_load(&programs, r);
     for (size_t i = 0; i < programs.count && i < MAX_PROGRAMS_SHOWN; i++)
-        say("built: %s", say_safe(safe, sizeof safe, programs.paths[i]));
+        say("built: %s%s", say_safe(safe, sizeof safe, programs.paths[i]),
+            i == 0 && programs.count > 1 ? "   (what `piano run` starts)" : "");
     if (programs.count > MAX_PROGRAMS_SHOWN)
         say("and %zu more programs", programs.count - MAX_PROGRAMS_SHOWN);
-    if (programs.count == 0)
-        say("no program was linked (a library?)");
     program_list_release(&programs);
 }
 
-void summary_list_skipped(const struct driver *d, const struct records *r)
+size_t summary_list_skipped(const struct driver *d, const struct records *r)
 {
     struct gathered g;
+    size_t listed = 0;
     char file[512];
     char name[512];
     char why[512];
     for (size_t i = 0; i < r->unit_count; i++) {
         const struct record_unit *u = &r->units[i];
-        if (u->note && was_searched(u))
-            printf("%s: (%s)\n",
-                   say_safe(file, sizeof file, selection_relative(&d->selection, u->source)),
-                   say_safe(why, sizeof why, u->note));
+        if (!u->note || !was_searched(u))
+            continue;
+        listed++;
+        printf("%s: (%s)\n",
+               say_safe(file, sizeof file, selection_relative(&d->selection, u->source)),
+               say_safe(why, sizeof why, u->note));
     }
     gather(&g, r);
     for (size_t i = 0; i < g.count; i++) {
         const struct record_fn *fn = g.fns[i];
-        if (fn->status == RECORD_SKIPPED &&
-            selection_wants(&d->selection, records_bare_name(fn->name), fn->name, fn->file))
-            printf("%s:%u: %s (%s)\n", say_safe(file, sizeof file, fn->file), fn->line,
-                   say_safe(name, sizeof name, fn->name), say_safe(why, sizeof why, fn->reason));
+        if (fn->status != RECORD_SKIPPED ||
+            !selection_wants(&d->selection, records_bare_name(fn->name), fn->name, fn->file))
+            continue;
+        listed++;
+        printf("%s:%u: %s (%s)\n", say_safe(file, sizeof file, fn->file), fn->line,
+               say_safe(name, sizeof name, fn->name), say_safe(why, sizeof why, fn->reason));
     }
     free(g.fns);
+    return listed;
 }

@@ -296,15 +296,28 @@ bool tokens_find_setjmp(const char *text, size_t len, size_t *start, size_t *end
     return false;
 }
 
-bool tokens_is_resolver(const char *text, size_t len, const char *name)
+static const char *skip_space(const char *p, const char *end)
 {
-    size_t want = strlen(name);
+    while (p < end && isspace((unsigned char)*p))
+        p++;
+    return p;
+}
+
+bool tokens_uses_ifunc(const char *text, size_t len)
+{
     const char *end = text + len;
     for (const char *p = text; (p = memmem(p, (size_t)(end - p), "ifunc", 5)); p += 5) {
-        const char *quote = memchr(p, '"', (size_t)(end - p));
-        const char *last = quote ? memchr(quote + 1, '"', (size_t)(end - quote - 1)) : NULL;
-        if (last && quote - p < 16 && (size_t)(last - quote - 1) >= want &&
-            memmem(quote, (size_t)(last - quote), name, want))
+        const char *start = p - text >= 2 && memcmp(p - 2, "__", 2) == 0 ? p - 2 : p;
+        const char *rest = p + 5;
+        if (start < p && end - rest >= 2 && memcmp(rest, "__", 2) == 0)
+            rest += 2;
+        if (start > text && is_word(start[-1]))
+            continue;
+        rest = skip_space(rest, end);
+        if (rest == end || *rest != '(')
+            continue;
+        rest = skip_space(rest + 1, end);
+        if (rest < end && *rest == '"')
             return true;
     }
     return false;

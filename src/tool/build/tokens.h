@@ -25,7 +25,7 @@ bool tokens_calls_nothing(const char *text, size_t len);
  * parenthesis; false when there is none. */
 bool tokens_find_setjmp(const char *text, size_t len, size_t *start, size_t *end);
 
-/* Is NAME used as `ifunc("NAME")` in the text? */
-bool tokens_is_resolver(const char *text, size_t len, const char *name);
+/* Does the text use the attribute `ifunc("NAME")`? */
+bool tokens_uses_ifunc(const char *text, size_t len);
 
 #endif

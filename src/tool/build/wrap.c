@@ -37,6 +37,7 @@ struct wrap {
     struct args args;
     struct job *jobs; /* one per source of `args`, in order */
     size_t job_count;
+    bool needs_personality; /* the link failed for want of C++'s personality routine */
 };
 
 enum { STATUS_INTERRUPTED = 130 };
@@ -242,6 +243,8 @@ static int link_once(const struct wrap *w, char *const base[], enum link_kind ki
     struct words command = {0};
     *r = (struct cc_run){0};
     link_command(base, w->args.command, w->selection.lib ? w->selection.lib : "", kind, &command);
+    if (w->needs_personality)
+        link_add_personality(&command);
     int err = command.failed ? -ENOMEM : cc_run_step(r, command.items, CC_KEEP_ERR);
     words_release(&command);
     return err ? err : r->status ? -EIO : 0;
@@ -265,11 +268,45 @@ static int link_own_allocator(const struct wrap *w, char *const base[], struct c
     return err;
 }
 
-static int link_with_runtime(const struct wrap *w, char *const base[], const char *output,
+/* C++ without exceptions or a library call can be linked by the C driver, but guards have something
+ * to clean up: then the personality routine is asked for, and the C driver does not have it. A
+ * program does not link without; a shared library does, and then cannot be loaded. */
+static bool lacks_personality(const struct wrap *w, int err, const char *output,
+                              const struct cc_run *r)
+{
+    if (err == 0)
+        return w->args.shared && link_lacks_personality(output);
+    return err == -EIO && r->err.data && strstr(r->err.data, "__gxx_personality");
+}
+
+static int link_first(struct wrap *w, char *const base[], const char *output, struct cc_run *r)
+{
+    enum link_kind kind = w->args.is_static ? LINK_STATIC_RUNTIME : LINK_SHARED_RUNTIME;
+    struct cc_run again;
+    int err = link_once(w, base, kind, r);
+    if (!lacks_personality(w, err, output, r))
+        return err;
+    w->needs_personality = true;
+    int second = link_once(w, base, kind, &again);
+    if (second == -EIO && err != 0) { /* the first messages are about the user's own command */
+        cc_run_release(&again);
+        return err;
+    }
+    if (second == -EIO) { /* there is no libstdc++ to link with */
+        cc_run_release(&again);
+        w->needs_personality = false;
+        second = link_once(w, base, kind, &again);
+    }
+    cc_run_release(r);
+    *r = again;
+    return second;
+}
+
+static int link_with_runtime(struct wrap *w, char *const base[], const char *output,
                              struct cc_run *r)
 {
     const struct args *a = &w->args;
-    int err = link_once(w, base, a->is_static ? LINK_STATIC_RUNTIME : LINK_SHARED_RUNTIME, r);
+    int err = link_first(w, base, output, r);
     if (err == 0 && !a->is_static && !a->shared && !a->sanitized && link_defines_malloc(output))
         err = link_own_allocator(w, base, r);
     return err;

@@ -14,11 +14,13 @@
 static const char help[] =
     "Usage: piano build [OPTIONS] [-- BUILD COMMAND]\n"
     "\n"
-    "Builds the project with the chosen functions instrumented. The build is found by itself\n"
-    "(CMakeLists.txt, meson.build, Makefile, configure) or given after `--`. All work happens\n"
-    "under .piano/; the project's own files and build products are not touched.\n"
+    "Builds the project with the chosen functions instrumented. The build is found\n"
+    "by itself (CMakeLists.txt, meson.build, Makefile, configure) or given after\n"
+    "`--`. All work happens under .piano/; the project's own files and build\n"
+    "products are not touched.\n"
     "\n"
-    "Which functions (each of the first three adds; none of them: all of the project's own):\n"
+    "Which functions (--fn, --file and --dir add; none of them: all of the\n"
+    "project's own):\n"
     "  --fn PAT        those with PAT in their name (`update`, `Parser::parse`)\n"
     "  --exact         PAT is the whole name, with or without namespace and class\n"
     "  --file PATH     those of this file; the tail of a path will do\n"
@@ -64,11 +66,14 @@ static int read_flags(struct flags *f, struct driver *d, bool *list_skipped, boo
     return flags_check_build(f, d);
 }
 
+/* A build without a program is no failure, but there is nothing to run yet. */
 static void print_newest(const struct records *r)
 {
     struct program_list programs;
     program_list_load(&programs, r);
-    if (programs.count > 0 && !isatty(STDOUT_FILENO))
+    if (programs.count == 0)
+        (void)say_error(PROGRAM_NONE_HINT, PROGRAM_NONE);
+    else if (!isatty(STDOUT_FILENO))
         puts(programs.paths[0]);
     program_list_release(&programs);
 }
@@ -81,14 +86,14 @@ static int tell(const struct driver *d, bool list_skipped)
         return say_error(NULL, "out of memory");
     }
     int status = EXIT_DONE;
-    if (list_skipped) {
-        summary_list_skipped(d, &records);
-    } else {
+    if (!list_skipped || summary_list_skipped(d, &records) == 0) {
         status = summary_check(d, &records);
-        if (status == EXIT_DONE) {
+        if (status == EXIT_DONE && list_skipped)
+            say("nothing was left out");
+        if (status == EXIT_DONE)
             summary_show(d, &records);
+        if (status == EXIT_DONE && !list_skipped)
             print_newest(&records);
-        }
     }
     records_release(&records);
     return status;

@@ -125,6 +125,8 @@ static void put_run(struct buf *b, const struct runs_entry *e, const struct tags
         buf_puts(b, ",\"error\":");
         json_put_string(b, error.text);
     } else {
+        buf_puts(b, ",\"id\":");
+        json_put_string(b, e->stem);
         buf_puts(b, ",\"run_id\":");
         json_put_string(b, run.run_id);
         buf_puts(b, ",\"program\":");

@@ -13,14 +13,15 @@ static const char help_text[] =
     "Usage: piano report [RUN] [OPTIONS]\n"
     "\n"
     "Shows where the time and the allocations of a run went. RUN is a file, a tag, a run id, or\n"
-    "nothing for the latest run of the project.\n"
+    "nothing for the latest run of the project. Of a tag with several runs, the newest is shown.\n"
     "\n"
     "  --frames       frame by frame: the worst ones and their neighbours, spikes marked\n"
     "  --threads      thread by thread\n"
     "  --top N        the first N functions (with --frames: the N worst frames)\n"
     "  --all          everything: functions never called, every frame, every thread\n"
     "  --places       with file and line\n"
-    "  --uncorrected  times as measured, with the cost of the measurement still in them\n"
+    "  --uncorrected  self times as measured, with the cost of the measurement still in them\n"
+    "                 (no Total then: it is not kept raw)\n"
     "  --json         the same as JSON, all of it\n"
     "\n"
     "Examples:\n"
@@ -96,19 +97,24 @@ static int report(const struct request *q)
     struct runs_paths paths;
     struct run_options load = {.uncorrected = q->uncorrected, .threads = q->threads};
     int err = runs_resolve(q->run, &paths, &error);
-    if (err == 0 && paths.count > 1) {
+    if (err == 0 && paths.count > 1 && strchr(q->run, ',')) {
         runs_paths_release(&paths);
         return say_usage("report", "that names several runs; `piano diff` compares them");
     }
     if (err == 0) {
-        say_progress("reading %s", paths.paths[0]);
-        err = run_load(&run, paths.paths[0], &load, &error);
+        const char *path = runs_paths_newest(&paths);
+        char safe[512];
+        if (paths.count > 1)
+            say("the tag has %zu runs; this is the newest: %s", paths.count,
+                say_safe(safe, sizeof(safe), path));
+        say_progress("reading %s", path);
+        err = run_load(&run, path, &load, &error);
         say_progress_done();
         runs_paths_release(&paths);
     }
     if (err)
         return say_error(error.hint[0] ? error.hint : NULL, "%s", error.text);
-    report_notices(&run);
+    report_notices(&run, !q->threads);
     err = print(q, &run);
     run_unload(&run);
     if (err && !ferror(stdout))

@@ -66,7 +66,7 @@ enum flag_taken flags_switch(const struct flags *f, const char *name, bool *valu
 static char *from_root(const char *path)
 {
     char *real = realpath(path, NULL);
-    char *root = paths_project_root();
+    char *root = paths_build_root();
     char *out = NULL;
     size_t len = root ? strlen(root) : 0;
     if (real && root && strncmp(real, root, len) == 0 && (real[len] == '/' || real[len] == '\0'))
@@ -78,6 +78,36 @@ static char *from_root(const char *path)
     return out;
 }
 
+/* Cuts template arguments out of a pattern, since names are without them: `Cache<int>::get` means
+ * `Cache::get`, and `Cache<` means `Cache`. The brackets of operators stay. */
+static void cut_template_args(char *pattern)
+{
+    static const char operator_word[] = "operator";
+    const size_t word = sizeof operator_word - 1;
+    size_t kept = 0;
+    int depth = 0;
+    for (const char *p = pattern; *p; p++) {
+        bool is_operator = kept >= word && memcmp(pattern + kept - word, operator_word, word) == 0;
+        if (depth == 0 && is_operator) {
+            size_t sign = strspn(p, "<=>-");
+            memmove(pattern + kept, p, sign + 1);
+            kept += sign + 1;
+            p += sign;
+            if (!*p)
+                return;
+            continue;
+        }
+        if (*p == '<')
+            depth++;
+        if (depth == 0)
+            pattern[kept++] = *p;
+        if (*p == '>' && depth > 0)
+            depth--;
+    }
+    if (kept > 0)
+        pattern[kept] = '\0';
+}
+
 static enum flag_taken add_to(struct flags *f, const char *name, struct selection_list *list,
                               bool is_path)
 {
@@ -85,9 +115,11 @@ static enum flag_taken add_to(struct flags *f, const char *name, struct selectio
     enum flag_taken taken = flags_value(f, name, &value);
     if (taken != FLAG_YES)
         return taken;
-    char *path = is_path ? from_root(value) : NULL;
-    int err = is_path && !path ? -ENOMEM : selection_add(list, path ? path : value);
-    free(path);
+    char *item = is_path ? from_root(value) : strdup(value);
+    if (item && !is_path)
+        cut_template_args(item);
+    int err = item ? selection_add(list, item) : -ENOMEM;
+    free(item);
     if (err != 0) {
         say_error(NULL, "out of memory");
         return FLAG_BAD;
@@ -119,6 +151,8 @@ static enum flag_taken take_frame(struct flags *f, struct driver *d)
         return taken;
     free(d->selection.frame);
     d->selection.frame = strdup(value);
+    if (d->selection.frame)
+        cut_template_args(d->selection.frame);
     return d->selection.frame ? FLAG_YES : FLAG_BAD;
 }
 

@@ -47,16 +47,16 @@ static const struct command *find(const char *name)
 
 static void print_help(FILE *out)
 {
-    fputs("piano shows which functions and which frames of a C or C++ program were slow, and what\n"
-          "they allocated.\n\nUsage: piano COMMAND [OPTIONS]\n\nCommands:\n",
+    fputs("piano shows which functions and which frames of a C or C++ program were slow,\n"
+          "and what they allocated.\n\nUsage: piano COMMAND [OPTIONS]\n\nCommands:\n",
           out);
     for (size_t i = 0; i < COMMAND_COUNT; i++)
         if (commands[i].help)
             fprintf(out, "  %-9s %s\n", commands[i].name, commands[i].help);
-    fputs("\nStart here, in a project with a Makefile, CMakeLists.txt, meson.build or configure:\n"
-          "  piano profile --fn update          measure the functions with `update` in their name\n"
-          "  piano report --frames              then: which frames were slow, and why\n\n"
-          "`piano help COMMAND` explains one command. `piano --version` prints the version.\n",
+    fputs("\nStart here, in a project with a Makefile, CMakeLists.txt, meson.build or\nconfigure:\n"
+          "  piano profile --fn update    measure the functions with `update` in their name\n"
+          "  piano report --frames        then: which frames were slow, and why\n\n"
+          "`piano help COMMAND` explains one command; `piano --version` prints the version.\n",
           out);
 }
 

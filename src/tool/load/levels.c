@@ -3,9 +3,10 @@
  * A program's outermost instrumented call may be the frame (`update`) or may enclose the loop
  * (`main`). The runtime cannot know which when the call begins, so it writes the lines of the first
  * calls one level deeper too, each line holding only what earlier lines do not. The choice is made
- * here, per thread: the shallowest depth at which some function was called twice by the same
- * caller; if several callers there have such callees, the one whose repeated callees took the most
- * time. The calls of those callees are the frames. A function called once (`init`) is none.
+ * here, per thread: the shallowest depth at which the callees that one caller called twice or more
+ * took a tenth of the thread's recorded time (three setters called by `main` are no main loop); if
+ * several callers there have such callees, the one whose took the most. The calls of those callees
+ * are the frames. A function called once (`init`) is none.
  *
  * Shallower lines only count to the functions' sums. A deeper line that lies inside a frame and
  * comes before it holds a part of that frame: it is folded into it, and so is a `part` line. A
@@ -16,12 +17,19 @@
  * without a root (hand-made or of older writers) are all frames.
  *
  * One pass to count (thread, depth, caller, root), one to give roles. Serial; a hash lookup per
- * line. */
+ * line. A thread whose outermost call is still open has no line that says how long it ran: then
+ * the figures of its lines are read here too. */
 #include "tool/load/reader.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum {
+    PLAUSIBLE = 10,              /* frames take 1/10 of their thread's time or more */
+    TOO_SHORT_NS = 10 * 1000000, /* a thread that ran for less is all start-up: not judged */
+    FORGET_BYTES = 16 << 20
+};
 
 /* Calls of one root by one caller at one depth of one thread; or all that repeat of a caller. */
 struct cell {
@@ -30,6 +38,7 @@ struct cell {
     uint32_t root;
     int64_t calls;
     int64_t wall_ns;
+    bool certain; /* frames whatever their time */
     bool used;
 };
 
@@ -49,6 +58,10 @@ struct lane { /* a thread */
     uint32_t level; /* UINT32_MAX: no frames */
     uint32_t under; /* the caller whose callees are the frames */
     int64_t under_wall;
+    int64_t outer_ns, inner_ns; /* wall time of its lines at depth 0 and 1 */
+    int64_t self_ns;            /* sum over its functions, when `open` */
+    bool open;                  /* no line holds all of its time */
+    bool untimed;               /* lines without a wall time */
     struct pending *pending;
     size_t count, cap;
 };
@@ -176,6 +189,19 @@ static bool is_demoted(const struct levels *v, size_t i)
     return v->demoted_until && row != RUN_NO_FN && i < v->demoted_until[row];
 }
 
+static int note_wall(struct levels *v, const struct line *l)
+{
+    struct lane *lane = lane_get(v, l->thread);
+    if (!lane)
+        return -ENOMEM;
+    lane->untimed |= l->wall_ns < 0;
+    if (l->wall_ns > 0 && l->depth == 0)
+        lane->outer_ns = saturating_add(lane->outer_ns, l->wall_ns);
+    else if (l->wall_ns > 0 && l->depth == 1)
+        lane->inner_ns = saturating_add(lane->inner_ns, l->wall_ns);
+    return 0;
+}
+
 static int count_lines(struct levels *v)
 {
     for (size_t i = 0; i < v->r->line_count; i++) {
@@ -188,6 +214,8 @@ static int count_lines(struct levels *v)
             l->kind = LINE_DEAD;
             continue;
         }
+        if (note_wall(v, l))
+            return -ENOMEM;
         if (is_demoted(v, i))
             continue;
         struct cell key = key_of(v->r, l), *c = cell_get(&v->cells, &key);
@@ -231,48 +259,104 @@ static bool repeats(const struct levels *v, const struct cell *c)
     return c->calls >= 2;
 }
 
-static int choose_depths(struct levels *v)
+/* Sums up the repeated callees of each caller, at every depth. */
+static int sum_callers(struct levels *v, struct cells *callers)
 {
     for (size_t i = 0; i < v->cells.cap; i++) {
         const struct cell *c = &v->cells.slots[i];
         if (!c->used || !repeats(v, c))
             continue;
-        struct lane *lane = lane_get(v, (uint32_t)(c->place >> 16));
-        if (!lane)
+        struct cell key = {.place = c->place, .under = c->under};
+        struct cell *sum = cell_get(callers, &key);
+        if (!sum)
             return -ENOMEM;
-        uint32_t depth = (uint32_t)(c->place & 0xffff);
-        if (depth < lane->level)
-            lane->level = depth;
+        sum->wall_ns = saturating_add(sum->wall_ns, c->wall_ns);
+        sum->certain |= c->root == RUN_NO_FN || v->frame_root != NULL;
     }
     return 0;
 }
 
-/* Sums up the repeated callees of each caller at the chosen depth; the greatest sum wins. */
+/* Self times in line L; 0 when it cannot be read, which the next stage finds out and tells. */
+static int64_t self_in_line(struct reader *r, const struct line *l, struct run_scratch *scratch)
+{
+    size_t left;
+    const char *s = reader_text(r->run, l->at, &left);
+    struct json j = {.at = s, .end = s + l->len};
+    int64_t self = 0;
+    fns_clear(scratch);
+    if (fns_line(&j, r->run, scratch))
+        return 0;
+    for (size_t i = 0; i < scratch->count; i++)
+        self = saturating_add(self, scratch->entries[i].sum.self_ns);
+    return self;
+}
+
+/* Marks the threads whose lines do not hold all of their time; how many. */
+static size_t mark_open(struct levels *v)
+{
+    size_t open = 0;
+    for (size_t i = 0; i < v->lane_cap; i++) {
+        struct lane *lane = &v->lanes[i];
+        lane->open = lane->used && !lane->untimed && !v->frame_root &&
+                     (lane->outer_ns == 0 || lane->inner_ns > lane->outer_ns);
+        open += lane->open;
+    }
+    return open;
+}
+
+static int measure_open(struct levels *v)
+{
+    struct reader *r = v->r;
+    struct run_scratch scratch = {0};
+    uint64_t forgotten = 0;
+    if (mark_open(v) == 0)
+        return 0;
+    int err = fns_ready(&scratch, r->run->fn_count + 1);
+    for (size_t i = 0; i < r->line_count && err == 0; i++) {
+        const struct line *l = &r->lines[i];
+        if (l->kind < LINE_FRAME || l->kind > LINE_PART)
+            continue;
+        struct lane *lane = lane_get(v, l->thread);
+        if (!lane)
+            err = -ENOMEM;
+        else if (lane->open)
+            lane->self_ns = saturating_add(lane->self_ns, self_in_line(r, l, &scratch));
+        if (l->at - forgotten > FORGET_BYTES) {
+            reader_forget(r->run, forgotten, l->at);
+            forgotten = l->at;
+        }
+    }
+    run_scratch_release(&scratch);
+    return err;
+}
+
+static bool is_plausible(const struct lane *lane, const struct cell *caller)
+{
+    int64_t recorded = lane->open ? lane->self_ns : lane->outer_ns;
+    if (caller->certain || lane->untimed || recorded < TOO_SHORT_NS)
+        return true;
+    return caller->wall_ns >= recorded / PLAUSIBLE;
+}
+
+/* The shallowest depth with a plausible caller; there, the caller of the greatest sum. */
 static int choose_callers(struct levels *v)
 {
     struct cells callers = {0};
-    int err = 0;
-    for (size_t i = 0; i < v->cells.cap && err == 0; i++) {
-        const struct cell *c = &v->cells.slots[i];
-        if (!c->used || !repeats(v, c))
-            continue;
-        struct lane *lane = lane_get(v, (uint32_t)(c->place >> 16));
-        if (!lane || lane->level != (c->place & 0xffff)) {
-            err = lane ? 0 : -ENOMEM;
-            continue;
-        }
-        struct cell key = {.place = c->place, .under = c->under};
-        struct cell *sum = cell_get(&callers, &key);
-        if (!sum) {
+    int err = sum_callers(v, &callers);
+    for (size_t i = 0; i < callers.cap && err == 0; i++) {
+        const struct cell *c = &callers.slots[i];
+        struct lane *lane = c->used ? lane_get(v, (uint32_t)(c->place >> 16)) : NULL;
+        if (c->used && !lane)
             err = -ENOMEM;
+        if (!lane || !is_plausible(lane, c))
             continue;
-        }
-        sum->wall_ns = saturating_add(sum->wall_ns, c->wall_ns);
-        bool better = sum->wall_ns > lane->under_wall ||
-                      (sum->wall_ns == lane->under_wall && c->under < lane->under);
-        if (better) {
+        uint32_t depth = (uint32_t)(c->place & 0xffff);
+        bool better = c->wall_ns > lane->under_wall ||
+                      (c->wall_ns == lane->under_wall && c->under < lane->under);
+        if (depth < lane->level || (depth == lane->level && better)) {
+            lane->level = depth;
             lane->under = c->under;
-            lane->under_wall = sum->wall_ns;
+            lane->under_wall = c->wall_ns;
         }
     }
     free(callers.slots);
@@ -377,9 +461,11 @@ int levels_assign(struct reader *r)
     if (err == 0)
         err = mark_frame_roots(&v);
     if (err == 0)
-        err = choose_depths(&v);
+        err = measure_open(&v);
     if (err == 0)
         err = choose_callers(&v);
+    const struct lane *main_lane = err || !r->main_thread ? NULL : lane_get(&v, r->main_thread);
+    r->run->main_ns = main_lane ? main_lane->outer_ns : -1;
     for (size_t i = 0; err == 0 && i < r->line_count; i++)
         if (is_framelike(&r->lines[i]) || r->lines[i].kind == LINE_PART)
             err = give_role(&v, i);

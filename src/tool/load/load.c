@@ -120,6 +120,20 @@ static int fail_at(struct run *run, struct run_error *e, const struct json *j)
     return fail(e, -EINVAL, "piano list", run->path, what);
 }
 
+/* Does the file behind ST belong to neither its reader nor, when that is root, to whom its directory
+ * belongs? */
+static bool is_foreign(const char *path, const struct stat *st)
+{
+    struct stat dir;
+    if (geteuid() != 0)
+        return st->st_uid != geteuid();
+    const char *slash = strrchr(path, '/');
+    char *parent = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+    bool foreign = parent && stat(parent, &dir) == 0 && dir.st_uid != st->st_uid;
+    free(parent);
+    return foreign;
+}
+
 static int map_file(struct run *run, const char *path, struct run_error *e)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -141,6 +155,7 @@ static int map_file(struct run *run, const char *path, struct run_error *e)
         }
     }
     run->file_bytes = err == 0 ? (uint64_t)st.st_size : 0;
+    run->foreign = err == 0 && is_foreign(path, &st);
     close(fd);
     return err;
 }
@@ -173,6 +188,15 @@ static int read_live(struct run *run)
     return err;
 }
 
+/* Number of the thread that runs `main`; 0 when the file does not tell. */
+static uint32_t main_thread(const struct run *run)
+{
+    for (size_t i = 0; run->pid > 0 && i < run->thread_count; i++)
+        if (run->threads[i].tid == run->pid)
+            return run->threads[i].number;
+    return 0;
+}
+
 static int read_stages(struct reader *r, uint64_t body)
 {
     int err = lines_index(r, body);
@@ -180,6 +204,7 @@ static int read_stages(struct reader *r, uint64_t body)
         err = tables_control(r);
     r->run->fn_of_id = r->fn_of_id;
     r->run->id_count = r->id_count;
+    r->main_thread = main_thread(r->run);
     say_progress_again();
     if (err == 0)
         err = sums_read(r);
@@ -279,7 +304,7 @@ int run_load(struct run *run, const char *path, const struct run_options *option
              struct run_error *error)
 {
     static const struct run_options plain;
-    *run = (struct run){.path = strdup(path), .wall_ns = -1};
+    *run = (struct run){.path = strdup(path), .wall_ns = -1, .main_ns = -1};
     *error = (struct run_error){.text = ""};
     run->uncorrected = options && options->uncorrected;
     int err = run->path ? map_file(run, path, error) : -ENOMEM;

@@ -53,6 +53,7 @@ struct reader {
     const char *bad_why;
     uint64_t bad_count;
     uint64_t saturated;
+    uint32_t main_thread; /* number of it; 0: not known */
     size_t workers;
 };
 

@@ -112,6 +112,7 @@ struct run {
     int64_t timestamp_ms;
     int64_t pid;     /* 0: unknown */
     int64_t wall_ns; /* length of the run; -1 unknown */
+    int64_t main_ns; /* of it, in functions of the run on the main thread; -1 unknown */
     uint64_t file_bytes;
 
     struct run_fn *fns;
@@ -131,6 +132,7 @@ struct run {
     bool recovered;      /* lines came from the live file */
     bool by_piano;       /* written by our runtime, which would have marked its end */
     bool truncated;      /* the last line was not whole and was left out */
+    bool foreign;        /* the file belongs to somebody else than its reader or directory */
     bool wall_estimated; /* frames without wall_ns: the sum of self times stands in */
     uint64_t bad_lines;  /* unreadable, left out */
     uint64_t bad_first;  /* line number of the first of them */

@@ -126,6 +126,25 @@ void runs_paths_release(struct runs_paths *paths)
     *paths = (struct runs_paths){0};
 }
 
+const char *runs_paths_newest(const struct runs_paths *paths)
+{
+    const char *best = paths->paths[0];
+    int64_t best_ms = INT64_MIN;
+    for (size_t i = 0; i < paths->count; i++) {
+        const char *slash = strrchr(paths->paths[i], '/');
+        const char *name = slash ? slash + 1 : paths->paths[i];
+        char *stem = strndup(name, stem_len(name) ? stem_len(name) : strlen(name));
+        struct stat st = {.st_size = 0};
+        int64_t ms = stem && stat(paths->paths[i], &st) == 0 ? time_of(stem, &st) : INT64_MIN;
+        free(stem);
+        if (ms >= best_ms) {
+            best = paths->paths[i];
+            best_ms = ms;
+        }
+    }
+    return best;
+}
+
 /* Takes PATH over. */
 static int add_path(struct runs_paths *out, char *path)
 {

@@ -34,6 +34,8 @@ struct runs_paths {
  * (its newest), several of these joined by commas; NULL the newest run. 0, or negative errno with
  * ERROR filled. */
 int runs_resolve(const char *word, struct runs_paths *out, struct run_error *error);
+/* The path of the newest of them, by name; PATHS has one or more. */
+const char *runs_paths_newest(const struct runs_paths *paths);
 void runs_paths_release(struct runs_paths *paths);
 
 #endif

@@ -32,6 +32,7 @@ struct worker {
     uint64_t dead_at;
     const char *dead_why;
     uint64_t saturated;
+    int64_t main_self; /* self times on the main thread */
     bool estimated;
     int err;
 };
@@ -124,6 +125,8 @@ static int read_line(struct worker *w, struct line *l)
     for (size_t i = 0; i < w->scratch.count; i++) {
         const struct run_entry *e = &w->scratch.entries[i];
         tally_add(&w->sums[e->fn], &e->sum);
+        if (l->thread == w->r->main_thread)
+            w->main_self = saturating_add(w->main_self, e->sum.self_ns);
         if (w->r->options.threads && cell_add(w, l->thread, e->fn, &e->sum))
             return -ENOMEM;
     }
@@ -338,8 +341,14 @@ static int attempt(struct reader *r, struct worker *workers, size_t count, uint6
         r->run->frame_count = 0;
         return err;
     }
-    for (size_t i = 0; i < count && err == 0; i++)
+    int64_t main_self = 0;
+    for (size_t i = 0; i < count && err == 0; i++) {
+        main_self = saturating_add(main_self, workers[i].main_self);
         err = join_worker(r, &workers[i]);
+    }
+    /* The lines miss what was sampled or still open, the self times what was taken off. */
+    if (r->run->main_ns >= 0 && main_self > r->run->main_ns)
+        r->run->main_ns = main_self;
     if (err == 0 && r->options.threads)
         err = thread_sums(r, workers, count);
     return err ? err : finish_folds(r->run);

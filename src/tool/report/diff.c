@@ -66,9 +66,8 @@ static int collect(const struct diff *d, struct item **out, size_t *count)
 
 static double measure(const struct tally *t, enum diff_measure m)
 {
-    return (double)(m == DIFF_SELF     ? t->self_ns
-                    : m == DIFF_ALLOCS ? t->alloc_count
-                                       : t->alloc_bytes);
+    int64_t self = t->self_ns > 0 ? t->self_ns : 0; /* below: too small to tell */
+    return (double)(m == DIFF_SELF ? self : m == DIFF_ALLOCS ? t->alloc_count : t->alloc_bytes);
 }
 
 /* Values of a row, one per run of each side; absent functions are zero. */

@@ -14,7 +14,13 @@
 #include "tool/util/table.h"
 #include "tool/util/units.h"
 
-enum { GROUP_LINES = 5 };
+enum {
+    GROUP_LINES = 5,
+    NAME_WIDTH = 8,
+    SAMPLED_CALLS = 64,
+    SAMPLED_PART = 64,
+    COVERED_PERCENT = 90
+};
 
 void report_dim(FILE *out, bool colour, const char *fmt, ...)
 {
@@ -29,6 +35,13 @@ void report_dim(FILE *out, bool colour, const char *fmt, ...)
 const char *report_time(char *text, int64_t ns)
 {
     return units_time(text, ns > 0 ? ns : 0);
+}
+
+bool report_sampled(const struct run *run, uint32_t fn, const struct tally *sum)
+{
+    const struct tally *all = &run->fns[fn].sum;
+    return sum->timed < sum->calls && all->calls >= SAMPLED_CALLS &&
+           all->calls - all->timed > all->calls / SAMPLED_PART;
 }
 
 /* Sort key: self time, then calls, then the order of the file. */
@@ -53,11 +66,11 @@ static struct shape shape_of(const struct run *run, const struct report_row *row
     struct shape s = {.places = o->places};
     for (size_t i = 0; i < count; i++) {
         const struct tally *sum = &rows[i].sum;
-        s.total |= sum->seen && sum->has_total;
+        s.total |= sum->seen && sum->has_total && !run->uncorrected; /* not kept raw */
         s.allocs |= sum->alloc_count > 0;
         s.percentiles |= percentiles && run->fns[rows[i].fn].frames.count > 0;
         s.self_sum = saturating_add(s.self_sum, sum->self_ns > 0 ? sum->self_ns : 0);
-        if (sum->timed < sum->calls) {
+        if (report_sampled(run, rows[i].fn, sum)) {
             s.sampled = true;
             s.timed = saturating_add(s.timed, sum->timed);
             s.calls_sampled = saturating_add(s.calls_sampled, sum->calls);
@@ -86,12 +99,20 @@ static void add_columns(struct table *t, const struct shape *s)
         table_column(t, "Place", TABLE_LEFT, 0);
 }
 
-static void self_cell(struct table *t, const struct tally *sum)
+/* A time of a function; below zero it cannot be told from the probes in the calls it makes. */
+static void time_cell(struct table *t, int64_t ns, bool known, const char *mark)
 {
     char text[UNITS_LEN], marked[UNITS_LEN + 1];
-    report_time(text, sum->self_ns);
-    snprintf(marked, sizeof(marked), "%s%s", sum->timed < sum->calls ? "~" : "", text);
-    table_cell(t, marked);
+    snprintf(marked, sizeof(marked), "%s%s", mark, units_time(text, ns));
+    table_cell(t, known && ns >= 0 ? marked : "-");
+}
+
+static bool has_residue(const struct run *run, const struct report_row *row, const struct shape *s)
+{
+    const struct run_fn *f = &run->fns[row->fn];
+    bool of_frames = s->percentiles && f->frames.count > 0 && (f->p50_ns < 0 || f->p99_ns < 0);
+    return row->sum.self_ns < 0 || (s->total && row->sum.has_total && row->sum.total_ns < 0) ||
+           of_frames;
 }
 
 static int add_row(struct table *t, const struct run *run, const struct report_row *row,
@@ -106,15 +127,15 @@ static int add_row(struct table *t, const struct run *run, const struct report_r
     table_cell(t, name);
     free(name);
     table_cell(t, units_count(text, sum->calls));
-    self_cell(t, sum);
+    time_cell(t, sum->self_ns, true, report_sampled(run, row->fn, sum) ? "~" : "");
     bool some = s->self_sum > 0 && sum->self_ns > 0;
     double part = some ? (double)sum->self_ns / (double)s->self_sum : 0.0;
-    table_cell(t, units_percent(text, part));
+    table_cell(t, sum->self_ns >= 0 ? units_percent(text, part) : "-");
     if (s->total)
-        table_cell(t, sum->has_total ? report_time(text, sum->total_ns) : "-");
+        time_cell(t, sum->total_ns, sum->has_total, "");
     if (s->percentiles) {
-        table_cell(t, f->frames.count ? report_time(text, f->p50_ns) : "-");
-        table_cell(t, f->frames.count ? report_time(text, f->p99_ns) : "-");
+        time_cell(t, f->p50_ns, f->frames.count > 0, "");
+        time_cell(t, f->p99_ns, f->frames.count > 0, "");
     }
     if (s->allocs) {
         table_cell(t, units_count(text, sum->alloc_count));
@@ -125,6 +146,22 @@ static int add_row(struct table *t, const struct run *run, const struct report_r
     return 0;
 }
 
+/* What the marks and titles in the table printed mean. */
+static void footnotes(FILE *out, const struct table *t, const struct shape *s, bool residue,
+                      bool colour)
+{
+    bool percentiles = false;
+    for (size_t i = 0; i < t->column_count; i++)
+        percentiles |= !t->columns[i].gone && strcmp(t->columns[i].title, "p99") == 0;
+    if (percentiles)
+        report_dim(out, colour, "p50, p99: self time per frame");
+    if (s->sampled)
+        report_dim(out, colour, "~ timed by sample: %lld of %lld calls", (long long)s->timed,
+                   (long long)s->calls_sampled);
+    if (residue)
+        report_dim(out, colour, "- too small to tell beside the calls it makes (docs/timing.md)");
+}
+
 int report_rows(FILE *out, const struct run *run, struct report_row *rows, size_t count,
                 bool percentiles, const struct report_options *o)
 {
@@ -132,21 +169,23 @@ int report_rows(FILE *out, const struct run *run, struct report_row *rows, size_
     struct table t = {.cells = NULL};
     size_t top = o->all ? count : o->top ? o->top : REPORT_TOP;
     size_t shown = count < top ? count : top;
+    bool residue = false;
     int err = 0;
     if (count)
         qsort(rows, count, sizeof(*rows), compare_rows);
     add_columns(&t, &s);
-    for (size_t i = 0; i < shown && err == 0; i++)
+    for (size_t i = 0; i < shown && err == 0; i++) {
         err = add_row(&t, run, &rows[i], &s);
+        residue |= has_residue(run, &rows[i], &s);
+    }
     if (err == 0)
         err = table_print(&t, out, o->width, o->colour);
-    table_release(&t);
     if (err == 0 && shown < count && !o->top)
         report_dim(out, o->colour, "%zu more function%s: --all", count - shown,
                    count - shown == 1 ? "" : "s");
-    if (err == 0 && s.sampled)
-        report_dim(out, o->colour, "~ timed by sample: %lld of %lld calls", (long long)s.timed,
-                   (long long)s.calls_sampled);
+    if (err == 0)
+        footnotes(out, &t, &s, residue, o->colour);
+    table_release(&t);
     return err;
 }
 
@@ -167,29 +206,55 @@ static int collect(const struct run *run, bool all, struct report_row **out, siz
     return 0;
 }
 
-static void footer_line(FILE *out, const struct run *run, const struct run_group *g, bool named,
-                        bool colour)
+/* Where the line is too long for the terminal, what a spike is goes first, then part of the name. */
+static void footer_line(FILE *out, const struct run *run, const struct run_group *g,
+                        const struct report_options *o)
 {
-    char avg[UNITS_LEN], p99[UNITS_LEN], *name = NULL;
-    if (named && g->root != RUN_NO_ROOT)
-        name = report_name(run, g->root);
+    static const char what[] = " (>2x median)";
+    char avg[UNITS_LEN], p99[UNITS_LEN], figures[4 * UNITS_LEN], of[512] = "";
+    char *name = g->root != RUN_NO_ROOT ? report_name(run, g->root) : NULL;
     units_time(avg, g->count ? g->wall_sum / g->count : 0);
     units_time(p99, g->p99_ns);
-    const char *hot = colour && g->spikes ? "\x1b[33m" : "", *off = *hot ? "\x1b[0m" : "";
-    fprintf(out, "%lld frame%s%s%s | %s avg | %s p99 | %s%lld spike%s%s (>2x median)\n",
-            (long long)g->count, g->count == 1 ? "" : "s", name ? " of " : "", name ? name : "",
-            avg, p99, hot, (long long)g->spikes, g->spikes == 1 ? "" : "s", off);
+    const char *hot = o->colour && g->spikes ? "\x1b[33m" : "", *off = *hot ? "\x1b[0m" : "";
+    int head = fprintf(out, "%lld frame%s", (long long)g->count, g->count == 1 ? "" : "s");
+    int tail = snprintf(figures, sizeof(figures), " | %s avg | %s p99 | %s%lld spike%s%s", avg, p99,
+                        hot, (long long)g->spikes, g->spikes == 1 ? "" : "s", off);
+    size_t fixed = (size_t)head + (size_t)tail - strlen(hot) - strlen(off) + strlen(" of ");
+    bool explain = !o->width || fixed + (name ? table_width(name) : 0) + strlen(what) <= o->width;
+    size_t room = !o->width ? sizeof(of) : o->width > fixed ? o->width - fixed : 0;
+    if (name && room >= NAME_WIDTH)
+        table_shorten(of, sizeof(of), name, explain ? sizeof(of) : room);
+    fprintf(out, "%s%s%s%s\n", *of ? " of " : "", of, figures, explain ? what : "");
     free(name);
+}
+
+/* Did the run spend a good part of its time in functions that were not chosen? */
+static bool is_partial(const struct run *run)
+{
+    return run->ended && run->wall_ns > 0 && run->main_ns > 0 &&
+           (double)run->main_ns < (double)run->wall_ns * COVERED_PERCENT / 100;
+}
+
+static void coverage_line(FILE *out, const struct run *run)
+{
+    char ran[UNITS_LEN], wall[UNITS_LEN];
+    fprintf(out, "the chosen functions ran for %s of %s (%.0f %%)%s\n",
+            units_time(ran, run->main_ns), units_time(wall, run->wall_ns),
+            (double)run->main_ns / (double)run->wall_ns * 100,
+            run->thread_count > 1 ? " on the main thread" : "");
 }
 
 void report_footer(FILE *out, const struct run *run, const struct report_options *o)
 {
     size_t lines = o->all || run->group_count <= GROUP_LINES ? run->group_count : GROUP_LINES;
-    if (run->group_count == 0)
+    bool partial = is_partial(run);
+    if (run->group_count == 0 && !partial)
         return;
     fputc('\n', out);
+    if (partial)
+        coverage_line(out, run);
     for (size_t i = 0; i < lines; i++)
-        footer_line(out, run, &run->groups[i], run->group_count > 1, o->colour);
+        footer_line(out, run, &run->groups[i], o);
     if (lines < run->group_count)
         report_dim(out, o->colour, "%zu more kinds of frame: --all", run->group_count - lines);
 }

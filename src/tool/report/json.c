@@ -3,6 +3,8 @@
 #include "tool/report/report.h"
 
 #include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "tool/util/json.h"
 
@@ -30,9 +32,22 @@ static void put_text(struct buf *b, const char *key, const char *value)
     buf_putc(b, ',');
 }
 
+/* The name a run goes by in the runs directory: that of its file, without the ending. */
+static void put_stem(struct buf *b, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *stem = strdup(slash ? slash + 1 : path);
+    char *dot = stem ? strrchr(stem, '.') : NULL;
+    if (dot && dot > stem)
+        *dot = '\0';
+    put_text(b, "id", stem);
+    free(stem);
+}
+
 void report_put_run(struct buf *b, const struct run *run)
 {
     buf_puts(b, "\"run\":{");
+    put_stem(b, run->path);
     put_text(b, "run_id", run->run_id);
     put_text(b, "path", run->path);
     put_text(b, "program", run->program);
@@ -75,5 +90,5 @@ void report_put_tally(struct buf *b, const struct run *run, uint32_t fn, const s
                "\"free_bytes\":%lld,\"timed_calls\":%lld,\"sampled\":%s",
                (long long)sum->alloc_count, (long long)sum->alloc_bytes, (long long)sum->free_count,
                (long long)sum->free_bytes, (long long)sum->timed,
-               sum->timed < sum->calls ? "true" : "false");
+               report_sampled(run, fn, sum) ? "true" : "false");
 }

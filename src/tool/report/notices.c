@@ -9,7 +9,7 @@ static const char *const drop_texts[RUN_DROP_KINDS] = {
     "threads were not measured: no room for them",
     "functions were not measured: beyond the capacity",
     "calls were too deep to be timed: counted only",
-    "writes to the run file failed",
+    "", /* writes: told before everything else */
     "calls from signal handlers were not measured: piano was at work",
 };
 
@@ -20,6 +20,10 @@ static const char *plural(uint64_t n)
 
 static void notice_reading(const struct run *run)
 {
+    int64_t failed = run->dropped[RUN_DROP_WRITE];
+    if (failed > 0)
+        say("%lld write%s to the run file failed (disk full?): what follows is incomplete",
+            (long long)failed, plural((uint64_t)failed));
     if (run->recovered)
         say("the program did not exit cleanly (or is still running): recovered what it left "
             "behind");
@@ -28,6 +32,8 @@ static void notice_reading(const struct run *run)
             "missing");
     char path[512];
     say_safe(path, sizeof(path), run->path);
+    if (run->foreign)
+        say("%s belongs to another user", path);
     if (run->truncated)
         say("%s: the last line is not whole and was left out", path);
     if (run->bad_lines)
@@ -39,15 +45,14 @@ static void notice_reading(const struct run *run)
             (unsigned long long)run->saturated, run->saturated == 1 ? " was" : "s were");
 }
 
-void report_notices(const struct run *run)
+void report_notices(const struct run *run, bool per_frame)
 {
     notice_reading(run);
     for (int k = 0; k < RUN_DROP_KINDS; k++)
-        if (run->dropped[k] > 0)
+        if (run->dropped[k] > 0 && k != RUN_DROP_WRITE)
             say("%lld %s", (long long)run->dropped[k], drop_texts[k]);
-    if (run->all.merged > 0)
-        say("%lld of %lld frames have no line of their own (storage is bounded): counted, but not "
-            "in the functions' p50 and p99",
+    if (per_frame && run->all.merged > 0)
+        say("%lld of %lld frames are kept as sums: not listed, not in p50, p99",
             (long long)run->all.merged, (long long)run->all.count);
     if (run->wall_estimated)
         say("frames without a wall time in the file: the sum of their functions stands in");

@@ -27,7 +27,8 @@ int report_frames_json(FILE *out, const struct run *run, const struct report_opt
 int report_threads(FILE *out, const struct run *run, const struct report_options *o);
 int report_threads_json(FILE *out, const struct run *run, const struct report_options *o);
 
-void report_notices(const struct run *run);
+/* PER_FRAME: what is shown has figures of single frames, or percentiles over them. */
+void report_notices(const struct run *run, bool per_frame);
 
 /* ---- shared by the reports ---- */
 
@@ -40,8 +41,11 @@ struct report_row {
 /* A table of ROWS (sorted by self time here). HEADING may be NULL. */
 int report_rows(FILE *out, const struct run *run, struct report_row *rows, size_t count,
                 bool percentiles, const struct report_options *o);
-/* A time in a table, TEXT of UNITS_LEN. What the correction for the cost of measuring leaves below
- * zero is less than can be resolved, and shown as 0. */
+/* Is SUM (of the run, a thread or a frame) of function FN an estimate, from a sample of its calls?
+ * Calls that were open when the run ended are not timed either: a few make no sample. */
+bool report_sampled(const struct run *run, uint32_t fn, const struct tally *sum);
+/* A sum of times, TEXT of UNITS_LEN. What the correction for the cost of measuring leaves below zero
+ * is less than can be resolved, and counts as 0. */
 const char *report_time(char *text, int64_t ns);
 void report_dim(FILE *out, bool colour, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /* "N frames | avg | p99 | spikes", a line per kind of frame. */

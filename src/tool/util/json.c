@@ -403,6 +403,8 @@ void json_put_string(struct buf *b, const char *s)
             buf_printf(b, "\\%c", c);
         else if (c < 0x20 || c == 0x7f)
             buf_printf(b, "\\u%04x", c);
+        else if (len == 2 && c == 0xc2 && (unsigned char)s[1] < 0xa0) /* a terminal obeys these */
+            buf_printf(b, "\\u%04x", (unsigned char)s[1]);
         else if (len == 0)
             buf_puts(b, "\\ufffd");
         else

@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tool/util/say.h"
+
 static const char *const build_files[] = {
     "Makefile", "makefile", "GNUmakefile", "CMakeLists.txt", "meson.build", "configure", ".git"};
 
@@ -69,18 +71,58 @@ static char *nearest_above(const char *from, bool (*passes)(const char *))
     return NULL;
 }
 
-char *paths_project_root(void)
+static bool holds_either(const char *dir)
+{
+    return holds_state(dir) || holds_build_file(dir);
+}
+
+/* CMakeLists.txt and meson.build also lie in subdirectories that cannot be built alone: from one of
+ * those ROOT is cut back as long as the directory above has one too. */
+static void climb_parts(char *root, const char *name)
+{
+    while (!holds_state(root) && holds(root, name)) {
+        char *slash = strrchr(root, '/');
+        if (!slash || slash == root)
+            return;
+        *slash = '\0';
+        if (!holds(root, name)) {
+            *slash = '/';
+            return;
+        }
+    }
+}
+
+char *paths_build_root(void)
 {
     char *cwd = getcwd(NULL, 0);
     if (!cwd)
         return strdup(".");
-    char *root = nearest_above(cwd, holds_state);
-    if (!root)
-        root = nearest_above(cwd, holds_build_file);
+    char *root = nearest_above(cwd, holds_either);
     if (!root)
         return cwd;
+    climb_parts(root, "CMakeLists.txt");
+    climb_parts(root, "meson.build");
     free(cwd);
     return root;
+}
+
+char *paths_project_root(void)
+{
+    char *cwd = getcwd(NULL, 0);
+    char *root = cwd ? nearest_above(cwd, holds_state) : NULL;
+    free(cwd);
+    return root ? root : paths_build_root();
+}
+
+void paths_say_project(const char *root)
+{
+    static bool said;
+    char safe[PATH_MAX];
+    char *cwd = getcwd(NULL, 0);
+    if (cwd && !said && strcmp(cwd, root) != 0)
+        say("project: %s", say_safe(safe, sizeof safe, root));
+    said = true;
+    free(cwd);
 }
 
 /* DIR made absolute against the working directory, so that it means the same to a child. */

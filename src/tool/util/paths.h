@@ -4,9 +4,17 @@
 #ifndef PIANO_TOOL_UTIL_PATHS_H
 #define PIANO_TOOL_UTIL_PATHS_H
 
-/* The nearest directory at or above the working directory that holds `.piano`; else the nearest
- * that holds a build file or `.git`; else the working directory. */
+/* Where what was built and recorded is: the nearest directory at or above the working directory that
+ * holds `.piano`; else what `paths_build_root` says. */
 char *paths_project_root(void);
+
+/* Where `piano build` builds: the nearest directory at or above the working directory that holds
+ * `.piano`, a build file or `.git`, so that a project inside another one is a project of its own;
+ * else the working directory. Once it was built there, `paths_project_root` says the same. */
+char *paths_build_root(void);
+
+/* "project: ROOT", once per process, when that is not the working directory. */
+void paths_say_project(const char *root);
 
 /* `PIANO_RUNS_DIR`, else ROOT/.piano/runs. Not created. */
 char *paths_runs_dir(void);
