@@ -96,8 +96,7 @@ static void set_mode(struct piano__thread *t, struct piano__slot *slot, enum pia
 /* A fenced sample shows how long a body takes on its own. In a loop the processor works on its surroundings at the
  * same time, so a tiny body adds less than that. How much less depends on the program, and only callers can tell: one
  * whose self time comes out below zero proves that the estimates of what it called were too high by that. The part
- * of the first OVERLAP_NS that is taken off all estimates of the thread follows such proofs quickly and forgets them
- * slowly. */
+ * of short estimates that is taken off on this thread follows such proofs quickly and forgets them slowly. */
 void piano__mode_reconcile(struct piano__thread *t, int64_t self, int64_t counted)
 {
     if (piano__ticks_ns(counted, piano__run.header->ns_per_tick_32) < PROOF_NS)
@@ -107,14 +106,16 @@ void piano__mode_reconcile(struct piano__thread *t, int64_t self, int64_t counte
         t->overlap += (4096 - t->overlap) * excess / counted / 4;
     else
         t->overlap -= t->overlap / 256;
-    if (t->overlap > 2048)
-        t->overlap = 2048;
+    if (t->overlap > 3 * 1024)
+        t->overlap = 3 * 1024;
 }
 
+/* All of a body can hide up to half of OVERLAP_NS, nothing of one that is longer than OVERLAP_NS. */
 static int64_t without_overlap(const struct piano__thread *t, int64_t self)
 {
-    int64_t hides = ((int64_t)OVERLAP_NS << 32) / (int64_t)piano__run.header->ns_per_tick_32;
-    return self - (self < hides ? self : hides) * t->overlap / 4096;
+    int64_t limit = ((int64_t)OVERLAP_NS << 32) / (int64_t)piano__run.header->ns_per_tick_32;
+    int64_t hides = self <= limit / 2 ? self : self < limit ? limit - self : 0;
+    return self - hides * t->overlap / 4096;
 }
 
 static void set_estimates(struct piano__thread *t, struct piano__slot *slot)
