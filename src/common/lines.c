@@ -4,30 +4,21 @@
 
 #include <string.h>
 
-void piano__text_puts(struct piano__text *text, const char *s)
+char *piano__digits(char *at, int64_t value)
 {
-    size_t len = strlen(s);
-    if (text->full || (size_t)(text->end - text->at) < len) {
-        text->full = true;
-        return;
-    }
-    memcpy(text->at, s, len);
-    text->at += len;
-}
-
-void piano__text_int(struct piano__text *text, int64_t value)
-{
-    char digits[24];
-    char *at = digits + sizeof digits;
+    char digits[PIANO_DIGITS + PIANO_DIGITS];
+    char *end = digits + PIANO_DIGITS;
+    char *first = end;
     uint64_t rest = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
-    *--at = '\0';
     do {
-        *--at = (char)('0' + rest % 10);
+        *--first = (char)('0' + rest % 10);
         rest /= 10;
     } while (rest);
     if (value < 0)
-        *--at = '-';
-    piano__text_puts(text, at);
+        *--first = '-';
+    memcpy(at, first,
+           PIANO_DIGITS); /* a fixed length is a few moves; what is too much is written over */
+    return at + (end - first);
 }
 
 void piano__text_quote(struct piano__text *text, const char *s)
@@ -48,14 +39,6 @@ void piano__text_quote(struct piano__text *text, const char *s)
         piano__text_puts(text, escaped);
     }
     piano__text_puts(text, "\"");
-}
-
-void piano__text_field(struct piano__text *text, const char *key, int64_t value)
-{
-    piano__text_puts(text, ",\"");
-    piano__text_puts(text, key);
-    piano__text_puts(text, "\":");
-    piano__text_int(text, value);
 }
 
 int64_t piano__ticks_ns(int64_t ticks, uint64_t ns_per_tick_32)

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "common/live.h"
 
@@ -15,12 +16,49 @@ struct piano__text {
     bool full;
 };
 
-void piano__text_puts(struct piano__text *text, const char *s);
-void piano__text_int(struct piano__text *text, int64_t value);
+enum { PIANO_DIGITS = 24 }; /* room for any integer */
+
+/* Writes VALUE at AT, where PIANO_DIGITS bytes must be; returns the end of it. */
+char *piano__digits(char *at, int64_t value);
+
+static inline bool piano__text_has(struct piano__text *text, size_t len)
+{
+    if (text->full || (size_t)(text->end - text->at) < len)
+        text->full = true;
+    return !text->full;
+}
+
+/* Inline, so that the length of a literal is known: a busy program writes a hundred of these per frame. */
+static inline void piano__text_puts(struct piano__text *text, const char *s)
+{
+    size_t len = strlen(s);
+    if (!piano__text_has(text, len))
+        return;
+    memcpy(text->at, s, len);
+    text->at += len;
+}
+
+static inline void piano__text_int(struct piano__text *text, int64_t value)
+{
+    if (piano__text_has(text, PIANO_DIGITS))
+        text->at = piano__digits(text->at, value);
+}
+
+/* `,"key":value` */
+static inline void piano__text_field(struct piano__text *text, const char *key, int64_t value)
+{
+    size_t len = strlen(key);
+    if (!piano__text_has(text, len + 4 + PIANO_DIGITS))
+        return;
+    char *at = text->at;
+    memcpy(at, ",\"", 2);
+    memcpy(at + 2, key, len);
+    memcpy(at + 2 + len, "\":", 2);
+    text->at = piano__digits(at + 4 + len, value);
+}
+
 /* A quoted JSON string; control characters escaped, everything else byte for byte. */
 void piano__text_quote(struct piano__text *text, const char *s);
-/* `,"key":value` */
-void piano__text_field(struct piano__text *text, const char *key, int64_t value);
 
 int64_t piano__ticks_ns(int64_t ticks, uint64_t ns_per_tick_32);
 

@@ -64,6 +64,7 @@ static __inline__ __attribute__((always_inline, unused)) void *__piano_begin(con
         if (__builtin_expect(--head->left >= 0, 1)) {
             struct __piano_head *before = self->owner;
             self->attributed += head->estimate;
+            __asm__ __volatile__("" ::: "memory"); /* or gcc makes one vector addition of the two */
             self->overhead += head->cost;
             self->owner = head;
             __asm__ __volatile__("" ::: "memory");
@@ -103,6 +104,7 @@ __piano_begin_leaf(const unsigned *at)
         struct __piano_head *head = (struct __piano_head *)(void *)((char *)self + offset);
         if (__builtin_expect(--head->left >= 0, 1)) {
             self->attributed += head->estimate;
+            __asm__ __volatile__("" ::: "memory"); /* or gcc makes one vector addition of the two */
             self->overhead += head->cost;
             return (void *)0;
         }

@@ -67,6 +67,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "timing: compares times; other programs can only disturb it")
     if not os.access(PIANO, os.X_OK):
         raise pytest.UsageError(f"{PIANO} is not built; type `make` first")
+    for interrupt in (signal.SIGINT, signal.SIGQUIT):  # `make test &` in a script ignores them, and so
+        signal.signal(interrupt, signal.SIG_DFL if interrupt == signal.SIGQUIT else signal.default_int_handler)
 
 
 def need(program: str) -> str:

@@ -7,7 +7,7 @@
  * rarely is therefore timed on every call however short it is, and only what would really slow the program
  * down is not.
  *
- * The share of one function is 1/64 while all probes of the thread together stay below 1/32 of its time, and
+ * The share of one function is 1/64 while all probes of the thread together stay below 1/64 of its time, and
  * gets smaller in steps as they take more: ten busy functions may each be timed often, a thousand may not.
  *
  * Windows are 64 timed calls. Samples feed running means that forget half of their past every 128 samples. A
@@ -158,9 +158,9 @@ static int64_t share_of_time(struct piano__thread *t, int64_t now)
     if (piano__ticks_ns(elapsed, piano__run.header->ns_per_tick_32) < BUDGET_NS)
         return t->share;
     int64_t spent = (t->overhead - t->budget_overhead) / 256;
-    t->share = spent * 32 < elapsed   ? 64
-               : spent * 16 < elapsed ? 256
-               : spent * 8 < elapsed  ? 1024
+    t->share = spent * 64 < elapsed   ? 64
+               : spent * 32 < elapsed ? 256
+               : spent * 16 < elapsed ? 1024
                                       : 8192;
     t->budget_tick = now;
     t->budget_overhead = t->overhead;
