@@ -198,7 +198,8 @@ static void drop_dead(struct piano__thread *t, struct piano__entry *entries, str
     int64_t now = piano__ticks();
     while (t->depth > 0 && is_dead(&entries[t->depth - 1], from)) {
         uintptr_t top = entries[t->depth - 1].stack;
-        if (!piano__stack_holds(t, top) || !piano__stack_holds(t, from.stack))
+        if (!piano__stack_holds(&t->stack_low, &t->stack_high, top) ||
+            !piano__stack_holds(&t->stack_low, &t->stack_high, from.stack))
             return;
         piano__span_close_top(t, now);
     }

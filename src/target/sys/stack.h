@@ -1,13 +1,22 @@
-/* Whether an address lies on the calling thread's own stack. */
+/* Where stacks are. */
 #ifndef PIANO_TARGET_SYS_STACK_H
 #define PIANO_TARGET_SYS_STACK_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-struct piano__thread;
+/* Whether ADDRESS lies on the stack the caller runs on now: in the same mapping. LOW and HIGH are the thread's memory of its
+ * bounds, 0 at first; the kernel is asked when it runs elsewhere. */
+bool piano__stack_holds(uintptr_t *low, uintptr_t *high, uintptr_t address);
 
-/* Asks the kernel the first time and when the stack has grown; remembers the answer in T. */
-bool piano__stack_holds(struct piano__thread *t, uintptr_t address);
+/* The stack a thread was started on: memory that stays readable from any stack pointer in it up to `high`, as long as
+ * the thread lives. Zero at first. */
+struct piano__stack_bounds {
+    uintptr_t low, high;
+    uintptr_t floor; /* the first thread's stack may grow down to here */
+};
+
+/* Whether SP is on it; false also when nobody can say. The kernel is asked the first time, and when the stack has grown. */
+bool piano__stack_is_own(struct piano__stack_bounds *bounds, uintptr_t sp);
 
 #endif

@@ -1,0 +1,190 @@
+/* Modules: what the dynamic linker has mapped.
+ *
+ * _dl_find_object says which module holds an address, where its mappings begin and end, and where its .eh_frame_hdr is. The rest
+ * is read from the ELF header that the module's first segment begins with. Only what a program header calls readable is read,
+ * since the range from the first segment to the last may have holes. */
+#include "target/unwind/module.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <errno.h>
+#include <limits.h>
+#include <link.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#ifdef __aarch64__
+#define MACHINE EM_AARCH64
+#else
+#define MACHINE EM_X86_64
+#endif
+
+struct object {
+    uintptr_t start, end, bias;
+    uintptr_t eh_frame_hdr; /* 0 none */
+    const char *name;
+};
+
+#ifdef DLFO_EH_SEGMENT_TYPE
+#pragma weak _dl_find_object
+
+static bool find_object(uintptr_t pc, struct object *o)
+{
+    struct dl_find_object found;
+    if (!_dl_find_object || _dl_find_object((void *)pc, &found) != 0)
+        return false;
+    *o = (struct object){.start = (uintptr_t)found.dlfo_map_start,
+                         .end = (uintptr_t)found.dlfo_map_end,
+                         .bias = found.dlfo_link_map->l_addr,
+                         .eh_frame_hdr = (uintptr_t)found.dlfo_eh_frame,
+                         .name = found.dlfo_link_map->l_name};
+    return true;
+}
+#else
+static bool find_object(uintptr_t pc, struct object *o)
+{
+    (void)pc;
+    (void)o;
+    return false;
+}
+#endif
+
+/* The program headers, when the module begins with a sane ELF header; they lie behind it, in the same page. */
+static const ElfW(Phdr) * program_headers(const struct object *o, unsigned *count)
+{
+    enum { PAGE = 4096 };
+    const ElfW(Ehdr) *header = (const void *)o->start;
+    *count = 0;
+    if (o->end - o->start < PAGE || memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 ||
+        header->e_phentsize != sizeof(ElfW(Phdr)) ||
+        header->e_phoff + (uint64_t)header->e_phnum * sizeof(ElfW(Phdr)) > PAGE ||
+        header->e_phoff % _Alignof(ElfW(Phdr)))
+        return NULL;
+    *count = header->e_phnum;
+    return (const void *)(o->start + header->e_phoff);
+}
+
+struct segment {
+    uintptr_t start, size;
+};
+
+/* The segment that holds ADDRESS, when it may be used as FLAGS say. */
+static bool find_segment(const struct object *o, uintptr_t address, unsigned flags,
+                         struct segment *out)
+{
+    unsigned count;
+    const ElfW(Phdr) *headers = program_headers(o, &count);
+    for (unsigned i = 0; i < count; i++) {
+        const ElfW(Phdr) *h = &headers[i];
+        if (h->p_type != PT_LOAD || (h->p_flags & flags) != flags ||
+            address - (o->bias + h->p_vaddr) >= h->p_filesz)
+            continue;
+        *out = (struct segment){o->bias + h->p_vaddr, h->p_filesz};
+        return true;
+    }
+    return false;
+}
+
+bool piano__module_cfi(uintptr_t pc, struct piano__cfi *cfi)
+{
+    struct object o;
+    struct segment s;
+    if (!find_object(pc, &o))
+        return false;
+    *cfi = (struct piano__cfi){.machine = MACHINE, .header = o.eh_frame_hdr};
+    if (o.eh_frame_hdr && find_segment(&o, o.eh_frame_hdr, PF_R, &s)) {
+        cfi->bytes = (const unsigned char *)s.start;
+        cfi->address = s.start;
+        cfi->size = s.size;
+    }
+    return true;
+}
+
+bool piano__module_has_code(uintptr_t pc, uintptr_t len)
+{
+    struct object o;
+    struct segment s;
+    return find_object(pc - 1, &o) && find_segment(&o, pc - 1, PF_R | PF_X, &s) &&
+           pc - s.start >= len;
+}
+
+/* Looks through the notes at NOTES for the build id. */
+static void read_notes(const unsigned char *notes, size_t size, struct piano__module_info *out)
+{
+    ElfW(Nhdr) note;
+    while (size >= sizeof note) {
+        memcpy(&note, notes, sizeof note);
+        size_t name = ((size_t)note.n_namesz + 3) & ~(size_t)3;
+        size_t whole = sizeof note + name + (((size_t)note.n_descsz + 3) & ~(size_t)3);
+        if (whole > size)
+            return;
+        if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 &&
+            memcmp(notes + sizeof note, "GNU", 4) == 0 && note.n_descsz <= sizeof out->build_id) {
+            memcpy(out->build_id, notes + sizeof note + name, note.n_descsz);
+            out->build_id_len = note.n_descsz;
+            return;
+        }
+        notes += whole;
+        size -= whole;
+    }
+}
+
+static void read_build_id(const struct object *o, struct piano__module_info *out)
+{
+    unsigned count;
+    const ElfW(Phdr) *headers = program_headers(o, &count);
+    for (unsigned i = 0; i < count && out->build_id_len == 0; i++) {
+        const ElfW(Phdr) *h = &headers[i];
+        uintptr_t at = o->bias + h->p_vaddr;
+        struct segment s;
+        if (h->p_type == PT_NOTE && find_segment(o, at, PF_R, &s) &&
+            h->p_filesz <= s.size - (at - s.start))
+            read_notes((const unsigned char *)at, h->p_filesz, out);
+    }
+}
+
+/* The program itself, which the dynamic linker has no name for. Threads that ask at the same time write the same bytes. */
+static const char *program_path(void)
+{
+    static char path[PATH_MAX];
+    static _Atomic bool known;
+    if (atomic_load_explicit(&known, memory_order_acquire))
+        return path;
+    int saved = errno;
+    long len = syscall(SYS_readlinkat, -1, "/proc/self/exe", path, sizeof path - 1);
+    errno = saved;
+    if (len > 0)
+        atomic_store_explicit(&known, true, memory_order_release);
+    return path;
+}
+
+bool piano__module_find(uintptr_t pc, struct piano__module_info *out)
+{
+    struct object o;
+    if (!find_object(pc, &o))
+        return false;
+    *out = (struct piano__module_info){.start = o.start, .end = o.end, .bias = o.bias};
+    if (o.start == getauxval(AT_SYSINFO_EHDR))
+        out->path = "[vdso]";
+    else
+        out->path = o.name && *o.name ? o.name : program_path();
+    read_build_id(&o, out);
+    return true;
+}
+
+bool piano__module_own(uintptr_t *start, uintptr_t *end)
+{
+    static const char own_name[] = "libpiano.so";
+    struct object o;
+    if (!find_object((uintptr_t)&piano__module_own, &o) || !o.name)
+        return false;
+    const char *slash = strrchr(o.name, '/');
+    if (strncmp(slash ? slash + 1 : o.name, own_name, sizeof own_name - 1) != 0)
+        return false;
+    *start = o.start;
+    *end = o.end;
+    return true;
+}
