@@ -1,15 +1,18 @@
 /* The allocation family, in front of the program's own.
  *
- * These symbols come first in the lookup order of an instrumented program, so every call of every module
- * passes through here on its way to the next allocator in line: glibc's, or the jemalloc, mimalloc or tcmalloc
- * the program is linked with. An allocator that comes even before us (preloaded, or in the executable) is the
- * next in line too; then got.c leads the modules' calls here. Results, errno and failures are those of that allocator; what is added is a count
- * for the function on top of the span stack, after success only.
+ * These symbols come first in the lookup order of the program, so every call of every module passes through here on its way to
+ * the next allocator in line: glibc's, or the jemalloc, mimalloc or tcmalloc the program is linked with. An allocator
+ * that comes even before us (preloaded, or in the executable) is the next in line too; then got.c leads the modules' calls
+ * here. Results, errno and failures are those of that allocator.
+ *
+ * Almost every call takes the short way: the block is counted down (heap/heap.h) and the allocator is called, as a jump. The
+ * long way is for blocks to be sampled, and for all calls of a thread whose allocations are counted for instrumented
+ * functions. A free takes it when the filter says that a block of that page was sampled.
  *
  * Looking up the next allocator may itself allocate (dlsym does, in error paths): such calls are served from
  * a small arena that is never given back.
  *
- * A free has no size, so the allocator is asked (malloc_usable_size): freed bytes are what the block could
+ * A free has no size, so the allocator is asked (malloc_usable_size): freed bytes of a function are what the block could
  * hold, allocated bytes what was asked for. */
 #include <dlfcn.h>
 #include <errno.h>
@@ -19,18 +22,30 @@
 #include <string.h>
 
 #include "target/heap/count.h"
+#include "target/heap/heap.h"
 #include "target/heap/usable.h"
 #include "target/preload/got.h"
 #include "target/preload/place.h"
 
 #define EXPORT __attribute__((visibility("default")))
+#define likely(x) __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
 
 enum { ARENA = 32 * 1024 };
 
-static _Alignas(16) char arena[ARENA];
+static _Alignas(4096) char arena[ARENA];
 static size_t arena_used;
 static __thread int resolving __attribute__((tls_model("initial-exec")));
 
+static void *first_malloc(size_t size);
+static void *first_calloc(size_t count, size_t size);
+static void *first_realloc(void *p, size_t size);
+static void first_free(void *p);
+static int first_posix_memalign(void **out, size_t alignment, size_t size);
+static void *first_aligned(size_t alignment, size_t size);
+static void *first_valloc(size_t size);
+
+/* Whoever is called first finds out who the others are. */
 static struct {
     void *(*malloc)(size_t);
     void *(*calloc)(size_t, size_t);
@@ -42,9 +57,10 @@ static struct {
     void *(*valloc)(size_t);
     void *(*pvalloc)(size_t);
     size_t (*usable_size)(void *); /* NULL when it is of another allocator */
-} next;
+} next = {first_malloc,  first_calloc,  first_realloc, first_free,   first_posix_memalign,
+          first_aligned, first_aligned, first_valloc,  first_valloc, NULL};
 
-/* For `passes_on`. */
+/* For `reaches_us`. */
 enum { WATCHING = 1 << 20 };
 static bool reached;
 
@@ -65,9 +81,40 @@ static bool in_arena(const void *p)
     return (const char *)p >= arena && (const char *)p < arena + ARENA;
 }
 
-static void find(void *where, const char *name)
+/* Frees of the arena's blocks must not go the short way: its pages count as full of sampled blocks, for ever. */
+static void mark_arena(void)
 {
-    void *found = dlsym(RTLD_NEXT, name);
+    for (const char *page = arena; page < arena + ARENA; page += 4096)
+        for (int i = 0; i < UINT8_MAX; i++)
+            piano__filter_add(page);
+}
+
+static void *no_aligned(size_t alignment, size_t size)
+{
+    (void)alignment;
+    (void)size;
+    errno = ENOMEM;
+    return NULL;
+}
+
+static int no_posix_memalign(void **out, size_t alignment, size_t size)
+{
+    (void)out;
+    (void)alignment;
+    (void)size;
+    return ENOMEM;
+}
+
+static void *no_valloc(size_t size)
+{
+    return no_aligned(0, size);
+}
+
+static void find(void *where, const char *name, const void *otherwise)
+{
+    const void *found = dlsym(RTLD_NEXT, name);
+    if (!found)
+        found = otherwise;
     memcpy(where, &found, sizeof found);
 }
 
@@ -76,36 +123,105 @@ static __attribute__((noinline)) bool resolve(void)
     if (resolving)
         return false;
     resolving = 1;
-    find(&next.free, "free");
-    find(&next.calloc, "calloc");
-    find(&next.realloc, "realloc");
-    find(&next.posix_memalign, "posix_memalign");
-    find(&next.aligned_alloc, "aligned_alloc");
-    find(&next.memalign, "memalign");
-    find(&next.valloc, "valloc");
-    find(&next.pvalloc, "pvalloc");
-    find(&next.malloc, "malloc"); /* last: it says that the others are there */
-    if (next.malloc && piano__usable_is_of((void *)next.malloc))
+    mark_arena();
+    find(&next.free, "free", (void *)first_free);
+    find(&next.calloc, "calloc", (void *)first_calloc);
+    find(&next.realloc, "realloc", (void *)first_realloc);
+    find(&next.posix_memalign, "posix_memalign", (void *)no_posix_memalign);
+    find(&next.aligned_alloc, "aligned_alloc", (void *)no_aligned);
+    find(&next.memalign, "memalign", (void *)no_aligned);
+    find(&next.valloc, "valloc", (void *)no_valloc);
+    find(&next.pvalloc, "pvalloc", (void *)no_valloc);
+    find(&next.malloc, "malloc",
+         (void *)first_malloc); /* last: it says that the others are there */
+    if (next.malloc != first_malloc && piano__usable_is_of((void *)next.malloc))
         next.usable_size = malloc_usable_size;
     resolving = 0;
-    return next.malloc != NULL;
+    return next.malloc != first_malloc;
 }
 
-static inline bool ready(void)
+static bool ready(void)
 {
-    return __builtin_expect(next.malloc != NULL, 1) || resolve();
+    return likely(next.malloc != first_malloc) || resolve();
 }
 
-/* Whether the malloc that stands before us passes its calls on to ours, as a debugging library does: then all is
- * well as it is. There is no way to know but to call it. */
-static bool passes_on(void *(*first)(size_t), void (*first_free)(void *))
+static void *first_malloc(size_t size)
 {
+    return ready() ? next.malloc(size) : arena_take(size);
+}
+
+static void *first_calloc(size_t count, size_t size)
+{
+    size_t bytes;
+    if (ready() && next.calloc != first_calloc)
+        return next.calloc(count, size);
+    return __builtin_mul_overflow(count, size, &bytes) ? NULL : arena_take(bytes);
+}
+
+static void *first_realloc(void *p, size_t size)
+{
+    if (ready() && next.realloc != first_realloc)
+        return next.realloc(p, size);
+    return p ? NULL : arena_take(size);
+}
+
+static void first_free(void *p)
+{
+    if (p && ready() && next.free != first_free)
+        next.free(p);
+}
+
+static int first_posix_memalign(void **out, size_t alignment, size_t size)
+{
+    return ready() ? next.posix_memalign(out, alignment, size) : ENOMEM;
+}
+
+static void *first_aligned(size_t alignment, size_t size)
+{
+    /* memalign; aligned_alloc differs in what it refuses, which nobody asks before the program runs */
+    return ready() ? next.memalign(alignment, size) : no_aligned(alignment, size);
+}
+
+static void *first_valloc(size_t size)
+{
+    return ready() ? next.valloc(size) : no_aligned(0, size);
+}
+
+/* Runs STEP with this thread's calls coming the long way, and says whether one came from inside it. */
+static bool reaches_us(void (*step)(void))
+{
+    bool was_watched = piano__heap_self.watched;
+    piano__heap_watch(true);
+    reached = false;
     piano__hooks_open += WATCHING;
-    void *p = first(1);
+    step();
     piano__hooks_open -= WATCHING;
-    if (p && first_free)
-        first_free(p);
+    piano__heap_watch(was_watched);
     return reached;
+}
+
+static void call_first_malloc(void)
+{
+    void *(*first)(size_t);
+    void (*its_free)(void *);
+    void *found = dlsym(RTLD_DEFAULT, "malloc");
+    memcpy(&first, &found, sizeof found);
+    found = dlsym(RTLD_DEFAULT, "free");
+    memcpy(&its_free, &found, sizeof found);
+    void *p = first(1);
+    if (p && its_free)
+        its_free(p);
+}
+
+/* An allocator may be built upon itself, its calloc upon malloc: by name, those calls come to us again. */
+static void call_every_kind(void)
+{
+    void *p = NULL;
+    next.free(next.realloc(next.calloc(1, 1), 2));
+    if (next.posix_memalign(&p, 64, 1) == 0)
+        next.free(p);
+    next.free(next.aligned_alloc(64, 64));
+    next.free(next.memalign(64, 1));
 }
 
 struct redirection {
@@ -150,41 +266,60 @@ void piano__alloc_place(void)
     if (!ready())
         return;
     if (place == UNKNOWN) {
-        void *(*first)(size_t);
-        void (*first_free)(void *);
-        void *found = dlsym(RTLD_DEFAULT, "malloc");
-        memcpy(&first, &found, sizeof found);
-        found = dlsym(RTLD_DEFAULT, "free");
-        memcpy(&first_free, &found, sizeof found);
-        bool ours = first == malloc || passes_on(first, first_free);
+        bool ours =
+            dlsym(RTLD_DEFAULT, "malloc") == (void *)malloc || reaches_us(call_first_malloc);
         place = ours ? IN_LINE : PREEMPTED;
     }
     if (place == PREEMPTED)
         take_its_place();
+    piano__operators_place((void *)next.malloc);
 }
 
 __attribute__((constructor(101))) static void place_early(void)
 {
     piano__alloc_place();
+    piano__heap_always_watched = reaches_us(call_every_kind);
+}
+
+/* The long way. `begin` before the allocator is called, `done` after; both know that it may call itself. */
+static bool begin(void)
+{
+    bool outermost = piano__hook_begin();
+    if (unlikely(!outermost && piano__hooks_open > WATCHING))
+        reached = true;
+    return outermost;
+}
+
+static void *done(bool outermost, void *p, size_t size)
+{
+    piano__hook_done(outermost, p, size);
+    if (p && outermost)
+        piano__heap_allocated(p, size, 0);
+    return p;
+}
+
+static __attribute__((noinline)) void *long_malloc(size_t size)
+{
+    bool outermost = begin();
+    return done(outermost, next.malloc(size), size);
 }
 
 EXPORT void *malloc(size_t size)
 {
-    if (!ready())
-        return arena_take(size);
-    bool outermost = piano__hook_begin();
-    if (__builtin_expect(!outermost && piano__hooks_open > WATCHING, 0))
-        reached = true;
-    return piano__hook_done(outermost, next.malloc(size), size);
+    return likely(piano__heap_passes(size)) ? next.malloc(size) : long_malloc(size);
+}
+
+static __attribute__((noinline)) void *long_calloc(size_t count, size_t size)
+{
+    bool outermost = begin();
+    return done(outermost, next.calloc(count, size), count * size);
 }
 
 EXPORT void *calloc(size_t count, size_t size)
 {
     size_t bytes;
-    if (!ready())
-        return __builtin_mul_overflow(count, size, &bytes) ? NULL : arena_take(bytes);
-    bool outermost = piano__hook_begin();
-    return piano__hook_done(outermost, next.calloc(count, size), count * size);
+    bool passes = !__builtin_mul_overflow(count, size, &bytes) && piano__heap_passes(bytes);
+    return likely(passes) ? next.calloc(count, size) : long_calloc(count, size);
 }
 
 static inline size_t size_of(void *p)
@@ -192,21 +327,26 @@ static inline size_t size_of(void *p)
     return next.usable_size ? next.usable_size(p) : 0;
 }
 
-static inline void count_freed(void *p)
+static __attribute__((noinline)) void long_free(void *p)
 {
+    if (!p || in_arena(p))
+        return;
+    bool outermost = begin();
+    if (piano__filter_may_hold(p))
+        piano__heap_freed(p);
     struct piano__thread *t = piano__self_thread();
-    if (t->owner)
+    if (outermost && t->owner)
         piano__count_free(t, size_of(p));
+    next.free(p);
+    piano__hooks_open--;
 }
 
 EXPORT void free(void *p)
 {
-    if (!p || in_arena(p) || !ready())
-        return;
-    if (piano__hook_begin())
-        count_freed(p);
-    next.free(p);
-    piano__hooks_open--;
+    if (likely(!piano__filter_may_hold(p) && !piano__heap_self.watched))
+        next.free(p);
+    else
+        long_free(p);
 }
 
 static void *move_out_of_arena(void *p, size_t size)
@@ -228,8 +368,10 @@ static void *resized(bool outermost, void *fresh, size_t old_size, bool had, siz
         return fresh;
     if (had && (fresh || size == 0))
         piano__count_free(t, old_size);
-    if (fresh)
+    if (fresh) {
         piano__count_alloc(t, size);
+        piano__heap_allocated(fresh, size, 0);
+    }
     return fresh;
 }
 
@@ -238,15 +380,28 @@ static size_t size_before(void *p)
     return p && piano__self_thread()->owner ? size_of(p) : 0;
 }
 
-EXPORT void *realloc(void *p, size_t size)
+/* The block leaves the live table before the allocator may give its address to somebody else, and comes back if it
+ * stays where it is because there was no memory. */
+static __attribute__((noinline)) void *long_realloc(void *p, size_t size)
 {
-    if (!ready())
-        return p ? NULL : arena_take(size);
     if (in_arena(p))
         return move_out_of_arena(p, size);
-    bool outermost = piano__hook_begin();
+    bool outermost = begin();
     size_t old_size = outermost ? size_before(p) : 0;
-    return resized(outermost, next.realloc(p, size), old_size, p != NULL, size);
+    struct piano__block old;
+    bool sampled = piano__filter_may_hold(p) && piano__heap_detach(p, &old);
+    void *fresh = next.realloc(p, size);
+    if (sampled && !fresh && size != 0)
+        piano__heap_reattach(&old);
+    else if (sampled)
+        piano__heap_close(&old);
+    return resized(outermost, fresh, old_size, p != NULL, size);
+}
+
+EXPORT void *realloc(void *p, size_t size)
+{
+    bool passes = !piano__filter_may_hold(p) && piano__heap_passes(size);
+    return likely(passes) ? next.realloc(p, size) : long_realloc(p, size);
 }
 
 EXPORT void *reallocarray(void *p, size_t count, size_t size)
@@ -259,50 +414,51 @@ EXPORT void *reallocarray(void *p, size_t count, size_t size)
     return realloc(p, bytes);
 }
 
-EXPORT int posix_memalign(void **out, size_t alignment, size_t size)
+static __attribute__((noinline)) int long_posix_memalign(void **out, size_t alignment, size_t size)
 {
-    if (!ready() || !next.posix_memalign)
-        return ENOMEM;
-    bool outermost = piano__hook_begin();
+    bool outermost = begin();
     int err = next.posix_memalign(out, alignment, size);
-    piano__hook_done(outermost, err == 0 ? *out : NULL, size);
+    done(outermost, err == 0 ? *out : NULL, size);
     return err;
 }
 
-static void *no_such_function(void)
+EXPORT int posix_memalign(void **out, size_t alignment, size_t size)
 {
-    errno = ENOMEM;
-    return NULL;
+    return likely(piano__heap_passes(size)) ? next.posix_memalign(out, alignment, size)
+                                            : long_posix_memalign(out, alignment, size);
+}
+
+static __attribute__((noinline)) void *long_aligned(void *(*allocate)(size_t, size_t),
+                                                    size_t alignment, size_t size)
+{
+    bool outermost = begin();
+    return done(outermost, allocate(alignment, size), size);
 }
 
 EXPORT void *aligned_alloc(size_t alignment, size_t size)
 {
-    if (!ready() || !next.aligned_alloc)
-        return no_such_function();
-    bool outermost = piano__hook_begin();
-    return piano__hook_done(outermost, next.aligned_alloc(alignment, size), size);
+    return likely(piano__heap_passes(size)) ? next.aligned_alloc(alignment, size)
+                                            : long_aligned(next.aligned_alloc, alignment, size);
 }
 
 EXPORT void *memalign(size_t alignment, size_t size)
 {
-    if (!ready() || !next.memalign)
-        return no_such_function();
-    bool outermost = piano__hook_begin();
-    return piano__hook_done(outermost, next.memalign(alignment, size), size);
+    return likely(piano__heap_passes(size)) ? next.memalign(alignment, size)
+                                            : long_aligned(next.memalign, alignment, size);
+}
+
+static __attribute__((noinline)) void *long_valloc(void *(*allocate)(size_t), size_t size)
+{
+    bool outermost = begin();
+    return done(outermost, allocate(size), size);
 }
 
 EXPORT void *valloc(size_t size)
 {
-    if (!ready() || !next.valloc)
-        return no_such_function();
-    bool outermost = piano__hook_begin();
-    return piano__hook_done(outermost, next.valloc(size), size);
+    return likely(piano__heap_passes(size)) ? next.valloc(size) : long_valloc(next.valloc, size);
 }
 
 EXPORT void *pvalloc(size_t size)
 {
-    if (!ready() || !next.pvalloc)
-        return no_such_function();
-    bool outermost = piano__hook_begin();
-    return piano__hook_done(outermost, next.pvalloc(size), size);
+    return likely(piano__heap_passes(size)) ? next.pvalloc(size) : long_valloc(next.pvalloc, size);
 }

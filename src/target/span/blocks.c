@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <stdatomic.h>
-#include <sys/mman.h>
 
 #include "target/span/run.h"
 #include "target/sys/file.h"
@@ -96,8 +95,7 @@ void piano__blocks_abandon(void)
     int saved = errno;
     for (uint32_t i = 0; i < piano__blocks_count(); i++)
         if (blocks.all[i])
-            (void)mmap(blocks.all[i], piano__run.header->block_bytes, PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+            (void)piano__memory_renew(blocks.all[i], piano__run.header->block_bytes);
     atomic_store(&blocks.count, 0);
     atomic_store(&blocks.file_count, 0);
     blocks.free_count = 0;

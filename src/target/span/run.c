@@ -17,7 +17,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -350,7 +349,7 @@ static void in_child(void)
         if (piano__run.live_fd >= 0) {
             if (piano__file_check(piano__run.live_fd, piano__run.live_file, 0) != -EBADF)
                 piano__file_close(piano__run.live_fd);
-            munmap(piano__run.header, PIANO_LIVE_HEADER_BYTES);
+            piano__memory_unmap(piano__run.header, PIANO_LIVE_HEADER_BYTES);
         }
         memset(&private_header, 0, sizeof private_header);
         piano__run.header = &private_header;

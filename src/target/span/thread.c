@@ -19,6 +19,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "target/heap/heap.h"
 #include "target/span/blocks.h"
 #include "target/span/frame.h"
 #include "target/span/registry.h"
@@ -109,6 +110,7 @@ struct piano__thread *piano__thread_attach(void)
     /* From here on the image is worth reading; pairs with nothing stronger: readers check all they see. */
     __atomic_store_n(&t->state, PIANO_THREAD_RUNNING, __ATOMIC_RELEASE);
     __piano_self = (struct __piano_thread *)t;
+    piano__heap_watch(true); /* its allocations are counted */
     pthread_setspecific(end_key, t);
     piano__frame_announce(t, t->born);
     errno = saved;
@@ -140,6 +142,7 @@ void piano__thread_detach(void)
     t->owner = 0;
     prctl(PR_GET_NAME, t->name);
     __piano_self = (struct __piano_thread *)&nobody;
+    piano__heap_watch(false);
     piano__frame_finish(t, now);
     forget_levels(t);
     __atomic_store_n(&t->state, PIANO_THREAD_ENDED, __ATOMIC_RELEASE);
@@ -168,6 +171,7 @@ void piano__thread_forget(void)
 {
     __piano_self = (struct __piano_thread *)&nobody;
     nobody.owner = 0;
+    piano__heap_watch(false);
     ending = 0;
     origin_of_self = (struct piano__origin){0, -1};
     if (have_end_key)

@@ -140,8 +140,8 @@ int piano__file_make_dirs(const char *path)
 void *piano__memory_map(size_t size)
 {
     int saved = errno;
-    void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-                    -1, 0);
+    void *at = (void *)syscall(SYS_mmap, NULL, size, PROT_READ | PROT_WRITE,
+                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     errno = saved;
     return at == MAP_FAILED ? NULL : at;
 }
@@ -149,8 +149,17 @@ void *piano__memory_map(size_t size)
 void piano__memory_unmap(void *at, size_t size)
 {
     int saved = errno;
-    munmap(at, size);
+    syscall(SYS_munmap, at, size);
     errno = saved;
+}
+
+bool piano__memory_renew(void *at, size_t size)
+{
+    int saved = errno;
+    void *got = (void *)syscall(SYS_mmap, at, size, PROT_READ | PROT_WRITE,
+                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    errno = saved;
+    return got == at;
 }
 
 void *piano__memory_map_file(int fd, off_t offset, size_t size)
@@ -158,7 +167,7 @@ void *piano__memory_map_file(int fd, off_t offset, size_t size)
     int saved = errno;
     void *at = MAP_FAILED;
     if (may_reach(offset + (off_t)size) && syscall(SYS_fallocate, fd, 0, offset, (off_t)size) == 0)
-        at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, offset);
+        at = (void *)syscall(SYS_mmap, NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, offset);
     errno = saved;
     return at == MAP_FAILED ? NULL : at;
 }

@@ -4,6 +4,7 @@
 #ifndef PIANO_TARGET_SYS_FILE_H
 #define PIANO_TARGET_SYS_FILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -31,9 +32,13 @@ int piano__file_check(int fd, struct piano__file_id id, size_t len);
 /* mkdir -p, 0700. */
 int piano__file_make_dirs(const char *path);
 
-/* Zeroed private memory; NULL when there is none. */
+/* Memory comes from the kernel directly too: the C library's names for it are hooked (preload/maps.c).
+ *
+ * Zeroed private memory; NULL when there is none. */
 void *piano__memory_map(size_t size);
 void piano__memory_unmap(void *at, size_t size);
+/* The same addresses, fresh and private, whatever was there. */
+bool piano__memory_renew(void *at, size_t size);
 /* SIZE bytes of FD at OFFSET, their disk blocks reserved first so that a full disk is an error here and not
  * a SIGBUS later; NULL when that cannot be had. */
 void *piano__memory_map_file(int fd, off_t offset, size_t size);

@@ -1,0 +1,142 @@
+/* A snapshot is a copy of the sums of all stacks. The program goes on while it is taken: each sum is one that was
+ * true at some moment during the copy, which takes some microseconds per thousand stacks.
+ *
+ * It is written in parts of at most PIANO_SNAPSHOT_PER_PART stacks, each one log record. How many parts there will be has
+ * to be known with the first, so the stacks are counted beforehand; those that appear meanwhile are left for the next. */
+#include "common/snapshot.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+
+/* What is being written. */
+struct writer {
+    struct piano__rec_view *view;
+    struct piano__snapshot head;  /* of the part at hand */
+    struct piano__snapshot *part; /* NULL between parts */
+    uint32_t room;                /* entries it has been given */
+    uint32_t count;               /* and has: not read back, the program could change it */
+    uint64_t used;                /* bytes of the log before it */
+    uint64_t left;                /* entries still to come, all parts */
+};
+
+static bool any(const struct piano__totals *t)
+{
+    return __atomic_load_n(&t->samples, __ATOMIC_RELAXED) > 0;
+}
+
+static uint64_t count_stacks(struct piano__rec_view *view)
+{
+    uint64_t count = 0;
+    uint64_t chunks = __atomic_load_n(&view->header->chunks, __ATOMIC_ACQUIRE);
+    for (uint64_t n = 0; n < chunks; n++) {
+        const struct piano__chunk *c = view->chunk(view, n);
+        if (!c || !__atomic_load_n(&c->ready, __ATOMIC_ACQUIRE) || c->type != PIANO_CHUNK_TOTALS)
+            continue;
+        const struct piano__totals *all = (const void *)(c + 1);
+        for (int i = 0; i < PIANO_TOTALS_PER_CHUNK; i++)
+            count += any(&all[i]);
+    }
+    return count;
+}
+
+static uint32_t part_bytes(uint64_t entries)
+{
+    return (uint32_t)(sizeof(struct piano__snapshot) +
+                      entries * sizeof(struct piano__snapshot_entry));
+}
+
+/* Room for the next part, at the end of this process's snapshot chunk or in a new one. */
+static bool begin_part(struct writer *w)
+{
+    uint64_t entries = w->left < PIANO_SNAPSHOT_PER_PART ? w->left : PIANO_SNAPSHOT_PER_PART;
+    uint32_t bytes = part_bytes(entries);
+    struct piano__chunk *log = w->view->log;
+    uint64_t used = log ? __atomic_load_n(&log->used, __ATOMIC_RELAXED) : PIANO_REC_PAYLOAD;
+    if (used > PIANO_REC_PAYLOAD -
+                   bytes) { /* the program may have scribbled over it: any value is possible */
+        log = w->view->claim(w->view, PIANO_CHUNK_SNAPSHOT, w->head.number);
+        if (!log)
+            return false;
+        w->view->log = log;
+        used = 0;
+    }
+    w->part = (struct piano__snapshot *)(void *)((char *)(log + 1) + used);
+    w->used = used;
+    memcpy(w->part, &w->head, sizeof w->head);
+    w->part->bytes = bytes;
+    w->room = (uint32_t)entries;
+    w->count = 0;
+    return true;
+}
+
+/* Stores the part for readers; what was promised and did not come are entries of stack 0 with nothing. */
+static void end_part(struct writer *w)
+{
+    for (uint32_t i = w->count; i < w->room; i++)
+        memset(&w->part->entries[i], 0, sizeof w->part->entries[i]);
+    w->part->count = w->count;
+    uint64_t end = w->used + part_bytes(w->room);
+    __atomic_store_n(&w->view->log->used, end, __ATOMIC_RELEASE);
+    w->part = NULL;
+    w->head.part++;
+}
+
+static bool put(struct writer *w, uint32_t stack, const struct piano__totals *t)
+{
+    if (!w->part && !begin_part(w))
+        return false;
+    struct piano__snapshot_entry *e = &w->part->entries[w->count++];
+    e->stack = stack;
+    e->live_samples = (uint32_t)(t->samples - t->freed);
+    e->live_bytes = t->allocated_bytes - t->freed_bytes;
+    e->live_objects = t->allocated_objects - t->freed_objects;
+    e->allocated_bytes = t->allocated_bytes;
+    e->live_variance = t->allocated_variance - t->freed_variance;
+    w->left--;
+    if (w->count == w->room)
+        end_part(w);
+    return true;
+}
+
+static bool put_chunk(struct writer *w, const struct piano__chunk *c)
+{
+    const struct piano__totals *all = (const void *)(c + 1);
+    for (int i = 0; i < PIANO_TOTALS_PER_CHUNK && w->left > 0; i++) {
+        uint32_t stack = (uint32_t)(c->index * PIANO_TOTALS_PER_CHUNK) + (uint32_t)i;
+        if (any(&all[i]) && !put(w, stack, &all[i]))
+            return false;
+    }
+    return true;
+}
+
+int piano__snapshot_take(struct piano__rec_view *view, uint32_t kind, uint64_t now_ns,
+                         uint64_t resident)
+{
+    struct piano__rec_header *header = view->header;
+    struct writer w = {.view = view, .left = count_stacks(view)};
+    uint64_t parts = (w.left + PIANO_SNAPSHOT_PER_PART - 1) / PIANO_SNAPSHOT_PER_PART;
+    w.head.number = (uint32_t)__atomic_add_fetch(&header->snapshots, 1, __ATOMIC_RELAXED);
+    w.head.parts = parts ? (uint32_t)parts : 1;
+    w.head.kind = kind;
+    w.head.at_ns = now_ns;
+    w.head.live_bytes = header->live_bytes;
+    w.head.allocated_bytes = header->allocated_bytes;
+    w.head.resident_bytes = resident;
+    if (w.left == 0) {
+        if (!begin_part(&w))
+            return -ENOSPC;
+        end_part(&w);
+        return (int)w.head.number;
+    }
+    uint64_t chunks = __atomic_load_n(&header->chunks, __ATOMIC_ACQUIRE);
+    for (uint64_t n = 0; n < chunks && w.left > 0; n++) {
+        const struct piano__chunk *c = view->chunk(view, n);
+        if (c && __atomic_load_n(&c->ready, __ATOMIC_ACQUIRE) && c->type == PIANO_CHUNK_TOTALS &&
+            !put_chunk(&w, c))
+            return -ENOSPC;
+    }
+    if (w.part)
+        end_part(&w);
+    return (int)w.head.number;
+}

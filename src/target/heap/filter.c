@@ -1,0 +1,25 @@
+/* The counts; see filter.h. */
+#include "target/heap/filter.h"
+
+uint8_t piano__filter[PIANO_FILTER_PAGES];
+
+static void change(const void *p, int by)
+{
+    uint8_t *count = &piano__filter[piano__filter_place((uintptr_t)p)];
+    uint8_t old = __atomic_load_n(count, __ATOMIC_RELAXED);
+    do {
+        if (old == UINT8_MAX || (old == 0 && by < 0))
+            return; /* full for good; or never added, which only a confused caller can ask */
+    } while (!__atomic_compare_exchange_n(count, &old, (uint8_t)(old + by), true, __ATOMIC_RELAXED,
+                                          __ATOMIC_RELAXED));
+}
+
+void piano__filter_add(const void *p)
+{
+    change(p, 1);
+}
+
+void piano__filter_remove(const void *p)
+{
+    change(p, -1);
+}

@@ -1,0 +1,76 @@
+/* Sampling the program's allocations. The hooks (preload/alloc.c) do the common case by themselves: `left` is larger than
+ * the block, and the filter says no. Everything else is here.
+ *
+ * A thread's `left` is 0 when all its calls have to come here: at its beginning, and while its allocations are counted
+ * for instrumented functions (heap/count.h). */
+#ifndef PIANO_TARGET_HEAP_HEAP_H
+#define PIANO_TARGET_HEAP_HEAP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "target/heap/filter.h"
+#include "target/heap/live.h"
+#include "target/heap/poisson.h"
+#include "target/unwind/walk.h"
+
+struct piano__heap_self {
+    uint64_t left;    /* bytes until the next sample, as the hooks see it */
+    uint64_t hidden;  /* the same, while `watched` keeps `left` at 0 */
+    uint32_t watched; /* every call has to come the long way */
+    uint32_t inside;  /* a sample is being taken */
+    uint64_t rate;    /* that the gap was drawn with; 0 when not sampling */
+    uint64_t passes;  /* of the filter, and misses, not yet added to the statistics */
+    uint64_t misses;
+    uint32_t tid; /* 0 until the first sample */
+    struct piano__random random;
+    struct piano__walker walker;
+};
+
+extern __thread struct piano__heap_self piano__heap_self
+    __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+/* The allocator calls itself by name: every call has to come the long way, or it would be counted twice. */
+extern bool piano__heap_always_watched;
+
+/* A block of no bytes is one object all the same. */
+static inline uint64_t piano__heap_size(size_t size)
+{
+    return size ? size : 1;
+}
+
+/* Whether a block of SIZE needs nothing but to be counted down, which is then done. */
+static inline bool piano__heap_passes(size_t size)
+{
+    uint64_t left = piano__heap_self.left;
+    uint64_t bytes = piano__heap_size(size);
+    if (__builtin_expect(bytes >= left, 0))
+        return false;
+    piano__heap_self.left = left - bytes;
+    return true;
+}
+
+/* SIZE bytes at P, just allocated, that did not pass. FLAGS of its stack: 0 or PIANO_STACK_MMAP. */
+void piano__heap_allocated(const void *p, size_t size, uint32_t flags);
+/* P is about to be freed, and the filter may hold it. */
+void piano__heap_freed(const void *p);
+/* The two halves of that for realloc, which may fail: takes the block out, and puts it back or closes it. */
+bool piano__heap_detach(const void *p, struct piano__block *block);
+void piano__heap_reattach(const struct piano__block *block);
+void piano__heap_close(const struct piano__block *block);
+
+/* All calls of this thread have to come here, or no longer. */
+void piano__heap_watch(bool on);
+
+/* The life of a recording; 0 or negative errno. RATE 0 means the rate it has. */
+int piano__heap_start(uint64_t rate);
+int piano__heap_stop(void);
+int piano__heap_shutdown(void);
+int piano__heap_snapshot(void);
+/* What the recording says, or NULL when there is none. */
+const struct piano__rec_header *piano__heap_header(void);
+/* Anonymous mappings are wanted too. */
+bool piano__heap_wants_maps(void);
+
+#endif

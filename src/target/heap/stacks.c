@@ -1,0 +1,259 @@
+/* A stack is looked up by its hash in an open-addressing index (private memory) of numbers, and compared frame by frame with
+ * the record in the recording. A new one is added under a lock, which is only ever tried for: a thread that cannot have it
+ * in a millisecond or so gives its sample to stack 0. Entries of the index are published when all they lead to is in place, so
+ * look-ups need no lock.
+ *
+ * With a new stack come the modules its frames lie in, so that the recording can name them later. Addresses change
+ * their meaning when a library is unloaded: that begins a new generation, which is part of a stack's identity. */
+#include "target/heap/stacks.h"
+
+#include <stddef.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "target/sys/file.h"
+#include "target/sys/recording.h"
+#include "target/unwind/module.h"
+
+enum { MAX_STACKS = 1 << 18, MAX_MODULES = 4096, TRIES = 2000 };
+
+struct entry {
+    uint64_t hash; /* 0: empty */
+    struct piano__stack *stack;
+};
+
+static struct {
+    struct entry *index;
+    uint32_t places; /* a power of two */
+    uint32_t most;
+    uint32_t count;
+    uint32_t lock;
+    uint32_t generation;
+    struct piano__chunk *log;
+    uint64_t logs;
+    struct piano__chunk *module_log;
+    uint64_t module_logs;
+    struct piano__totals *totals[MAX_STACKS / PIANO_TOTALS_PER_CHUNK + 1];
+    struct piano__module *modules[MAX_MODULES];
+    uint32_t module_count;
+} stacks;
+
+static struct piano__totals *make_totals(uint32_t chunk)
+{
+    struct piano__chunk *c = piano__recording_claim(PIANO_CHUNK_TOTALS, chunk);
+    if (!c)
+        return NULL;
+    __atomic_store_n(&stacks.totals[chunk], (struct piano__totals *)(void *)(c + 1),
+                     __ATOMIC_RELEASE);
+    return stacks.totals[chunk];
+}
+
+bool piano__stacks_init(uint32_t most)
+{
+    stacks.most = most < MAX_STACKS ? most : MAX_STACKS - 1;
+    stacks.places = 1024;
+    while (stacks.places < 2 * stacks.most)
+        stacks.places *= 2;
+    stacks.index = piano__memory_map(stacks.places * sizeof *stacks.index);
+    return stacks.index && make_totals(0);
+}
+
+void piano__stacks_forget(void)
+{
+    if (stacks.index)
+        piano__memory_unmap(stacks.index, stacks.places * sizeof *stacks.index);
+    memset(&stacks, 0, sizeof stacks);
+}
+
+struct piano__totals *piano__stacks_totals(uint32_t id)
+{
+    struct piano__totals *chunk =
+        __atomic_load_n(&stacks.totals[id / PIANO_TOTALS_PER_CHUNK], __ATOMIC_ACQUIRE);
+    return &chunk[id % PIANO_TOTALS_PER_CHUNK];
+}
+
+static void count(uint64_t *counter)
+{
+    __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
+}
+
+static struct piano__heap_stats *stats(void)
+{
+    return &piano__recording.view.header->stats;
+}
+
+static bool try_lock(void)
+{
+    for (int i = 0; i < TRIES; i++) {
+        if (!__atomic_exchange_n(&stacks.lock, 1, __ATOMIC_ACQUIRE))
+            return true;
+        if (i % 64 == 63)
+            syscall(SYS_sched_yield);
+    }
+    return false;
+}
+
+static void unlock(void)
+{
+    __atomic_store_n(&stacks.lock, 0, __ATOMIC_RELEASE);
+}
+
+static uint64_t hash_of(const struct piano__walk *walk, uint32_t generation)
+{
+    uint64_t hash = 0x9e3779b97f4a7c15u ^ (uint64_t)generation << 32 ^ walk->flags;
+    for (uint32_t i = 0; i < walk->depth; i++) {
+        hash = (hash ^ walk->pcs[i]) * 0xd6e8feb86659fd93u;
+        hash ^= hash >> 32;
+    }
+    return hash ? hash : 1;
+}
+
+static bool is_same(const struct piano__stack *s, const struct piano__walk *walk,
+                    uint32_t generation)
+{
+    return s->depth == walk->depth && s->flags == walk->flags && s->generation == generation &&
+           memcmp(s->pcs, walk->pcs, walk->depth * sizeof walk->pcs[0]) == 0;
+}
+
+/* The entry of the stack, or the empty one where it belongs; NULL when there is neither. */
+static struct entry *find(const struct piano__walk *walk, uint64_t hash, uint32_t generation)
+{
+    for (uint32_t i = 0; i < stacks.places; i++) {
+        struct entry *e = &stacks.index[((uint32_t)(hash >> 32) + i) & (stacks.places - 1)];
+        uint64_t theirs = __atomic_load_n(&e->hash, __ATOMIC_ACQUIRE);
+        if (theirs == 0 || (theirs == hash && is_same(e->stack, walk, generation)))
+            return e;
+        count(&stats()->collisions);
+    }
+    return NULL;
+}
+
+/* Room for BYTES in the log *LOG, in a new chunk of TYPE when need be. */
+static void *log_room(struct piano__chunk **log, uint64_t *logs, uint32_t type, uint32_t bytes)
+{
+    if (bytes > PIANO_REC_PAYLOAD)
+        return NULL;
+    if (!*log || (*log)->used + bytes > PIANO_REC_PAYLOAD) {
+        struct piano__chunk *fresh = piano__recording_claim(type, *logs);
+        if (!fresh)
+            return NULL;
+        *log = fresh;
+        ++*logs;
+    }
+    return (char *)(*log + 1) + (*log)->used;
+}
+
+static void log_commit(struct piano__chunk *log, uint32_t bytes)
+{
+    __atomic_store_n(&log->used, log->used + bytes, __ATOMIC_RELEASE);
+}
+
+static struct piano__module *module_of_locked(uintptr_t pc)
+{
+    for (uint32_t i = 0; i < stacks.module_count; i++) {
+        struct piano__module *m = stacks.modules[i];
+        if (pc >= m->start && pc < m->end && m->until == UINT32_MAX)
+            return m;
+    }
+    return NULL;
+}
+
+static void add_module_locked(uintptr_t pc)
+{
+    struct piano__module_info info;
+    if (stacks.module_count == MAX_MODULES || !piano__module_find(pc, &info))
+        return;
+    size_t len = strlen(info.path) + 1;
+    uint32_t bytes = (uint32_t)(sizeof(struct piano__module) + len + 7) & ~7u;
+    struct piano__module *m =
+        log_room(&stacks.module_log, &stacks.module_logs, PIANO_CHUNK_MODULES, bytes);
+    if (!m)
+        return;
+    *m = (struct piano__module){.bytes = bytes,
+                                .since = stacks.generation,
+                                .until = UINT32_MAX,
+                                .build_id_len = info.build_id_len,
+                                .start = info.start,
+                                .end = info.end,
+                                .bias = info.bias};
+    memcpy(m->build_id, info.build_id, sizeof m->build_id);
+    memcpy(m->path, info.path, len);
+    log_commit(stacks.module_log, bytes);
+    stacks.modules[stacks.module_count++] = m;
+}
+
+/* The record and its sums, ready to be published; NULL when there is no room. */
+static struct piano__stack *add_locked(const struct piano__walk *walk, uint64_t hash)
+{
+    uint32_t id = stacks.count + 1;
+    uint32_t bytes = (uint32_t)(sizeof(struct piano__stack) + walk->depth * sizeof(uint64_t));
+    if (id >= stacks.most)
+        return NULL;
+    if (!stacks.totals[id / PIANO_TOTALS_PER_CHUNK] && !make_totals(id / PIANO_TOTALS_PER_CHUNK))
+        return NULL;
+    struct piano__stack *s = log_room(&stacks.log, &stacks.logs, PIANO_CHUNK_STACKS, bytes);
+    if (!s)
+        return NULL;
+    for (uint32_t i = 0; i < walk->depth; i++)
+        if (!module_of_locked(walk->pcs[i] - 1))
+            add_module_locked(walk->pcs[i] - 1);
+    *s = (struct piano__stack){.bytes = bytes,
+                               .id = id,
+                               .flags = walk->flags,
+                               .depth = walk->depth,
+                               .generation = stacks.generation,
+                               .hash = hash};
+    memcpy(s->pcs, walk->pcs, walk->depth * sizeof walk->pcs[0]);
+    log_commit(stacks.log, bytes);
+    stacks.count = id;
+    return s;
+}
+
+static uint32_t add(const struct piano__walk *walk, uint64_t hash, uint32_t generation)
+{
+    if (!try_lock())
+        return 0;
+    struct entry *e = find(walk, hash, generation); /* somebody may have been quicker */
+    struct piano__stack *s = e && e->hash ? e->stack : NULL;
+    if (e && !s) {
+        s = add_locked(walk, hash);
+        e->stack = s;
+        if (s) {
+            count(&stats()->stacks);
+            /* Pairs with the acquire in `find`. */
+            __atomic_store_n(&e->hash, hash, __ATOMIC_RELEASE);
+        }
+    }
+    uint32_t id = s ? s->id : 0;
+    unlock();
+    return id;
+}
+
+uint32_t piano__stacks_intern(const struct piano__walk *walk)
+{
+    uint32_t generation = __atomic_load_n(&stacks.generation, __ATOMIC_RELAXED);
+    uint64_t hash = hash_of(walk, generation);
+    const struct entry *e = find(walk, hash, generation);
+    uint32_t id = !e ? 0 : e->hash ? e->stack->id : add(walk, hash, generation);
+    if (id == 0)
+        count(&stats()->dropped_stacks);
+    return id;
+}
+
+void piano__stacks_next_generation(void)
+{
+    if (!stacks.index || !try_lock())
+        return;
+    uint32_t now = stacks.generation + 1;
+    for (uint32_t i = 0; i < stacks.module_count; i++) {
+        struct piano__module *m = stacks.modules[i];
+        struct piano__module_info info;
+        bool there = piano__module_find(m->start, &info) && info.bias == m->bias &&
+                     strcmp(info.path, m->path) == 0;
+        if (!there && m->until == UINT32_MAX)
+            __atomic_store_n(&m->until, now, __ATOMIC_RELAXED);
+    }
+    __atomic_store_n(&stacks.generation, now, __ATOMIC_RELAXED);
+    unlock();
+}

@@ -1,0 +1,106 @@
+/* Weights are doubles, added by compare-and-swap.
+ *
+ * THE PEAK. What each stack held when the whole was largest is known without ever copying all stacks: a new peak only raises
+ * `peak_epoch`. The first change of a stack after that saves what it held, for that epoch; a stack that did not change
+ * since still holds it. With threads at work at the same moment a stack may be a sample off. */
+#include "target/heap/sums.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "target/heap/poisson.h"
+#include "target/heap/stacks.h"
+
+static double load(const double *at)
+{
+    double value;
+    __atomic_load(at, &value, __ATOMIC_RELAXED);
+    return value;
+}
+
+static double add(double *at, double value)
+{
+    double old = load(at);
+    double fresh;
+    do
+        fresh = old + value;
+    while (!__atomic_compare_exchange(at, &old, &fresh, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+    return fresh;
+}
+
+static void raise_peak(struct piano__rec_header *h, double live, uint64_t now_ns)
+{
+    double peak = load(&h->peak_bytes);
+    while (live > peak) {
+        if (!__atomic_compare_exchange(&h->peak_bytes, &peak, &live, true, __ATOMIC_RELAXED,
+                                       __ATOMIC_RELAXED))
+            continue;
+        double objects = load(&h->live_objects);
+        __atomic_store(&h->peak_objects, &objects, __ATOMIC_RELAXED);
+        __atomic_store_n(&h->peak_ns, now_ns, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&h->peak_epoch, 1, __ATOMIC_RELAXED);
+        return;
+    }
+}
+
+/* Before T changes: what it holds is what it held at the last peak, unless it changed since. */
+static void remember_peak(const struct piano__rec_header *h, struct piano__totals *t)
+{
+    uint64_t epoch = __atomic_load_n(&h->peak_epoch, __ATOMIC_RELAXED);
+    uint64_t seen = __atomic_load_n(&t->seen_epoch, __ATOMIC_RELAXED);
+    if (seen == epoch || !__atomic_compare_exchange_n(&t->seen_epoch, &seen, epoch, false,
+                                                      __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        return;
+    double bytes = load(&t->allocated_bytes) - load(&t->freed_bytes);
+    double objects = load(&t->allocated_objects) - load(&t->freed_objects);
+    __atomic_store(&t->peak_bytes, &bytes, __ATOMIC_RELAXED);
+    __atomic_store(&t->peak_objects, &objects, __ATOMIC_RELAXED);
+}
+
+void piano__sums_allocated(struct piano__rec_header *header, const struct piano__block *block)
+{
+    struct piano__weight w = piano__poisson_weight(block->size, block->rate);
+    struct piano__totals *t = piano__stacks_totals(block->stack);
+    remember_peak(header, t);
+    add(&t->allocated_bytes, w.bytes);
+    add(&t->allocated_objects, w.objects);
+    add(&t->allocated_variance, w.variance);
+    __atomic_store_n(&t->last_ns, block->birth_ns, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&t->samples, 1, __ATOMIC_RELEASE);
+
+    add(&header->allocated_bytes, w.bytes);
+    add(&header->allocated_objects, w.objects);
+    add(&header->allocated_variance, w.variance);
+    add(&header->live_variance, w.variance);
+    add(&header->live_objects, w.objects);
+    raise_peak(header, add(&header->live_bytes, w.bytes), block->birth_ns);
+    __atomic_fetch_add(&header->stats.samples, 1, __ATOMIC_RELAXED);
+}
+
+/* Bucket b: less than 2^b microseconds. */
+static unsigned lifetime_bucket(uint64_t ns)
+{
+    unsigned bucket = 0;
+    for (uint64_t us = ns / 1000; us > 0 && bucket < PIANO_LIFETIMES - 1; us >>= 1)
+        bucket++;
+    return bucket;
+}
+
+void piano__sums_freed(struct piano__rec_header *header, const struct piano__block *block,
+                       uint64_t now_ns)
+{
+    struct piano__weight w = piano__poisson_weight(block->size, block->rate);
+    struct piano__totals *t = piano__stacks_totals(block->stack);
+    remember_peak(header, t);
+    add(&t->freed_bytes, w.bytes);
+    add(&t->freed_objects, w.objects);
+    add(&t->freed_variance, w.variance);
+    __atomic_fetch_add(&t->freed, 1, __ATOMIC_RELAXED);
+    unsigned bucket = lifetime_bucket(now_ns > block->birth_ns ? now_ns - block->birth_ns : 0);
+    __atomic_fetch_add(&t->lifetimes[bucket], 1, __ATOMIC_RELAXED);
+
+    add(&header->live_variance, -w.variance);
+    add(&header->live_objects, -w.objects);
+    add(&header->live_bytes, -w.bytes);
+    __atomic_fetch_add(&header->stats.freed, 1, __ATOMIC_RELAXED);
+}

@@ -1,0 +1,14 @@
+/* Adding samples to the sums of their stack and of the recording. Any thread. */
+#ifndef PIANO_TARGET_HEAP_SUMS_H
+#define PIANO_TARGET_HEAP_SUMS_H
+
+#include <stdint.h>
+
+#include "common/recording.h"
+#include "target/heap/live.h"
+
+void piano__sums_allocated(struct piano__rec_header *header, const struct piano__block *block);
+void piano__sums_freed(struct piano__rec_header *header, const struct piano__block *block,
+                       uint64_t now_ns);
+
+#endif

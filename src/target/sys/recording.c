@@ -1,0 +1,179 @@
+/* A chunk is claimed in three steps: its disk blocks are reserved, it is mapped, and the count of chunks is raised over it
+ * by compare-and-swap. Who loses that race starts over with the next chunk: reserving twice does no harm. A
+ * refused reservation (disk full, no memory, file size limit) leaves the count alone, and nobody asks again for a while.
+ *
+ * Some programs close every descriptor they do not know. The number may be theirs by now, so the file is known by device
+ * and inode, and opened again by its path where that still leads to it. */
+#include "target/sys/recording.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "target/sys/clock.h"
+#include "target/sys/file.h"
+
+#if defined(__aarch64__)
+enum { MACHINE = 183 };
+#else
+enum { MACHINE = 62 };
+#endif
+
+enum { RETRY_NS = 100000000 };
+
+struct piano__recording piano__recording = {.fd = -1};
+
+static struct piano__file_id file;
+static char path_of[PATH_MAX];
+static struct piano__chunk *mapped[PIANO_REC_MAX_CHUNKS];
+
+static uint64_t real_ns(void)
+{
+    struct timespec ts;
+    clock_gettime(CLOCK_REALTIME, &ts);
+    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/* All but one byte of BUF is for what PATH holds. */
+static void read_into(const char *path, char *buf)
+{
+    int len = piano__file_read(path, buf, PIANO_REC_PATH);
+    (void)len; /* empty when it cannot be read */
+}
+
+static void fill_header(struct piano__rec_header *h)
+{
+    memcpy(h->magic, PIANO_REC_MAGIC, sizeof h->magic);
+    h->version = PIANO_REC_VERSION;
+    h->header_bytes = PIANO_REC_HEADER_BYTES;
+    h->chunk_bytes = PIANO_REC_CHUNK_BYTES;
+    h->machine = MACHINE;
+    h->pid = (uint32_t)getpid();
+    h->parent = (uint32_t)getppid();
+    h->start_mono_ns = (uint64_t)piano__monotonic_ns();
+    h->start_real_ns = real_ns();
+    long len = readlink("/proc/self/exe", h->program, PIANO_REC_PATH - 1);
+    h->program[len > 0 ? len : 0] = '\0';
+    read_into("/proc/self/cmdline", h->command);
+}
+
+static int descriptor(void)
+{
+    if (piano__file_check(piano__recording.fd, file, 0) == 0)
+        return piano__recording.fd;
+    int fd = piano__file_open(path_of, O_RDWR | O_NOFOLLOW);
+    if (fd < 0)
+        return -1;
+    if (piano__file_check(fd, file, 0) != 0) {
+        piano__file_close(fd);
+        return -1;
+    }
+    return piano__recording.fd = piano__file_move_up(fd);
+}
+
+static struct piano__chunk *chunk_at(struct piano__rec_view *view, uint64_t number)
+{
+    (void)view;
+    if (number >= PIANO_REC_MAX_CHUNKS)
+        return NULL;
+    struct piano__chunk *c = __atomic_load_n(&mapped[number], __ATOMIC_ACQUIRE);
+    return c; /* those the tool claimed are not mapped here, and hold nothing for us */
+}
+
+static struct piano__chunk *claim_for_view(struct piano__rec_view *view, uint32_t type,
+                                           uint64_t index)
+{
+    (void)view;
+    return piano__recording_claim(type, index);
+}
+
+static struct piano__chunk *map_next(uint64_t *number)
+{
+    struct piano__rec_header *header = piano__recording.view.header;
+    int fd = descriptor();
+    while (fd >= 0) {
+        uint64_t n = __atomic_load_n(&header->chunks, __ATOMIC_RELAXED);
+        if (n >= PIANO_REC_MAX_CHUNKS)
+            break;
+        off_t at = PIANO_REC_HEADER_BYTES + (off_t)n * PIANO_REC_CHUNK_BYTES;
+        struct piano__chunk *c = piano__memory_map_file(fd, at, PIANO_REC_CHUNK_BYTES);
+        if (!c)
+            break;
+        if (__atomic_compare_exchange_n(&header->chunks, &n, n + 1, false, __ATOMIC_ACQ_REL,
+                                        __ATOMIC_RELAXED)) {
+            *number = n;
+            return c;
+        }
+        piano__memory_unmap(c, PIANO_REC_CHUNK_BYTES);
+    }
+    return NULL;
+}
+
+struct piano__chunk *piano__recording_claim(uint32_t type, uint64_t index)
+{
+    struct piano__rec_header *header = piano__recording.view.header;
+    uint64_t retry = __atomic_load_n(&piano__recording.retry_ns, __ATOMIC_RELAXED);
+    if (!header || (retry && (uint64_t)piano__monotonic_ns() < retry))
+        return NULL;
+    uint64_t number;
+    struct piano__chunk *c = map_next(&number);
+    if (!c) {
+        retry = (uint64_t)piano__monotonic_ns() + RETRY_NS;
+        __atomic_store_n(&piano__recording.retry_ns, retry, __ATOMIC_RELAXED);
+        return NULL;
+    }
+    c->type = type;
+    c->index = index;
+    /* Pairs with the readers' acquire: who sees `ready` sees the type. */
+    __atomic_store_n(&c->ready, 1, __ATOMIC_RELEASE);
+    __atomic_store_n(&mapped[number], c, __ATOMIC_RELEASE);
+    return c;
+}
+
+int piano__recording_create(const char *path)
+{
+    size_t len = strlen(path);
+    if (len >= sizeof path_of)
+        return -ENAMETOOLONG;
+    int fd = piano__file_create(path, 0);
+    if (fd < 0)
+        return fd;
+    struct piano__rec_header *h = piano__memory_map_file(fd, 0, PIANO_REC_HEADER_BYTES);
+    if (!h) {
+        piano__file_close(fd);
+        unlink(path);
+        return -ENOSPC;
+    }
+    memcpy(path_of, path, len + 1);
+    fill_header(h);
+    piano__recording.fd = piano__file_move_up(fd);
+    file = piano__file_id(piano__recording.fd);
+    piano__recording.retry_ns = 0;
+    piano__recording.view.chunk = chunk_at;
+    piano__recording.view.claim = claim_for_view;
+    piano__recording.view.log = NULL;
+    __atomic_store_n(&piano__recording.view.header, h, __ATOMIC_RELEASE);
+    return 0;
+}
+
+void piano__recording_forget(void)
+{
+    if (!piano__recording.view.header)
+        return;
+    uint64_t chunks = piano__recording.view.header->chunks;
+    for (uint64_t n = 0; n < chunks && n < PIANO_REC_MAX_CHUNKS; n++) {
+        if (mapped[n])
+            piano__memory_unmap(mapped[n], PIANO_REC_CHUNK_BYTES);
+        mapped[n] = NULL;
+    }
+    piano__memory_unmap(piano__recording.view.header, PIANO_REC_HEADER_BYTES);
+    piano__recording.view.header = NULL;
+    if (piano__file_check(piano__recording.fd, file, 0) == 0)
+        piano__file_close(piano__recording.fd);
+    piano__recording.fd = -1;
+}

@@ -1,0 +1,26 @@
+/* The recording as the program writes it: a file mapped piece by piece (common/recording.h). */
+#ifndef PIANO_TARGET_SYS_RECORDING_H
+#define PIANO_TARGET_SYS_RECORDING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/recording.h"
+#include "common/snapshot.h"
+
+struct piano__recording {
+    struct piano__rec_view view; /* `header` is NULL while there is none */
+    int fd;
+    uint64_t retry_ns; /* after a refused claim: not before this */
+};
+
+extern struct piano__recording piano__recording;
+
+/* Creates PATH and its header: 0 or negative errno. The state is STARTING. Not thread-safe. */
+int piano__recording_create(const char *path);
+/* A fresh chunk, zeroed and `ready`; NULL when there is no room for one. Lock-free, any thread. */
+struct piano__chunk *piano__recording_claim(uint32_t type, uint64_t index);
+/* In a forked child: lets go of everything without touching the file. */
+void piano__recording_forget(void);
+
+#endif
