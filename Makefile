@@ -36,7 +36,7 @@ TOOL_FLAGS   := $(BASE) -I$(LLVM)/include -DPIANO_VERSION='"$(VERSION)"' -Wa,-Is
 # No vector for two neighbouring counters: each is to change with one instruction, see target/span/span.c.
 TARGET_FLAGS := $(BASE) -fPIC -fvisibility=hidden -ftls-model=initial-exec \
                 -fno-omit-frame-pointer -fno-tree-slp-vectorize -pthread
-TOOL_LIBS    := -L$(LLVM)/lib -lclang -lelf -lm -pthread
+TOOL_LIBS    := -L$(LLVM)/lib -lclang -ldw -lelf -lstdc++ -lm -pthread
 # Code that is loaded into foreign programs cannot bring ASan or TSan along: an ASan library
 # refuses to load into a plain program. It gets UBSan; its tables get all three in unit tests.
 LOADED_SAN   := $(if $(filter undefined,$(SAN)),$(SAN_FLAGS_undefined))
@@ -69,7 +69,7 @@ LIBS := $(B)/lib/libpiano.so $(B)/lib/libpiano.a \
         $(if $(wildcard $(WRAP_SRC)),$(B)/lib/piano_wrap.o) \
         $(if $(wildcard $(EXEC_SRC)),$(B)/lib/libpiano_exec.so)
 MANS := $(patsubst docs/%.md,$(B)/man/piano-%.1,\
-          $(foreach c,build run profile report diff list tag doctor,$(wildcard docs/$(c).md)))
+          $(foreach c,build run profile record snapshot report diff export list tag doctor,$(wildcard docs/$(c).md)))
 
 .PHONY: all demo test bench install format lint clean setup unit-tests man
 .PHONY: check-layers check-headers check-refs check-exports check-format check-install check-demo

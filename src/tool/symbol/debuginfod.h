@@ -1,0 +1,27 @@
+/* Files from the user's debuginfod servers, by build-id. Only when DEBUGINFOD_URLS names some. */
+#ifndef PIANO_TOOL_SYMBOL_DEBUGINFOD_H
+#define PIANO_TOOL_SYMBOL_DEBUGINFOD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct debuginfod {
+    void (*say)(void *ctx, const char *what); /* may be NULL */
+    void *ctx;
+    /* The rest is its own. */
+    void *library, *client;
+    bool tried, off;
+    const char *what;
+    long bytes;
+    int64_t moved_ms, spent_ms, began_ms;
+};
+
+enum debuginfod_kind { DEBUGINFOD_DEBUG, DEBUGINFOD_PROGRAM };
+
+/* A descriptor of the file with build-id ID, or -1. WHAT: the module, for those who wait. */
+int debuginfod_fetch(struct debuginfod *d, enum debuginfod_kind kind, const uint8_t *id,
+                     size_t id_len, const char *what);
+void debuginfod_release(struct debuginfod *d);
+
+#endif

@@ -1,0 +1,72 @@
+/* A sorted array. Ranges may overlap: nested functions, and what hostile or sloppy files claim. Every
+ * range knows how far it and those before it reach, so that the search can stop going back. */
+#include "tool/symbol/ranges.h"
+
+#include <stdlib.h>
+
+/* A file that puts a thousand ranges on top of each other has no answer to give. */
+enum { STEPS_BACK = 1000 };
+
+void ranges_add(struct ranges *r, uint64_t low, uint64_t high, uint32_t value)
+{
+    if (low >= high || r->failed)
+        return;
+    if (r->count == r->cap) {
+        size_t cap = r->cap ? r->cap * 2 : 64;
+        struct range *list = realloc(r->list, cap * sizeof(*list));
+        if (!list) {
+            r->failed = true;
+            return;
+        }
+        r->list = list;
+        r->cap = cap;
+    }
+    r->list[r->count++] = (struct range){.low = low, .high = high, .value = value};
+}
+
+static int by_start(const void *left, const void *right)
+{
+    const struct range *a = left, *b = right;
+    if (a->low != b->low)
+        return a->low < b->low ? -1 : 1;
+    if (a->high != b->high)
+        return a->high > b->high ? -1 : 1;
+    return a->value < b->value ? -1 : a->value > b->value;
+}
+
+void ranges_sort(struct ranges *r)
+{
+    uint64_t reach = 0;
+    if (r->count)
+        qsort(r->list, r->count, sizeof(*r->list), by_start);
+    for (size_t i = 0; i < r->count; i++) {
+        reach = r->list[i].high > reach ? r->list[i].high : reach;
+        r->list[i].reach = reach;
+    }
+}
+
+const struct range *ranges_find(const struct ranges *r, uint64_t addr)
+{
+    size_t from = 0, to = r->count;
+    while (from < to) {
+        size_t middle = from + (to - from) / 2;
+        if (r->list[middle].low <= addr)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    for (int steps = 0; from > 0 && steps < STEPS_BACK; steps++) {
+        const struct range *range = &r->list[--from];
+        if (range->high > addr)
+            return range;
+        if (range->reach <= addr)
+            break;
+    }
+    return NULL;
+}
+
+void ranges_release(struct ranges *r)
+{
+    free(r->list);
+    *r = (struct ranges){0};
+}

@@ -1,0 +1,106 @@
+/* A lambda and a function of an anonymous namespace, when they were inlined everywhere, have no name for
+ * linkers, and their own is `operator()` or `next`. What it is part of can be seen from the place of the
+ * entry, but entries do not know what is around them. So their order is noted when they are walked:
+ * 16 bytes for each that can have a name inside. */
+#include "tool/symbol/scopes.h"
+
+#include <dwarf.h>
+#include <stdlib.h>
+
+#include "tool/util/buf.h"
+
+enum { LEVELS = 16, HOPS = 4 };
+
+struct scope {
+    Dwarf_Off offset;
+    uint32_t parent; /* 1 + index; 0: none */
+};
+
+static bool is_scope(int tag)
+{
+    return tag == DW_TAG_namespace || tag == DW_TAG_class_type || tag == DW_TAG_structure_type ||
+           tag == DW_TAG_union_type || tag == DW_TAG_subprogram;
+}
+
+void scopes_see(struct scopes *s, Dwarf_Die *die, size_t depth)
+{
+    s->above[depth + 1] = s->above[depth];
+    if (!is_scope(dwarf_tag(die)) || s->count >= UINT32_MAX / 2)
+        return;
+    if (s->count == s->cap) {
+        size_t cap = s->cap ? s->cap * 2 : 256;
+        struct scope *list = realloc(s->list, cap * sizeof(*list));
+        if (!list)
+            return;
+        s->list = list;
+        s->cap = cap;
+    }
+    s->unit = die->cu;
+    s->list[s->count++] = (struct scope){dwarf_dieoffset(die), s->above[depth]};
+    s->above[depth + 1] = (uint32_t)s->count;
+}
+
+/* The entry that declares FUNCTION, where its scope is. */
+static Dwarf_Die declaration_of(const Dwarf_Die *function)
+{
+    Dwarf_Die at = *function, next;
+    Dwarf_Attribute attr;
+    for (int hop = 0; hop < HOPS; hop++) {
+        if (!dwarf_attr(&at, DW_AT_abstract_origin, &attr) &&
+            !dwarf_attr(&at, DW_AT_specification, &attr))
+            break;
+        if (!dwarf_formref_die(&attr, &next))
+            break;
+        at = next;
+    }
+    return at;
+}
+
+static int by_offset(const void *left, const void *right)
+{
+    const struct scope *a = left, *b = right;
+    return a->offset < b->offset ? -1 : a->offset > b->offset;
+}
+
+/* What entry DIE is called as a scope; NULL: nothing. */
+static const char *scope_text(Dwarf_Die *die)
+{
+    const char *name = dwarf_diename(die);
+    if (name && *name)
+        return name;
+    return dwarf_tag(die) == DW_TAG_namespace ? "(anonymous namespace)" : NULL;
+}
+
+const char *scopes_name(const struct scopes *s, Dwarf_Die *function, const char *name,
+                        struct strings *strings)
+{
+    const char *parts[LEVELS];
+    size_t count = 0;
+    Dwarf_Die die = declaration_of(function);
+    struct scope key = {.offset = dwarf_dieoffset(&die)};
+    if (!s->count || die.cu != s->unit)
+        return NULL;
+    const struct scope *at = bsearch(&key, s->list, s->count, sizeof(key), by_offset);
+    while (at && at->parent && count < LEVELS) {
+        at = &s->list[at->parent - 1];
+        if (!dwarf_offdie(dwarf_cu_getdwarf(s->unit), at->offset, &die))
+            break;
+        parts[count] = scope_text(&die);
+        count += parts[count] != NULL;
+    }
+    if (!count)
+        return NULL;
+    struct buf text = {0};
+    while (count-- > 0)
+        buf_printf(&text, "%s::", parts[count]);
+    buf_puts(&text, name);
+    const char *kept = text.failed ? NULL : strings_put(strings, text.data, text.len);
+    buf_free(&text);
+    return kept;
+}
+
+void scopes_release(struct scopes *s)
+{
+    free(s->list);
+    *s = (struct scopes){0};
+}

@@ -1,0 +1,239 @@
+/* Modules by path and build-id, and for each pc of them what was found, once and for all. The searching
+ * is done in codefile.c.
+ *
+ * A module that cannot be looked into is one all the same: its addresses get names of the form
+ * "module+0xoffset", and the reason is kept for the report. */
+#include "tool/symbol/symbol.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tool/symbol/debugfile.h"
+#include "tool/symbol/codefile.h"
+#include "tool/symbol/strings.h"
+
+struct module {
+    char *path;
+    uint8_t *build_id;
+    size_t build_id_len;
+    const char *name; /* last part of the path */
+    struct codefile *code;
+    bool opened;
+};
+
+/* What was found for a pc; COUNT 0: a free place. */
+struct answer {
+    uint64_t addr;
+    uint32_t module;
+    uint32_t count;
+    const struct symbol_frame *frames;
+};
+
+enum { NO_MODULE = UINT32_MAX, FIRST_ANSWERS = 4096, GUESSES = 256 };
+
+struct symbols {
+    struct strings strings;
+    struct debugfile_search search;
+    char *dirs;
+    struct module *modules;
+    size_t module_count, module_cap;
+    uint32_t guess[GUESSES]; /* by bias: which module it was last time */
+    struct answer *answers;
+    size_t answer_count, answer_cap;
+    struct symbol_complaint *complaints;
+    size_t complaint_count, complaint_cap;
+    void (*say)(void *ctx, const char *what);
+    void *ctx;
+};
+
+static const struct symbol_frame unknown = {.function = "[unknown]", .module = "[unknown]"};
+
+struct symbols *symbols_new(void)
+{
+    return calloc(1, sizeof(struct symbols));
+}
+
+void symbols_free(struct symbols *s)
+{
+    if (!s)
+        return;
+    for (size_t i = 0; i < s->module_count; i++) {
+        codefile_free(s->modules[i].code);
+        free(s->modules[i].path);
+        free(s->modules[i].build_id);
+    }
+    debuginfod_release(&s->search.debuginfod);
+    strings_release(&s->strings);
+    free(s->modules);
+    free(s->answers);
+    free(s->complaints);
+    free(s->dirs);
+    free(s);
+}
+
+void symbols_progress(struct symbols *s, void (*say)(void *ctx, const char *what), void *ctx)
+{
+    s->say = s->search.debuginfod.say = say;
+    s->ctx = s->search.debuginfod.ctx = ctx;
+}
+
+void symbols_debug_dirs(struct symbols *s, const char *dirs)
+{
+    free(s->dirs);
+    s->dirs = strdup(dirs);
+}
+
+size_t symbols_complaints(const struct symbols *s, const struct symbol_complaint **list)
+{
+    *list = s->complaints;
+    return s->complaint_count;
+}
+
+static void complain(struct symbols *s, const char *path, const char *reason)
+{
+    if (s->complaint_count == s->complaint_cap) {
+        size_t cap = s->complaint_cap ? s->complaint_cap * 2 : 8;
+        struct symbol_complaint *list = realloc(s->complaints, cap * sizeof(*list));
+        if (!list)
+            return;
+        s->complaints = list;
+        s->complaint_cap = cap;
+    }
+    path = strings_puts(&s->strings, path);
+    if (path)
+        s->complaints[s->complaint_count++] =
+            (struct symbol_complaint){path, reason ? reason : "out of memory"};
+}
+
+static bool is_module(const struct module *m, const struct symbol_module *wanted)
+{
+    return m->build_id_len == wanted->build_id_len && strcmp(m->path, wanted->path) == 0 &&
+           (m->build_id_len == 0 || memcmp(m->build_id, wanted->build_id, m->build_id_len) == 0);
+}
+
+/* Index of the module WANTED; NO_MODULE: out of memory. */
+static uint32_t find_module(struct symbols *s, const struct symbol_module *wanted)
+{
+    uint32_t *guess = &s->guess[(wanted->bias >> 12 ^ wanted->bias >> 20) % GUESSES];
+    if (*guess < s->module_count && is_module(&s->modules[*guess], wanted))
+        return *guess;
+    for (size_t i = 0; i < s->module_count; i++)
+        if (is_module(&s->modules[i], wanted))
+            return *guess = (uint32_t)i;
+    if (s->module_count == s->module_cap) {
+        size_t cap = s->module_cap ? s->module_cap * 2 : 16;
+        struct module *list = realloc(s->modules, cap * sizeof(*list));
+        if (!list)
+            return NO_MODULE;
+        s->modules = list;
+        s->module_cap = cap;
+    }
+    const char *slash = strrchr(wanted->path, '/');
+    struct module m = {
+        .path = strdup(wanted->path),
+        .build_id = malloc(wanted->build_id_len + 1),
+        .build_id_len = wanted->build_id_len,
+        .name = strings_puts(&s->strings, slash && slash[1] ? slash + 1 : wanted->path),
+    };
+    if (!m.path || !m.build_id || !m.name) {
+        free(m.path);
+        free(m.build_id);
+        return NO_MODULE;
+    }
+    if (m.build_id_len)
+        memcpy(m.build_id, wanted->build_id, m.build_id_len);
+    s->modules[s->module_count] = m;
+    return *guess = (uint32_t)s->module_count++;
+}
+
+static void open_module(struct symbols *s, struct module *m, const struct symbol_module *wanted)
+{
+    const char *reason = NULL;
+    char what[256];
+    m->opened = true;
+    snprintf(what, sizeof(what), "reading symbols of %s", m->name);
+    if (s->say)
+        s->say(s->ctx, what);
+    s->search.dirs = s->dirs ? s->dirs : "/usr/lib/debug";
+    m->code = codefile_open(wanted, &s->search, &s->strings, &reason);
+    if (!m->code)
+        complain(s, m->path, reason);
+}
+
+static size_t answer_slot(const struct answer *list, size_t cap, uint32_t module, uint64_t addr)
+{
+    uint64_t h = (addr + module * 0x9e3779b97f4a7c15u) * 0xff51afd7ed558ccdu;
+    size_t i = (size_t)(h ^ h >> 32) & (cap - 1);
+    while (list[i].count && (list[i].addr != addr || list[i].module != module))
+        i = (i + 1) & (cap - 1);
+    return i;
+}
+
+/* Makes room for one more answer. */
+static bool answer_room(struct symbols *s)
+{
+    if (s->answer_count * 2 < s->answer_cap)
+        return true;
+    size_t cap = s->answer_cap ? s->answer_cap * 2 : FIRST_ANSWERS;
+    struct answer *list = calloc(cap, sizeof(*list));
+    if (!list)
+        return false;
+    for (size_t i = 0; i < s->answer_cap; i++)
+        if (s->answers[i].count)
+            list[answer_slot(list, cap, s->answers[i].module, s->answers[i].addr)] = s->answers[i];
+    free(s->answers);
+    s->answers = list;
+    s->answer_cap = cap;
+    return true;
+}
+
+/* Keeps COUNT of FRAMES in ANSWER; what has no name gets one from its address. */
+static void answer_keep(struct symbols *s, struct answer *answer, struct symbol_frame *frames,
+                        size_t count)
+{
+    const char *module = answer->module == NO_MODULE ? NULL : s->modules[answer->module].name;
+    struct symbol_frame *last = &frames[count - 1];
+    if (!last->function && module)
+        last->function =
+            strings_printf(&s->strings, "%s+0x%llx", module, (unsigned long long)answer->addr);
+    else if (!last->function)
+        last->function = strings_printf(&s->strings, "0x%llx", (unsigned long long)answer->addr);
+    for (size_t i = 0; i < count; i++) {
+        frames[i].module = module ? module : unknown.module;
+        frames[i].function = frames[i].function ? frames[i].function : unknown.function;
+    }
+    struct symbol_frame *kept = strings_take(&s->strings, count * sizeof(*kept));
+    if (kept)
+        memcpy(kept, frames, count * sizeof(*kept));
+    answer->frames = kept ? kept : &unknown;
+    answer->count = kept ? (uint32_t)count : 1;
+}
+
+size_t symbols_resolve(struct symbols *s, const struct symbol_module *module, uint64_t pc,
+                       const struct symbol_frame **frames)
+{
+    struct symbol_frame found[UNITS_FRAMES];
+    size_t count = 0;
+    uint32_t index = module ? find_module(s, module) : NO_MODULE;
+    if (!answer_room(s) || (module && index == NO_MODULE)) {
+        *frames = &unknown;
+        return 1;
+    }
+    uint64_t addr = module ? pc - module->bias : pc;
+    struct answer *answer = &s->answers[answer_slot(s->answers, s->answer_cap, index, addr)];
+    if (!answer->count) {
+        struct module *m = module ? &s->modules[index] : NULL;
+        if (m && !m->opened)
+            open_module(s, m, module);
+        if (m && m->code)
+            count = codefile_find(m->code, addr, found);
+        if (count == 0)
+            found[count++] = (struct symbol_frame){0};
+        *answer = (struct answer){.addr = addr, .module = index};
+        answer_keep(s, answer, found, count);
+        s->answer_count++;
+    }
+    *frames = answer->frames;
+    return answer->count;
+}
