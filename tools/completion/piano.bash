@@ -4,7 +4,13 @@ _piano_runs()
 {
     local dir=${PIANO_RUNS_DIR:-.piano/runs}
     [ -d "$dir" ] || return
-    (cd "$dir" && ls *.ndjson *.json 2>/dev/null | sed 's/\.[^.]*$//')
+    (cd "$dir" && ls *.ndjson *.json *.rec 2>/dev/null | sed 's/\.[^.]*$//')
+}
+
+# Processes with a recording: what `piano snapshot` can be asked of.
+_piano_pids()
+{
+    grep -lsE '^[^ ]+ rw-s .*\.rec' /proc/[0-9]*/maps 2>/dev/null | cut -d/ -f3
 }
 
 _piano()
@@ -14,7 +20,7 @@ _piano()
     local options= i
 
     if [ "$COMP_CWORD" -eq 1 ]; then
-        COMPREPLY=($(compgen -W "profile build run report diff list tag doctor help --help --version" -- "$word"))
+        COMPREPLY=($(compgen -W "profile build run record snapshot report diff export list tag doctor help --help --version" -- "$word"))
         return
     fi
     for ((i = 2; i < COMP_CWORD; i++)); do
@@ -22,22 +28,25 @@ _piano()
         [ "${COMP_WORDS[i]}" = -- ] && compopt -o default && return
     done
     case $before in
-    --file) COMPREPLY=($(compgen -f -- "$word")) && return ;;
+    --file | -o) COMPREPLY=($(compgen -f -- "$word")) && return ;;
     --dir) COMPREPLY=($(compgen -d -- "$word")) && return ;;
-    --fn | --skip | --frame | --top | --duration | --kill-timeout | -j | --fail-above) return ;;
+    --fn | --skip | --frame | --top | --duration | --kill-timeout | --snapshot-every | -j | --fail-above) return ;;
     esac
     case $command in
     build) options="$select --list-skipped --verbose -j --help" ;;
     run) options="--duration --kill-timeout --help" ;;
     profile) options="$select --duration --kill-timeout --verbose -j --top --all --frames --threads --json --uncorrected --help" ;;
+    record) options="--heap --heap= --maps --children --snapshot-every -o --duration --kill-timeout --help" ;;
+    snapshot) options="--help" ;;
     report) options="--frames --threads --json --top --all --places --uncorrected --help" ;;
     diff) options="--fail-above --top --all --json --help" ;;
     list) options="--all --json --help" ;;
     tag) options="--add --force --delete --help" ;;
     doctor) options="--help" ;;
-    help) options="profile build run report diff list tag doctor" ;;
+    help) options="profile build run record snapshot report diff export list tag doctor" ;;
     esac
     case $command:$word in
+    snapshot:[!-]* | snapshot:) COMPREPLY=($(compgen -W "$(_piano_pids)" -- "$word")) ;;
     report:[!-]* | report: | diff:[!-]* | diff: | tag:[!-]* | tag:)
         COMPREPLY=($(compgen -W "$(_piano_runs)" -- "$word") $(compgen -f -- "$word"))
         ;;

@@ -6,8 +6,10 @@
 
 #include "tool/cli/commands.h"
 #include "tool/cli/flags.h"
+#include "tool/load/recording.h"
 #include "tool/load/runs.h"
 #include "tool/report/diff.h"
+#include "tool/report/heap_diff.h"
 #include "tool/util/say.h"
 #include "tool/util/table.h"
 #include "tool/util/units.h"
@@ -18,11 +20,13 @@ static const char help_text[] =
     "Compares two runs, or two groups of runs: time and allocations of each function, the "
     "greatest\n"
     "change first. A and B are files, tags or run ids; several joined by commas, or a tag with\n"
-    "several runs, make a group. With no arguments: the two latest runs.\n"
+    "several runs, make a group. With no arguments: the two latest runs. Two heap recordings are\n"
+    "compared by site: what is live, and what was allocated.\n"
     "\n"
     "  --fail-above PCT  exit 1 when a function that matters (1 % of the run or more) grew by "
     "more\n"
     "                    than PCT percent in self time, allocations or bytes, beyond the noise\n"
+    "                    (heap recordings: in allocated bytes)\n"
     "  --top N           the first N functions\n"
     "  --all             all functions\n"
     "  --json            the same as JSON, all of it\n"
@@ -95,22 +99,29 @@ static int parse(struct flags *f, struct request *q)
     return EXIT_DONE;
 }
 
-/* With no words: the run before the latest one, and the latest. */
+/* With no words: the latest run, and the one of its kind before it. */
 static int latest_two(struct runs_paths sides[2], struct run_error *error)
 {
     struct runs runs;
+    size_t found = 0;
     int err = runs_list(&runs, NULL);
-    if (err) {
+    if (err)
         snprintf(error->text, sizeof(error->text), "%s: %s", runs.dir ? runs.dir : "runs",
                  strerror(-err));
-    } else if (runs.count < 2) {
-        snprintf(error->text, sizeof(error->text), "%s has %zu run%s; two are needed", runs.dir,
-                 runs.count, runs.count == 1 ? "" : "s");
+    for (size_t i = 0; err == 0 && i < runs.count && found < 2; i++) {
+        const struct runs_entry *e = &runs.entries[i];
+        if (e->further || e->recording != runs.entries[0].recording)
+            continue;
+        err = runs_resolve(e->path, &sides[1 - found], error);
+        found += err == 0;
+    }
+    if (err == 0 && found < 2) {
+        const char *what = runs.count && runs.entries[0].recording ? "recording" : "run";
+        snprintf(error->text, sizeof(error->text), "%s has %zu %s%s; two are needed", runs.dir,
+                 found, what, found == 1 ? "" : "s");
         snprintf(error->hint, sizeof(error->hint), "piano profile, then piano diff");
         err = -ENOENT;
     }
-    for (int s = 0; s < 2 && err == 0; s++)
-        err = runs_resolve(runs.entries[1 - s].path, &sides[s], error);
     runs_release(&runs);
     return err;
 }
@@ -145,7 +156,7 @@ static void make_label(char *label, size_t size, const char *word)
     const char *slash = strrchr(word, '/');
     snprintf(label, size, "%s", slash ? slash + 1 : word);
     char *dot = strrchr(label, '.');
-    if (dot && (strcmp(dot, ".ndjson") == 0 || strcmp(dot, ".json") == 0))
+    if (dot && (!strcmp(dot, ".ndjson") || !strcmp(dot, ".json") || !strcmp(dot, ".rec")))
         *dot = '\0';
 }
 
@@ -187,31 +198,115 @@ static int compare(const struct request *q, struct diff_side sides[2])
     return status;
 }
 
+static int failed(int err, const struct run_error *error)
+{
+    return say_error(error->hint[0] ? error->hint : NULL, "%s",
+                     error->text[0] ? error->text : strerror(-err));
+}
+
+static int diff_spans(const struct request *q, const struct runs_paths paths[2],
+                      const char *const labels[2])
+{
+    struct run_error error = {.text = ""};
+    struct diff_side sides[2] = {{.label = labels[0]}, {.label = labels[1]}};
+    int err = 0;
+    for (int s = 0; s < 2 && err == 0; s++)
+        err = load(&sides[s], &paths[s], &error);
+    int status = err ? failed(err, &error) : compare(q, sides);
+    for (int s = 0; s < 2; s++)
+        unload(&sides[s]);
+    return status;
+}
+
+/* ---- recordings ---- */
+
+static int judge_heap(const struct heap_diff *d, double percent)
+{
+    int status = EXIT_DONE;
+    for (size_t i = 0; i <= d->count; i++) {
+        const struct heap_change *c = i < d->count ? &d->rows[i] : &d->total;
+        char safe[200], caller[200] = "", grown[UNITS_LEN];
+        double by = heap_diff_percent(c);
+        if (!heap_diff_grew(d, c, percent))
+            continue;
+        units_percent_signed(grown, by / 100.0);
+        say("%s%s%s: allocated bytes %s, above %g%%", say_safe(safe, sizeof(safe), c->function),
+            c->caller ? " < " : "", c->caller ? say_safe(caller, sizeof(caller), c->caller) : "",
+            isfinite(by) ? grown : "from nothing", percent);
+        status = EXIT_FAILED;
+    }
+    return status;
+}
+
+static int compare_heaps(const struct request *q, const struct heap heaps[2],
+                         const char *const labels[2])
+{
+    struct heap_diff d;
+    int err = heap_diff_make(&d, heaps, labels);
+    if (err == 0)
+        err = q->json ? heap_diff_json(stdout, &d, q->fail_above)
+                      : heap_diff_print(stdout, &d, &q->options);
+    if (err && !ferror(stdout))
+        return say_error(NULL, "the comparison stopped: %s", strerror(-err));
+    int status = err == 0 && q->fail_above >= 0 ? judge_heap(&d, q->fail_above) : EXIT_DONE;
+    heap_diff_release(&d);
+    return status;
+}
+
+static int diff_heaps(const struct request *q, const struct runs_paths paths[2],
+                      const char *const labels[2])
+{
+    struct heap heaps[2] = {{.pc_count = 0}, {.pc_count = 0}};
+    struct run_error error = {.text = ""};
+    int err = 0, status = EXIT_DONE;
+    for (int s = 0; s < 2; s++)
+        if (paths[s].count > 1)
+            return say_error(NULL, "%s names %zu recordings; one a side can be compared", labels[s],
+                             paths[s].count);
+    for (int s = 0; s < 2 && err == 0; s++) {
+        err = heap_load(&heaps[s], paths[s].paths[0], &error);
+        if (err == 0)
+            heap_notices(&heaps[s]);
+    }
+    status = err ? failed(err, &error) : compare_heaps(q, heaps, labels);
+    for (int s = 0; s < 2; s++)
+        heap_unload(&heaps[s]);
+    return status;
+}
+
+/* Runs or recordings on both sides; a mixture has nothing in common. */
+static int diff_paths(const struct request *q, const struct runs_paths paths[2],
+                      const char *const labels[2])
+{
+    const char *of_kind[2] = {NULL, NULL};
+    char run[300], recording[300];
+    for (int s = 0; s < 2; s++)
+        for (size_t i = 0; i < paths[s].count; i++)
+            of_kind[recording_is(paths[s].paths[i])] = paths[s].paths[i];
+    if (of_kind[0] && of_kind[1])
+        return say_error("piano list",
+                         "%s is a heap recording and %s a run of functions: there is "
+                         "nothing to compare",
+                         say_safe(recording, sizeof(recording), of_kind[1]),
+                         say_safe(run, sizeof(run), of_kind[0]));
+    return of_kind[1] ? diff_heaps(q, paths, labels) : diff_spans(q, paths, labels);
+}
+
 static int diff(const struct request *q)
 {
     static const char *const latest[2] = {"previous", "latest"};
     struct runs_paths paths[2] = {{0}};
     struct run_error error = {.text = ""};
-    char labels[2][128];
-    struct diff_side sides[2] = {{.label = labels[0]}, {.label = labels[1]}};
-    int err = 0, status;
-    if (q->word_count == 0)
-        err = latest_two(paths, &error);
+    char texts[2][128];
+    const char *const labels[2] = {texts[0], texts[1]};
+    int err = q->word_count == 0 ? latest_two(paths, &error) : 0;
     for (size_t s = 0; s < q->word_count && err == 0; s++)
         err = runs_resolve(q->words[s], &paths[s], &error);
-    for (int s = 0; s < 2 && err == 0; s++) {
-        make_label(labels[s], sizeof(labels[s]), q->word_count ? q->words[s] : latest[s]);
-        err = load(&sides[s], &paths[s], &error);
-    }
-    if (err)
-        status = say_error(error.hint[0] ? error.hint : NULL, "%s",
-                           error.text[0] ? error.text : strerror(-err));
-    else
-        status = compare(q, sides);
-    for (int s = 0; s < 2; s++) {
-        unload(&sides[s]);
+    for (int s = 0; s < 2; s++)
+        make_label(texts[s], sizeof(texts[s]), q->word_count ? q->words[s] : latest[s]);
+    int status = err ? failed(err, &error) : diff_paths(q, paths, labels);
+    for (int s = 0; s < 2; s++)
         runs_paths_release(&paths[s]);
-    }
     return status;
 }
 

@@ -1,7 +1,10 @@
 /* `piano doctor`: is this machine fit for piano? One line per thing: `ok`, `warn` (something will be
  * missing or less exact) or `FAIL` (piano cannot work), with what to do about it. */
 #include <clang-c/Index.h>
+#include <dlfcn.h>
+#include <elfutils/libdwfl.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tool/build/child.h"
 #include "tool/cli/commands.h"
 #include "tool/cli/flags.h"
 #include "tool/util/buf.h"
@@ -81,6 +85,22 @@ static void check_libclang(void)
     clang_disposeString(version);
 }
 
+/* Names, inlined functions and lines of programs that were not built by piano. */
+static void check_symbols(void)
+{
+    char safe[200];
+    const char *urls = getenv("DEBUGINFOD_URLS");
+    tell(GOOD, "libdw: %s", say_safe(safe, sizeof(safe), dwfl_version(NULL)));
+    if (!urls || !*urls)
+        return;
+    void *library = dlopen("libdebuginfod.so.1", RTLD_LAZY);
+    if (library)
+        tell(GOOD, "debuginfod: %s", say_safe(safe, sizeof(safe), urls));
+    else
+        tell(WARN, "debuginfod: DEBUGINFOD_URLS is set, but libdebuginfod is missing, so no debug "
+                   "information is fetched (apt-get install libdebuginfod1)");
+}
+
 static void check_library(const char *dir, const char *name)
 {
     char *path = dir ? paths_join(dir, name) : NULL;
@@ -89,6 +109,39 @@ static void check_library(const char *dir, const char *name)
     else
         tell(BAD, "%s: not found beside the tool (make, or make install)", name);
     free(path);
+}
+
+/* Runs `true` with libpiano.so loaded into it and a recording asked for in DIR; does it leave one? */
+static bool leaves_recording(const char *lib, const char *dir)
+{
+    char preload[PATH_MAX], record[PATH_MAX], file[PATH_MAX];
+    char heap[] = "PIANO_HEAP=1", children[] = "PIANO_CHILDREN=1", program[] = "true";
+    char *set[] = {preload, record, heap, children, NULL};
+    char *argv[] = {program, NULL};
+    struct child_result result;
+    snprintf(preload, sizeof(preload), "LD_PRELOAD=%s/libpiano.so", lib);
+    snprintf(record, sizeof(record), "PIANO_RECORD=%s/rec", dir);
+    char **env = child_env(set);
+    struct child_plan plan = {.argv = argv, .envp = env, .in = -1, .out = -1, .err = -1};
+    bool ran = env && child_run(&plan, &result) == 0 && result.status == 0;
+    free(env);
+    if (!ran)
+        return false;
+    snprintf(file, sizeof(file), "%s/rec-%d", dir, (int)result.pid);
+    return unlink(file) == 0;
+}
+
+static void check_preload(const char *lib)
+{
+    char dir[] = "/tmp/piano-doctor-XXXXXX";
+    if (!lib || !mkdtemp(dir))
+        return;
+    if (leaves_recording(lib, dir))
+        tell(GOOD, "recording: libpiano.so can be loaded into other programs");
+    else
+        tell(WARN, "recording: `true` left none with libpiano.so loaded into it "
+                   "(is LD_PRELOAD forbidden here?)");
+    rmdir(dir);
 }
 
 /* A small file of /proc or /sys, first line; empty when it cannot be read. */
@@ -187,8 +240,10 @@ int cmd_doctor(int argc, char **argv)
     char *lib = paths_lib_dir();
     check_compilers();
     check_libclang();
+    check_symbols();
     check_library(lib, "libpiano.so");
     check_library(lib, "libpiano_exec.so");
+    check_preload(lib);
     check_clock();
     check_perf();
     check_runs_dir();

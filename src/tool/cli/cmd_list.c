@@ -7,6 +7,7 @@
 
 #include "tool/cli/commands.h"
 #include "tool/cli/flags.h"
+#include "tool/load/recording.h"
 #include "tool/load/runs.h"
 #include "tool/load/tags.h"
 #include "tool/report/report.h"
@@ -20,8 +21,9 @@ enum { LIST_TOP = 20 };
 static const char help_text[] =
     "Usage: piano list [--all] [--json]\n"
     "\n"
-    "Lists the recorded runs, newest first: id, age, program, length, frames, functions called,\n"
-    "size and tags. The latest 20 unless --all is given; with --json all of them.\n"
+    "Lists the runs and recordings, newest first: id, age, program, length, frames (`heap` for\n"
+    "a heap recording), functions called, size and tags. The latest 20 unless --all is given;\n"
+    "with --json all of them.\n"
     "\n"
     "Runs are files in PIANO_RUNS_DIR, else in .piano/runs of the project. Delete what is not\n"
     "needed any more with rm.\n"
@@ -62,6 +64,37 @@ static size_t called(const struct run *run)
     return count;
 }
 
+static const char *program_name(char *safe, size_t size, const char *program)
+{
+    const char *slash = strrchr(program, '/');
+    return say_safe(safe, size, slash && slash[1] ? slash + 1 : program);
+}
+
+/* A recording has neither frames nor instrumented functions. */
+static void add_recording(struct table *t, const struct runs_entry *e, const struct tags *tags,
+                          int64_t now_ms)
+{
+    struct recording rec;
+    struct run_error error;
+    struct buf names = {0};
+    char text[UNITS_LEN], safe[128];
+    bool good = recording_peek(&rec, e->path, &error) == 0;
+    table_cell(t, say_safe(safe, sizeof(safe), e->stem));
+    table_cell(t, units_age(text, (now_ms - e->timestamp_ms) / 1000));
+    table_cell(t, !good                 ? "(unreadable)"
+                  : *rec.header.program ? program_name(safe, sizeof(safe), rec.header.program)
+                                        : "-");
+    table_cell(t, good && rec.duration_ns >= 0 ? units_time(text, rec.duration_ns) : "-");
+    table_cell(t, good ? "heap" : "-");
+    table_cell(t, "-");
+    table_cell(t, units_bytes(text, (int64_t)e->bytes));
+    tags_of(&names, tags, e, false);
+    table_cell(t, names.data ? names.data : "");
+    buf_free(&names);
+    if (good)
+        recording_unload(&rec);
+}
+
 static void add_row(struct table *t, const struct runs_entry *e, const struct tags *tags,
                     int64_t now_ms)
 {
@@ -72,9 +105,9 @@ static void add_row(struct table *t, const struct runs_entry *e, const struct ta
     bool good = run_load(&run, e->path, NULL, &error) == 0;
     table_cell(t, say_safe(safe, sizeof(safe), e->stem));
     table_cell(t, units_age(text, (now_ms - e->timestamp_ms) / 1000));
-    const char *program = good && run.program ? strrchr(run.program, '/') : NULL;
-    program = program ? program + 1 : good && run.program ? run.program : NULL;
-    table_cell(t, !good ? "(unreadable)" : program ? say_safe(safe, sizeof(safe), program) : "-");
+    table_cell(t, !good         ? "(unreadable)"
+                  : run.program ? program_name(safe, sizeof(safe), run.program)
+                                : "-");
     table_cell(t, good && run.wall_ns >= 0 ? units_time(text, run.wall_ns) : "-");
     table_cell(t, good ? units_count(text, run.all.count) : "-");
     table_cell(t, good ? units_count(text, (int64_t)called(&run)) : "-");
@@ -100,7 +133,10 @@ static int list_table(const struct runs *runs, const struct tags *tags, bool all
     size_t shown = !all && runs->count > LIST_TOP ? LIST_TOP : runs->count;
     for (size_t i = 0; i < shown; i++) {
         say_progress("reading run %zu of %zu", i + 1, shown);
-        add_row(&t, &runs->entries[i], tags, now_ms);
+        if (runs->entries[i].recording)
+            add_recording(&t, &runs->entries[i], tags, now_ms);
+        else
+            add_row(&t, &runs->entries[i], tags, now_ms);
     }
     say_progress_done();
     bool colour = say_colour(stdout);
@@ -111,16 +147,44 @@ static int list_table(const struct runs *runs, const struct tags *tags, bool all
     return err;
 }
 
+static void put_recording(struct buf *b, const struct runs_entry *e)
+{
+    struct recording rec;
+    struct run_error error;
+    if (recording_peek(&rec, e->path, &error) != 0) {
+        buf_puts(b, ",\"error\":");
+        json_put_string(b, error.text);
+        return;
+    }
+    buf_puts(b, ",\"id\":");
+    json_put_string(b, e->stem);
+    buf_puts(b, ",\"program\":");
+    json_put_string(b, rec.header.program);
+    buf_printf(b, ",\"pid\":%u,\"rate\":%llu,\"samples\":%llu", rec.header.pid,
+               (unsigned long long)rec.header.rate, (unsigned long long)rec.header.stats.samples);
+    if (rec.duration_ns >= 0)
+        buf_printf(b, ",\"wall_ns\":%lld", (long long)rec.duration_ns);
+    else
+        buf_puts(b, ",\"wall_ns\":null");
+    recording_unload(&rec);
+}
+
 static void put_run(struct buf *b, const struct runs_entry *e, const struct tags *tags)
 {
     struct run run;
     struct run_error error;
     buf_puts(b, "{\"path\":");
     json_put_string(b, e->path);
-    buf_printf(b, ",\"timestamp_ms\":%lld,\"bytes\":%llu,\"tags\":[", (long long)e->timestamp_ms,
+    buf_printf(b, ",\"kind\":\"%s\",\"timestamp_ms\":%lld,\"bytes\":%llu,\"tags\":[",
+               e->recording ? "recording" : "run", (long long)e->timestamp_ms,
                (unsigned long long)e->bytes);
     tags_of(b, tags, e, true);
     buf_putc(b, ']');
+    if (e->recording) {
+        put_recording(b, e);
+        buf_putc(b, '}');
+        return;
+    }
     if (run_load(&run, e->path, NULL, &error) != 0) {
         buf_puts(b, ",\"error\":");
         json_put_string(b, error.text);

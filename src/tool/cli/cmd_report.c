@@ -1,10 +1,13 @@
-/* `piano report`: reads one run and prints one of its reports. */
+/* `piano report`: reads one run or recording and prints one of its reports. */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tool/cli/commands.h"
 #include "tool/cli/flags.h"
+#include "tool/load/recording.h"
 #include "tool/load/runs.h"
+#include "tool/report/heap.h"
 #include "tool/report/report.h"
 #include "tool/util/say.h"
 #include "tool/util/table.h"
@@ -12,8 +15,10 @@
 static const char help_text[] =
     "Usage: piano report [RUN] [OPTIONS]\n"
     "\n"
-    "Shows where the time and the allocations of a run went. RUN is a file, a tag, a run id, or\n"
-    "nothing for the latest run of the project. Of a tag with several runs, the newest is shown.\n"
+    "Shows where the time and the allocations of a run went, or who holds the memory of a\n"
+    "recording. RUN is a file, a tag, a run id, or nothing for the latest of the project. Of a "
+    "tag\n"
+    "with several runs, the newest is shown.\n"
     "\n"
     "  --frames       frame by frame: the worst ones and their neighbours, spikes marked\n"
     "  --threads      thread by thread\n"
@@ -24,17 +29,30 @@ static const char help_text[] =
     "                 (no Total then: it is not kept raw)\n"
     "  --json         the same as JSON, all of it\n"
     "\n"
+    "Of heap recordings (`piano record --heap`):\n"
+    "  --heap         the latest recording: totals, then sites by live, allocated, churned bytes\n"
+    "  --tree         the call tree, from the roots\n"
+    "  --leaks        what was not freed, stack by stack\n"
+    "  --growth       what changed between two snapshots: the first and the last, or\n"
+    "                 --from N and --to N (`end`: what the recording ended with)\n"
+    "  --peak         who held the memory at the peak\n"
+    "  --by FIGURE    live, allocated, peak or churn: for the tree and the first table\n"
+    "\n"
     "Examples:\n"
     "  piano report\n"
     "  piano report --frames before\n"
+    "  piano report --heap --tree --by allocated\n"
     "  piano report .piano/runs/1740000000123-4711.ndjson --json | jq '.functions[0]'\n";
 
-static const char *const flag_names[] = {"--frames", "--threads",     "--top",  "--all",
-                                         "--places", "--uncorrected", "--json", "--help"};
+static const char *const flag_names[] = {
+    "--frames", "--threads", "--top",   "--all",    "--places", "--uncorrected", "--json", "--help",
+    "--heap",   "--tree",    "--leaks", "--growth", "--peak",   "--by",          "--from", "--to"};
 
 struct request {
     struct report_options options;
+    struct heap_options heap_options;
     bool frames, threads, json, uncorrected, help;
+    bool heap, tree, leaks, growth, peak, by;
     const char *run;
 };
 
@@ -47,6 +65,53 @@ static enum flag_taken take_top(struct flags *f, struct request *q)
     return taken;
 }
 
+static enum flag_taken take_by(struct flags *f, struct request *q)
+{
+    const char *text = NULL;
+    char safe[64];
+    enum flag_taken taken = flags_value(f, "--by", &text);
+    if (taken != FLAG_YES)
+        return taken;
+    for (int i = 0; i < HEAP_BYS; i++)
+        if (strcmp(text, heap_by_names[i]) == 0) {
+            q->heap_options.by = (enum heap_by)i;
+            q->by = true;
+            return FLAG_YES;
+        }
+    say_usage(f->command, "--by %s: there are live, allocated, peak and churn",
+              say_safe(safe, sizeof(safe), text));
+    return FLAG_BAD;
+}
+
+/* The number of a snapshot, or `end`. */
+static enum flag_taken take_moment(struct flags *f, const char *name, long *moment)
+{
+    const char *text = NULL;
+    char *end = NULL, safe[64];
+    enum flag_taken taken = flags_value(f, name, &text);
+    if (taken != FLAG_YES)
+        return taken;
+    *moment = strcmp(text, "end") == 0 ? HEAP_TO_END : strtol(text, &end, 10);
+    if (end && (end == text || *end || *moment < 0 || *moment > UINT32_MAX)) {
+        say_usage(f->command, "%s %s: not the number of a snapshot", name,
+                  say_safe(safe, sizeof(safe), text));
+        return FLAG_BAD;
+    }
+    return FLAG_YES;
+}
+
+static enum flag_taken take_heap(struct flags *f, struct request *q)
+{
+    enum flag_taken taken = flags_switch(f, "--heap", &q->heap);
+    taken = taken ? taken : flags_switch(f, "--tree", &q->tree);
+    taken = taken ? taken : flags_switch(f, "--leaks", &q->leaks);
+    taken = taken ? taken : flags_switch(f, "--growth", &q->growth);
+    taken = taken ? taken : flags_switch(f, "--peak", &q->peak);
+    taken = taken ? taken : take_by(f, q);
+    taken = taken ? taken : take_moment(f, "--from", &q->heap_options.from);
+    return taken ? taken : take_moment(f, "--to", &q->heap_options.to);
+}
+
 static enum flag_taken take(struct flags *f, struct request *q)
 {
     enum flag_taken taken = flags_switch(f, "--frames", &q->frames);
@@ -57,7 +122,36 @@ static enum flag_taken take(struct flags *f, struct request *q)
     taken = taken ? taken : flags_switch(f, "--uncorrected", &q->uncorrected);
     taken = taken ? taken : flags_switch(f, "--help", &q->help);
     taken = taken ? taken : flags_switch(f, "-h", &q->help);
+    taken = taken ? taken : take_heap(f, q);
     return taken ? taken : take_top(f, q);
+}
+
+/* Which heap report, and flags that contradict each other. */
+static int settle(struct flags *f, struct request *q)
+{
+    struct heap_options *h = &q->heap_options;
+    int modes = q->tree + q->leaks + q->growth + q->peak;
+    bool moments = h->from != HEAP_NOT_GIVEN || h->to != HEAP_NOT_GIVEN;
+    q->heap |= modes > 0 || q->by || moments;
+    if (q->frames && q->threads)
+        return say_usage(f->command, "--frames and --threads are two reports; choose one");
+    if (q->heap && (q->frames || q->threads || q->uncorrected || q->options.places))
+        return say_usage(f->command, "%s is not for heap recordings",
+                         q->frames        ? "--frames"
+                         : q->threads     ? "--threads"
+                         : q->uncorrected ? "--uncorrected"
+                                          : "--places");
+    if (modes > 1)
+        return say_usage(f->command,
+                         "--tree, --leaks, --growth and --peak are reports; choose one");
+    if (moments && !q->growth)
+        return say_usage(f->command, "--from and --to are for --growth");
+    h->mode = q->tree     ? HEAP_TREE
+              : q->leaks  ? HEAP_LEAKS
+              : q->growth ? HEAP_GROWTH
+              : q->peak   ? HEAP_AT_PEAK
+                          : HEAP_SUMMARY;
+    return EXIT_DONE;
 }
 
 static int parse(struct flags *f, struct request *q)
@@ -75,9 +169,7 @@ static int parse(struct flags *f, struct request *q)
             return say_usage(f->command, "one run at a time; `piano diff` compares several");
         q->run = word;
     }
-    if (q->frames && q->threads)
-        return say_usage(f->command, "--frames and --threads are two reports; choose one");
-    return EXIT_DONE;
+    return q->help ? EXIT_DONE : settle(f, q);
 }
 
 static int print(const struct request *q, const struct run *run)
@@ -90,41 +182,99 @@ static int print(const struct request *q, const struct run *run)
     return q->json ? report_functions_json(stdout, run, o) : report_functions(stdout, run, o);
 }
 
-static int report(const struct request *q)
+static int failed(const struct run_error *error)
 {
-    struct run run;
-    struct run_error error;
-    struct runs_paths paths;
-    struct run_options load = {.uncorrected = q->uncorrected, .threads = q->threads};
-    int err = runs_resolve(q->run, &paths, &error);
-    if (err == 0 && paths.count > 1 && strchr(q->run, ',')) {
-        runs_paths_release(&paths);
-        return say_usage("report", "that names several runs; `piano diff` compares them");
-    }
-    if (err == 0) {
-        const char *path = runs_paths_newest(&paths);
-        char safe[512];
-        if (paths.count > 1)
-            say("the tag has %zu runs; this is the newest: %s", paths.count,
-                say_safe(safe, sizeof(safe), path));
-        say_progress("reading %s", path);
-        err = run_load(&run, path, &load, &error);
-        say_progress_done();
-        runs_paths_release(&paths);
-    }
-    if (err)
-        return say_error(error.hint[0] ? error.hint : NULL, "%s", error.text);
-    report_notices(&run, !q->threads);
-    err = print(q, &run);
-    run_unload(&run);
+    return say_error(error->hint[0] ? error->hint : NULL, "%s", error->text);
+}
+
+static int stopped(int err)
+{
     if (err && !ferror(stdout))
         return say_error(NULL, "the report stopped: %s", strerror(-err));
     return EXIT_DONE;
 }
 
+static int report_spans(const struct request *q, const char *path)
+{
+    struct run run;
+    struct run_error error;
+    struct run_options load = {.uncorrected = q->uncorrected, .threads = q->threads};
+    say_progress("reading %s", path);
+    int err = run_load(&run, path, &load, &error);
+    say_progress_done();
+    if (err)
+        return failed(&error);
+    report_notices(&run, !q->threads);
+    err = print(q, &run);
+    run_unload(&run);
+    return stopped(err);
+}
+
+static int report_heap(const struct request *q, const char *path)
+{
+    struct heap heap;
+    struct heap_growth growth = {.rows = NULL};
+    struct heap_options options = q->heap_options;
+    struct run_error error;
+    if (heap_load(&heap, path, &error) != 0)
+        return failed(&error);
+    int status = EXIT_DONE;
+    if (q->growth && heap_growth_make(&growth, &heap, &options, &error) != 0) {
+        status = failed(&error);
+    } else {
+        options.growth = q->growth ? &growth : NULL;
+        heap_notices(&heap);
+        int err = q->json ? heap_report_json(stdout, &heap, &options, &q->options)
+                          : heap_report(stdout, &heap, &options, &q->options);
+        status = stopped(err);
+    }
+    heap_growth_release(&growth);
+    heap_unload(&heap);
+    return status;
+}
+
+static int report_path(const struct request *q, const char *path)
+{
+    char safe[512];
+    bool recording = recording_is(path);
+    say_safe(safe, sizeof(safe), path);
+    if (recording && (q->frames || q->threads || q->uncorrected || q->options.places))
+        return say_error("piano report, without that flag",
+                         "%s is a recording: it has no frames, threads or places of functions",
+                         safe);
+    if (!recording && q->heap)
+        return say_error("piano record --heap -- PROGRAM",
+                         "%s is not a recording: it has no heap samples", safe);
+    return recording ? report_heap(q, path) : report_spans(q, path);
+}
+
+static int report(const struct request *q)
+{
+    struct run_error error;
+    struct runs_paths paths;
+    enum runs_kind kind = q->heap                                     ? RUNS_RECORDING
+                          : q->frames || q->threads || q->uncorrected ? RUNS_SPANS
+                                                                      : RUNS_ANY;
+    if (runs_resolve_kind(q->run, kind, &paths, &error) != 0)
+        return failed(&error);
+    int status;
+    if (paths.count > 1 && strchr(q->run, ',')) {
+        status = say_usage("report", "that names several runs; `piano diff` compares them");
+    } else {
+        const char *path = runs_paths_newest(&paths);
+        char safe[512];
+        if (paths.count > 1)
+            say("the tag has %zu runs; this is the newest: %s", paths.count,
+                say_safe(safe, sizeof(safe), path));
+        status = report_path(q, path);
+    }
+    runs_paths_release(&paths);
+    return status;
+}
+
 int cmd_report(int argc, char **argv)
 {
-    struct request q = {.run = NULL};
+    struct request q = {.heap_options = {.from = HEAP_NOT_GIVEN, .to = HEAP_NOT_GIVEN}};
     struct flags f = {.command = "report", .argc = argc, .argv = argv};
     int status = parse(&f, &q);
     if (status != EXIT_DONE)

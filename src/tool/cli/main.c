@@ -27,8 +27,11 @@ static const struct command commands[] = {
     {"profile", cmd_profile, "build, run and report in one step"},
     {"build", cmd_build, "build the project with chosen functions instrumented"},
     {"run", cmd_run, "run the newest instrumented program"},
+    {"record", cmd_record, "run any program and record where its memory goes"},
+    {"snapshot", cmd_snapshot, "take a snapshot of a program that is being recorded"},
     {"report", cmd_report, "show where the time and the allocations went"},
     {"diff", cmd_diff, "compare two runs, or two groups of runs"},
+    {"export", cmd_export, "write a heap recording for speedscope, pprof or flame graphs"},
     {"list", cmd_list, "list the recorded runs"},
     {"tag", cmd_tag, "give a run a name"},
     {"doctor", cmd_doctor, "check that this machine has what piano needs"},
@@ -55,7 +58,9 @@ static void print_help(FILE *out)
             fprintf(out, "  %-9s %s\n", commands[i].name, commands[i].help);
     fputs("\nStart here, in a project with a Makefile, CMakeLists.txt, meson.build or\nconfigure:\n"
           "  piano profile --fn update    measure the functions with `update` in their name\n"
-          "  piano report --frames        then: which frames were slow, and why\n\n"
+          "  piano report --frames        then: which frames were slow, and why\n"
+          "Or, with any program, as it is:\n"
+          "  piano record -- PROGRAM      then: piano report --heap, who holds memory\n\n"
           "`piano help COMMAND` explains one command; `piano --version` prints the version.\n",
           out);
 }

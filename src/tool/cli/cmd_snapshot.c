@@ -1,0 +1,137 @@
+/* `piano snapshot`: one more snapshot in the recording of a running program. */
+#include <errno.h>
+#include <limits.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "tool/cli/commands.h"
+#include "tool/cli/flags.h"
+#include "tool/record/process.h"
+#include "tool/record/view.h"
+#include "tool/util/say.h"
+
+static const char help[] =
+    "Usage: piano snapshot PID\n"
+    "\n"
+    "Takes a snapshot of the heap of a running program that `piano record` has\n"
+    "started, and prints its number and the recording it is in. The program is not\n"
+    "stopped and not asked: what it holds is in the recording at any moment.\n"
+    "\n"
+    "Examples:\n"
+    "  piano snapshot 4711\n"
+    "  piano snapshot $(pidof server)\n";
+
+static const char *const names[] = {"--help"};
+
+/* Whose process it is, for messages. */
+static const char *owner(char *text, size_t size, pid_t pid)
+{
+    struct stat st;
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d", (int)pid);
+    const struct passwd *user = stat(path, &st) == 0 ? getpwuid(st.st_uid) : NULL;
+    return say_safe(text, size, user ? user->pw_name : "somebody else");
+}
+
+static int say_no_recording(pid_t pid, int err)
+{
+    char who[64];
+    char hint[128];
+    bool there = kill(pid, 0) == 0 || errno == EPERM;
+    if (!there)
+        return say_error("pgrep -a NAME, for the ids of those that run",
+                         "there is no process %d; if it was recorded, it has ended", (int)pid);
+    if (process_is_zombie(pid))
+        return say_error("piano report", "process %d has ended already", (int)pid);
+    if (err == -ENODATA)
+        return say_error(NULL, "the recording of process %d was deleted", (int)pid);
+    if (err == -EACCES || err == -EPERM || err == -ESRCH) { /* -ESRCH: /proc is hidden */
+        snprintf(hint, sizeof hint, "sudo piano snapshot %d", (int)pid);
+        return say_error(hint, "process %d is not yours, but %s's", (int)pid,
+                         owner(who, sizeof who, pid));
+    }
+    if (err != -ENOENT)
+        return say_error(NULL, "the recording of process %d cannot be opened: %s", (int)pid,
+                         strerror(-err));
+    return say_error("start it with: piano record -- PROGRAM",
+                     "process %d is not being recorded by piano", (int)pid);
+}
+
+static int say_failed(pid_t pid, const char *path, int err)
+{
+    if (err == -ENOSPC)
+        return say_error("room on its disk; see docs/snapshot.md for the limit",
+                         "no room for another snapshot in %s", path);
+    if (err == -EPROTO)
+        return say_error("the piano that records it", "%s was made by another version of piano",
+                         path);
+    if (err == -EAGAIN)
+        return say_error("once more", "another piano is taking a snapshot of process %d", (int)pid);
+    return say_error(NULL, "no snapshot of process %d in %s: %s", (int)pid, path, strerror(-err));
+}
+
+static int take(pid_t pid)
+{
+    char *path = NULL;
+    char safe[PATH_MAX];
+    char hint[64];
+    struct view view;
+    int fd = process_open_recording(pid, &path);
+    if (fd < 0)
+        return say_no_recording(pid, fd);
+    say_safe(safe, sizeof safe, path ? path : "the recording");
+    free(path);
+    signal(SIGXFSZ, SIG_IGN);
+    int number = view_open_fd(&view, fd);
+    if (number == 0 && view.base.header->pid != (uint32_t)process_own_pid(pid)) {
+        /* A child shares its parent's mappings, and `piano record` has the recording open itself. */
+        unsigned other = view.base.header->pid;
+        view_close(&view);
+        snprintf(hint, sizeof hint, "piano snapshot %u, or piano record --children", other);
+        return say_error(hint, "process %d is not recorded itself, but shares the recording of %u",
+                         (int)pid, other);
+    }
+    if (number == 0) {
+        number = view_snapshot(&view, PIANO_SNAPSHOT_ASKED, process_resident(pid));
+        view_close(&view);
+    }
+    if (number < 0)
+        return say_failed(pid, safe, number);
+    printf("snapshot %d: %s\n", number, safe);
+    return EXIT_DONE;
+}
+
+int cmd_snapshot(int argc, char **argv)
+{
+    struct flags f = {"snapshot", argc, argv, 1};
+    const char *word = NULL;
+    bool help_wanted = false;
+    for (; f.at < argc; f.at++) {
+        enum flag_taken taken = flags_switch(&f, "--help", &help_wanted);
+        taken = taken ? taken : flags_switch(&f, "-h", &help_wanted);
+        if (taken == FLAG_NO && argv[f.at][0] == '-')
+            return flags_unknown(&f, names, sizeof names / sizeof names[0]);
+        if (taken == FLAG_NO && word)
+            return say_usage("snapshot", "one process at a time");
+        if (taken == FLAG_NO)
+            word = argv[f.at];
+    }
+    if (help_wanted) {
+        fputs(help, stdout);
+        return EXIT_DONE;
+    }
+    if (!word)
+        return say_usage("snapshot", "of which process? piano snapshot PID");
+    char *end = NULL;
+    errno = 0;
+    long pid = strtol(word, &end, 10);
+    if (errno != 0 || end == word || *end != '\0' || pid < 1 || pid > INT_MAX) {
+        char safe[64];
+        return say_usage("snapshot", "`%s` is not a process id", say_safe(safe, sizeof safe, word));
+    }
+    return take((pid_t)pid);
+}

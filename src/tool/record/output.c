@@ -1,0 +1,137 @@
+/* Where the recording will be, tried before the program starts.
+ *
+ * The program makes the file itself, and has no way to say that it could not. So a file of the same name with something
+ * behind it is made here first, as large as a small recording, mapped as a recording is, and removed: a directory that
+ * is missing, read-only, full, or on a file system without shared mappings is known before anything runs. Nothing
+ * that exists is ever overwritten. */
+#include "tool/record/output.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tool/util/paths.h"
+#include "tool/util/say.h"
+
+enum { TRIED_BYTES = 1024 * 1024 };
+
+/* 0 or negative errno; *MADE when the file could be made and only the room is missing. */
+static int try_file(const char *path, int *made)
+{
+    char *name = NULL;
+    if (asprintf(&name, "%s-%d.try", path, (int)getpid()) < 0)
+        return -ENOMEM;
+    int fd = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int err = fd < 0 ? -errno : 0;
+    *made = fd >= 0;
+    if (fd >= 0) {
+        err = -posix_fallocate(fd, 0, TRIED_BYTES);
+        void *at = err == 0 ? mmap(NULL, TRIED_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)
+                            : MAP_FAILED;
+        if (err == 0 && at == MAP_FAILED)
+            err = -errno;
+        if (at != MAP_FAILED)
+            munmap(at, TRIED_BYTES);
+        close(fd);
+        unlink(name);
+    }
+    free(name);
+    return err;
+}
+
+static int say_bad_place(const char *path, int err, int made)
+{
+    char safe[PATH_MAX];
+    char hint[PATH_MAX + 64] = "-o FILE, in a directory that can be written to";
+    const char *slash = strrchr(path, '/');
+    char *dir = strndup(path, slash && slash > path ? (size_t)(slash - path) : 1);
+    say_safe(safe, sizeof safe, dir ? dir : path);
+    free(dir);
+    if (err == -ENOENT)
+        snprintf(hint, sizeof hint, "mkdir -p %s", safe);
+    else if (made)
+        snprintf(hint, sizeof hint, "-o FILE, on a disk with room");
+    return say_error(hint, "cannot make a recording in %s: %s", safe, strerror(-err));
+}
+
+static int check_new(const char *path)
+{
+    char safe[PATH_MAX];
+    char hint[PATH_MAX + 64];
+    struct stat st;
+    if (lstat(path, &st) != 0)
+        return EXIT_DONE;
+    say_safe(safe, sizeof safe, path);
+    if (S_ISDIR(st.st_mode)) {
+        snprintf(hint, sizeof hint, "-o %s/NAME.rec", safe);
+        return say_error(hint, "%s is a directory", safe);
+    }
+    return say_error("another name, or remove it first",
+                     "%s is there already, and piano overwrites nothing", safe);
+}
+
+static int choose(struct output *o, const char *file)
+{
+    struct timespec now;
+    char safe[PATH_MAX];
+    char *dir = file ? getcwd(NULL, 0) : paths_runs_dir();
+    int err = dir ? 0 : -ENOMEM;
+    o->named = file != NULL;
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (file && file[0] == '/')
+        o->before = strdup(file);
+    else if (file)
+        o->before = dir ? paths_join(dir, file) : NULL;
+    else if (dir && asprintf(&o->before, "%s/%lld-", dir,
+                             (long long)now.tv_sec * 1000 + now.tv_nsec / 1000000) < 0)
+        o->before = NULL;
+    if (err == 0 && !file)
+        err = paths_make_dirs(dir);
+    int status = EXIT_DONE;
+    if (err != 0)
+        status = say_error("PIANO_RUNS_DIR=DIR or -o FILE, where files can be written",
+                           "cannot make the directory %s: %s",
+                           say_safe(safe, sizeof safe, dir ? dir : "for runs"), strerror(-err));
+    else if (!o->before)
+        status = say_error(NULL, "out of memory");
+    free(dir);
+    return status;
+}
+
+int output_prepare(struct output *o, const char *file)
+{
+    int made = 0;
+    *o = (struct output){0};
+    int status = choose(o, file);
+    if (status == EXIT_DONE && o->named)
+        status = check_new(o->before);
+    if (status != EXIT_DONE)
+        return status;
+    char *path = output_path(o, getpid());
+    int err = path ? try_file(path, &made) : -ENOMEM;
+    if (err != 0)
+        status = say_bad_place(o->before, err, made);
+    free(path);
+    return status;
+}
+
+void output_release(struct output *o)
+{
+    free(o->before);
+    *o = (struct output){0};
+}
+
+char *output_path(const struct output *o, pid_t pid)
+{
+    char *path = NULL;
+    if (o->named)
+        return strdup(o->before);
+    return asprintf(&path, "%s%d.rec", o->before, (int)pid) < 0 ? NULL : path;
+}

@@ -1,0 +1,23 @@
+/* `piano record`: a program is run and recorded. */
+#ifndef PIANO_TOOL_RECORD_RECORD_H
+#define PIANO_TOOL_RECORD_RECORD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct record {
+    char *const *words; /* the program and its arguments, ended by NULL */
+    const char *output; /* NULL = a new file in the runs directory */
+    uint64_t heap_rate; /* mean bytes between two samples */
+    bool maps;          /* anonymous mmap too */
+    bool children;      /* processes it starts have recordings of their own */
+    double every_s;     /* between snapshots; 0 = none, negative = the usual series */
+    double duration_s;  /* 0 = until it ends by itself */
+    double kill_s;
+};
+
+/* The exit status of the program, or EXIT_FAILED when it was not started. Says what went wrong, and in the end what
+ * was recorded. */
+int record_run(const struct record *r);
+
+#endif

@@ -1,0 +1,216 @@
+/* Which files belong to one `piano record`.
+ *
+ * The runtime names them: PATH for the program, PATH.2, PATH.3, ... for what the same process becomes by exec,
+ * PATH-PID and PATH-PID.2, ... for other processes. A name can be taken by an older recording, which the
+ * runtime leaves alone and steps over; so a file is ours when its header names the process and a start after ours.
+ *
+ * The program's own recording stays mapped from one snapshot to the next; those of children, of which there may be
+ * thousands, are mapped for the moment. */
+#include "tool/record/recordings.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tool/record/process.h"
+#include "tool/util/paths.h"
+
+enum { MAX_IMAGES = 999 };
+
+void recordings_init(struct recordings *r, char *path, pid_t program, bool children,
+                     uint64_t since_ns)
+{
+    *r = (struct recordings){.path = path,
+                             .program = program,
+                             .children = children,
+                             .since_ns = since_ns,
+                             .next = 1,
+                             .view = {.fd = -1}};
+}
+
+void recordings_release(struct recordings *r)
+{
+    for (size_t i = 0; i < r->count; i++)
+        free(r->list[i].path);
+    free(r->list);
+    if (r->viewed)
+        view_close(&r->view);
+    free(r->viewed);
+    free(r->path);
+    *r = (struct recordings){.view = {.fd = -1}};
+}
+
+int recordings_header(const char *path, struct piano__rec_header *h)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0)
+        return -errno;
+    ssize_t got = pread(fd, h, sizeof *h, 0);
+    close(fd);
+    if (got != (ssize_t)sizeof *h)
+        return -EBADMSG;
+    int err = view_check(h);
+    return err == 0 && (h->pid == 0 || h->start_mono_ns == 0) ? -EBADMSG : err;
+}
+
+/* Takes PATH over. */
+static void add(struct recordings *r, char *path, pid_t pid, unsigned image)
+{
+    struct recording *more = realloc(r->list, (r->count + 1) * sizeof *more);
+    if (!more) {
+        free(path);
+        return;
+    }
+    r->list = more;
+    for (size_t i = 0; i < r->count; i++) {
+        if (more[i].pid == pid && more[i].image < image)
+            more[i].over = true;
+    }
+    more[r->count++] = (struct recording){.path = path, .pid = pid, .image = image};
+}
+
+static bool is_known(const struct recordings *r, pid_t pid, unsigned image)
+{
+    for (size_t i = 0; i < r->count; i++) {
+        if (r->list[i].pid == pid && r->list[i].image == image)
+            return true;
+    }
+    return false;
+}
+
+/* A file that is not whole may become so: it is looked at again, and what comes behind it not kept waiting. */
+static void find_program(struct recordings *r)
+{
+    bool settled = true;
+    for (unsigned image = r->next; image <= MAX_IMAGES; image++) {
+        struct piano__rec_header h;
+        char *path = NULL;
+        if (image == 1)
+            path = strdup(r->path);
+        else if (asprintf(&path, "%s.%u", r->path, image) < 0)
+            path = NULL;
+        int err = path ? recordings_header(path, &h) : -ENOMEM;
+        bool ours = err == 0 && h.pid == (uint32_t)r->program && h.start_mono_ns >= r->since_ns;
+        if (ours && !is_known(r, r->program, image))
+            add(r, path, r->program, image);
+        else
+            free(path);
+        if (err == -ENOENT || err == -ENOMEM)
+            return;
+        settled = settled && err != -EBADMSG;
+        if (settled)
+            r->next = image + 1;
+    }
+}
+
+/* NAME is BASE-PID or BASE-PID.IMAGE. */
+static bool parse_child(const char *name, const char *base, pid_t *pid, unsigned *image)
+{
+    size_t len = strlen(base);
+    int number;
+    int end = 0;
+    *image = 1;
+    if (strncmp(name, base, len) != 0 || name[len] != '-')
+        return false;
+    if (sscanf(name + len, "-%d%n", &number, &end) != 1 || number <= 0)
+        return false;
+    *pid = number;
+    const char *rest = name + len + end;
+    if (*rest == '\0')
+        return true;
+    end = 0;
+    return sscanf(rest, ".%u%n", image, &end) == 1 && rest[end] == '\0' && *image >= 2;
+}
+
+static void find_children(struct recordings *r)
+{
+    const char *slash = strrchr(r->path, '/');
+    char *dir_path = strndup(r->path, (size_t)(slash - r->path) + 1);
+    DIR *dir = dir_path ? opendir(dir_path) : NULL;
+    const struct dirent *e;
+    while (dir && (e = readdir(dir))) {
+        struct piano__rec_header h;
+        pid_t pid;
+        unsigned image;
+        if (!parse_child(e->d_name, slash + 1, &pid, &image) || is_known(r, pid, image))
+            continue;
+        char *path = paths_join(dir_path, e->d_name);
+        if (path && recordings_header(path, &h) == 0 && h.start_mono_ns >= r->since_ns)
+            add(r, path, pid, image);
+        else
+            free(path);
+    }
+    if (dir)
+        closedir(dir);
+    free(dir_path);
+}
+
+void recordings_find(struct recordings *r)
+{
+    find_program(r);
+    if (r->children)
+        find_children(r);
+}
+
+static bool is_at_work(struct recording *one)
+{
+    if (!one->over && kill(one->pid, 0) != 0 && errno == ESRCH)
+        one->over = true;
+    return !one->over;
+}
+
+/* The view that stays open, on the newest image of the program. */
+static struct view *program_view(struct recordings *r, const struct recording *one)
+{
+    if (r->viewed && strcmp(r->viewed, one->path) == 0)
+        return &r->view;
+    if (r->viewed) {
+        view_close(&r->view);
+        free(r->viewed);
+        r->viewed = NULL;
+    }
+    if (view_open(&r->view, one->path) != 0)
+        return NULL;
+    r->viewed = strdup(one->path);
+    if (!r->viewed)
+        view_close(&r->view);
+    return r->viewed ? &r->view : NULL;
+}
+
+static bool snapshot_one(struct recordings *r, const struct recording *one,
+                         enum piano__snapshot_kind kind, uint64_t *bytes)
+{
+    struct view passing;
+    bool stays = one->pid == r->program;
+    struct view *v = stays                                 ? program_view(r, one)
+                     : view_open(&passing, one->path) == 0 ? &passing
+                                                           : NULL;
+    if (!v)
+        return false;
+    uint64_t before = v->snapshot_chunks;
+    int number = view_snapshot(v, kind, process_resident(one->pid));
+    if (number > 0 && v->snapshot_chunks > before && before > 0)
+        *bytes += (v->snapshot_chunks - before) * PIANO_REC_CHUNK_BYTES;
+    if (number == -ENOSPC)
+        r->refused++;
+    if (!stays)
+        view_close(v);
+    return number > 0;
+}
+
+size_t recordings_snapshot(struct recordings *r, enum piano__snapshot_kind kind, uint64_t *bytes)
+{
+    size_t taken = 0;
+    recordings_find(r);
+    for (size_t i = 0; i < r->count; i++) {
+        if (is_at_work(&r->list[i]))
+            taken += snapshot_one(r, &r->list[i], kind, bytes);
+    }
+    return taken;
+}

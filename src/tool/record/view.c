@@ -1,0 +1,247 @@
+/* A recording, mapped by the tool while the program writes it.
+ *
+ * The program may be anything, so its file is trusted as little as any other: a chunk is mapped only when the file
+ * reaches to its end (beyond it a mapping is SIGBUS) and only after its header was read and found ready: a chunk that
+ * was claimed and not yet reserved is a hole, and to touch a hole on a full disk is SIGBUS too. What a chunk is does
+ * not change once it is ready, so each is looked at once; only those with sums are mapped at all.
+ *
+ * Several tools may want a snapshot at once (`piano record` and `piano snapshot`). They take turns by a lock
+ * on the file, and go on in the same chunk, marked as the tool's in its first reserved word, so that a snapshot
+ * every second by a new process does not cost a chunk each. The program's own snapshots go elsewhere. */
+#include "tool/record/view.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+/* In `shared` of a chunk with snapshots taken by the tool. */
+static const uint64_t TOOL_MARK = 1;
+
+enum {
+    LOCK_TRIES = 100,
+    LOCK_PAUSE_NS = 10000000,
+};
+
+static off_t chunk_at(uint64_t number)
+{
+    return (off_t)(PIANO_REC_HEADER_BYTES + number * PIANO_REC_CHUNK_BYTES);
+}
+
+/* How many whole chunks the file has room for. */
+static uint64_t chunks_in_file(const struct view *v)
+{
+    struct stat st;
+    if (fstat(v->fd, &st) != 0 || st.st_size < PIANO_REC_HEADER_BYTES)
+        return 0;
+    return ((uint64_t)st.st_size - PIANO_REC_HEADER_BYTES) / PIANO_REC_CHUNK_BYTES;
+}
+
+static struct piano__chunk *map_chunk(const struct view *v, uint64_t number)
+{
+    void *at = mmap(NULL, PIANO_REC_CHUNK_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, v->fd,
+                    chunk_at(number));
+    return at == MAP_FAILED ? NULL : at;
+}
+
+/* Room to know COUNT chunks; false when out of memory. */
+static bool make_room(struct view *v, size_t count)
+{
+    if (count <= v->capacity)
+        return true;
+    size_t capacity = count + count / 2 + 16;
+    struct view_chunk *more = realloc(v->chunks, capacity * sizeof *more);
+    if (!more)
+        return false;
+    v->chunks = more;
+    v->capacity = capacity;
+    return true;
+}
+
+static void look_at(struct view *v, uint64_t number)
+{
+    struct piano__chunk head;
+    if (pread(v->fd, &head, sizeof head, chunk_at(number)) != (ssize_t)sizeof head ||
+        head.ready != 1)
+        return;
+    v->chunks[number].type = head.type;
+    if (head.type != PIANO_CHUNK_SNAPSHOT)
+        return;
+    v->snapshot_chunks++;
+    if (head.shared == TOOL_MARK && head.used <= PIANO_REC_PAYLOAD && head.used % 8 == 0)
+        v->log = number + 1;
+}
+
+/* Looks at the chunks that are new, or were not ready the last time. */
+static int refresh(struct view *v)
+{
+    uint64_t claimed = __atomic_load_n(&v->base.header->chunks, __ATOMIC_ACQUIRE);
+    uint64_t there = chunks_in_file(v);
+    if (claimed > PIANO_REC_MAX_CHUNKS)
+        return -EBADMSG;
+    uint64_t count = claimed < there ? claimed : there;
+    if (!make_room(v, count))
+        return -ENOMEM;
+    while (v->count < count)
+        v->chunks[v->count++] = (struct view_chunk){0};
+    for (uint64_t i = 0; i < v->count; i++) {
+        if (v->chunks[i].type == 0)
+            look_at(v, i);
+    }
+    return 0;
+}
+
+static struct piano__chunk *get_chunk(struct piano__rec_view *base, uint64_t number)
+{
+    struct view *v = (struct view *)base;
+    if (number >= v->count || v->chunks[number].type != PIANO_CHUNK_TOTALS)
+        return NULL;
+    struct view_chunk *c = &v->chunks[number];
+    if (!c->from)
+        c->from = map_chunk(v, number);
+    return c->from;
+}
+
+/* Reserves and maps the next chunk, and raises the count over it; who is slower than the program tries the one behind. */
+static struct piano__chunk *map_next(const struct view *v, uint64_t *number)
+{
+    uint64_t *count = &v->base.header->chunks;
+    for (;;) {
+        uint64_t n = __atomic_load_n(count, __ATOMIC_ACQUIRE);
+        if (n >= PIANO_REC_MAX_CHUNKS ||
+            posix_fallocate(v->fd, chunk_at(n), PIANO_REC_CHUNK_BYTES) != 0)
+            return NULL;
+        struct piano__chunk *c = map_chunk(v, n);
+        if (!c)
+            return NULL;
+        *number = n;
+        if (__atomic_compare_exchange_n(count, &n, n + 1, false, __ATOMIC_ACQ_REL,
+                                        __ATOMIC_RELAXED))
+            return c;
+        munmap(c, PIANO_REC_CHUNK_BYTES);
+    }
+}
+
+/* Called with the lock held, after a refresh. */
+static struct piano__chunk *claim_chunk(struct piano__rec_view *base, uint32_t type, uint64_t index)
+{
+    struct view *v = (struct view *)base;
+    uint64_t number;
+    if (v->snapshot_chunks >= v->max_snapshot_chunks)
+        return NULL;
+    struct piano__chunk *c = map_next(v, &number);
+    if (!c)
+        return NULL;
+    c->type = type;
+    c->index = index;
+    c->shared = TOOL_MARK;
+    __atomic_store_n(&c->ready, 1, __ATOMIC_RELEASE);
+    v->snapshot_chunks++;
+    if (base->log)
+        munmap(base->log, PIANO_REC_CHUNK_BYTES);
+    v->log = number + 1;
+    if (make_room(v, number + 1)) {
+        while (v->count <= number)
+            v->chunks[v->count++] = (struct view_chunk){0};
+        v->chunks[number].type = type; /* counted already */
+    }
+    return c;
+}
+
+int view_check(const struct piano__rec_header *h)
+{
+    if (memcmp(h->magic, PIANO_REC_MAGIC, sizeof h->magic) != 0)
+        return -EBADMSG;
+    if (h->version != PIANO_REC_VERSION || h->header_bytes != PIANO_REC_HEADER_BYTES ||
+        h->chunk_bytes != PIANO_REC_CHUNK_BYTES)
+        return -EPROTO;
+    return 0;
+}
+
+int view_open_fd(struct view *v, int fd)
+{
+    struct stat st;
+    *v = (struct view){.fd = fd, .max_snapshot_chunks = VIEW_MAX_SNAPSHOT_CHUNKS};
+    v->base.chunk = get_chunk;
+    v->base.claim = claim_chunk;
+    int err = fstat(fd, &st) != 0                   ? -errno
+              : !S_ISREG(st.st_mode)                ? -EBADMSG
+              : st.st_size < PIANO_REC_HEADER_BYTES ? -EBADMSG
+                                                    : 0;
+    if (err == 0) {
+        void *at = mmap(NULL, PIANO_REC_HEADER_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        err = at == MAP_FAILED ? -errno : 0;
+        v->base.header = err == 0 ? at : NULL;
+    }
+    if (err == 0)
+        err = view_check(v->base.header);
+    if (err != 0)
+        view_close(v);
+    return err;
+}
+
+int view_open(struct view *v, const char *path)
+{
+    int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    *v = (struct view){.fd = -1};
+    return fd < 0 ? -errno : view_open_fd(v, fd);
+}
+
+void view_close(struct view *v)
+{
+    for (size_t i = 0; i < v->count; i++) {
+        if (v->chunks[i].from)
+            munmap(v->chunks[i].from, PIANO_REC_CHUNK_BYTES);
+    }
+    if (v->base.log)
+        munmap(v->base.log, PIANO_REC_CHUNK_BYTES);
+    if (v->base.header)
+        munmap(v->base.header, PIANO_REC_HEADER_BYTES);
+    if (v->fd >= 0)
+        close(v->fd);
+    free(v->chunks);
+    *v = (struct view){.fd = -1};
+}
+
+static int lock(const struct view *v, bool patient)
+{
+    const struct timespec pause = {.tv_nsec = LOCK_PAUSE_NS};
+    for (int i = 0; flock(v->fd, LOCK_EX | LOCK_NB) != 0; i++) {
+        if (errno != EWOULDBLOCK)
+            return -errno;
+        if (!patient || i == LOCK_TRIES)
+            return -EAGAIN;
+        nanosleep(&pause, NULL);
+    }
+    return 0;
+}
+
+/* Goes on where the last snapshot by a tool ended, which may have been another process. */
+static void find_log(struct view *v)
+{
+    if (!v->base.log && v->log > 0)
+        v->base.log = map_chunk(v, v->log - 1);
+}
+
+int view_snapshot(struct view *v, enum piano__snapshot_kind kind, uint64_t resident)
+{
+    struct timespec now;
+    int err = lock(v, kind != PIANO_SNAPSHOT_TIMER);
+    if (err != 0)
+        return err;
+    err = refresh(v);
+    if (err == 0) {
+        find_log(v);
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        err = piano__snapshot_take(
+            &v->base, kind, (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec, resident);
+    }
+    flock(v->fd, LOCK_UN);
+    return err;
+}
