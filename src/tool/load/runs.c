@@ -1,5 +1,6 @@
 /* Which run is meant. Runs are files `<epoch ms>-<pid>.ndjson` or `.json`; the two endings of one
- * stem are one run, and the .ndjson is the one to read. The time in the name decides which is
+ * stem are one run, and the .ndjson is the one to read. Recordings end in `.rec`; those of further
+ * processes, `.rec-PID` and `.rec.N`, go by their whole name. The time in the name decides which is
  * newest; a file that was renamed goes by its modification time. */
 #include "tool/load/runs.h"
 
@@ -10,22 +11,23 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "tool/load/recording.h"
 #include "tool/load/tags.h"
 #include "tool/util/nearest.h"
 #include "tool/util/paths.h"
 #include "tool/util/say.h"
 
-/* Length of NAME without `.ndjson` or `.json`; 0 when it has neither. */
+/* Length of NAME without its ending; 0 when it has none of a run. */
 static size_t stem_len(const char *name)
 {
-    static const char *const endings[] = {".ndjson", ".json"};
+    static const char *const endings[] = {".ndjson", ".json", ".rec"};
     size_t len = strlen(name);
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < 3; i++) {
         size_t e = strlen(endings[i]);
         if (len > e && strcmp(name + len - e, endings[i]) == 0)
             return len - e;
     }
-    return 0;
+    return recording_named(name) ? len : 0;
 }
 
 static int64_t time_of(const char *stem, const struct stat *st)
@@ -58,17 +60,23 @@ static int add_entry(struct runs *runs, const char *name)
         return -ENOMEM;
     }
     runs->entries = more;
-    runs->entries[runs->count++] =
-        (struct runs_entry){path, stem, time_of(stem, &st), (uint64_t)st.st_size};
+    runs->entries[runs->count++] = (struct runs_entry){.path = path,
+                                                       .stem = stem,
+                                                       .timestamp_ms = time_of(stem, &st),
+                                                       .bytes = (uint64_t)st.st_size,
+                                                       .recording = recording_named(name),
+                                                       .further = strlen(stem) == strlen(name)};
     return 0;
 }
 
-/* Newest first; of one stem, the .ndjson first. */
+/* Newest first; of one moment, the program before what it started; of one stem, the .ndjson first. */
 static int compare(const void *a, const void *b)
 {
     const struct runs_entry *x = a, *y = b;
     if (x->timestamp_ms != y->timestamp_ms)
         return x->timestamp_ms > y->timestamp_ms ? -1 : 1;
+    if (x->further != y->further)
+        return x->further ? 1 : -1;
     int order = strcmp(y->stem, x->stem);
     return order ? order : strcmp(y->path, x->path);
 }
@@ -78,7 +86,8 @@ static void drop_doubles(struct runs *runs)
     size_t kept = 0;
     for (size_t i = 0; i < runs->count; i++) {
         struct runs_entry *e = &runs->entries[i];
-        if (kept > 0 && strcmp(runs->entries[kept - 1].stem, e->stem) == 0) {
+        const struct runs_entry *before = kept > 0 ? &runs->entries[kept - 1] : NULL;
+        if (before && before->recording == e->recording && strcmp(before->stem, e->stem) == 0) {
             free(e->path);
             free(e->stem);
         } else {
@@ -158,20 +167,45 @@ static int add_path(struct runs_paths *out, char *path)
     return 0;
 }
 
-static int no_runs(const struct runs *runs, struct run_error *e)
+static int no_runs(const struct runs *runs, enum runs_kind kind, struct run_error *e)
 {
     char safe[300];
-    snprintf(e->text, sizeof(e->text), "there are no runs in %s",
+    snprintf(e->text, sizeof(e->text), "there are no %s in %s",
+             kind == RUNS_RECORDING ? "recordings" : "runs",
              say_safe(safe, sizeof(safe), runs->dir));
-    snprintf(e->hint, sizeof(e->hint), "piano profile --fn NAME, in the project to measure");
+    snprintf(e->hint, sizeof(e->hint), "%s",
+             kind == RUNS_RECORDING ? "piano record --heap -- PROGRAM"
+                                    : "piano profile --fn NAME, in the project to measure");
     return -ENOENT;
 }
 
-static int newest(const struct runs *runs, struct runs_paths *out, struct run_error *e)
+static bool is_kind(bool recording, enum runs_kind kind)
 {
-    if (runs->count == 0)
-        return no_runs(runs, e);
-    return add_path(out, strdup(runs->entries[0].path));
+    return kind == RUNS_ANY || recording == (kind == RUNS_RECORDING);
+}
+
+static int newest(const struct runs *runs, enum runs_kind kind, struct runs_paths *out,
+                  struct run_error *e)
+{
+    for (size_t i = 0; i < runs->count; i++)
+        if (is_kind(runs->entries[i].recording, kind))
+            return add_path(out, strdup(runs->entries[i].path));
+    return no_runs(runs, kind, e);
+}
+
+/* Of several paths, leaves those of KIND, if there are any. */
+static void keep_kind(struct runs_paths *paths, enum runs_kind kind)
+{
+    size_t kept = 0, fitting = 0;
+    for (size_t i = 0; i < paths->count; i++)
+        fitting += is_kind(recording_is(paths->paths[i]), kind);
+    for (size_t i = 0; fitting > 0 && i < paths->count; i++) {
+        if (is_kind(recording_is(paths->paths[i]), kind))
+            paths->paths[kept++] = paths->paths[i];
+        else
+            free(paths->paths[i]);
+    }
+    paths->count = fitting > 0 ? kept : paths->count;
 }
 
 /* A run by stem, by file name, or by its id `<pid>_<ms>`, which is the stem turned around. */
@@ -239,12 +273,13 @@ static int not_found(const struct runs *runs, const struct tags *tags, const cha
     return -ENOENT;
 }
 
-static int resolve_dir(const char *dir, struct runs_paths *out, struct run_error *e)
+static int resolve_dir(const char *dir, enum runs_kind kind, struct runs_paths *out,
+                       struct run_error *e)
 {
     struct runs inside;
     int err = runs_list(&inside, dir);
     if (err == 0)
-        err = newest(&inside, out, e);
+        err = newest(&inside, kind, out, e);
     runs_release(&inside);
     return err;
 }
@@ -262,7 +297,7 @@ static char *beside_live(const char *word)
 }
 
 static int resolve_word(const struct runs *runs, const struct tags *tags, const char *word,
-                        struct runs_paths *out, struct run_error *e)
+                        enum runs_kind kind, struct runs_paths *out, struct run_error *e)
 {
     struct stat st;
     const struct tag *tag = strchr(word, '/') ? NULL : tags_find(tags, word);
@@ -271,7 +306,7 @@ static int resolve_word(const struct runs *runs, const struct tags *tags, const 
     const struct runs_entry *named = strchr(word, '/') ? NULL : find_named(runs, word);
     bool exists = stat(word, &st) == 0;
     if (exists && S_ISDIR(st.st_mode) && !named)
-        return resolve_dir(word, out, e);
+        return resolve_dir(word, kind, out, e);
     if (exists && !named)
         return add_path(out, beside_live(word));
     if (named)
@@ -280,6 +315,12 @@ static int resolve_word(const struct runs *runs, const struct tags *tags, const 
 }
 
 int runs_resolve(const char *word, struct runs_paths *out, struct run_error *error)
+{
+    return runs_resolve_kind(word, RUNS_ANY, out, error);
+}
+
+int runs_resolve_kind(const char *word, enum runs_kind kind, struct runs_paths *out,
+                      struct run_error *error)
 {
     struct runs runs;
     struct tags tags = {0};
@@ -291,9 +332,9 @@ int runs_resolve(const char *word, struct runs_paths *out, struct run_error *err
         err = tags_load(&tags, runs.dir);
     bool whole = word && stat(word, &st) == 0; /* a path may hold commas */
     if (err == 0 && !word) {
-        err = newest(&runs, out, error);
+        err = newest(&runs, kind, out, error);
     } else if (err == 0 && whole) {
-        err = resolve_word(&runs, &tags, word, out, error);
+        err = resolve_word(&runs, &tags, word, kind, out, error);
     } else if (err == 0) {
         char *copy = strdup(word), *save = NULL;
         err = copy ? 0 : -ENOMEM;
@@ -301,7 +342,7 @@ int runs_resolve(const char *word, struct runs_paths *out, struct run_error *err
         if (copy && !part)
             err = not_found(&runs, &tags, word, error);
         for (; part && err == 0; part = strtok_r(NULL, ",", &save))
-            err = resolve_word(&runs, &tags, part, out, error);
+            err = resolve_word(&runs, &tags, part, kind, out, error);
         free(copy);
     }
     if (err && !error->text[0])
@@ -309,6 +350,8 @@ int runs_resolve(const char *word, struct runs_paths *out, struct run_error *err
                  strerror(-err));
     if (err)
         runs_paths_release(out);
+    else if (out->count > 1)
+        keep_kind(out, kind);
     tags_release(&tags);
     runs_release(&runs);
     return err;

@@ -2,6 +2,7 @@
 #ifndef PIANO_TOOL_LOAD_RUNS_H
 #define PIANO_TOOL_LOAD_RUNS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -12,7 +13,11 @@ struct runs_entry {
     char *stem; /* file name without its ending */
     int64_t timestamp_ms;
     uint64_t bytes;
+    bool recording; /* and not a run of an instrumented program */
+    bool further;   /* of another process, or a later program of the same one */
 };
+
+enum runs_kind { RUNS_ANY, RUNS_SPANS, RUNS_RECORDING };
 
 struct runs {
     char *dir;
@@ -34,6 +39,10 @@ struct runs_paths {
  * (its newest), several of these joined by commas; NULL the newest run. 0, or negative errno with
  * ERROR filled. */
 int runs_resolve(const char *word, struct runs_paths *out, struct run_error *error);
+/* The same where a choice is left (the newest, a directory, a tag with several runs): one of this KIND. A
+ * run that is named is taken as it is. */
+int runs_resolve_kind(const char *word, enum runs_kind kind, struct runs_paths *out,
+                      struct run_error *error);
 /* The path of the newest of them, by name; PATHS has one or more. */
 const char *runs_paths_newest(const struct runs_paths *paths);
 void runs_paths_release(struct runs_paths *paths);

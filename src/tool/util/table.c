@@ -208,7 +208,7 @@ static void print_cell(FILE *out, const struct table_column *c, const char *text
         put_spaces(out, *owed + before);
         fputs(text, out);
         *owed = pad - before + GAP;
-    } else {
+    } else if (c->width > 0) { /* a column of nothing but empty cells takes no room */
         *owed += c->width + GAP;
     }
 }

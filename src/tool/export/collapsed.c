@@ -1,0 +1,95 @@
+/* Collapsed stacks: `root;caller;leaf BYTES`, a line a stack, as flame graph tools read them. Stacks with the
+ * same names are one line. A semicolon in a name would split it and a newline end it; both are replaced,
+ * and so is white space, since the number is what follows the last blank. */
+#include "tool/export/export.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tool/util/buf.h"
+#include "tool/util/say.h"
+
+struct line {
+    char *text;
+    double weight;
+};
+
+int64_t export_round(struct export_rounding *r, double value)
+{
+    r->sum += value;
+    int64_t upto = heap_whole(r->sum), one = upto - r->given;
+    r->given = upto;
+    return one;
+}
+
+static void put_name(struct buf *b, const char *name)
+{
+    char *safe = heap_name(name, false);
+    for (char *p = safe; p && *p; p++)
+        if (*p == ';' || *p == ' ')
+            *p = *p == ';' ? ':' : '_';
+    buf_puts(b, safe && *safe ? safe : "?");
+    free(safe);
+}
+
+static char *stack_text(const struct heap *heap, uint32_t stack, const struct symbol_frame **frames)
+{
+    struct buf b = {0};
+    for (size_t i = heap_frames(heap, stack, frames); i-- > 0;) {
+        put_name(&b, frames[i]->function);
+        buf_puts(&b, i ? ";" : "");
+    }
+    if (b.failed) {
+        buf_free(&b);
+        return NULL;
+    }
+    return b.data;
+}
+
+static int compare(const void *a, const void *b)
+{
+    const struct line *x = a, *y = b;
+    return strcmp(x->text, y->text);
+}
+
+static int print(FILE *out, struct line *lines, size_t count)
+{
+    struct export_rounding rounding = {0};
+    for (size_t i = 0; i < count;) {
+        double weight = 0;
+        size_t first = i;
+        for (; i < count && strcmp(lines[i].text, lines[first].text) == 0; i++)
+            weight += lines[i].weight;
+        int64_t bytes = export_round(&rounding, weight);
+        if (bytes > 0 && fprintf(out, "%s %lld\n", lines[first].text, (long long)bytes) < 0)
+            return -EIO;
+    }
+    return 0;
+}
+
+int export_collapsed(FILE *out, const struct heap *heap, enum heap_by by)
+{
+    const struct symbol_frame **frames = calloc(HEAP_MAX_FRAMES, sizeof(*frames));
+    struct line *lines = calloc(heap->rec.stack_count + 1, sizeof(*lines));
+    size_t count = 0;
+    int err = frames && lines ? 0 : -ENOMEM;
+    for (uint32_t i = 0; i < heap->rec.stack_count && err == 0; i++) {
+        double weight = heap_figure(&heap->rec.stacks[i].sum, by);
+        if (!heap->stacks[i].pcs || weight <= 0)
+            continue;
+        lines[count] = (struct line){stack_text(heap, i, frames), weight};
+        err = lines[count].text ? 0 : -ENOMEM;
+        count += err == 0;
+    }
+    if (count)
+        qsort(lines, count, sizeof(*lines), compare);
+    if (err == 0)
+        err = print(out, lines, count);
+    for (size_t i = 0; i < count; i++)
+        free(lines[i].text);
+    free(lines);
+    free(frames);
+    return err;
+}

@@ -1,0 +1,280 @@
+/* pprof: a profile.proto, not compressed (every reader takes it so). Samples have final, unbiased values: a
+ * reader must not scale them once more, and the period is given for information only.
+ *
+ * A location is an address; inlined functions are the lines of one location, innermost first. All names are
+ * in it, so that pprof need not look at the program. Field numbers are those of profile.proto. */
+#include "tool/export/export.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tool/export/proto.h"
+
+enum { /* of Profile */
+       P_SAMPLE_TYPE = 1,
+       P_SAMPLE = 2,
+       P_MAPPING = 3,
+       P_LOCATION = 4,
+       P_FUNCTION = 5,
+       P_STRINGS = 6,
+       P_TIME_NANOS = 9,
+       P_DURATION_NANOS = 10,
+       P_PERIOD_TYPE = 11,
+       P_PERIOD = 12,
+       P_COMMENT = 13,
+       P_DEFAULT_SAMPLE_TYPE = 14,
+};
+enum { MAX_VALUES = 6 };
+
+/* Strings, or functions: numbered from 1 in the order they are first seen (string 0 is the empty one). */
+struct names {
+    struct name {
+        const char *text, *file;
+        uint32_t number;
+    } * slots;
+    size_t count, size;
+};
+
+struct writer {
+    const struct heap *heap;
+    FILE *out;
+    struct buf b;               /* the profile so far */
+    struct buf message, inside; /* the message at hand, and one in it */
+    struct buf strings;         /* the string table, ready */
+    struct buf function_table;  /* likewise */
+    struct names texts, functions;
+    char (*build_ids)[65]; /* of the modules, as text */
+    bool failed;
+};
+
+/* ---- tables ---- */
+
+static uint64_t hash_text(const char *s, uint64_t h)
+{
+    for (; s && *s; s++)
+        h = (h ^ (unsigned char)*s) * 0x100000001b3u;
+    return (h ^ 0xff) * 0x100000001b3u;
+}
+
+static bool same_text(const char *a, const char *b)
+{
+    return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+static struct name *find(struct names *n, const char *text, const char *file)
+{
+    size_t at = hash_text(file, hash_text(text, 0xcbf29ce484222325u)) & (n->size - 1);
+    while (n->slots[at].number &&
+           (!same_text(n->slots[at].text, text) || !same_text(n->slots[at].file, file)))
+        at = (at + 1) & (n->size - 1);
+    return &n->slots[at];
+}
+
+static bool names_grow(struct names *n)
+{
+    if (n->count * 2 < n->size)
+        return true;
+    struct names more = {.count = n->count, .size = n->size ? n->size * 2 : 1024};
+    more.slots = calloc(more.size, sizeof(*more.slots));
+    if (!more.slots)
+        return false;
+    for (size_t i = 0; i < n->size; i++)
+        if (n->slots[i].number)
+            *find(&more, n->slots[i].text, n->slots[i].file) = n->slots[i];
+    free(n->slots);
+    *n = more;
+    return true;
+}
+
+/* The number of TEXT (of FILE); *NEW when it was not there. TEXT has to stay: it is not copied. */
+static uint32_t number_of(struct writer *w, struct names *n, const char *text, const char *file,
+                          bool *new)
+{
+    *new = false;
+    if (!names_grow(n)) {
+        w->failed = true;
+        return 0;
+    }
+    struct name *slot = find(n, text, file);
+    if (!slot->number) {
+        *slot = (struct name){text, file, (uint32_t)++n->count};
+        *new = true;
+    }
+    return slot->number;
+}
+
+/* Strings of a profile are UTF-8, and end up on terminals: made safe. */
+static uint32_t string(struct writer *w, const char *text)
+{
+    bool new;
+    if (!text || !*text)
+        return 0;
+    uint32_t number = number_of(w, &w->texts, text, NULL, &new);
+    char *safe = new ? heap_name(text, false) : NULL;
+    w->failed |= new && !safe;
+    if (safe)
+        proto_bytes(&w->strings, P_STRINGS, safe, strlen(safe));
+    free(safe);
+    return number;
+}
+
+static uint32_t function(struct writer *w, const struct symbol_frame *f)
+{
+    bool new;
+    uint32_t number = number_of(w, &w->functions, f->function, f->file, &new);
+    if (new) {
+        struct buf m = {0};
+        uint32_t name = string(w, f->function);
+        proto_number(&m, 1, number);
+        proto_number(&m, 2, name);
+        proto_number(&m, 3, name); /* system_name: the mangled one is not kept */
+        proto_number(&m, 4, string(w, f->file));
+        proto_message(&w->function_table, P_FUNCTION, &m);
+        buf_free(&m);
+    }
+    return number;
+}
+
+/* ---- messages ---- */
+
+static void put_type(struct writer *w, unsigned field, const char *type, const char *unit)
+{
+    proto_number(&w->message, 1, string(w, type));
+    proto_number(&w->message, 2, string(w, unit));
+    proto_message(&w->b, field, &w->message);
+}
+
+static int put_location(struct writer *w, size_t i)
+{
+    const struct heap_pc *pc = &w->heap->pcs[i];
+    proto_number(&w->message, 1, i + 1);
+    if (pc->module)
+        proto_number(&w->message, 2, (uint64_t)(pc->module - w->heap->rec.modules) + 1);
+    proto_number(&w->message, 3, pc->pc);
+    for (uint32_t k = 0; k < pc->count; k++) {
+        proto_number(&w->inside, 1, function(w, &pc->frames[k]));
+        proto_number(&w->inside, 2, pc->frames[k].line);
+        proto_message(&w->message, 4, &w->inside);
+    }
+    proto_message(&w->b, P_LOCATION, &w->message);
+    return report_flush(&w->b, w->out, false);
+}
+
+static int put_mappings(struct writer *w)
+{
+    const struct recording *rec = &w->heap->rec;
+    for (size_t i = 0; i < rec->module_count; i++) {
+        const struct recording_module *m = &rec->modules[i];
+        for (size_t k = 0; k < m->build_id_len; k++)
+            snprintf(w->build_ids[i] + 2 * k, 3, "%02x", m->build_id[k]);
+        proto_number(&w->message, 1, i + 1);
+        proto_number(&w->message, 2, m->start);
+        proto_number(&w->message, 3, m->end);
+        proto_number(&w->message, 4, m->start - m->bias);
+        proto_number(&w->message, 5, string(w, m->path));
+        proto_number(&w->message, 6, string(w, w->build_ids[i]));
+        for (unsigned has = 7; has <= 10; has++) /* functions, files, lines, inlined frames */
+            proto_number(&w->message, has, 1);
+        proto_message(&w->b, P_MAPPING, &w->message);
+    }
+    return report_flush(&w->b, w->out, false);
+}
+
+static int put_sample(struct writer *w, uint32_t stack, const double *values, size_t count,
+                      struct export_rounding *rounding)
+{
+    const struct heap_stack *s = &w->heap->stacks[stack];
+    for (uint32_t i = 0; i < s->depth; i++)
+        proto_varint(&w->inside, s->pcs[i] + 1);
+    if (s->depth == 0)
+        proto_varint(&w->inside, w->heap->pc_count + 1); /* the location of what has none */
+    proto_message(&w->message, 1, &w->inside);
+    for (size_t i = 0; i < count; i++)
+        proto_varint(&w->inside, (uint64_t)export_round(&rounding[i], values[i]));
+    proto_message(&w->message, 2, &w->inside);
+    proto_message(&w->b, P_SAMPLE, &w->message);
+    return report_flush(&w->b, w->out, false);
+}
+
+static int put_samples(struct writer *w, size_t count)
+{
+    const struct recording *rec = &w->heap->rec;
+    struct export_rounding rounding[MAX_VALUES] = {{0}};
+    int err = 0;
+    for (uint32_t i = 0; i < rec->stack_count && err == 0; i++) {
+        const struct recording_sum *s = &rec->stacks[i].sum;
+        const double values[MAX_VALUES] = {s->allocated_objects, s->allocated_bytes,
+                                           s->live_objects,      s->live_bytes,
+                                           s->peak_objects,      s->peak_bytes};
+        if (w->heap->stacks[i].pcs)
+            err = put_sample(w, i, values, count, rounding);
+    }
+    return err;
+}
+
+static int put_locations(struct writer *w)
+{
+    static const struct symbol_frame none = {.function = "(no stack)"};
+    int err = 0;
+    for (size_t i = 0; i < w->heap->pc_count && err == 0; i++)
+        err = put_location(w, i);
+    proto_number(&w->message, 1, w->heap->pc_count + 1);
+    proto_number(&w->inside, 1, function(w, &none));
+    proto_message(&w->message, 4, &w->inside);
+    proto_message(&w->b, P_LOCATION, &w->message);
+    return err;
+}
+
+/* The types of the values, in their order; the peak only when it was asked for. */
+static size_t put_types(struct writer *w, enum heap_by by)
+{
+    static const char *const types[MAX_VALUES][2] = {
+        {"alloc_objects", "count"}, {"alloc_space", "bytes"},  {"inuse_objects", "count"},
+        {"inuse_space", "bytes"},   {"peak_objects", "count"}, {"peak_space", "bytes"}};
+    size_t count = by == HEAP_PEAK ? MAX_VALUES : MAX_VALUES - 2;
+    const char *chosen = by == HEAP_PEAK   ? "peak_space"
+                         : by == HEAP_LIVE ? "inuse_space"
+                                           : "alloc_space";
+    for (size_t i = 0; i < count; i++)
+        put_type(w, P_SAMPLE_TYPE, types[i][0], types[i][1]);
+    put_type(w, P_PERIOD_TYPE, "space", "bytes");
+    proto_number(&w->b, P_DEFAULT_SAMPLE_TYPE, string(w, chosen));
+    return count;
+}
+
+static int put_all(struct writer *w, enum heap_by by)
+{
+    const struct recording *rec = &w->heap->rec;
+    proto_bytes(&w->strings, P_STRINGS, "", 0);
+    size_t count = put_types(w, by);
+    proto_number(&w->b, P_PERIOD, rec->header.rate);
+    proto_number(&w->b, P_TIME_NANOS, rec->header.start_real_ns);
+    if (rec->duration_ns > 0)
+        proto_number(&w->b, P_DURATION_NANOS, (uint64_t)rec->duration_ns);
+    proto_number(&w->b, P_COMMENT, string(w, "piano: estimates, final; not to be scaled"));
+    int err = put_mappings(w);
+    if (err == 0)
+        err = put_samples(w, count);
+    if (err == 0)
+        err = put_locations(w);
+    proto_merge(&w->b, &w->function_table);
+    proto_merge(&w->b, &w->strings);
+    if (w->failed)
+        err = -ENOMEM;
+    return err ? err : report_flush(&w->b, w->out, true);
+}
+
+int export_pprof(FILE *out, const struct heap *heap, enum heap_by by)
+{
+    struct writer w = {.heap = heap, .out = out};
+    w.build_ids = calloc(heap->rec.module_count + 1, sizeof(*w.build_ids));
+    int err = w.build_ids ? put_all(&w, by) : -ENOMEM;
+    struct buf *const bufs[] = {&w.b, &w.message, &w.inside, &w.strings, &w.function_table};
+    for (size_t i = 0; i < sizeof(bufs) / sizeof(*bufs); i++)
+        buf_free(bufs[i]);
+    free(w.texts.slots);
+    free(w.functions.slots);
+    free(w.build_ids);
+    return err;
+}

@@ -1,0 +1,71 @@
+/* The stages of reading a recording, in order; private to `recording.c` and the files it is made of.
+ *
+ *   `recording.c`      the file, its header, which chunks there are
+ *   `rec_stacks.c`     modules and stacks; equal stacks become one
+ *   `rec_tables.c`     sums and live blocks, added to their stacks
+ *   `rec_snapshots.c`  snapshots, put together from their parts
+ *   `rec_sums.c`       what is read off sums afterwards
+ *
+ * Memory is taken by what the file holds, never by what it says, and each kind of thing has a limit. */
+#ifndef PIANO_TOOL_LOAD_REC_H
+#define PIANO_TOOL_LOAD_REC_H
+
+#include "tool/load/recording.h"
+
+enum {
+    REC_MAX_CHUNKS = 1 << 15, /* 2 GB: what the limits below can fill */
+    REC_MAX_MODULES = 1 << 14,
+    REC_MAX_STACKS = 1 << 19,
+    REC_MAX_SNAPSHOTS = 1 << 16,
+    REC_MAX_ENTRIES = 1 << 22, /* of all snapshots */
+};
+
+#define REC_REASON 0x1p60 /* more than this is no sum of bytes */
+
+/* A ready chunk of a known type. */
+struct rec_chunk {
+    uint64_t at; /* byte of the file */
+    uint32_t type;
+    uint64_t index;
+    const char *payload;
+    size_t used;  /* bytes of a log that are committed and there */
+    size_t there; /* bytes of payload that are in the file */
+};
+
+/* Which of `stacks` a number in the file means. */
+struct rec_id {
+    uint32_t id;
+    uint32_t stack;
+};
+
+struct rec_reader {
+    struct recording *rec;
+    int fd;
+    struct rec_chunk *chunks; /* by type, then index */
+    size_t chunk_count;
+    struct rec_id *ids; /* by id */
+    size_t id_count;
+    size_t module_cap, stack_cap, id_cap;
+};
+
+int rec_read_stacks(struct rec_reader *r);
+int rec_read_tables(struct rec_reader *r);
+int rec_read_snapshots(struct rec_reader *r);
+
+/* Index in `stacks` of the stack with this number; 0 when there is none. */
+uint32_t rec_stack_of(const struct rec_reader *r, uint32_t id);
+/* Notes that bytes FROM to TO (0: no range) are missing or no use; WHAT is a literal. */
+void rec_gap(struct recording *rec, uint64_t from, uint64_t to, const char *what);
+/* A sum as it stands at byte AT: not finite, negative or beyond reason is counted and becomes 0. */
+double rec_number(struct recording *rec, double value, uint64_t at);
+
+/* The next record of a log at *AT, which moves past it; NULL at the end, or at the first record that
+ * cannot be one (noted with WHAT). LEAST is the size of its fixed part; *BYTES its length. */
+const char *rec_next(struct recording *rec, const struct rec_chunk *c, size_t *at, size_t least,
+                     const char *what, uint32_t *bytes);
+
+/* ARRAY with room for COUNT + 1 elements of SIZE, doubled as needed; NULL when out of memory, the old
+ * one then stays. */
+void *rec_grow(void *array, size_t count, size_t *cap, size_t size);
+
+#endif

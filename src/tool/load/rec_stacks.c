@@ -1,0 +1,254 @@
+/* Modules and stacks of a recording.
+ *
+ * A stack that two numbers name (two threads saw it first at the same time) becomes one: what tells
+ * stacks apart is the addresses, the generation of the modules they were in, and whether the memory is
+ * from mmap. The hash in the file is not trusted. */
+#include "tool/load/rec.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+/* ---- modules ---- */
+
+static int add_module(struct rec_reader *r, const char *record, uint32_t bytes, uint64_t at)
+{
+    struct recording *rec = r->rec;
+    struct piano__module m;
+    memcpy(&m, record, sizeof(m));
+    const char *path = record + sizeof(m);
+    const char *end = memchr(path, '\0', bytes - sizeof(m));
+    if (!end || m.end <= m.start || m.build_id_len > sizeof(m.build_id)) {
+        rec_gap(rec, at, at + bytes, "a module that makes no sense");
+        return 0;
+    }
+    if (rec->module_count == REC_MAX_MODULES) {
+        rec_gap(rec, at, at + bytes, "more modules than can be read");
+        return 0;
+    }
+    struct recording_module *more =
+        rec_grow(rec->modules, rec->module_count, &r->module_cap, sizeof(*more));
+    if (!more)
+        return -ENOMEM;
+    rec->modules = more;
+    struct recording_module *new = &rec->modules[rec->module_count];
+    *new = (struct recording_module){.path = strndup(path, (size_t)(end - path)),
+                                     .start = m.start,
+                                     .end = m.end,
+                                     .bias = m.bias,
+                                     .since = m.since,
+                                     .until = m.until,
+                                     .build_id_len = m.build_id_len};
+    memcpy(new->build_id, m.build_id, sizeof(m.build_id));
+    if (!new->path)
+        return -ENOMEM;
+    rec->module_count++;
+    return 0;
+}
+
+static int compare_modules(const void *a, const void *b)
+{
+    const struct recording_module *x = a, *y = b;
+    if (x->start != y->start)
+        return x->start < y->start ? -1 : 1;
+    return (x->since > y->since) - (x->since < y->since);
+}
+
+/* Modules at or before the address are tried backwards: libraries that came and went may overlap, so the
+ * nearest start need not be the one. A file made to have everything overlap gets no more than this. */
+enum { MODULE_TRIES = 4096 };
+
+const struct recording_module *recording_module_of(const struct recording *rec, uint64_t pc,
+                                                   uint64_t generation)
+{
+    size_t low = 0, high = rec->module_count;
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if (rec->modules[mid].start <= pc)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    for (size_t tries = 0; low > 0 && tries < MODULE_TRIES; tries++) {
+        const struct recording_module *m = &rec->modules[--low];
+        if (pc < m->end && m->since <= generation &&
+            (generation < m->until || m->until == UINT32_MAX))
+            return m;
+    }
+    return NULL;
+}
+
+/* ---- stacks ---- */
+
+/* Open addressing over the distinct stacks; 0 is a free slot, and stack 0 is never in it. The seed is
+ * another one every time: a file cannot be made so that all its stacks meet in one slot. */
+struct set {
+    uint32_t *slots;
+    size_t size; /* a power of two */
+    uint64_t seed;
+};
+
+static uint64_t hash_stack(const struct recording_stack *s, uint64_t seed)
+{
+    uint64_t h = seed ^ s->generation ^ (s->flags & PIANO_STACK_MMAP);
+    for (uint32_t i = 0; i < s->depth; i++) {
+        h = (h ^ s->pcs[i]) * 0xff51afd7ed558ccdu;
+        h ^= h >> 32;
+    }
+    return h;
+}
+
+static bool same_stack(const struct recording_stack *a, const struct recording_stack *b)
+{
+    return a->depth == b->depth && a->generation == b->generation &&
+           (a->flags & PIANO_STACK_MMAP) == (b->flags & PIANO_STACK_MMAP) &&
+           memcmp(a->pcs, b->pcs, a->depth * sizeof(*a->pcs)) == 0;
+}
+
+static int set_grow(struct set *set, const struct recording *rec)
+{
+    if (rec->stack_count * 2 < set->size)
+        return 0;
+    size_t size = set->size ? set->size * 2 : 1024;
+    uint32_t *slots = calloc(size, sizeof(*slots));
+    if (!slots)
+        return -ENOMEM;
+    for (uint32_t i = 1; i < rec->stack_count; i++) {
+        size_t at = hash_stack(&rec->stacks[i], set->seed) & (size - 1);
+        while (slots[at])
+            at = (at + 1) & (size - 1);
+        slots[at] = i;
+    }
+    free(set->slots);
+    set->slots = slots;
+    set->size = size;
+    return 0;
+}
+
+/* The slot of S, or the free one it belongs into. */
+static uint32_t *set_find(const struct set *set, const struct recording *rec,
+                          const struct recording_stack *s)
+{
+    size_t at = hash_stack(s, set->seed) & (set->size - 1);
+    while (set->slots[at] && !same_stack(&rec->stacks[set->slots[at]], s))
+        at = (at + 1) & (set->size - 1);
+    return &set->slots[at];
+}
+
+static int add_id(struct rec_reader *r, uint32_t id, uint32_t stack)
+{
+    struct rec_id *more = rec_grow(r->ids, r->id_count, &r->id_cap, sizeof(*more));
+    if (!more)
+        return -ENOMEM;
+    r->ids = more;
+    r->ids[r->id_count++] = (struct rec_id){id, stack};
+    return 0;
+}
+
+static int add_stack(struct rec_reader *r, struct set *set, const struct recording_stack *s,
+                     uint32_t id)
+{
+    struct recording *rec = r->rec;
+    int err = set_grow(set, rec);
+    if (err)
+        return err;
+    uint32_t *slot = set_find(set, rec, s);
+    if (*slot) {
+        rec->stacks[*slot].flags |= s->flags;
+        rec->merged_stacks++;
+        return add_id(r, id, *slot);
+    }
+    struct recording_stack *more =
+        rec_grow(rec->stacks, rec->stack_count, &r->stack_cap, sizeof(*more));
+    if (!more)
+        return -ENOMEM;
+    rec->stacks = more;
+    *slot = (uint32_t)rec->stack_count;
+    rec->stacks[rec->stack_count++] = *s;
+    return add_id(r, id, *slot);
+}
+
+static int take_stack(struct rec_reader *r, struct set *set, const char *record, uint32_t bytes,
+                      uint64_t at)
+{
+    struct piano__stack s;
+    memcpy(&s, record, sizeof(s));
+    bool sane = s.id > 0 && s.depth <= PIANO_MAX_FRAMES &&
+                sizeof(s) + (size_t)s.depth * sizeof(s.pcs[0]) <= bytes;
+    if (!sane) {
+        rec_gap(r->rec, at, at + bytes, "a stack that makes no sense");
+        return 0;
+    }
+    if (r->id_count >= REC_MAX_STACKS) {
+        rec_gap(r->rec, at, at + bytes, "more stacks than can be read");
+        return 0;
+    }
+    struct recording_stack new = {.flags = s.flags,
+                                  .depth = s.depth,
+                                  .generation = s.generation,
+                                  .pcs = (const uint64_t *)(const void *)(record + sizeof(s))};
+    return add_stack(r, set, &new, s.id);
+}
+
+static int compare_ids(const void *a, const void *b)
+{
+    const struct rec_id *x = a, *y = b;
+    if (x->id != y->id)
+        return x->id < y->id ? -1 : 1;
+    return (x->stack > y->stack) - (x->stack < y->stack);
+}
+
+uint32_t rec_stack_of(const struct rec_reader *r, uint32_t id)
+{
+    size_t low = 0, high = r->id_count;
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if (r->ids[mid].id < id)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low < r->id_count && r->ids[low].id == id ? r->ids[low].stack : 0;
+}
+
+static int read_chunk(struct rec_reader *r, struct set *set, const struct rec_chunk *c)
+{
+    bool modules = c->type == PIANO_CHUNK_MODULES;
+    size_t least = modules ? sizeof(struct piano__module) : sizeof(struct piano__stack);
+    const char *what = modules ? "a module that cannot be read: the rest of its chunk is left out"
+                               : "a stack that cannot be read: the rest of its chunk is left out";
+    const char *record;
+    size_t at = 0;
+    uint32_t bytes = 0;
+    int err = 0;
+    while (err == 0 && (record = rec_next(r->rec, c, &at, least, what, &bytes))) {
+        uint64_t where = c->at + sizeof(struct piano__chunk) + at - bytes;
+        err = modules ? add_module(r, record, bytes, where)
+                      : take_stack(r, set, record, bytes, where);
+    }
+    return err;
+}
+
+int rec_read_stacks(struct rec_reader *r)
+{
+    struct recording *rec = r->rec;
+    struct set set = {.slots = NULL};
+    int err = 0;
+    if (getrandom(&set.seed, sizeof(set.seed), GRND_NONBLOCK) < 0)
+        set.seed = (uintptr_t)&set;
+    rec->stacks = rec_grow(NULL, 0, &r->stack_cap, sizeof(*rec->stacks));
+    if (!rec->stacks)
+        return -ENOMEM;
+    rec->stacks[0] = (struct recording_stack){.depth = 0};
+    rec->stack_count = 1;
+    for (size_t i = 0; i < r->chunk_count && err == 0; i++)
+        if (r->chunks[i].type == PIANO_CHUNK_MODULES || r->chunks[i].type == PIANO_CHUNK_STACKS)
+            err = read_chunk(r, &set, &r->chunks[i]);
+    free(set.slots);
+    if (r->id_count)
+        qsort(r->ids, r->id_count, sizeof(*r->ids), compare_ids);
+    if (rec->module_count)
+        qsort(rec->modules, rec->module_count, sizeof(*rec->modules), compare_modules);
+    return err;
+}

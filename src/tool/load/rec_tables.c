@@ -1,0 +1,117 @@
+/* The tables of a recording: what each stack adds up to, and the sampled blocks that are not freed.
+ *
+ * The program may be adding while this reads. A sum is read whole; that two sums of one stack are of
+ * the same moment is not promised, so a difference below zero is taken as nothing. */
+#include "tool/load/rec.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+/* Variances are of the order of squares: judged by their root. */
+static double variance(struct recording *rec, double value, uint64_t at)
+{
+    double root = isfinite(value) && value > 0 ? sqrt(value) : value;
+    bool tiny = isfinite(value) && value < 0; /* squares round by more than sums do */
+    root = rec_number(rec, tiny ? 0 : root, at);
+    return root * root;
+}
+
+static double above_zero(double v)
+{
+    return v > 0 ? v : 0;
+}
+
+static void add_totals(struct rec_reader *r, uint32_t id, const struct piano__totals *t,
+                       uint64_t at)
+{
+    struct recording *rec = r->rec;
+    uint32_t stack = rec_stack_of(r, id);
+    struct recording_sum s = {.samples = t->samples, .freed_samples = t->freed};
+    s.allocated_bytes = rec_number(rec, t->allocated_bytes, at);
+    s.allocated_objects = rec_number(rec, t->allocated_objects, at);
+    s.allocated_variance = variance(rec, t->allocated_variance, at);
+    s.freed_bytes = fmin(rec_number(rec, t->freed_bytes, at), s.allocated_bytes);
+    s.freed_objects = fmin(rec_number(rec, t->freed_objects, at), s.allocated_objects);
+    s.freed_variance = variance(rec, t->freed_variance, at);
+    s.live_bytes = above_zero(s.allocated_bytes - s.freed_bytes);
+    s.live_objects = above_zero(s.allocated_objects - s.freed_objects);
+    s.live_variance = above_zero(s.allocated_variance - s.freed_variance);
+    if (t->samples == t->freed || s.live_objects < 0.5) { /* what rounding left */
+        s.live_bytes = s.live_objects = s.live_variance = 0;
+    }
+    bool seen = t->seen_epoch == rec->header.peak_epoch;
+    s.peak_bytes = seen ? rec_number(rec, t->peak_bytes, at) : s.live_bytes;
+    s.peak_objects = seen ? rec_number(rec, t->peak_objects, at) : s.live_objects;
+    for (int b = 0; b < PIANO_LIFETIMES; b++)
+        s.lifetimes[b] = t->lifetimes[b];
+    recording_sum_add(&rec->stacks[stack].sum, &s);
+    if (stack == 0 && id > 0)
+        rec->orphans += t->samples;
+    if (t->last_ns > rec->end_ns)
+        rec->end_ns = t->last_ns;
+}
+
+static void read_totals(struct rec_reader *r, const struct rec_chunk *c)
+{
+    size_t count = c->there / sizeof(struct piano__totals);
+    if (count > PIANO_TOTALS_PER_CHUNK)
+        count = PIANO_TOTALS_PER_CHUNK;
+    if (c->index > UINT32_MAX / PIANO_TOTALS_PER_CHUNK - 1) {
+        rec_gap(r->rec, c->at + offsetof(struct piano__chunk, index), 0,
+                "a part of a table that lies beyond its end");
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        struct piano__totals t;
+        memcpy(&t, c->payload + i * sizeof(t), sizeof(t));
+        if (t.samples > 0)
+            add_totals(r, (uint32_t)(c->index * PIANO_TOTALS_PER_CHUNK + i), &t,
+                       c->at + sizeof(struct piano__chunk) + i * sizeof(t));
+    }
+}
+
+static void add_live(struct rec_reader *r, const struct piano__live *l, uint64_t at)
+{
+    struct recording *rec = r->rec;
+    double size = rec_number(rec, (double)l->size, at);
+    struct recording_sum s = {.live_samples = 1,
+                              .live_seen_bytes = size,
+                              .size_min = (uint64_t)size,
+                              .size_max = (uint64_t)size,
+                              .oldest_ns = l->birth_ns,
+                              .newest_ns = l->birth_ns};
+    recording_sum_add(&rec->stacks[rec_stack_of(r, l->stack)].sum, &s);
+}
+
+/* The record is whole when its key is the same before and after: the program clears the key first when
+ * it frees a record, and stores it last when it fills one. Pairs with both in src/target/heap. */
+static void read_live(struct rec_reader *r, const struct rec_chunk *c)
+{
+    size_t count = c->there / sizeof(struct piano__live);
+    const volatile struct piano__live *all = (const volatile void *)c->payload;
+    for (size_t i = 0; i < count && i < PIANO_LIVE_PER_CHUNK; i++) {
+        struct piano__live l = {.key = __atomic_load_n(&all[i].key, __ATOMIC_ACQUIRE)};
+        if (l.key == 0)
+            continue;
+        l.size = all[i].size;
+        l.birth_ns = all[i].birth_ns;
+        l.stack = all[i].stack;
+        __atomic_thread_fence(__ATOMIC_ACQUIRE);
+        if (__atomic_load_n(&all[i].key, __ATOMIC_RELAXED) == l.key)
+            add_live(r, &l, c->at + sizeof(struct piano__chunk) + i * sizeof(l));
+    }
+}
+
+int rec_read_tables(struct rec_reader *r)
+{
+    for (size_t i = 0; i < r->chunk_count; i++) {
+        if (r->chunks[i].type == PIANO_CHUNK_TOTALS)
+            read_totals(r, &r->chunks[i]);
+        else if (r->chunks[i].type == PIANO_CHUNK_LIVE)
+            read_live(r, &r->chunks[i]);
+    }
+    for (size_t i = 0; i < r->rec->stack_count; i++)
+        recording_sum_add(&r->rec->total, &r->rec->stacks[i].sum);
+    return 0;
+}

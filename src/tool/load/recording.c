@@ -1,0 +1,425 @@
+/* Reading a recording: the file, its header, its chunks; then the stages of `rec.h`.
+ *
+ * The file is mapped, shared, because the program may still be writing to it. What is read of it is
+ * either committed and never changes again (records of logs), checked by its key before and after
+ * (live blocks), or a counter that is true at the moment it is read. Offsets, lengths and counts are
+ * copied before they are checked, so a file that changes under the reader cannot slip past a check.
+ *
+ * A file with a header that can be read is always read as far as it goes. What is missing is in `gaps`,
+ * by byte. No double leaves here that is not finite, not negative and below 2^60. */
+#include "tool/load/recording.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tool/load/rec.h"
+#include "tool/util/say.h"
+
+static const double reason = REC_REASON;    /* more than this is no sum of bytes */
+static const double rounding_below = -4096; /* how far rounding may take a difference of sums */
+
+/* ---- what the stages share ---- */
+
+void rec_gap(struct recording *rec, uint64_t from, uint64_t to, const char *what)
+{
+    if (rec->gap_count < RECORDING_GAPS)
+        rec->gaps[rec->gap_count] = (struct recording_gap){from, to, what};
+    rec->gap_count++;
+}
+
+double rec_number(struct recording *rec, double value, uint64_t at)
+{
+    if (isfinite(value) && value >= 0 && value < reason)
+        return value;
+    if (isfinite(value) && value < 0 && value > rounding_below)
+        return 0;
+    if (rec->bad_numbers++ == 0)
+        rec->bad_number_at = at;
+    return 0;
+}
+
+void *rec_grow(void *array, size_t count, size_t *cap, size_t size)
+{
+    if (count < *cap)
+        return array;
+    size_t more = *cap ? *cap * 2 : 64;
+    void *grown = realloc(array, more * size);
+    if (grown)
+        *cap = more;
+    return grown;
+}
+
+const char *rec_next(struct recording *rec, const struct rec_chunk *c, size_t *at, size_t least,
+                     const char *what, uint32_t *bytes)
+{
+    uint64_t where = c->at + sizeof(struct piano__chunk) + *at;
+    if (*at == c->used)
+        return NULL;
+    if (c->used - *at < least) {
+        rec_gap(rec, where, 0, what);
+        return NULL;
+    }
+    memcpy(bytes, c->payload + *at, sizeof(*bytes));
+    if (*bytes < least || *bytes > c->used - *at || *bytes % 8 != 0) {
+        rec_gap(rec, where, 0, what);
+        return NULL;
+    }
+    const char *record = c->payload + *at;
+    *at += *bytes;
+    return record;
+}
+
+/* ---- the file ---- */
+
+bool recording_named(const char *name)
+{
+    const char *found = NULL;
+    for (const char *p = strstr(name, ".rec"); p; p = strstr(p + 1, ".rec"))
+        found = p;
+    if (!found || found == name)
+        return false;
+    for (const char *p = found + 4; *p;) { /* `.2` and `-4711`, any number of them */
+        size_t digits = *p == '.' || *p == '-' ? strspn(p + 1, "0123456789") : 0;
+        if (digits == 0)
+            return false;
+        p += 1 + digits;
+    }
+    return true;
+}
+
+bool recording_is(const char *path)
+{
+    char magic[sizeof(PIANO_REC_MAGIC) - 1];
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    struct stat st;
+    bool is = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
+              pread(fd, magic, sizeof(magic), 0) == (ssize_t)sizeof(magic) &&
+              memcmp(magic, PIANO_REC_MAGIC, sizeof(magic)) == 0;
+    if (fd >= 0)
+        close(fd);
+    return is || recording_named(path);
+}
+
+static int fail(struct run_error *e, int err, const char *path, const char *what)
+{
+    char safe[300];
+    snprintf(e->text, sizeof(e->text), "%s: %s", say_safe(safe, sizeof(safe), path), what);
+    snprintf(e->hint, sizeof(e->hint), "%s", err == -ENOMEM ? "" : "piano list");
+    return err;
+}
+
+static int fail_at(struct run_error *e, const char *path, uint64_t at, const char *what)
+{
+    char text[200];
+    snprintf(text, sizeof(text), "byte %llu: %s", (unsigned long long)at, what);
+    return fail(e, -EINVAL, path, text);
+}
+
+static int map_file(struct recording *rec, const char *path, struct stat *st, struct run_error *e)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0)
+        return fail(e, -errno, path, strerror(errno));
+    int err = fstat(fd, st) != 0 ? fail(e, -errno, path, strerror(errno)) : 0;
+    if (err == 0 && !S_ISREG(st->st_mode))
+        err = fail(e, -EINVAL, path, "is not a regular file");
+    if (err == 0 && st->st_size > 0) {
+        void *map = mmap(NULL, (size_t)st->st_size, PROT_READ, MAP_SHARED, fd, 0);
+        if (map == MAP_FAILED) {
+            err = fail(e, -errno, path, strerror(errno));
+        } else {
+            rec->map = map;
+            rec->map_len = (size_t)st->st_size;
+        }
+    }
+    close(fd);
+    return err;
+}
+
+static int check_header(struct recording *rec, const char *path, struct run_error *e)
+{
+    struct piano__rec_header *h = &rec->header;
+    const size_t magic = sizeof(h->magic);
+    char what[160];
+    if (rec->map_len == 0)
+        return fail_at(e, path, 0,
+                       "the file is empty: the program wrote nothing, or could not write");
+    if (rec->map_len < magic || memcmp(rec->map, PIANO_REC_MAGIC, magic) != 0)
+        return fail_at(e, path, 0,
+                       "this is not a recording: it does not begin with " PIANO_REC_MAGIC);
+    if (rec->map_len < PIANO_REC_HEADER_BYTES)
+        return fail_at(e, path, rec->map_len, "the file ends inside its header");
+    memcpy(h, rec->map, sizeof(*h));
+    if (h->version != PIANO_REC_VERSION) {
+        snprintf(what, sizeof(what), "version %u of the format; this piano reads version %d%s",
+                 h->version, PIANO_REC_VERSION,
+                 h->version > PIANO_REC_VERSION ? ": a newer one is needed" : "");
+        return fail_at(e, path, offsetof(struct piano__rec_header, version), what);
+    }
+    if (h->header_bytes != PIANO_REC_HEADER_BYTES) {
+        snprintf(what, sizeof(what), "a header of %u bytes; %d are known", h->header_bytes,
+                 PIANO_REC_HEADER_BYTES);
+        return fail_at(e, path, offsetof(struct piano__rec_header, header_bytes), what);
+    }
+    if (h->chunk_bytes != PIANO_REC_CHUNK_BYTES) {
+        snprintf(what, sizeof(what), "chunks of %u bytes; %d are known", h->chunk_bytes,
+                 PIANO_REC_CHUNK_BYTES);
+        return fail_at(e, path, offsetof(struct piano__rec_header, chunk_bytes), what);
+    }
+    return 0;
+}
+
+static void clean_header(struct recording *rec)
+{
+    struct piano__rec_header *h = &rec->header;
+    double *const sums[] = {&h->live_bytes,         &h->live_objects, &h->allocated_bytes,
+                            &h->allocated_objects,  &h->peak_bytes,   &h->peak_objects,
+                            &h->allocated_variance, &h->live_variance};
+    for (size_t i = 0; i < sizeof(sums) / sizeof(*sums); i++) {
+        bool squared = i >= 6; /* beyond reason is then beyond its square */
+        double v = squared ? sqrt(fmax(*sums[i], 0)) : *sums[i];
+        v = rec_number(rec, v, (uint64_t)((char *)sums[i] - (char *)h));
+        *sums[i] = squared ? v * v : v;
+    }
+    h->program[PIANO_REC_PATH - 1] = '\0';
+    h->command[PIANO_REC_PATH - 1] = '\0';
+    if (h->rate == 0)
+        h->rate = 1;
+}
+
+/* ---- how the program ended ---- */
+
+/* Does process PID have the file behind ST mapped? */
+static bool has_mapped(uint32_t pid, const struct stat *st)
+{
+    char path[64], inode[64];
+    snprintf(path, sizeof(path), "/proc/%u/maps", pid);
+    snprintf(inode, sizeof(inode), " %02x:%02x %llu ", major(st->st_dev), minor(st->st_dev),
+             (unsigned long long)st->st_ino);
+    FILE *maps = pid ? fopen(path, "re") : NULL;
+    char *line = NULL;
+    size_t cap = 0;
+    bool found = false;
+    while (maps && !found && getline(&line, &cap, maps) > 0)
+        found = strstr(line, inode) != NULL;
+    free(line);
+    if (maps)
+        fclose(maps);
+    return found;
+}
+
+static void find_end(struct recording *rec, const struct stat *st)
+{
+    const struct piano__rec_header *h = &rec->header;
+    int status = (int)(h->exit_status - 1);
+    rec->status = -1;
+    if (h->exit_status > 0 && WIFSIGNALED(status)) {
+        rec->end = RECORDING_KILLED;
+        rec->status = WTERMSIG(status);
+    } else if (h->exit_status > 0) {
+        rec->end = RECORDING_EXITED;
+        rec->status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    } else if (h->state == PIANO_REC_ENDED) {
+        rec->end = RECORDING_EXITED;
+    } else {
+        rec->end = has_mapped(h->pid, st) ? RECORDING_RUNNING : RECORDING_UNKNOWN;
+    }
+}
+
+static void find_duration(struct recording *rec)
+{
+    const struct piano__rec_header *h = &rec->header;
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    uint64_t last = h->peak_ns;
+    for (size_t i = 0; i < rec->stack_count; i++)
+        last = rec->stacks[i].sum.newest_ns > last ? rec->stacks[i].sum.newest_ns : last;
+    for (size_t i = 0; i < rec->snapshot_count; i++)
+        last = rec->snapshots[i].at_ns > last ? rec->snapshots[i].at_ns : last;
+    last = rec->end_ns > last ? rec->end_ns : last; /* so far: the newest sample of all */
+    rec->duration_atleast = false;
+    if (h->end_mono_ns > 0) {
+        last = h->end_mono_ns;
+    } else if (rec->end == RECORDING_RUNNING) {
+        last = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    } else {
+        rec->duration_atleast = true;
+    }
+    bool sane = last >= h->start_mono_ns && last - h->start_mono_ns < INT64_MAX;
+    rec->end_ns = sane ? last : h->start_mono_ns;
+    rec->duration_ns = sane ? (int64_t)(last - h->start_mono_ns) : -1;
+}
+
+/* Of another user than the reader or, when that is root, than the owner of its directory? */
+static bool is_foreign(const char *path, const struct stat *st)
+{
+    struct stat dir;
+    if (geteuid() != 0)
+        return st->st_uid != geteuid();
+    const char *slash = strrchr(path, '/');
+    char *parent = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+    bool foreign = parent && stat(parent, &dir) == 0 && dir.st_uid != st->st_uid;
+    free(parent);
+    return foreign;
+}
+
+int recording_peek(struct recording *rec, const char *path, struct run_error *error)
+{
+    struct stat st;
+    *rec = (struct recording){.path = strdup(path), .duration_ns = -1};
+    *error = (struct run_error){.text = ""};
+    int err = rec->path ? map_file(rec, path, &st, error) : -ENOMEM;
+    if (err == 0)
+        err = check_header(rec, path, error);
+    if (err == 0) {
+        clean_header(rec);
+        find_end(rec, &st);
+        rec->foreign = is_foreign(path, &st);
+        find_duration(rec);
+    } else {
+        if (err == -ENOMEM)
+            fail(error, err, path, "not enough memory to read it");
+        recording_unload(rec);
+    }
+    return err;
+}
+
+/* ---- chunks ---- */
+
+static int compare_chunks(const void *a, const void *b)
+{
+    const struct rec_chunk *x = a, *y = b;
+    if (x->type != y->type)
+        return x->type < y->type ? -1 : 1;
+    if (x->index != y->index)
+        return x->index < y->index ? -1 : 1;
+    return (x->at > y->at) - (x->at < y->at);
+}
+
+static bool is_table(uint32_t type)
+{
+    return type == PIANO_CHUNK_TOTALS || type == PIANO_CHUNK_LIVE;
+}
+
+static void take_chunk(struct rec_reader *r, uint64_t at)
+{
+    struct recording *rec = r->rec;
+    struct piano__chunk c;
+    const struct piano__chunk *in_file = (const void *)(rec->map + at);
+    size_t there = rec->map_len - at - sizeof(c);
+    /* Read before it is touched in the mapping: a hole in the file then costs no page. */
+    if (pread(r->fd, &c, sizeof(c), (off_t)at) != (ssize_t)sizeof(c) || !c.ready ||
+        !__atomic_load_n(&in_file->ready, __ATOMIC_ACQUIRE)) {
+        rec->unfinished_chunks++;
+        return;
+    }
+    memcpy(&c, in_file, sizeof(c));
+    c.used = __atomic_load_n(&in_file->used, __ATOMIC_ACQUIRE);
+    if (c.type < PIANO_CHUNK_MODULES || c.type > PIANO_CHUNK_SNAPSHOT) {
+        rec->unknown_chunks++;
+        return;
+    }
+    bool cut = there < PIANO_REC_PAYLOAD;
+    there = cut ? there : PIANO_REC_PAYLOAD;
+    if (cut && (is_table(c.type) || c.used > there))
+        rec_gap(rec, at + sizeof(c) + there, 0, "the file ends inside a chunk");
+    else if (!is_table(c.type) && c.used > PIANO_REC_PAYLOAD)
+        rec_gap(rec, at + offsetof(struct piano__chunk, used), 0,
+                "a chunk says it holds more than fits");
+    r->chunks[r->chunk_count++] = (struct rec_chunk){
+        at, c.type, c.index, rec->map + at + sizeof(c), c.used < there ? c.used : there, there};
+}
+
+static int find_chunks(struct rec_reader *r)
+{
+    struct recording *rec = r->rec;
+    uint64_t claimed = rec->header.chunks;
+    uint64_t body = rec->map_len - PIANO_REC_HEADER_BYTES;
+    /* A chunk is begun when its header is there. */
+    uint64_t begun =
+        (body + PIANO_REC_CHUNK_BYTES - sizeof(struct piano__chunk)) / PIANO_REC_CHUNK_BYTES;
+    uint64_t count = claimed < begun ? claimed : begun;
+    if (claimed > begun && rec->end != RECORDING_RUNNING)
+        rec_gap(rec, rec->map_len, 0,
+                "chunks are missing: the file was cut off, or the disk was full");
+    if (count > REC_MAX_CHUNKS) {
+        rec_gap(rec, PIANO_REC_HEADER_BYTES + (uint64_t)REC_MAX_CHUNKS * PIANO_REC_CHUNK_BYTES, 0,
+                "the file is longer than can be read");
+        count = REC_MAX_CHUNKS;
+    }
+    r->chunks = calloc(count + 1, sizeof(*r->chunks));
+    if (!r->chunks)
+        return -ENOMEM;
+    for (uint64_t n = 0; n < count; n++)
+        take_chunk(r, PIANO_REC_HEADER_BYTES + n * PIANO_REC_CHUNK_BYTES);
+    qsort(r->chunks, r->chunk_count, sizeof(*r->chunks), compare_chunks);
+    size_t kept = 0;
+    for (size_t i = 0; i < r->chunk_count; i++) {
+        const struct rec_chunk *c = &r->chunks[i], *before = kept ? &r->chunks[kept - 1] : NULL;
+        if (before && is_table(c->type) && c->type == before->type && c->index == before->index)
+            rec_gap(rec, c->at, 0, "a part of a table is there twice: the second is left out");
+        else
+            r->chunks[kept++] = *c;
+    }
+    r->chunk_count = kept;
+    rec->read_chunks = kept;
+    return 0;
+}
+
+static int read_chunks(struct recording *rec)
+{
+    struct rec_reader r = {.rec = rec, .fd = open(rec->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+    int err = r.fd < 0 ? -errno : find_chunks(&r);
+    if (r.fd >= 0)
+        close(r.fd);
+    if (err == 0)
+        err = rec_read_stacks(&r);
+    if (err == 0)
+        err = rec_read_tables(&r);
+    say_progress_again();
+    if (err == 0)
+        err = rec_read_snapshots(&r);
+    free(r.chunks);
+    free(r.ids);
+    return err;
+}
+
+int recording_load(struct recording *rec, const char *path, struct run_error *error)
+{
+    int err = recording_peek(rec, path, error);
+    if (err)
+        return err;
+    err = read_chunks(rec);
+    if (err) {
+        fail(error, err, path, strerror(-err));
+        recording_unload(rec);
+        return err;
+    }
+    find_duration(rec);
+    return 0;
+}
+
+void recording_unload(struct recording *rec)
+{
+    for (size_t i = 0; i < rec->module_count; i++)
+        free(rec->modules[i].path);
+    for (size_t i = 0; i < rec->snapshot_count; i++)
+        free(rec->snapshots[i].entries);
+    free(rec->modules);
+    free(rec->stacks);
+    free(rec->snapshots);
+    free(rec->path);
+    if (rec->map)
+        munmap((void *)(uintptr_t)rec->map, rec->map_len);
+    *rec = (struct recording){0};
+}

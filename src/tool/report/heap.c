@@ -1,0 +1,239 @@
+/* A heap recording with names: every distinct address is resolved once, and stacks become lists of
+ * them. The symbolizer's strings are shared (equal ones are one pointer), so functions are compared by
+ * pointer from here on. */
+#include "tool/report/heap.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "tool/util/say.h"
+#include "tool/util/units.h"
+
+const char *const heap_by_names[HEAP_BYS] = {"live", "allocated", "peak", "churn"};
+
+static const struct symbol_frame no_stack = {.function = "(no stack)", .module = ""};
+
+double heap_figure(const struct recording_sum *sum, enum heap_by by)
+{
+    switch (by) {
+    case HEAP_ALLOCATED:
+        return sum->allocated_bytes;
+    case HEAP_PEAK:
+        return sum->peak_bytes;
+    case HEAP_CHURN:
+        return recording_churn(sum);
+    default:
+        return sum->live_bytes;
+    }
+}
+
+int64_t heap_whole(double v)
+{
+    return fabs(v) < 9e18 ? (int64_t)llround(v) : v > 0 ? INT64_MAX : -INT64_MAX;
+}
+
+const char *heap_bytes(char *text, double v)
+{
+    return units_bytes(text, heap_whole(v));
+}
+
+/* ---- addresses ---- */
+
+/* Open addressing from (pc, module) to `pcs`, index + 1; see `struct set` in the reader of stacks. */
+struct addresses {
+    uint32_t *slots;
+    size_t size;
+    size_t cap; /* of `pcs` */
+    uint64_t seed;
+};
+
+static size_t hash_of(const struct addresses *a, uint64_t pc, const struct recording_module *module)
+{
+    uint64_t h = (a->seed ^ pc) * 0xff51afd7ed558ccdu;
+    h = (h ^ h >> 32 ^ (uintptr_t)module) * 0xc4ceb9fe1a85ec53u;
+    return (size_t)(h ^ h >> 29) & (a->size - 1);
+}
+
+static int grow(struct addresses *a, const struct heap *heap)
+{
+    if (heap->pc_count * 2 < a->size)
+        return 0;
+    struct addresses more = {.size = a->size ? a->size * 2 : 1024, .cap = a->cap, .seed = a->seed};
+    more.slots = calloc(more.size, sizeof(*more.slots));
+    if (!more.slots)
+        return -ENOMEM;
+    for (size_t i = 0; i < heap->pc_count; i++) {
+        size_t at = hash_of(&more, heap->pcs[i].pc, heap->pcs[i].module);
+        while (more.slots[at])
+            at = (at + 1) & (more.size - 1);
+        more.slots[at] = (uint32_t)i + 1;
+    }
+    free(a->slots);
+    *a = more;
+    return 0;
+}
+
+static int resolve(struct heap *heap, struct heap_pc *pc)
+{
+    const struct recording_module *m = pc->module;
+    struct symbol_module module;
+    const struct symbol_frame *frames = NULL;
+    if (m)
+        module = (struct symbol_module){.path = m->path,
+                                        .build_id = m->build_id,
+                                        .build_id_len = m->build_id_len,
+                                        .bias = m->bias,
+                                        .start = m->start,
+                                        .end = m->end};
+    size_t count = symbols_resolve(heap->symbols, m ? &module : NULL, pc->pc, &frames);
+    size_t skip = count > HEAP_MAX_INLINES ? count - HEAP_MAX_INLINES : 0;
+    pc->frames = malloc((count - skip) * sizeof(*frames));
+    if (!pc->frames)
+        return -ENOMEM;
+    pc->count = (uint32_t)(count - skip);
+    memcpy(pc->frames, frames + skip, pc->count * sizeof(*frames));
+    return 0;
+}
+
+/* Index of the call before return address PC, resolved; negative errno. */
+static int64_t address(struct heap *heap, struct addresses *a, uint64_t pc, uint64_t generation)
+{
+    pc -= pc > 0;
+    const struct recording_module *module = recording_module_of(&heap->rec, pc, generation);
+    int err = grow(a, heap);
+    if (err)
+        return err;
+    size_t at = hash_of(a, pc, module);
+    for (; a->slots[at]; at = (at + 1) & (a->size - 1)) {
+        const struct heap_pc *known = &heap->pcs[a->slots[at] - 1];
+        if (known->pc == pc && known->module == module)
+            return a->slots[at] - 1;
+    }
+    if (heap->pc_count >= HEAP_MAX_PCS) /* no program has as many: all others are one */
+        return 0;
+    if (heap->pc_count == a->cap) {
+        size_t cap = a->cap ? a->cap * 2 : 1024;
+        struct heap_pc *more = realloc(heap->pcs, cap * sizeof(*more));
+        if (!more)
+            return -ENOMEM;
+        heap->pcs = more;
+        a->cap = cap;
+    }
+    heap->pcs[heap->pc_count] = (struct heap_pc){.pc = pc, .module = module};
+    err = resolve(heap, &heap->pcs[heap->pc_count]);
+    if (err)
+        return err;
+    a->slots[at] = (uint32_t)++heap->pc_count;
+    return (int64_t)heap->pc_count - 1;
+}
+
+static int name_stack(struct heap *heap, struct addresses *a, size_t i)
+{
+    const struct recording_stack *from = &heap->rec.stacks[i];
+    struct heap_stack *to = &heap->stacks[i];
+    to->pcs = calloc(from->depth + 1, sizeof(*to->pcs));
+    if (!to->pcs)
+        return -ENOMEM;
+    for (uint32_t k = 0; k < from->depth; k++) {
+        int64_t at = address(heap, a, from->pcs[k], from->generation);
+        if (at < 0)
+            return (int)at;
+        to->pcs[k] = (uint32_t)at;
+        to->depth = k + 1;
+    }
+    return 0;
+}
+
+static int name_stacks(struct heap *heap)
+{
+    struct addresses a = {.slots = NULL};
+    int err = 0;
+    if (getrandom(&a.seed, sizeof(a.seed), GRND_NONBLOCK) < 0)
+        a.seed = (uintptr_t)&a;
+    heap->stacks = calloc(heap->rec.stack_count + 1, sizeof(*heap->stacks));
+    if (!heap->stacks)
+        return -ENOMEM;
+    for (size_t i = 0; i < heap->rec.stack_count && err == 0; i++)
+        if (heap->rec.stacks[i].sum.samples > 0 || heap->rec.stacks[i].sum.live_samples > 0) {
+            say_progress_again();
+            err = name_stack(heap, &a, i);
+        }
+    free(a.slots);
+    return err;
+}
+
+size_t heap_frames(const struct heap *heap, uint32_t stack, const struct symbol_frame **frames)
+{
+    const struct heap_stack *s = &heap->stacks[stack];
+    size_t count = 0;
+    for (uint32_t i = 0; i < s->depth; i++) {
+        const struct heap_pc *pc = &heap->pcs[s->pcs[i]];
+        for (uint32_t k = 0; k < pc->count; k++)
+            frames[count++] = &pc->frames[k];
+    }
+    if (count == 0)
+        frames[count++] = &no_stack;
+    return count;
+}
+
+/* ---- loading ---- */
+
+static void progress(void *ctx, const char *what)
+{
+    (void)ctx;
+    say_progress("%s", what);
+}
+
+static int out_of_memory(struct run_error *error, const char *path)
+{
+    char safe[300];
+    snprintf(error->text, sizeof(error->text), "%s: not enough memory to name its stacks",
+             say_safe(safe, sizeof(safe), path));
+    return -ENOMEM;
+}
+
+int heap_load(struct heap *heap, const char *path, struct run_error *error)
+{
+    char safe[300];
+    *heap = (struct heap){.pc_count = 0};
+    say_progress("reading %s", say_safe(safe, sizeof(safe), path));
+    int err = recording_load(&heap->rec, path, error);
+    if (err) {
+        say_progress_done();
+        return err;
+    }
+    heap->symbols = symbols_new();
+    err = heap->symbols ? 0 : -ENOMEM;
+    if (err == 0) {
+        symbols_progress(heap->symbols, progress, NULL);
+        say_progress("naming %zu stacks", heap->rec.stack_count);
+        err = name_stacks(heap);
+    }
+    if (err == 0)
+        err = heap_make_sites(heap);
+    say_progress_done();
+    if (err) {
+        out_of_memory(error, path);
+        heap_unload(heap);
+    }
+    return err;
+}
+
+void heap_unload(struct heap *heap)
+{
+    for (size_t i = 0; heap->stacks && i < heap->rec.stack_count; i++)
+        free(heap->stacks[i].pcs);
+    for (size_t i = 0; i < heap->pc_count; i++)
+        free(heap->pcs[i].frames);
+    free(heap->stacks);
+    free(heap->pcs);
+    free(heap->sites);
+    if (heap->symbols)
+        symbols_free(heap->symbols);
+    recording_unload(&heap->rec);
+    *heap = (struct heap){.pc_count = 0};
+}

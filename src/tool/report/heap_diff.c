@@ -1,0 +1,340 @@
+/* Two heap recordings compared. Sites are matched by the name of the function and of its caller, so neither
+ * where a program was loaded nor how it was built matters, nor on which line the call is.
+ *
+ * Both sides are estimates. A change counts as real when the 95 % intervals of both do not touch: stricter than
+ * a test of the difference, and easy to check by hand. */
+#include "tool/report/heap_diff.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tool/util/json.h"
+#include "tool/util/say.h"
+#include "tool/util/table.h"
+#include "tool/util/units.h"
+
+static const double matters = 0.01; /* of all that was allocated */
+
+/* ---- matching ---- */
+
+struct part {
+    const struct heap_site *site;
+    int side;
+};
+
+static int compare_text(const char *a, const char *b)
+{
+    return strcmp(a ? a : "", b ? b : "");
+}
+
+static int compare_names(const struct part *x, const struct part *y)
+{
+    int order = strcmp(x->site->function, y->site->function);
+    order = order ? order : compare_text(x->site->caller, y->site->caller);
+    return order ? order : (int)x->site->mmap - (int)y->site->mmap;
+}
+
+/* By name; then the newer side first, since its file is the one to show. */
+static int compare_parts(const void *a, const void *b)
+{
+    const struct part *x = a, *y = b;
+    int order = compare_names(x, y);
+    order = order ? order : y->side - x->side;
+    order = order ? order : compare_text(x->site->file, y->site->file);
+    return order ? order : (x->site->line > y->site->line) - (x->site->line < y->site->line);
+}
+
+static bool apart(const double a[2], const double b[2])
+{
+    return a[0] > b[1] || b[0] > a[1];
+}
+
+static double share(double a, double b, double all)
+{
+    return all > 0 ? fabs(b - a) / all : 0;
+}
+
+static void judge_row(const struct heap_diff *d, struct heap_change *c)
+{
+    double live[2][2], allocated[2][2];
+    for (int s = 0; s < 2; s++) {
+        recording_live_interval(&d->sides[s].rec, &c->sum[s], &live[s][0], &live[s][1]);
+        recording_allocated_interval(&d->sides[s].rec, &c->sum[s], &allocated[s][0],
+                                     &allocated[s][1]);
+    }
+    c->live_differs = apart(live[0], live[1]);
+    c->allocated_differs = apart(allocated[0], allocated[1]);
+    const struct recording_sum *t = d->total.sum;
+    c->impact = fmax(
+        share(c->sum[0].live_bytes, c->sum[1].live_bytes, fmax(t[0].live_bytes, t[1].live_bytes)),
+        share(c->sum[0].allocated_bytes, c->sum[1].allocated_bytes,
+              fmax(t[0].allocated_bytes, t[1].allocated_bytes)));
+}
+
+static int compare_rows(const void *a, const void *b)
+{
+    const struct heap_change *x = a, *y = b;
+    if (x->impact > y->impact || x->impact < y->impact)
+        return x->impact > y->impact ? -1 : 1;
+    int order = strcmp(x->function, y->function);
+    return order ? order : compare_text(x->caller, y->caller);
+}
+
+static void add_part(struct heap_diff *d, const struct part *p, bool new)
+{
+    if (new)
+        d->rows[d->count++] = (struct heap_change){.function = p->site->function,
+                                                   .caller = p->site->caller,
+                                                   .file = p->site->file,
+                                                   .mmap = p->site->mmap};
+    struct heap_change *row = &d->rows[d->count - 1];
+    row->present[p->side] = true;
+    recording_sum_add(&row->sum[p->side], &p->site->sum);
+}
+
+int heap_diff_make(struct heap_diff *d, const struct heap sides[2], const char *const labels[2])
+{
+    size_t count = sides[0].site_count + sides[1].site_count, n = 0;
+    struct part *parts = calloc(count + 1, sizeof(*parts));
+    *d = (struct heap_diff){.sides = sides, .labels = {labels[0], labels[1]}};
+    d->rows = calloc(count + 1, sizeof(*d->rows));
+    if (!parts || !d->rows) {
+        free(parts);
+        heap_diff_release(d);
+        return -ENOMEM;
+    }
+    d->total = (struct heap_change){.function = "in all", .present = {true, true}};
+    for (int s = 0; s < 2; s++) {
+        d->total.sum[s] = sides[s].rec.total;
+        for (size_t i = 0; i < sides[s].site_count; i++)
+            parts[n++] = (struct part){&sides[s].sites[i], s};
+    }
+    qsort(parts, n, sizeof(*parts), compare_parts);
+    for (size_t i = 0; i < n; i++)
+        add_part(d, &parts[i], i == 0 || compare_names(&parts[i - 1], &parts[i]) != 0);
+    judge_row(d, &d->total);
+    for (size_t i = 0; i < d->count; i++)
+        judge_row(d, &d->rows[i]);
+    qsort(d->rows, d->count, sizeof(*d->rows), compare_rows);
+    free(parts);
+    return 0;
+}
+
+void heap_diff_release(struct heap_diff *d)
+{
+    free(d->rows);
+    *d = (struct heap_diff){.rows = NULL};
+}
+
+static double percent(double a, double b)
+{
+    if (a > 0)
+        return (b - a) / a * 100.0;
+    return b > 0 ? INFINITY : 0;
+}
+
+double heap_diff_percent(const struct heap_change *c)
+{
+    return percent(c->sum[0].allocated_bytes, c->sum[1].allocated_bytes);
+}
+
+bool heap_diff_grew(const struct heap_diff *d, const struct heap_change *c, double by)
+{
+    double all = d->total.sum[1].allocated_bytes;
+    return c->allocated_differs && heap_diff_percent(c) > by &&
+           c->sum[1].allocated_bytes >= all * matters;
+}
+
+/* ---- text ---- */
+
+static char *row_name(const struct heap_change *c)
+{
+    char *name = heap_name(c->function, c->mmap);
+    char *caller = c->caller ? heap_name(c->caller, false) : NULL;
+    struct buf b = {0};
+    if (name)
+        buf_printf(&b, "%s%s%s", name, caller ? " < " : "", caller ? caller : "");
+    free(name);
+    free(caller);
+    return b.failed ? NULL : b.data;
+}
+
+static const char *verdict(double a, double b, bool differs)
+{
+    if (differs)
+        return b > a ? "more" : "less";
+    return a < b || a > b ? "noise" : "";
+}
+
+static void figure_cells(struct table *t, const struct heap_change *c, bool live)
+{
+    char text[UNITS_LEN];
+    double v[2];
+    for (int s = 0; s < 2; s++) {
+        v[s] = live ? c->sum[s].live_bytes : c->sum[s].allocated_bytes;
+        table_cell(t, c->present[s] ? heap_bytes(text, v[s]) : "-");
+    }
+    table_cell(t, units_bytes_signed(text, heap_whole(v[1] - v[0])));
+    if (!c->present[0] || !c->present[1])
+        table_cell(t, c->present[1] ? "new" : "gone");
+    else
+        table_cell(t, units_percent_signed(text, percent(v[0], v[1]) / 100.0));
+    table_cell(t, verdict(v[0], v[1], live ? c->live_differs : c->allocated_differs));
+}
+
+static int add_row(struct table *t, const struct heap_change *c)
+{
+    char *name = row_name(c);
+    if (!name)
+        return -ENOMEM;
+    table_cell(t, name);
+    figure_cells(t, c, true);
+    figure_cells(t, c, false);
+    free(name);
+    return 0;
+}
+
+static void add_titles(struct table *t, const struct heap_diff *d)
+{
+    char safe[64], cut[32], title[64];
+    table_column(t, "Site < caller", TABLE_LEFT, 0);
+    for (int figure = 0; figure < 2; figure++) {
+        for (int s = 0; s < 2; s++) {
+            say_safe(safe, sizeof(safe), d->labels[s]);
+            table_shorten(cut, sizeof(cut), safe, 12);
+            snprintf(title, sizeof(title), "%s %s", figure ? "Alloc" : "Live", cut);
+            table_column(t, title, TABLE_RIGHT, figure ? 2 : 1);
+        }
+        table_column(t, "Delta", TABLE_RIGHT, 0);
+        table_column(t, "%", TABLE_RIGHT, figure ? -2 : -4);
+        table_column(t, "", TABLE_LEFT, figure ? -1 : -3);
+    }
+}
+
+static void print_total(FILE *out, const char *what, double a, double b, bool differs)
+{
+    char from[UNITS_LEN], to[UNITS_LEN], delta[UNITS_LEN], part[UNITS_LEN];
+    fprintf(out, "%s %s -> %s | %s%s%s%s%s\n", what, heap_bytes(from, a), heap_bytes(to, b),
+            units_bytes_signed(delta, heap_whole(b - a)), a > 0 ? " (" : "",
+            a > 0 ? units_percent_signed(part, (b - a) / a) : "", a > 0 ? ")" : "",
+            differs ? "" : ", within the 95 % intervals");
+}
+
+int heap_diff_print(FILE *out, const struct heap_diff *d, const struct report_options *o)
+{
+    struct table t = {.cells = NULL};
+    size_t top = o->all ? d->count : o->top ? o->top : REPORT_TOP;
+    size_t shown = d->count < top ? d->count : top;
+    const struct recording_sum *s = d->total.sum;
+    int err = 0;
+    add_titles(&t, d);
+    for (size_t i = 0; i < shown && err == 0; i++)
+        err = add_row(&t, &d->rows[i]);
+    if (err == 0)
+        err = table_print(&t, out, o->width, o->colour);
+    table_release(&t);
+    if (err)
+        return err;
+    if (shown < d->count && !o->top)
+        report_dim(out, o->colour, "%zu more site%s: --all", d->count - shown,
+                   d->count - shown == 1 ? "" : "s");
+    fputc('\n', out);
+    print_total(out, "live     ", s[0].live_bytes, s[1].live_bytes, d->total.live_differs);
+    print_total(out, "allocated", s[0].allocated_bytes, s[1].allocated_bytes,
+                d->total.allocated_differs);
+    report_dim(out, o->colour, "more, less: the 95 %% intervals of both sides do not touch");
+    return 0;
+}
+
+/* ---- JSON ---- */
+
+static void put_text(struct buf *b, const char *key, const char *text)
+{
+    buf_printf(b, "\"%s\":", key);
+    if (text)
+        json_put_string(b, text);
+    else
+        buf_puts(b, "null");
+    buf_putc(b, ',');
+}
+
+static void put_pair(struct buf *b, const char *key, double first, double second)
+{
+    buf_printf(b, "\"%s\":[%lld,%lld],", key, (long long)heap_whole(first),
+               (long long)heap_whole(second));
+}
+
+static void put_percent(struct buf *b, const char *key, double v)
+{
+    if (isfinite(v))
+        buf_printf(b, "\"%s\":%.3f,", key, v);
+    else
+        buf_printf(b, "\"%s\":null,", key);
+}
+
+typedef void interval_fn(const struct recording *rec, const struct recording_sum *sum, double *low,
+                         double *high);
+
+static void put_intervals(struct buf *b, const char *key, const struct heap_diff *d,
+                          const struct heap_change *c, interval_fn *interval)
+{
+    double v[2][2];
+    for (int s = 0; s < 2; s++)
+        interval(&d->sides[s].rec, &c->sum[s], &v[s][0], &v[s][1]);
+    buf_printf(b, "\"%s\":[[%lld,%lld],[%lld,%lld]],", key, (long long)heap_whole(v[0][0]),
+               (long long)heap_whole(v[0][1]), (long long)heap_whole(v[1][0]),
+               (long long)heap_whole(v[1][1]));
+}
+
+static void put_change(struct buf *b, const struct heap_diff *d, const struct heap_change *c)
+{
+    const struct recording_sum *s = c->sum;
+    put_pair(b, "live_bytes", s[0].live_bytes, s[1].live_bytes);
+    put_intervals(b, "live_bytes_ci95", d, c, recording_live_interval);
+    put_pair(b, "live_objects", s[0].live_objects, s[1].live_objects);
+    put_percent(b, "live_bytes_delta_pct", percent(s[0].live_bytes, s[1].live_bytes));
+    buf_printf(b, "\"live_bytes_significant\":%s,", c->live_differs ? "true" : "false");
+    put_pair(b, "alloc_count", s[0].allocated_objects, s[1].allocated_objects);
+    put_pair(b, "alloc_bytes", s[0].allocated_bytes, s[1].allocated_bytes);
+    put_intervals(b, "alloc_bytes_ci95", d, c, recording_allocated_interval);
+    put_percent(b, "delta_pct", heap_diff_percent(c));
+    buf_printf(b, "\"significant\":%s", c->allocated_differs ? "true" : "false");
+}
+
+int heap_diff_json(FILE *out, const struct heap_diff *d, double fail_above)
+{
+    struct buf b = {0};
+    int err = 0;
+    buf_puts(&b, "{\"kind\":\"heap\",\"functions\":[");
+    for (size_t i = 0; i < d->count && err == 0; i++) {
+        const struct heap_change *c = &d->rows[i];
+        buf_puts(&b, i ? ",\n{" : "\n{");
+        put_text(&b, "name", c->function);
+        put_text(&b, "caller", c->caller);
+        put_text(&b, "file", c->file);
+        put_text(&b, "memory", c->mmap ? "mmap" : "malloc");
+        buf_printf(&b, "\"self_ns\":null,\"present\":[%s,%s],", c->present[0] ? "true" : "false",
+                   c->present[1] ? "true" : "false");
+        if (fail_above >= 0)
+            buf_printf(&b, "\"failed\":%s,", heap_diff_grew(d, c, fail_above) ? "true" : "false");
+        put_change(&b, d, c);
+        buf_putc(&b, '}');
+        err = report_flush(&b, out, false);
+    }
+    buf_puts(&b, "\n],\n\"total\":{");
+    if (fail_above >= 0)
+        buf_printf(&b, "\"failed\":%s,",
+                   heap_diff_grew(d, &d->total, fail_above) ? "true" : "false");
+    put_change(&b, d, &d->total);
+    buf_puts(&b, "},\n\"runs\":[[");
+    json_put_string(&b, d->sides[0].rec.path);
+    buf_puts(&b, "],[");
+    json_put_string(&b, d->sides[1].rec.path);
+    buf_puts(&b, "]]}\n");
+    if (err == 0)
+        err = report_flush(&b, out, true);
+    buf_free(&b);
+    return err;
+}

@@ -1,0 +1,350 @@
+/* `piano report --heap --growth`: which sites hold more at one snapshot than at another, and whether that is
+ * a trend. The trend is a straight line through the live bytes of a site at all whole snapshots, by least
+ * squares; how well they lie on it is their correlation with time. */
+#include "tool/report/heap.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tool/util/json.h"
+#include "tool/util/say.h"
+#include "tool/util/table.h"
+#include "tool/util/units.h"
+
+enum { GROWTH_TOP = 15, TREND_POINTS = 3 };
+
+static const double clear_trend = 0.8; /* correlation from which on it is one */
+static const double two_sided_95 = 1.959964;
+
+/* ---- which two moments ---- */
+
+/* The state the recording was left in, as one more snapshot. */
+static int make_end(struct heap_growth *g, const struct recording *rec)
+{
+    g->end = (struct recording_snapshot){.at_ns = rec->end_ns,
+                                         .live_bytes = rec->total.live_bytes,
+                                         .allocated_bytes = rec->total.allocated_bytes};
+    g->end.entries = calloc(rec->stack_count + 1, sizeof(*g->end.entries));
+    if (!g->end.entries)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < rec->stack_count; i++) {
+        const struct recording_sum *s = &rec->stacks[i].sum;
+        if (s->samples > 0)
+            g->end.entries[g->end.count++] =
+                (struct recording_entry){.stack = i,
+                                         .live_samples = (uint32_t)s->live_samples,
+                                         .live_bytes = s->live_bytes,
+                                         .live_objects = s->live_objects,
+                                         .live_variance = s->live_variance,
+                                         .allocated_bytes = s->allocated_bytes};
+    }
+    return 0;
+}
+
+static const struct recording_snapshot *find(const struct recording *rec, long number)
+{
+    for (size_t i = 0; i < rec->snapshot_count; i++)
+        if ((long)rec->snapshots[i].number == number)
+            return &rec->snapshots[i];
+    return NULL;
+}
+
+static int not_there(const struct recording *rec, long number, struct run_error *error)
+{
+    char safe[300];
+    say_safe(safe, sizeof(safe), rec->path);
+    if (rec->snapshot_count == 0)
+        snprintf(error->text, sizeof(error->text), "%s: there are no snapshots in it", safe);
+    else
+        snprintf(error->text, sizeof(error->text),
+                 "%s: there is no snapshot %ld; there are %u to %u", safe, number,
+                 rec->snapshots[0].number, rec->snapshots[rec->snapshot_count - 1].number);
+    snprintf(error->hint, sizeof(error->hint),
+             "piano record --snapshot-every 1, or piano snapshot PID while it runs");
+    return -ENOENT;
+}
+
+static int choose(struct heap_growth *g, const struct recording *rec, const struct heap_options *h,
+                  struct run_error *error)
+{
+    size_t n = rec->snapshot_count;
+    long from = h->from, to = h->to;
+    if (n == 0)
+        return not_there(rec, from, error);
+    if (from == HEAP_NOT_GIVEN)
+        from = (long)rec->snapshots[0].number;
+    if (to == HEAP_NOT_GIVEN)
+        to = n > 1 ? (long)rec->snapshots[n - 1].number : HEAP_TO_END;
+    g->from = from == HEAP_TO_END ? &g->end : find(rec, from);
+    g->to = to == HEAP_TO_END ? &g->end : find(rec, to);
+    if (!g->from || !g->to)
+        return not_there(rec, g->from ? to : from, error);
+    return 0;
+}
+
+/* ---- the rows ---- */
+
+/* Sums over time for one site. */
+struct trend {
+    double sum, square, product; /* y, y^2, t*y */
+};
+
+/* Adds up what S says. Only sites that are in it are touched, so many snapshots of few sites are cheap. */
+static void add_moment(struct heap_growth *g, const struct heap *heap, struct trend *trends,
+                       const struct recording_snapshot *s, double *live)
+{
+    double t = ((double)s->at_ns - (double)heap->rec.header.start_mono_ns) / 1e9;
+    for (size_t i = 0; i < s->count; i++) {
+        const struct recording_entry *e = &s->entries[i];
+        if (!heap->stacks[e->stack].pcs)
+            continue;
+        uint32_t site = heap->stacks[e->stack].site;
+        live[site] += e->live_bytes;
+        if (s == g->from)
+            g->rows[site].from += e->live_bytes;
+        if (s == g->to)
+            g->rows[site].to += e->live_bytes;
+        if (s == g->from || s == g->to)
+            g->rows[site].variance += e->live_variance;
+    }
+    for (size_t i = 0; i < s->count; i++) {
+        uint32_t site = heap->stacks[s->entries[i].stack].site;
+        if (trends && live[site] > 0) {
+            trends[site].sum += live[site];
+            trends[site].square += live[site] * live[site];
+            trends[site].product += live[site] * t;
+        }
+        live[site] = 0;
+    }
+}
+
+static void fit_lines(struct heap_growth *g, const struct heap *heap, const struct trend *trends)
+{
+    double n = (double)heap->rec.snapshot_count, time = 0, square = 0;
+    for (size_t i = 0; i < heap->rec.snapshot_count; i++) {
+        double t =
+            ((double)heap->rec.snapshots[i].at_ns - (double)heap->rec.header.start_mono_ns) / 1e9;
+        time += t;
+        square += t * t;
+    }
+    double spread = square - time * time / n;
+    for (size_t i = 0; i < heap->site_count && spread > 0; i++) {
+        double together = trends[i].product - time * trends[i].sum / n;
+        double own = trends[i].square - trends[i].sum * trends[i].sum / n;
+        g->rows[i].per_second = together / spread;
+        if (own > trends[i].square * 1e-12)
+            g->rows[i].correlation = together / sqrt(spread * own);
+    }
+}
+
+static int compare_rows(const void *a, const void *b)
+{
+    const struct heap_growth_row *x = a, *y = b;
+    double dx = x->to - x->from, dy = y->to - y->from;
+    if (dx > dy || dx < dy)
+        return dx > dy ? -1 : 1;
+    if (x->to > y->to || x->to < y->to)
+        return x->to > y->to ? -1 : 1;
+    return (x->site > y->site) - (x->site < y->site);
+}
+
+static int make_rows(struct heap_growth *g, const struct heap *heap)
+{
+    size_t n = heap->site_count + 1;
+    struct trend *trends = calloc(n, sizeof(*trends));
+    double *live = calloc(n, sizeof(*live));
+    g->rows = calloc(n, sizeof(*g->rows));
+    int err = trends && live && g->rows ? 0 : -ENOMEM;
+    if (err == 0) {
+        for (uint32_t i = 0; i < heap->site_count; i++)
+            g->rows[i].site = i;
+        for (size_t i = 0; i < heap->rec.snapshot_count; i++)
+            add_moment(g, heap, trends, &heap->rec.snapshots[i], live);
+        add_moment(g, heap, NULL, &g->end, live);
+        fit_lines(g, heap, trends);
+        for (size_t i = 0; i < heap->site_count; i++)
+            if (g->rows[i].from > 0 || g->rows[i].to > 0)
+                g->rows[g->count++] = g->rows[i];
+        qsort(g->rows, g->count, sizeof(*g->rows), compare_rows);
+    }
+    free(trends);
+    free(live);
+    return err;
+}
+
+int heap_growth_make(struct heap_growth *g, const struct heap *heap, const struct heap_options *h,
+                     struct run_error *error)
+{
+    *g = (struct heap_growth){.points = heap->rec.snapshot_count};
+    *error = (struct run_error){.text = ""};
+    int err = make_end(g, &heap->rec);
+    if (err == 0)
+        err = choose(g, &heap->rec, h, error);
+    if (err == 0)
+        err = make_rows(g, heap);
+    if (err && !error->text[0])
+        snprintf(error->text, sizeof(error->text), "not enough memory");
+    if (err)
+        heap_growth_release(g);
+    return err;
+}
+
+void heap_growth_release(struct heap_growth *g)
+{
+    free(g->rows);
+    free(g->end.entries);
+    *g = (struct heap_growth){.rows = NULL};
+}
+
+const char *heap_trend(const struct heap_growth *g, const struct heap_growth_row *row)
+{
+    if (g->points < TREND_POINTS)
+        return NULL;
+    if (row->correlation >= clear_trend)
+        return "grows";
+    if (row->correlation <= -clear_trend)
+        return "shrinks";
+    return row->correlation > 0 || row->correlation < 0 ? "varies" : "flat";
+}
+
+/* ---- text ---- */
+
+static void moment_text(char *text, size_t size, const struct heap *heap,
+                        const struct heap_growth *g, const struct recording_snapshot *s)
+{
+    char at[UNITS_LEN];
+    uint64_t start = heap->rec.header.start_mono_ns;
+    units_time(at,
+               s->at_ns > start && s->at_ns - start < INT64_MAX ? (int64_t)(s->at_ns - start) : 0);
+    if (s == &g->end)
+        snprintf(text, size, "the end (after %s)", at);
+    else
+        snprintf(text, size, "snapshot %u (after %s)", s->number, at);
+}
+
+enum { SLOPE_LEN = UNITS_LEN + 8 };
+
+static const char *slope_text(char *text, double per_second)
+{
+    char bytes[UNITS_LEN];
+    bool slow = fabs(per_second) < 1024;
+    units_bytes_signed(bytes, heap_whole(slow ? per_second * 60 : per_second));
+    snprintf(text, SLOPE_LEN, "%s/%s", bytes, slow ? "min" : "s");
+    return text;
+}
+
+static int add_row(struct table *t, const struct heap *heap, const struct heap_growth *g,
+                   const struct heap_growth_row *row)
+{
+    const struct heap_site *site = &heap->sites[row->site];
+    char text[SLOPE_LEN], place[700];
+    char *name = heap_name(site->function, site->mmap), *callers = heap_callers(heap, site);
+    const char *trend = heap_trend(g, row);
+    int err = name && callers ? 0 : -ENOMEM;
+    if (err == 0) {
+        table_cell(t, name);
+        table_cell(t, heap_bytes(text, row->from));
+        table_cell(t, heap_bytes(text, row->to));
+        table_cell(t, units_bytes_signed(text, heap_whole(row->to - row->from)));
+        table_cell(t,
+                   row->variance > 0 ? heap_bytes(text, two_sided_95 * sqrt(row->variance)) : "");
+        table_cell(t, trend ? slope_text(text, row->per_second) : "-");
+        table_cell(t, trend ? trend : "");
+        table_cell(t, heap_place(place, sizeof(place), site->file, site->line));
+        table_cell(t, callers);
+    }
+    free(name);
+    free(callers);
+    return err;
+}
+
+int heap_print_growth(FILE *out, const struct heap *heap, const struct heap_growth *g,
+                      const struct report_options *o)
+{
+    struct table t = {.cells = NULL};
+    char from[96], to[96], text[UNITS_LEN];
+    size_t top = o->all ? g->count : o->top ? o->top : GROWTH_TOP;
+    size_t shown = g->count < top ? g->count : top;
+    int err = 0;
+    moment_text(from, sizeof(from), heap, g, g->from);
+    moment_text(to, sizeof(to), heap, g, g->to);
+    fprintf(out, "\n%sFrom %s to %s%s: live %s", o->colour ? "\x1b[1m" : "", from, to,
+            o->colour ? "\x1b[0m" : "",
+            units_bytes_signed(text, heap_whole(g->to->live_bytes - g->from->live_bytes)));
+    fprintf(out, ", %zu snapshot%s in all\n", g->points, g->points == 1 ? "" : "s");
+    table_column(&t, "Site", TABLE_LEFT, 0);
+    table_column(&t, "From", TABLE_RIGHT, 1);
+    table_column(&t, "To", TABLE_RIGHT, 0);
+    table_column(&t, "Delta", TABLE_RIGHT, 0);
+    table_column(&t, "+-", TABLE_RIGHT, 2);
+    table_column(&t, "Trend", TABLE_RIGHT, -2);
+    table_column(&t, "", TABLE_LEFT, -1);
+    table_column(&t, "Place", TABLE_LEFT, -4);
+    table_column(&t, "Called by", TABLE_LEFT, -3);
+    for (size_t i = 0; i < shown && err == 0; i++)
+        err = add_row(&t, heap, g, &g->rows[i]);
+    if (err == 0 && g->count > 0)
+        err = table_print(&t, out, o->width, o->colour);
+    else if (err == 0)
+        fputs("nothing was live at either, as far as was sampled\n", out);
+    if (err == 0 && shown < g->count)
+        report_dim(out, o->colour, "%zu more site%s%s", g->count - shown,
+                   g->count - shown == 1 ? "" : "s", o->top ? "" : ": --all");
+    table_release(&t);
+    return err;
+}
+
+/* ---- JSON ---- */
+
+static void put_moment(struct buf *b, const char *key, const struct heap *heap,
+                       const struct heap_growth *g, const struct recording_snapshot *s)
+{
+    buf_printf(b, "\"%s\":{\"snapshot\":", key);
+    if (s == &g->end)
+        buf_puts(b, "null");
+    else
+        buf_printf(b, "%u", s->number);
+    uint64_t start = heap->rec.header.start_mono_ns;
+    buf_printf(b, ",\"at_ns\":%llu,\"live_bytes\":%lld},",
+               (unsigned long long)(s->at_ns > start ? s->at_ns - start : 0),
+               (long long)heap_whole(s->live_bytes));
+}
+
+void heap_put_growth(struct buf *b, const struct heap *heap, const struct heap_growth *g)
+{
+    buf_puts(b, "\"growth\":{");
+    put_moment(b, "from", heap, g, g->from);
+    put_moment(b, "to", heap, g, g->to);
+    buf_puts(b, "\"sites\":[");
+    for (size_t i = 0; i < g->count; i++) {
+        const struct heap_growth_row *row = &g->rows[i];
+        const struct heap_site *site = &heap->sites[row->site];
+        const char *trend = heap_trend(g, row);
+        buf_puts(b, i ? ",\n{\"function\":" : "\n{\"function\":");
+        json_put_string(b, site->function);
+        buf_puts(b, ",\"caller\":");
+        if (site->caller)
+            json_put_string(b, site->caller);
+        else
+            buf_puts(b, "null");
+        buf_puts(b, ",\"file\":");
+        if (site->file)
+            json_put_string(b, site->file);
+        else
+            buf_puts(b, "null");
+        buf_printf(b,
+                   ",\"line\":%u,\"live_bytes\":[%lld,%lld],\"delta_bytes\":%lld,"
+                   "\"delta_ci95\":%lld,\"trend\":",
+                   site->line, (long long)heap_whole(row->from), (long long)heap_whole(row->to),
+                   (long long)heap_whole(row->to - row->from),
+                   (long long)heap_whole(two_sided_95 * sqrt(row->variance)));
+        if (trend)
+            buf_printf(b, "\"%s\",\"bytes_per_second\":%.3f,\"correlation\":%.4f}", trend,
+                       row->per_second, row->correlation);
+        else
+            buf_puts(b, "null,\"bytes_per_second\":null,\"correlation\":null}");
+    }
+    buf_puts(b, "]},\n");
+}

@@ -1,0 +1,133 @@
+/* `piano report --heap --leaks`: what was not freed, stack by stack, every frame named. Whether something
+ * still pointed to it cannot be known; what is old and of one size in great number is suspect. */
+#include "tool/report/heap.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tool/util/say.h"
+#include "tool/util/table.h"
+#include "tool/util/units.h"
+
+enum { LEAKS_TOP = 10 };
+
+struct leak {
+    const struct recording_sum *sum;
+    uint32_t stack;
+};
+
+static int compare(const void *a, const void *b)
+{
+    const struct leak *x = a, *y = b;
+    if (x->sum->live_bytes > y->sum->live_bytes || x->sum->live_bytes < y->sum->live_bytes)
+        return x->sum->live_bytes > y->sum->live_bytes ? -1 : 1;
+    return (x->stack > y->stack) - (x->stack < y->stack);
+}
+
+static void print_head(FILE *out, const struct heap *heap, size_t number, const struct leak *leak,
+                       const struct report_options *o)
+{
+    const struct recording_sum *s = leak->sum;
+    char text[UNITS_LEN], other[UNITS_LEN];
+    double low, high;
+    recording_live_interval(&heap->rec, s, &low, &high);
+    fprintf(out, "\n%s%zu. %s", o->colour ? "\x1b[1m" : "", number,
+            heap_bytes(text, s->live_bytes));
+    if (high - s->live_bytes > 0.5)
+        fprintf(out, " +- %s", heap_bytes(text, high - s->live_bytes));
+    fprintf(out, " in %lld object%s%s", (long long)heap_whole(s->live_objects),
+            heap_whole(s->live_objects) == 1 ? "" : "s", o->colour ? "\x1b[0m" : "");
+    if (s->live_samples > 0) {
+        uint64_t end = heap->rec.end_ns;
+        int64_t age = end > s->oldest_ns ? (int64_t)(end - s->oldest_ns) : 0;
+        fprintf(out, " | %s", units_bytes(text, heap_whole((double)s->size_min)));
+        if (s->size_max > s->size_min)
+            fprintf(out, " to %s", units_bytes(other, heap_whole((double)s->size_max)));
+        fprintf(out, " each | oldest %s | %llu sample%s", units_time(text, age),
+                (unsigned long long)s->live_samples, s->live_samples == 1 ? "" : "s");
+    }
+    fputc('\n', out);
+}
+
+static int print_stack(FILE *out, const struct heap *heap, uint32_t stack,
+                       const struct symbol_frame **frames, const struct report_options *o)
+{
+    size_t count = heap_frames(heap, stack, frames);
+    uint32_t flags = heap->rec.stacks[stack].flags;
+    char place[700], cut[1024];
+    for (size_t i = 0; i < count; i++) {
+        char *name = heap_name(frames[i]->function, false);
+        struct buf b = {0};
+        if (!name)
+            return -ENOMEM;
+        buf_printf(&b, "    %s%s", name, frames[i]->inlined ? " (inlined)" : "");
+        free(name);
+        if (frames[i]->file)
+            buf_printf(&b, "  %s",
+                       heap_place(place, sizeof(place), frames[i]->file, frames[i]->line));
+        else
+            buf_printf(&b, "  [%s]", say_safe(place, sizeof(place), frames[i]->module));
+        if (b.failed) {
+            buf_free(&b);
+            return -ENOMEM;
+        }
+        if (o->width && table_width(b.data) > o->width) {
+            table_shorten(cut, sizeof(cut), b.data, o->width);
+            fprintf(out, "%s\n", cut);
+        } else {
+            fprintf(out, "%s\n", b.data);
+        }
+        buf_free(&b);
+    }
+    if (flags & (PIANO_STACK_LOST | PIANO_STACK_FULL))
+        report_dim(out, o->colour, "    (%s)",
+                   flags & PIANO_STACK_FULL ? "deeper than 128 frames: the rest is cut off"
+                                            : "the stack could not be followed further");
+    return 0;
+}
+
+static int print_list(FILE *out, const struct heap *heap, const struct leak *leaks, size_t count,
+                      const struct report_options *o)
+{
+    size_t top = o->all ? count : o->top ? o->top : LEAKS_TOP, shown = count < top ? count : top;
+    const struct symbol_frame **frames = calloc(HEAP_MAX_FRAMES, sizeof(*frames));
+    double rest = 0;
+    char text[UNITS_LEN];
+    int err = frames ? 0 : -ENOMEM;
+    for (size_t i = 0; i < shown && err == 0; i++) {
+        print_head(out, heap, i + 1, &leaks[i], o);
+        err = print_stack(out, heap, leaks[i].stack, frames, o);
+    }
+    for (size_t i = shown; i < count; i++)
+        rest += leaks[i].sum->live_bytes;
+    if (err == 0 && shown < count) {
+        fputc('\n', out);
+        report_dim(out, o->colour, "%zu more stack%s with %s%s", count - shown,
+                   count - shown == 1 ? "" : "s", heap_bytes(text, rest), o->top ? "" : ": --all");
+    }
+    free(frames);
+    return err;
+}
+
+int heap_print_leaks(FILE *out, const struct heap *heap, const struct report_options *o)
+{
+    struct leak *leaks = calloc(heap->rec.stack_count + 1, sizeof(*leaks));
+    size_t count = 0;
+    if (!leaks)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < heap->rec.stack_count; i++)
+        if (heap->stacks[i].pcs && heap->rec.stacks[i].sum.live_bytes > 0)
+            leaks[count++] = (struct leak){&heap->rec.stacks[i].sum, i};
+    if (count)
+        qsort(leaks, count, sizeof(*leaks), compare);
+    fprintf(out, "\n%s%s%s\n", o->colour ? "\x1b[1m" : "",
+            heap->rec.end == RECORDING_RUNNING ? "Not freed so far, by stack"
+                                               : "Not freed at the end, by stack",
+            o->colour ? "\x1b[0m" : "");
+    if (count == 0)
+        fputs("nothing, as far as was sampled\n", out);
+    int err = print_list(out, heap, leaks, count, o);
+    free(leaks);
+    return err;
+}

@@ -1,0 +1,257 @@
+/* Which frame of a stack is the site.
+ *
+ * The innermost frame is often not the one to blame: it is `operator new`, a vector that grows, strdup. A
+ * frame is plumbing, and is passed over, when
+ *   - its module is the C library, the dynamic linker, the C++ library, an allocator, or piano, or
+ *   - its function is in namespace std, __gnu_cxx or __cxxabiv1, or is `operator new`, or one of malloc's
+ *     family by name (statically linked programs).
+ * The site is the first frame that is not; when all are, the innermost. Wrappers of the program itself, an
+ * xmalloc, are not guessed at: they are named as they are. So that they do not swallow the table, a site is
+ * told apart by the function that called it, too. */
+#include "tool/report/heap.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tool/util/say.h"
+
+static const char *const plumbing_modules[] = {
+    "libc.so",     "libc-",       "libc.musl", "ld-linux",   "ld-musl",     "libstdc++.so",
+    "libc++.so",   "libc++abi",   "libgcc_s",  "libpthread", "libpiano.so", "libjemalloc",
+    "libtcmalloc", "libmimalloc", "libdl",     "libsupc++"};
+
+static const char *const plumbing_functions[] = {
+    "malloc",        "calloc",   "realloc",  "reallocarray",  "posix_memalign", "aligned_alloc",
+    "memalign",      "valloc",   "pvalloc",  "strdup",        "strndup",        "__strdup",
+    "__strndup",     "wcsdup",   "asprintf", "vasprintf",     "__asprintf",     "__vasprintf",
+    "__libc_malloc", "getdelim", "getline",  "__getdelim",    "open_memstream", "realpath",
+    "mmap",          "mmap64",   "__mmap",   "__libc_calloc", "__libc_realloc", "_start"};
+
+static const char *const plumbing_prefixes[] = {
+    "std::", "__gnu_cxx::", "__cxxabiv1::", "operator new"};
+
+/* Where the qualified name begins in a demangled one: behind the return type that instances of
+ * templates have. */
+static const char *qualified(const char *name)
+{
+    const char *start = name;
+    int depth = 0;
+    for (const char *p = name; *p; p++) {
+        if (strncmp(p, "operator", 8) == 0 && depth == 0)
+            break;
+        if (*p == '<' || *p == '{')
+            depth++;
+        else if ((*p == '>' || *p == '}') && depth > 0)
+            depth--;
+        else if (*p == '(' && depth == 0 && strncmp(p, "(anonymous", 10) != 0)
+            break;
+        else if (*p == ' ' && depth == 0 && strncmp(p, " namespace)", 11) != 0)
+            start = p + 1;
+    }
+    while (*start == '*' || *start == '&')
+        start++;
+    return start;
+}
+
+bool heap_is_plumbing(const struct symbol_frame *frame)
+{
+    for (size_t i = 0; i < sizeof(plumbing_modules) / sizeof(*plumbing_modules); i++)
+        if (strncmp(frame->module, plumbing_modules[i], strlen(plumbing_modules[i])) == 0)
+            return true;
+    const char *name = qualified(frame->function);
+    for (size_t i = 0; i < sizeof(plumbing_prefixes) / sizeof(*plumbing_prefixes); i++)
+        if (strncmp(name, plumbing_prefixes[i], strlen(plumbing_prefixes[i])) == 0)
+            return true;
+    for (size_t i = 0; i < sizeof(plumbing_functions) / sizeof(*plumbing_functions); i++)
+        if (strcmp(frame->function, plumbing_functions[i]) == 0)
+            return true;
+    return false;
+}
+
+/* ---- grouping ---- */
+
+/* What makes a site, and the stack it comes from. */
+struct claim {
+    struct symbol_frame frame;
+    const char *caller;
+    bool mmap;
+    uint32_t stack;
+};
+
+/* Strings are shared: one pointer, one name. */
+static int compare_key(const struct claim *x, const struct claim *y)
+{
+    const uintptr_t keys[2][5] = {
+        {(uintptr_t)x->frame.function, (uintptr_t)x->frame.file, (uintptr_t)x->frame.module,
+         (uintptr_t)x->frame.line * 2 + x->mmap, (uintptr_t)x->caller},
+        {(uintptr_t)y->frame.function, (uintptr_t)y->frame.file, (uintptr_t)y->frame.module,
+         (uintptr_t)y->frame.line * 2 + y->mmap, (uintptr_t)y->caller}};
+    for (int i = 0; i < 5; i++)
+        if (keys[0][i] != keys[1][i])
+            return keys[0][i] < keys[1][i] ? -1 : 1;
+    return 0;
+}
+
+static int compare_claims(const void *a, const void *b)
+{
+    const struct claim *x = a, *y = b;
+    int order = compare_key(x, y);
+    return order ? order : (x->stack > y->stack) - (x->stack < y->stack);
+}
+
+/* The next frame outwards from AT that is another function and no plumbing; COUNT when there is none. */
+static size_t caller_of(const struct symbol_frame *const *frames, size_t count, size_t at)
+{
+    const char *function = frames[at]->function;
+    while (++at < count && (frames[at]->function == function || heap_is_plumbing(frames[at])))
+        ;
+    return at;
+}
+
+static struct claim claim_of(struct heap *heap, uint32_t stack, const struct symbol_frame **frames)
+{
+    size_t count = heap_frames(heap, stack, frames), at = 0;
+    while (at < count && heap_is_plumbing(frames[at]))
+        at++;
+    at = at < count ? at : 0;
+    size_t caller = caller_of(frames, count, at);
+    heap->stacks[stack].site_frame = (uint32_t)at;
+    return (struct claim){.frame = *frames[at],
+                          .caller = caller < count ? frames[caller]->function : NULL,
+                          .mmap = (heap->rec.stacks[stack].flags & PIANO_STACK_MMAP) != 0,
+                          .stack = stack};
+}
+
+static bool heavier(const struct recording_sum *a, const struct recording_sum *b)
+{
+    if (a->live_bytes > b->live_bytes || a->live_bytes < b->live_bytes)
+        return a->live_bytes > b->live_bytes;
+    return a->allocated_bytes > b->allocated_bytes;
+}
+
+static void add_to_site(struct heap *heap, const struct claim *c, bool new)
+{
+    const struct recording_sum *sum = &heap->rec.stacks[c->stack].sum;
+    if (new)
+        heap->sites[heap->site_count++] = (struct heap_site){.function = c->frame.function,
+                                                             .file = c->frame.file,
+                                                             .module = c->frame.module,
+                                                             .line = c->frame.line,
+                                                             .caller = c->caller,
+                                                             .mmap = c->mmap,
+                                                             .best = c->stack};
+    struct heap_site *site = &heap->sites[heap->site_count - 1];
+    recording_sum_add(&site->sum, sum);
+    site->stacks++;
+    if (heavier(sum, &heap->rec.stacks[site->best].sum))
+        site->best = c->stack;
+    heap->stacks[c->stack].site = (uint32_t)(heap->site_count - 1);
+}
+
+int heap_make_sites(struct heap *heap)
+{
+    const struct symbol_frame **frames = calloc(HEAP_MAX_FRAMES, sizeof(*frames));
+    struct claim *claims = calloc(heap->rec.stack_count + 1, sizeof(*claims));
+    size_t count = 0;
+    for (uint32_t i = 0; frames && claims && i < heap->rec.stack_count; i++)
+        if (heap->stacks[i].pcs)
+            claims[count++] = claim_of(heap, i, frames);
+    heap->sites = calloc(count + 1, sizeof(*heap->sites));
+    bool fine = frames && claims && heap->sites;
+    if (fine && count)
+        qsort(claims, count, sizeof(*claims), compare_claims);
+    for (size_t i = 0; fine && i < count; i++)
+        add_to_site(heap, &claims[i], i == 0 || compare_key(&claims[i - 1], &claims[i]) != 0);
+    free(claims);
+    free(frames);
+    return fine ? 0 : -ENOMEM;
+}
+
+/* ---- order ---- */
+
+struct ranked {
+    double figure;
+    const struct heap_site *site;
+    uint32_t index;
+};
+
+static int compare_text(const char *a, const char *b)
+{
+    return strcmp(a ? a : "", b ? b : "");
+}
+
+/* Equal figures come by name: the same file always gives the same text. */
+static int compare_ranked(const void *a, const void *b)
+{
+    const struct ranked *x = a, *y = b;
+    if (x->figure > y->figure || x->figure < y->figure)
+        return x->figure > y->figure ? -1 : 1;
+    int order = strcmp(x->site->function, y->site->function);
+    order = order ? order : compare_text(x->site->file, y->site->file);
+    order = order ? order : (x->site->line > y->site->line) - (x->site->line < y->site->line);
+    order = order ? order : compare_text(x->site->caller, y->site->caller);
+    order = order ? order : strcmp(x->site->module, y->site->module);
+    return order ? order : (int)x->site->mmap - (int)y->site->mmap;
+}
+
+uint32_t *heap_sorted(const struct heap *heap, enum heap_by by, size_t *count)
+{
+    struct ranked *ranked = calloc(heap->site_count + 1, sizeof(*ranked));
+    uint32_t *out = calloc(heap->site_count + 1, sizeof(*out));
+    *count = 0;
+    for (uint32_t i = 0; ranked && i < heap->site_count; i++) {
+        double figure = heap_figure(&heap->sites[i].sum, by);
+        if (figure > 0)
+            ranked[(*count)++] = (struct ranked){figure, &heap->sites[i], i};
+    }
+    if (ranked && *count)
+        qsort(ranked, *count, sizeof(*ranked), compare_ranked);
+    for (size_t i = 0; ranked && out && i < *count; i++)
+        out[i] = ranked[i].index;
+    if (!ranked) {
+        free(out);
+        out = NULL;
+    }
+    free(ranked);
+    return out;
+}
+
+/* ---- text ---- */
+
+char *heap_name(const char *function, bool mmap)
+{
+    static const char mark[] = " (mmap)";
+    size_t size = strlen(function) * 8 + 1; /* what `say_safe` can make of it */
+    char *safe = malloc(size + sizeof(mark));
+    if (safe)
+        say_safe(safe, size, function);
+    if (safe && mmap)
+        memcpy(safe + strlen(safe), mark, sizeof(mark));
+    return safe;
+}
+
+char *heap_callers(const struct heap *heap, const struct heap_site *site)
+{
+    enum { CALLERS = 2 };
+    const struct symbol_frame **frames = calloc(HEAP_MAX_FRAMES, sizeof(*frames));
+    struct buf b = {0};
+    if (!frames)
+        return NULL;
+    size_t count = heap_frames(heap, site->best, frames), shown = 0;
+    size_t at = heap->stacks[site->best].site_frame;
+    while (shown < CALLERS && (at = caller_of(frames, count, at)) < count) {
+        char *name = heap_name(frames[at]->function, false);
+        buf_printf(&b, "%s%s", shown++ ? " < " : "", name ? name : "?");
+        free(name);
+    }
+    free(frames);
+    if (site->stacks > 1)
+        buf_printf(&b, "%s(%u ways)", shown ? " " : "", site->stacks);
+    buf_puts(&b, "");
+    if (b.failed) {
+        buf_free(&b);
+        return NULL;
+    }
+    return b.data;
+}

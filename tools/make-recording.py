@@ -1,0 +1,296 @@
+#!/usr/bin/env python3
+"""Writes heap recordings with known contents, for tests of everything that reads them.
+
+    tools/make-recording.py --stacks 1000 --snapshots 20 -o big.rec
+
+As a module (tests load it by its path):
+
+    rec = Recording(program="/bin/demo", rate=512 * 1024)
+    rec.module("/bin/demo", start=0x400000, end=0x500000, bias=0x400000)
+    leaf = rec.stack([0x401010, 0x402020])
+    rec.sample(leaf, size=64 * 1024)                    # still live
+    rec.sample(leaf, size=100, lived_us=3)              # freed again
+    rec.snapshot(at_ms=500)                             # of what there is now
+    rec.write("demo.rec")
+
+The format is src/common/recording.h, described in docs/recording-format.md; this is a second, independent
+writer of it. Sums are made as the program makes them: a sample of SIZE bytes at a mean of RATE bytes stands
+for SIZE/p bytes and 1/p objects, p = 1 - exp(-SIZE/RATE).
+"""
+import argparse
+import math
+import re
+import struct
+import subprocess
+
+MAGIC = b"PIANOREC"
+HEADER, CHUNK, CHUNK_HEAD = 4096, 65536, 64
+PAYLOAD = CHUNK - CHUNK_HEAD
+MODULES, STACKS, TOTALS, LIVE, SNAPSHOT = 1, 2, 3, 4, 5
+LOST, FULL, BY_FP, MMAP = 1, 2, 4, 8
+STARTING, ACTIVE, STOPPED, TERMINATED, ENDED = range(5)
+TOTALS_BYTES, LIVE_BYTES, ENTRIES_PER_PART = 256, 48, 1024
+STATS = ("samples freed stacks collisions filter_passes filter_misses stale dropped_live dropped_stacks "
+         "dropped_memory dropped_busy walked walked_frames walked_lost walked_full walked_by_fp threads "
+         "map_calls map_partial").split()
+SECOND = 10**9
+
+
+def weight(size, rate):
+    """(bytes, objects, variance) one sample stands for."""
+    p = 1.0 if rate <= 1 else -math.expm1(-max(size, 1) / rate)
+    return size / p, 1 / p, (size / p) ** 2 * (1 - p)
+
+
+class Sums:
+    """One record of TOTALS."""
+
+    def __init__(self):
+        self.samples = self.freed = self.seen_epoch = self.last_ns = 0
+        self.allocated = [0.0, 0.0, 0.0]
+        self.released = [0.0, 0.0, 0.0]
+        self.peak = [0.0, 0.0]
+        self.lifetimes = [0] * 32
+
+    def live(self, what=0):
+        return self.allocated[what] - self.released[what]
+
+    def pack(self):
+        return struct.pack("<QQ8dQQ4Q32I", self.samples, self.freed, *self.allocated, *self.released,
+                           *self.peak, self.seen_epoch, self.last_ns, 0, 0, 0, 0, *self.lifetimes)
+
+
+class Recording:
+    def __init__(self, program="/tmp/made-up", command=None, pid=4711, rate=512 * 1024, start_ns=5 * SECOND,
+                 end_ns=15 * SECOND, exit_status=1, state=ENDED, flags=1, **stats):
+        self.program, self.command = program, command or [program]
+        self.pid, self.parent, self.rate, self.flags = pid, 1, rate, flags
+        self.start_ns, self.end_ns, self.exit_status, self.state = start_ns, end_ns, exit_status, state
+        self.real_ns = 1740000000123 * 10**6
+        self.modules, self.stacks, self.lives, self.snapshots = [], [], [], []
+        self.sums = {}  # by stack number
+        self.stats = dict.fromkeys(STATS, 0)
+        self.given = stats
+        self.peak = [0.0, 0.0]
+        self.peak_ns = self.peak_epoch = 0
+        self.now_ns = start_ns
+        self.extra_chunks = []  # (type, index, used, payload), as they are
+        self.version, self.header_bytes, self.chunk_bytes = 1, HEADER, CHUNK
+
+    def module(self, path, start, end, bias=None, build_id=b"", since=0, until=0xFFFFFFFF):
+        self.modules.append((path, start, end, start if bias is None else bias, build_id, since, until))
+
+    def stack(self, pcs, flags=0, generation=0, number=None):
+        """Return addresses, innermost first. Returns the number of the stack."""
+        number = len(self.stacks) + 1 if number is None else number
+        self.stacks.append((number, flags, generation, list(pcs)))
+        return number
+
+    def _live(self, what):
+        return sum(s.live(what) for s in self.sums.values())
+
+    def sample(self, stack, size, lived_us=None, at_ms=None, count=1, rate=None, tid=1, address=None):
+        """COUNT samples of SIZE bytes, live, or freed LIVED_US after they were made."""
+        rate = rate or self.rate
+        sums = self.sums.setdefault(stack, Sums())
+        for _ in range(count):
+            self.now_ns = self.now_ns + 1000 if at_ms is None else self.start_ns + int(at_ms * 10**6)
+            w = weight(size, rate)
+            sums.samples += 1
+            sums.last_ns = self.now_ns
+            sums.allocated = [a + b for a, b in zip(sums.allocated, w)]
+            if self._live(0) > self.peak[0]:
+                self.mark_peak()
+            if lived_us is None:
+                address = address or 0x7F0000000000 + len(self.lives) * 4096
+                self.lives.append((address | (1 << 48), size, rate, self.now_ns, stack, tid))
+                address = None
+            else:
+                sums.freed += 1
+                sums.released = [a + b for a, b in zip(sums.released, w)]
+                sums.lifetimes[min(int(lived_us).bit_length(), 31)] += 1
+        return self
+
+    def mark_peak(self):
+        self.peak = [self._live(0), self._live(1)]
+        self.peak_ns, self.peak_epoch = self.now_ns, self.peak_epoch + 1
+        for s in self.sums.values():
+            s.peak, s.seen_epoch = [s.live(0), s.live(1)], self.peak_epoch
+
+    def free(self, stack, size, lived_us, rate=None):
+        """Frees one live sample of STACK with SIZE bytes."""
+        i = next(i for i, live in enumerate(self.lives) if live[4] == stack and live[1] == size)
+        del self.lives[i]
+        s, w = self.sums[stack], weight(size, rate or self.rate)
+        s.freed += 1
+        s.released = [a + b for a, b in zip(s.released, w)]
+        s.lifetimes[min(int(lived_us).bit_length(), 31)] += 1
+
+    def snapshot(self, at_ms, kind=1, resident=0, number=None):
+        entries = [(n, s.samples - s.freed, s.live(0), s.live(1), s.allocated[0], s.live(2))
+                   for n, s in sorted(self.sums.items()) if s.samples]
+        self.snapshots.append((number or len(self.snapshots) + 1, kind, self.start_ns + int(at_ms * 10**6),
+                               self._live(0), sum(s.allocated[0] for s in self.sums.values()), resident,
+                               entries))
+
+    # Bytes ---------------------------------------------------------------------------------------
+
+    def _header(self, chunks):
+        total = [sum(s.allocated[i] for s in self.sums.values()) for i in range(3)]
+        stats = dict(self.stats, samples=sum(s.samples for s in self.sums.values()),
+                     freed=sum(s.freed for s in self.sums.values()), stacks=len(self.stacks), threads=1)
+        stats["walked"] = stats["samples"]
+        depths = {number: len(pcs) for number, _, _, pcs in self.stacks}
+        stats["walked_frames"] = sum(depths.get(n, 0) * s.samples for n, s in self.sums.items())
+        stats.update(self.given)
+        out = MAGIC + struct.pack("<8I", self.version, self.header_bytes, self.chunk_bytes, 62, self.pid,
+                                  self.parent, self.flags, self.state)
+        out += struct.pack("<7Q", chunks, self.start_ns, self.real_ns, self.end_ns, self.rate,
+                           self.exit_status, len(self.snapshots))
+        out += struct.pack("<8dQQ", self._live(0), self._live(1), total[0], total[1], total[2],
+                           self._live(2), *self.peak, self.peak_ns, self.peak_epoch)
+        assert len(out) == 176
+        out += struct.pack("<32Q", *[stats[name] for name in STATS], *[0] * (32 - len(STATS)))
+        words = b"\0".join(w.encode() if isinstance(w, str) else w for w in self.command)
+        program = self.program.encode() if isinstance(self.program, str) else self.program
+        out += program[:1023].ljust(1024, b"\0") + words[:1023].ljust(1024, b"\0")
+        return out.ljust(HEADER, b"\0")
+
+    def _records(self):
+        """(type, bytes) of every log record."""
+        for path, start, end, bias, build_id, since, until in self.modules:
+            name = (path.encode() if isinstance(path, str) else path) + b"\0"
+            name += bytes(-len(name) % 8)
+            yield MODULES, struct.pack("<4I3Q32s", 72 + len(name), since, until, len(build_id), start, end,
+                                       bias, build_id) + name
+        for number, flags, generation, pcs in self.stacks:
+            yield STACKS, struct.pack(f"<4I2Q{len(pcs)}Q", 32 + 8 * len(pcs), number, flags, len(pcs),
+                                      generation, hash(tuple(pcs)) & (2**64 - 1), *pcs)
+        for number, kind, at, live, allocated, resident, entries in self.snapshots:
+            parts = max(1, -(-len(entries) // ENTRIES_PER_PART))
+            for part in range(parts):
+                mine = entries[part * ENTRIES_PER_PART:(part + 1) * ENTRIES_PER_PART]
+                yield SNAPSHOT, struct.pack("<6IQddQ", 56 + 40 * len(mine), number, part, parts, kind,
+                                            len(mine), at, live, allocated, resident) + b"".join(
+                    struct.pack("<IIdddd", *entry) for entry in mine)
+
+    def _table(self, kind, records, size):
+        """Chunks of a table, from {place: bytes}."""
+        per = PAYLOAD // size
+        for index in sorted({place // per for place in records}):
+            payload = bytearray(PAYLOAD)
+            for place, record in records.items():
+                if place // per == index:
+                    payload[place % per * size:(place % per + 1) * size] = record
+            yield kind, index, 0, bytes(payload)
+
+    def chunks(self):
+        logs = {MODULES: [], STACKS: [], SNAPSHOT: []}
+        for kind, record in self._records():
+            if not logs[kind] or len(logs[kind][-1]) + len(record) > PAYLOAD:
+                logs[kind].append(b"")
+            logs[kind][-1] += record
+        for kind, payloads in logs.items():
+            for index, payload in enumerate(payloads):
+                yield kind, index, len(payload), payload
+        yield from self._table(TOTALS, {n: s.pack() for n, s in self.sums.items()}, TOTALS_BYTES)
+        yield from self._table(LIVE, {i: struct.pack("<4QIIQ", *live, 0) for i, live in
+                                      enumerate(self.lives)}, LIVE_BYTES)
+        yield from self.extra_chunks
+
+    def bytes(self):
+        chunks = list(self.chunks())
+        out = [self._header(len(chunks))]
+        for kind, index, used, payload in chunks:
+            out.append(struct.pack("<IIQQ5Q", kind, 1, index, used, *[0] * 5))
+            out.append(payload.ljust(PAYLOAD, b"\0"))
+        return b"".join(out)
+
+    def write(self, path):
+        with open(path, "wb") as out:
+            out.write(self.bytes())
+        return path
+
+
+def functions_of(program):
+    """{name: (address, size)} of the functions defined in an ELF file."""
+    text = subprocess.run(["nm", "-S", "--defined-only", str(program)], check=True, capture_output=True,
+                          text=True).stdout
+    found = {}
+    for line in text.splitlines():
+        words = line.split()
+        if len(words) == 4 and words[2] in "tTwW":
+            found[words[3]] = (int(words[0], 16), int(words[1], 16))
+    return found
+
+
+def calls_of(program):
+    """{function: address behind its first call}."""
+    text = subprocess.run(["objdump", "-d", "--no-show-raw-insn", str(program)], check=True,
+                          capture_output=True, text=True).stdout
+    found, name, called = {}, None, False
+    for line in text.splitlines():
+        head = re.match(r"[0-9a-f]+ <(.+)>:", line)
+        at = re.match(r" *([0-9a-f]+):\t(\S+)", line)
+        if head:
+            name, called = head.group(1), False
+        elif at and called and name not in found:
+            found[name] = int(at.group(1), 16)
+        elif at and at.group(2).startswith("call"):
+            called = True
+    return found
+
+
+def build_id_of(program):
+    text = subprocess.run(["readelf", "-n", str(program)], capture_output=True, text=True).stdout
+    return next((bytes.fromhex(line.split(":")[1].strip()) for line in text.splitlines()
+                 if "Build ID:" in line), b"")
+
+
+class Program:
+    """An ELF file pretended to be mapped, so that made-up stacks get real names."""
+
+    def __init__(self, rec, path, base=0x555555554000):
+        self.base, self.functions, self.calls = base, functions_of(path), calls_of(path)
+        end = base + max(a + s for a, s in self.functions.values()) + 4096
+        rec.module(str(path), base, end & ~4095, base, build_id_of(path))
+
+    def pc(self, name, offset=None):
+        """A return address in function NAME: OFFSET bytes into it, else behind its first call."""
+        address, size = self.functions[name]
+        if offset is None:
+            return self.base + self.calls.get(name, address + size - 1)
+        return self.base + address + offset
+
+    def pcs(self, *names):
+        return [self.pc(name) for name in names]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--stacks", type=int, default=100)
+    parser.add_argument("--depth", type=int, default=12)
+    parser.add_argument("--snapshots", type=int, default=5)
+    parser.add_argument("--rate", type=int, default=512 * 1024)
+    parser.add_argument("-o", "--output", required=True)
+    args = parser.parse_args()
+    rec = Recording(rate=args.rate)
+    rec.module("/tmp/made-up", 0x400000, 0x4000000)
+    for n in range(args.stacks):
+        number = rec.stack([0x400000 + 16 * (n * args.depth + i) for i in range(args.depth)])
+        rec.sums[number] = Sums()
+    for turn in range(args.snapshots):
+        for number in list(rec.sums):
+            w = weight(1000 + number, args.rate)
+            s = rec.sums[number]
+            s.samples += 1
+            s.allocated = [a + b for a, b in zip(s.allocated, w)]
+            rec.lives.append((0x7F0000000000 + len(rec.lives) * 16 | 1 << 48, 1000 + number, args.rate,
+                              rec.start_ns + turn, number, 1))
+        rec.snapshot(at_ms=(turn + 1) * 100)
+    rec.mark_peak()
+    rec.write(args.output)
+
+
+if __name__ == "__main__":
+    main()
