@@ -13,7 +13,7 @@ import pytest
 from conftest import BURN, PIANO, Project, put_run, update_run
 from test_build import write_game
 
-COMMANDS = ["build", "run", "profile", "report", "diff", "list", "tag", "doctor"]
+COMMANDS = ["build", "run", "profile", "record", "snapshot", "report", "diff", "list", "tag", "doctor"]
 
 
 # Words -------------------------------------------------------------------------------------------

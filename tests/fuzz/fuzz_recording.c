@@ -1,0 +1,95 @@
+/* Fuzz target: the reader of recordings, on any bytes.
+ *
+ *   clang -fsanitize=fuzzer,address,undefined ... fuzz_recording.c     finds inputs by itself
+ *   cc -DSTANDALONE ... fuzz_recording.c && ./fuzz_recording FILE...   runs the files given
+ *
+ * Whatever loads is also reported and exported in every form, and compared with itself. Seeds come from
+ * tools/make-recording.py. */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "tool/export/export.h"
+#include "tool/report/heap.h"
+#include "tool/report/heap_diff.h"
+#include "tool/util/buf.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void report_all(FILE *out, const struct heap *heap)
+{
+    const struct report_options o = {.all = true};
+    for (int mode = HEAP_SUMMARY; mode <= HEAP_AT_PEAK; mode++) {
+        struct heap_options h = {.mode = (enum heap_mode)mode,
+                                 .by = (enum heap_by)(mode % HEAP_BYS),
+                                 .from = HEAP_NOT_GIVEN,
+                                 .to = HEAP_NOT_GIVEN};
+        struct heap_growth growth;
+        struct run_error error;
+        if (mode == HEAP_GROWTH && heap_growth_make(&growth, heap, &h, &error) != 0)
+            continue;
+        h.growth = mode == HEAP_GROWTH ? &growth : NULL;
+        (void)heap_report(out, heap, &h, &o);
+        (void)heap_report_json(out, heap, &h, &o);
+        if (mode == HEAP_GROWTH)
+            heap_growth_release(&growth);
+    }
+}
+
+static void export_all(FILE *out, const struct heap *heap)
+{
+    for (int by = HEAP_LIVE; by < HEAP_BYS; by++) {
+        (void)export_speedscope(out, heap, (enum heap_by)by);
+        (void)export_pprof(out, heap, (enum heap_by)by);
+        (void)export_collapsed(out, heap, (enum heap_by)by);
+    }
+}
+
+static void compare(FILE *out, const struct heap *heap)
+{
+    static const char *const labels[2] = {"a", "b"};
+    const struct heap sides[2] = {*heap, *heap};
+    const struct report_options o = {.all = true};
+    struct heap_diff d;
+    if (heap_diff_make(&d, sides, labels) != 0)
+        return;
+    (void)heap_diff_print(out, &d, &o);
+    (void)heap_diff_json(out, &d, 5);
+    heap_diff_release(&d);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct heap heap;
+    struct run_error error;
+    char path[64];
+    FILE *out = fopen("/dev/null", "w");
+    int fd = memfd_create("recording", 0);
+    if (!out || fd < 0 || write(fd, data, size) != (ssize_t)size)
+        abort();
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    if (heap_load(&heap, path, &error) == 0) {
+        report_all(out, &heap);
+        export_all(out, &heap);
+        compare(out, &heap);
+        heap_unload(&heap);
+    }
+    close(fd);
+    fclose(out);
+    return 0;
+}
+
+#ifdef STANDALONE
+int main(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        struct buf b = {0};
+        if (buf_read_file(&b, argv[i]) == 0)
+            LLVMFuzzerTestOneInput((const uint8_t *)b.data, b.len);
+        buf_free(&b);
+    }
+    return 0;
+}
+#endif
