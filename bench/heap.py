@@ -1,0 +1,227 @@
+"""The heap profiler: what it adds to malloc and free, what one sample costs, and real programs beside its peers."""
+import glob
+import os
+
+from common import (PIANO, ROOT, Failed, Missing, Run, fresh, median, need, sources)
+
+PAIRS, QUICK_PAIRS, PEER_PAIRS = 20_000_000, 5_000_000, 500_000
+LIVE, AT_ONCE = 1.08, 1.2
+SAMPLE_NS = 1000
+LIBRARY = os.path.join(os.path.dirname(os.path.realpath(PIANO)), "lib", "libpiano.so")
+WAYS = {1: "counts per page (piano's)", 2: "Bloom filter, repaired", 3: "sampled blocks page-aligned"}
+
+
+def system_library(pattern):
+    found = glob.glob(f"/usr/lib/*/{pattern}") + glob.glob(f"/usr/lib/{pattern}")
+    if not found:
+        raise Missing(f"{pattern} is not installed")
+    return found[0]
+
+
+def preloaded(library, **env):
+    return {"LD_PRELOAD": library, **env}
+
+
+def recorded(folder, rate=512 * 1024):
+    """The environment of `piano record --heap`, without the tool beside it: a fresh recording each."""
+    path = os.path.join(folder, "bench.rec")
+    for old in glob.glob(path + "*"):
+        os.unlink(old)
+    return preloaded(LIBRARY, PIANO_RECORD=path, PIANO_CHILDREN="1", PIANO_HEAP=str(rate))
+
+
+class Load:
+    """heap_load and what is laid over it."""
+
+    def __init__(self, theme):
+        self.theme = theme
+        self.folder = fresh("heap")
+        sources(self.folder, "heap_load.c", "forward.c", "free_path.c")
+        self.program = os.path.join(self.folder, "heap_load")
+        Run(["gcc", "-O2", "-fomit-frame-pointer", "heap_load.c", "-o", self.program, "-pthread"],
+            cwd=self.folder)
+        self.library("forward")
+        for way in WAYS:
+            self.library("free_path", way)
+
+    def library(self, name, way=None):
+        out = os.path.join(self.folder, f"{name}{way or ''}.so")
+        Run(["gcc", "-O2", "-fPIC", "-shared", f"-DWAY={way or 0}", f"{name}.c", "-o", out, "-ldl"],
+            cwd=self.folder)
+
+    def ns(self, mode, threads, env=None, pairs=None, prefix=()):
+        pairs = pairs or (QUICK_PAIRS if self.theme.quick else PAIRS)
+        run = Run([*prefix, self.program, mode, pairs // threads, threads], env=env, ahead=threads == 1,
+                  cwd=self.folder)
+        return float(run.out.split()[-1])
+
+    def ratio(self, mode, threads, make_env):
+        """(plain ns, median of ratios)"""
+        plain, ratios = [], []
+        for _ in range(self.theme.repetitions):
+            plain.append(self.ns(mode, threads))
+            ratios.append(self.ns(mode, threads, make_env()) / plain[-1])
+        return median(plain), median(ratios)
+
+
+def pairs(theme, load):
+    rows, found = [], {}
+    variants = {"empty interposer": lambda: preloaded(os.path.join(load.folder, "forward.so")),
+                "piano loaded, not recording": lambda: preloaded(LIBRARY),
+                "piano, 512 KB": lambda: recorded(load.folder),
+                "piano, 64 KB": lambda: recorded(load.folder, 64 * 1024)}
+    for mode, threads in (("live", 1), ("live", 2), ("immediate", 1)):
+        for name, make_env in variants.items():
+            theme.say(f"{mode}, {threads} threads: {name}")
+            plain, ratio = load.ratio(mode, threads, make_env)
+            rows.append([f"{mode}, {threads} thread{'s' * (threads > 1)}", name, plain, f"{ratio:.3f}x"])
+            found[mode, threads, name] = ratio
+    theme.table("malloc and free, a pair", ["load", "", "plain ns", "CPU"], rows)
+    theme.note(f"Medians of {theme.repetitions}, plain right before each. 16 to 256 bytes; live: 20 000 "
+               "blocks of each thread stay, replaced at random; immediate: freed at once. The loop and 12 "
+               "calls around each malloc are in the plain figure.")
+    for (mode, threads, name), ratio in found.items():
+        if name == "piano, 512 KB":
+            theme.budget(f"{mode}, {threads} threads: against plain glibc", ratio,
+                         LIVE if mode == "live" else AT_ONCE, "x")
+
+
+def one_sample(theme, load):
+    """What a sample takes at depth 16: many of them against few, in one load."""
+    rates = (2048, 1 << 40)
+    count = 400_000 if theme.quick else 2_000_000
+    costs = []
+    for _ in range(theme.repetitions):
+        few, many = (load.ns("live", 1, recorded(load.folder, rate), pairs=count)
+                     for rate in (rates[1], rates[0]))
+        costs.append((many - few) * 2048 / 136 * 0.97)  # a block of 136 bytes: hit once in 15
+    theme.table("One sample, stack and all, and its free", ["", "ns"], [["depth 16", median(costs)]])
+    theme.budget("one sample and its free", median(costs), SAMPLE_NS, " ns")
+
+
+def free_paths(theme, load):
+    rows = []
+    for way, name in WAYS.items():
+        theme.say(f"free path: {name}")
+        env = preloaded(os.path.join(load.folder, f"free_path{way}.so"))
+        cells = [load.ratio(mode, 1, lambda: env)[1] for mode in ("live", "immediate")]
+        rows.append([name, *(f"{cell:.3f}x" for cell in cells)])
+    theme.table("Free paths, each in the smallest interposer", ["", "live", "immediate"], rows)
+
+
+def peer_environments(load):
+    """{name: (env, prefix)} of what can be laid over heap_load and the programs; a Missing where it is not here."""
+    def heaptrack():
+        return {}, [need("heaptrack"), "--raw", "-o", os.path.join(load.folder, "heaptrack")]
+
+    def massif():
+        return {}, [need("valgrind"), "--tool=massif", "--massif-out-file=/dev/null"]
+
+    def jemalloc(conf):
+        return preloaded(system_library("libjemalloc.so.2"), MALLOC_CONF=conf), []
+
+    def tcmalloc(**env):
+        return preloaded(system_library("libtcmalloc.so.4"), **env), []
+
+    return {"heaptrack --raw": heaptrack, "massif": massif,
+            "jemalloc, not profiling": lambda: jemalloc("prof:false"),
+            "jemalloc, prof 2^19": lambda: jemalloc("prof:true,lg_prof_sample:19,prof_prefix:/dev/null"),
+            "tcmalloc, not sampling": lambda: tcmalloc(TCMALLOC_SAMPLE_PARAMETER="0"),
+            "tcmalloc, 512 KB": lambda: tcmalloc(TCMALLOC_SAMPLE_PARAMETER="524288")}
+
+
+def peers(theme, load):
+    rows = []
+    for name, make in peer_environments(load).items():
+        theme.say(f"peer: {name}")
+        try:
+            env, prefix = make()
+            few = PEER_PAIRS if prefix else None
+            ratios = []
+            for _ in range(3 if prefix else theme.repetitions):
+                plain = load.ns("live", 1, pairs=few)
+                ratios.append(load.ns("live", 1, env, few, prefix) / plain)
+            rows.append([name, f"{median(ratios):.2f}x"])
+        except (Missing, Failed) as missing:
+            theme.skip(name, str(missing).splitlines()[0])
+    theme.table("Peers, live, 1 thread, against plain glibc", ["", "CPU"], rows)
+    theme.note("CPU of the load by its own clock; heaptrack's and massif's own processes are not in it.")
+
+
+SQL = ("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i<300000) "
+       "SELECT count(DISTINCT printf('%d-%s', i % 5000, hex(i))), sum(length(group_concat_)) FROM "
+       "(SELECT i, hex(i)||'x' AS group_concat_ FROM n);")
+PYTHON = ("d={}\nfor i in range(400000): d[i%5000]=[str(i)]*3\n"
+          "print(sum(len(v[0]) for v in d.values()))")
+
+
+def programs(folder):
+    data = os.path.join(folder, "data.json")
+    with open(data, "w", encoding="utf-8") as out:
+        out.write("[" + ",".join('{"id":%d,"name":"n%d","tags":["a","b","c%d"]}' % (i, i, i % 7)
+                                 for i in range(120_000)) + "]")
+    return {"jq": lambda: [need("jq"), "[.[] | select(.id % 3 == 0) | .tags] | length", data],
+            "sqlite3": lambda: [need("sqlite3"), ":memory:", SQL],
+            "python3": lambda: ["/usr/bin/python3", "-c", PYTHON],
+            "python3, PYTHONMALLOC=malloc": lambda: ["/usr/bin/env", "PYTHONMALLOC=malloc",
+                                                     "/usr/bin/python3", "-c", PYTHON]}
+
+
+def real_programs(theme, load):
+    rows = []
+    overlays = {"piano": lambda: (recorded(load.folder), []), **peer_environments(load)}
+    for name, command in programs(load.folder).items():
+        theme.say(f"program: {name}")
+        try:
+            words = command()
+        except Missing as missing:
+            theme.skip(name, str(missing))
+            continue
+        cells = []
+        for overlay, make in overlays.items():
+            cells.append(slowdown(theme, words, make, overlay))
+        rows.append([name, *cells])
+        if isinstance(cells[0], str) and cells[0].endswith("x"):
+            theme.budget(f"{name} under piano, CPU", float(cells[0][:-1]), 1.05, "x")
+    theme.table("Real programs, CPU against plain", ["", *overlays], rows)
+    theme.note("Below 1.05x nothing can be told from noise on this machine. Medians, plain right before each.")
+
+
+def slowdown(theme, words, make, overlay):
+    repetitions = 2 if overlay in ("massif", "heaptrack --raw") else max(5, theme.repetitions)
+    try:
+        ratios = []
+        for _ in range(repetitions):
+            env, prefix = make()
+            plain = Run(words)
+            watched = Run([*prefix, *words], env=env)
+            if plain.out != watched.out and overlay == "piano":
+                theme.require(f"{words[0]}: same output", False, watched.out[:200])
+            ratios.append(watched.cpu / plain.cpu)
+        return f"{median(ratios):.2f}x"
+    except (Missing, Failed):
+        return "-"
+
+
+def footprint(theme, load):
+    """Resident memory of the tables: a small program, and one with many live samples."""
+    small = Run(["/bin/true"], env=recorded(load.folder)).rss_mb - Run(["/bin/true"]).rss_mb
+    dense = recorded(load.folder, 16 * 1024)
+    args = [load.program, "live", 4_000_000, 1]
+    busy = Run(args, env=dense).rss_mb - Run(args).rss_mb
+    theme.table("Resident memory added", ["", "MB"],
+                [["/bin/true, 512 KB", small], ["heap_load live, 16 KB", busy]])
+    theme.budget("a small program", small, 4.0, " MB")
+    theme.budget("a busy one", busy, 30.0, " MB")
+
+
+def run(theme):
+    if not os.path.exists(LIBRARY):
+        raise Missing(f"there is no {os.path.relpath(LIBRARY, ROOT)}")
+    load = Load(theme)
+    pairs(theme, load)
+    one_sample(theme, load)
+    free_paths(theme, load)
+    footprint(theme, load)
+    peers(theme, load)
+    real_programs(theme, load)
