@@ -7,6 +7,7 @@
  * their meaning when a library is unloaded: that begins a new generation, which is part of a stack's identity. */
 #include "target/heap/stacks.h"
 
+#include <limits.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -159,12 +160,25 @@ static struct piano__module *module_of_locked(uintptr_t pc)
     return NULL;
 }
 
+/* A library that was loaded as ./x.so has that for a name: made whole, as long as the directory is still the same. */
+static const char *whole_path_locked(const char *path)
+{
+    static char whole[PATH_MAX];
+    long len = path[0] != '/' && path[0] != '[' ? syscall(SYS_getcwd, whole, sizeof whole) : 0;
+    if (len <= 0 || (size_t)len + strlen(path) + 1 > sizeof whole)
+        return path;
+    whole[len - 1] = '/';
+    memcpy(whole + len, path, strlen(path) + 1);
+    return whole;
+}
+
 static void add_module_locked(uintptr_t pc)
 {
     struct piano__module_info info;
     if (stacks.module_count == MAX_MODULES || !piano__module_find(pc, &info))
         return;
-    size_t len = strlen(info.path) + 1;
+    const char *path = whole_path_locked(info.path);
+    size_t len = strlen(path) + 1;
     uint32_t bytes = (uint32_t)(sizeof(struct piano__module) + len + 7) & ~7u;
     struct piano__module *m =
         log_room(&stacks.module_log, &stacks.module_logs, PIANO_CHUNK_MODULES, bytes);
@@ -178,7 +192,7 @@ static void add_module_locked(uintptr_t pc)
                                 .end = info.end,
                                 .bias = info.bias};
     memcpy(m->build_id, info.build_id, sizeof m->build_id);
-    memcpy(m->path, info.path, len);
+    memcpy(m->path, path, len);
     log_commit(stacks.module_log, bytes);
     stacks.modules[stacks.module_count++] = m;
 }
@@ -250,7 +264,8 @@ void piano__stacks_next_generation(void)
         struct piano__module *m = stacks.modules[i];
         struct piano__module_info info;
         bool there = piano__module_find(m->start, &info) && info.bias == m->bias &&
-                     strcmp(info.path, m->path) == 0;
+                     info.start == m->start && info.end == m->end &&
+                     memcmp(info.build_id, m->build_id, sizeof m->build_id) == 0;
         if (!there && m->until == UINT32_MAX)
             __atomic_store_n(&m->until, now, __ATOMIC_RELAXED);
     }

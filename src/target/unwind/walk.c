@@ -11,9 +11,11 @@
  * Why it ends: the CFA grows with every step on one stack, only a signal frame may go elsewhere, and steps are counted. */
 #include "target/unwind/walk.h"
 
+#include <link.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/auxv.h>
 
 #include "target/unwind/machine.h"
 #include "target/unwind/memory.h"
@@ -223,10 +225,22 @@ static bool can_leave(const struct cursor *c, const struct piano__rule *rule)
            (rule->ra_at != PIANO_AT_REGISTER || (c->known & LR));
 }
 
+/* Where the kernel begins a program: in the loader, else in the program itself. That code need not have a rule that says
+ * so; the loader's has none. */
+static bool is_first_code(uintptr_t pc)
+{
+    enum { FIRST_BYTES = 128 };
+    const ElfW(Ehdr) *loader = (const ElfW(Ehdr) *)getauxval(AT_BASE);
+    return pc - getauxval(AT_ENTRY) < FIRST_BYTES ||
+           (loader && pc - (uintptr_t)loader - loader->e_entry < FIRST_BYTES);
+}
+
 static __attribute__((cold, noinline)) enum outcome leave_without_rule(struct cursor *c)
 {
     if (is_sigreturn(c))
         return leave_signal(c);
+    if (is_first_code(c->pc))
+        return ENDED;
     /* No call returns to where a function begins: who made this stack has put that address there (makecontext does). */
     if (!c->is_exact && piano__rules_begin(c->pc))
         return ENDED;

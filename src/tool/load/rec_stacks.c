@@ -55,26 +55,38 @@ static int compare_modules(const void *a, const void *b)
     return (x->since > y->since) - (x->since < y->since);
 }
 
-/* Modules at or before the address are tried backwards: libraries that came and went may overlap, so the
- * nearest start need not be the one. A file made to have everything overlap gets no more than this. */
-enum { MODULE_TRIES = 4096 };
-
-const struct recording_module *recording_module_of(const struct recording *rec, uint64_t pc,
-                                                   uint64_t generation)
+/* The first module that is not before START and, of equal ones, SINCE. */
+static size_t module_bound(const struct recording *rec, uint64_t start, uint64_t since)
 {
     size_t low = 0, high = rec->module_count;
     while (low < high) {
         size_t mid = low + (high - low) / 2;
-        if (rec->modules[mid].start <= pc)
+        const struct recording_module *m = &rec->modules[mid];
+        if (m->start < start || (m->start == start && m->since < since))
             low = mid + 1;
         else
             high = mid;
     }
-    for (size_t tries = 0; low > 0 && tries < MODULE_TRIES; tries++) {
-        const struct recording_module *m = &rec->modules[--low];
-        if (pc < m->end && m->since <= generation &&
-            (generation < m->until || m->until == UINT32_MAX))
+    return low;
+}
+
+/* Places where modules began are tried backwards from the address: libraries that came and went may overlap.
+ * At one place, only the last that had come can be the one. A file made to have everything overlap gets no more
+ * tries than this. */
+enum { MODULE_TRIES = 256 };
+
+const struct recording_module *recording_module_of(const struct recording *rec, uint64_t pc,
+                                                   uint64_t generation)
+{
+    size_t at = module_bound(rec, pc, UINT64_MAX); /* the first that begins behind PC */
+    for (int tries = 0; at > 0 && tries < MODULE_TRIES; tries++) {
+        uint64_t start = rec->modules[at - 1].start;
+        size_t first = module_bound(rec, start, 0);
+        size_t behind = generation < UINT32_MAX ? module_bound(rec, start, generation + 1) : at;
+        const struct recording_module *m = behind > first ? &rec->modules[behind - 1] : NULL;
+        if (m && pc < m->end && (generation < m->until || m->until == UINT32_MAX))
             return m;
+        at = first;
     }
     return NULL;
 }

@@ -25,7 +25,6 @@
 #include "tool/load/rec.h"
 #include "tool/util/say.h"
 
-static const double reason = REC_REASON;    /* more than this is no sum of bytes */
 static const double rounding_below = -4096; /* how far rounding may take a difference of sums */
 
 /* ---- what the stages share ---- */
@@ -39,7 +38,7 @@ void rec_gap(struct recording *rec, uint64_t from, uint64_t to, const char *what
 
 double rec_number(struct recording *rec, double value, uint64_t at)
 {
-    if (isfinite(value) && value >= 0 && value < reason)
+    if (isfinite(value) && value >= 0 && value < REC_REASON)
         return value;
     if (isfinite(value) && value < 0 && value > rounding_below)
         return 0;
