@@ -55,6 +55,11 @@ class Sums:
     def live(self, what=0):
         return self.allocated[what] - self.released[what]
 
+    def remember_peak(self, epoch):
+        """Before a change: what it holds is what it held at the last peak, unless it changed since."""
+        if self.seen_epoch != epoch:
+            self.seen_epoch, self.peak = epoch, [self.live(0), self.live(1)]
+
     def pack(self):
         return struct.pack("<QQ8dQQ4Q32I", self.samples, self.freed, *self.allocated, *self.released,
                            *self.peak, self.seen_epoch, self.last_ns, 0, 0, 0, 0, *self.lifetimes)
@@ -96,6 +101,7 @@ class Recording:
         for _ in range(count):
             self.now_ns = self.now_ns + 1000 if at_ms is None else self.start_ns + int(at_ms * 10**6)
             w = weight(size, rate)
+            sums.remember_peak(self.peak_epoch)
             sums.samples += 1
             sums.last_ns = self.now_ns
             sums.allocated = [a + b for a, b in zip(sums.allocated, w)]
@@ -106,6 +112,7 @@ class Recording:
                 self.lives.append((address | (1 << 48), size, rate, self.now_ns, stack, tid))
                 address = None
             else:
+                sums.remember_peak(self.peak_epoch)
                 sums.freed += 1
                 sums.released = [a + b for a, b in zip(sums.released, w)]
                 sums.lifetimes[min(int(lived_us).bit_length(), 31)] += 1
@@ -114,14 +121,13 @@ class Recording:
     def mark_peak(self):
         self.peak = [self._live(0), self._live(1)]
         self.peak_ns, self.peak_epoch = self.now_ns, self.peak_epoch + 1
-        for s in self.sums.values():
-            s.peak, s.seen_epoch = [s.live(0), s.live(1)], self.peak_epoch
 
     def free(self, stack, size, lived_us, rate=None):
         """Frees one live sample of STACK with SIZE bytes."""
         i = next(i for i, live in enumerate(self.lives) if live[4] == stack and live[1] == size)
         del self.lives[i]
         s, w = self.sums[stack], weight(size, rate or self.rate)
+        s.remember_peak(self.peak_epoch)
         s.freed += 1
         s.released = [a + b for a, b in zip(s.released, w)]
         s.lifetimes[min(int(lived_us).bit_length(), 31)] += 1

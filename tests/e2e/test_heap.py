@@ -5,7 +5,6 @@ Small programs, compiled here without frame pointers and recorded with `piano re
 """
 from __future__ import annotations
 
-import json
 import math
 import os
 import re
@@ -14,7 +13,7 @@ import signal
 import subprocess
 import textwrap
 from pathlib import Path
-from typing import Any, Callable, Iterable
+from typing import Any, Iterable
 
 import pytest
 
@@ -82,8 +81,9 @@ class Heap:
         return found["allocated_objects"], found["allocated_bytes"]
 
     @property
-    def lost(self) -> int:
-        return sum(self["dropped"].values())
+    def lost(self) -> dict[str, int]:
+        """What is not in the recording, by cause; nothing when all is."""
+        return {cause: count for cause, count in self["dropped"].items() if count}
 
     def names(self) -> set[str]:
         return {frame["function"] for site in self.sites for frame in site["stack"]}
@@ -159,7 +159,8 @@ def test_sample_everything_equals_a_shadow_map(project: Project) -> None:
                 case 0: case 1: case 2: free(mine); mine = NULL; break;
                 case 3: case 4: mine = realloc(mine, size); *(size_t *)mine = size; break;
                 case 5: free(mine); mine = calloc(1, size); *(size_t *)mine = size; break;
-                case 6: free(mine); mine = aligned_alloc(64, size & ~(size_t)63 | 64), *(size_t *)mine = size & ~(size_t)63 | 64; break;
+                case 6: size = (size | 64) & ~(size_t)63, free(mine);
+                    mine = aligned_alloc(64, size), *(size_t *)mine = size; break;
                 default: free(mine); mine = malloc(size); *(size_t *)mine = size;
                 }
                 mine = atomic_exchange(&slots[(x >> 24) % SLOTS], mine);
@@ -185,7 +186,7 @@ def test_sample_everything_equals_a_shadow_map(project: Project) -> None:
     total = heap.sum("churner")
     assert total["live_samples"] == total["live_objects"] == total["samples"] - total["freed_samples"]
     assert total["allocated_bytes"] - total["freed_bytes"] == total["live_bytes"]
-    assert heap.lost == 0
+    assert not heap.lost
     assert heap["live_bytes_ci95"] == [heap["live_bytes"]] * 2, "nothing is estimated"
 
 
@@ -224,7 +225,7 @@ def test_every_entry_point_once(project: Project) -> None:
             KEEP(p);
             return p;
         }
-        static NOINLINE void *by_posix_memalign(void) { void *p; if (posix_memalign(&p, 4096, 503)) abort(); KEEP(p); return p; }
+        static NOINLINE void *by_posix_memalign(void) { void *p; posix_memalign(&p, 4096, 503); KEEP(p); return p; }
         static NOINLINE void *by_bad_alignment(void)
         {
             void *p = (void *)17;
@@ -248,9 +249,10 @@ def test_every_entry_point_once(project: Project) -> None:
             fclose(f);
             return p;
         }
-        #define ALL(X) X(malloc, 101) X(calloc, 203) X(realloc_null, 307) X(grow, 20011) X(shrink, 103) X(move, 300017) \
-            X(zero, 0) X(failing, 109) X(reallocarray, 407) X(overflow, 481) X(posix_memalign, 503) X(bad_alignment, 0) \
-            X(aligned_alloc, 640) X(memalign, 701) X(valloc, 809) X(pvalloc, 8192) X(strdup, 13) X(strndup, 6) \
+        #define ALL(X) X(malloc, 101) X(calloc, 203) X(realloc_null, 307) X(grow, 20011) X(shrink, 103) \
+            X(move, 300017) X(zero, 0) X(failing, 109) X(reallocarray, 407) X(overflow, 481) X(posix_memalign, 503) \
+            X(bad_alignment, 0) X(aligned_alloc, 640) X(memalign, 701) X(valloc, 809) X(pvalloc, 8192) \
+            X(strdup, 13) X(strndup, 6) \
             X(asprintf, -1) X(getline, -1)
         static void *kept[64];
         int main(void)
@@ -273,7 +275,7 @@ def test_every_entry_point_once(project: Project) -> None:
         assert objects == 1 and size >= 8, name
     for name in ("by_malloc", "by_calloc", "by_memalign", "by_valloc", "by_posix_memalign", "by_strdup"):
         assert heap.made(name)[0] == 2, f"{name} counted once for each call"
-    assert heap.lost == 0
+    assert not heap.lost
 
 
 def test_operators_of_cxx(project: Project) -> None:
@@ -314,8 +316,9 @@ def test_operators_of_cxx(project: Project) -> None:
 
 RESULTS = r"""
     #include <malloc.h>
-    static volatile size_t sizes[] = {0, 1, 7, 8, 16, 23, 24, 25, 40, 100, 504, 1000, 1032, 1033, 4000, 4096, 5000, 8192,
-                                      16384, 65536, 65537, 100000, 131071, 131072, 135168, 200000, 1 << 20, 3000001};
+    static volatile size_t sizes[] = {0, 1, 7, 8, 16, 23, 24, 25, 40, 100, 504, 1000, 1032, 1033, 4000, 4096, 5000,
+                                      8192, 16384, 65536, 65537, 100000, 131071, 131072, 135168, 200000, 1 << 20,
+                                      3000001};
     static volatile size_t max = SIZE_MAX, most = SIZE_MAX / 2, big = 1ul << 62;
     #define SAY(what, p) (void)(printf("%s: %s, errno %d\n", what, (p) ? "something" : "null", errno), errno = 0)
     static int zeros(const char *p, size_t n) { while (n) if (p[--n]) return 0; return 1; }
@@ -326,7 +329,8 @@ RESULTS = r"""
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
             errno = 77;
             p = malloc(sizes[i]);
-            printf("malloc %zu: usable %zu, aligned %d, errno %d\n", sizes[i], malloc_usable_size(p), (uintptr_t)p % 16 == 0, errno);
+            printf("malloc %zu: usable %zu, ", sizes[i], malloc_usable_size(p));
+            printf("aligned %d, errno %d\n", (uintptr_t)p % 16 == 0, errno);
             memset(p, 1, malloc_usable_size(p));
             errno = 78;
             free(p);
@@ -336,7 +340,8 @@ RESULTS = r"""
             memset(p, 2, 3 * sizes[i]);
             errno = 79;
             p = realloc(p, sizes[i] * 2 + 1);
-            printf("realloc: usable %zu, first %d, errno %d\n", malloc_usable_size(p), sizes[i] ? *(char *)p : 0, errno);
+            printf("realloc: usable %zu, first %d, ", malloc_usable_size(p), sizes[i] ? *(char *)p : 0);
+            printf("errno %d\n", errno);
             free(p);
         }
         for (size_t align = 8; align <= 1 << 20; align *= 4) {
@@ -357,7 +362,8 @@ RESULTS = r"""
             errno = 0, p = memalign(align, 100), SAY("memalign", p), free(p);
         }
         errno = 0;
-        p = (void *)42, printf("huge posix_memalign %d", posix_memalign(&p, 64, most)), printf(" %ld\n", (long)p), errno = 0;
+        p = (void *)42;
+        printf("huge posix_memalign %d", posix_memalign(&p, 64, most)), printf(" %ld\n", (long)p), errno = 0;
         SAY("malloc(SIZE_MAX)", malloc(max));
         SAY("malloc(SIZE_MAX/2)", malloc(most));
         SAY("malloc(1<<62)", malloc(big));
@@ -541,7 +547,7 @@ def test_tiny_blocks_and_a_huge_one_are_ranked_right(project: Project) -> None:
 
 
 def test_threads_have_seeds_of_their_own(project: Project) -> None:
-    """The first block of each of many threads is sampled as often as any other: not never, not always, not all alike."""
+    """The first block of each of many threads is sampled as often as any other: not never, not always."""
     program = compile(project, r"""
         static NOINLINE void *first(void *arg) { void *p = malloc(1000); KEEP(p); return arg; }
         int main(void)
@@ -851,8 +857,8 @@ def test_before_main_and_after_it(project: Project) -> None:
         static NOINLINE void in_library_constructor(void) { void *p = malloc(1009); KEEP(p); }
         static NOINLINE void in_library_kept(void) { given_back = malloc(1013); }
         static NOINLINE void in_library_destructor(void) { void *p = malloc(1019); KEEP(p); }
-        __attribute__((constructor)) static void up(void) { in_library_constructor(); in_library_kept(); KEEP(&given_back); }
-        __attribute__((destructor)) static void down(void) { free(given_back); in_library_destructor(); KEEP(&given_back); }
+        __attribute__((constructor)) static void up(void) { in_library_constructor(); in_library_kept(); }
+        __attribute__((destructor)) static void down(void) { free(given_back); in_library_destructor(); }
         void library(void) {}
     """, "libearly.so")
     program = compile(project, r"""
@@ -907,7 +913,8 @@ def test_coroutines_and_alternate_stacks(project: Project) -> None:
         {
             for (int i = 0; i < 50; i++) {
                 size_t size = 65536;
-                char *stack = i % 2 ? malloc(size) : mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+                int flags = MAP_PRIVATE | MAP_ANONYMOUS;
+                char *stack = i % 2 ? malloc(size) : mmap(NULL, size, PROT_READ | PROT_WRITE, flags, -1, 0);
                 memset(stack, 0xff, size);
                 getcontext(&away[i]);
                 away[i].uc_stack.ss_sp = stack, away[i].uc_stack.ss_size = size, away[i].uc_link = &home;
@@ -938,7 +945,7 @@ def test_coroutines_and_alternate_stacks(project: Project) -> None:
     assert heap.live("on_small") == (10, 9000)
     assert all(names(site)[:3] == ["take", "on_coroutine", "body"] for site in heap.through("on_coroutine"))
     assert all("main" in names(site) for site in heap.through("on_alternate")), "across the stacks"
-    assert heap.lost == 0
+    assert not heap.lost
 
 
 def test_garbage_in_the_frame_pointer(project: Project) -> None:
@@ -991,15 +998,61 @@ def test_threads_by_the_thousand(project: Project) -> None:
     for count in (200, 5000):
         _, heap = record(project, program, count, flags=["--snapshot-every", "0"])
         assert heap.made("visit") == (count, count * 99)
-        assert heap.live("visit") == (0, 0) and heap.lost == 0
+        assert heap.live("visit") == (0, 0) and not heap.lost
         sizes.append((project.root / "out.rec").stat().st_size)
     assert sizes[1] <= sizes[0] + 65536, sizes
+
+
+def test_a_new_stack_on_many_threads_at_once(project: Project) -> None:
+    """Whoever comes second finds the stack that the first has just entered: none is dropped, none is there twice."""
+    program = compile(project, r"""
+        enum { THREADS = 3, ROUNDS = 3000 };
+        static atomic_int arrived;
+        static NOINLINE void leaf(void) { void *p = malloc(77); KEEP(p); }
+        static NOINLINE void even(int depth, int path);
+        static NOINLINE void odd(int depth, int path)
+        {
+            if (depth == 0) leaf();
+            else if (path & 1) odd(depth - 1, path >> 1);
+            else even(depth - 1, path >> 1);
+            KEEP(&depth);
+        }
+        static NOINLINE void even(int depth, int path)
+        {
+            if (depth == 0) leaf();
+            else if (path & 1) odd(depth - 1, path >> 1);
+            else even(depth - 1, path >> 1);
+            KEEP(&depth);
+        }
+        static NOINLINE void *visit(void *arg)
+        {
+            for (int i = 0; i < ROUNDS; i++) {
+                atomic_fetch_add(&arrived, 1);
+                for (int turn = 0; arrived < (i + 1) * THREADS; turn++)
+                    if (turn > 1000) sched_yield();
+                even(12, i);
+            }
+            return arg;
+        }
+        int main(void)
+        {
+            pthread_t threads[THREADS];
+            for (int i = 0; i < THREADS; i++) pthread_create(&threads[i], 0, visit, 0);
+            for (int i = 0; i < THREADS; i++) pthread_join(threads[i], 0);
+            return 0;
+        }
+    """)
+    _, heap = record(project, program)
+    assert not heap.lost
+    assert heap.live("leaf") == (9000, 9000 * 77)
+    assert {site["samples"] for site in heap.through("leaf")} == {3} and len(heap.through("leaf")) == 3000
 
 
 # ---- other processes ----
 
 CHURN = r"""
     static atomic_int stop;
+    static atomic_long turns;
     static _Atomic(void *) slots[512];
     static NOINLINE void *churner(void *arg)
     {
@@ -1010,11 +1063,15 @@ CHURN = r"""
             void *p = malloc(size);
             *(size_t *)p = size;
             free(atomic_exchange(&slots[(x >> 8) % 512], p));
+            turns++;
         }
         return NULL;
     }
     static pthread_t threads[4];
-    static void churn_start(void) { for (uintptr_t i = 0; i < 4; i++) pthread_create(&threads[i], 0, churner, (void *)(i + 1)); }
+    static void churn_start(void)
+    {
+        for (uintptr_t i = 0; i < 4; i++) pthread_create(&threads[i], 0, churner, (void *)(i + 1));
+    }
     static void churn_end(void)
     {
         stop = 1;
@@ -1087,14 +1144,19 @@ def test_children_with_recordings_of_their_own(project: Project) -> None:
 
 OTHERS = {
     "vfork": 'if (vfork() == 0) { execl("/bin/echo", "echo", "vfork", NULL); _exit(1); }',
-    "posix_spawn": 'pid_t p; char *av[] = {"echo", "spawned", NULL}; posix_spawn(&p, "/bin/echo", NULL, NULL, av, environ);',
+    "posix_spawn": 'pid_t p; char *av[] = {"echo", "spawned", NULL}; '
+                   'posix_spawn(&p, "/bin/echo", NULL, NULL, av, environ);',
     "system": 'system("echo shell; exit 3");',
-    "popen": 'FILE *f = popen("echo piped", "r"); char line[99]; if (fgets(line, 99, f)) printf("%s", line); pclose(f);',
-    "clone": 'char *stack = malloc(65536); clone(in_clone, stack + 65536, CLONE_VM | CLONE_VFORK | SIGCHLD, NULL); free(stack);',
-    "vm_process": 'char *stack = malloc(65536); int p = clone(in_clone, stack + 65536, CLONE_VM | SIGCHLD, NULL); waitpid(p, NULL, 0); free(stack);',
+    "popen": 'char line[99]; FILE *f = popen("echo piped", "r"); '
+             'if (fgets(line, 99, f)) printf("%s", line); pclose(f);',
+    "clone": 'char *stack = malloc(65536); '
+             'clone(in_clone, stack + 65536, CLONE_VM | CLONE_VFORK | SIGCHLD, NULL); free(stack);',
+    "vm_process": 'char *stack = malloc(65536); '
+                  'int p = clone(in_clone, stack + 65536, CLONE_VM | SIGCHLD, NULL); waitpid(p, NULL, 0); free(stack);',
     "raw_fork": 'if (syscall(SYS_fork) == 0) { in_raw_child(); syscall(SYS_exit_group, 0); }',
     "raw_fork_exit": 'fflush(stdout); if (syscall(SYS_fork) == 0) { in_raw_child(); exit(0); }',
-    "double_fork": 'if (fork() == 0) { in_raw_child(); if (fork() == 0) { in_raw_child(); _exit(0); } wait(NULL); _exit(0); }',
+    "double_fork": 'if (fork() == 0) { in_raw_child(); '
+                   'if (fork() == 0) { in_raw_child(); _exit(0); } wait(NULL); _exit(0); }',
 }
 
 
@@ -1203,7 +1265,7 @@ def test_a_program_that_closes_all_descriptors(project: Project) -> None:
     alone, heap = same_with_and_without(project, program, rates=("1",))
     assert alone.out.startswith("3 6 whole\n")
     assert heap.live("keeps") == figures(alone.out)["keeps"]
-    assert heap.lost == 0
+    assert not heap.lost
 
 
 def test_a_program_that_goes_elsewhere(project: Project) -> None:
@@ -1224,7 +1286,7 @@ def test_a_program_that_goes_elsewhere(project: Project) -> None:
     """)
     done, heap = record(project, program)
     assert heap.live("keeps") == figures(done.out)["keeps"]
-    assert heap["run"]["end"] == "exited" and heap.lost == 0
+    assert heap["run"]["end"] == "exited" and not heap.lost
 
 
 ENDS: dict[str, tuple[str, int]] = {
@@ -1269,8 +1331,8 @@ def test_however_it_ends_all_is_there(project: Project, end: str) -> None:
 # ---- too little of everything ----
 
 def test_the_nth_mapping_fails(project: Project) -> None:
-    """Room in the address space for N more pieces of the recording, and not one more: the program has its memory beforehand
-    and never notices; what was recorded until then is kept, and the rest is counted."""
+    """Room in the address space for N more pieces of the recording, and not one more: the program has its memory
+    beforehand and never notices; what was recorded until then is kept, and the rest is counted."""
     program = compile(project, KEEPS + r"""
         #include <malloc.h>
         #include <sys/resource.h>
@@ -1304,7 +1366,7 @@ def test_the_nth_mapping_fails(project: Project) -> None:
         alone = project.command(program, room)
         done, heap = record(project, program, room, flags=["--snapshot-every", "0"])
         assert done.out == alone.out, f"room for {room}"
-        lost.append(heap.lost)
+        lost.append(sum(heap.lost.values()))
         assert heap["live_objects"] >= 0 and heap["live_bytes"] >= 0
     assert lost[-1] == 0 and lost[0] > 0, f"the limits were felt, and said: {lost}"
 
@@ -1323,13 +1385,14 @@ def test_tight_limits_from_the_start(project: Project, limit: str) -> None:
             return 0;
         }
     """)
-    room = {"as": [n << 20 for n in (12, 16, 24, 32, 48, 64, 128)], "nofile": [4, 5, 10], "fsize": [0, 1, 4096, 70000, 200000],
-            "memlock": [0], "nproc": [1], "stack": [65536, 200000], "data": [2 << 20, 4 << 20, 16 << 20]}[limit]
+    room = {"as": [n << 20 for n in (12, 16, 24, 32, 48, 64, 128)], "nofile": [4, 5, 10],
+            "fsize": [0, 1, 4096, 70000, 200000], "memlock": [0], "nproc": [1], "stack": [65536, 200000],
+            "data": [2 << 20, 4 << 20, 16 << 20]}[limit]
     for value in room:
         words = ["prlimit", f"--{limit}={value}", program]
         alone = project.command(*words, check=False)
         assert alone.status == 0, repr(alone)
-        done = project.piano("record", "--heap=4K", "-o", project.root / f"{limit}{value}.rec", "--", *words, check=False)
+        done = project.piano("record", "--heap=4K", "-o", f"{limit}{value}.rec", "--", *words, check=False)
         assert (done.status, done.out) == (0, alone.out), f"{limit}={value}: {done!r}"
 
 
@@ -1349,7 +1412,7 @@ def test_a_limit_on_files_set_by_the_program(project: Project) -> None:
     done, heap = record(project, program)
     assert done.out == "fine\n"
     assert heap.live("keeps")[0] >= 1000, "what was recorded is kept"
-    assert heap.live("keeps")[0] == 21000 or heap.lost > 0
+    assert heap.live("keeps")[0] == 21000 or heap.lost
 
 
 def test_the_first_descriptor_is_the_programs(project: Project) -> None:
@@ -1372,14 +1435,15 @@ def test_the_first_descriptor_is_the_programs(project: Project) -> None:
 @pytest.mark.parametrize("rest", ["SECCOMP_RET_ERRNO | EPERM", "SECCOMP_RET_KILL_PROCESS"])
 @pytest.mark.parametrize("rate", ["512K", "1"])
 def test_a_program_that_locks_itself_in(project: Project, rest: str, rate: str) -> None:
-    """A sandbox with the system calls that the program itself needs: piano does with what it had before, and ends in peace."""
+    """A sandbox with the system calls that the program itself needs: piano does with what it had before."""
     program = compile(project, KEEPS + r"""
         #include <linux/filter.h>
         #include <linux/seccomp.h>
         #include <stddef.h>
         #include <sys/prctl.h>
         #include <sys/syscall.h>
-        #define ALLOW(nr) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##nr, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
+        #define ALLOW(nr) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##nr, 0, 1), \
+            BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
         int main(void)
         {
             struct sock_filter filter[] = {
@@ -1402,7 +1466,7 @@ def test_a_program_that_locks_itself_in(project: Project, rest: str, rate: str) 
     done, heap = record(project, program, rate=rate)
     assert done.out == alone.out == "fine\n"
     if rate == "1":
-        assert heap.live("keeps")[0] == 500 or heap.lost > 0
+        assert heap.live("keeps")[0] == 500 or heap.lost
 
 
 # ---- the other figures of a report ----
@@ -1412,8 +1476,8 @@ def test_anonymous_mappings_are_a_kind_of_their_own(project: Project) -> None:
         #include <sys/mman.h>
         #define MAP(n) mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
         static NOINLINE void *mapper(size_t n) { void *p = MAP(n); KEEP(p); return p; }
-        static NOINLINE void *mover(void *p, size_t a, size_t b) { p = mremap(p, a, b, MREMAP_MAYMOVE); KEEP(p); return p; }
-        static NOINLINE void *filed(void) { void *p = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, 0, 0); KEEP(p); return p; }
+        static NOINLINE void *mover(void *p, size_t a, size_t b) { return mremap(p, a, b, MREMAP_MAYMOVE); }
+        static NOINLINE void *filed(void) { return mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, 0, 0); }
         static NOINLINE void by_malloc(void) { void *p = malloc(30 << 20); KEEP(p); }
         int main(void)
         {
@@ -1586,8 +1650,9 @@ def test_growth_between_two_snapshots(project: Project) -> None:
         }
     """)
     path = project.root / "out.rec"
-    process = subprocess.Popen([PIANO, "record", "--heap=1", "--snapshot-every", "0", "-o", path, "--", program], text=True,
-                               cwd=project.root, env=project.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    command = [PIANO, "record", "--heap=1", "--snapshot-every", "0", "-o", path, "--", program]
+    process = subprocess.Popen(command, text=True, cwd=project.root, env=project.env, stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE)
     try:
         pid = process.stdout.readline().strip()
         assert pid.isdigit()
@@ -1752,7 +1817,7 @@ def test_a_thousand_starts_and_stops(project: Project) -> None:
             for (int i = 0; i < 1000; i++) {
                 if (i == 100) before = resident();
                 if (piano_heap_start(1 + i % 3 * 1000)) return 1;
-                for (volatile int k = 0; k < 20000; k++) ;
+                for (long until = turns + 50; turns < until; ) sched_yield();
                 if (piano_heap_stop()) return 2;
             }
             printf("grown %ld\n", resident() - before);
@@ -1764,7 +1829,7 @@ def test_a_thousand_starts_and_stops(project: Project) -> None:
     done, heap = own_recording(project, program)
     assert figures(done.out)["grown"][0] < 4 << 20
     assert heap.live("churner") == (0, 0)
-    assert heap.sum("churner")["samples"] > 1000
+    assert heap.sum("churner")["samples"] > 334 * 40, "a third of the time every allocation was sampled"
     assert Path(heap["run"]["path"]).stat().st_size < 4 << 20
 
 
@@ -1811,7 +1876,8 @@ def test_nothing_to_see_is_an_error(project: Project) -> None:
     project.write({"prog.c": '#include "piano.h"\n#include <errno.h>\n#include <stdio.h>\n#include <stdlib.h>\n'
                              'int main(void) { int r = piano_heap_start(1); free(malloc(10)); '
                              'puts(r == -ENOSYS ? "said" : "silent"); return 0; }\n'})
-    project.command("gcc", "-O2", "-static", f"-I{ROOT / 'include'}", "prog.c", LIB / "libpiano.a", "-o", "prog", "-pthread")
+    project.command("gcc", "-O2", "-static", f"-I{ROOT / 'include'}", "prog.c", LIB / "libpiano.a", "-o", "prog",
+                    "-pthread")
     done = project.command(project.root / "prog")
     assert done.out == "said\n"
 
@@ -1819,7 +1885,7 @@ def test_nothing_to_see_is_an_error(project: Project) -> None:
 # ---- for a day, in small ----
 
 def test_a_day_in_miniature(project: Project) -> None:
-    """Tens of millions of allocations: neither the recording nor the process is greater at the end than in the middle."""
+    """Tens of millions of allocations: recording and process are no greater at the end than in the middle."""
     program = compile(project, r"""
         #include <sys/stat.h>
         enum { THREADS = 4, EACH = 6000000, HELD = 256 };
@@ -1871,6 +1937,7 @@ def test_a_day_in_miniature(project: Project) -> None:
     assert end[0] <= middle[0] + (1 << 20), f"resident bytes {middle[0]} in the middle, {end[0]} at the end"
     assert end[1] <= middle[1] and 0 < end[1] < 4 << 20, f"the recording: {middle[1]}, {end[1]}"
     total = heap.sum("day")
-    assert total["live_bytes"] == total["live_samples"] == 0 and heap.lost == 0
+    assert total["live_bytes"] == total["live_samples"] == 0
+    assert not heap.lost
     truth = 24_000_000 * 115.5
     assert abs(total["allocated_bytes"] - truth) < 6 * math.sqrt(truth * 4096)

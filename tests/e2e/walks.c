@@ -42,6 +42,8 @@ static _Unwind_Reason_Code add(struct _Unwind_Context *context, void *arg)
     unsigned long pc = _Unwind_GetIPInfo(context, &is_exact);
     if (pc == 0 || o->depth == 256)
         return _URC_END_OF_STACK;
+    if (is_exact && o->depth > 0)
+        o->pcs[o->depth - 1]++; /* the trampoline: a handler returns to its first byte */
     o->pcs[o->depth++] = pc + (is_exact ? 1 : 0);
     return _URC_NO_REASON;
 }

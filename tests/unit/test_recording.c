@@ -211,6 +211,32 @@ static void modules_by_generation(void **state)
     recording_unload(&rec);
 }
 
+/* A library that is loaded and unloaded all the time, always to the same place. */
+static void many_modules_at_one_place(void **state)
+{
+    (void)state;
+    enum { TURNS = 800 };
+    struct image i = image();
+    struct recording rec;
+    char *at = i.bytes + PIANO_REC_HEADER_BYTES + sizeof(struct piano__chunk);
+    uint32_t bytes = sizeof(struct piano__module) + 8;
+    for (uint32_t n = 0; n < TURNS; n++) {
+        struct piano__module m = {
+            .bytes = bytes, .since = n * 2, .until = n * 2 + 1, .start = 0x1000, .end = 0x9000};
+        memcpy(at + (size_t)n * bytes, &m, sizeof(m));
+        snprintf(at + (size_t)n * bytes + sizeof(m), 8, "/%u", n);
+    }
+    ((struct piano__chunk *)(void *)(i.bytes + PIANO_REC_HEADER_BYTES))->used = TURNS * bytes;
+    load_all(&rec, &i);
+    assert_int_equal(rec.module_count, TURNS);
+    assert_string_equal(recording_module_of(&rec, 0x8fff, 0)->path, "/0");
+    assert_string_equal(recording_module_of(&rec, 0x8fff, 6)->path, "/3");
+    assert_string_equal(recording_module_of(&rec, 0x8fff, 1598)->path, "/799");
+    assert_null(recording_module_of(&rec, 0x8fff, 7)); /* unloaded then */
+    assert_null(recording_module_of(&rec, 0x8fff, 1599));
+    recording_unload(&rec);
+}
+
 static void equal_stacks_are_one(void **state)
 {
     (void)state;
@@ -447,6 +473,7 @@ int main(void)
         cmocka_unit_test(cut_anywhere),
         cmocka_unit_test(what_is_before_the_cut_is_kept),
         cmocka_unit_test(modules_by_generation),
+        cmocka_unit_test(many_modules_at_one_place),
         cmocka_unit_test(equal_stacks_are_one),
         cmocka_unit_test(lengths_that_lie),
         cmocka_unit_test(depth_that_lies),

@@ -24,6 +24,8 @@ static inline _Unwind_Reason_Code other_frame(struct _Unwind_Context *context, v
     uintptr_t pc = _Unwind_GetIPInfo(context, &is_exact);
     if (pc == 0 || out->depth == OTHER_ROOM)
         return _URC_END_OF_STACK;
+    if (is_exact && out->depth > 0)
+        out->pcs[out->depth - 1]++; /* the trampoline: a handler returns to its first byte */
     out->pcs[out->depth++] = pc + (is_exact ? 1 : 0);
     return _URC_NO_REASON;
 }

@@ -28,9 +28,11 @@ _piano()
         [ "${COMP_WORDS[i]}" = -- ] && compopt -o default && return
     done
     case $before in
-    --file | -o) COMPREPLY=($(compgen -f -- "$word")) && return ;;
+    --format) COMPREPLY=($(compgen -W "speedscope pprof collapsed" -- "$word")) && return ;;
+    --by) COMPREPLY=($(compgen -W "live allocated peak churn" -- "$word")) && return ;;
+    --file | -o | --output) COMPREPLY=($(compgen -f -- "$word")) && return ;;
     --dir) COMPREPLY=($(compgen -d -- "$word")) && return ;;
-    --fn | --skip | --frame | --top | --duration | --kill-timeout | --snapshot-every | -j | --fail-above) return ;;
+    --fn | --skip | --frame | --top | --duration | --kill-timeout | --snapshot-every | -j | --fail-above | --from | --to) return ;;
     esac
     case $command in
     build) options="$select --list-skipped --verbose -j --help" ;;
@@ -38,7 +40,8 @@ _piano()
     profile) options="$select --duration --kill-timeout --verbose -j --top --all --frames --threads --json --uncorrected --help" ;;
     record) options="--heap --heap= --maps --children --snapshot-every -o --duration --kill-timeout --help" ;;
     snapshot) options="--help" ;;
-    report) options="--frames --threads --json --top --all --places --uncorrected --help" ;;
+    report) options="--frames --threads --json --top --all --places --uncorrected --heap --tree --leaks --growth --peak --by --from --to --help" ;;
+    export) options="--format --output -o --force --by --help" ;;
     diff) options="--fail-above --top --all --json --help" ;;
     list) options="--all --json --help" ;;
     tag) options="--add --force --delete --help" ;;
@@ -47,7 +50,7 @@ _piano()
     esac
     case $command:$word in
     snapshot:[!-]* | snapshot:) COMPREPLY=($(compgen -W "$(_piano_pids)" -- "$word")) ;;
-    report:[!-]* | report: | diff:[!-]* | diff: | tag:[!-]* | tag:)
+    report:[!-]* | report: | export:[!-]* | export: | diff:[!-]* | diff: | tag:[!-]* | tag:)
         COMPREPLY=($(compgen -W "$(_piano_runs)" -- "$word") $(compgen -f -- "$word"))
         ;;
     *) COMPREPLY=($(compgen -W "$options" -- "$word")) ;;

@@ -9,6 +9,7 @@
 #include "target/heap/usable.h"
 
 __thread int piano__hooks_open;
+bool piano__hooks_nest = true; /* until it is known */
 
 extern size_t malloc_usable_size(void *) __attribute__((weak));
 

@@ -7,8 +7,11 @@
 #include "target/span/run.h"
 #include "target/span/thread.h"
 
-/* Hooks of this thread that wait for the allocator. An allocator may be built upon itself, and what it calls by name
- * comes to the hooks again: only the outermost call is the program's. */
+/* An allocator may be built upon itself, and what it calls by name comes to the hooks again: then only the outermost call
+ * is the program's. Where it is not, a call within a call is a signal handler's, and as good as any. */
+extern bool piano__hooks_nest;
+
+/* Hooks of this thread that wait for the allocator. */
 extern __thread int piano__hooks_open
     __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
@@ -53,7 +56,7 @@ static inline void piano__count_free(struct piano__thread *t, uint64_t bytes)
 /* Around a call of the allocator. `piano__hook_begin` is true for the outermost. */
 static inline bool piano__hook_begin(void)
 {
-    return piano__hooks_open++ == 0;
+    return piano__hooks_open++ == 0 || !piano__hooks_nest;
 }
 
 static inline void *piano__hook_done(bool outermost, void *p, uint64_t bytes)

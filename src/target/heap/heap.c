@@ -184,16 +184,17 @@ static __attribute__((noinline)) void sample(struct piano__heap_self *self, cons
     draw(self);
 }
 
-void piano__heap_allocated(const void *p, size_t size, uint32_t flags)
+bool piano__heap_allocated(const void *p, size_t size, uint32_t flags)
 {
     struct piano__heap_self *self = &piano__heap_self;
-    if (!is_due(self, piano__heap_size(size)))
-        return;
+    if (self->own || !is_due(self, piano__heap_size(size)))
+        return false;
     int saved = errno;
     self->inside = 1;
     sample(self, p, size, flags);
     self->inside = 0;
     errno = saved;
+    return true;
 }
 
 bool piano__heap_detach(const void *p, struct piano__block *block)
@@ -251,6 +252,17 @@ static bool make_gate(void)
     return page != NULL;
 }
 
+/* What a first sample asks of the kernel, asked now: the program may lock itself in later, and die of any system call it
+ * did not think of. Other threads still have to find their stack's bounds. */
+static bool prepare(void)
+{
+    struct piano__heap_self *self = &piano__heap_self;
+    struct piano__walk walk;
+    seed(self);
+    piano__walk_here(&self->walker, &walk);
+    return piano__live_prepare() && piano__stacks_prepare(&walk);
+}
+
 static int begin(uint64_t rate)
 {
     bool many = rate < MANY_BELOW;
@@ -261,7 +273,7 @@ static int begin(uint64_t rate)
     h->rate = rate;
     h->flags |= PIANO_REC_HAS_HEAP;
     if (!piano__live_init(many ? MANY_BLOCKS : BLOCKS) ||
-        !piano__stacks_init(many ? MANY_STACKS : STACKS) || !make_gate())
+        !piano__stacks_init(many ? MANY_STACKS : STACKS) || !make_gate() || !prepare())
         return -ENOMEM;
     return 0;
 }

@@ -19,9 +19,10 @@ struct piano__heap_self {
     uint64_t left;    /* bytes until the next sample, as the hooks see it */
     uint64_t hidden;  /* the same, while `watched` keeps `left` at 0 */
     uint32_t watched; /* every call has to come the long way */
-    uint32_t inside;  /* a sample is being taken */
-    uint64_t rate;    /* that the gap was drawn with; 0 when not sampling */
-    uint64_t passes;  /* of the filter, and misses, not yet added to the statistics */
+    uint32_t own;    /* piano itself is at work: what it makes libc allocate is not the program's */
+    uint32_t inside; /* a sample is being taken */
+    uint64_t rate;   /* that the gap was drawn with; 0 when not sampling */
+    uint64_t passes; /* of the filter, and misses, not yet added to the statistics */
     uint64_t misses;
     uint32_t tid; /* 0 until the first sample */
     struct piano__random random;
@@ -51,8 +52,9 @@ static inline bool piano__heap_passes(size_t size)
     return true;
 }
 
-/* SIZE bytes at P, just allocated, that did not pass. FLAGS of its stack: 0 or PIANO_STACK_MMAP. */
-void piano__heap_allocated(const void *p, size_t size, uint32_t flags);
+/* SIZE bytes at P, just allocated, that did not pass. FLAGS of its stack: 0 or PIANO_STACK_MMAP. True
+ * when it became a sample. */
+bool piano__heap_allocated(const void *p, size_t size, uint32_t flags);
 /* P is about to be freed, and the filter may hold it. */
 void piano__heap_freed(const void *p);
 /* The two halves of that for realloc, which may fail: takes the block out, and puts it back or closes it. */

@@ -16,10 +16,9 @@
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "target/sys/file.h"
+#include "target/sys/lock.h"
 #include "target/sys/recording.h"
 
 enum {
@@ -27,7 +26,6 @@ enum {
     LEVELS = 3,
     FIRST_BUCKETS = 1 << 15, /* 256 K blocks, 2 MB */
     MAX_RECORD_CHUNKS = 8192,
-    TRIES = 2000,
 };
 
 #define ADDRESS_BITS 0xffffffffffffu
@@ -45,7 +43,7 @@ static struct {
     uint64_t used;    /* records ever taken from the end */
     uint64_t free;    /* head of the free list: counter << 32 | number + 1 */
     uint32_t ready;   /* record chunks there are */
-    uint32_t growing; /* one thread is adding a chunk */
+    uint32_t growing; /* the lock of that */
     struct piano__live *chunks[MAX_RECORD_CHUNKS];
 } live;
 
@@ -138,21 +136,9 @@ static void push_free(uint64_t number)
                                           __ATOMIC_RELAXED));
 }
 
-/* Waits a little for another thread that is at it: a millisecond or so, not for ever, for that may be this very thread,
- * interrupted by a signal. */
-static bool begin_growing(void)
-{
-    for (int i = 0; i < TRIES; i++) {
-        if (!__atomic_exchange_n(&live.growing, 1, __ATOMIC_ACQUIRE))
-            return true;
-        syscall(SYS_sched_yield);
-    }
-    return false;
-}
-
 static bool grow(void)
 {
-    if (!begin_growing())
+    if (!piano__lock_try(&live.growing))
         return false;
     uint32_t at = live.ready;
     struct piano__chunk *c = NULL;
@@ -163,8 +149,13 @@ static bool grow(void)
         __atomic_store_n(&live.chunks[at], (struct piano__live *)(void *)(c + 1), __ATOMIC_RELEASE);
         __atomic_store_n(&live.ready, at + 1, __ATOMIC_RELEASE);
     }
-    __atomic_store_n(&live.growing, 0, __ATOMIC_RELEASE);
+    piano__lock_release(&live.growing);
     return c != NULL;
+}
+
+bool piano__live_prepare(void)
+{
+    return grow();
 }
 
 /* The number of a record + 1, or negative errno. */

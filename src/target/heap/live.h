@@ -19,6 +19,8 @@ struct piano__block {
 
 /* Room for RECORDS blocks; false when there is no memory for the index. Once per recording. */
 bool piano__live_init(uint64_t records);
+/* Has the first records in the recording, so that the first sample need not ask the kernel for anything. */
+bool piano__live_prepare(void);
 /* In a forked child. */
 void piano__live_forget(void);
 /* 0, -ENOSPC when the table is full, -ENOMEM when a chunk cannot be had. The address must not be in it. */

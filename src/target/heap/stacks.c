@@ -1,6 +1,6 @@
 /* A stack is looked up by its hash in an open-addressing index (private memory) of numbers, and compared frame by frame with
- * the record in the recording. A new one is added under a lock, which is only ever tried for: a thread that cannot have it
- * in a millisecond or so gives its sample to stack 0. Entries of the index are published when all they lead to is in place, so
+ * the record in the recording. A new one is added under a lock, which is only ever tried for (sys/lock.h): a thread that
+ * cannot have it in time gives its sample to stack 0. Entries of the index are published when all they lead to is in place, so
  * look-ups need no lock.
  *
  * With a new stack come the modules its frames lie in, so that the recording can name them later. Addresses change
@@ -10,14 +10,16 @@
 #include <limits.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "target/sys/file.h"
+#include "target/sys/lock.h"
 #include "target/sys/recording.h"
 #include "target/unwind/module.h"
 
-enum { MAX_STACKS = 1 << 18, MAX_MODULES = 4096, TRIES = 2000 };
+enum { MAX_STACKS = 1 << 18, MAX_MODULES = 4096 };
 
 struct entry {
     uint64_t hash; /* 0: empty */
@@ -86,18 +88,12 @@ static struct piano__heap_stats *stats(void)
 
 static bool try_lock(void)
 {
-    for (int i = 0; i < TRIES; i++) {
-        if (!__atomic_exchange_n(&stacks.lock, 1, __ATOMIC_ACQUIRE))
-            return true;
-        if (i % 64 == 63)
-            syscall(SYS_sched_yield);
-    }
-    return false;
+    return piano__lock_try(&stacks.lock);
 }
 
 static void unlock(void)
 {
-    __atomic_store_n(&stacks.lock, 0, __ATOMIC_RELEASE);
+    piano__lock_release(&stacks.lock);
 }
 
 static uint64_t hash_of(const struct piano__walk *walk, uint32_t generation)
@@ -222,6 +218,16 @@ static struct piano__stack *add_locked(const struct piano__walk *walk, uint64_t 
     log_commit(stacks.log, bytes);
     stacks.count = id;
     return s;
+}
+
+bool piano__stacks_prepare(const struct piano__walk *walk)
+{
+    for (uint32_t i = 0; i < walk->depth; i++)
+        if (!module_of_locked(walk->pcs[i] - 1))
+            add_module_locked(walk->pcs[i] - 1);
+    if (!module_of_locked(getauxval(AT_ENTRY)))
+        add_module_locked(getauxval(AT_ENTRY)); /* the program itself, which has not begun yet */
+    return log_room(&stacks.log, &stacks.logs, PIANO_CHUNK_STACKS, 0) != NULL;
 }
 
 static uint32_t add(const struct piano__walk *walk, uint64_t hash, uint32_t generation)

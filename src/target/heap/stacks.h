@@ -10,6 +10,8 @@
 
 /* Room for MOST stacks; false when there is no memory. Once per recording. */
 bool piano__stacks_init(uint32_t most);
+/* Has room for the first stacks in the recording, and the modules of WALK. */
+bool piano__stacks_prepare(const struct piano__walk *walk);
 /* In a forked child. */
 void piano__stacks_forget(void);
 /* The number of the stack, new or old; 0 when there is no room for it. */

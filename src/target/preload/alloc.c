@@ -265,6 +265,7 @@ void piano__alloc_place(void)
     static enum { UNKNOWN, IN_LINE, PREEMPTED } place;
     if (!ready())
         return;
+    piano__heap_self.own++;
     if (place == UNKNOWN) {
         bool ours =
             dlsym(RTLD_DEFAULT, "malloc") == (void *)malloc || reaches_us(call_first_malloc);
@@ -273,12 +274,15 @@ void piano__alloc_place(void)
     if (place == PREEMPTED)
         take_its_place();
     piano__operators_place((void *)next.malloc);
+    piano__heap_self.own--;
 }
 
 __attribute__((constructor(101))) static void place_early(void)
 {
     piano__alloc_place();
-    piano__heap_always_watched = reaches_us(call_every_kind);
+    piano__heap_self.own++;
+    piano__heap_always_watched = piano__hooks_nest = reaches_us(call_every_kind);
+    piano__heap_self.own--;
 }
 
 /* The long way. `begin` before the allocator is called, `done` after; both know that it may call itself. */

@@ -2,7 +2,8 @@
  * what an allocator other than glibc's takes from the system. Sampled like any allocation, and kept apart by a flag of its
  * stack. The C library's own mappings (malloc's, thread stacks) do not come this way.
  *
- * A mapping is known by its first address. One that is unmapped in parts stays as it was, and is counted. */
+ * A mapping is known by its first address. One that is unmapped in parts stays as it was, and is counted: a list of those
+ * sampled tells. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdarg.h>
@@ -37,11 +38,42 @@ static void count(uint64_t *counter)
     __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
 }
 
+/* Sampled mappings, the oldest forgotten first; only to tell whether a munmap takes a part of one. */
+enum { REMEMBERED = 512 };
+static struct {
+    uintptr_t start;
+    size_t size;
+} sampled[REMEMBERED];
+static uint32_t sampled_count;
+
 static void mapped(void *p, size_t size)
 {
     count(&piano__recording.view.header->stats.map_calls);
-    if (!piano__heap_passes(size))
-        piano__heap_allocated(p, size, PIANO_STACK_MMAP);
+    if (piano__heap_passes(size) || !piano__heap_allocated(p, size, PIANO_STACK_MMAP))
+        return;
+    uint32_t at = __atomic_fetch_add(&sampled_count, 1, __ATOMIC_RELAXED) % REMEMBERED;
+    __atomic_store_n(&sampled[at].size, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&sampled[at].start, (uintptr_t)p, __ATOMIC_RELAXED);
+    __atomic_store_n(&sampled[at].size, size, __ATOMIC_RELEASE);
+}
+
+/* [P, P + SIZE) lies within one of them, but does not begin it. */
+static bool is_part(uintptr_t p, size_t size)
+{
+    for (int i = 0; i < REMEMBERED; i++) {
+        size_t whole = __atomic_load_n(&sampled[i].size, __ATOMIC_ACQUIRE);
+        uintptr_t start = __atomic_load_n(&sampled[i].start, __ATOMIC_RELAXED);
+        if (p > start && p < start + whole && size > 0)
+            return true;
+    }
+    return false;
+}
+
+static void forget(uintptr_t start)
+{
+    for (int i = 0; i < REMEMBERED; i++)
+        if (__atomic_load_n(&sampled[i].start, __ATOMIC_RELAXED) == start)
+            __atomic_store_n(&sampled[i].size, 0, __ATOMIC_RELAXED);
 }
 
 EXPORT void *mmap(void *at, size_t size, int protection, int flags, int fd, off_t offset)
@@ -64,10 +96,15 @@ static bool detach(void *p, size_t size, struct piano__block *old)
     if (!piano__heap_wants_maps())
         return false;
     count(&piano__recording.view.header->stats.map_calls);
-    if (!piano__filter_may_hold(p) || !piano__heap_detach(p, old))
+    if (!piano__filter_may_hold(p) || !piano__heap_detach(p, old)) {
+        if (is_part((uintptr_t)p, size))
+            count(&piano__recording.view.header->stats.map_partial);
         return false;
-    if (size >= old->size)
+    }
+    if (size >= old->size) {
+        forget((uintptr_t)p);
         return true;
+    }
     piano__heap_reattach(old);
     count(&piano__recording.view.header->stats.map_partial);
     return false;

@@ -11,6 +11,7 @@
 #include <limits.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -24,7 +25,7 @@ enum { MACHINE = 183 };
 enum { MACHINE = 62 };
 #endif
 
-enum { RETRY_NS = 100000000 };
+enum { RETRY_NS = 100000000, FEW_DESCRIPTORS = 64 };
 
 struct piano__recording piano__recording = {.fd = -1};
 
@@ -62,9 +63,16 @@ static void fill_header(struct piano__rec_header *h)
     read_into("/proc/self/cmdline", h->command);
 }
 
+/* A program with so few descriptors to have can spare none: then the file is opened by its path each time. */
+static bool is_tight(void)
+{
+    struct rlimit limit;
+    return getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < FEW_DESCRIPTORS;
+}
+
 static int descriptor(void)
 {
-    if (piano__file_check(piano__recording.fd, file, 0) == 0)
+    if (piano__recording.fd >= 0 && piano__file_check(piano__recording.fd, file, 0) == 0)
         return piano__recording.fd;
     int fd = piano__file_open(path_of, O_RDWR | O_NOFOLLOW);
     if (fd < 0)
@@ -74,6 +82,14 @@ static int descriptor(void)
         return -1;
     }
     return piano__recording.fd = piano__file_move_up(fd);
+}
+
+static void let_go(void)
+{
+    if (!is_tight() || piano__file_check(piano__recording.fd, file, 0) != 0)
+        return;
+    piano__file_close(piano__recording.fd);
+    piano__recording.fd = -1;
 }
 
 static struct piano__chunk *chunk_at(struct piano__rec_view *view, uint64_t number)
@@ -122,6 +138,7 @@ struct piano__chunk *piano__recording_claim(uint32_t type, uint64_t index)
         return NULL;
     uint64_t number;
     struct piano__chunk *c = map_next(&number);
+    let_go();
     if (!c) {
         retry = (uint64_t)piano__monotonic_ns() + RETRY_NS;
         __atomic_store_n(&piano__recording.retry_ns, retry, __ATOMIC_RELAXED);
@@ -158,6 +175,7 @@ int piano__recording_create(const char *path)
     piano__recording.view.claim = claim_for_view;
     piano__recording.view.log = NULL;
     __atomic_store_n(&piano__recording.view.header, h, __ATOMIC_RELEASE);
+    let_go();
     return 0;
 }
 
@@ -173,7 +191,7 @@ void piano__recording_forget(void)
     }
     piano__memory_unmap(piano__recording.view.header, PIANO_REC_HEADER_BYTES);
     piano__recording.view.header = NULL;
-    if (piano__file_check(piano__recording.fd, file, 0) == 0)
+    if (piano__recording.fd >= 0 && piano__file_check(piano__recording.fd, file, 0) == 0)
         piano__file_close(piano__recording.fd);
     piano__recording.fd = -1;
 }

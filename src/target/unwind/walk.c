@@ -270,7 +270,10 @@ static void walk(struct cursor *c, uintptr_t skip_start, uintptr_t skip_end,
             break;
         if (!is_skipped)
             out->pcs[out->depth++] = c->pc + c->is_exact;
+        bool was_exact = c->is_exact;
         enum outcome outcome = step(c);
+        if (!is_skipped && c->is_exact && !was_exact)
+            out->pcs[out->depth - 1]++; /* a handler returns to the first byte of its trampoline */
         if (outcome != GOES_ON) {
             out->flags = c->flags | (outcome == LOST ? PIANO_STACK_LOST : 0);
             return;
