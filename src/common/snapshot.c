@@ -52,8 +52,9 @@ static bool begin_part(struct writer *w)
     uint64_t entries = w->left < PIANO_SNAPSHOT_PER_PART ? w->left : PIANO_SNAPSHOT_PER_PART;
     uint32_t bytes = part_bytes(entries);
     struct piano__chunk *log = w->view->log;
-    uint64_t used = log ? __atomic_load_n(&log->used, __ATOMIC_RELAXED) : PIANO_REC_PAYLOAD;
-    if (used > PIANO_REC_PAYLOAD -
+    uint64_t used = log ? __atomic_load_n(&log->used, __ATOMIC_RELAXED) : 0;
+    if (!log ||
+        used > PIANO_REC_PAYLOAD -
                    bytes) { /* the program may have scribbled over it: any value is possible */
         log = w->view->claim(w->view, PIANO_CHUNK_SNAPSHOT, w->head.number);
         if (!log)

@@ -387,7 +387,7 @@ static void test_snapshot_has_every_stack(void **state)
     }
     assert_int_equal(entries, 2 * N);
     assert_int_equal(parts, 6);
-    assert_true(live == N * (N + 1) / 2);
+    assert_true(2 * live == N * (N + 1.0));
 }
 
 /* No room on the disk, by a limit that raises no signal here: refused, counted by the caller, never fatal. */
