@@ -51,7 +51,7 @@ struct tally {
 static void count_rows(const struct piano__cfi *cfi, const char *path, struct tally *tally)
 {
     int64_t count = piano__cfi_count(cfi);
-    assert_true(count > 0);
+    assert_true(count >= 0); /* some libraries are all data */
     for (int64_t i = 0; i < count; i++) {
         struct piano__cfi_row row;
         uint64_t pc, next = UINT64_MAX;
@@ -175,7 +175,7 @@ static void a_damaged_library_does_no_harm(void **state)
     memcpy(copy, cfi.bytes, cfi.size);
     cfi.bytes = copy;
     int64_t count = piano__cfi_count(&cfi);
-    assert_true(count > 0);
+    assert_true(count >= 0); /* some libraries are all data */
     size_t header = cfi.header - cfi.address;
     for (int round = 0; round < 20000; round++) {
         size_t from = header + 12 + (round % 2 ? (size_t)count * 8 : 0);

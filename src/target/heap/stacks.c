@@ -113,16 +113,21 @@ static bool is_same(const struct piano__stack *s, const struct piano__walk *walk
            memcmp(s->pcs, walk->pcs, walk->depth * sizeof walk->pcs[0]) == 0;
 }
 
-/* The entry of the stack, or the empty one where it belongs; NULL when there is neither. */
-static struct entry *find(const struct piano__walk *walk, uint64_t hash, uint32_t generation)
+/* The stack, or NULL; then *PLACE is the empty entry where it belongs, NULL when there is none left. */
+static struct piano__stack *find(const struct piano__walk *walk, uint64_t hash, uint32_t generation,
+                                 struct entry **place)
 {
     for (uint32_t i = 0; i < stacks.places; i++) {
         struct entry *e = &stacks.index[((uint32_t)(hash >> 32) + i) & (stacks.places - 1)];
+        *place = e;
         uint64_t theirs = __atomic_load_n(&e->hash, __ATOMIC_ACQUIRE);
-        if (theirs == 0 || (theirs == hash && is_same(e->stack, walk, generation)))
-            return e;
+        if (theirs == 0)
+            return NULL;
+        if (theirs == hash && is_same(e->stack, walk, generation))
+            return e->stack;
         count(&stats()->collisions);
     }
+    *place = NULL;
     return NULL;
 }
 
@@ -234,15 +239,16 @@ static uint32_t add(const struct piano__walk *walk, uint64_t hash, uint32_t gene
 {
     if (!try_lock())
         return 0;
-    struct entry *e = find(walk, hash, generation); /* somebody may have been quicker */
-    struct piano__stack *s = e && e->hash ? e->stack : NULL;
-    if (e && !s) {
+    struct entry *place;
+    struct piano__stack *s =
+        find(walk, hash, generation, &place); /* somebody may have been quicker */
+    if (!s && place) {
         s = add_locked(walk, hash);
-        e->stack = s;
         if (s) {
+            place->stack = s;
             count(&stats()->stacks);
             /* Pairs with the acquire in `find`. */
-            __atomic_store_n(&e->hash, hash, __ATOMIC_RELEASE);
+            __atomic_store_n(&place->hash, hash, __ATOMIC_RELEASE);
         }
     }
     uint32_t id = s ? s->id : 0;
@@ -254,8 +260,9 @@ uint32_t piano__stacks_intern(const struct piano__walk *walk)
 {
     uint32_t generation = __atomic_load_n(&stacks.generation, __ATOMIC_RELAXED);
     uint64_t hash = hash_of(walk, generation);
-    const struct entry *e = find(walk, hash, generation);
-    uint32_t id = !e ? 0 : e->hash ? e->stack->id : add(walk, hash, generation);
+    struct entry *place;
+    const struct piano__stack *s = find(walk, hash, generation, &place);
+    uint32_t id = s ? s->id : place ? add(walk, hash, generation) : 0;
     if (id == 0)
         count(&stats()->dropped_stacks);
     return id;
