@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "tool/symbol/demangle.h"
+#include "tool/symbol/starts.h"
 #include "tool/symbol/symtab.h"
 
 enum { VDSO_MAX = 1 << 20 };
@@ -30,6 +31,7 @@ struct codefile {
     struct units *units;
     struct symtab *symtab;
     bool units_read, symtab_read;
+    struct starts starts;
 };
 
 /* libdwfl does not ask for files it was given. */
@@ -244,4 +246,9 @@ size_t codefile_find(struct codefile *code, uint64_t addr, struct symbol_frame f
     if (name)
         last->function = name;
     return last->function || last->file || count > 1 ? count : 0;
+}
+
+uint64_t codefile_function(struct codefile *code, uint64_t addr)
+{
+    return starts_find(&code->starts, code->mod, addr);
 }

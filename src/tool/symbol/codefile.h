@@ -19,4 +19,7 @@ void codefile_free(struct codefile *code);
 size_t codefile_find(struct codefile *code, uint64_t addr,
                      struct symbol_frame frames[UNITS_FRAMES]);
 
+/* Where the function around ADDR begins, by the unwind tables; ADDR when they do not say. */
+uint64_t codefile_function(struct codefile *code, uint64_t addr);
+
 #endif

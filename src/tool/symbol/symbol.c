@@ -192,13 +192,16 @@ static bool answer_room(struct symbols *s)
 static void answer_keep(struct symbols *s, struct answer *answer, struct symbol_frame *frames,
                         size_t count)
 {
-    const char *module = answer->module == NO_MODULE ? NULL : s->modules[answer->module].name;
+    const struct module *m = answer->module == NO_MODULE ? NULL : &s->modules[answer->module];
+    const char *module = m ? m->name : NULL;
     struct symbol_frame *last = &frames[count - 1];
-    if (!last->function && module)
+    if (!last->function && module) {
+        uint64_t start = m->code ? codefile_function(m->code, answer->addr) : answer->addr;
         last->function =
-            strings_printf(&s->strings, "%s+0x%llx", module, (unsigned long long)answer->addr);
-    else if (!last->function)
+            strings_printf(&s->strings, "%s+0x%llx", module, (unsigned long long)start);
+    } else if (!last->function) {
         last->function = strings_printf(&s->strings, "0x%llx", (unsigned long long)answer->addr);
+    }
     for (size_t i = 0; i < count; i++) {
         frames[i].module = module ? module : unknown.module;
         frames[i].function = frames[i].function ? frames[i].function : unknown.function;
