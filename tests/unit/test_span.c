@@ -202,14 +202,19 @@ static void recursion(void)
 static void test_recursion_counts_once(void **state)
 {
     (void)state;
-    struct buf text = {0};
-    assert_int_equal(record(recursion, &text), 0);
-    finish(&text);
-    assert_int_equal(sum(&text, FIB, "calls"), 3 * 150049);
-    /* Counted on every level it would be some twenty times as much; an estimate may be off a little. */
-    assert_true(sum(&text, FIB, "total_ns") <= 2 * sum(&text, MAIN, "total_ns"));
-    assert_true(sum(&text, FIB, "total_ns") >= sum(&text, MAIN, "total_ns") / 2);
-    buf_free(&text);
+    bool is_right = false;
+    /* A run of some milliseconds can be interrupted for longer than it takes; not time and again. */
+    for (int try = 0; try < 5 && !is_right; try++) {
+        struct buf text = {0};
+        assert_int_equal(record(recursion, &text), 0);
+        finish(&text);
+        assert_int_equal(sum(&text, FIB, "calls"), 3 * 150049);
+        int64_t fib = sum(&text, FIB, "total_ns"), all = sum(&text, MAIN, "total_ns");
+        /* Counted on every level it would be some twenty times as much; an estimate may be off a little. */
+        is_right = fib <= 2 * all && fib >= all / 2;
+        buf_free(&text);
+    }
+    assert_true(is_right);
 }
 
 static void jumps(void)

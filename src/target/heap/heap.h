@@ -52,6 +52,17 @@ static inline bool piano__heap_passes(size_t size)
     return true;
 }
 
+/* The same on the long way: a thread whose `left` is kept at 0 counts down `hidden`. */
+static inline bool piano__heap_passes_hidden(size_t size)
+{
+    struct piano__heap_self *self = &piano__heap_self;
+    uint64_t bytes = piano__heap_size(size);
+    if (self->left != 0 || bytes >= self->hidden)
+        return false;
+    self->hidden -= bytes;
+    return true;
+}
+
 /* SIZE bytes at P, just allocated, that did not pass. FLAGS of its stack: 0 or PIANO_STACK_MMAP. True
  * when it became a sample. */
 bool piano__heap_allocated(const void *p, size_t size, uint32_t flags);

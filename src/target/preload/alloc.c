@@ -297,7 +297,7 @@ static bool begin(void)
 static void *done(bool outermost, void *p, size_t size)
 {
     piano__hook_done(outermost, p, size);
-    if (p && outermost)
+    if (p && outermost && !piano__heap_passes_hidden(size))
         piano__heap_allocated(p, size, 0);
     return p;
 }
@@ -374,7 +374,8 @@ static void *resized(bool outermost, void *fresh, size_t old_size, bool had, siz
         piano__count_free(t, old_size);
     if (fresh) {
         piano__count_alloc(t, size);
-        piano__heap_allocated(fresh, size, 0);
+        if (!piano__heap_passes_hidden(size))
+            piano__heap_allocated(fresh, size, 0);
     }
     return fresh;
 }

@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "target/heap/count.h"
+#include "target/heap/heap.h"
 #include "target/span/mode.h"
 #include "target/span/run.h"
 #include "target/span/thread.h"
@@ -88,19 +89,39 @@ static void *(*volatile next_malloc)(size_t) = small_malloc;
 static void (*volatile next_free)(void *) = small_free;
 static size_t (*volatile next_usable_size)(void *) = small_usable_size;
 
-static __attribute__((noinline)) void *hooked_malloc(size_t size)
+/* As preload/alloc.c does it, where a thread's allocations are counted. */
+static __attribute__((noinline)) void *long_malloc(size_t size)
 {
     bool outermost = piano__hook_begin();
-    return piano__hook_done(outermost, next_malloc(size), size);
+    void *p = piano__hook_done(outermost, next_malloc(size), size);
+    if (p && outermost && !piano__heap_passes_hidden(size))
+        piano__heap_allocated(p, size, 0);
+    return p;
+}
+
+static __attribute__((noinline)) void *hooked_malloc(size_t size)
+{
+    return piano__heap_passes(size) ? next_malloc(size) : long_malloc(size);
+}
+
+static __attribute__((noinline)) void long_free(void *p)
+{
+    bool outermost = piano__hook_begin();
+    if (piano__filter_may_hold(p))
+        piano__heap_freed(p);
+    struct piano__thread *t = piano__self_thread();
+    if (outermost && t->owner)
+        piano__count_free(t, next_usable_size(p));
+    next_free(p);
+    piano__hooks_open--;
 }
 
 static __attribute__((noinline)) void hooked_free(void *p)
 {
-    struct piano__thread *t = piano__self_thread();
-    if (piano__hook_begin() && t->owner)
-        piano__count_free(t, next_usable_size(p));
-    next_free(p);
-    piano__hooks_open--;
+    if (!piano__filter_may_hold(p) && !piano__heap_self.watched)
+        next_free(p);
+    else
+        long_free(p);
 }
 
 static __attribute__((noinline)) uint64_t calling_malloc(uint64_t x, int steps)
@@ -230,7 +251,11 @@ static void calibrate_alloc(struct piano__bias *found)
 {
     blocks[0].next = NULL;
     cached = blocks;
+    piano__heap_self.own++; /* these blocks are no allocations */
+    piano__heap_watch(true);
     int64_t pair = time_calls(calling_hook, 0) - time_calls(calling_malloc, 0);
+    piano__heap_watch(false);
+    piano__heap_self.own--;
     found->alloc = pair > 0 ? pair / 2 : 0;
 }
 
