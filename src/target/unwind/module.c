@@ -16,6 +16,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "target/unwind/memory.h"
+
 #ifdef __aarch64__
 #define MACHINE EM_AARCH64
 #else
@@ -52,19 +54,68 @@ static bool find_object(uintptr_t pc, struct object *o)
 }
 #endif
 
-/* The program headers, when the module begins with a sane ELF header; they lie behind it, in the same page. */
+enum { PAGE = 4096 };
+
+/* Where the file's first page is mapped. glibc says where a module begins, but of one with holes between its segments only
+ * the segment of the address; then it is at the bias, as in everything that is linked to begin at 0. Whether something is
+ * mapped there has to be asked. */
+static const ElfW(Ehdr) * first_page(const struct object *o)
+{
+    ElfW(Ehdr) copy;
+    if (o->end - o->start >= PAGE && memcmp((const void *)o->start, ELFMAG, SELFMAG) == 0)
+        return (const void *)o->start;
+    if (o->bias == 0 || o->bias % PAGE ||
+        piano__memory_copy(&copy, o->bias, sizeof copy) != sizeof copy ||
+        memcmp(copy.e_ident, ELFMAG, SELFMAG) != 0)
+        return NULL;
+    return (const void *)o->bias;
+}
+
+/* Those of the program itself, as the kernel tells; they are the dynamic linker's when that was called to run the program. */
+static const ElfW(Phdr) * headers_of_program(const struct object *o, unsigned *count)
+{
+    const ElfW(Phdr) *headers = (const void *)getauxval(AT_PHDR);
+    unsigned n = getauxval(AT_PHENT) == sizeof *headers ? (unsigned)getauxval(AT_PHNUM) : 0;
+    for (unsigned i = 0; i < n; i++) {
+        if (headers[i].p_type == PT_PHDR && o->bias + headers[i].p_vaddr == (uintptr_t)headers) {
+            *count = n;
+            return headers;
+        }
+    }
+    return NULL;
+}
+
+/* Of other modules they lie behind the ELF header, in the same page. */
 static const ElfW(Phdr) * program_headers(const struct object *o, unsigned *count)
 {
-    enum { PAGE = 4096 };
-    const ElfW(Ehdr) *header = (const void *)o->start;
     *count = 0;
-    if (o->end - o->start < PAGE || memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 ||
-        header->e_phentsize != sizeof(ElfW(Phdr)) ||
+    const ElfW(Phdr) *headers = headers_of_program(o, count);
+    if (headers)
+        return headers;
+    const ElfW(Ehdr) *header = first_page(o);
+    if (!header || header->e_phentsize != sizeof(ElfW(Phdr)) ||
         header->e_phoff + (uint64_t)header->e_phnum * sizeof(ElfW(Phdr)) > PAGE ||
         header->e_phoff % _Alignof(ElfW(Phdr)))
         return NULL;
     *count = header->e_phnum;
-    return (const void *)(o->start + header->e_phoff);
+    return (const void *)((uintptr_t)header + header->e_phoff);
+}
+
+/* All of the module, from its first segment to the end of its last. */
+static void find_extent(const struct object *o, uintptr_t *start, uintptr_t *end)
+{
+    unsigned count;
+    const ElfW(Phdr) *headers = program_headers(o, &count);
+    *start = o->start;
+    *end = o->end;
+    for (unsigned i = 0; i < count; i++) {
+        uintptr_t low = (o->bias + headers[i].p_vaddr) & ~(uintptr_t)(PAGE - 1);
+        uintptr_t high = o->bias + headers[i].p_vaddr + headers[i].p_memsz;
+        if (headers[i].p_type != PT_LOAD || high < low)
+            continue;
+        *start = low < *start ? low : *start;
+        *end = high > *end ? high : *end;
+    }
 }
 
 struct segment {
@@ -166,7 +217,8 @@ bool piano__module_find(uintptr_t pc, struct piano__module_info *out)
     struct object o;
     if (!find_object(pc, &o))
         return false;
-    *out = (struct piano__module_info){.start = o.start, .end = o.end, .bias = o.bias};
+    *out = (struct piano__module_info){.bias = o.bias};
+    find_extent(&o, &out->start, &out->end);
     if (o.start == getauxval(AT_SYSINFO_EHDR))
         out->path = "[vdso]";
     else
