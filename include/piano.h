@@ -24,7 +24,8 @@ int piano_is_recording(void);
  * `piano build`, else .piano/runs).
  *
  *   start      -> sampling, one allocation in MEAN_BYTES bytes (1: every one). -EALREADY while it samples, -EINVAL for 0,
- *                 -ESHUTDOWN after shutdown, -ENOSYS where the program is linked statically and nothing can be seen
+ *                 -ESHUTDOWN after shutdown, -ENOSYS where the program is linked statically and nothing can be seen,
+ *                 -ENOTSUP where its executable has a malloc of its own, -EBUSY while another thread starts or stops
  *   stop       -> no new samples; frees of what was sampled are still followed. Then start goes on, with any rate.
  *                 -ENOTCONN when it does not sample
  *   snapshot   -> the sums as they are now go into the recording, for `piano report --heap --growth`; its number from 1
@@ -50,6 +51,43 @@ struct piano_heap_stats {
 
 /* -ENOTCONN when there is no recording. */
 int piano_heap_stats(struct piano_heap_stats *out);
+
+/* The trace: what a runtime tells about its workers and tasks, for `piano record --events`. Any thread, signal-safe (an event of
+ * a signal handler in the middle of another event of the same thread is dropped, and counted). An event takes some
+ * nanoseconds and less than a dozen bytes; when nothing is recorded, a call does nothing.
+ *
+ * Workers, tasks and queues are told apart by numbers of your choice; every 64-bit value is one, and a pointer will do
+ * (small numbers take fewer bytes). Names are text of any length, copied: the first 1000 bytes of up to 16384 different
+ * names. NULL is no name. */
+
+/* This thread is WORKER from now on; again when the worker moves to another thread. */
+void piano_worker_start(uint64_t worker, const char *name);
+void piano_worker_stop(void);
+
+/* TASK exists from now on; PLACE is where it is spawned, such as "server.c:120". After its end the number may be used
+ * for another task. */
+void piano_task_spawn(uint64_t task, const char *name, const char *place);
+void piano_task_end(uint64_t task);
+
+/* This thread runs TASK, until the end of the poll. */
+void piano_poll_begin(uint64_t task);
+void piano_poll_end(void);
+
+/* This thread has nothing to do, and waits for something. Programs that wait by epoll, poll, select, io_uring (liburing),
+ * condition variables or semaphores need not say so: such waits are seen. Those between park and unpark are part of that
+ * park. */
+void piano_park(void);
+void piano_unpark(void);
+
+/* TASK can go on: this thread, or the task it runs now, has woken it. */
+void piano_wake(uint64_t task);
+
+/* QUEUE holds DEPTH tasks now. */
+void piano_queue_depth(uint64_t queue, uint64_t depth);
+
+/* A moment, or a value at this moment, that is worth a name. */
+void piano_mark(const char *name);
+void piano_value(const char *name, int64_t value);
 
 #ifdef __cplusplus
 }

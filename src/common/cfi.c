@@ -245,6 +245,20 @@ static int search(const struct piano__cfi *cfi, uint64_t pc, uint64_t *fde)
     return 0;
 }
 
+int piano__cfi_entry(const struct piano__cfi *cfi, uint64_t address, uint64_t *start,
+                     uint64_t *next)
+{
+    struct fde fde;
+    struct piano__bytes r = read_entry(cfi, address);
+    if (r.bad || r.at == r.end)
+        return -ENODATA;
+    *next = cfi->address + (uint64_t)(r.end - cfi->bytes);
+    if (read_fde(cfi, address, &fde) != 0)
+        return -ENOENT;
+    *start = fde.start;
+    return 0;
+}
+
 int64_t piano__cfi_count(const struct piano__cfi *cfi)
 {
     uint64_t count;

@@ -64,6 +64,11 @@ struct piano__cfi_row {
  * -EINVAL: the bytes make no sense. Reads nothing outside of them, and takes time in proportion to one function's. */
 int piano__cfi_find(const struct piano__cfi *cfi, uint64_t pc, struct piano__cfi_row *row);
 
+/* The entry of .eh_frame at ADDRESS, for images without a table; *NEXT is where the one behind it is. 0: of a function, which
+ * begins at *START; -ENOENT: what functions share, or one that is not understood; -ENODATA: the end. */
+int piano__cfi_entry(const struct piano__cfi *cfi, uint64_t address, uint64_t *start,
+                     uint64_t *next);
+
 /* How many functions the table lists, or negative errno; and where the INDEXth begins. */
 int64_t piano__cfi_count(const struct piano__cfi *cfi);
 int piano__cfi_function(const struct piano__cfi *cfi, uint64_t index, uint64_t *start);

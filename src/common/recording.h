@@ -39,6 +39,10 @@ enum piano__chunk_type {
     PIANO_CHUNK_TOTALS = 3,
     PIANO_CHUNK_LIVE = 4,
     PIANO_CHUNK_SNAPSHOT = 5,
+    PIANO_CHUNK_THREADS = 6,
+    PIANO_CHUNK_EVENTS = 7, /* common/events.h */
+    PIANO_CHUNK_SAMPLES = 8,
+    PIANO_CHUNK_NAMES = 9,
 };
 
 struct piano__chunk {
@@ -88,6 +92,36 @@ enum piano__rec_flags {
     PIANO_REC_HAS_HEAP = 1,
     PIANO_REC_HAS_MAPS = 2, /* anonymous mmap is recorded too */
     PIANO_REC_CHILD = 4,    /* of a forked process: what it inherited is not in it */
+    PIANO_REC_HAS_CPU = 8,
+    PIANO_REC_HAS_EVENTS = 16,
+};
+
+enum piano__cpu_source {
+    PIANO_CPU_NONE = 0,
+    PIANO_CPU_CLOCK = 1,  /* perf, software cpu-clock */
+    PIANO_CPU_CYCLES = 2, /* perf, hardware cycles */
+    PIANO_CPU_TIMERS = 3, /* a CPU-time timer and a signal per thread, where perf is refused */
+};
+
+/* Events and CPU samples. */
+struct piano__trace {
+    uint64_t start_ticks; /* of the events' clock, when `start_mono_ns` was taken */
+    uint64_t end_ticks;   /* the same pair again, as late as possible; 0: none */
+    uint64_t end_mono_ns;
+    uint32_t has_counter; /* the events' clock is the processor's counter; else CLOCK_MONOTONIC */
+    uint32_t cpu_source;  /* enum piano__cpu_source */
+    uint64_t cpu_hz;
+    uint64_t events;         /* written */
+    uint64_t dropped_memory; /* events without a chunk to go to */
+    uint64_t dropped_busy;   /* events of a signal handler in the middle of another */
+    uint64_t dropped_names;  /* names beyond the table: their events have name 0 */
+    uint64_t
+        recycled; /* chunks of old events given up for new ones, to stay within the size asked for */
+    uint64_t samples;
+    uint64_t samples_lost;    /* as the kernel says */
+    uint64_t samples_unwound; /* with a whole stack */
+    uint64_t switches;
+    uint64_t reserved[16];
 };
 
 struct piano__rec_header {
@@ -121,6 +155,8 @@ struct piano__rec_header {
     struct piano__heap_stats stats;
     char program[PIANO_REC_PATH]; /* /proc/self/exe */
     char command[PIANO_REC_PATH]; /* argv, NUL between words, cut where it is too long */
+    struct piano__trace trace;
+    double untracked_bytes; /* of all stacks, see struct piano__totals */
 };
 
 enum piano__module_flags { PIANO_MODULE_BUILD_ID = 1 };
@@ -174,7 +210,12 @@ struct piano__totals {
     double peak_objects;
     uint64_t seen_epoch;
     uint64_t last_ns; /* of the newest sample, CLOCK_MONOTONIC */
-    uint64_t reserved[4];
+    /* Samples that found no room in the live table: allocated, and then nobody knows. In none of the sums of what is freed or
+     * live. */
+    uint64_t untracked;
+    double untracked_bytes;
+    double untracked_objects;
+    double untracked_variance;
     uint32_t lifetimes[PIANO_LIFETIMES];
 };
 
@@ -221,6 +262,49 @@ struct piano__snapshot {
     uint64_t resident_bytes; /* of the program, from /proc; 0 unknown */
     struct piano__snapshot_entry entries[];
 };
+
+/* A log record: a thread, by the program or by the tool; a later one with the same tid says more. */
+struct piano__thread_record {
+    uint32_t bytes;
+    uint32_t tid;
+    uint32_t pid;
+    uint32_t reserved;
+    uint64_t at_ns; /* CLOCK_MONOTONIC */
+    char name[16];
+};
+
+/* A log record. Number 0 is no name. */
+struct piano__name {
+    uint32_t bytes;
+    uint32_t id;
+    char text[]; /* ends with a NUL */
+};
+
+enum piano__sample_kind {
+    PIANO_SAMPLE_CPU = 1, /* `value`: ns of CPU time it stands for */
+    PIANO_SAMPLE_OFF =
+        2, /* the thread left its CPU here and was away for `value` ns; 0: it did not come back */
+};
+
+enum piano__sample_flags {
+    PIANO_SAMPLE_PREEMPTED =
+        1, /* it could have gone on: it waited for a CPU, not for anything else */
+};
+
+/* A log record. Stacks of the tool have bit 31 of their number set, and no TOTALS. */
+struct piano__sample {
+    uint32_t bytes;
+    uint16_t kind;
+    uint16_t flags;
+    uint32_t tid;
+    uint32_t pid;
+    uint64_t at_ns; /* CLOCK_MONOTONIC */
+    uint64_t value;
+    uint32_t stack; /* 0: none */
+    uint32_t cpu;
+};
+
+#define PIANO_TOOL_STACK 0x80000000u
 
 enum {
     PIANO_TOTALS_PER_CHUNK = PIANO_REC_PAYLOAD / 256,

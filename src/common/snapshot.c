@@ -89,11 +89,11 @@ static bool put(struct writer *w, uint32_t stack, const struct piano__totals *t)
         return false;
     struct piano__snapshot_entry *e = &w->part->entries[w->count++];
     e->stack = stack;
-    e->live_samples = (uint32_t)(t->samples - t->freed);
-    e->live_bytes = t->allocated_bytes - t->freed_bytes;
-    e->live_objects = t->allocated_objects - t->freed_objects;
+    e->live_samples = (uint32_t)(t->samples - t->freed - t->untracked);
+    e->live_bytes = t->allocated_bytes - t->freed_bytes - t->untracked_bytes;
+    e->live_objects = t->allocated_objects - t->freed_objects - t->untracked_objects;
     e->allocated_bytes = t->allocated_bytes;
-    e->live_variance = t->allocated_variance - t->freed_variance;
+    e->live_variance = t->allocated_variance - t->freed_variance - t->untracked_variance;
     w->left--;
     if (w->count == w->room)
         end_part(w);

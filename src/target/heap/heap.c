@@ -8,40 +8,32 @@
  * A FREE. Before the allocator has the block back, so that nobody can be given the same address while the old block is still
  * in the table.
  *
- * THE GATE says whether to sample. It lies in a page of its own that the kernel wipes in a forked child, however that was
- * made: a child that was forked behind the C library's back finds the gate shut and the tables, which it shares with
- * its parent, untouched. */
+ * The gate (record/gate.h) says whether to sample. */
 #include "target/heap/heap.h"
 
 #include <errno.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "target/heap/control.h"
 #include "target/heap/stacks.h"
 #include "target/heap/sums.h"
+#include "target/preload/place.h"
+#include "target/record/control.h"
+#include "target/record/gate.h"
 #include "target/sys/clock.h"
-#include "target/sys/file.h"
+#include "target/sys/lock.h"
 #include "target/sys/recording.h"
 
 enum {
     LOOK_AGAIN =
-        1 << 20, /* allocated bytes after which a thread looks whether it is to sample now */
+        16 << 10, /* allocated bytes after which a thread looks whether it is to sample now */
     STACKS = 24 * 1024,
     BLOCKS = 192 * 1024, /* 96 GB of live memory at the default rate */
     MANY_STACKS = 256 * 1024 - 1,
     MANY_BLOCKS = 8 * 1024 * 1024,
-    MANY_BELOW = 16 * 1024, /* rates that ask for large tables */
+    MANY_BELOW = 16 * 1024, /* rates that ask for a large table of stacks */
+    DEFAULT_RATE = 512 * 1024,
 };
-
-struct gate {
-    uint32_t sampling;  /* new blocks */
-    uint32_t following; /* frees of those sampled before */
-};
-
-static struct gate shut;
-static struct gate *gate = &shut;
 
 __thread struct piano__heap_self piano__heap_self;
 bool piano__heap_always_watched;
@@ -51,15 +43,10 @@ static struct piano__rec_header *header(void)
     return piano__recording.view.header;
 }
 
-static bool is_open(const uint32_t *flag)
+/* There may be a recording without heap samples. */
+static bool has_heap(void)
 {
-    /* Pairs with the release in `set_gate`: who finds it open finds the tables. */
-    return __atomic_load_n(flag, __ATOMIC_ACQUIRE);
-}
-
-static void set_gate(uint32_t *flag, uint32_t value)
-{
-    __atomic_store_n(flag, value, __ATOMIC_RELEASE);
+    return header() && header()->flags & PIANO_REC_HAS_HEAP;
 }
 
 static void set_left(struct piano__heap_self *self, uint64_t left)
@@ -95,9 +82,9 @@ static bool is_due(struct piano__heap_self *self, uint64_t bytes)
         set_left(self, self->hidden - bytes);
         return false;
     }
-    if (!is_open(&gate->sampling))
+    if (!piano__gate_is_open(&piano__gate->sampling))
         piano__control_begin();
-    if (!is_open(&gate->sampling)) {
+    if (!piano__gate_is_open(&piano__gate->sampling)) {
         self->rate = 0;
         set_left(self, LOOK_AGAIN);
         return false;
@@ -160,22 +147,21 @@ static void insert(const struct piano__block *block)
     struct piano__heap_stats *s = &header()->stats;
     piano__filter_remove(p);
     __atomic_fetch_add(err == -ENOSPC ? &s->dropped_live : &s->dropped_memory, 1, __ATOMIC_RELAXED);
-    /* Not followed any more: better freed at once than live for ever. */
-    piano__sums_freed(header(), block, block->birth_ns);
+    piano__sums_untracked(header(), block);
 }
 
 static __attribute__((noinline)) void sample(struct piano__heap_self *self, const void *p,
                                              size_t size, uint32_t flags)
 {
-    struct piano__walk walk;
-    piano__walk_here(&self->walker, &walk);
-    walk.flags |= flags;
-    count_walk(&walk);
+    struct piano__walk *walk = &self->walk;
+    piano__walk_here(&self->walker, walk);
+    walk->flags |= flags;
+    count_walk(walk);
     struct piano__block block = {.address = (uintptr_t)p,
                                  .size = size,
                                  .rate = self->rate,
                                  .birth_ns = (uint64_t)piano__monotonic_ns(),
-                                 .stack = piano__stacks_intern(&walk),
+                                 .stack = piano__stacks_intern(walk),
                                  .thread = self->tid};
     drop_stale(p);
     piano__sums_allocated(header(), &block);
@@ -199,7 +185,7 @@ bool piano__heap_allocated(const void *p, size_t size, uint32_t flags)
 
 bool piano__heap_detach(const void *p, struct piano__block *block)
 {
-    if (!is_open(&gate->following))
+    if (!piano__gate_is_open(&piano__gate->following))
         return false;
     piano__heap_self.passes++;
     if (!piano__live_remove((uintptr_t)p, block)) {
@@ -236,87 +222,100 @@ void piano__heap_watch(bool on)
     set_left(self, self->hidden);
 }
 
-static bool make_gate(void)
-{
-    if (gate != &shut)
-        return true;
-    int saved = errno;
-    struct gate *page = piano__memory_map(4096);
-    if (page && madvise(page, 4096, MADV_WIPEONFORK) != 0) {
-        piano__memory_unmap(page, 4096); /* before Linux 4.14: a raw fork would harm its parent */
-        page = NULL;
-    }
-    if (page)
-        gate = page;
-    errno = saved;
-    return page != NULL;
-}
-
 /* What a first sample asks of the kernel, asked now: the program may lock itself in later, and die of any system call it
  * did not think of. Other threads still have to find their stack's bounds. */
 static bool prepare(void)
 {
     struct piano__heap_self *self = &piano__heap_self;
-    struct piano__walk walk;
     seed(self);
-    piano__walk_here(&self->walker, &walk);
-    return piano__live_prepare() && piano__stacks_prepare(&walk);
+    piano__walk_here(&self->walker, &self->walk);
+    return piano__live_prepare() && piano__stacks_prepare(&self->walk);
+}
+
+/* As much live memory as at the default rate, as far as the index is not out of all proportion. */
+static uint64_t blocks_for(uint64_t rate)
+{
+    uint64_t blocks = (uint64_t)BLOCKS * DEFAULT_RATE / rate;
+    return blocks < BLOCKS ? BLOCKS : blocks > MANY_BLOCKS ? MANY_BLOCKS : blocks;
 }
 
 static int begin(uint64_t rate)
 {
-    bool many = rate < MANY_BELOW;
-    int err = piano__control_create();
+    if (piano__alloc_is_hidden && piano__alloc_is_hidden())
+        return -ENOTSUP;
+    int err = piano__control_open();
     if (err != 0)
         return err;
-    struct piano__rec_header *h = header();
-    h->rate = rate;
-    h->flags |= PIANO_REC_HAS_HEAP;
-    if (!piano__live_init(many ? MANY_BLOCKS : BLOCKS) ||
-        !piano__stacks_init(many ? MANY_STACKS : STACKS) || !make_gate() || !prepare())
+    header()->rate = rate;
+    if (!piano__live_init(blocks_for(rate)) ||
+        !piano__stacks_init(rate < MANY_BELOW ? MANY_STACKS : STACKS) || !prepare())
         return -ENOMEM;
+    bool maps = piano__control_number("PIANO_MAPS") == 1;
+    piano__control_started(PIANO_REC_HAS_HEAP | (maps ? PIANO_REC_HAS_MAPS : 0));
     return 0;
 }
 
-int piano__heap_start(uint64_t rate)
+static int start(uint64_t rate)
 {
-    if (header() && header()->state == PIANO_REC_ACTIVE)
+    if (has_heap() && header()->state == PIANO_REC_ACTIVE)
         return -EALREADY;
-    if (header() && header()->state == PIANO_REC_TERMINATED)
+    if (has_heap() && header()->state == PIANO_REC_TERMINATED)
         return -ESHUTDOWN;
     if (rate == 0)
-        rate = header() ? header()->rate : PIANO_DEFAULT_RATE;
-    if (!header()) {
+        rate = has_heap() ? header()->rate : DEFAULT_RATE;
+    if (!has_heap()) {
         int err = begin(rate);
         if (err != 0) {
             piano__heap_forget();
+            piano__control_abandon();
             return err;
         }
     }
     __atomic_store_n(&header()->rate, rate, __ATOMIC_RELAXED);
     __atomic_store_n(&header()->state, PIANO_REC_ACTIVE, __ATOMIC_RELAXED);
-    set_gate(&gate->following, 1);
-    set_gate(&gate->sampling, 1);
+    piano__gate_set(&piano__gate->following, 1);
+    piano__gate_set(&piano__gate->sampling, 1);
     piano__heap_self.rate = 0; /* the calling thread begins now; others when they next look */
     set_left(&piano__heap_self, 0);
     return 0;
 }
 
-int piano__heap_stop(void)
+/* One thread at a time begins or ends. */
+static uint32_t changing;
+
+int piano__heap_start(uint64_t rate)
 {
-    if (!header() || header()->state != PIANO_REC_ACTIVE)
+    if (!piano__lock_try(&changing))
+        return -EBUSY;
+    int err = start(rate);
+    piano__lock_release(&changing);
+    return err;
+}
+
+static int stop(void)
+{
+    if (!has_heap() || header()->state != PIANO_REC_ACTIVE)
         return -ENOTCONN;
-    set_gate(&gate->sampling, 0);
+    piano__gate_set(&piano__gate->sampling, 0);
     __atomic_store_n(&header()->state, PIANO_REC_STOPPED, __ATOMIC_RELAXED);
     return 0;
 }
 
+int piano__heap_stop(void)
+{
+    if (!piano__lock_try(&changing))
+        return -EBUSY;
+    int err = stop();
+    piano__lock_release(&changing);
+    return err;
+}
+
 int piano__heap_shutdown(void)
 {
-    if (!header())
+    if (!has_heap())
         return -ENOTCONN;
-    set_gate(&gate->sampling, 0);
-    set_gate(&gate->following, 0);
+    piano__gate_set(&piano__gate->sampling, 0);
+    piano__gate_set(&piano__gate->following, 0);
     header()->end_mono_ns = (uint64_t)piano__monotonic_ns();
     __atomic_store_n(&header()->state, PIANO_REC_TERMINATED, __ATOMIC_RELAXED);
     return 0;
@@ -325,7 +324,7 @@ int piano__heap_shutdown(void)
 int piano__heap_snapshot(void)
 {
     static uint32_t busy;
-    if (!header() || !is_open(&gate->following))
+    if (!has_heap() || !piano__gate_is_open(&piano__gate->following))
         return -ENOTCONN;
     if (__atomic_exchange_n(&busy, 1, __ATOMIC_ACQUIRE))
         return -EBUSY;
@@ -337,17 +336,24 @@ int piano__heap_snapshot(void)
 
 const struct piano__rec_header *piano__heap_header(void)
 {
-    return is_open(&gate->following) || gate == &shut ? header() : NULL;
+    return piano__gate_is_open(&piano__gate->following) ? header() : NULL;
 }
 
-void piano__heap_forget(void)
+bool piano__heap_wants_maps(void)
 {
-    gate->sampling = gate->following = 0;
+    const struct piano__rec_header *h = piano__heap_header();
+    return h && h->flags & PIANO_REC_HAS_MAPS;
+}
+
+bool piano__heap_forget(void)
+{
+    changing = 0;
+    if (piano__heap_self.inside)
+        return true; /* forked by a signal handler in the middle of a sample: that will go on with what there is */
     piano__live_forget();
     piano__stacks_forget();
-    piano__recording_forget();
     piano__heap_self.rate = 0;
     piano__heap_self.tid = 0;
-    piano__heap_self.inside = 0;
     set_left(&piano__heap_self, 0);
+    return false;
 }

@@ -27,6 +27,7 @@ struct piano__heap_self {
     uint32_t tid; /* 0 until the first sample */
     struct piano__random random;
     struct piano__walker walker;
+    struct piano__walk walk; /* of the sample being taken: a small stack has no room for it */
 };
 
 extern __thread struct piano__heap_self piano__heap_self
@@ -83,6 +84,8 @@ int piano__heap_shutdown(void);
 int piano__heap_snapshot(void);
 /* What the recording says, or NULL when there is none. */
 const struct piano__rec_header *piano__heap_header(void);
+/* In a forked child, or when it could not be begun: lets go of the tables. */
+bool piano__heap_forget(void);
 /* Anonymous mappings are wanted too. */
 bool piano__heap_wants_maps(void);
 

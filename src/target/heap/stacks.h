@@ -18,7 +18,7 @@ void piano__stacks_forget(void);
 uint32_t piano__stacks_intern(const struct piano__walk *walk);
 /* Never NULL for a number that was given out. */
 struct piano__totals *piano__stacks_totals(uint32_t id);
-/* A library was unloaded: addresses may mean something else from now on. */
-void piano__stacks_next_generation(void);
+/* Libraries may have been unloaded: their addresses may mean something else from now on. */
+void piano__stacks_unloaded(void);
 
 #endif

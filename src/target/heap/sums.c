@@ -51,8 +51,9 @@ static void remember_peak(const struct piano__rec_header *h, struct piano__total
     if (seen == epoch || !__atomic_compare_exchange_n(&t->seen_epoch, &seen, epoch, false,
                                                       __ATOMIC_RELAXED, __ATOMIC_RELAXED))
         return;
-    double bytes = load(&t->allocated_bytes) - load(&t->freed_bytes);
-    double objects = load(&t->allocated_objects) - load(&t->freed_objects);
+    double bytes = load(&t->allocated_bytes) - load(&t->freed_bytes) - load(&t->untracked_bytes);
+    double objects =
+        load(&t->allocated_objects) - load(&t->freed_objects) - load(&t->untracked_objects);
     __atomic_store(&t->peak_bytes, &bytes, __ATOMIC_RELAXED);
     __atomic_store(&t->peak_objects, &objects, __ATOMIC_RELAXED);
 }
@@ -103,4 +104,20 @@ void piano__sums_freed(struct piano__rec_header *header, const struct piano__blo
     add(&header->live_objects, -w.objects);
     add(&header->live_bytes, -w.bytes);
     __atomic_fetch_add(&header->stats.freed, 1, __ATOMIC_RELAXED);
+}
+
+void piano__sums_untracked(struct piano__rec_header *header, const struct piano__block *block)
+{
+    struct piano__weight w = piano__poisson_weight(block->size, block->rate);
+    struct piano__totals *t = piano__stacks_totals(block->stack);
+    remember_peak(header, t);
+    add(&t->untracked_bytes, w.bytes);
+    add(&t->untracked_objects, w.objects);
+    add(&t->untracked_variance, w.variance);
+    __atomic_fetch_add(&t->untracked, 1, __ATOMIC_RELAXED);
+
+    add(&header->untracked_bytes, w.bytes);
+    add(&header->live_variance, -w.variance);
+    add(&header->live_objects, -w.objects);
+    add(&header->live_bytes, -w.bytes);
 }

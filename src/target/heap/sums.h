@@ -8,6 +8,8 @@
 #include "target/heap/live.h"
 
 void piano__sums_allocated(struct piano__rec_header *header, const struct piano__block *block);
+/* BLOCK was counted as allocated and cannot be followed: nobody knows whether it is live. */
+void piano__sums_untracked(struct piano__rec_header *header, const struct piano__block *block);
 void piano__sums_freed(struct piano__rec_header *header, const struct piano__block *block,
                        uint64_t now_ns);
 

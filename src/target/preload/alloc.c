@@ -16,6 +16,7 @@
  * hold, allocated bytes what was asked for. */
 #include <dlfcn.h>
 #include <errno.h>
+#include <link.h>
 #include <malloc.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -187,9 +188,11 @@ static void *first_valloc(size_t size)
     return ready() ? next.valloc(size) : no_aligned(0, size);
 }
 
-/* Runs STEP with this thread's calls coming the long way, and says whether one came from inside it. */
+/* Runs STEP with this thread's calls coming the long way, and says whether one came from inside it. Once before that for
+ * nothing: an allocator that has to set itself up first may call anybody. */
 static bool reaches_us(void (*step)(void))
 {
+    step();
     bool was_watched = piano__heap_self.watched;
     piano__heap_watch(true);
     reached = false;
@@ -222,6 +225,23 @@ static void call_every_kind(void)
         next.free(p);
     next.free(next.aligned_alloc(64, 64));
     next.free(next.memalign(64, 1));
+}
+
+/* The malloc of an executable is called by it directly: what its own code allocates and frees cannot be seen, and what
+ * libraries allocate and it frees would look like leaks. */
+bool piano__alloc_is_hidden(void)
+{
+    Dl_info info;
+    struct link_map *map = NULL;
+    void *symbol = NULL;
+    piano__heap_self.own++;
+    void *first = dlsym(RTLD_DEFAULT, "malloc");
+    bool found = first && first != (void *)malloc &&
+                 dladdr1(first, &info, (void **)&map, RTLD_DL_LINKMAP) != 0 && map &&
+                 dladdr1(first, &info, &symbol, RTLD_DL_SYMENT) != 0 && symbol;
+    piano__heap_self.own--;
+    /* In a program that is not position-independent the address may be that of a jump to us, under an undefined symbol. */
+    return found && map->l_name[0] == '\0' && ((const ElfW(Sym) *)symbol)->st_shndx != SHN_UNDEF;
 }
 
 struct redirection {
@@ -273,7 +293,7 @@ void piano__alloc_place(void)
     }
     if (place == PREEMPTED)
         take_its_place();
-    piano__operators_place((void *)next.malloc);
+    piano__operators_place((void *)next.malloc, reaches_us);
     piano__heap_self.own--;
 }
 
@@ -339,7 +359,7 @@ static __attribute__((noinline)) void long_free(void *p)
     if (piano__filter_may_hold(p))
         piano__heap_freed(p);
     struct piano__thread *t = piano__self_thread();
-    if (outermost && t->owner)
+    if (outermost && t->owner && !piano__heap_self.own)
         piano__count_free(t, size_of(p));
     next.free(p);
     piano__hooks_open--;
@@ -466,4 +486,14 @@ EXPORT void *valloc(size_t size)
 EXPORT void *pvalloc(size_t size)
 {
     return likely(piano__heap_passes(size)) ? next.pvalloc(size) : long_valloc(next.pvalloc, size);
+}
+
+void *piano__alloc_take(size_t size)
+{
+    return malloc(size);
+}
+
+void piano__alloc_give(void *p)
+{
+    free(p);
 }

@@ -15,6 +15,6 @@ __attribute__((visibility("default"))) int dlclose(void *handle)
     }
     int result = next(handle);
     piano__walk_forget();
-    piano__stacks_next_generation();
+    piano__stacks_unloaded();
     return result;
 }

@@ -1,6 +1,9 @@
-/* C++'s operators, where the allocator brings its own (jemalloc, tcmalloc, mimalloc do): those call the allocator by inner
- * names and never pass malloc. The tables of all modules that are loaded when the program starts are pointed here. With
- * libstdc++'s operators, which call malloc and free, there is nothing to do.
+/* C++'s operators. libstdc++'s call malloc and free, so there is nothing to do but to pass them on. An allocator that brings
+ * its own (jemalloc, tcmalloc, mimalloc do) calls itself by inner names: those never pass malloc, and are counted here. Whether
+ * they do is found by trying.
+ *
+ * Exported, and so in front of everybody's, also of libraries that are loaded later. If the program has no C++ library of its own
+ * then, the next operator in line is not to be found by the usual way: it is among those that the calling library needs.
  *
  * The operators come in many shapes, but the size or the block is always the first argument, and passing on more arguments
  * than there are does no harm in either calling convention. One that fails throws, through here. */
@@ -11,43 +14,12 @@
 
 #include "target/heap/count.h"
 #include "target/heap/heap.h"
-#include "target/preload/got.h"
 #include "target/preload/place.h"
+
+#define EXPORT __attribute__((visibility("default")))
 
 typedef void *new_function(size_t size, const void *a, const void *b);
 typedef void delete_function(void *p, const void *a, const void *b);
-
-/* The block is there; what the hooks of malloc would do. */
-static void *made(void *p, size_t size)
-{
-    if (p && (piano__heap_self.watched || !piano__heap_passes(size))) {
-        piano__count_alloc(piano__self_thread(), size);
-        piano__heap_allocated(p, size, 0);
-    }
-    return p;
-}
-
-static void gone(const void *p)
-{
-    if (p && piano__filter_may_hold(p))
-        piano__heap_freed(p);
-    if (p && piano__heap_self.watched)
-        piano__count_free(piano__self_thread(), 0); /* its size is the allocator's secret */
-}
-
-#define NEW(name)                                                                                  \
-    static new_function *next_##name;                                                              \
-    static void *our_##name(size_t size, const void *a, const void *b)                             \
-    {                                                                                              \
-        return made(next_##name(size, a, b), size);                                                \
-    }
-#define DELETE(name)                                                                               \
-    static delete_function *next_##name;                                                           \
-    static void our_##name(void *p, const void *a, const void *b)                                  \
-    {                                                                                              \
-        gone(p);                                                                                   \
-        next_##name(p, a, b);                                                                      \
-    }
 
 #define EVERY_NEW(X)                                                                               \
     X(_Znwm)                                                                                       \
@@ -72,6 +44,78 @@ static void gone(const void *p)
     X(_ZdlPvSt11align_val_tRKSt9nothrow_t)                                                         \
     X(_ZdaPvSt11align_val_tRKSt9nothrow_t)
 
+static bool are_counted; /* those in line are the allocator's own, and do not come to malloc */
+
+/* NAME, as the library that CALLER is in would have it without us. */
+static void *find_next(const char *name, const void *caller)
+{
+    Dl_info info;
+    piano__heap_self.own++;
+    void *found = dlsym(RTLD_NEXT, name);
+    if (!found && dladdr(caller, &info) && info.dli_fname) {
+        void *handle = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+        found = handle ? dlsym(handle, name) : NULL;
+        if (handle)
+            dlclose(handle);
+    }
+    piano__heap_self.own--;
+    return found;
+}
+
+/* The block is there; what the hooks of malloc would do. */
+static void *made(void *p, size_t size)
+{
+    if (!p || piano__heap_passes(size))
+        return p;
+    piano__count_alloc(piano__self_thread(), size);
+    if (!piano__heap_passes_hidden(size))
+        piano__heap_allocated(p, size, 0);
+    return p;
+}
+
+static void gone(const void *p)
+{
+    if (!p)
+        return;
+    if (piano__filter_may_hold(p))
+        piano__heap_freed(p);
+    if (piano__heap_self.watched)
+        piano__count_free(piano__self_thread(), 0); /* its size is the allocator's secret */
+}
+
+#define NEW(name)                                                                                  \
+    static new_function *next_##name;                                                              \
+    EXPORT new_function name;                                                                      \
+    EXPORT void *name(size_t size, const void *a, const void *b)                                   \
+    {                                                                                              \
+        if (__builtin_expect(!next_##name, 0)) {                                                   \
+            void *found = find_next(#name, __builtin_return_address(0));                           \
+            memcpy(&next_##name, &found, sizeof found);                                            \
+        }                                                                                          \
+        if (__builtin_expect(!next_##name, 0))                                                     \
+            return piano__alloc_take(size);                                                        \
+        return __builtin_expect(!are_counted, 1) ? next_##name(size, a, b)                         \
+                                                 : made(next_##name(size, a, b), size);            \
+    }
+#define DELETE(name)                                                                               \
+    static delete_function *next_##name;                                                           \
+    EXPORT delete_function name;                                                                   \
+    EXPORT void name(void *p, const void *a, const void *b)                                        \
+    {                                                                                              \
+        if (__builtin_expect(!next_##name, 0)) {                                                   \
+            void *found = find_next(#name, __builtin_return_address(0));                           \
+            memcpy(&next_##name, &found, sizeof found);                                            \
+        }                                                                                          \
+        if (__builtin_expect(are_counted, 0))                                                      \
+            gone(p);                                                                               \
+        piano__heap_self.own += are_counted; /* some of them come to free all the same */          \
+        if (__builtin_expect(!next_##name, 0))                                                     \
+            piano__alloc_give(p);                                                                  \
+        else                                                                                       \
+            next_##name(p, a, b);                                                                  \
+        piano__heap_self.own -= are_counted;                                                       \
+    }
+
 EVERY_NEW(NEW)
 EVERY_DELETE(DELETE)
 
@@ -81,24 +125,21 @@ static bool same_module(const void *a, const void *b)
     return a && b && dladdr(a, &of_a) && dladdr(b, &of_b) && of_a.dli_fbase == of_b.dli_fbase;
 }
 
-void piano__operators_place(const void *malloc_function)
+static void *made_to_try[2]; /* a step is run twice */
+static int made_count;
+
+static void call_new(void)
 {
-    const struct {
-        const char *name;
-        void *ours;
-        void *next;
-    } all[] = {
-#define ROW(name) {#name, (void *)our_##name, &next_##name},
-        EVERY_NEW(ROW) EVERY_DELETE(ROW)};
-    struct piano__redirect redirects[sizeof all / sizeof *all];
-    size_t count = 0;
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        void *theirs = dlsym(RTLD_DEFAULT, all[i].name);
-        if (!same_module(theirs, malloc_function))
-            continue; /* libstdc++'s, or none */
-        memcpy(all[i].next, &theirs, sizeof theirs);
-        redirects[count++] = (struct piano__redirect){all[i].name, theirs, all[i].ours};
-    }
-    if (count > 0)
-        piano__got_redirect(redirects, count);
+    made_to_try[made_count++] = _Znwm(1, NULL, NULL);
+}
+
+void piano__operators_place(const void *malloc_function, bool (*reaches_us)(void (*step)(void)))
+{
+    const void *theirs = dlsym(RTLD_NEXT, "_Znwm");
+    if (are_counted || !same_module(theirs, malloc_function))
+        return;
+    bool reaches = reaches_us(call_new);
+    while (made_count > 0)
+        _ZdlPv(made_to_try[--made_count], NULL, NULL);
+    are_counted = !reaches;
 }

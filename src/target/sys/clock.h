@@ -60,4 +60,11 @@ static inline int64_t piano__ticks_fenced(void)
 /* Decides on the clock. */
 void piano__clock_init(void);
 
+/* One moment by both clocks. */
+struct piano__clock_pair {
+    uint64_t ticks;
+    uint64_t mono_ns;
+};
+struct piano__clock_pair piano__clock_pair(void);
+
 #endif

@@ -162,11 +162,33 @@ bool piano__memory_renew(void *at, size_t size)
     return got == at;
 }
 
+/* Writing zeroes reserves as well. */
+static bool write_zeroes(int fd, off_t offset, size_t size)
+{
+    static const char zeroes[4096];
+    while (size > 0) {
+        size_t part = size < sizeof zeroes ? size : sizeof zeroes;
+        long put = syscall(SYS_pwrite64, fd, zeroes, part, offset);
+        if (put <= 0)
+            return false;
+        offset += put;
+        size -= (size_t)put;
+    }
+    return true;
+}
+
+static bool reserve(int fd, off_t offset, size_t size)
+{
+    if (syscall(SYS_fallocate, fd, 0, offset, (off_t)size) == 0)
+        return true;
+    return errno == EOPNOTSUPP && write_zeroes(fd, offset, size); /* ext2, ramfs, NFS before 4.2 */
+}
+
 void *piano__memory_map_file(int fd, off_t offset, size_t size)
 {
     int saved = errno;
     void *at = MAP_FAILED;
-    if (may_reach(offset + (off_t)size) && syscall(SYS_fallocate, fd, 0, offset, (off_t)size) == 0)
+    if (may_reach(offset + (off_t)size) && reserve(fd, offset, size))
         at = (void *)syscall(SYS_mmap, NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, offset);
     errno = saved;
     return at == MAP_FAILED ? NULL : at;

@@ -56,7 +56,11 @@ static void fill_header(struct piano__rec_header *h)
     h->machine = MACHINE;
     h->pid = (uint32_t)getpid();
     h->parent = (uint32_t)getppid();
-    h->start_mono_ns = (uint64_t)piano__monotonic_ns();
+    piano__clock_init();
+    struct piano__clock_pair now = piano__clock_pair();
+    h->start_mono_ns = now.mono_ns;
+    h->trace.start_ticks = now.ticks;
+    h->trace.has_counter = piano__clock_is_counter;
     h->start_real_ns = real_ns();
     long len = readlink("/proc/self/exe", h->program, PIANO_REC_PATH - 1);
     h->program[len > 0 ? len : 0] = '\0';
@@ -179,19 +183,47 @@ int piano__recording_create(const char *path)
     return 0;
 }
 
-void piano__recording_forget(void)
+static void let_go_of(void *at, size_t size, bool blank)
 {
-    if (!piano__recording.view.header)
+    if (blank)
+        (void)piano__memory_renew(at, size);
+    else
+        piano__memory_unmap(at, size);
+}
+
+static void let_go_of_all(bool blank)
+{
+    struct piano__rec_header *h = piano__recording.view.header;
+    if (!h)
         return;
-    uint64_t chunks = piano__recording.view.header->chunks;
+    uint64_t chunks = h->chunks;
     for (uint64_t n = 0; n < chunks && n < PIANO_REC_MAX_CHUNKS; n++) {
         if (mapped[n])
-            piano__memory_unmap(mapped[n], PIANO_REC_CHUNK_BYTES);
+            let_go_of(mapped[n], PIANO_REC_CHUNK_BYTES, blank);
         mapped[n] = NULL;
     }
-    piano__memory_unmap(piano__recording.view.header, PIANO_REC_HEADER_BYTES);
+    let_go_of(h, PIANO_REC_HEADER_BYTES, blank);
     piano__recording.view.header = NULL;
     if (piano__recording.fd >= 0 && piano__file_check(piano__recording.fd, file, 0) == 0)
         piano__file_close(piano__recording.fd);
     piano__recording.fd = -1;
+}
+
+void piano__recording_forget(void)
+{
+    let_go_of_all(false);
+}
+
+void piano__recording_blank(void)
+{
+    let_go_of_all(true);
+}
+
+void piano__recording_discard(void)
+{
+    int saved = errno;
+    if (piano__recording.view.header && descriptor() >= 0) /* it is still ours by that name */
+        unlink(path_of);
+    piano__recording_forget();
+    errno = saved;
 }

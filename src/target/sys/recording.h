@@ -22,5 +22,10 @@ int piano__recording_create(const char *path);
 struct piano__chunk *piano__recording_claim(uint32_t type, uint64_t index);
 /* In a forked child: lets go of everything without touching the file. */
 void piano__recording_forget(void);
+/* Nothing could be begun: the file goes too. */
+void piano__recording_discard(void);
+/* The same while this thread is in the middle of writing to it, interrupted by a signal whose handler forked: private memory
+ * takes its place, for it to go on in. */
+void piano__recording_blank(void);
 
 #endif

@@ -6,33 +6,37 @@
  *   PIANO_CHILDREN    1: also for every other process that inherits this; those have -PID behind the name
  *   PIANO_HEAP        sample allocations, one in so many bytes
  *   PIANO_MAPS        1: and anonymous mappings
+ *   PIANO_EVENTS      1: workers, tasks, polls, parks
+ *   PIANO_EVENTS_MAX  bytes of the recording that events may take; then the oldest go
  *
- * A program that starts a recording by itself has it in the runs directory. */
-#include "target/heap/control.h"
+ * A program that starts a recording by itself has it in the runs directory.
+ *
+ * `state` in the header is that of the heap sampler where there is one, else ACTIVE from the first event to the end. */
+#include "target/record/control.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "common/lines.h"
-#include "piano.h"
 #include "target/heap/heap.h"
 #include "target/preload/place.h"
+#include "target/record/gate.h"
 #include "target/span/registry.h"
 #include "target/sys/clock.h"
 #include "target/sys/file.h"
 #include "target/sys/recording.h"
+#include "target/trace/events.h"
 
 enum { MOST_IMAGES = 999 };
 
 static bool is_child; /* forked, without an exec since */
 
-static uint64_t number_of(const char *name)
+uint64_t piano__control_number(const char *name)
 {
     const char *text = secure_getenv(name);
     uint64_t value = 0;
@@ -43,14 +47,15 @@ static uint64_t number_of(const char *name)
 
 static bool is_for_us(void)
 {
-    return number_of("PIANO_RECORD_PID") == (uint64_t)getpid() || number_of("PIANO_CHILDREN") == 1;
+    return piano__control_number("PIANO_RECORD_PID") == (uint64_t)getpid() ||
+           piano__control_number("PIANO_CHILDREN") == 1;
 }
 
 static void put_stem(struct piano__text *text, const char *asked)
 {
     if (asked) {
         piano__text_puts(text, asked);
-        if (number_of("PIANO_RECORD_PID") != (uint64_t)getpid()) {
+        if (piano__control_number("PIANO_RECORD_PID") != (uint64_t)getpid()) {
             piano__text_puts(text, "-");
             piano__text_int(text, getpid());
         }
@@ -70,7 +75,7 @@ static void put_stem(struct piano__text *text, const char *asked)
     piano__text_puts(text, ".rec");
 }
 
-int piano__control_create(void)
+static int create(void)
 {
     static char path[PATH_MAX];
     const char *asked = is_for_us() ? secure_getenv("PIANO_RECORD") : NULL;
@@ -87,33 +92,70 @@ int piano__control_create(void)
             return -ENAMETOOLONG;
         err = piano__recording_create(path);
     }
-    if (err == 0 && is_child)
-        piano__recording.view.header->flags |= PIANO_REC_CHILD;
-    if (err == 0 && number_of("PIANO_MAPS") == 1)
-        piano__recording.view.header->flags |= PIANO_REC_HAS_MAPS;
     return err;
 }
 
-bool piano__heap_wants_maps(void)
+static void set_flags(uint32_t flags)
 {
-    const struct piano__rec_header *h = piano__heap_header();
-    return h && h->flags & PIANO_REC_HAS_MAPS;
+    /* The tool has some of its own in there. */
+    __atomic_fetch_or(&piano__recording.view.header->flags, flags, __ATOMIC_RELAXED);
 }
 
+int piano__control_open(void)
+{
+    if (piano__recording.view.header)
+        return 0;
+    if (!piano__gate_make())
+        return -ENOMEM;
+    int err = create();
+    if (err != 0)
+        return err;
+    if (is_child)
+        set_flags(PIANO_REC_CHILD);
+    piano__gate_set(&piano__gate->recording, 1);
+    return 0;
+}
+
+void piano__control_started(uint32_t flags)
+{
+    set_flags(flags);
+    __atomic_store_n(&piano__recording.view.header->state, PIANO_REC_ACTIVE, __ATOMIC_RELAXED);
+}
+
+void piano__control_abandon(void)
+{
+    const struct piano__rec_header *h = piano__recording.view.header;
+    if (!h || h->flags & (PIANO_REC_HAS_HEAP | PIANO_REC_HAS_EVENTS))
+        return;
+    piano__gate_shut();
+    piano__recording_discard();
+}
+
+/* Where something cannot be begun, the tool sees that it is not in the file. */
 static void start_as_asked(void)
 {
     const char *path = secure_getenv("PIANO_RECORD");
-    if (piano__alloc_place && path && *path && is_for_us() && number_of("PIANO_HEAP") > 0)
-        (void)piano__heap_start(number_of("PIANO_HEAP")); /* the tool sees that there is no file */
+    if (!path || !*path || !is_for_us())
+        return;
+    if (piano__alloc_place && piano__control_number("PIANO_HEAP") > 0)
+        (void)piano__heap_start(piano__control_number("PIANO_HEAP"));
+    if (piano__control_number("PIANO_EVENTS") == 1)
+        (void)piano__events_start(piano__control_number("PIANO_EVENTS_MAX"));
 }
 
 static void in_child(void)
 {
     int saved = errno;
     bool was_recording = piano__recording.view.header != NULL;
-    piano__heap_forget();
+    piano__gate_shut();
+    bool interrupted = piano__events_forget();
+    interrupted |= piano__heap_forget();
+    if (interrupted)
+        piano__recording_blank();
+    else
+        piano__recording_forget();
     is_child = true;
-    if (was_recording && number_of("PIANO_CHILDREN") == 1)
+    if (was_recording && !interrupted && piano__control_number("PIANO_CHILDREN") == 1)
         start_as_asked();
     errno = saved;
 }
@@ -135,59 +177,19 @@ __attribute__((constructor(103))) static void begin(void)
     piano__control_begin();
 }
 
-/* Blocks that are freed later, by destructors of other libraries, are still followed. A child that was forked behind the C
- * library's back has no header (heap.c, the gate), so no system call is needed to know it. */
+/* Blocks that are freed later, by destructors of other libraries, are still followed, and their events written. A child
+ * that was forked behind the C library's back has a shut gate, so no system call is needed to know it. */
 __attribute__((destructor(101))) static void end(void)
 {
     struct piano__rec_header *h = piano__recording.view.header;
-    if (!piano__heap_header() || h->state == PIANO_REC_TERMINATED)
+    if (!h || !piano__gate_is_open(&piano__gate->recording))
         return;
-    h->end_mono_ns = (uint64_t)piano__monotonic_ns();
+    piano__events_end();
+    struct piano__clock_pair now = piano__clock_pair();
+    h->trace.end_ticks = now.ticks;
+    h->trace.end_mono_ns = now.mono_ns;
+    if (h->state == PIANO_REC_TERMINATED)
+        return;
+    h->end_mono_ns = now.mono_ns;
     __atomic_store_n(&h->state, PIANO_REC_ENDED, __ATOMIC_RELAXED);
-}
-
-#define EXPORT __attribute__((visibility("default")))
-
-EXPORT int piano_heap_start(size_t mean_bytes)
-{
-    if (!piano__alloc_place)
-        return -ENOSYS; /* linked statically: there are no hooks that could see anything */
-    return mean_bytes == 0 ? -EINVAL : piano__heap_start(mean_bytes);
-}
-
-EXPORT int piano_heap_stop(void)
-{
-    return piano__heap_stop();
-}
-
-EXPORT int piano_heap_shutdown(void)
-{
-    return piano__heap_shutdown();
-}
-
-EXPORT int piano_heap_snapshot(void)
-{
-    return piano__heap_snapshot();
-}
-
-EXPORT int piano_heap_stats(struct piano_heap_stats *out)
-{
-    const struct piano__rec_header *h = piano__heap_header();
-    if (!h)
-        return -ENOTCONN;
-    *out = (struct piano_heap_stats){
-        .mean_bytes = h->rate,
-        .samples = h->stats.samples,
-        .live_samples = h->stats.samples - h->stats.freed,
-        .freed_samples = h->stats.freed,
-        .stacks = h->stats.stacks,
-        .dropped = h->stats.dropped_live + h->stats.dropped_stacks + h->stats.dropped_memory +
-                   h->stats.dropped_busy,
-        .live_bytes = h->live_bytes,
-        .live_objects = h->live_objects,
-        .allocated_bytes = h->allocated_bytes,
-        .peak_bytes = h->peak_bytes,
-        .live_variance = h->live_variance,
-    };
-    return 0;
 }

@@ -1,0 +1,20 @@
+/* When a recording begins and ends, and where it is put: by the environment `piano record` sets, or by the program itself. The
+ * instruments (heap, trace) hang on one recording, alone or together. */
+#ifndef PIANO_TARGET_RECORD_CONTROL_H
+#define PIANO_TARGET_RECORD_CONTROL_H
+
+#include <stdint.h>
+
+/* At the first allocation: begins what the environment asks for. Once; nothing before the C library knows its
+ * environment. */
+void piano__control_begin(void);
+/* An instrument begins: creates the recording unless there is one. 0 or negative errno. Not thread-safe. */
+int piano__control_open(void);
+/* It could not: lets go of the recording unless another one is at work in it. */
+void piano__control_abandon(void);
+/* An instrument is at work: FLAGS of enum piano__rec_flags. */
+void piano__control_started(uint32_t flags);
+/* A variable of the environment; 0 when it is not there or no number. */
+uint64_t piano__control_number(const char *name);
+
+#endif

@@ -1,0 +1,296 @@
+/* Writing an event: is the gate open, is there room, what time is it, some bytes, and `used` of the chunk over them. Nothing is
+ * shared between threads, and nothing is asked of the kernel, until a chunk is full (buffers.c).
+ *
+ * `used` is stored last and released: whatever ends the program, an event below it is whole, and one that is not below it was
+ * never there.
+ *
+ * SIGNALS. `inside` is set around everything an event touches. A handler that finds it set gives its own event up. One that
+ * forks leaves its child in the middle of an event, whose memory must then stay (`piano__events_forget`). */
+#include "target/trace/events.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "target/record/control.h"
+#include "target/sys/clock.h"
+#include "target/trace/buffers.h"
+#include "target/trace/names.h"
+#include "target/trace/stats.h"
+#include "target/trace/threads.h"
+
+#define unlikely(x) __builtin_expect(!!(x), 0)
+
+__thread struct piano__events_self piano__events_self;
+
+static pthread_key_t end_key;
+static bool have_end_key;
+static bool interrupted; /* by a fork: no more events */
+
+/* The next thread goes on in the buffer. Destructors that come later may have events, and then another buffer; the last round of
+ * destructors is too late to give that back. */
+static void end_of_thread(void *of)
+{
+    struct piano__events_self *self = of;
+    struct piano__buffer *b = self->buffer;
+    self->rounds++;
+    if (!b || !piano__events_on())
+        return;
+    int saved = errno;
+    if (self->waiting)
+        piano__events_unpark(-1); /* it was cancelled there */
+    self->waiting = 0;
+    self->inside = 1;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    piano__threads_note(self);
+    self->buffer = NULL;
+    piano__buffers_give(b);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    self->inside = 0;
+    errno = saved;
+}
+
+__attribute__((constructor(101))) static void make_key(void)
+{
+    have_end_key = pthread_key_create(&end_key, end_of_thread) == 0;
+}
+
+static inline bool enter(struct piano__events_self *self)
+{
+    if (!piano__events_on())
+        return false;
+    if (unlikely(self->inside)) {
+        piano__trace_add(&piano__trace_stats()->dropped_busy, 1);
+        return false;
+    }
+    self->inside = 1;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    return true;
+}
+
+static inline void leave(struct piano__events_self *self)
+{
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    self->inside = 0;
+}
+
+static inline uint8_t *put_varint(uint8_t *at, uint64_t value)
+{
+    while (value >= 0x80) {
+        *at++ = (uint8_t)value | 0x80;
+        value >>= 7;
+    }
+    *at++ = (uint8_t)value;
+    return at;
+}
+
+/* There is room in B. */
+static inline void put(struct piano__buffer *b, enum piano__event_code code, const uint64_t *fields,
+                       int count)
+{
+    uint64_t now = (uint64_t)piano__ticks();
+    uint8_t *start = b->at;
+    /* Counters of two processors may be some ticks apart: time stands still then. */
+    uint64_t since = now > b->ticks ? now - b->ticks : 0;
+    uint8_t *at = put_varint(start + 2, since);
+    for (int i = 0; i < count; i++)
+        at = put_varint(at, fields[i]);
+    start[0] = (uint8_t)code;
+    start[1] = (uint8_t)(at - start - 2);
+    b->at = at;
+    b->ticks += since;
+    __atomic_store_n(&b->events, b->events + 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&b->chunk->used, (uint64_t)(at - (uint8_t *)(b->chunk + 1)), __ATOMIC_RELEASE);
+}
+
+static struct piano__buffer *attach(struct piano__events_self *self)
+{
+    if (self->rounds >= PTHREAD_DESTRUCTOR_ITERATIONS)
+        return NULL;
+    struct piano__buffer *b = piano__buffers_take();
+    if (!b)
+        return NULL;
+    piano__threads_note(self);
+    self->buffer = b;
+    if (have_end_key)
+        pthread_setspecific(end_key, self);
+    if (!piano__buffer_is_full(b)) {
+        const uint64_t fields[] = {self->tid};
+        put(b, PIANO_EVENT_THREAD, fields, 1);
+    }
+    return b;
+}
+
+/* A buffer with room, the long way; NULL when there is none. */
+static __attribute__((noinline)) struct piano__buffer *make_room(struct piano__events_self *self)
+{
+    int saved = errno;
+    struct piano__buffer *b = self->buffer ? self->buffer : attach(self);
+    if (b && piano__buffer_is_full(b)) {
+        piano__threads_note(self);
+        if (!piano__buffers_renew(b, self->tid))
+            b = NULL;
+    }
+    if (!b)
+        piano__trace_add(&piano__trace_stats()->dropped_memory, 1);
+    errno = saved;
+    return b;
+}
+
+static inline void write_event(struct piano__events_self *self, enum piano__event_code code,
+                               const uint64_t *fields, int count)
+{
+    struct piano__buffer *b = self->buffer;
+    if (unlikely(!b || piano__buffer_is_full(b)))
+        b = make_room(self);
+    if (b)
+        put(b, code, fields, count);
+}
+
+#define EVENT(code, ...)                                                                           \
+    do {                                                                                           \
+        struct piano__events_self *self_ = &piano__events_self;                                    \
+        if (enter(self_)) {                                                                        \
+            const uint64_t fields_[] = {__VA_ARGS__};                                              \
+            write_event(self_, code, fields_, (int)(sizeof fields_ / sizeof fields_[0]));          \
+            leave(self_);                                                                          \
+        }                                                                                          \
+    } while (0)
+
+void piano__events_worker_start(uint64_t worker, const char *name)
+{
+    struct piano__events_self *self = &piano__events_self;
+    if (!enter(self))
+        return;
+    int saved = errno;
+    if (self->buffer)
+        piano__threads_note(self);
+    errno = saved;
+    const uint64_t fields[] = {worker, piano__names_intern(name)};
+    write_event(self, PIANO_EVENT_WORKER_START, fields, 2);
+    leave(self);
+}
+
+void piano__events_worker_stop(void)
+{
+    EVENT(PIANO_EVENT_WORKER_STOP);
+}
+
+void piano__events_task_spawn(uint64_t task, const char *name, const char *place)
+{
+    EVENT(PIANO_EVENT_TASK_SPAWN, task, piano__names_intern(name), piano__names_intern(place));
+}
+
+void piano__events_task_end(uint64_t task)
+{
+    EVENT(PIANO_EVENT_TASK_END, task);
+}
+
+void piano__events_poll_begin(uint64_t task)
+{
+    EVENT(PIANO_EVENT_POLL_BEGIN, task, 0);
+}
+
+void piano__events_callback_begin(uint64_t task, const char *name)
+{
+    EVENT(PIANO_EVENT_POLL_BEGIN, task, piano__names_intern(name));
+}
+
+void piano__events_callback_begin_by(uint64_t task, uint32_t name)
+{
+    EVENT(PIANO_EVENT_POLL_BEGIN, task, name);
+}
+
+void piano__events_poll_end(void)
+{
+    EVENT(PIANO_EVENT_POLL_END);
+}
+
+void piano__events_park(enum piano__park kind)
+{
+    EVENT(PIANO_EVENT_PARK, kind);
+}
+
+void piano__events_unpark(int64_t result)
+{
+    EVENT(PIANO_EVENT_UNPARK, result < 0 ? 0 : (uint64_t)result + 1);
+}
+
+void piano__events_wake(uint64_t task)
+{
+    EVENT(PIANO_EVENT_WAKE, task);
+}
+
+void piano__events_queue(uint64_t queue, uint64_t depth)
+{
+    EVENT(PIANO_EVENT_QUEUE, queue, depth);
+}
+
+void piano__events_mark(const char *name)
+{
+    EVENT(PIANO_EVENT_MARK, piano__names_intern(name));
+}
+
+void piano__events_value(const char *name, int64_t value)
+{
+    uint64_t zigzag = (uint64_t)value << 1 ^ (uint64_t)(value < 0 ? -1 : 0);
+    EVENT(PIANO_EVENT_VALUE, piano__names_intern(name), zigzag);
+}
+
+uint32_t piano__events_name(const char *name)
+{
+    struct piano__events_self *self = &piano__events_self;
+    if (!piano__events_on() || self->inside)
+        return 0;
+    self->inside = 1;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    uint32_t number = piano__names_intern(name);
+    leave(self);
+    return number;
+}
+
+static void forget(void)
+{
+    piano__names_forget();
+    piano__threads_forget();
+    piano__buffers_forget();
+    memset(&piano__events_self, 0, sizeof piano__events_self);
+}
+
+int piano__events_start(uint64_t max_bytes)
+{
+    if (piano__events_on())
+        return -EALREADY;
+    if (interrupted)
+        return -ENOTSUP;
+    int err = piano__control_open();
+    if (err != 0)
+        return err;
+    /* What a first event asks of the kernel is asked now: the program may lock itself in later, and die of any system
+     * call it did not think of. */
+    if (!piano__names_init(PIANO_NAMES) || !piano__buffers_init(max_bytes) ||
+        !piano__threads_init(max_bytes ? max_bytes : PIANO_EVENTS_MAX) ||
+        !make_room(&piano__events_self)) {
+        forget();
+        piano__control_abandon();
+        return -ENOMEM;
+    }
+    piano__control_started(PIANO_REC_HAS_EVENTS);
+    piano__gate_set(&piano__gate->events, 1);
+    return 0;
+}
+
+void piano__events_end(void)
+{
+    if (piano__events_on())
+        piano__buffers_count();
+}
+
+bool piano__events_forget(void)
+{
+    interrupted = interrupted || piano__events_self.inside;
+    if (!interrupted)
+        forget();
+    return interrupted;
+}
