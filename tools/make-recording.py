@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Writes heap recordings with known contents, for tests of everything that reads them.
+"""Writes recordings with known contents, for tests of everything that reads them.
 
     tools/make-recording.py --stacks 1000 --snapshots 20 -o big.rec
+    tools/make-recording.py --events 10000000 --threads 4 -o big.rec
 
 As a module (tests load it by its path):
 
@@ -11,6 +12,12 @@ As a module (tests load it by its path):
     rec.sample(leaf, size=64 * 1024)                    # still live
     rec.sample(leaf, size=100, lived_us=3)              # freed again
     rec.snapshot(at_ms=500)                             # of what there is now
+    rec.thread(4711, "main")
+    task = rec.name("accept")
+    rec.event(4711, 10.0, POLL_BEGIN, 1, task)          # 10 ms after the start
+    rec.event(4711, 30.0, POLL_END)
+    rec.cpu(4711, 15.0, leaf, ms=10)                    # a sample that stands for 10 ms
+    rec.off(4711, 20.0, leaf, ms=5)                     # off the CPU for 5 ms
     rec.write("demo.rec")
 
 The format is src/common/recording.h, described in docs/recording-format.md; this is a second, independent
@@ -26,14 +33,39 @@ import subprocess
 MAGIC = b"PIANOREC"
 HEADER, CHUNK, CHUNK_HEAD = 4096, 65536, 64
 PAYLOAD = CHUNK - CHUNK_HEAD
-MODULES, STACKS, TOTALS, LIVE, SNAPSHOT = 1, 2, 3, 4, 5
+MODULES, STACKS, TOTALS, LIVE, SNAPSHOT, THREADS, EVENTS, SAMPLES, NAMES = range(1, 10)
+(THREAD, WORKER_START, WORKER_STOP, TASK_SPAWN, TASK_END, POLL_BEGIN, POLL_END, PARK, UNPARK, WAKE, QUEUE, MARK,
+ VALUE) = range(1, 14)
+API, EPOLL, POLL, SELECT, URING, CONDITION, SEMAPHORE = range(7)
+HAS_HEAP, HAS_MAPS, CHILD, HAS_CPU, HAS_EVENTS = 1, 2, 4, 8, 16
+CPU, OFF, PREEMPTED, TOOL_STACK = 1, 2, 1, 1 << 31
 LOST, FULL, BY_FP, MMAP = 1, 2, 4, 8
 STARTING, ACTIVE, STOPPED, TERMINATED, ENDED = range(5)
 TOTALS_BYTES, LIVE_BYTES, ENTRIES_PER_PART = 256, 48, 1024
 STATS = ("samples freed stacks collisions filter_passes filter_misses stale dropped_live dropped_stacks "
          "dropped_memory dropped_busy walked walked_frames walked_lost walked_full walked_by_fp threads "
          "map_calls map_partial").split()
+TRACE = ("start_ticks end_ticks end_mono_ns clocks cpu_hz events dropped_memory dropped_busy dropped_names recycled "
+         "samples samples_lost samples_unwound switches").split()
 SECOND = 10**9
+
+
+def varint(value):
+    out = b""
+    while value >= 0x80:
+        out += bytes((value & 0x7F | 0x80,))
+        value >>= 7
+    return out + bytes((value,))
+
+
+def zigzag(value):
+    return value << 1 if value >= 0 else ~value << 1 | 1
+
+
+def event(code, ticks, *fields):
+    """The bytes of one event, TICKS after the one before."""
+    body = varint(ticks) + b"".join(varint(field) for field in fields)
+    return bytes((code, len(body))) + body
 
 
 def weight(size, rate):
@@ -67,7 +99,7 @@ class Sums:
 
 class Recording:
     def __init__(self, program="/tmp/made-up", command=None, pid=4711, rate=512 * 1024, start_ns=5 * SECOND,
-                 end_ns=15 * SECOND, exit_status=1, state=ENDED, flags=1, **stats):
+                 end_ns=15 * SECOND, exit_status=1, state=ENDED, flags=None, ticks_per_ns=None, cpu_hz=99, **stats):
         self.program, self.command = program, command or [program]
         self.pid, self.parent, self.rate, self.flags = pid, 1, rate, flags
         self.start_ns, self.end_ns, self.exit_status, self.state = start_ns, end_ns, exit_status, state
@@ -79,6 +111,14 @@ class Recording:
         self.peak = [0.0, 0.0]
         self.peak_ns = self.peak_epoch = 0
         self.now_ns = start_ns
+        self.threads, self.names, self.samples = [], [], []
+        self.events = {}  # by tid: [(at_ns, code, fields)]
+        self.ticks_per_ns = ticks_per_ns  # None: there is no counter, ticks are nanoseconds
+        self.trace = dict.fromkeys(TRACE, 0)
+        self.trace["cpu_hz"] = cpu_hz
+        self.cpu_source = 1
+        self.end_pair = True
+        self.events_per_chunk = None  # as many as fit
         self.extra_chunks = []  # (type, index, used, payload), as they are
         self.version, self.header_bytes, self.chunk_bytes = 1, HEADER, CHUNK
 
@@ -139,6 +179,89 @@ class Recording:
                                self._live(0), sum(s.allocated[0] for s in self.sums.values()), resident,
                                entries))
 
+    # The trace ------------------------------------------------------------------------------------
+
+    def thread(self, tid, name, pid=None):
+        self.threads.append((tid, self.pid if pid is None else pid, name))
+        return tid
+
+    def name(self, text):
+        """The number of a name, the same for the same text."""
+        if text not in self.names:
+            self.names.append(text)
+        return self.names.index(text) + 1
+
+    def moment(self, at_ms):
+        return self.start_ns + round(at_ms * 10**6)
+
+    def event(self, tid, at_ms, code, *fields):
+        """An event AT_MS after the start; those of a thread in order. Values are given as they are."""
+        fields = fields if code != VALUE else (fields[0], zigzag(fields[1]))
+        self.events.setdefault(tid, []).append((self.moment(at_ms), code, fields))
+        return self
+
+    def poll(self, tid, at_ms, ms, task, name=0):
+        self.event(tid, at_ms, POLL_BEGIN, task, name)
+        return self.event(tid, at_ms + ms, POLL_END)
+
+    def turn(self, tid, at_ms, ms, kind=EPOLL, returned=1):
+        """A turn of a loop that comes back from its wait at AT_MS and waits again MS later."""
+        self.event(tid, at_ms, UNPARK, returned + 1)
+        return self.event(tid, at_ms + ms, PARK, kind)
+
+    def cpu(self, tid, at_ms, stack, ms=10.0, count=1, pid=None, cpu=0):
+        """COUNT samples, MS apart from AT_MS on, each standing for MS of CPU time."""
+        for i in range(count):
+            self.samples.append((CPU, 0, tid, self.pid if pid is None else pid, self.moment(at_ms + i * ms),
+                                 round(ms * 10**6), stack, cpu))
+        return self
+
+    def off(self, tid, at_ms, stack, ms=0.0, preempted=False, pid=None, cpu=0):
+        """Off the CPU from AT_MS on for MS; 0: it did not come back."""
+        self.samples.append((OFF, PREEMPTED if preempted else 0, tid, self.pid if pid is None else pid,
+                             self.moment(at_ms), round(ms * 10**6), stack, cpu))
+        return self
+
+    def ticks(self, at_ns):
+        return at_ns if self.ticks_per_ns is None else 10**12 + round((at_ns - self.start_ns) * self.ticks_per_ns)
+
+    def _event_chunks(self):
+        """(time of its first event, payload) of every chunk."""
+        for tid, events in self.events.items():
+            out, first, count = b"", 0, 0
+            for at, code, fields in events:
+                record = event(code, self.ticks(at) - last if out else 0, *fields)
+                if out and (len(out) + len(record) > PAYLOAD or count == self.events_per_chunk):
+                    yield first, out
+                    out = b""
+                if not out:
+                    first, count = at, 0
+                    out = struct.pack("<QQQ", tid, self.ticks(at), at)
+                    record = event(code, 0, *fields)
+                out += record
+                last = self.ticks(at)
+                count += 1
+            if out:
+                yield first, out
+
+    def _trace_header(self):
+        t = dict(self.trace)
+        counter = self.ticks_per_ns is not None
+        t["start_ticks"] = t["start_ticks"] or (self.ticks(self.start_ns) if counter else self.start_ns)
+        if self.end_pair and self.end_ns:
+            t["end_ticks"], t["end_mono_ns"] = self.ticks(self.end_ns), self.end_ns
+        t["clocks"] = int(counter) | (self.cpu_source if self.samples else 0) << 32
+        t["events"] = t["events"] or sum(len(events) for events in self.events.values())
+        t["samples"] = t["samples"] or sum(s[0] == CPU for s in self.samples)
+        t["switches"] = t["switches"] or sum(s[0] == OFF for s in self.samples)
+        return struct.pack(f"<{len(TRACE) + 16}Q", *[t[name] for name in TRACE], *[0] * 16)
+
+    def _flags(self):
+        if self.flags is not None:
+            return self.flags
+        flags = HAS_EVENTS * bool(self.events) | HAS_CPU * bool(self.samples)
+        return flags | HAS_HEAP if self.sums or not flags else flags
+
     # Bytes ---------------------------------------------------------------------------------------
 
     def _header(self, chunks):
@@ -150,7 +273,7 @@ class Recording:
         stats["walked_frames"] = sum(depths.get(n, 0) * s.samples for n, s in self.sums.items())
         stats.update(self.given)
         out = MAGIC + struct.pack("<8I", self.version, self.header_bytes, self.chunk_bytes, 62, self.pid,
-                                  self.parent, self.flags, self.state)
+                                  self.parent, self._flags(), self.state)
         out += struct.pack("<7Q", chunks, self.start_ns, self.real_ns, self.end_ns, self.rate,
                            self.exit_status, len(self.snapshots))
         out += struct.pack("<8dQQ", self._live(0), self._live(1), total[0], total[1], total[2],
@@ -160,6 +283,7 @@ class Recording:
         words = b"\0".join(w.encode() if isinstance(w, str) else w for w in self.command)
         program = self.program.encode() if isinstance(self.program, str) else self.program
         out += program[:1023].ljust(1024, b"\0") + words[:1023].ljust(1024, b"\0")
+        out += self._trace_header()
         return out.ljust(HEADER, b"\0")
 
     def _records(self):
@@ -179,6 +303,15 @@ class Recording:
                 yield SNAPSHOT, struct.pack("<6IQddQ", 56 + 40 * len(mine), number, part, parts, kind,
                                             len(mine), at, live, allocated, resident) + b"".join(
                     struct.pack("<IIdddd", *entry) for entry in mine)
+        for tid, pid, name in self.threads:
+            text = (name.encode() if isinstance(name, str) else name)[:15]
+            yield THREADS, struct.pack("<4IQ16s", 40, tid, pid, 0, self.start_ns, text)
+        for number, text in enumerate(self.names, 1):
+            text = (text.encode() if isinstance(text, str) else text) + b"\0"
+            text += bytes(-len(text) % 8)
+            yield NAMES, struct.pack("<II", 8 + len(text), number) + text
+        for kind, flags, tid, pid, at, value, stack, cpu in self.samples:
+            yield SAMPLES, struct.pack("<IHHIIQQII", 40, kind, flags, tid, pid, at, value, stack, cpu)
 
     def _table(self, kind, records, size):
         """Chunks of a table, from {place: bytes}."""
@@ -191,7 +324,7 @@ class Recording:
             yield kind, index, 0, bytes(payload)
 
     def chunks(self):
-        logs = {MODULES: [], STACKS: [], SNAPSHOT: []}
+        logs = {MODULES: [], STACKS: [], SNAPSHOT: [], THREADS: [], NAMES: [], SAMPLES: []}
         for kind, record in self._records():
             if not logs[kind] or len(logs[kind][-1]) + len(record) > PAYLOAD:
                 logs[kind].append(b"")
@@ -199,6 +332,8 @@ class Recording:
         for kind, payloads in logs.items():
             for index, payload in enumerate(payloads):
                 yield kind, index, len(payload), payload
+        for index, (_, payload) in enumerate(sorted(self._event_chunks(), key=lambda c: c[0])):
+            yield EVENTS, index, len(payload), payload
         yield from self._table(TOTALS, {n: s.pack() for n, s in self.sums.items()}, TOTALS_BYTES)
         yield from self._table(LIVE, {i: struct.pack("<4QIIQ", *live, 0) for i, live in
                                       enumerate(self.lives)}, LIVE_BYTES)
@@ -272,6 +407,34 @@ class Program:
         return [self.pc(name) for name in names]
 
 
+def write_events(path, count, threads):
+    """COUNT events of THREADS that poll four tasks and park, 250 ns from one to the next."""
+    rec = Recording(flags=HAS_EVENTS, ticks_per_ns=2.5)
+    names = [rec.name(text) for text in ("accept", "read", "write", "timer")]
+    turn = event(UNPARK, 625, 2)
+    for i in range(12):
+        turn += event(POLL_BEGIN, 625, 100 + i % 4, names[i % 4]) + event(POLL_END, 625)
+        turn += event(WAKE, 625, 100 + (i + 1) % 4) if i % 3 == 0 else b""
+    turn += event(PARK, 625, EPOLL)
+    in_turn = 30
+    turns = (PAYLOAD - 24) // len(turn)
+    chunks = []
+    for tid in range(threads):
+        rec.thread(100 + tid, f"worker-{tid}")
+        at, left = rec.start_ns + tid * 17, count // threads
+        while left > 0:
+            n = min(turns, -(-left // in_turn))
+            head = struct.pack("<QQQ", 100 + tid, rec.ticks(at), at)
+            chunks.append((at, head + turn * n))
+            at += n * in_turn * 250
+            left -= n * in_turn
+        rec.end_ns = max(rec.end_ns, at)
+    chunks.sort(key=lambda c: c[0])
+    rec.extra_chunks = [(EVENTS, i, len(payload), payload) for i, (_, payload) in enumerate(chunks)]
+    rec.trace["events"] = count
+    rec.write(path)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--stacks", type=int, default=100)
@@ -279,7 +442,12 @@ def main():
     parser.add_argument("--snapshots", type=int, default=5)
     parser.add_argument("--rate", type=int, default=512 * 1024)
     parser.add_argument("-o", "--output", required=True)
+    parser.add_argument("--events", type=int, default=0, help="a trace of so many events instead")
+    parser.add_argument("--threads", type=int, default=2)
     args = parser.parse_args()
+    if args.events:
+        write_events(args.output, args.events, args.threads)
+        return
     rec = Recording(rate=args.rate)
     rec.module("/tmp/made-up", 0x400000, 0x4000000)
     for n in range(args.stacks):

@@ -28,21 +28,22 @@ _piano()
         [ "${COMP_WORDS[i]}" = -- ] && compopt -o default && return
     done
     case $before in
-    --format) COMPREPLY=($(compgen -W "speedscope pprof collapsed" -- "$word")) && return ;;
-    --by) COMPREPLY=($(compgen -W "live allocated peak churn" -- "$word")) && return ;;
+    --format) COMPREPLY=($(compgen -W "speedscope pprof collapsed chrome" -- "$word")) && return ;;
+    --by) COMPREPLY=($(compgen -W "live allocated peak churn cpu off-cpu" -- "$word")) && return ;;
     --file | -o | --output) COMPREPLY=($(compgen -f -- "$word")) && return ;;
     --dir) COMPREPLY=($(compgen -d -- "$word")) && return ;;
+    --pid) COMPREPLY=($(compgen -W "$(ps -eo pid= 2>/dev/null)" -- "$word")) && return ;;
     --fn | --skip | --frame | --top | --duration | --kill-timeout | --snapshot-every | -j | --fail-above | --from | --to) return ;;
     esac
     case $command in
     build) options="$select --list-skipped --verbose -j --help" ;;
     run) options="--duration --kill-timeout --help" ;;
     profile) options="$select --duration --kill-timeout --verbose -j --top --all --frames --threads --json --uncorrected --help" ;;
-    record) options="--heap --heap= --maps --children --snapshot-every -o --duration --kill-timeout --help" ;;
+    record) options="--heap --heap= --cpu --cpu= --events --kernel --pid --maps --children --snapshot-every -o --duration --kill-timeout --help" ;;
     snapshot) options="--help" ;;
-    report) options="--frames --threads --json --top --all --places --uncorrected --heap --tree --leaks --growth --peak --by --from --to --help" ;;
-    export) options="--format --output -o --force --by --help" ;;
-    diff) options="--fail-above --top --all --json --help" ;;
+    report) options="--frames --threads --json --top --all --places --uncorrected --polls --cpu --heap --tree --leaks --growth --peak --by --from --to --skip --no-skip --help" ;;
+    export) options="--format --output -o --force --by --skip --no-skip --help" ;;
+    diff) options="--fail-above --skip --no-skip --top --all --json --help" ;;
     list) options="--all --json --help" ;;
     tag) options="--add --force --delete --help" ;;
     doctor) options="--help" ;;

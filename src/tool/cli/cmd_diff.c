@@ -21,12 +21,15 @@ static const char help_text[] =
     "greatest\n"
     "change first. A and B are files, tags or run ids; several joined by commas, or a tag with\n"
     "several runs, make a group. With no arguments: the two latest runs. Two heap recordings are\n"
-    "compared by site: what is live, and what was allocated.\n"
+    "compared by site: what is live, was live at the peak, and was allocated.\n"
     "\n"
     "  --fail-above PCT  exit 1 when a function that matters (1 % of the run or more) grew by "
     "more\n"
     "                    than PCT percent in self time, allocations or bytes, beyond the noise\n"
-    "                    (heap recordings: in allocated bytes)\n"
+    "                    (heap recordings: in live, peak or allocated bytes)\n"
+    "  --skip PATTERN    of heap recordings: functions that are wrappers of malloc; again and "
+    "again\n"
+    "  --no-skip         not even those that everybody knows (xmalloc, g_malloc, ...)\n"
     "  --top N           the first N functions\n"
     "  --all             all functions\n"
     "  --json            the same as JSON, all of it\n"
@@ -38,12 +41,14 @@ static const char help_text[] =
     "  piano diff before after --fail-above 5\n"
     "  piano diff a1,a2,a3 b1,b2,b3 --json\n";
 
-static const char *const flag_names[] = {"--fail-above", "--top", "--all", "--json", "--help"};
+static const char *const flag_names[] = {"--fail-above", "--top",  "--all",    "--json",
+                                         "--help",       "--skip", "--no-skip"};
 
 struct request {
     struct report_options options;
     double fail_above; /* < 0: not asked */
     bool json, help;
+    struct heap_skip skip;
     const char *words[2];
     size_t word_count;
 };
@@ -75,6 +80,7 @@ static enum flag_taken take(struct flags *f, struct request *q)
     taken = taken ? taken : flags_switch(f, "--json", &q->json);
     taken = taken ? taken : flags_switch(f, "--help", &q->help);
     taken = taken ? taken : flags_switch(f, "-h", &q->help);
+    taken = taken ? taken : flags_skip(f, &q->skip);
     return taken ? taken : take_percent(f, q);
 }
 
@@ -119,7 +125,8 @@ static int latest_two(struct runs_paths sides[2], struct run_error *error)
         const char *what = runs.count && runs.entries[0].recording ? "recording" : "run";
         snprintf(error->text, sizeof(error->text), "%s has %zu %s%s; two are needed", runs.dir,
                  found, what, found == 1 ? "" : "s");
-        snprintf(error->hint, sizeof(error->hint), "piano profile, then piano diff");
+        snprintf(error->hint, sizeof(error->hint),
+                 "piano record -- PROGRAM, or piano profile; then piano diff");
         err = -ENOENT;
     }
     runs_release(&runs);
@@ -226,14 +233,17 @@ static int judge_heap(const struct heap_diff *d, double percent)
     for (size_t i = 0; i <= d->count; i++) {
         const struct heap_change *c = i < d->count ? &d->rows[i] : &d->total;
         char safe[200], caller[200] = "", grown[UNITS_LEN];
-        double by = heap_diff_percent(c);
-        if (!heap_diff_grew(d, c, percent))
-            continue;
-        units_percent_signed(grown, by / 100.0);
-        say("%s%s%s: allocated bytes %s, above %g%%", say_safe(safe, sizeof(safe), c->function),
-            c->caller ? " < " : "", c->caller ? say_safe(caller, sizeof(caller), c->caller) : "",
-            isfinite(by) ? grown : "from nothing", percent);
-        status = EXIT_FAILED;
+        for (int f = 0; f < HEAP_DIFFS; f++) {
+            double by = heap_diff_percent(c, (enum heap_diff_figure)f);
+            if (!heap_diff_grew(d, c, (enum heap_diff_figure)f, percent))
+                continue;
+            units_percent_signed(grown, by / 100.0);
+            say("%s%s%s: %s %s, above %g%%", say_safe(safe, sizeof(safe), c->function),
+                c->caller ? " < " : "",
+                c->caller ? say_safe(caller, sizeof(caller), c->caller) : "", heap_diff_names[f],
+                isfinite(by) ? grown : "from nothing", percent);
+            status = EXIT_FAILED;
+        }
     }
     return status;
 }
@@ -244,6 +254,8 @@ static int compare_heaps(const struct request *q, const struct heap heaps[2],
     struct heap_diff d;
     int err = heap_diff_make(&d, heaps, labels);
     if (err == 0)
+        heap_diff_notices(&d);
+    if (err == 0)
         err = q->json ? heap_diff_json(stdout, &d, q->fail_above)
                       : heap_diff_print(stdout, &d, &q->options);
     if (err && !ferror(stdout))
@@ -251,6 +263,14 @@ static int compare_heaps(const struct request *q, const struct heap heaps[2],
     int status = err == 0 && q->fail_above >= 0 ? judge_heap(&d, q->fail_above) : EXIT_DONE;
     heap_diff_release(&d);
     return status;
+}
+
+static int several(const char *word, size_t count)
+{
+    char safe[300];
+    return say_error("piano diff A B, one recording each",
+                     "`%s` names %zu recordings; one a side can be compared",
+                     say_safe(safe, sizeof(safe), word), count);
 }
 
 static int diff_heaps(const struct request *q, const struct runs_paths paths[2],
@@ -261,10 +281,11 @@ static int diff_heaps(const struct request *q, const struct runs_paths paths[2],
     int err = 0, status = EXIT_DONE;
     for (int s = 0; s < 2; s++)
         if (paths[s].count > 1)
-            return say_error(NULL, "%s names %zu recordings; one a side can be compared", labels[s],
-                             paths[s].count);
+            return several(q->word_count ? q->words[s] : labels[s], paths[s].count);
     for (int s = 0; s < 2 && err == 0; s++) {
         err = heap_load(&heaps[s], paths[s].paths[0], &error);
+        if (err == 0)
+            err = heap_resite(&heaps[s], &q->skip);
         if (err == 0)
             heap_notices(&heaps[s]);
     }

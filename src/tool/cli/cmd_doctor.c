@@ -15,6 +15,7 @@
 #include "tool/build/child.h"
 #include "tool/cli/commands.h"
 #include "tool/cli/flags.h"
+#include "tool/record/perf.h"
 #include "tool/util/buf.h"
 #include "tool/util/paths.h"
 #include "tool/util/say.h"
@@ -186,15 +187,32 @@ static void check_clock(void)
              safe);
 }
 
+/* Tries what `piano record --cpu` would do. */
 static void check_perf(void)
 {
-    char text[32];
-    read_small("/proc/sys/kernel/perf_event_paranoid", text, sizeof(text));
-    if (!*text)
-        tell(WARN, "perf events: the kernel has none");
+    enum { USUAL_HZ = 99 };
+    const char *hint;
+    char paranoid[32];
+    struct perf_wish wish = {.hz = USUAL_HZ, .kernel_chain = true};
+    read_small("/proc/sys/kernel/perf_event_paranoid", paranoid, sizeof(paranoid));
+    int err = perf_probe(&wish);
+    if (err != 0) {
+        const char *why = perf_why(err, &hint);
+        tell(WARN, "perf events: %s, so `piano record` takes no CPU samples%s%s", why,
+             hint ? "; try: " : "", hint ? hint : "");
+        return;
+    }
+    const char *source = wish.source == PIANO_CPU_CYCLES
+                             ? "hardware cycles"
+                             : "cpu-clock (no hardware cycles can be counted here)";
+    if (wish.without_kernel)
+        tell(WARN,
+             "perf events: CPU samples by %s, without the kernel's part and without the stacks of "
+             "threads that wait (perf_event_paranoid is %d; 1 would do)",
+             source, atoi(paranoid));
     else
-        tell(atoi(text) <= 2 || geteuid() == 0 ? GOOD : WARN,
-             "perf events: perf_event_paranoid is %d", atoi(text));
+        tell(wish.without_switches ? WARN : GOOD, "perf events: CPU samples by %s%s", source,
+             wish.without_switches ? ", without the stacks of threads that wait" : "");
 }
 
 static void check_runs_dir(void)

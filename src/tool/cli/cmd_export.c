@@ -1,4 +1,4 @@
-/* `piano export`: a heap recording in the format of another tool. */
+/* `piano export`: a recording in the format of another tool. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -10,48 +10,61 @@
 #include "tool/cli/flags.h"
 #include "tool/export/export.h"
 #include "tool/load/runs.h"
+#include "tool/report/cpu.h"
+#include "tool/report/overview.h"
 #include "tool/util/nearest.h"
 #include "tool/util/say.h"
+#include "tool/util/units.h"
 
 static const char help_text[] =
     "Usage: piano export [RUN] --format FORMAT [-o FILE] [OPTIONS]\n"
     "\n"
-    "Writes a heap recording in the format of another tool. RUN is a file, a tag, an id, or "
-    "nothing\n"
+    "Writes a recording in the format of another tool. RUN is a file, a tag, an id, or nothing\n"
     "for the latest recording.\n"
     "\n"
     "  --format speedscope  for https://www.speedscope.app\n"
     "  --format pprof       for `go tool pprof` and others that read profile.proto\n"
     "  --format collapsed   a line a stack, for flame graph scripts\n"
+    "  --format chrome      events and CPU samples on a timeline, for https://ui.perfetto.dev and\n"
+    "                       chrome://tracing\n"
     "  -o FILE, --output FILE\n"
     "                       where to; default is stdout\n"
     "  --force              even if FILE exists\n"
-    "  --by FIGURE          live (default), allocated or peak\n"
+    "  --by FIGURE          live, allocated or peak bytes; cpu or off-cpu time. The default is "
+    "the\n"
+    "                       first of them that was recorded\n"
+    "  --skip PATTERN       leaves wrappers of malloc out: stacks end with who called them\n"
+    "  --no-skip            with every frame (so it is unless --skip is given)\n"
     "\n"
     "Weights are bytes, estimated from the samples, and add up to what `piano report` says.\n"
     "\n"
     "Examples:\n"
     "  piano export --format speedscope -o heap.json\n"
     "  piano export before --format pprof -o heap.pb && go tool pprof -top heap.pb\n"
-    "  piano export --format collapsed --by allocated | flamegraph.pl > heap.svg\n";
+    "  piano export --format collapsed --by allocated | flamegraph.pl > heap.svg\n"
+    "  piano export --format chrome -o trace.json\n";
 
-static const char *const flag_names[] = {"--format", "--output", "--force", "--by", "--help", "-o"};
+static const char *const flag_names[] = {"--format", "--output", "--force",   "--by",
+                                         "--help",   "--skip",   "--no-skip", "-o"};
 
 struct format {
     const char *name;
-    int (*write)(FILE *out, const struct heap *heap, enum heap_by by);
+    int (*write)(FILE *out, const struct heap *heap, enum heap_by by); /* NULL: chrome */
     bool binary;
 };
 
 static const struct format formats[] = {{"speedscope", export_speedscope, false},
                                         {"pprof", export_pprof, true},
-                                        {"collapsed", export_collapsed, false}};
+                                        {"collapsed", export_collapsed, false},
+                                        {"chrome", NULL, false}};
 enum { FORMAT_COUNT = sizeof(formats) / sizeof(*formats) };
 
 struct request {
     const struct format *format;
     enum heap_by by;
+    bool has_by;
     const char *output, *run;
+    struct heap_skip skip;
     bool force, help;
 };
 
@@ -74,7 +87,8 @@ static enum flag_taken take_format(struct flags *f, struct request *q)
     if (near)
         say_usage(f->command, "there is no format `%s`; did you mean `%s`?", safe, near);
     else
-        say_usage(f->command, "there is no format `%s`: speedscope, pprof or collapsed", safe);
+        say_usage(f->command, "there is no format `%s`: speedscope, pprof, collapsed or chrome",
+                  safe);
     return FLAG_BAD;
 }
 
@@ -85,12 +99,13 @@ static enum flag_taken take_by(struct flags *f, struct request *q)
     enum flag_taken taken = flags_value(f, "--by", &text);
     if (taken != FLAG_YES)
         return taken;
-    for (int i = 0; i < HEAP_CHURN; i++)
-        if (strcmp(text, heap_by_names[i]) == 0) {
+    for (int i = 0; i < HEAP_ALL_BYS; i++)
+        if (i != HEAP_CHURN && strcmp(text, heap_by_names[i]) == 0) {
             q->by = (enum heap_by)i;
+            q->has_by = true;
             return FLAG_YES;
         }
-    say_usage(f->command, "--by %s: there are live, allocated and peak",
+    say_usage(f->command, "--by %s: there are live, allocated and peak, cpu and off-cpu",
               say_safe(safe, sizeof(safe), text));
     return FLAG_BAD;
 }
@@ -103,6 +118,7 @@ static int parse(struct flags *f, struct request *q)
         taken = taken ? taken : flags_value(f, "--output", &q->output);
         taken = taken ? taken : flags_value(f, "-o", &q->output);
         taken = taken ? taken : flags_switch(f, "--force", &q->force);
+        taken = taken ? taken : flags_skip(f, &q->skip);
         taken = taken ? taken : flags_switch(f, "--help", &q->help);
         taken = taken ? taken : flags_switch(f, "-h", &q->help);
         if (taken == FLAG_BAD)
@@ -116,7 +132,9 @@ static int parse(struct flags *f, struct request *q)
         q->run = f->argv[f->at];
     }
     if (!q->format && !q->help)
-        return say_usage(f->command, "--format speedscope, pprof or collapsed is needed");
+        return say_usage(f->command, "--format speedscope, pprof, collapsed or chrome is needed");
+    if (q->format && !q->format->write && q->has_by)
+        return say_usage(f->command, "--by is not for --format chrome: all is in it");
     return EXIT_DONE;
 }
 
@@ -191,15 +209,130 @@ static int close_target(struct target *t, int err)
     return EXIT_DONE;
 }
 
-static int export(const struct request *q)
+/* Nothing to export is nothing wrong, but hardly what was wanted. */
+static void notice_empty(const struct recording *rec, enum heap_by by)
+{
+    const enum heap_by others[] = {HEAP_PEAK, HEAP_ALLOCATED};
+    char text[UNITS_LEN];
+    if (heap_figure(&rec->total, by) > 0)
+        return;
+    for (size_t i = 0; i < 2; i++) {
+        double there = heap_figure(&rec->total, others[i]);
+        if (there > 0) {
+            say("the export is empty: nothing is %s, as far as was sampled; %s with --by %s",
+                heap_by_names[by], heap_bytes(text, there), heap_by_names[others[i]]);
+            return;
+        }
+    }
+    say("the export is empty: nothing was sampled");
+}
+
+static int prepare(struct heap *heap, const struct request *q)
+{
+    int err = heap_resite(heap, &q->skip);
+    if (err)
+        return say_error(NULL, "the export stopped: %s", strerror(-err));
+    if (q->skip.count > 0)
+        heap_trim(heap);
+    heap_notices(heap);
+    notice_empty(&heap->rec, q->by);
+    return EXIT_DONE;
+}
+
+/* ---- what is written ---- */
+
+static int failed(const struct run_error *error)
+{
+    return say_error(error->hint[0] ? error->hint : NULL, "%s", error->text);
+}
+
+static int write_heap(const struct request *q, const char *path)
 {
     struct heap heap;
     struct run_error error;
-    struct runs_paths paths;
     struct target target;
+    if (heap_load(&heap, path, &error) != 0)
+        return failed(&error);
+    int status = prepare(&heap, q);
+    if (status == EXIT_DONE)
+        status = open_target(&target, q);
+    if (status == EXIT_DONE)
+        status = close_target(&target, q->format->write(target.out, &heap, q->by));
+    heap_unload(&heap);
+    return status;
+}
+
+static int write_cpu(const struct request *q, const char *path)
+{
+    struct cpu cpu;
+    struct run_error error;
+    struct target target;
+    if (cpu_load(&cpu, path, &error) != 0)
+        return failed(&error);
+    cpu_notices(&cpu);
+    int status = open_target(&target, q);
+    if (status == EXIT_DONE)
+        status = close_target(&target, q->format->write(target.out, &cpu.named, q->by));
+    cpu_unload(&cpu);
+    return status;
+}
+
+static int write_chrome(const struct request *q, const char *path)
+{
+    struct polls polls;
+    struct run_error error;
+    struct target target;
+    if (polls_open(&polls, path, 0, &error) != 0)
+        return failed(&error);
+    int status = open_target(&target, q);
+    if (status == EXIT_DONE)
+        status = close_target(&target, export_chrome(target.out, &polls));
+    polls_notices(&polls);
+    heap_notice_symbols(&polls.named);
+    polls_unload(&polls);
+    return status;
+}
+
+static int not_recorded(const char *path, const char *what, const char *hint)
+{
+    char safe[300];
+    return say_error(hint, "%s has no %s", say_safe(safe, sizeof(safe), path), what);
+}
+
+static int export_path(struct request *q, const char *path)
+{
+    struct recording rec;
+    struct run_error error;
+    if (recording_peek(&rec, path, &error) != 0)
+        return failed(&error);
+    unsigned found = overview_instruments(&rec);
+    recording_unload(&rec);
+    if (!q->format->write)
+        return found & (OVERVIEW_CPU | OVERVIEW_EVENTS) || !found
+                   ? write_chrome(q, path)
+                   : not_recorded(path, "events or CPU samples: there is no timeline",
+                                  "piano record --events --cpu -- PROGRAM");
+    if (!q->has_by && !(found & OVERVIEW_HEAP) && found & OVERVIEW_CPU)
+        q->by = HEAP_CPU;
+    if (q->by >= HEAP_BYS)
+        return found & OVERVIEW_CPU || !found
+                   ? write_cpu(q, path)
+                   : not_recorded(path, "CPU samples", "piano record --cpu -- PROGRAM");
+    return found & OVERVIEW_HEAP || !found
+               ? write_heap(q, path)
+               : not_recorded(path, "heap samples: there are no bytes to export",
+                              found & OVERVIEW_EVENTS && !(found & OVERVIEW_CPU)
+                                  ? "piano export --format chrome"
+                                  : "piano record --heap -- PROGRAM");
+}
+
+static int export(struct request *q)
+{
+    struct run_error error;
+    struct runs_paths paths;
     char safe[300];
     if (runs_resolve_kind(q->run, RUNS_RECORDING, &paths, &error) != 0)
-        return say_error(error.hint[0] ? error.hint : NULL, "%s", error.text);
+        return failed(&error);
     const char *path = runs_paths_newest(&paths);
     int status = EXIT_DONE;
     if (paths.count > 1 && strchr(q->run, ','))
@@ -208,15 +341,8 @@ static int export(const struct request *q)
         status = say_error("piano record --heap -- PROGRAM",
                            "%s is not a recording: there are no stacks to export",
                            say_safe(safe, sizeof(safe), path));
-    else if (heap_load(&heap, path, &error) != 0)
-        status = say_error(error.hint[0] ? error.hint : NULL, "%s", error.text);
-    else {
-        heap_notices(&heap);
-        status = open_target(&target, q);
-        if (status == EXIT_DONE)
-            status = close_target(&target, q->format->write(target.out, &heap, q->by));
-        heap_unload(&heap);
-    }
+    else
+        status = export_path(q, path);
     runs_paths_release(&paths);
     return status;
 }

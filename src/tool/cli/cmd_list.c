@@ -239,7 +239,8 @@ static int list(bool all, bool json)
     if (json)
         err = list_json(&runs, &tags);
     else if (runs.count == 0)
-        say("there are no runs in %s yet; `piano profile` makes one", runs.dir);
+        say("there are no runs in %s yet; `piano record -- PROGRAM` or `piano profile` makes one",
+            runs.dir);
     else
         err = list_table(&runs, &tags, all);
     tags_release(&tags);

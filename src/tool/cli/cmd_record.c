@@ -1,28 +1,42 @@
-/* `piano record`: runs any program, as it is, and records it. */
+/* `piano record`: runs any program, as it is, and records it; or samples one that runs already. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "tool/cli/commands.h"
 #include "tool/cli/flags.h"
 #include "tool/record/record.h"
+#include "tool/util/buf.h"
 #include "tool/util/say.h"
 
 static const char help[] =
     "Usage: piano record [OPTIONS] -- PROGRAM [ARGS]\n"
+    "       piano record --cpu[=HZ] --pid PID [--duration S] [-o FILE]\n"
     "\n"
-    "Runs PROGRAM, which needs no preparation, and records where its memory goes:\n"
-    "who holds it, who allocates most, what is never freed. The program keeps this\n"
-    "terminal and its exit status is passed on (128 + N for signal N).\n"
+    "Runs PROGRAM, which needs no preparation, and records where its memory goes,\n"
+    "what its CPU time is spent on, where its threads wait and what its event loops\n"
+    "do. The program keeps this terminal and its exit status is passed on (128 + N\n"
+    "for signal N). With --pid, samples a process that runs already.\n"
     "\n"
+    "What to record; without any of these three, all of them:\n"
     "  --heap[=RATE]       sample one allocation in RATE bytes on average; default\n"
     "                      512K; 1 = every allocation; K, M and G are understood\n"
+    "  --cpu[=HZ]          sample what the CPU does, HZ times in a second of CPU\n"
+    "                      time; default 99\n"
+    "  --events            turns of event loops, and what the program says through\n"
+    "                      piano.h\n"
+    "\n"
+    "  --kernel            CPU samples with the frames of the kernel\n"
+    "  --pid PID           a process that runs already; --cpu only, all its threads\n"
     "  --maps              anonymous memory from mmap too\n"
     "  --children          processes it starts have recordings of their own\n"
     "  --snapshot-every S  a snapshot every S seconds; 0 = none; default: after a\n"
     "                      tenth of a second, then less and less often\n"
     "  -o FILE             the recording; default: a new one among the runs\n"
-    "  --duration S        end it after S seconds (SIGTERM); exit status 0 then\n"
+    "  --duration S        end it after S seconds (SIGTERM); exit status 0 then; with\n"
+    "                      --pid only the recording ends, and so it does with Ctrl-C\n"
     "  --kill-timeout S    and if it has not ended S seconds later, kill it;\n"
     "                      default 10, 0 = never\n"
     "\n"
@@ -31,31 +45,35 @@ static const char help[] =
     "Examples:\n"
     "  piano record -- jq . big.json\n"
     "  piano record --heap=64K -o leak.rec -- ./server --port 8080\n"
+    "  piano record --cpu=999 -- ./sort big.txt\n"
+    "  piano record --cpu --pid 4711 --duration 10\n"
     "  piano record --children --duration 60 -- make -j4\n";
 
 static const char *const names[] = {
-    "--heap",     "--maps",         "--children", "--snapshot-every",
-    "--duration", "--kill-timeout", "-o",         "--help"};
+    "--heap",           "--cpu",      "--events",       "--kernel", "--pid", "--maps", "--children",
+    "--snapshot-every", "--duration", "--kill-timeout", "-o",       "--help"};
 
 static const uint64_t USUAL_RATE = 512 * 1024;
 static const uint64_t MAX_RATE = (uint64_t)1 << 48;
 static const double SHORTEST_S = 0.01;
+enum { USUAL_HZ = 99, MAX_HZ = 10000 };
 
-/* 1, 1000, 64K, 1M, 2G; 0 when it is none of these. */
+/* 1, 1000, 64K, 64KB, 64KiB, 1.5M, 2G; 0 when it is none of these. */
 static uint64_t parse_rate(const char *text)
 {
-    static const char units[] = "KMG";
-    uint64_t value = 0;
-    const char *at = text;
-    for (; *at >= '0' && *at <= '9' && value <= MAX_RATE; at++)
-        value = value * 10 + (uint64_t)(*at - '0');
-    char upper = (char)(*at >= 'a' ? *at - 'a' + 'A' : *at);
-    const char *unit = *at ? strchr(units, upper) : NULL;
-    if (at == text || value > MAX_RATE || (*at && (!unit || at[1] != '\0')))
+    static const char units[] = "BKMG";
+    char *at = NULL;
+    if (*text < '0' || *text > '9' || strcspn(text, "xX") < strlen(text))
         return 0;
-    if (unit)
-        value <<= 10 * (unit - units + 1);
-    return value <= MAX_RATE ? value : 0;
+    double value = strtod(text, &at);
+    char upper = (char)(*at >= 'a' && *at <= 'z' ? *at - 'a' + 'A' : *at);
+    const char *unit = *at ? strchr(units, upper) : units;
+    if (!unit)
+        return 0;
+    const char *rest = *at ? at + 1 : at;
+    bool is_whole = !*rest || (unit > units && (!strcasecmp(rest, "B") || !strcasecmp(rest, "iB")));
+    value = ldexp(value, 10 * (int)(unit - units));
+    return is_whole && value >= 1 && value <= (double)MAX_RATE ? (uint64_t)value : 0;
 }
 
 static enum flag_taken take_heap(const struct flags *f, struct record *r)
@@ -63,16 +81,63 @@ static enum flag_taken take_heap(const struct flags *f, struct record *r)
     static const char name[] = "--heap";
     const char *word = f->argv[f->at];
     const size_t len = sizeof name - 1;
-    if (strcmp(word, name) == 0)
+    if (strcmp(word, name) == 0) {
+        r->heap = true;
         return FLAG_YES;
+    }
     if (strncmp(word, name, len) != 0 || word[len] != '=')
         return FLAG_NO;
+    r->heap = true;
     r->heap_rate = parse_rate(word + len + 1);
     if (r->heap_rate > 0)
         return FLAG_YES;
     char safe[64];
     say_usage(f->command, "%s: not a number of bytes from 1 on, as in --heap=64K",
               say_safe(safe, sizeof safe, word));
+    return FLAG_BAD;
+}
+
+/* A whole number from 1 to MOST; 0 when it is none. */
+static unsigned parse_number(const char *text, unsigned most)
+{
+    unsigned value = 0;
+    const char *at = text;
+    for (; *at >= '0' && *at <= '9' && value <= most; at++)
+        value = value * 10 + (unsigned)(*at - '0');
+    return at == text || *at || value > most ? 0 : value;
+}
+
+static enum flag_taken take_cpu(const struct flags *f, struct record *r)
+{
+    static const char name[] = "--cpu";
+    const char *word = f->argv[f->at];
+    const size_t len = sizeof name - 1;
+    if (strncmp(word, name, len) != 0 || (word[len] != '=' && word[len] != '\0'))
+        return FLAG_NO;
+    r->cpu = true;
+    if (word[len] == '=')
+        r->cpu_hz = parse_number(word + len + 1, MAX_HZ);
+    if (r->cpu_hz > 0)
+        return FLAG_YES;
+    char safe[64];
+    say_usage(f->command, "%s: not a number of samples a second from 1 to %d, as in --cpu=99",
+              say_safe(safe, sizeof safe, word), MAX_HZ);
+    return FLAG_BAD;
+}
+
+static enum flag_taken take_pid(struct flags *f, struct record *r)
+{
+    enum { MAX_PID = 1 << 30 };
+    const char *text = NULL;
+    char safe[64];
+    enum flag_taken taken = flags_value(f, "--pid", &text);
+    if (taken != FLAG_YES)
+        return taken;
+    r->pid = (pid_t)parse_number(text, MAX_PID);
+    if (r->pid > 0)
+        return FLAG_YES;
+    say_usage(f->command, "--pid: `%s` is not the id of a process",
+              say_safe(safe, sizeof safe, text));
     return FLAG_BAD;
 }
 
@@ -86,6 +151,25 @@ static enum flag_taken take_every(struct flags *f, struct record *r)
     return taken;
 }
 
+/* A word that is no flag: a value that wants a `=`, or the program, without a `--` before it. */
+static int say_bare_word(const struct flags *f)
+{
+    const char *before = f->argv[f->at - 1];
+    char safe[64], rest[256];
+    struct buf b = {0};
+    say_safe(safe, sizeof safe, f->argv[f->at]);
+    if ((strcmp(before, "--heap") == 0 && parse_rate(f->argv[f->at]) > 0) ||
+        (strcmp(before, "--cpu") == 0 && parse_number(f->argv[f->at], MAX_HZ) > 0))
+        return say_usage(f->command, "`%s %s`: a `=` goes in between; try: %s=%s", before, safe,
+                         before, safe);
+    for (int i = f->at; i < f->argc; i++)
+        buf_printf(&b, " %s", f->argv[i]);
+    say_safe(rest, sizeof rest, b.failed || !b.data ? "" : b.data);
+    buf_free(&b);
+    return say_usage(f->command, "`%s` is not a flag; try: piano record -- %s", safe,
+                     rest[0] ? rest + 1 : safe);
+}
+
 static int read_flags(struct flags *f, struct record *r, bool *help_wanted)
 {
     for (f->at = 1; f->at < f->argc; f->at++) {
@@ -94,6 +178,10 @@ static int read_flags(struct flags *f, struct record *r, bool *help_wanted)
             break;
         }
         enum flag_taken taken = take_heap(f, r);
+        taken = taken ? taken : take_cpu(f, r);
+        taken = taken ? taken : take_pid(f, r);
+        taken = taken ? taken : flags_switch(f, "--events", &r->events);
+        taken = taken ? taken : flags_switch(f, "--kernel", &r->kernel);
         taken = taken ? taken : take_every(f, r);
         taken = taken ? taken : flags_switch(f, "--maps", &r->maps);
         taken = taken ? taken : flags_switch(f, "--children", &r->children);
@@ -104,16 +192,43 @@ static int read_flags(struct flags *f, struct record *r, bool *help_wanted)
         taken = taken ? taken : flags_switch(f, "-h", help_wanted);
         if (taken == FLAG_BAD)
             return EXIT_USAGE;
+        if (taken == FLAG_NO && f->argv[f->at][0] != '-')
+            return say_bare_word(f);
         if (taken == FLAG_NO)
             return flags_unknown(f, names, sizeof names / sizeof names[0]);
     }
     return EXIT_DONE;
 }
 
+/* Flags that contradict each other, and what is meant by those that are missing. */
+static int settle(struct record *r)
+{
+    if (r->pid > 0 && (r->heap || r->events || r->maps || r->children || r->every_s >= 0))
+        return say_usage("record", "--pid samples the CPU from outside: nothing else can be "
+                                   "recorded of a process that runs already");
+    if (r->pid > 0 && r->words[0])
+        return say_usage("record", "either --pid PID or a program after `--`, not both");
+    if (r->pid == 0 && !r->words[0])
+        return say_usage("record", "which program? It goes after `--`");
+    if (r->pid > 0)
+        r->cpu = true;
+    if (!r->heap && !r->cpu && !r->events)
+        r->heap = r->cpu = r->events = true;
+    if (r->maps && !r->heap)
+        return say_usage("record", "--maps is about memory, and needs --heap");
+    if (r->kernel && !r->cpu)
+        return say_usage("record", "--kernel is about CPU samples, and needs --cpu");
+    return EXIT_DONE;
+}
+
 int cmd_record(int argc, char **argv)
 {
     struct flags f = {"record", argc, argv, 1};
-    struct record r = {.words = argv + argc, .heap_rate = USUAL_RATE, .every_s = -1, .kill_s = 10};
+    struct record r = {.words = argv + argc,
+                       .heap_rate = USUAL_RATE,
+                       .cpu_hz = USUAL_HZ,
+                       .every_s = -1,
+                       .kill_s = 10};
     bool help_wanted = false;
     int status = read_flags(&f, &r, &help_wanted);
     if (status != EXIT_DONE)
@@ -122,7 +237,6 @@ int cmd_record(int argc, char **argv)
         fputs(help, stdout);
         return EXIT_DONE;
     }
-    if (!r.words[0])
-        return say_usage("record", "which program? It goes after `--`");
-    return record_run(&r);
+    status = settle(&r);
+    return status == EXIT_DONE ? record_run(&r) : status;
 }

@@ -7,7 +7,10 @@
 #include "tool/cli/flags.h"
 #include "tool/load/recording.h"
 #include "tool/load/runs.h"
+#include "tool/report/cpu.h"
 #include "tool/report/heap.h"
+#include "tool/report/overview.h"
+#include "tool/report/polls.h"
 #include "tool/report/report.h"
 #include "tool/util/say.h"
 #include "tool/util/table.h"
@@ -15,10 +18,11 @@
 static const char help_text[] =
     "Usage: piano report [RUN] [OPTIONS]\n"
     "\n"
-    "Shows where the time and the allocations of a run went, or who holds the memory of a\n"
-    "recording. RUN is a file, a tag, a run id, or nothing for the latest of the project. Of a "
-    "tag\n"
-    "with several runs, the newest is shown.\n"
+    "Shows where the time and the allocations of a run went, or what was seen of a recorded\n"
+    "program: its polls, its CPU time, its memory. RUN is a file, a tag, a run id, or nothing for\n"
+    "the latest of the project. Of a tag with several runs, the newest is shown. Of a recording "
+    "of\n"
+    "several instruments, a summary of each; --polls, --cpu and --heap pick one.\n"
     "\n"
     "  --frames       frame by frame: the worst ones and their neighbours, spikes marked\n"
     "  --threads      thread by thread\n"
@@ -29,6 +33,14 @@ static const char help_text[] =
     "                 (no Total then: it is not kept raw)\n"
     "  --json         the same as JSON, all of it\n"
     "\n"
+    "Of events (`piano record --events`):\n"
+    "  --polls        red flags, polls by task, the longest ones and what happened in them\n"
+    "\n"
+    "Of CPU samples (`piano record --cpu`):\n"
+    "  --cpu          functions by CPU time\n"
+    "  --threads      the same thread by thread\n"
+    "  --tree         the call tree; with --by off-cpu that of times off the CPU\n"
+    "\n"
     "Of heap recordings (`piano record --heap`):\n"
     "  --heap         the latest recording: totals, then sites by live, allocated, churned bytes\n"
     "  --tree         the call tree, from the roots\n"
@@ -37,22 +49,31 @@ static const char help_text[] =
     "                 --from N and --to N (`end`: what the recording ended with)\n"
     "  --peak         who held the memory at the peak\n"
     "  --by FIGURE    live, allocated, peak or churn: for the tree and the first table\n"
+    "                 (of CPU samples: cpu or off-cpu)\n"
+    "  --skip PATTERN a function that is a wrapper of malloc: sites are who calls it; again and\n"
+    "                 again, * and ? as in the shell\n"
+    "  --no-skip      not even the wrappers that everybody knows (xmalloc, g_malloc, ...)\n"
     "\n"
     "Examples:\n"
     "  piano report\n"
     "  piano report --frames before\n"
+    "  piano report --polls --top 3\n"
+    "  piano report --cpu --tree\n"
     "  piano report --heap --tree --by allocated\n"
     "  piano report .piano/runs/1740000000123-4711.ndjson --json | jq '.functions[0]'\n";
 
 static const char *const flag_names[] = {
-    "--frames", "--threads", "--top",   "--all",    "--places", "--uncorrected", "--json", "--help",
-    "--heap",   "--tree",    "--leaks", "--growth", "--peak",   "--by",          "--from", "--to"};
+    "--frames", "--threads", "--top",   "--all",   "--places", "--uncorrected", "--json",
+    "--help",   "--heap",    "--tree",  "--leaks", "--growth", "--peak",        "--by",
+    "--from",   "--to",      "--polls", "--cpu",   "--skip",   "--no-skip"};
 
 struct request {
     struct report_options options;
     struct heap_options heap_options;
     bool frames, threads, json, uncorrected, help;
     bool heap, tree, leaks, growth, peak, by;
+    bool cpu, polls;
+    struct heap_skip skip;
     const char *run;
 };
 
@@ -72,13 +93,13 @@ static enum flag_taken take_by(struct flags *f, struct request *q)
     enum flag_taken taken = flags_value(f, "--by", &text);
     if (taken != FLAG_YES)
         return taken;
-    for (int i = 0; i < HEAP_BYS; i++)
+    for (int i = 0; i < HEAP_ALL_BYS; i++)
         if (strcmp(text, heap_by_names[i]) == 0) {
             q->heap_options.by = (enum heap_by)i;
-            q->by = true;
+            q->by = q->heap_options.by_given = true;
             return FLAG_YES;
         }
-    say_usage(f->command, "--by %s: there are live, allocated, peak and churn",
+    say_usage(f->command, "--by %s: there are live, allocated, peak and churn, cpu and off-cpu",
               say_safe(safe, sizeof(safe), text));
     return FLAG_BAD;
 }
@@ -103,11 +124,14 @@ static enum flag_taken take_moment(struct flags *f, const char *name, long *mome
 static enum flag_taken take_heap(struct flags *f, struct request *q)
 {
     enum flag_taken taken = flags_switch(f, "--heap", &q->heap);
+    taken = taken ? taken : flags_switch(f, "--cpu", &q->cpu);
+    taken = taken ? taken : flags_switch(f, "--polls", &q->polls);
     taken = taken ? taken : flags_switch(f, "--tree", &q->tree);
     taken = taken ? taken : flags_switch(f, "--leaks", &q->leaks);
     taken = taken ? taken : flags_switch(f, "--growth", &q->growth);
     taken = taken ? taken : flags_switch(f, "--peak", &q->peak);
     taken = taken ? taken : take_by(f, q);
+    taken = taken ? taken : flags_skip(f, &q->skip);
     taken = taken ? taken : take_moment(f, "--from", &q->heap_options.from);
     return taken ? taken : take_moment(f, "--to", &q->heap_options.to);
 }
@@ -126,24 +150,55 @@ static enum flag_taken take(struct flags *f, struct request *q)
     return taken ? taken : take_top(f, q);
 }
 
+/* Which of the reports of a recording is meant: one that is named, or that only one has the flags of. */
+static int pick(struct flags *f, struct request *q)
+{
+    bool time = q->by && q->heap_options.by >= HEAP_BYS;
+    bool memory = q->leaks || q->growth || q->peak || (q->by && !time);
+    if (q->cpu + q->polls + q->heap > 1)
+        return say_usage(f->command, "--heap, --cpu and --polls are reports; choose one");
+    if ((memory && (q->cpu || q->polls)) || (q->polls && (q->tree || time)))
+        return say_usage(f->command, "%s is not for %s",
+                         q->leaks    ? "--leaks"
+                         : q->growth ? "--growth"
+                         : q->peak   ? "--peak"
+                         : q->by     ? "that figure"
+                                     : "--tree",
+                         q->cpu ? "--cpu" : "--polls");
+    if (time && q->heap)
+        return say_usage(f->command, "--by cpu and --by off-cpu are not for --heap");
+    q->cpu |= time;
+    q->heap |= memory;
+    return EXIT_DONE;
+}
+
 /* Which heap report, and flags that contradict each other. */
 static int settle(struct flags *f, struct request *q)
 {
     struct heap_options *h = &q->heap_options;
     int modes = q->tree + q->leaks + q->growth + q->peak;
     bool moments = h->from != HEAP_NOT_GIVEN || h->to != HEAP_NOT_GIVEN;
-    q->heap |= modes > 0 || q->by || moments;
+    int status = pick(f, q);
+    if (status != EXIT_DONE)
+        return status;
+    q->heap |= moments;
+    bool recorded = q->heap || q->cpu || q->polls || q->tree;
     if (q->frames && q->threads)
         return say_usage(f->command, "--frames and --threads are two reports; choose one");
-    if (q->heap && (q->frames || q->threads || q->uncorrected || q->options.places))
-        return say_usage(f->command, "%s is not for heap recordings",
+    if (recorded && (q->frames || (q->threads && !q->cpu) || q->uncorrected || q->options.places))
+        return say_usage(f->command, "%s is not for %s",
                          q->frames        ? "--frames"
                          : q->threads     ? "--threads"
                          : q->uncorrected ? "--uncorrected"
-                                          : "--places");
+                                          : "--places",
+                         q->polls ? "--polls"
+                         : q->cpu ? "--cpu"
+                                  : "heap recordings");
     if (modes > 1)
         return say_usage(f->command,
                          "--tree, --leaks, --growth and --peak are reports; choose one");
+    if (q->tree && q->threads)
+        return say_usage(f->command, "--tree and --threads are two reports; choose one");
     if (moments && !q->growth)
         return say_usage(f->command, "--from and --to are for --growth");
     h->mode = q->tree     ? HEAP_TREE
@@ -219,13 +274,16 @@ static int report_heap(const struct request *q, const char *path)
     if (heap_load(&heap, path, &error) != 0)
         return failed(&error);
     int status = EXIT_DONE;
-    if (q->growth && heap_growth_make(&growth, &heap, &options, &error) != 0) {
+    int err = heap_resite(&heap, &q->skip);
+    if (err) {
+        status = stopped(err);
+    } else if (q->growth && heap_growth_make(&growth, &heap, &options, &error) != 0) {
         status = failed(&error);
     } else {
         options.growth = q->growth ? &growth : NULL;
         heap_notices(&heap);
-        int err = q->json ? heap_report_json(stdout, &heap, &options, &q->options)
-                          : heap_report(stdout, &heap, &options, &q->options);
+        err = q->json ? heap_report_json(stdout, &heap, &options, &q->options)
+                      : heap_report(stdout, &heap, &options, &q->options);
         status = stopped(err);
     }
     heap_growth_release(&growth);
@@ -233,26 +291,106 @@ static int report_heap(const struct request *q, const char *path)
     return status;
 }
 
+static int report_cpu(const struct request *q, const char *path)
+{
+    struct cpu cpu;
+    struct run_error error;
+    struct cpu_options options = {.tree = q->tree || (q->by && !q->threads),
+                                  .threads = q->threads,
+                                  .off = q->heap_options.by == HEAP_OFF_CPU};
+    if (cpu_load(&cpu, path, &error) != 0)
+        return failed(&error);
+    cpu_notices(&cpu);
+    int err = q->json ? cpu_report_json(stdout, &cpu, &options, &q->options)
+                      : cpu_report(stdout, &cpu, &options, &q->options);
+    cpu_unload(&cpu);
+    return stopped(err);
+}
+
+static int report_polls(const struct request *q, const char *path)
+{
+    struct polls polls;
+    struct run_error error;
+    size_t longest = q->options.all   ? POLLS_MAX_LONGEST
+                     : q->options.top ? q->options.top
+                                      : POLLS_TOP;
+    if (polls_load(&polls, path, longest, &error) != 0)
+        return failed(&error);
+    polls_notices(&polls);
+    int err = q->json ? polls_report_json(stdout, &polls, &q->options)
+                      : polls_report(stdout, &polls, &q->options);
+    heap_notice_symbols(&polls.named);
+    polls_unload(&polls);
+    return stopped(err);
+}
+
+/* ASKED (enum overview_instrument) is not in the recording. */
+static int not_recorded(const char *path, unsigned asked)
+{
+    char safe[512];
+    const char *what = asked == OVERVIEW_CPU      ? "CPU samples"
+                       : asked == OVERVIEW_EVENTS ? "events"
+                                                  : "heap samples";
+    const char *hint = asked == OVERVIEW_CPU      ? "piano record --cpu -- PROGRAM"
+                       : asked == OVERVIEW_EVENTS ? "piano record --events -- PROGRAM"
+                                                  : "piano record --heap -- PROGRAM";
+    return say_error(hint, "%s is a recording: it has no %s", say_safe(safe, sizeof(safe), path),
+                     what);
+}
+
+static int report_recording(const struct request *q, const char *path)
+{
+    struct recording rec;
+    struct run_error error;
+    if (recording_peek(&rec, path, &error) != 0)
+        return failed(&error);
+    unsigned found = overview_instruments(&rec);
+    recording_unload(&rec);
+    unsigned asked = q->polls               ? OVERVIEW_EVENTS
+                     : q->cpu || q->threads ? OVERVIEW_CPU
+                     : q->heap              ? OVERVIEW_HEAP
+                                            : 0;
+    if (asked == 0 && q->tree)
+        asked = found == OVERVIEW_CPU || found == (OVERVIEW_CPU | OVERVIEW_EVENTS) ? OVERVIEW_CPU
+                                                                                   : OVERVIEW_HEAP;
+    if (asked == 0 && (found & (found - 1)) == 0)
+        asked = found ? found : OVERVIEW_HEAP;
+    if (asked == 0)
+        return overview_report(stdout, path, q->run, q->json, &q->options, &error) != 0
+                   ? failed(&error)
+                   : EXIT_DONE;
+    if (found && !(found & asked))
+        return not_recorded(path, asked);
+    return asked == OVERVIEW_EVENTS ? report_polls(q, path)
+           : asked == OVERVIEW_CPU  ? report_cpu(q, path)
+                                    : report_heap(q, path);
+}
+
 static int report_path(const struct request *q, const char *path)
 {
     char safe[512];
     bool recording = recording_is(path);
     say_safe(safe, sizeof(safe), path);
-    if (recording && (q->frames || q->threads || q->uncorrected || q->options.places))
+    if (recording && (q->frames || q->uncorrected || q->options.places))
         return say_error("piano report, without that flag",
-                         "%s is a recording: it has no frames, threads or places of functions",
-                         safe);
-    if (!recording && q->heap)
-        return say_error("piano record --heap -- PROGRAM",
-                         "%s is not a recording: it has no heap samples", safe);
-    return recording ? report_heap(q, path) : report_spans(q, path);
+                         "%s is a recording: it has no frames or places of functions", safe);
+    if (!recording && (q->heap || q->cpu || q->polls || q->tree))
+        return say_error(q->polls ? "piano record --events -- PROGRAM"
+                         : q->cpu ? "piano record --cpu -- PROGRAM"
+                                  : "piano record --heap -- PROGRAM",
+                         "%s is not a recording: it has no %s", safe,
+                         q->polls ? "events"
+                         : q->cpu ? "CPU samples"
+                                  : "heap samples");
+    return recording ? report_recording(q, path) : report_spans(q, path);
 }
 
 static int report(const struct request *q)
 {
     struct run_error error;
     struct runs_paths paths;
-    enum runs_kind kind = q->heap                                     ? RUNS_RECORDING
+    bool recorded = q->heap || q->cpu || q->polls || q->tree;
+    enum runs_kind kind = recorded                                    ? RUNS_RECORDING
                           : q->frames || q->threads || q->uncorrected ? RUNS_SPANS
                                                                       : RUNS_ANY;
     if (runs_resolve_kind(q->run, kind, &paths, &error) != 0)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "tool/cli/commands.h"
 #include "tool/cli/flags.h"
@@ -37,6 +38,13 @@ static const char *owner(char *text, size_t size, pid_t pid)
     return say_safe(text, size, user ? user->pw_name : "somebody else");
 }
 
+/* Is it a process of ours, or are we root? Then something else forbids it. Who owns /proc/PID does not tell: that is root
+ * where a process does not want to be looked at. */
+static bool is_ours(pid_t pid)
+{
+    return kill(pid, 0) == 0;
+}
+
 static int say_no_recording(pid_t pid, int err)
 {
     char who[64];
@@ -49,6 +57,12 @@ static int say_no_recording(pid_t pid, int err)
         return say_error("piano report", "process %d has ended already", (int)pid);
     if (err == -ENODATA)
         return say_error(NULL, "the recording of process %d was deleted", (int)pid);
+    if ((err == -EACCES || err == -EPERM || err == -ESRCH) && is_ours(pid))
+        return say_error(
+            "start it with: piano record -- PROGRAM",
+            "process %d does not let itself be looked at: what it has mapped cannot be "
+            "read%s",
+            (int)pid, geteuid() == 0 ? ", not even by root, in this container" : "");
     if (err == -EACCES || err == -EPERM || err == -ESRCH) { /* -ESRCH: /proc is hidden */
         snprintf(hint, sizeof hint, "sudo piano snapshot %d", (int)pid);
         return say_error(hint, "process %d is not yours, but %s's", (int)pid,

@@ -61,6 +61,18 @@ enum flag_taken flags_switch(const struct flags *f, const char *name, bool *valu
     return FLAG_YES;
 }
 
+enum flag_taken flags_skip(struct flags *f, struct heap_skip *skip)
+{
+    const char *pattern = NULL;
+    enum flag_taken taken = flags_switch(f, "--no-skip", &skip->none);
+    taken = taken ? taken : flags_value(f, "--skip", &pattern);
+    if (taken == FLAG_YES && pattern && heap_skip_add(skip, pattern) != 0) {
+        say_usage(f->command, "--skip: %d patterns at most", HEAP_SKIPS);
+        return FLAG_BAD;
+    }
+    return taken;
+}
+
 /* A path the user gave from where he stands, as seen from the root; malloc'd. One that does not
  * exist stays as it is: the tail of a path will do. */
 static char *from_root(const char *path)

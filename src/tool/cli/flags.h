@@ -8,6 +8,7 @@
 
 #include "tool/build/driver.h"
 #include "tool/build/program.h"
+#include "tool/report/heap.h"
 
 /* A command line being read. */
 struct flags {
@@ -29,6 +30,9 @@ enum flag_taken flags_value(struct flags *f, const char *name, const char **valu
 enum flag_taken flags_number(struct flags *f, const char *name, double min, double *value);
 /* Is the word exactly `--NAME`? Sets *VALUE. */
 enum flag_taken flags_switch(const struct flags *f, const char *name, bool *value);
+
+/* --skip PATTERN, any number of times, and --no-skip: which frames of a heap recording are wrappers. */
+enum flag_taken flags_skip(struct flags *f, struct heap_skip *skip);
 
 /* The selection, -j and so on: `piano build`'s own. */
 enum flag_taken flags_build(struct flags *f, struct driver *d);

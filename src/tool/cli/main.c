@@ -27,7 +27,7 @@ static const struct command commands[] = {
     {"profile", cmd_profile, "build, run and report in one step"},
     {"build", cmd_build, "build the project with chosen functions instrumented"},
     {"run", cmd_run, "run the newest instrumented program"},
-    {"record", cmd_record, "run any program and record where its memory goes"},
+    {"record", cmd_record, "run any program and record its memory, CPU time and waits"},
     {"snapshot", cmd_snapshot, "take a snapshot of a program that is being recorded"},
     {"report", cmd_report, "show where the time and the allocations went"},
     {"diff", cmd_diff, "compare two runs, or two groups of runs"},

@@ -1,4 +1,4 @@
-/* Collapsed stacks: `root;caller;leaf BYTES`, a line a stack, as flame graph tools read them. Stacks with the
+/* Collapsed stacks: `root;caller;leaf WEIGHT` (bytes or nanoseconds), a line a stack, as flame graph tools read them. Stacks with the
  * same names are one line. A semicolon in a name would split it and a newline end it; both are replaced,
  * and so is white space, since the number is what follows the last blank. */
 #include "tool/export/export.h"

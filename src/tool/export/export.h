@@ -1,14 +1,17 @@
-/* Heap recordings in the formats of other tools. Each writes to OUT and returns 0 or negative errno. */
+/* Recordings in the formats of other tools. Each writes to OUT and returns 0 or negative errno. */
 #ifndef PIANO_TOOL_EXPORT_EXPORT_H
 #define PIANO_TOOL_EXPORT_EXPORT_H
 
 #include <stdio.h>
 
 #include "tool/report/heap.h"
+#include "tool/report/polls.h"
 
 int export_speedscope(FILE *out, const struct heap *heap, enum heap_by by);
 int export_pprof(FILE *out, const struct heap *heap, enum heap_by by);
 int export_collapsed(FILE *out, const struct heap *heap, enum heap_by by);
+/* P is open, and not gone through yet. */
+int export_chrome(FILE *out, struct polls *p);
 
 /* Whole numbers whose sum is the rounded sum of the fractions handed in so far: each is the rounded sum up to
  * it less what was given out before. Begin with zeros. */

@@ -45,6 +45,7 @@ struct writer {
     struct buf function_table;  /* likewise */
     struct names texts, functions;
     char (*build_ids)[65]; /* of the modules, as text */
+    enum heap_by by;
     bool failed;
 };
 
@@ -204,11 +205,12 @@ static int put_samples(struct writer *w, size_t count)
     int err = 0;
     for (uint32_t i = 0; i < rec->stack_count && err == 0; i++) {
         const struct recording_sum *s = &rec->stacks[i].sum;
-        const double values[MAX_VALUES] = {s->allocated_objects, s->allocated_bytes,
-                                           s->live_objects,      s->live_bytes,
-                                           s->peak_objects,      s->peak_bytes};
+        const double heap[MAX_VALUES] = {s->allocated_objects, s->allocated_bytes, s->live_objects,
+                                         s->live_bytes,        s->peak_objects,    s->peak_bytes};
+        const double cpu[MAX_VALUES] = {(double)s->cpu_samples, (double)s->cpu_ns,
+                                        (double)s->off_samples, (double)s->off_ns};
         if (w->heap->stacks[i].pcs)
-            err = put_sample(w, i, values, count, rounding);
+            err = put_sample(w, i, w->by < HEAP_BYS ? heap : cpu, count, rounding);
     }
     return err;
 }
@@ -227,28 +229,33 @@ static int put_locations(struct writer *w)
 }
 
 /* The types of the values, in their order; the peak only when it was asked for. */
-static size_t put_types(struct writer *w, enum heap_by by)
+static size_t put_types(struct writer *w)
 {
-    static const char *const types[MAX_VALUES][2] = {
+    static const char *const heap[MAX_VALUES][2] = {
         {"alloc_objects", "count"}, {"alloc_space", "bytes"},  {"inuse_objects", "count"},
         {"inuse_space", "bytes"},   {"peak_objects", "count"}, {"peak_space", "bytes"}};
-    size_t count = by == HEAP_PEAK ? MAX_VALUES : MAX_VALUES - 2;
-    const char *chosen = by == HEAP_PEAK   ? "peak_space"
-                         : by == HEAP_LIVE ? "inuse_space"
-                                           : "alloc_space";
+    static const char *const cpu[][2] = {{"samples", "count"},
+                                         {"cpu", "nanoseconds"},
+                                         {"switches", "count"},
+                                         {"off_cpu", "nanoseconds"}};
+    static const char *const chosen[HEAP_ALL_BYS] = {"inuse_space", "alloc_space", "peak_space",
+                                                     "alloc_space", "cpu",         "off_cpu"};
+    bool time = w->by >= HEAP_BYS;
+    size_t count = w->by == HEAP_PEAK ? MAX_VALUES : MAX_VALUES - 2;
     for (size_t i = 0; i < count; i++)
-        put_type(w, P_SAMPLE_TYPE, types[i][0], types[i][1]);
-    put_type(w, P_PERIOD_TYPE, "space", "bytes");
-    proto_number(&w->b, P_DEFAULT_SAMPLE_TYPE, string(w, chosen));
+        put_type(w, P_SAMPLE_TYPE, time ? cpu[i][0] : heap[i][0], time ? cpu[i][1] : heap[i][1]);
+    put_type(w, P_PERIOD_TYPE, time ? "cpu" : "space", time ? "nanoseconds" : "bytes");
+    proto_number(&w->b, P_DEFAULT_SAMPLE_TYPE, string(w, chosen[w->by]));
     return count;
 }
 
-static int put_all(struct writer *w, enum heap_by by)
+static int put_all(struct writer *w)
 {
     const struct recording *rec = &w->heap->rec;
     proto_bytes(&w->strings, P_STRINGS, "", 0);
-    size_t count = put_types(w, by);
-    proto_number(&w->b, P_PERIOD, rec->header.rate);
+    size_t count = put_types(w);
+    uint64_t hz = rec->header.trace.cpu_hz;
+    proto_number(&w->b, P_PERIOD, w->by < HEAP_BYS ? rec->header.rate : hz ? 1000000000 / hz : 0);
     proto_number(&w->b, P_TIME_NANOS, rec->header.start_real_ns);
     if (rec->duration_ns > 0)
         proto_number(&w->b, P_DURATION_NANOS, (uint64_t)rec->duration_ns);
@@ -267,9 +274,9 @@ static int put_all(struct writer *w, enum heap_by by)
 
 int export_pprof(FILE *out, const struct heap *heap, enum heap_by by)
 {
-    struct writer w = {.heap = heap, .out = out};
+    struct writer w = {.heap = heap, .out = out, .by = by};
     w.build_ids = calloc(heap->rec.module_count + 1, sizeof(*w.build_ids));
-    int err = w.build_ids ? put_all(&w, by) : -ENOMEM;
+    int err = w.build_ids ? put_all(&w) : -ENOMEM;
     struct buf *const bufs[] = {&w.b, &w.message, &w.inside, &w.strings, &w.function_table};
     for (size_t i = 0; i < sizeof(bufs) / sizeof(*bufs); i++)
         buf_free(bufs[i]);

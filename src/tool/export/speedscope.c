@@ -112,10 +112,11 @@ static int64_t put_weights(struct buf *b, const struct heap *heap, enum heap_by 
 static int put_profile(struct buf *b, FILE *out, const struct heap *heap, enum heap_by by,
                        struct frames *f, const struct symbol_frame **frames)
 {
-    static const char *const names[HEAP_BYS] = {"live bytes", "allocated bytes",
-                                                "bytes live at the peak", "churned bytes"};
-    buf_printf(b, "{\"type\":\"sampled\",\"name\":\"%s\",\"unit\":\"bytes\",\"samples\":[\n",
-               names[by]);
+    static const char *const names[HEAP_ALL_BYS] = {
+        "live bytes",    "allocated bytes", "bytes live at the peak",
+        "churned bytes", "CPU time",        "time off the CPU"};
+    buf_printf(b, "{\"type\":\"sampled\",\"name\":\"%s\",\"unit\":\"%s\",\"samples\":[\n",
+               names[by], by < HEAP_BYS ? "bytes" : "nanoseconds");
     int err = put_samples(b, out, heap, by, f, frames);
     buf_puts(b, "],\"weights\":[");
     int64_t sum = put_weights(b, heap, by);
@@ -142,7 +143,10 @@ static void put_frames(struct buf *b, const struct frames *f)
 
 int export_speedscope(FILE *out, const struct heap *heap, enum heap_by by)
 {
-    static const enum heap_by all[] = {HEAP_LIVE, HEAP_ALLOCATED, HEAP_PEAK};
+    static const enum heap_by memory[] = {HEAP_LIVE, HEAP_ALLOCATED, HEAP_PEAK};
+    static const enum heap_by time[] = {HEAP_CPU, HEAP_OFF_CPU};
+    const enum heap_by *all = by < HEAP_BYS ? memory : time;
+    size_t count = by < HEAP_BYS ? 3 : 2;
     const struct symbol_frame **frames = calloc(HEAP_MAX_FRAMES, sizeof(*frames));
     struct frames f = {.list = NULL};
     struct buf b = {0};
@@ -153,7 +157,7 @@ int export_speedscope(FILE *out, const struct heap *heap, enum heap_by by)
     buf_puts(&b, ",\"exporter\":\"piano\",\"activeProfileIndex\":0,\"profiles\":[");
     if (err == 0)
         err = put_profile(&b, out, heap, by, &f, frames);
-    for (size_t i = 0; i < 3 && err == 0; i++)
+    for (size_t i = 0; i < count && err == 0; i++)
         if (all[i] != by) {
             buf_puts(&b, ",\n");
             err = put_profile(&b, out, heap, all[i], &f, frames);

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "common/live.h"
+#include "tool/load/foreign.h"
 #include "tool/load/reader.h"
 #include "tool/util/say.h"
 
@@ -300,6 +301,19 @@ static int load_text(struct run *run, const struct run_options *options, struct 
     return err;
 }
 
+/* It could not be read; was it meant to be? */
+static void fail_foreign(const struct run *run, struct run_error *e)
+{
+    const char *kind = foreign_kind(run->map, run->map_len);
+    char safe[300];
+    if (!kind)
+        return;
+    snprintf(e->text, sizeof(e->text),
+             "%s is neither a run nor a recording of piano: it looks like %s",
+             say_safe(safe, sizeof(safe), run->path), kind);
+    snprintf(e->hint, sizeof(e->hint), "piano list, for those there are");
+}
+
 int run_load(struct run *run, const char *path, const struct run_options *options,
              struct run_error *error)
 {
@@ -313,6 +327,8 @@ int run_load(struct run *run, const char *path, const struct run_options *option
                    "is empty: the program was killed before it wrote anything, or could not write");
     if (err == 0)
         err = load_text(run, options ? options : &plain, error);
+    if (err == -EINVAL && run->map)
+        fail_foreign(run, error);
     if (err == 0)
         err = tables_namesakes(run);
     if (err == 0 && !run->run_id)

@@ -4,6 +4,9 @@
  *   `rec_stacks.c`     modules and stacks; equal stacks become one
  *   `rec_tables.c`     sums and live blocks, added to their stacks
  *   `rec_snapshots.c`  snapshots, put together from their parts
+ *   `rec_threads.c`    threads and names
+ *   `rec_samples.c`    CPU samples and switches, by thread and time
+ *   `rec_events.c`     where the events of each thread are; `rec_clock.c`: their time; `rec_walk.c`: one after another
  *   `rec_sums.c`       what is read off sums afterwards
  *
  * Memory is taken by what the file holds, never by what it says, and each kind of thing has a limit. */
@@ -18,6 +21,10 @@ enum {
     REC_MAX_STACKS = 1 << 19,
     REC_MAX_SNAPSHOTS = 1 << 16,
     REC_MAX_ENTRIES = 1 << 22, /* of all snapshots */
+    REC_MAX_THREADS = 1 << 17,
+    REC_MAX_NAMES = 1 << 18,
+    REC_MAX_SAMPLES = 1 << 23,
+    REC_MAX_SEGMENTS = 1 << 21, /* of events: a thread in a chunk */
 };
 
 #define REC_REASON 0x1p60 /* more than this is no sum of bytes */
@@ -50,7 +57,23 @@ struct rec_reader {
 
 int rec_read_stacks(struct rec_reader *r);
 int rec_read_tables(struct rec_reader *r);
+/* What the variance of its peak can be at most; the rates have to be known. */
+void rec_bound_peak(const struct recording *rec, struct recording_sum *sum);
 int rec_read_snapshots(struct rec_reader *r);
+int rec_read_threads(struct rec_reader *r);
+int rec_read_samples(struct rec_reader *r);
+int rec_read_events(struct rec_reader *r);
+/* Takes PAIRS (malloc'd) in any order. */
+void rec_make_clock(struct recording *rec, struct recording_pair *pairs, size_t count);
+
+/* One event at AT, which ends before END. How long it is, or 0: it cannot be read. */
+struct rec_event {
+    uint32_t code;
+    uint64_t ticks; /* since the event before */
+    uint64_t fields[3];
+    bool bad; /* a field was cut off, and is 0 */
+};
+size_t rec_event_at(const char *at, const char *end, struct rec_event *e);
 
 /* Index in `stacks` of the stack with this number; 0 when there is none. */
 uint32_t rec_stack_of(const struct rec_reader *r, uint32_t id);

@@ -70,7 +70,10 @@ static size_t module_bound(const struct recording *rec, uint64_t start, uint64_t
     return low;
 }
 
-/* Places where modules began are tried backwards from the address: libraries that came and went may overlap.
+/* Generations of the tool, which looks at several processes, begin where those of the program end: neither has a
+ * module of the other.
+ *
+ * Places where modules began are tried backwards from the address: libraries that came and went may overlap.
  * At one place, only the last that had come can be the one. A file made to have everything overlap gets no more
  * tries than this. */
 enum { MODULE_TRIES = 256 };
@@ -84,7 +87,9 @@ const struct recording_module *recording_module_of(const struct recording *rec, 
         size_t first = module_bound(rec, start, 0);
         size_t behind = generation < UINT32_MAX ? module_bound(rec, start, generation + 1) : at;
         const struct recording_module *m = behind > first ? &rec->modules[behind - 1] : NULL;
-        if (m && pc < m->end && (generation < m->until || m->until == UINT32_MAX))
+        bool by_tool = m && m->since >= PIANO_TOOL_STACK;
+        if (m && pc < m->end && (generation < m->until || m->until == UINT32_MAX) &&
+            by_tool == (generation >= PIANO_TOOL_STACK))
             return m;
         at = first;
     }

@@ -2,13 +2,18 @@
  *
  * A sum of weights is normal enough for 1.96 standard deviations either way; its variance is the sum over
  * samples of w^2 (1-p), kept beside it by the program. Without a single sample there is no variance to go by:
- * then it is the Poisson process that says how much can hide from it. See docs/heap.md. */
+ * then it is the Poisson process that says how much can hide from it. See docs/heap.md.
+ *
+ * Where no variance was kept, there is a bound: a sample of S bytes has w^2 (1-p) = w S / (exp(S/rate) - 1), which
+ * is never more than w times the rate. */
 #include "tool/load/rec.h"
 
 #include <math.h>
 
 static const double two_sided_95 = 1.959964; /* standard deviations */
 static const double unseen_975 = 3.688879;   /* -ln 0.025: rates' worth of bytes without a sample */
+
+static const double rounding = 1e-9; /* of a sum, beside which a difference is none */
 
 enum { CHURN_BUCKET = 10 }; /* lived less than 2^10 us, about a millisecond */
 
@@ -22,13 +27,21 @@ void recording_sum_add(struct recording_sum *to, const struct recording_sum *mor
     to->freed_bytes += more->freed_bytes;
     to->freed_objects += more->freed_objects;
     to->freed_variance += more->freed_variance;
+    to->untracked_bytes += more->untracked_bytes;
+    to->untracked_objects += more->untracked_objects;
     to->live_bytes += more->live_bytes;
     to->live_objects += more->live_objects;
     to->live_variance += more->live_variance;
     to->peak_bytes += more->peak_bytes;
     to->peak_objects += more->peak_objects;
+    to->peak_variance += more->peak_variance;
     for (int b = 0; b < PIANO_LIFETIMES; b++)
         to->lifetimes[b] += more->lifetimes[b];
+    to->cpu_samples += more->cpu_samples;
+    to->cpu_ns += more->cpu_ns;
+    to->off_samples += more->off_samples;
+    to->off_ns += more->off_ns;
+    to->preempted_ns += more->preempted_ns;
     if (more->live_samples == 0)
         return;
     bool first = to->live_samples == 0;
@@ -47,20 +60,69 @@ static void interval(const struct recording *rec, double value, double variance,
     double floor_at = seen < value ? seen : value;
     *low = value - half > floor_at ? value - half : floor_at;
     *high = value + half;
-    if (value <= 0 && rec->header.rate > 1)
-        *high = unseen_975 * fmin((double)rec->header.rate, REC_REASON);
+    if (value <= 0 && rec->rate_high > 1)
+        *high = unseen_975 * fmin((double)rec->rate_high, REC_REASON);
 }
 
 void recording_live_interval(const struct recording *rec, const struct recording_sum *sum,
                              double *low, double *high)
 {
     interval(rec, sum->live_bytes, sum->live_variance, sum->live_seen_bytes, low, high);
+    *high += sum->untracked_bytes; /* all of that may be live */
 }
 
 void recording_allocated_interval(const struct recording *rec, const struct recording_sum *sum,
                                   double *low, double *high)
 {
-    interval(rec, sum->allocated_bytes, sum->allocated_variance, 0, low, high);
+    double live_low, live_high; /* what is live was allocated */
+    recording_live_interval(rec, sum, &live_low, &live_high);
+    interval(rec, sum->allocated_bytes, sum->allocated_variance, live_low, low, high);
+}
+
+void recording_peak_interval(const struct recording *rec, const struct recording_sum *sum,
+                             double *low, double *high)
+{
+    interval(rec, sum->peak_bytes, sum->peak_variance, 0, low, high);
+}
+
+double recording_rate_bound(const struct recording *rec)
+{
+    if (rec->rate_low < rec->rate_high)
+        return INFINITY;
+    return rec->rate_high > 1 ? (double)rec->rate_high : 0;
+}
+
+/* Who was live at the peak is a part of all that was allocated; where nothing has changed since, it is who is
+ * live now. */
+void rec_bound_peak(const struct recording *rec, struct recording_sum *sum)
+{
+    double same = fabs(sum->peak_bytes - sum->live_bytes);
+    if (same <= sum->peak_bytes * rounding)
+        sum->peak_variance = sum->live_variance;
+    else
+        sum->peak_variance =
+            fmin(sum->allocated_variance, recording_rate_bound(rec) * sum->peak_bytes);
+    if (!(sum->peak_variance > 0)) /* infinite times nothing is none, either */
+        sum->peak_variance = 0;
+}
+
+/* Blocks that are in both moments are in both sums with the same weight, so only what came and what went is uncertain:
+ * var = V(came) + V(went), where V(to) - V(from) = V(came) - V(went). How much came is at most what was
+ * allocated in between, and what went follows from it. */
+double recording_change_variance(const struct recording *rec, const struct recording_entry *from,
+                                 const struct recording_entry *to)
+{
+    double rate = recording_rate_bound(rec), tiny = to->allocated_bytes * rounding;
+    if (from->live_variance > rate * from->live_bytes + tiny * rate ||
+        to->live_variance > rate * to->live_bytes + tiny * rate)
+        rate = INFINITY; /* it was another one once */
+    double change = to->live_variance - from->live_variance;
+    double came = to->allocated_bytes - from->allocated_bytes; /* bytes, at most */
+    double went = came - (to->live_bytes - from->live_bytes);  /* likewise */
+    double came_variance = came > tiny ? fmin(to->live_variance, rate * came) : 0;
+    double went_variance = went > tiny ? fmin(from->live_variance, rate * went) : 0;
+    double least = fmin(came_variance, went_variance + change);
+    return fmax(2 * least - change, fabs(change));
 }
 
 uint64_t recording_freed_within(const struct recording_sum *sum, unsigned bucket)

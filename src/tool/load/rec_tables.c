@@ -34,10 +34,13 @@ static void add_totals(struct rec_reader *r, uint32_t id, const struct piano__to
     s.freed_bytes = fmin(rec_number(rec, t->freed_bytes, at), s.allocated_bytes);
     s.freed_objects = fmin(rec_number(rec, t->freed_objects, at), s.allocated_objects);
     s.freed_variance = variance(rec, t->freed_variance, at);
-    s.live_bytes = above_zero(s.allocated_bytes - s.freed_bytes);
-    s.live_objects = above_zero(s.allocated_objects - s.freed_objects);
-    s.live_variance = above_zero(s.allocated_variance - s.freed_variance);
-    if (t->samples == t->freed || s.live_objects < 0.5) { /* what rounding left */
+    s.untracked_bytes = fmin(rec_number(rec, t->untracked_bytes, at), s.allocated_bytes);
+    s.untracked_objects = fmin(rec_number(rec, t->untracked_objects, at), s.allocated_objects);
+    double unknown_variance = variance(rec, t->untracked_variance, at);
+    s.live_bytes = above_zero(s.allocated_bytes - s.freed_bytes - s.untracked_bytes);
+    s.live_objects = above_zero(s.allocated_objects - s.freed_objects - s.untracked_objects);
+    s.live_variance = above_zero(s.allocated_variance - s.freed_variance - unknown_variance);
+    if (t->samples == t->freed + t->untracked || s.live_objects < 0.5) { /* what rounding left */
         s.live_bytes = s.live_objects = s.live_variance = 0;
     }
     bool seen = t->seen_epoch == rec->header.peak_epoch;
@@ -81,6 +84,10 @@ static void add_live(struct rec_reader *r, const struct piano__live *l, uint64_t
                               .size_max = (uint64_t)size,
                               .oldest_ns = l->birth_ns,
                               .newest_ns = l->birth_ns};
+    if (l->rate > 0 && l->rate < rec->rate_low)
+        rec->rate_low = l->rate;
+    if (l->rate > rec->rate_high)
+        rec->rate_high = l->rate;
     recording_sum_add(&rec->stacks[rec_stack_of(r, l->stack)].sum, &s);
 }
 
@@ -95,6 +102,7 @@ static void read_live(struct rec_reader *r, const struct rec_chunk *c)
         if (l.key == 0)
             continue;
         l.size = all[i].size;
+        l.rate = all[i].rate;
         l.birth_ns = all[i].birth_ns;
         l.stack = all[i].stack;
         __atomic_thread_fence(__ATOMIC_ACQUIRE);
@@ -111,6 +119,8 @@ int rec_read_tables(struct rec_reader *r)
         else if (r->chunks[i].type == PIANO_CHUNK_LIVE)
             read_live(r, &r->chunks[i]);
     }
+    for (size_t i = 0; i < r->rec->stack_count; i++)
+        rec_bound_peak(r->rec, &r->rec->stacks[i].sum);
     for (size_t i = 0; i < r->rec->stack_count; i++)
         recording_sum_add(&r->rec->total, &r->rec->stacks[i].sum);
     return 0;

@@ -194,6 +194,7 @@ static void clean_header(struct recording *rec)
     h->command[PIANO_REC_PATH - 1] = '\0';
     if (h->rate == 0)
         h->rate = 1;
+    rec->rate_low = rec->rate_high = h->rate;
 }
 
 /* ---- how the program ended ---- */
@@ -246,6 +247,8 @@ static void find_duration(struct recording *rec)
     for (size_t i = 0; i < rec->snapshot_count; i++)
         last = rec->snapshots[i].at_ns > last ? rec->snapshots[i].at_ns : last;
     last = rec->end_ns > last ? rec->end_ns : last; /* so far: the newest sample of all */
+    last = rec->events.last_ns > last ? rec->events.last_ns : last;
+    last = h->trace.end_mono_ns > last ? h->trace.end_mono_ns : last;
     rec->duration_atleast = false;
     if (h->end_mono_ns > 0) {
         last = h->end_mono_ns;
@@ -324,7 +327,7 @@ static void take_chunk(struct rec_reader *r, uint64_t at)
     }
     memcpy(&c, in_file, sizeof(c));
     c.used = __atomic_load_n(&in_file->used, __ATOMIC_ACQUIRE);
-    if (c.type < PIANO_CHUNK_MODULES || c.type > PIANO_CHUNK_SNAPSHOT) {
+    if (c.type < PIANO_CHUNK_MODULES || c.type > PIANO_CHUNK_NAMES) {
         rec->unknown_chunks++;
         return;
     }
@@ -388,6 +391,13 @@ static int read_chunks(struct recording *rec)
     say_progress_again();
     if (err == 0)
         err = rec_read_snapshots(&r);
+    if (err == 0)
+        err = rec_read_threads(&r);
+    if (err == 0)
+        err = rec_read_samples(&r);
+    if (err == 0)
+        err = rec_read_events(&r);
+    say_progress_again();
     free(r.chunks);
     free(r.ids);
     return err;
@@ -416,7 +426,15 @@ void recording_unload(struct recording *rec)
         free(rec->snapshots[i].entries);
     free(rec->modules);
     free(rec->stacks);
+    for (size_t i = 0; i < rec->name_count; i++)
+        free(rec->names[i].text);
     free(rec->snapshots);
+    free(rec->threads);
+    free(rec->names);
+    free(rec->samples);
+    free(rec->events.tracks);
+    free(rec->events.segments);
+    free(rec->events.clock.pairs);
     free(rec->path);
     if (rec->map)
         munmap((void *)(uintptr_t)rec->map, rec->map_len);

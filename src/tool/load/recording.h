@@ -10,6 +10,8 @@
 #include "common/recording.h"
 #include "tool/load/run.h"
 
+enum { RECORDING_PARKS = 8 };
+
 struct recording_module {
     char *path;
     uint64_t start, end, bias;
@@ -24,13 +26,19 @@ struct recording_sum {
     double allocated_bytes, allocated_objects, allocated_variance;
     double freed_bytes, freed_objects, freed_variance;
     double live_bytes, live_objects, live_variance;
-    double peak_bytes, peak_objects; /* live when all of the program had its peak */
+    double untracked_bytes, untracked_objects; /* allocated, and then nobody knows */
+    double peak_bytes, peak_objects;           /* live when all of the program had its peak */
+    double peak_variance;                      /* at most: that of the peak is not recorded */
     uint64_t lifetimes[PIANO_LIFETIMES];
     /* From the records of sampled blocks that are not freed. */
     uint64_t live_samples;
     double live_seen_bytes; /* their sizes, not weighed */
     uint64_t size_min, size_max;
     uint64_t oldest_ns, newest_ns; /* births, CLOCK_MONOTONIC; 0 when there are none */
+    /* From CPU samples and switches. */
+    uint64_t cpu_samples, cpu_ns;
+    uint64_t off_samples, off_ns; /* it waited for something, not for a CPU */
+    uint64_t preempted_ns;
 };
 
 struct recording_stack {
@@ -69,7 +77,70 @@ enum recording_end {
     RECORDING_UNKNOWN, /* gone without a word */
 };
 
-enum { RECORDING_GAPS = 16, RECORDING_TYPES = 8 };
+/* A thread of the program, as the program or the tool named it. */
+struct recording_thread {
+    uint32_t tid, pid;
+    char name[17]; /* may be empty */
+};
+
+struct recording_name {
+    uint32_t id;
+    char *text;
+};
+
+/* A moment of a thread: `common/recording.h`, struct piano__sample. */
+struct recording_sample {
+    uint64_t at_ns, value;
+    uint32_t tid, pid;
+    uint32_t stack; /* index in `stacks` */
+    uint16_t kind, flags;
+    uint32_t cpu;
+};
+
+/* The events of one thread. */
+struct recording_track {
+    uint32_t tid;
+    uint32_t segments; /* how many, from `first` */
+    size_t first;
+    uint64_t events;
+    uint64_t polls;                  /* begun */
+    uint64_t parks[RECORDING_PARKS]; /* by enum piano__park; kinds that are not known last */
+};
+
+/* Events of one thread that lie together in a chunk. */
+struct recording_segment {
+    const char *from, *to; /* in the mapped file */
+    uint64_t ticks;        /* of the event before */
+    uint32_t track;
+};
+
+/* At `ticks` of the events' clock it was `ns` of CLOCK_MONOTONIC. */
+struct recording_pair {
+    uint64_t ticks, ns;
+};
+
+/* A line through every pair: both grow from pair to pair. */
+struct recording_clock {
+    struct recording_pair *pairs;
+    size_t count;
+    double rate;  /* ns a tick, over all */
+    bool counter; /* else ticks are nanoseconds */
+    bool rough;   /* the pairs are too near to each other for a rate to be trusted */
+};
+
+struct recording_events {
+    struct recording_track *tracks; /* by first event */
+    size_t track_count;
+    struct recording_segment *segments; /* by track, then order of events */
+    size_t segment_count;
+    struct recording_clock clock;
+    uint64_t count;
+    uint64_t unknown; /* of codes that are not known */
+    uint64_t bad;     /* fields that do not fit their event */
+    uint64_t first_ns, last_ns;
+};
+
+enum { RECORDING_GAPS = 16 };
 
 struct recording {
     char *path;
@@ -82,6 +153,8 @@ struct recording {
     bool duration_atleast; /* up to the last thing seen, not to the end */
     uint64_t end_ns;       /* CLOCK_MONOTONIC that ages are counted to */
     bool foreign;          /* of another user */
+    uint64_t rate_low,
+        rate_high; /* of the header and of all live blocks: equal unless it was changed */
 
     struct recording_module *modules; /* by start, then since */
     size_t module_count;
@@ -91,6 +164,15 @@ struct recording {
     struct recording_sum total;           /* over all stacks */
     struct recording_snapshot *snapshots; /* whole ones, by number */
     size_t snapshot_count;
+
+    struct recording_thread *threads; /* by tid */
+    size_t thread_count;
+    struct recording_name *names; /* by id */
+    size_t name_count;
+    struct recording_sample *samples; /* by tid, then time */
+    size_t sample_count;
+    uint64_t cpu_samples, off_samples;
+    struct recording_events events;
 
     struct recording_gap gaps[RECORDING_GAPS]; /* the first ones */
     size_t gap_count;                          /* all */
@@ -116,6 +198,32 @@ int recording_peek(struct recording *rec, const char *path, struct run_error *er
 int recording_load(struct recording *rec, const char *path, struct run_error *error);
 void recording_unload(struct recording *rec);
 
+/* The thread TID, or NULL. */
+const struct recording_thread *recording_thread_of(const struct recording *rec, uint32_t tid);
+/* The text of name ID; NULL: no name, or one that is not in the file. */
+const char *recording_name_of(const struct recording *rec, uint64_t id);
+/* Index of the first sample of TID that is at AT_NS or later, and behind its last, in *END. */
+size_t recording_samples_of(const struct recording *rec, uint32_t tid, uint64_t at_ns, size_t *end);
+
+/* ---- events, all threads in order of time ---- */
+
+struct recording_event {
+    uint64_t at_ns; /* CLOCK_MONOTONIC */
+    uint32_t track;
+    uint32_t code; /* enum piano__event_code, or one that is not known */
+    uint64_t fields[3];
+};
+
+struct recording_walk; /* reads the mapped file as it goes: no event is kept */
+
+/* NULL: out of memory. */
+struct recording_walk *recording_walk_new(const struct recording *rec);
+bool recording_walk_next(struct recording_walk *w, struct recording_event *e);
+void recording_walk_free(struct recording_walk *w);
+
+/* Time of TICKS. AT is the pair it is likely behind, and is moved: times mostly go forward. */
+uint64_t recording_time(const struct recording_clock *clock, uint64_t ticks, size_t *at);
+
 void recording_sum_add(struct recording_sum *to, const struct recording_sum *more);
 /* 95 % interval of live (or allocated) bytes of SUM, which is of REC: never below what was really seen. With
  * no sample at all it reaches up to what escapes sampling 2.5 times in 100. */
@@ -123,6 +231,15 @@ void recording_live_interval(const struct recording *rec, const struct recording
                              double *low, double *high);
 void recording_allocated_interval(const struct recording *rec, const struct recording_sum *sum,
                                   double *low, double *high);
+/* The same of what was live at the peak; wider than it need be, see docs/heap.md. */
+void recording_peak_interval(const struct recording *rec, const struct recording_sum *sum,
+                             double *low, double *high);
+/* Mean bytes between samples that no sample of the recording exceeds; infinite when it was changed, since
+ * blocks that are freed do not tell theirs. */
+double recording_rate_bound(const struct recording *rec);
+/* Variance, at most, of a change of live bytes from FROM to TO, which is later: two moments of one stack. */
+double recording_change_variance(const struct recording *rec, const struct recording_entry *from,
+                                 const struct recording_entry *to);
 /* Of freed samples, how many lived less than 2^BUCKET microseconds. */
 uint64_t recording_freed_within(const struct recording_sum *sum, unsigned bucket);
 /* Median lifetime of freed samples in nanoseconds, interpolated in its bucket; -1 without any. */

@@ -1,7 +1,8 @@
 /* Which run is meant. Runs are files `<epoch ms>-<pid>.ndjson` or `.json`; the two endings of one
  * stem are one run, and the .ndjson is the one to read. Recordings end in `.rec`; those of further
  * processes, `.rec-PID` and `.rec.N`, go by their whole name. The time in the name decides which is
- * newest; a file that was renamed goes by its modification time. */
+ * newest; a file that was renamed goes by its modification time. Other people's .json files are no runs: one that is
+ * not named like a run has to look like one inside. */
 #include "tool/load/runs.h"
 
 #include <dirent.h>
@@ -11,6 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "tool/load/foreign.h"
 #include "tool/load/recording.h"
 #include "tool/load/tags.h"
 #include "tool/util/nearest.h"
@@ -39,13 +41,28 @@ static int64_t time_of(const char *stem, const struct stat *st)
     return named ? ms : (int64_t)st->st_mtim.tv_sec * 1000 + st->st_mtim.tv_nsec / 1000000;
 }
 
+/* `<digits>-<digits>`, as the runtime names them. */
+static bool is_stamped(const char *stem)
+{
+    size_t ms = strspn(stem, "0123456789");
+    size_t pid = ms && stem[ms] == '-' ? strspn(stem + ms + 1, "0123456789") : 0;
+    return pid > 0 && stem[ms + 1 + pid] == '\0';
+}
+
+/* A recording by its ending; a run by its name or by what it begins with. */
+static bool is_ours(const char *path, const char *name, const char *stem)
+{
+    return recording_named(name) || is_stamped(stem) || foreign_kind_of(path) == NULL;
+}
+
 static int add_entry(struct runs *runs, const char *name)
 {
     struct stat st;
     size_t n = runs->count;
     char *path = paths_join(runs->dir, name);
     char *stem = strndup(name, stem_len(name));
-    if (!path || !stem || stat(path, &st) != 0 || !S_ISREG(st.st_mode)) {
+    if (!path || !stem || stat(path, &st) != 0 || !S_ISREG(st.st_mode) ||
+        !is_ours(path, name, stem)) {
         int err = path && stem ? 0 : -ENOMEM;
         free(path);
         free(stem);
@@ -175,7 +192,9 @@ static int no_runs(const struct runs *runs, enum runs_kind kind, struct run_erro
              say_safe(safe, sizeof(safe), runs->dir));
     snprintf(e->hint, sizeof(e->hint), "%s",
              kind == RUNS_RECORDING ? "piano record --heap -- PROGRAM"
-                                    : "piano profile --fn NAME, in the project to measure");
+             : kind == RUNS_SPANS   ? "piano profile --fn NAME, in the project to measure"
+                                    : "piano record -- PROGRAM, for any program; piano profile "
+                                      "--fn NAME, in the project to measure");
     return -ENOENT;
 }
 
@@ -330,12 +349,13 @@ int runs_resolve_kind(const char *word, enum runs_kind kind, struct runs_paths *
     int err = runs_list(&runs, NULL);
     if (err == 0)
         err = tags_load(&tags, runs.dir);
+    int unlisted = err;                        /* of no importance for a file that is named */
     bool whole = word && stat(word, &st) == 0; /* a path may hold commas */
-    if (err == 0 && !word) {
+    if (!word && err == 0) {
         err = newest(&runs, kind, out, error);
-    } else if (err == 0 && whole) {
+    } else if (whole) {
         err = resolve_word(&runs, &tags, word, kind, out, error);
-    } else if (err == 0) {
+    } else if (word) {
         char *copy = strdup(word), *save = NULL;
         err = copy ? 0 : -ENOMEM;
         char *part = copy ? strtok_r(copy, ",", &save) : NULL;
@@ -344,6 +364,10 @@ int runs_resolve_kind(const char *word, enum runs_kind kind, struct runs_paths *
         for (; part && err == 0; part = strtok_r(NULL, ",", &save))
             err = resolve_word(&runs, &tags, part, kind, out, error);
         free(copy);
+    }
+    if (err == -ENOENT && unlisted) { /* it may well be there */
+        err = unlisted;
+        *error = (struct run_error){.text = ""};
     }
     if (err && !error->text[0])
         snprintf(error->text, sizeof(error->text), "%s: %s", runs.dir ? runs.dir : "runs",

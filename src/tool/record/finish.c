@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "tool/record/names.h"
@@ -17,7 +18,7 @@
 #include "tool/util/say.h"
 #include "tool/util/units.h"
 
-enum { MAX_SHOWN = 20 };
+enum { MAX_SHOWN = 3 };
 
 static void write_status(const char *path, int status)
 {
@@ -44,21 +45,49 @@ static const char *estimate(char *text, double bytes)
     return units_bytes(text, isfinite(bytes) && bytes > 0 && bytes < 1e18 ? (int64_t)bytes : 0);
 }
 
-static void put_figures(struct buf *b, const struct piano__rec_header *h)
+static const char *plural(uint64_t count)
+{
+    return count == 1 ? "" : "s";
+}
+
+static void put_heap(struct buf *b, const struct piano__rec_header *h)
 {
     char live[UNITS_LEN];
     char peak[UNITS_LEN];
     const struct piano__heap_stats *s = &h->stats;
     uint64_t lost = s->dropped_live + s->dropped_stacks;
     buf_printf(b, "%" PRIu64 " sample%s, %s live at the end, %s at the peak", s->samples,
-               s->samples == 1 ? "" : "s", estimate(live, h->live_bytes),
-               estimate(peak, h->peak_bytes));
+               plural(s->samples), estimate(live, h->live_bytes), estimate(peak, h->peak_bytes));
     if (lost > 0)
         buf_printf(b, "; %" PRIu64 " not kept: tables full", lost);
     if (s->dropped_memory > 0)
         buf_printf(b, "; %" PRIu64 " not kept: no memory, or the disk is full", s->dropped_memory);
     if (s->dropped_busy > 0)
         buf_printf(b, "; %" PRIu64 " missed in signal handlers", s->dropped_busy);
+}
+
+static void put_trace(struct buf *b, const struct piano__rec_header *h)
+{
+    static const char *const sources[] = {"", "cpu-clock", "cycles", "timers"};
+    const struct piano__trace *t = &h->trace;
+    if (h->flags & PIANO_REC_HAS_CPU) {
+        const char *source = sources[t->cpu_source < 4 ? t->cpu_source : 0];
+        buf_printf(b, "%s%" PRIu64 " CPU sample%s (%s, %" PRIu64 " Hz)", b->len ? "; " : "",
+                   t->samples, plural(t->samples), source, t->cpu_hz);
+        if (t->samples_lost > 0)
+            buf_printf(b, ", %" PRIu64 " lost", t->samples_lost);
+    }
+    if (h->flags & PIANO_REC_HAS_EVENTS) {
+        uint64_t lost = t->dropped_memory + t->dropped_busy;
+        buf_printf(b, "%s%" PRIu64 " event%s", b->len ? "; " : "", t->events, plural(t->events));
+        if (lost > 0)
+            buf_printf(b, ", %" PRIu64 " not kept", lost);
+    }
+}
+
+static bool is_empty(const struct piano__rec_header *h)
+{
+    return h->stats.samples == 0 && h->trace.samples == 0 && h->trace.events == 0;
 }
 
 /* The last part of the path of the program, which is 1024 bytes of anything. */
@@ -78,14 +107,42 @@ static void say_one(const struct recording *one, bool is_asked)
     struct buf b = {0};
     if (recordings_header(one->path, &h) != 0)
         return;
-    buf_printf(&b, "%s: %s (", is_asked ? "recording" : "also",
-               short_path(path, sizeof path, one->path));
-    if (!is_asked)
-        buf_printf(&b, "%s, process %d: ", program_name(name, sizeof name, &h), (int)one->pid);
-    put_figures(&b, &h);
-    if (!b.failed)
-        say("%s)", b.data);
+    if (h.flags & PIANO_REC_HAS_HEAP)
+        put_heap(&b, &h);
+    put_trace(&b, &h);
+    short_path(path, sizeof path, one->path);
+    const char *figures = b.len && !b.failed ? b.data : "nothing";
+    if (is_asked)
+        say("recording: %s (%s)", path, figures);
+    else
+        say("also: %s (%s, process %d: %s)", path, program_name(name, sizeof name, &h),
+            (int)one->pid, figures);
     buf_free(&b);
+}
+
+/* Few are said one by one; of many, how many there are and the one with most in it. How many there are. */
+static size_t say_others(const struct recordings *r, const struct recording *main_one)
+{
+    const struct recording *largest = NULL;
+    double most = -1;
+    size_t count = r->count - (main_one != NULL);
+    for (size_t i = 0; i < r->count; i++) {
+        struct piano__rec_header h;
+        if (&r->list[i] == main_one || recordings_header(r->list[i].path, &h) != 0)
+            continue;
+        if (count <= MAX_SHOWN)
+            say_one(&r->list[i], false);
+        double size = isfinite(h.peak_bytes) ? h.peak_bytes : 0;
+        if (size > most) {
+            most = size;
+            largest = &r->list[i];
+        }
+    }
+    if (count > MAX_SHOWN && largest) {
+        say("and %zu recordings of other processes beside it; the largest:", count);
+        say_one(largest, false);
+    }
+    return count;
 }
 
 /* The recording the user asked for, or NULL. */
@@ -107,10 +164,11 @@ static void say_nothing_recorded(const struct record *r, const struct recordings
     if (lstat(recordings->path, &st) == 0)
         say_error(NULL, "%s ended before its recording %s was begun", safe, path);
     else
-        say_error("piano doctor; a program that clears its environment must not be in between",
-                  "%s left no recording: libpiano.so was not loaded into it, or could not write "
-                  "%s",
-                  safe, path);
+        say_error(
+            "piano doctor; a program that clears its environment must not be in between",
+            "%s left no recording: libpiano.so was not loaded into it, could not write %s, or "
+            "the program has a malloc of its own in its executable, which no hook reaches",
+            safe, path);
 }
 
 /* A program that ended by itself, but not through exit: `env -i PROGRAM` is env until it is a program without us. */
@@ -128,6 +186,9 @@ static void say_nothing_sampled(const struct record *r, const struct piano__rec_
         say("nothing was sampled: if %s became another program, that one cannot be recorded "
             "(statically linked, or started without LD_PRELOAD)",
             program_name(name, sizeof name, h));
+    else if (!r->heap)
+        say("nothing was sampled: the program took less CPU time than there is between two "
+            "samples; try --cpu=999");
     else
         say("nothing was sampled: the program allocated little beside the rate of %s; try "
             "--heap=1K%s",
@@ -143,9 +204,9 @@ static void say_next(const struct record *r, const struct recording *main_one, i
     char path[PATH_MAX];
     if (recordings_header(main_one->path, &h) != 0)
         return;
-    if (h.stats.samples == 0 && others > 0)
+    if (is_empty(&h) && others > 0)
         say("next: piano report FILE, for one that was sampled");
-    else if (h.stats.samples == 0)
+    else if (is_empty(&h))
         say_nothing_sampled(r, &h, status);
     else if (r->output)
         say("next: piano report %s", short_path(path, sizeof path, main_one->path));
@@ -153,10 +214,53 @@ static void say_next(const struct record *r, const struct recording *main_one, i
         say("next: piano report");
 }
 
-void finish(const struct record *r, struct recordings *recordings, int status)
+/* What could not be followed, by its cause. */
+static void say_missed(const struct cpu *cpu)
 {
+    if (cpu->journal.dropped > 0)
+        say("%" PRIu64 " sample%s had no room in the recording, or on the disk",
+            cpu->journal.dropped, plural(cpu->journal.dropped));
+    if (cpu->away_blind > 0 && !cpu->wish.without_switches)
+        say("%" PRIu64 " of %" PRIu64
+            " waits have no stack: threads left their CPUs more often than "
+            "stacks can be taken",
+            cpu->away_blind, cpu->away);
+}
+
+/* A recording that we made has nobody else to end it. */
+static void end_recording(struct cpu *cpu, bool is_over)
+{
+    struct timespec now;
+    struct piano__rec_header *h = cpu->journal.view.base.header;
+    if (!cpu->is_owner || !h || !is_over)
+        return;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    h->end_mono_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    h->state = PIANO_REC_ENDED;
+}
+
+void finish_attached(const struct record *r, struct cpu *cpu)
+{
+    char path[PATH_MAX];
+    struct recording one = {.path = cpu->journal.path, .pid = r->pid, .image = 1};
+    end_recording(cpu, true);
+    say_one(&one, true);
+    say_missed(cpu);
+    if (cpu->journal.trace.samples == 0)
+        say("nothing was sampled: the process did not run in this time, or hardly");
+    else if (r->output)
+        say("next: piano report %s", short_path(path, sizeof path, one.path));
+    else
+        say("next: piano report");
+}
+
+void finish(const struct record *r, struct recordings *recordings, struct cpu *cpu, int status)
+{
+    if (cpu)
+        end_recording(cpu, WIFEXITED(status));
     recordings_find(recordings);
     names_settle(recordings);
+    size_t empty = names_drop_empty(recordings);
     const struct recording *main_one = asked_for(recordings);
     if (!main_one) {
         say_nothing_recorded(r, recordings);
@@ -164,18 +268,15 @@ void finish(const struct record *r, struct recordings *recordings, int status)
         write_status(main_one->path, status);
         say_one(main_one, true);
     }
-    size_t shown = 0;
-    for (size_t i = 0; i < recordings->count; i++) {
-        if (&recordings->list[i] == main_one)
-            continue;
-        if (shown++ < MAX_SHOWN)
-            say_one(&recordings->list[i], false);
-    }
-    if (shown > MAX_SHOWN)
-        say("and %zu more beside it", shown - MAX_SHOWN);
+    size_t others = say_others(recordings, main_one);
+    if (empty > 0)
+        say("%zu process%s in which nothing was sampled: no recording is kept of %s", empty,
+            empty == 1 ? "" : "es", empty == 1 ? "it" : "them");
+    if (cpu)
+        say_missed(cpu);
     if (recordings->refused > 0)
         say("%" PRIu64 " snapshot%s not taken: no room left for them in the recording",
             recordings->refused, recordings->refused == 1 ? " was" : "s were");
     if (main_one)
-        say_next(r, main_one, status, shown);
+        say_next(r, main_one, status, others);
 }

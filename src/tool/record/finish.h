@@ -2,10 +2,13 @@
 #ifndef PIANO_TOOL_RECORD_FINISH_H
 #define PIANO_TOOL_RECORD_FINISH_H
 
+#include "tool/record/cpu.h"
 #include "tool/record/record.h"
 #include "tool/record/recordings.h"
 
-/* STATUS as waitpid gave it. */
-void finish(const struct record *r, struct recordings *recordings, int status);
+/* STATUS as waitpid gave it; CPU may be NULL. */
+void finish(const struct record *r, struct recordings *recordings, struct cpu *cpu, int status);
+/* Of a process that was not started here. */
+void finish_attached(const struct record *r, struct cpu *cpu);
 
 #endif

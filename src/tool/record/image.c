@@ -35,7 +35,8 @@ enum {
     MAX_SEGMENTS = 1024, /* no program has more */
 };
 
-static const char BUILD_HINT[] = "piano build, which needs its source but no loader";
+static const char BUILD_HINT[] =
+    "piano build, which needs its source but no loader; or piano record --cpu, which loads nothing";
 
 /* Could execve run FILE? 0 or negative errno. */
 static int runnable(const char *file)
@@ -173,7 +174,8 @@ static bool check_loader(const char *path, const char *safe, int found, const ch
     if (found == 0 && !is_loader(path)) {
         say_error(BUILD_HINT, "%s is statically linked, so nothing can be loaded into it", safe);
     } else if (found > 0 && strncmp(base_name(loader), "ld-musl", 7) == 0) {
-        say_error("piano build, or a version of it made for glibc",
+        say_error("piano record --cpu, which loads nothing; piano build; or a version of it made "
+                  "for glibc",
                   "%s is linked with musl (its loader is %s), and libpiano.so with glibc: the one "
                   "cannot be loaded into the other",
                   safe, safe_loader);
@@ -213,8 +215,11 @@ static bool check_elf(const char *path, int fd, const Elf64_Ehdr *e)
     const char *rights = gained_rights(fd);
     if (!rights)
         return true;
-    snprintf(hint, sizeof hint,
-             "a copy, which has no such rights: cp %s /tmp; or run it as its owner", safe);
+    snprintf(
+        hint, sizeof hint,
+        "a copy, which has no such rights: cp %s /tmp; or run it as its owner; or piano record "
+        "--cpu as root",
+        safe);
     say_error(hint, "%s %s, so the loader lets nothing be loaded into it", safe, rights);
     return false;
 }
@@ -265,7 +270,16 @@ static bool check_file(const char *path, int depth)
     return good;
 }
 
-char *image_find(const char *word)
+bool image_gains_rights(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    bool gains = fd >= 0 && gained_rights(fd);
+    if (fd >= 0)
+        close(fd);
+    return gains;
+}
+
+char *image_find(const char *word, bool is_loaded)
 {
     int err = -ENOENT;
     char *path = NULL;
@@ -277,7 +291,7 @@ char *image_find(const char *word)
     }
     if (!path)
         return say_missing(word, err);
-    if (check_file(path, 0))
+    if (!is_loaded || check_file(path, 0))
         return path;
     free(path);
     return NULL;

@@ -2,8 +2,13 @@
 #ifndef PIANO_TOOL_RECORD_IMAGE_H
 #define PIANO_TOOL_RECORD_IMAGE_H
 
-/* The file that execvp would run for WORD, malloc'd. NULL when there is none or when it cannot be recorded; then
- * what is wrong was said. */
-char *image_find(const char *word);
+#include <stdbool.h>
+
+/* The file that execvp would run for WORD, malloc'd. NULL when there is none or, if it IS_LOADED with a library, when it
+ * cannot be; then what is wrong was said. */
+char *image_find(const char *word, bool is_loaded);
+
+/* Does whoever runs PATH gain rights by it? The kernel then ends what was prepared to sample it. */
+bool image_gains_rights(const char *path);
 
 #endif

@@ -5,11 +5,13 @@
  * loaded into everything the program starts, and only the program itself is recorded unless the user asked for more. The
  * id is known between fork and exec only, so this is a fork and not a posix_spawn.
  *
- * A failed exec comes back through a pipe that a successful one closes. */
+ * Who wants to prepare something for the process does so before its exec: it waits for a byte in a pipe. A failed exec
+ * comes back through another, that a successful one closes. */
 #include "tool/record/launch.h"
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <fcntl.h>
@@ -53,29 +55,43 @@ static char **make_environment(const struct record *r, const char *library, cons
 {
     const char *preload = getenv("LD_PRELOAD");
     char *path = output_path(o, getpid());
-    char *set[] = {NULL, NULL, NULL, NULL, NULL, NULL, NULL};
+    char *set[] = {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL};
     int bad = path ? 0 : -1;
     bad |= asprintf(&set[0], "LD_PRELOAD=%s%s%s", library, preload && *preload ? ":" : "",
                     preload ? preload : "");
     bad |= asprintf(&set[1], "PIANO_RECORD=%s", path ? path : "");
     bad |= asprintf(&set[2], "PIANO_RECORD_PID=%d", (int)getpid());
-    bad |= asprintf(&set[3], "PIANO_HEAP=%" PRIu64, r->heap_rate);
     /* Without a value: taken away, should another piano have put it there. */
+    bad |= r->heap ? asprintf(&set[3], "PIANO_HEAP=%" PRIu64, r->heap_rate)
+                   : asprintf(&set[3], "PIANO_HEAP");
     bad |= asprintf(&set[4], "PIANO_MAPS%s", r->maps ? "=1" : "");
     bad |= asprintf(&set[5], "PIANO_CHILDREN%s", r->children ? "=1" : "");
+    bad |= asprintf(&set[6], "PIANO_EVENTS%s", r->events ? "=1" : "");
     free(path);
     return bad < 0 ? NULL : child_env(set);
 }
 
-static void __attribute__((noreturn))
-become(const struct record *r, const char *image, const char *library, const struct output *o,
-       const struct launch_signals *s, int tell)
+/* Until the tool has prepared what it wants to; false when it is gone. */
+static bool wait_for_word(int from)
 {
-    char **env = make_environment(r, library, o);
+    char word;
+    ssize_t got;
+    do {
+        got = read(from, &word, 1);
+    } while (got < 0 && errno == EINTR);
+    return got == 1;
+}
+
+static void __attribute__((noreturn)) become(const struct launch_plan *plan, int go, int tell)
+{
+    const struct record *r = plan->record;
+    char **env = plan->library ? make_environment(r, plan->library, plan->output) : environ;
     int err = ENOMEM;
+    if (!wait_for_word(go))
+        _exit(127);
     if (env) {
-        launch_give_signals_back(s);
-        execvpe(image, r->words, env); /* a path, so nothing is searched */
+        launch_give_signals_back(plan->signals);
+        execvpe(plan->image, r->words, env); /* a path, so nothing is searched */
         err = errno;
     }
     while (write(tell, &err, sizeof err) < 0 && errno == EINTR)
@@ -83,19 +99,44 @@ become(const struct record *r, const char *image, const char *library, const str
     _exit(127);
 }
 
-int launch(const struct record *r, const char *image, const char *library, const struct output *o,
-           const struct launch_signals *s, pid_t *pid)
+/* The process is there: prepares for it, lets it go, and waits for its exec. 0 or the errno of that. */
+static int see_off(const struct launch_plan *plan, pid_t pid, int go, int told)
 {
-    int fds[2];
-    if (pipe2(fds, O_CLOEXEC) != 0)
+    int err = 0;
+    if (plan->before_exec)
+        plan->before_exec(plan->ctx, pid);
+    while (write(go, "", 1) < 0 && errno == EINTR)
+        ;
+    if (read(told, &err, sizeof err) == (ssize_t)sizeof err)
+        waitpid(pid, NULL, 0);
+    else
+        err = 0;
+    return err;
+}
+
+int launch(const struct launch_plan *plan, pid_t *pid)
+{
+    int go[2];
+    int tell[2];
+    if (pipe2(go, O_CLOEXEC) != 0)
         return -errno;
+    if (pipe2(tell, O_CLOEXEC) != 0) {
+        int err = errno;
+        close(go[0]);
+        close(go[1]);
+        return -err;
+    }
     *pid = fork();
     int err = *pid < 0 ? errno : 0;
-    if (*pid == 0)
-        become(r, image, library, o, s, fds[1]);
-    close(fds[1]);
-    if (*pid > 0 && read(fds[0], &err, sizeof err) == (ssize_t)sizeof err)
-        waitpid(*pid, NULL, 0);
-    close(fds[0]);
+    if (*pid == 0) {
+        close(go[1]);
+        become(plan, go[0], tell[1]);
+    }
+    close(go[0]);
+    close(tell[1]);
+    if (*pid > 0)
+        err = see_off(plan, *pid, go[1], tell[0]);
+    close(go[1]);
+    close(tell[0]);
     return -err;
 }

@@ -18,9 +18,19 @@ struct launch_signals {
 void launch_take_signals(struct launch_signals *s);
 void launch_give_signals_back(const struct launch_signals *s);
 
-/* Starts the file IMAGE with the words of R, with LIBRARY loaded into it, and with the signals as they were. 0 with
- * *PID, or negative errno. */
-int launch(const struct record *r, const char *image, const char *library, const struct output *o,
-           const struct launch_signals *s, pid_t *pid);
+/* What is to run. */
+struct launch_plan {
+    const struct record *record;
+    const char *image; /* the file */
+    const char
+        *library; /* to be loaded into it; NULL: nothing is, and its environment is as ours */
+    const struct output *output;
+    const struct launch_signals *signals;      /* which it gets back as they were */
+    void (*before_exec)(void *ctx, pid_t pid); /* it is there, and waits; may be NULL */
+    void *ctx;
+};
+
+/* Starts it. 0 with *PID, or negative errno. */
+int launch(const struct launch_plan *plan, pid_t *pid);
 
 #endif

@@ -7,10 +7,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "tool/record/process.h"
 
 static int by_process(const void *a, const void *b)
 {
@@ -62,7 +65,8 @@ static int move_to(struct recording *one, char *to)
 static void drop_empty(struct recording *one)
 {
     struct piano__rec_header h;
-    if (recordings_header(one->path, &h) != 0 || h.stats.samples != 0 || unlink(one->path) != 0)
+    if (recordings_header(one->path, &h) != 0 || h.stats.samples != 0 || h.trace.samples != 0 ||
+        h.trace.events != 0 || unlink(one->path) != 0)
         return;
     free(one->path);
     one->path = NULL;
@@ -87,6 +91,17 @@ static void settle_one(struct recording *images, size_t count, const char *asked
     (void)move_to(last, strdup(asked));
 }
 
+/* Those that were removed leave the list. */
+static void close_ranks(struct recordings *r)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < r->count; i++) {
+        if (r->list[i].path)
+            r->list[kept++] = r->list[i];
+    }
+    r->count = kept;
+}
+
 void names_settle(struct recordings *r)
 {
     if (r->count == 0)
@@ -106,10 +121,18 @@ void names_settle(struct recordings *r)
             settle_one(&r->list[from], to - from, asked);
         free(asked);
     }
-    size_t kept = 0;
+    close_ranks(r);
+}
+
+size_t names_drop_empty(struct recordings *r)
+{
+    size_t before = r->count;
     for (size_t i = 0; i < r->count; i++) {
-        if (r->list[i].path)
-            r->list[kept++] = r->list[i];
+        pid_t pid = r->list[i].pid;
+        bool is_over = (kill(pid, 0) != 0 && errno == ESRCH) || process_is_zombie(pid);
+        if (pid != r->program && is_over)
+            drop_empty(&r->list[i]);
     }
-    r->count = kept;
+    close_ranks(r);
+    return before - r->count;
 }

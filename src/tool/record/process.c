@@ -59,6 +59,12 @@ bool process_is_zombie(pid_t pid)
     return status_field(pid, "State", text, sizeof text) && strpbrk(text, "ZX");
 }
 
+pid_t process_parent(pid_t pid)
+{
+    char text[64];
+    return status_field(pid, "PPid", text, sizeof text) ? (pid_t)strtol(text, NULL, 10) : 0;
+}
+
 pid_t process_own_pid(pid_t pid)
 {
     char text[256];

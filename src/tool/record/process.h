@@ -15,6 +15,9 @@ bool process_is_zombie(pid_t pid);
 /* Its id as it sees it itself: another one inside a container. PID when that is not known. */
 pid_t process_own_pid(pid_t pid);
 
+/* Its parent; 0 when that is not known. */
+pid_t process_parent(pid_t pid);
+
 /* The recording it has mapped, opened for reading and writing, and its path, malloc'd. The descriptor or negative
  * errno: -ENOENT none, -ESRCH no such process, -EACCES somebody else's, -ENODATA the file was deleted,
  * -EXDEV its path leads to another file. */

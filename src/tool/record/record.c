@@ -2,20 +2,26 @@
  *
  *   image       is the program one that can be recorded?
  *   output      can the recording be made?
- *   launch      the program starts, with libpiano.so loaded into it
- *   watch       until it ends: snapshots, signals, its time limit; recordings/view/series serve this
+ *   cpu         can it be sampled from outside? perf opens the events, before its exec
+ *   launch      the program starts, with libpiano.so loaded into it if something is to be recorded from inside
+ *   watch       until it ends: snapshots, samples, signals, its time limit; recordings/view/series serve this
  *   finish      its exit status, the names of the files, what was recorded
  *
  * Whatever can be known to go wrong is said before the program starts, and then it does not start. Once it runs, nothing
  * that fails here may harm it, and its exit status is ours. */
 #include "tool/record/record.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "tool/record/cpu.h"
+#include "tool/record/create.h"
 #include "tool/record/finish.h"
 #include "tool/record/image.h"
 #include "tool/record/launch.h"
@@ -59,48 +65,237 @@ static uint64_t now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-static int start_and_watch(const struct record *r, const char *image, const char *library,
-                           const struct output *o, const struct launch_signals *signals)
+/* Sampling from outside ------------------------------------------------------------------------------- */
+
+/* Says what of the samples that were asked for cannot be had. */
+static void say_limits(const struct record *r, const struct perf_wish *w)
+{
+    if (w->without_kernel)
+        say("CPU samples are taken in the program's own code alone%s: what the kernel does for it, "
+            "and the "
+            "stacks of threads that wait, need perf_event_paranoid 1 or less, or CAP_PERFMON",
+            r->kernel ? ", and without the kernel's frames" : "");
+    else if (w->without_switches)
+        say("threads that wait have no stacks: the kernel has no event for context switches");
+}
+
+/* Ready to sample, malloc'd; NULL when it cannot be done, and said. */
+static struct cpu *prepare_cpu(const struct record *r)
+{
+    const char *hint;
+    struct cpu *cpu = malloc(sizeof *cpu);
+    int err = cpu ? cpu_init(cpu, r->cpu_hz, r->kernel) : -ENOMEM;
+    if (err == 0) {
+        say_limits(r, &cpu->wish);
+        return cpu;
+    }
+    const char *why = perf_why(err, &hint);
+    if (r->heap || r->events) {
+        say("no CPU samples are taken, all else is recorded: %s", why);
+        if (hint)
+            say("for CPU samples: %s", hint);
+    } else {
+        say_error(hint, "cannot sample the CPU: %s", why);
+    }
+    free(cpu);
+    return NULL;
+}
+
+static void free_cpu(struct cpu *cpu)
+{
+    if (cpu)
+        cpu_release(cpu);
+    free(cpu);
+}
+
+/* Running a program ------------------------------------------------------------------------------------ */
+
+/* The program, from fork to the end. */
+struct session {
+    const struct record *record;
+    const char *image;
+    const char *library; /* NULL: nothing is loaded into it */
+    const struct output *output;
+    const struct launch_signals *signals;
+    struct cpu *cpu; /* NULL: it is not sampled */
+    int cpu_err;
+};
+
+static void before_exec(void *ctx, pid_t pid)
+{
+    struct session *s = ctx;
+    if (s->cpu && !image_gains_rights(s->image))
+        s->cpu_err = cpu_await(s->cpu, pid);
+}
+
+/* Who gains rights by exec loses all events that were there before; they can be opened again after it. */
+static void after_exec(struct session *s, pid_t pid)
+{
+    const char *hint;
+    if (s->cpu && !s->cpu->is_open && s->cpu_err == 0)
+        s->cpu_err = cpu_attach(s->cpu, pid);
+    if (s->cpu && s->cpu_err != 0 && s->cpu_err != -ESRCH)
+        say("no CPU samples are taken: %s", perf_why(s->cpu_err, &hint));
+}
+
+/* For a program that makes no recording itself, since nothing is loaded into it. */
+static void make_recording(const struct session *s, const struct recordings *recordings)
+{
+    char safe[PATH_MAX];
+    if (!s->cpu || !s->cpu->is_open)
+        return;
+    int err = create_recording(recordings->path, recordings->program, recordings->since_ns);
+    if (err == 0)
+        err = journal_move(&s->cpu->journal, recordings->path);
+    if (err != 0)
+        say_error(NULL, "cannot make the recording %s: %s",
+                  say_safe(safe, sizeof safe, recordings->path), strerror(-err));
+    else
+        s->cpu->is_owner = true;
+}
+
+/* It turned out that nothing could be loaded into it, or that it could not write: what was sampled is kept. */
+static void save_samples(const struct session *s, const struct recordings *recordings)
+{
+    char safe[PATH_MAX];
+    if (!s->cpu || s->cpu->journal.path || s->cpu->journal.samples.count == 0)
+        return;
+    say("%s left no recording: libpiano.so was not loaded into it, or could not write; its CPU "
+        "samples are all there is",
+        say_safe(safe, sizeof safe, s->record->words[0]));
+    make_recording(s, recordings);
+}
+
+static int run(struct session *s)
 {
     char safe[PATH_MAX];
     struct recordings recordings;
     struct watch watch;
     pid_t pid;
+    const struct record *r = s->record;
+    const struct launch_plan plan = {r,          s->image,    s->library, s->output,
+                                     s->signals, before_exec, s};
     uint64_t since = now_ns();
-    int err = launch(r, image, library, o, signals, &pid);
+    int err = launch(&plan, &pid);
     if (err != 0)
-        return say_error(NULL, "cannot start %s: %s", say_safe(safe, sizeof safe, image),
+        return say_error(NULL, "cannot start %s: %s", say_safe(safe, sizeof safe, s->image),
                          strerror(-err));
-    char *path = output_path(o, pid);
+    after_exec(s, pid);
+    char *path = output_path(s->output, pid);
     if (!path) { /* nothing can be done for it, but it is waited for */
         waitpid(pid, &watch.status, 0);
         return say_error(NULL, "out of memory");
     }
     recordings_init(&recordings, path, pid, r->children, since);
-    watch_program(r, &recordings, &signals->awaited, &watch);
-    finish(r, &recordings, watch.status);
+    if (!s->library)
+        make_recording(s, &recordings);
+    watch_program(r, &recordings, s->cpu, &s->signals->awaited, &watch);
+    save_samples(s, &recordings);
+    finish(r, &recordings, s->cpu, watch.status);
     recordings_release(&recordings);
     if (watch.timed_out)
         return EXIT_DONE;
     return WIFSIGNALED(watch.status) ? 128 + WTERMSIG(watch.status) : WEXITSTATUS(watch.status);
 }
 
-int record_run(const struct record *r)
+static int run_program(const struct record *r)
 {
     struct launch_signals signals;
     struct output output = {0};
+    bool is_loaded = r->heap || r->events;
+    char *image = image_find(r->words[0], is_loaded);
+    char *library = image && is_loaded ? find_library() : NULL;
+    struct session s = {
+        .record = r, .image = image, .library = library, .output = &output, .signals = &signals};
+    bool ready = image && (library || !is_loaded);
+    if (ready && r->cpu) {
+        s.cpu = prepare_cpu(r);
+        ready = s.cpu || is_loaded;
+    }
     int status = EXIT_FAILED;
-    char *image = image_find(r->words[0]);
-    char *library = image ? find_library() : NULL;
-    if (library) {
+    if (ready) {
         launch_take_signals(&signals);
         status = output_prepare(&output, r->output);
         if (status == EXIT_DONE)
-            status = start_and_watch(r, image, library, &output, &signals);
+            status = run(&s);
         launch_give_signals_back(&signals);
     }
+    free_cpu(s.cpu);
     output_release(&output);
     free(library);
     free(image);
     return status;
+}
+
+/* A process that runs already --------------------------------------------------------------------------- */
+
+static int say_no_attach(pid_t pid, int err)
+{
+    const char *hint;
+    const char *why = perf_why(err, &hint);
+    if (err == -ESRCH)
+        return say_error("ps -e", "there is no process %d", (int)pid);
+    if (err == -EACCES || err == -EPERM)
+        return say_error(
+            "the same as root, or as the user whose process it is",
+            "process %d may not be sampled: it is another user's, or has gained rights", (int)pid);
+    return say_error(hint, "cannot sample process %d: %s", (int)pid, why);
+}
+
+static int attach(const struct record *r, struct cpu *cpu, const char *path,
+                  const struct launch_signals *signals)
+{
+    char safe[PATH_MAX];
+    uint64_t since = now_ns();
+    int err = cpu_attach(cpu, r->pid);
+    if (err != 0)
+        return say_no_attach(r->pid, err);
+    err = create_recording(path, r->pid, since);
+    if (err == 0)
+        err = journal_move(&cpu->journal, path);
+    if (err != 0)
+        return say_error(NULL, "cannot make the recording %s: %s",
+                         say_safe(safe, sizeof safe, path), strerror(-err));
+    cpu->is_owner = true;
+    say("sampling process %d; Ctrl-C ends it, the process goes on", (int)r->pid);
+    watch_process(r, cpu, &signals->awaited);
+    finish_attached(r, cpu);
+    return EXIT_DONE;
+}
+
+static int run_attached(const struct record *r)
+{
+    struct launch_signals signals;
+    struct output output = {0};
+    struct cpu *cpu = prepare_cpu(r);
+    if (!cpu)
+        return EXIT_FAILED;
+    launch_take_signals(&signals);
+    int status = output_prepare(&output, r->output);
+    char *path = status == EXIT_DONE ? output_path(&output, r->pid) : NULL;
+    if (path)
+        status = attach(r, cpu, path, &signals);
+    launch_give_signals_back(&signals);
+    free_cpu(cpu);
+    free(path);
+    output_release(&output);
+    return status;
+}
+
+/* Who closed our standard descriptors would find our words in the recording, if that became one of them. The program gets
+ * them closed, as they were. */
+static void hold_standard(void)
+{
+    int fd;
+    do {
+        fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    } while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0)
+        close(fd);
+}
+
+int record_run(const struct record *r)
+{
+    hold_standard();
+    return r->pid > 0 ? run_attached(r) : run_program(r);
 }

@@ -1,14 +1,21 @@
-/* `piano record`: a program is run and recorded. */
+/* `piano record`: a program is run and recorded, or one that runs already is sampled. */
 #ifndef PIANO_TOOL_RECORD_RECORD_H
 #define PIANO_TOOL_RECORD_RECORD_H
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 struct record {
     char *const *words; /* the program and its arguments, ended by NULL */
     const char *output; /* NULL = a new file in the runs directory */
+    bool heap;          /* sample allocations */
     uint64_t heap_rate; /* mean bytes between two samples */
+    bool cpu;           /* sample what the CPU does */
+    unsigned cpu_hz;    /* so often in a second of CPU time */
+    bool kernel;        /* with the frames of the kernel */
+    bool events;        /* what event loops and workers do */
+    pid_t pid;          /* attach to this process; 0 = run a program */
     bool maps;          /* anonymous mmap too */
     bool children;      /* processes it starts have recordings of their own */
     double every_s;     /* between snapshots; 0 = none, negative = the usual series */

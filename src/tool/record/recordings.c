@@ -158,6 +158,16 @@ void recordings_find(struct recordings *r)
         find_children(r);
 }
 
+const char *recordings_newest(const struct recordings *r)
+{
+    const struct recording *newest = NULL;
+    for (size_t i = 0; i < r->count; i++) {
+        if (r->list[i].pid == r->program && (!newest || r->list[i].image > newest->image))
+            newest = &r->list[i];
+    }
+    return newest ? newest->path : NULL;
+}
+
 static bool is_at_work(struct recording *one)
 {
     if (!one->over && kill(one->pid, 0) != 0 && errno == ESRCH)

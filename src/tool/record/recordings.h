@@ -37,6 +37,9 @@ void recordings_release(struct recordings *r);
 /* Looks for those that have come since. */
 void recordings_find(struct recordings *r);
 
+/* The path of the newest image of the program; NULL when there is none. */
+const char *recordings_newest(const struct recordings *r);
+
 /* Takes a snapshot of all that are being written; adds the room they took to *BYTES. How many were taken. */
 size_t recordings_snapshot(struct recordings *r, enum piano__snapshot_kind kind, uint64_t *bytes);
 

@@ -154,6 +154,18 @@ static struct piano__chunk *claim_chunk(struct piano__rec_view *base, uint32_t t
     return c;
 }
 
+struct piano__chunk *view_claim(const struct view *v, uint32_t type, uint64_t index)
+{
+    uint64_t number;
+    struct piano__chunk *c = map_next(v, &number);
+    if (!c)
+        return NULL;
+    c->type = type;
+    c->index = index;
+    __atomic_store_n(&c->ready, 1, __ATOMIC_RELEASE);
+    return c;
+}
+
 int view_check(const struct piano__rec_header *h)
 {
     if (memcmp(h->magic, PIANO_REC_MAGIC, sizeof h->magic) != 0)

@@ -37,6 +37,9 @@ int view_open(struct view *v, const char *path);
 int view_open_fd(struct view *v, int fd);
 void view_close(struct view *v);
 
+/* A fresh chunk, `ready`, to be unmapped by who asked for it; NULL when there is no room. */
+struct piano__chunk *view_claim(const struct view *v, uint32_t type, uint64_t index);
+
 /* Takes a snapshot now, at a moment when no other tool takes one. Its number, or negative errno: -ENOSPC when there
  * is no room, or there are enough; -EAGAIN when another tool is at it (one of kind TIMER does not wait for that). */
 int view_snapshot(struct view *v, enum piano__snapshot_kind kind, uint64_t resident);

@@ -1,19 +1,28 @@
 /* While the program runs.
  *
- * One thread, one place where it waits: sigtimedwait, for the end of the program, for a signal to us, for the next
- * snapshot or for the end of the time the user gave it. All signals are blocked, so nothing interrupts anything else.
+ * One thread, one place where it waits: poll, for the end of the program, for a signal to us, for a ring of samples that is
+ * getting full, for the next snapshot or for the end of the time the user gave it. All signals are blocked and
+ * read from a descriptor, so nothing interrupts anything else.
  *
  * The program is in our process group: Ctrl-C, Ctrl-\ and a hang-up of the terminal reach it from the kernel (SI_KERNEL),
  * and what it does then is its own business. The same signals sent to us alone are passed on. SIGUSR2 is for us:
- * one snapshot, now. We end after the program, never before. */
+ * one snapshot, now. We end after the program, never before. A process that was not started by us is left alone: there
+ * all these signals mean the end of the recording. */
 #include "tool/record/watch.h"
 
 #include <errno.h>
 #include <math.h>
+#include <poll.h>
 #include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "tool/record/process.h"
 #include "tool/record/series.h"
 #include "tool/util/say.h"
 
@@ -26,6 +35,60 @@ static double now_s(void)
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
+
+/* What is waited for ------------------------------------------------------------------------------------ */
+
+struct waits {
+    struct pollfd *list; /* first the signals, then the rings */
+    size_t count;
+};
+
+static bool waits_open(struct waits *w, const sigset_t *awaited, const struct cpu *cpu)
+{
+    size_t rings = cpu && cpu->is_open ? cpu->perf.cpu_count : 0;
+    *w = (struct waits){.list = calloc(rings + 1, sizeof *w->list)};
+    if (!w->list)
+        return false;
+    w->list[w->count++] =
+        (struct pollfd){.fd = signalfd(-1, awaited, SFD_CLOEXEC | SFD_NONBLOCK), .events = POLLIN};
+    for (size_t i = 0; i < rings; i++) {
+        if (cpu->perf.cpus[i].samples_fd >= 0)
+            w->list[w->count++] =
+                (struct pollfd){.fd = cpu->perf.cpus[i].samples_fd, .events = POLLIN};
+    }
+    return true;
+}
+
+static void waits_close(struct waits *w)
+{
+    if (w->list && w->list[0].fd >= 0)
+        close(w->list[0].fd);
+    free(w->list);
+}
+
+/* Waits WAIT_S at most. Whether there is a signal, which is then in *INFO. */
+static bool waits_for(struct waits *w, const sigset_t *awaited, double wait_s,
+                      struct signalfd_siginfo *info)
+{
+    struct timespec limit = {.tv_sec = (time_t)wait_s,
+                             .tv_nsec = (long)((wait_s - floor(wait_s)) * 1e9)};
+    if (!w->list || w->list[0].fd < 0) { /* no memory, no descriptor: signals are enough */
+        siginfo_t plain;
+        if (sigtimedwait(awaited, &plain, &limit) <= 0)
+            return false;
+        *info = (struct signalfd_siginfo){.ssi_signo = (uint32_t)plain.si_signo,
+                                          .ssi_code = plain.si_code};
+        return true;
+    }
+    ppoll(w->list, w->count, &limit, NULL);
+    for (size_t i = 1; i < w->count; i++) {
+        if (w->list[i].revents & (POLLHUP | POLLERR)) /* whom it was about has ended */
+            w->list[i].fd = -1;
+    }
+    return read(w->list[0].fd, info, sizeof *info) == (ssize_t)sizeof *info;
+}
+
+/* What is done by the clock ----------------------------------------------------------------------------- */
 
 /* What to send the program next, and when. */
 struct deadline {
@@ -42,13 +105,16 @@ static void pass_deadline(const struct record *r, pid_t pid, struct watch *w, st
 }
 
 /* Seconds until something has to be done by the clock. */
-static double patience(const struct deadline *d, const struct series *s, double now)
+static double patience(const struct deadline *d, const struct series *s, const struct cpu *cpu,
+                       double now)
 {
     double wait = LONG_S;
     if (d->signal)
         wait = fmin(wait, d->at_s - now);
     if (s->interval_s > 0)
         wait = fmin(wait, s->due_s - now);
+    if (cpu && cpu->is_open)
+        wait = fmin(wait, cpu_patience(cpu));
     return fmax(wait, 0);
 }
 
@@ -67,35 +133,78 @@ static void take_asked(struct recordings *recordings)
                                                    : "there is no recording yet");
 }
 
-static void handle(const siginfo_t *info, pid_t pid, struct recordings *recordings)
+/* Samples go into the newest recording of the program. */
+static void take_samples(struct recordings *recordings, struct cpu *cpu, bool is_last)
 {
-    if (info->si_signo == SIGUSR2)
-        take_asked(recordings);
-    else if (info->si_signo != SIGCHLD && info->si_code != SI_KERNEL)
-        kill(pid, info->si_signo);
+    if (!cpu)
+        return;
+    recordings_find(recordings);
+    const char *newest = recordings_newest(recordings);
+    if (newest && (!cpu->journal.path || strcmp(newest, cpu->journal.path) != 0))
+        (void)journal_move(&cpu->journal, newest); /* else the next time */
+    cpu_drain(cpu, is_last);
 }
 
-void watch_program(const struct record *r, struct recordings *recordings, const sigset_t *awaited,
-                   struct watch *w)
+static void handle(const struct signalfd_siginfo *info, pid_t pid, struct recordings *recordings)
+{
+    if (info->ssi_signo == SIGUSR2)
+        take_asked(recordings);
+    else if (info->ssi_signo != SIGCHLD && info->ssi_code != SI_KERNEL)
+        kill(pid, (int)info->ssi_signo);
+}
+
+void watch_program(const struct record *r, struct recordings *recordings, struct cpu *cpu,
+                   const sigset_t *awaited, struct watch *w)
 {
     pid_t pid = recordings->program;
+    struct waits waits;
     struct series series;
     struct deadline d = {now_s() + r->duration_s, r->duration_s > 0 ? SIGTERM : 0};
     *w = (struct watch){0};
-    series_start(&series, r->every_s, now_s());
+    waits_open(&waits, awaited, cpu);
+    series_start(&series, r->heap ? r->every_s : 0, now_s());
     while (waitpid(pid, &w->status, WNOHANG) == 0) {
         double now = now_s();
+        struct signalfd_siginfo info;
         if (d.signal && now >= d.at_s) {
             pass_deadline(r, pid, w, &d);
             continue;
         }
         if (series_is_due(&series, now))
             take_due(recordings, &series, now);
-        double wait = patience(&d, &series, now_s());
-        struct timespec limit = {.tv_sec = (time_t)wait,
-                                 .tv_nsec = (long)((wait - floor(wait)) * 1e9)};
-        siginfo_t info;
-        if (sigtimedwait(awaited, &info, &limit) > 0)
+        take_samples(recordings, cpu, false);
+        if (waits_for(&waits, awaited, patience(&d, &series, cpu, now_s()), &info))
             handle(&info, pid, recordings);
     }
+    take_samples(recordings, cpu, true);
+    waits_close(&waits);
+}
+
+/* Has process PID ended? PIDFD is -1 where the kernel has none. */
+static bool has_ended(pid_t pid, int pidfd)
+{
+    struct pollfd p = {.fd = pidfd, .events = POLLIN};
+    if (pidfd >= 0)
+        return poll(&p, 1, 0) > 0;
+    return (kill(pid, 0) != 0 && errno == ESRCH) || process_is_zombie(pid);
+}
+
+void watch_process(const struct record *r, struct cpu *cpu, const sigset_t *awaited)
+{
+    struct waits waits;
+    struct signalfd_siginfo info;
+    double end_s = now_s() + (r->duration_s > 0 ? r->duration_s : INFINITY);
+    int pidfd = (int)syscall(SYS_pidfd_open, r->pid, 0);
+    waits_open(&waits, awaited, cpu);
+    while (!has_ended(r->pid, pidfd) && now_s() < end_s) {
+        cpu_drain(cpu, false);
+        double wait = fmax(fmin(cpu_patience(cpu), end_s - now_s()), 0);
+        if (waits_for(&waits, awaited, wait, &info) && info.ssi_signo != SIGCHLD &&
+            info.ssi_signo != SIGUSR2)
+            break;
+    }
+    cpu_drain(cpu, true);
+    waits_close(&waits);
+    if (pidfd >= 0)
+        close(pidfd);
 }

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 
+#include "tool/record/cpu.h"
 #include "tool/record/launch.h"
 #include "tool/record/record.h"
 #include "tool/record/recordings.h"
@@ -13,8 +14,11 @@ struct watch {
     bool timed_out; /* the duration was over and we ended it */
 };
 
-/* Waits for the program of RECORDINGS, and takes the snapshots that are due or asked for. */
-void watch_program(const struct record *r, struct recordings *recordings, const sigset_t *awaited,
-                   struct watch *w);
+/* Waits for the program of RECORDINGS, takes the snapshots that are due or asked for, and the samples of CPU, which
+ * may be NULL. */
+void watch_program(const struct record *r, struct recordings *recordings, struct cpu *cpu,
+                   const sigset_t *awaited, struct watch *w);
+/* The same for a process that is none of ours: until it ends, or somebody asks us to. */
+void watch_process(const struct record *r, struct cpu *cpu, const sigset_t *awaited);
 
 #endif

@@ -10,10 +10,12 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "tool/report/kernel.h"
 #include "tool/util/say.h"
 #include "tool/util/units.h"
 
-const char *const heap_by_names[HEAP_BYS] = {"live", "allocated", "peak", "churn"};
+const char *const heap_by_names[HEAP_ALL_BYS] = {"live",  "allocated", "peak",
+                                                 "churn", "cpu",       "off-cpu"};
 
 static const struct symbol_frame no_stack = {.function = "(no stack)", .module = ""};
 
@@ -26,6 +28,10 @@ double heap_figure(const struct recording_sum *sum, enum heap_by by)
         return sum->peak_bytes;
     case HEAP_CHURN:
         return recording_churn(sum);
+    case HEAP_CPU:
+        return (double)sum->cpu_ns;
+    case HEAP_OFF_CPU:
+        return (double)sum->off_ns;
     default:
         return sum->live_bytes;
     }
@@ -41,28 +47,35 @@ const char *heap_bytes(char *text, double v)
     return units_bytes(text, heap_whole(v));
 }
 
+const char *heap_figure_text(char *text, double figure, enum heap_by by)
+{
+    return by < HEAP_BYS ? heap_bytes(text, figure) : units_time(text, heap_whole(figure));
+}
+
 /* ---- addresses ---- */
 
 /* Open addressing from (pc, module) to `pcs`, index + 1; see `struct set` in the reader of stacks. */
-struct addresses {
+struct heap_addresses {
     uint32_t *slots;
     size_t size;
     size_t cap; /* of `pcs` */
     uint64_t seed;
 };
 
-static size_t hash_of(const struct addresses *a, uint64_t pc, const struct recording_module *module)
+static size_t hash_of(const struct heap_addresses *a, uint64_t pc,
+                      const struct recording_module *module)
 {
     uint64_t h = (a->seed ^ pc) * 0xff51afd7ed558ccdu;
     h = (h ^ h >> 32 ^ (uintptr_t)module) * 0xc4ceb9fe1a85ec53u;
     return (size_t)(h ^ h >> 29) & (a->size - 1);
 }
 
-static int grow(struct addresses *a, const struct heap *heap)
+static int grow(struct heap_addresses *a, const struct heap *heap)
 {
     if (heap->pc_count * 2 < a->size)
         return 0;
-    struct addresses more = {.size = a->size ? a->size * 2 : 1024, .cap = a->cap, .seed = a->seed};
+    struct heap_addresses more = {
+        .size = a->size ? a->size * 2 : 1024, .cap = a->cap, .seed = a->seed};
     more.slots = calloc(more.size, sizeof(*more.slots));
     if (!more.slots)
         return -ENOMEM;
@@ -82,6 +95,13 @@ static int resolve(struct heap *heap, struct heap_pc *pc)
     const struct recording_module *m = pc->module;
     struct symbol_module module;
     const struct symbol_frame *frames = NULL;
+    if (kernel_is(pc->pc)) {
+        pc->frames = malloc(sizeof(*pc->frames));
+        pc->count = pc->frames != NULL;
+        if (pc->frames)
+            *pc->frames = kernel_resolve(pc->pc);
+        return pc->frames ? 0 : -ENOMEM;
+    }
     if (m)
         module = (struct symbol_module){.path = m->path,
                                         .build_id = m->build_id,
@@ -100,7 +120,8 @@ static int resolve(struct heap *heap, struct heap_pc *pc)
 }
 
 /* Index of the call before return address PC, resolved; negative errno. */
-static int64_t address(struct heap *heap, struct addresses *a, uint64_t pc, uint64_t generation)
+static int64_t address(struct heap *heap, struct heap_addresses *a, uint64_t pc,
+                       uint64_t generation)
 {
     pc -= pc > 0;
     const struct recording_module *module = recording_module_of(&heap->rec, pc, generation);
@@ -131,15 +152,18 @@ static int64_t address(struct heap *heap, struct addresses *a, uint64_t pc, uint
     return (int64_t)heap->pc_count - 1;
 }
 
-static int name_stack(struct heap *heap, struct addresses *a, size_t i)
+int heap_name_stack(struct heap *heap, uint32_t stack)
 {
-    const struct recording_stack *from = &heap->rec.stacks[i];
-    struct heap_stack *to = &heap->stacks[i];
+    const struct recording_stack *from = &heap->rec.stacks[stack];
+    struct heap_stack *to = &heap->stacks[stack];
+    if (to->pcs)
+        return 0;
     to->pcs = calloc(from->depth + 1, sizeof(*to->pcs));
     if (!to->pcs)
         return -ENOMEM;
+    say_progress_again();
     for (uint32_t k = 0; k < from->depth; k++) {
-        int64_t at = address(heap, a, from->pcs[k], from->generation);
+        int64_t at = address(heap, heap->addresses, from->pcs[k], from->generation);
         if (at < 0)
             return (int)at;
         to->pcs[k] = (uint32_t)at;
@@ -150,19 +174,11 @@ static int name_stack(struct heap *heap, struct addresses *a, size_t i)
 
 static int name_stacks(struct heap *heap)
 {
-    struct addresses a = {.slots = NULL};
     int err = 0;
-    if (getrandom(&a.seed, sizeof(a.seed), GRND_NONBLOCK) < 0)
-        a.seed = (uintptr_t)&a;
-    heap->stacks = calloc(heap->rec.stack_count + 1, sizeof(*heap->stacks));
-    if (!heap->stacks)
-        return -ENOMEM;
-    for (size_t i = 0; i < heap->rec.stack_count && err == 0; i++)
-        if (heap->rec.stacks[i].sum.samples > 0 || heap->rec.stacks[i].sum.live_samples > 0) {
-            say_progress_again();
-            err = name_stack(heap, &a, i);
-        }
-    free(a.slots);
+    say_progress("naming %zu stacks", heap->rec.stack_count);
+    for (uint32_t i = 0; i < heap->rec.stack_count && err == 0; i++)
+        if (heap->rec.stacks[i].sum.samples > 0 || heap->rec.stacks[i].sum.live_samples > 0)
+            err = heap_name_stack(heap, i);
     return err;
 }
 
@@ -196,7 +212,7 @@ static int out_of_memory(struct run_error *error, const char *path)
     return -ENOMEM;
 }
 
-int heap_load(struct heap *heap, const char *path, struct run_error *error)
+int heap_open(struct heap *heap, const char *path, struct run_error *error)
 {
     char safe[300];
     *heap = (struct heap){.pc_count = 0};
@@ -207,12 +223,25 @@ int heap_load(struct heap *heap, const char *path, struct run_error *error)
         return err;
     }
     heap->symbols = symbols_new();
-    err = heap->symbols ? 0 : -ENOMEM;
-    if (err == 0) {
-        symbols_progress(heap->symbols, progress, NULL);
-        say_progress("naming %zu stacks", heap->rec.stack_count);
-        err = name_stacks(heap);
+    heap->addresses = calloc(1, sizeof(*heap->addresses));
+    heap->stacks = calloc(heap->rec.stack_count + 1, sizeof(*heap->stacks));
+    if (!heap->symbols || !heap->addresses || !heap->stacks) {
+        say_progress_done();
+        heap_unload(heap);
+        return out_of_memory(error, path);
     }
+    if (getrandom(&heap->addresses->seed, sizeof(heap->addresses->seed), GRND_NONBLOCK) < 0)
+        heap->addresses->seed = (uintptr_t)heap;
+    symbols_progress(heap->symbols, progress, NULL);
+    return 0;
+}
+
+int heap_load(struct heap *heap, const char *path, struct run_error *error)
+{
+    int err = heap_open(heap, path, error);
+    if (err)
+        return err;
+    err = name_stacks(heap);
     if (err == 0)
         err = heap_make_sites(heap);
     say_progress_done();
@@ -229,6 +258,9 @@ void heap_unload(struct heap *heap)
         free(heap->stacks[i].pcs);
     for (size_t i = 0; i < heap->pc_count; i++)
         free(heap->pcs[i].frames);
+    if (heap->addresses)
+        free(heap->addresses->slots);
+    free(heap->addresses);
     free(heap->stacks);
     free(heap->pcs);
     free(heap->sites);

@@ -46,23 +46,50 @@ struct heap_site {
     uint32_t best;   /* the one with most live bytes, else most allocated bytes */
 };
 
+enum { HEAP_SKIPS = 64 };
+
+/* Functions that are wrappers of malloc, beside those that everybody knows. */
+struct heap_skip {
+    const char *patterns[HEAP_SKIPS]; /* of the shell; not owned */
+    size_t count;
+    bool none; /* not even the known ones */
+};
+
 struct heap {
     struct recording rec;
     struct symbols *symbols;
     struct heap_pc *pcs;
     size_t pc_count;
-    struct heap_stack *stacks; /* as in `rec` */
+    struct heap_addresses *addresses; /* to find `pcs` by */
+    struct heap_stack *stacks;        /* as in `rec` */
     struct heap_site *sites;
     size_t site_count;
+    struct heap_skip skip;
+    const char *wrapper; /* one that was passed over for a site; NULL: none was */
 };
 
-/* Which figure. */
-enum heap_by { HEAP_LIVE, HEAP_ALLOCATED, HEAP_PEAK, HEAP_CHURN, HEAP_BYS };
-extern const char *const heap_by_names[HEAP_BYS]; /* "live", ... */
+/* Which figure. Those from HEAP_BYS on are of CPU samples, in nanoseconds. */
+enum heap_by {
+    HEAP_LIVE,
+    HEAP_ALLOCATED,
+    HEAP_PEAK,
+    HEAP_CHURN,
+    HEAP_BYS,
+    HEAP_CPU = HEAP_BYS,
+    HEAP_OFF_CPU,
+    HEAP_ALL_BYS
+};
+extern const char *const heap_by_names[HEAP_ALL_BYS]; /* "live", ... */
+/* A figure as text, TEXT of UNITS_LEN. */
+const char *heap_figure_text(char *text, double figure, enum heap_by by);
 double heap_figure(const struct recording_sum *sum, enum heap_by by);
 
 /* Reads and names a recording; progress goes to stderr. 0, or negative errno with ERROR filled. */
 int heap_load(struct heap *heap, const char *path, struct run_error *error);
+/* Without a name yet: `heap_name_stack` gives them to those that are shown. */
+int heap_open(struct heap *heap, const char *path, struct run_error *error);
+/* Names the frames of STACK, once. 0 or -ENOMEM. */
+int heap_name_stack(struct heap *heap, uint32_t stack);
 void heap_unload(struct heap *heap);
 
 /* What has to be known besides the numbers, on stderr: see `report_notices`. */
@@ -74,8 +101,18 @@ size_t heap_frames(const struct heap *heap, uint32_t stack, const struct symbol_
 
 /* Assigns stacks to sites. 0 or -ENOMEM. */
 int heap_make_sites(struct heap *heap);
+/* The same again, with other wrappers passed over. */
+int heap_resite(struct heap *heap, const struct heap_skip *skip);
 /* Is this frame plumbing between a program and its memory? */
 bool heap_is_plumbing(const struct symbol_frame *frame);
+/* Is it a wrapper? */
+bool heap_skip_is(const struct heap_skip *skip, const struct symbol_frame *frame);
+/* Cuts what lies inside of the sites off the stacks. */
+void heap_trim(struct heap *heap);
+/* PATTERN has to stay. 0, or -E2BIG. */
+int heap_skip_add(struct heap_skip *skip, const char *pattern);
+/* Where the qualified name begins in a demangled one, behind a return type. */
+const char *heap_qualified(const char *name);
 /* Indices of all sites with a figure above 0, the greatest first; malloc'd, or NULL. */
 uint32_t *heap_sorted(const struct heap *heap, enum heap_by by, size_t *count);
 
@@ -90,6 +127,7 @@ enum { HEAP_TO_END = -1, HEAP_NOT_GIVEN = -2 };
 struct heap_options {
     enum heap_mode mode;
     enum heap_by by;
+    bool by_given;                    /* and not by default */
     long from, to;                    /* numbers of snapshots, HEAP_TO_END or HEAP_NOT_GIVEN */
     const struct heap_growth *growth; /* with HEAP_GROWTH */
 };
@@ -104,10 +142,12 @@ int heap_report_json(FILE *out, const struct heap *heap, const struct heap_optio
 
 struct heap_growth_row {
     uint32_t site;
-    double from, to;    /* live bytes */
-    double variance;    /* of the difference, at most */
-    double per_second;  /* slope over all snapshots */
-    double correlation; /* of live bytes with time; 0 when nothing moves */
+    double from, to;        /* live bytes */
+    double variance;        /* of the difference, at most */
+    double per_second;      /* slope over the window */
+    double correlation;     /* of live bytes with time; 0 when nothing moves */
+    double late_per_second; /* slope over its later half */
+    double late_range;      /* greatest less smallest there */
 };
 
 struct heap_growth {
@@ -115,14 +155,16 @@ struct heap_growth {
     struct recording_snapshot end;              /* what the recording ended with */
     struct heap_growth_row *rows;               /* greatest change first */
     size_t count;
-    size_t points; /* snapshots the trend is over */
+    const struct recording_snapshot **window; /* what the trend is over, by time */
+    size_t points;                            /* how many */
+    size_t late;                              /* from here on, the later half */
 };
 
 /* 0, or negative errno with ERROR filled: fewer than two moments, a number that is not there. */
 int heap_growth_make(struct heap_growth *g, const struct heap *heap, const struct heap_options *h,
                      struct run_error *error);
 void heap_growth_release(struct heap_growth *g);
-/* "grows", "shrinks", "varies", "flat", or NULL with too few snapshots. */
+/* "grows", "grew, then flat", "shrinks", "shrank, then flat", "varies", "flat", or NULL with too few snapshots. */
 const char *heap_trend(const struct heap_growth *g, const struct heap_growth_row *row);
 
 /* ---- pieces ---- */
@@ -136,10 +178,37 @@ char *heap_name(const char *function, bool mmap);
 /* "f < g": who called the site in its greatest stack; malloc'd, or NULL. */
 char *heap_callers(const struct heap *heap, const struct heap_site *site);
 
+/* Members of JSON reports of any recording: "run" and "missing", each without a comma behind it. */
+void heap_put_run(struct buf *b, const struct recording *rec);
+void heap_put_missing(struct buf *b, const struct recording *rec);
+/* "stack":[...] of a named stack; FRAMES of HEAP_MAX_FRAMES. */
+void heap_put_frames(struct buf *b, const struct heap *heap, uint32_t stack,
+                     const struct symbol_frame **frames);
+/* "program (pid 4711) | 2.4s | exit status 0" */
+void heap_print_program(FILE *out, const struct recording *rec);
+/* Notices about the file itself, and about names that could not be had. */
+void heap_notice_reading(const struct recording *rec);
+void heap_notice_symbols(const struct heap *heap);
+
+/* "FILE | COMMAND", as short as it must be. */
+void heap_print_source(FILE *out, const struct recording *rec, const struct report_options *o);
+/* The largest resident size of all snapshots; 0: not known. */
+uint64_t heap_resident(const struct recording *rec);
+/* A line when the heap is less than half of what was resident. */
+void heap_print_resident(FILE *out, const struct recording *rec);
+/* What it means that stacks are cut short, and what to do. */
+void heap_print_cut_short(FILE *out, const struct piano__heap_stats *s);
+/* Is less than half of the peak live at the end? */
+bool heap_is_past_peak(const struct heap *heap);
+/* Then, below a report of what is live, where the rest is. */
+void heap_print_past_peak(FILE *out, const struct heap *heap, const struct heap_options *h,
+                          const struct report_options *o);
+void heap_print_wrappers(FILE *out, const struct heap *heap, const struct report_options *o);
+
 void heap_print_answer(FILE *out, const struct heap *heap, const struct report_options *o);
 int heap_print_tables(FILE *out, const struct heap *heap, const struct heap_options *h,
                       const struct report_options *o);
-int heap_print_tree(FILE *out, const struct heap *heap, const struct heap_options *h,
+int heap_print_tree(FILE *out, const struct heap *heap, enum heap_by by,
                     const struct report_options *o);
 int heap_print_leaks(FILE *out, const struct heap *heap, const struct report_options *o);
 int heap_print_growth(FILE *out, const struct heap *heap, const struct heap_growth *g,

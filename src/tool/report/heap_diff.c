@@ -15,7 +15,23 @@
 #include "tool/util/table.h"
 #include "tool/util/units.h"
 
-static const double matters = 0.01; /* of all that was allocated */
+static const double matters = 0.01; /* of all of side B */
+
+const char *const heap_diff_names[HEAP_DIFFS] = {"live bytes", "peak bytes", "allocated bytes"};
+static const char *const titles[HEAP_DIFFS] = {"Live", "Peak", "Alloc"};
+static const char *const keys[HEAP_DIFFS] = {"live_bytes", "peak_bytes", "alloc_bytes"};
+
+typedef void interval_fn(const struct recording *rec, const struct recording_sum *sum, double *low,
+                         double *high);
+static interval_fn *const intervals[HEAP_DIFFS] = {recording_live_interval, recording_peak_interval,
+                                                   recording_allocated_interval};
+
+static double figure_of(const struct recording_sum *sum, int figure)
+{
+    return figure == HEAP_DIFF_LIVE   ? sum->live_bytes
+           : figure == HEAP_DIFF_PEAK ? sum->peak_bytes
+                                      : sum->allocated_bytes;
+}
 
 /* ---- matching ---- */
 
@@ -58,19 +74,15 @@ static double share(double a, double b, double all)
 
 static void judge_row(const struct heap_diff *d, struct heap_change *c)
 {
-    double live[2][2], allocated[2][2];
-    for (int s = 0; s < 2; s++) {
-        recording_live_interval(&d->sides[s].rec, &c->sum[s], &live[s][0], &live[s][1]);
-        recording_allocated_interval(&d->sides[s].rec, &c->sum[s], &allocated[s][0],
-                                     &allocated[s][1]);
-    }
-    c->live_differs = apart(live[0], live[1]);
-    c->allocated_differs = apart(allocated[0], allocated[1]);
     const struct recording_sum *t = d->total.sum;
-    c->impact = fmax(
-        share(c->sum[0].live_bytes, c->sum[1].live_bytes, fmax(t[0].live_bytes, t[1].live_bytes)),
-        share(c->sum[0].allocated_bytes, c->sum[1].allocated_bytes,
-              fmax(t[0].allocated_bytes, t[1].allocated_bytes)));
+    for (int f = 0; f < HEAP_DIFFS; f++) {
+        double between[2][2];
+        for (int s = 0; s < 2; s++)
+            intervals[f](&d->sides[s].rec, &c->sum[s], &between[s][0], &between[s][1]);
+        c->differs[f] = apart(between[0], between[1]);
+        c->impact = fmax(c->impact, share(figure_of(&c->sum[0], f), figure_of(&c->sum[1], f),
+                                          fmax(figure_of(&t[0], f), figure_of(&t[1], f))));
+    }
 }
 
 static int compare_rows(const void *a, const void *b)
@@ -108,6 +120,8 @@ int heap_diff_make(struct heap_diff *d, const struct heap sides[2], const char *
     d->total = (struct heap_change){.function = "in all", .present = {true, true}};
     for (int s = 0; s < 2; s++) {
         d->total.sum[s] = sides[s].rec.total;
+        d->total.sum[s].peak_bytes = sides[s].rec.header.peak_bytes;
+        d->total.sum[s].peak_objects = sides[s].rec.header.peak_objects;
         for (size_t i = 0; i < sides[s].site_count; i++)
             parts[n++] = (struct part){&sides[s].sites[i], s};
     }
@@ -135,16 +149,32 @@ static double percent(double a, double b)
     return b > 0 ? INFINITY : 0;
 }
 
-double heap_diff_percent(const struct heap_change *c)
+double heap_diff_percent(const struct heap_change *c, enum heap_diff_figure figure)
 {
-    return percent(c->sum[0].allocated_bytes, c->sum[1].allocated_bytes);
+    return percent(figure_of(&c->sum[0], figure), figure_of(&c->sum[1], figure));
 }
 
-bool heap_diff_grew(const struct heap_diff *d, const struct heap_change *c, double by)
+bool heap_diff_grew(const struct heap_diff *d, const struct heap_change *c,
+                    enum heap_diff_figure figure, double by)
 {
-    double all = d->total.sum[1].allocated_bytes;
-    return c->allocated_differs && heap_diff_percent(c) > by &&
-           c->sum[1].allocated_bytes >= all * matters;
+    double all = figure_of(&d->total.sum[1], figure);
+    return c->differs[figure] && heap_diff_percent(c, figure) > by &&
+           figure_of(&c->sum[1], figure) >= all * matters;
+}
+
+static const char *program_of(char *safe, size_t size, const struct heap *heap)
+{
+    const char *slash = strrchr(heap->rec.header.program, '/');
+    return say_safe(safe, size, slash && slash[1] ? slash + 1 : heap->rec.header.program);
+}
+
+void heap_diff_notices(const struct heap_diff *d)
+{
+    char a[300], b[300];
+    program_of(a, sizeof(a), &d->sides[0]);
+    program_of(b, sizeof(b), &d->sides[1]);
+    if (strcmp(a, b) != 0)
+        say("these are recordings of different programs: %s and %s", a, b);
 }
 
 /* ---- text ---- */
@@ -168,12 +198,12 @@ static const char *verdict(double a, double b, bool differs)
     return a < b || a > b ? "noise" : "";
 }
 
-static void figure_cells(struct table *t, const struct heap_change *c, bool live)
+static void figure_cells(struct table *t, const struct heap_change *c, int figure)
 {
     char text[UNITS_LEN];
     double v[2];
     for (int s = 0; s < 2; s++) {
-        v[s] = live ? c->sum[s].live_bytes : c->sum[s].allocated_bytes;
+        v[s] = figure_of(&c->sum[s], figure);
         table_cell(t, c->present[s] ? heap_bytes(text, v[s]) : "-");
     }
     table_cell(t, units_bytes_signed(text, heap_whole(v[1] - v[0])));
@@ -181,7 +211,7 @@ static void figure_cells(struct table *t, const struct heap_change *c, bool live
         table_cell(t, c->present[1] ? "new" : "gone");
     else
         table_cell(t, units_percent_signed(text, percent(v[0], v[1]) / 100.0));
-    table_cell(t, verdict(v[0], v[1], live ? c->live_differs : c->allocated_differs));
+    table_cell(t, verdict(v[0], v[1], c->differs[figure]));
 }
 
 static int add_row(struct table *t, const struct heap_change *c)
@@ -190,8 +220,8 @@ static int add_row(struct table *t, const struct heap_change *c)
     if (!name)
         return -ENOMEM;
     table_cell(t, name);
-    figure_cells(t, c, true);
-    figure_cells(t, c, false);
+    for (int f = 0; f < HEAP_DIFFS; f++)
+        figure_cells(t, c, f);
     free(name);
     return 0;
 }
@@ -200,16 +230,17 @@ static void add_titles(struct table *t, const struct heap_diff *d)
 {
     char safe[64], cut[32], title[64];
     table_column(t, "Site < caller", TABLE_LEFT, 0);
-    for (int figure = 0; figure < 2; figure++) {
+    for (int f = 0; f < HEAP_DIFFS; f++) {
         for (int s = 0; s < 2; s++) {
             say_safe(safe, sizeof(safe), d->labels[s]);
             table_shorten(cut, sizeof(cut), safe, 12);
-            snprintf(title, sizeof(title), "%s %s", figure ? "Alloc" : "Live", cut);
-            table_column(t, title, TABLE_RIGHT, figure ? 2 : 1);
+            snprintf(title, sizeof(title), "%s %s", titles[f], cut);
+            table_column(t, title, TABLE_RIGHT, f == HEAP_DIFF_PEAK ? 4 : f + 1);
         }
-        table_column(t, "Delta", TABLE_RIGHT, 0);
-        table_column(t, "%", TABLE_RIGHT, figure ? -2 : -4);
-        table_column(t, "", TABLE_LEFT, figure ? -1 : -3);
+        snprintf(title, sizeof(title), "%s Delta", titles[f]);
+        table_column(t, title, TABLE_RIGHT, f == HEAP_DIFF_PEAK ? -5 : 0);
+        table_column(t, "%", TABLE_RIGHT, f == HEAP_DIFF_PEAK ? 6 : f - 4);
+        table_column(t, "", TABLE_LEFT, f == HEAP_DIFF_PEAK ? 5 : f - 3);
     }
 }
 
@@ -241,9 +272,12 @@ int heap_diff_print(FILE *out, const struct heap_diff *d, const struct report_op
         report_dim(out, o->colour, "%zu more site%s: --all", d->count - shown,
                    d->count - shown == 1 ? "" : "s");
     fputc('\n', out);
-    print_total(out, "live     ", s[0].live_bytes, s[1].live_bytes, d->total.live_differs);
+    print_total(out, "live     ", s[0].live_bytes, s[1].live_bytes,
+                d->total.differs[HEAP_DIFF_LIVE]);
+    print_total(out, "peak     ", s[0].peak_bytes, s[1].peak_bytes,
+                d->total.differs[HEAP_DIFF_PEAK]);
     print_total(out, "allocated", s[0].allocated_bytes, s[1].allocated_bytes,
-                d->total.allocated_differs);
+                d->total.differs[HEAP_DIFF_ALLOCATED]);
     report_dim(out, o->colour, "more, less: the 95 %% intervals of both sides do not touch");
     return 0;
 }
@@ -266,6 +300,11 @@ static void put_pair(struct buf *b, const char *key, double first, double second
                (long long)heap_whole(second));
 }
 
+static void put_flag(struct buf *b, const char *key, bool value)
+{
+    buf_printf(b, "\"%s\":%s,", key, value ? "true" : "false");
+}
+
 static void put_percent(struct buf *b, const char *key, double v)
 {
     if (isfinite(v))
@@ -273,9 +312,6 @@ static void put_percent(struct buf *b, const char *key, double v)
     else
         buf_printf(b, "\"%s\":null,", key);
 }
-
-typedef void interval_fn(const struct recording *rec, const struct recording_sum *sum, double *low,
-                         double *high);
 
 static void put_intervals(struct buf *b, const char *key, const struct heap_diff *d,
                           const struct heap_change *c, interval_fn *interval)
@@ -294,13 +330,37 @@ static void put_change(struct buf *b, const struct heap_diff *d, const struct he
     put_pair(b, "live_bytes", s[0].live_bytes, s[1].live_bytes);
     put_intervals(b, "live_bytes_ci95", d, c, recording_live_interval);
     put_pair(b, "live_objects", s[0].live_objects, s[1].live_objects);
-    put_percent(b, "live_bytes_delta_pct", percent(s[0].live_bytes, s[1].live_bytes));
-    buf_printf(b, "\"live_bytes_significant\":%s,", c->live_differs ? "true" : "false");
+    put_percent(b, "live_bytes_delta_pct", heap_diff_percent(c, HEAP_DIFF_LIVE));
+    put_flag(b, "live_bytes_significant", c->differs[HEAP_DIFF_LIVE]);
+    put_pair(b, "peak_bytes", s[0].peak_bytes, s[1].peak_bytes);
+    put_intervals(b, "peak_bytes_ci95", d, c, recording_peak_interval);
+    put_pair(b, "peak_objects", s[0].peak_objects, s[1].peak_objects);
+    put_percent(b, "peak_bytes_delta_pct", heap_diff_percent(c, HEAP_DIFF_PEAK));
+    put_flag(b, "peak_bytes_significant", c->differs[HEAP_DIFF_PEAK]);
     put_pair(b, "alloc_count", s[0].allocated_objects, s[1].allocated_objects);
     put_pair(b, "alloc_bytes", s[0].allocated_bytes, s[1].allocated_bytes);
     put_intervals(b, "alloc_bytes_ci95", d, c, recording_allocated_interval);
-    put_percent(b, "delta_pct", heap_diff_percent(c));
-    buf_printf(b, "\"significant\":%s", c->allocated_differs ? "true" : "false");
+    put_percent(b, "delta_pct", heap_diff_percent(c, HEAP_DIFF_ALLOCATED));
+    buf_printf(b, "\"significant\":%s", c->differs[HEAP_DIFF_ALLOCATED] ? "true" : "false");
+}
+
+/* Whether it is why the command fails, and by which figures. */
+static void put_failed(struct buf *b, const struct heap_diff *d, const struct heap_change *c,
+                       double fail_above)
+{
+    const char *comma = "";
+    bool failed = false;
+    if (fail_above < 0)
+        return;
+    buf_puts(b, "\"failed_by\":[");
+    for (int f = 0; f < HEAP_DIFFS; f++)
+        if (heap_diff_grew(d, c, (enum heap_diff_figure)f, fail_above)) {
+            buf_printf(b, "%s\"%s\"", comma, keys[f]);
+            comma = ",";
+            failed = true;
+        }
+    buf_puts(b, "],");
+    put_flag(b, "failed", failed);
 }
 
 int heap_diff_json(FILE *out, const struct heap_diff *d, double fail_above)
@@ -317,18 +377,19 @@ int heap_diff_json(FILE *out, const struct heap_diff *d, double fail_above)
         put_text(&b, "memory", c->mmap ? "mmap" : "malloc");
         buf_printf(&b, "\"self_ns\":null,\"present\":[%s,%s],", c->present[0] ? "true" : "false",
                    c->present[1] ? "true" : "false");
-        if (fail_above >= 0)
-            buf_printf(&b, "\"failed\":%s,", heap_diff_grew(d, c, fail_above) ? "true" : "false");
+        put_failed(&b, d, c, fail_above);
         put_change(&b, d, c);
         buf_putc(&b, '}');
         err = report_flush(&b, out, false);
     }
     buf_puts(&b, "\n],\n\"total\":{");
-    if (fail_above >= 0)
-        buf_printf(&b, "\"failed\":%s,",
-                   heap_diff_grew(d, &d->total, fail_above) ? "true" : "false");
+    put_failed(&b, d, &d->total, fail_above);
     put_change(&b, d, &d->total);
-    buf_puts(&b, "},\n\"runs\":[[");
+    buf_puts(&b, "},\n\"programs\":[");
+    json_put_string(&b, d->sides[0].rec.header.program);
+    buf_putc(&b, ',');
+    json_put_string(&b, d->sides[1].rec.header.program);
+    buf_puts(&b, "],\n\"runs\":[[");
     json_put_string(&b, d->sides[0].rec.path);
     buf_puts(&b, "],[");
     json_put_string(&b, d->sides[1].rec.path);

@@ -4,6 +4,9 @@
 
 #include "tool/report/heap.h"
 
+enum heap_diff_figure { HEAP_DIFF_LIVE, HEAP_DIFF_PEAK, HEAP_DIFF_ALLOCATED, HEAP_DIFFS };
+extern const char *const heap_diff_names[HEAP_DIFFS]; /* "live bytes", ... */
+
 /* One site on both sides, [0] and [1]. Lines and addresses move with every build; names stay. */
 struct heap_change {
     const char *function, *caller; /* caller may be NULL */
@@ -11,9 +14,9 @@ struct heap_change {
     bool mmap;
     bool present[2];
     struct recording_sum sum[2];
-    double impact;     /* the greater of its shares in what is live and in what was allocated */
-    bool live_differs; /* the 95 % intervals do not touch */
-    bool allocated_differs;
+    double
+        impact; /* the greatest of its shares in what is live, was allocated, was live at the peak */
+    bool differs[HEAP_DIFFS]; /* the 95 % intervals do not touch */
 };
 
 struct heap_diff {
@@ -27,11 +30,13 @@ struct heap_diff {
 /* 0 or -ENOMEM. SIDES must outlive DIFF. */
 int heap_diff_make(struct heap_diff *d, const struct heap sides[2], const char *const labels[2]);
 void heap_diff_release(struct heap_diff *d);
-/* Change of allocated bytes in percent; infinite from nothing. */
-double heap_diff_percent(const struct heap_change *c);
-/* Did the allocated bytes grow by more than PERCENT, beyond both intervals, and do they matter (1 % of all of
- * side B)? */
-bool heap_diff_grew(const struct heap_diff *d, const struct heap_change *c, double percent);
+/* Change of the figure in percent; infinite from nothing. */
+double heap_diff_percent(const struct heap_change *c, enum heap_diff_figure figure);
+/* Did it grow by more than PERCENT, beyond both intervals, and does it matter (1 % of all of side B)? */
+bool heap_diff_grew(const struct heap_diff *d, const struct heap_change *c,
+                    enum heap_diff_figure figure, double percent);
+/* Are both sides of one program? Says so if not. */
+void heap_diff_notices(const struct heap_diff *d);
 
 int heap_diff_print(FILE *out, const struct heap_diff *d, const struct report_options *o);
 int heap_diff_json(FILE *out, const struct heap_diff *d, double fail_above);

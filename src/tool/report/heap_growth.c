@@ -1,6 +1,9 @@
 /* `piano report --heap --growth`: which sites hold more at one snapshot than at another, and whether that is
- * a trend. The trend is a straight line through the live bytes of a site at all whole snapshots, by least
- * squares; how well they lie on it is their correlation with time. */
+ * a trend. The trend is a straight line through the live bytes of a site at the snapshots from the one to the other,
+ * by least squares; how well they lie on it is their correlation with time. A line alone would call a ramp that
+ * came to an end growth, so the later half has a line of its own.
+ *
+ * What both moments have in common is certain in the difference: its variance is that of what came and went. */
 #include "tool/report/heap.h"
 
 #include <errno.h>
@@ -13,9 +16,10 @@
 #include "tool/util/table.h"
 #include "tool/util/units.h"
 
-enum { GROWTH_TOP = 15, TREND_POINTS = 3 };
+enum { GROWTH_TOP = 15, TREND_POINTS = 4, LATE_POINTS = 3 };
 
 static const double clear_trend = 0.8; /* correlation from which on it is one */
+static const double settled = 0.25;    /* of the change, or of the slope: less is none */
 static const double two_sided_95 = 1.959964;
 
 /* ---- which two moments ---- */
@@ -84,59 +88,154 @@ static int choose(struct heap_growth *g, const struct recording *rec, const stru
     return 0;
 }
 
+/* Every snapshot of the window, in order of time, the end too if it is one of its bounds. */
+static int make_window(struct heap_growth *g, const struct recording *rec)
+{
+    uint64_t first = g->from->at_ns, last = g->to->at_ns, middle;
+    if (first > last) {
+        first = g->to->at_ns;
+        last = g->from->at_ns;
+    }
+    g->window = calloc(rec->snapshot_count + 1, sizeof(*g->window));
+    if (!g->window)
+        return -ENOMEM;
+    for (size_t i = 0; i < rec->snapshot_count; i++)
+        if (rec->snapshots[i].at_ns >= first && rec->snapshots[i].at_ns <= last)
+            g->window[g->points++] = &rec->snapshots[i];
+    if (g->from == &g->end || g->to == &g->end)
+        g->window[g->points++] = &g->end;
+    middle = first + (last - first) / 2;
+    while (g->late < g->points && g->window[g->late]->at_ns < middle)
+        g->late++;
+    if (g->late + LATE_POINTS > g->points)
+        g->late = g->points > LATE_POINTS ? g->points - LATE_POINTS : 0;
+    return 0;
+}
+
 /* ---- the rows ---- */
 
-/* Sums over time for one site. */
-struct trend {
+/* Sums over time for one site, and over the times of the snapshots themselves. */
+struct line {
     double sum, square, product; /* y, y^2, t*y */
 };
 
-/* Adds up what S says. Only sites that are in it are touched, so many snapshots of few sites are cheap. */
-static void add_moment(struct heap_growth *g, const struct heap *heap, struct trend *trends,
-                       const struct recording_snapshot *s, double *live)
+struct times {
+    double count, sum, square;
+};
+
+struct trend {
+    struct line whole, late;
+    double low, high; /* of the later half */
+    uint32_t seen;    /* in how many snapshots of it */
+};
+
+static double seconds(const struct heap *heap, const struct recording_snapshot *s)
 {
-    double t = ((double)s->at_ns - (double)heap->rec.header.start_mono_ns) / 1e9;
-    for (size_t i = 0; i < s->count; i++) {
-        const struct recording_entry *e = &s->entries[i];
-        if (!heap->stacks[e->stack].pcs)
-            continue;
-        uint32_t site = heap->stacks[e->stack].site;
-        live[site] += e->live_bytes;
-        if (s == g->from)
-            g->rows[site].from += e->live_bytes;
-        if (s == g->to)
-            g->rows[site].to += e->live_bytes;
-        if (s == g->from || s == g->to)
-            g->rows[site].variance += e->live_variance;
-    }
+    return ((double)s->at_ns - (double)heap->rec.header.start_mono_ns) / 1e9;
+}
+
+static void add_point(struct line *l, double t, double y)
+{
+    l->sum += y;
+    l->square += y * y;
+    l->product += y * t;
+}
+
+/* Adds up what S says. Only sites that are in it are touched, so many snapshots of few sites are cheap. */
+static void add_moment(const struct heap *heap, struct trend *trends,
+                       const struct recording_snapshot *s, bool late, double *live)
+{
+    double t = seconds(heap, s);
+    for (size_t i = 0; i < s->count; i++)
+        if (heap->stacks[s->entries[i].stack].pcs)
+            live[heap->stacks[s->entries[i].stack].site] += s->entries[i].live_bytes;
     for (size_t i = 0; i < s->count; i++) {
         uint32_t site = heap->stacks[s->entries[i].stack].site;
-        if (trends && live[site] > 0) {
-            trends[site].sum += live[site];
-            trends[site].square += live[site] * live[site];
-            trends[site].product += live[site] * t;
+        struct trend *trend = &trends[site];
+        if (live[site] <= 0)
+            continue;
+        add_point(&trend->whole, t, live[site]);
+        if (late) {
+            add_point(&trend->late, t, live[site]);
+            trend->low = trend->seen ? fmin(trend->low, live[site]) : live[site];
+            trend->high = fmax(trend->high, live[site]);
+            trend->seen++;
         }
         live[site] = 0;
     }
 }
 
+static struct times times_of(const struct heap *heap, const struct heap_growth *g, size_t from)
+{
+    struct times times = {.count = (double)(g->points - from)};
+    for (size_t i = from; i < g->points; i++) {
+        double t = seconds(heap, g->window[i]);
+        times.sum += t;
+        times.square += t * t;
+    }
+    return times;
+}
+
+/* The slope; with CORRELATION, how well the points lie on the line. */
+static double fit(const struct line *l, const struct times *times, double *correlation)
+{
+    double n = times->count;
+    double spread = n > 0 ? times->square - times->sum * times->sum / n : 0;
+    if (spread <= 0)
+        return 0;
+    double together = l->product - times->sum * l->sum / n;
+    double own = l->square - l->sum * l->sum / n;
+    if (correlation && own > l->square * 1e-12)
+        *correlation = together / sqrt(spread * own);
+    return together / spread;
+}
+
 static void fit_lines(struct heap_growth *g, const struct heap *heap, const struct trend *trends)
 {
-    double n = (double)heap->rec.snapshot_count, time = 0, square = 0;
-    for (size_t i = 0; i < heap->rec.snapshot_count; i++) {
-        double t =
-            ((double)heap->rec.snapshots[i].at_ns - (double)heap->rec.header.start_mono_ns) / 1e9;
-        time += t;
-        square += t * t;
+    struct times whole = times_of(heap, g, 0), late = times_of(heap, g, g->late);
+    for (size_t i = 0; i < heap->site_count; i++) {
+        struct heap_growth_row *row = &g->rows[i];
+        const struct trend *t = &trends[i];
+        row->per_second = fit(&t->whole, &whole, &row->correlation);
+        row->late_per_second = fit(&t->late, &late, NULL);
+        row->late_range = t->high - (t->seen < g->points - g->late ? 0 : t->low);
     }
-    double spread = square - time * time / n;
-    for (size_t i = 0; i < heap->site_count && spread > 0; i++) {
-        double together = trends[i].product - time * trends[i].sum / n;
-        double own = trends[i].square - trends[i].sum * trends[i].sum / n;
-        g->rows[i].per_second = together / spread;
-        if (own > trends[i].square * 1e-12)
-            g->rows[i].correlation = together / sqrt(spread * own);
+}
+
+/* One stack may be in a snapshot by several numbers. */
+static void add_entries(struct recording_entry *sums, const struct recording_snapshot *s)
+{
+    for (size_t i = 0; i < s->count; i++) {
+        const struct recording_entry *e = &s->entries[i];
+        sums[e->stack].live_bytes += e->live_bytes;
+        sums[e->stack].live_variance += e->live_variance;
+        sums[e->stack].allocated_bytes += e->allocated_bytes;
     }
+}
+
+static int add_changes(struct heap_growth *g, const struct heap *heap)
+{
+    const struct recording *rec = &heap->rec;
+    bool backwards = g->from->at_ns > g->to->at_ns;
+    struct recording_entry *from = calloc(rec->stack_count + 1, sizeof(*from));
+    struct recording_entry *to = calloc(rec->stack_count + 1, sizeof(*to));
+    int err = from && to ? 0 : -ENOMEM;
+    if (err == 0) {
+        add_entries(from, g->from);
+        add_entries(to, g->to);
+    }
+    for (uint32_t i = 0; err == 0 && i < rec->stack_count; i++) {
+        struct heap_growth_row *row = &g->rows[heap->stacks[i].site];
+        if (!heap->stacks[i].pcs)
+            continue;
+        row->from += from[i].live_bytes;
+        row->to += to[i].live_bytes;
+        row->variance += backwards ? recording_change_variance(rec, &to[i], &from[i])
+                                   : recording_change_variance(rec, &from[i], &to[i]);
+    }
+    free(from);
+    free(to);
+    return err;
 }
 
 static int compare_rows(const void *a, const void *b)
@@ -156,13 +255,12 @@ static int make_rows(struct heap_growth *g, const struct heap *heap)
     struct trend *trends = calloc(n, sizeof(*trends));
     double *live = calloc(n, sizeof(*live));
     g->rows = calloc(n, sizeof(*g->rows));
-    int err = trends && live && g->rows ? 0 : -ENOMEM;
+    int err = trends && live && g->rows ? add_changes(g, heap) : -ENOMEM;
     if (err == 0) {
         for (uint32_t i = 0; i < heap->site_count; i++)
             g->rows[i].site = i;
-        for (size_t i = 0; i < heap->rec.snapshot_count; i++)
-            add_moment(g, heap, trends, &heap->rec.snapshots[i], live);
-        add_moment(g, heap, NULL, &g->end, live);
+        for (size_t i = 0; i < g->points; i++)
+            add_moment(heap, trends, g->window[i], i >= g->late, live);
         fit_lines(g, heap, trends);
         for (size_t i = 0; i < heap->site_count; i++)
             if (g->rows[i].from > 0 || g->rows[i].to > 0)
@@ -177,11 +275,13 @@ static int make_rows(struct heap_growth *g, const struct heap *heap)
 int heap_growth_make(struct heap_growth *g, const struct heap *heap, const struct heap_options *h,
                      struct run_error *error)
 {
-    *g = (struct heap_growth){.points = heap->rec.snapshot_count};
+    *g = (struct heap_growth){.points = 0};
     *error = (struct run_error){.text = ""};
     int err = make_end(g, &heap->rec);
     if (err == 0)
         err = choose(g, &heap->rec, h, error);
+    if (err == 0)
+        err = make_window(g, &heap->rec);
     if (err == 0)
         err = make_rows(g, heap);
     if (err && !error->text[0])
@@ -194,19 +294,33 @@ int heap_growth_make(struct heap_growth *g, const struct heap *heap, const struc
 void heap_growth_release(struct heap_growth *g)
 {
     free(g->rows);
+    free(g->window);
     free(g->end.entries);
     *g = (struct heap_growth){.rows = NULL};
 }
 
+static double half_width(const struct heap_growth_row *row)
+{
+    return two_sided_95 * sqrt(row->variance);
+}
+
 const char *heap_trend(const struct heap_growth *g, const struct heap_growth_row *row)
 {
+    double change = row->to - row->from, sign = change > 0 ? 1 : -1;
+    double late = row->late_per_second * sign, whole = row->per_second * sign;
+    bool is_clear = row->correlation * sign >= clear_trend;
     if (g->points < TREND_POINTS)
         return NULL;
-    if (row->correlation >= clear_trend)
-        return "grows";
-    if (row->correlation <= -clear_trend)
-        return "shrinks";
-    return row->correlation > 0 || row->correlation < 0 ? "varies" : "flat";
+    if (!(row->correlation > 0 || row->correlation < 0))
+        return "flat";
+    if (fabs(change) <= half_width(row) || fabs(change) < 0.5)
+        return "varies";
+    if (row->late_range <= settled * fabs(change) ||
+        (is_clear && fabs(late) < settled * fabs(whole)))
+        return change > 0 ? "grew, then flat" : "shrank, then flat";
+    if (!is_clear || late < 0)
+        return "varies";
+    return change > 0 ? "grows" : "shrinks";
 }
 
 /* ---- text ---- */
@@ -248,10 +362,9 @@ static int add_row(struct table *t, const struct heap *heap, const struct heap_g
         table_cell(t, heap_bytes(text, row->from));
         table_cell(t, heap_bytes(text, row->to));
         table_cell(t, units_bytes_signed(text, heap_whole(row->to - row->from)));
-        table_cell(t,
-                   row->variance > 0 ? heap_bytes(text, two_sided_95 * sqrt(row->variance)) : "");
+        table_cell(t, row->variance > 0 ? heap_bytes(text, half_width(row)) : "");
         table_cell(t, trend ? slope_text(text, row->per_second) : "-");
-        table_cell(t, trend ? trend : "");
+        table_cell(t, trend ? trend : "-");
         table_cell(t, heap_place(place, sizeof(place), site->file, site->line));
         table_cell(t, callers);
     }
@@ -273,7 +386,11 @@ int heap_print_growth(FILE *out, const struct heap *heap, const struct heap_grow
     fprintf(out, "\n%sFrom %s to %s%s: live %s", o->colour ? "\x1b[1m" : "", from, to,
             o->colour ? "\x1b[0m" : "",
             units_bytes_signed(text, heap_whole(g->to->live_bytes - g->from->live_bytes)));
-    fprintf(out, ", %zu snapshot%s in all\n", g->points, g->points == 1 ? "" : "s");
+    size_t taken = g->points - (g->from == &g->end || g->to == &g->end);
+    if (taken < heap->rec.snapshot_count)
+        fprintf(out, ", %zu of %zu snapshots\n", taken, heap->rec.snapshot_count);
+    else
+        fprintf(out, ", %zu snapshot%s\n", taken, taken == 1 ? "" : "s");
     table_column(&t, "Site", TABLE_LEFT, 0);
     table_column(&t, "From", TABLE_RIGHT, 1);
     table_column(&t, "To", TABLE_RIGHT, 0);
@@ -292,6 +409,9 @@ int heap_print_growth(FILE *out, const struct heap *heap, const struct heap_grow
     if (err == 0 && shown < g->count)
         report_dim(out, o->colour, "%zu more site%s%s", g->count - shown,
                    g->count - shown == 1 ? "" : "s", o->top ? "" : ": --all");
+    if (err == 0 && g->count > 0 && g->points < TREND_POINTS)
+        report_dim(out, o->colour, "a trend needs %d snapshots: piano record --snapshot-every S",
+                   TREND_POINTS);
     table_release(&t);
     return err;
 }
@@ -317,7 +437,7 @@ void heap_put_growth(struct buf *b, const struct heap *heap, const struct heap_g
     buf_puts(b, "\"growth\":{");
     put_moment(b, "from", heap, g, g->from);
     put_moment(b, "to", heap, g, g->to);
-    buf_puts(b, "\"sites\":[");
+    buf_printf(b, "\"snapshots\":%zu,\"sites\":[", g->points);
     for (size_t i = 0; i < g->count; i++) {
         const struct heap_growth_row *row = &g->rows[i];
         const struct heap_site *site = &heap->sites[row->site];
@@ -339,7 +459,7 @@ void heap_put_growth(struct buf *b, const struct heap *heap, const struct heap_g
                    "\"delta_ci95\":%lld,\"trend\":",
                    site->line, (long long)heap_whole(row->from), (long long)heap_whole(row->to),
                    (long long)heap_whole(row->to - row->from),
-                   (long long)heap_whole(two_sided_95 * sqrt(row->variance)));
+                   (long long)heap_whole(half_width(row)));
         if (trend)
             buf_printf(b, "\"%s\",\"bytes_per_second\":%.3f,\"correlation\":%.4f}", trend,
                        row->per_second, row->correlation);

@@ -58,6 +58,7 @@ static void put_sum(struct buf *b, const struct recording *rec, const struct rec
     put_interval(b, "allocated_bytes_ci95", low, high);
     put_number(b, "allocated_objects", s->allocated_objects);
     put_number(b, "freed_bytes", s->freed_bytes);
+    put_number(b, "untracked_bytes", s->untracked_bytes);
     put_number(b, "freed_objects", s->freed_objects);
     put_number(b, "churn_bytes", recording_churn(s));
     put_count(b, "samples", s->samples);
@@ -81,10 +82,19 @@ static void put_sum(struct buf *b, const struct recording *rec, const struct rec
     buf_puts(b, "],");
 }
 
+static void put_peak(struct buf *b, const struct recording *rec, const struct recording_sum *s)
+{
+    double low, high;
+    put_number(b, "peak_bytes", s->peak_bytes);
+    recording_peak_interval(rec, s, &low, &high);
+    put_interval(b, "peak_bytes_ci95", low, high);
+    put_number(b, "peak_objects", s->peak_objects);
+}
+
 /* ---- sites and places ---- */
 
-static void put_frames(struct buf *b, const struct heap *heap, uint32_t stack,
-                       const struct symbol_frame **frames)
+void heap_put_frames(struct buf *b, const struct heap *heap, uint32_t stack,
+                     const struct symbol_frame **frames)
 {
     size_t count = heap_frames(heap, stack, frames);
     buf_puts(b, "\"stack\":[");
@@ -140,13 +150,12 @@ static int put_sites(struct buf *b, FILE *out, const struct heap *heap, enum hea
         const struct recording_stack *s = &heap->rec.stacks[list[i].index];
         buf_puts(b, i ? ",\n{" : "\n{");
         put_sum(b, &heap->rec, &s->sum);
-        put_number(b, "peak_bytes", s->sum.peak_bytes);
-        put_number(b, "peak_objects", s->sum.peak_objects);
+        put_peak(b, &heap->rec, &s->sum);
         put_text(b, "kind", s->flags & PIANO_STACK_MMAP ? "mmap" : "malloc");
         buf_printf(b, "\"truncated\":%s,",
                    s->flags & (PIANO_STACK_LOST | PIANO_STACK_FULL) ? "true" : "false");
         put_count(b, "site_frame", heap->stacks[list[i].index].site_frame);
-        put_frames(b, heap, list[i].index, frames);
+        heap_put_frames(b, heap, list[i].index, frames);
         buf_putc(b, '}');
         err = report_flush(b, out, false);
     }
@@ -180,8 +189,7 @@ static int put_places(struct buf *b, FILE *out, const struct heap *heap, enum he
             buf_puts(b, "\"line\":null,");
         put_text(b, "caller", site->caller);
         put_sum(b, &heap->rec, &site->sum);
-        put_number(b, "peak_bytes", site->sum.peak_bytes);
-        put_number(b, "peak_objects", site->sum.peak_objects);
+        put_peak(b, &heap->rec, &site->sum);
         put_text(b, "kind", site->mmap ? "mmap" : "malloc");
         buf_printf(b, "\"stacks\":%u}", site->stacks);
         err = report_flush(b, out, false);
@@ -250,7 +258,7 @@ static void put_dropped(struct buf *b, const struct recording *rec)
                (unsigned long long)s->threads, (unsigned long long)s->map_calls);
 }
 
-static void put_missing(struct buf *b, const struct recording *rec)
+void heap_put_missing(struct buf *b, const struct recording *rec)
 {
     size_t listed = rec->gap_count < RECORDING_GAPS ? rec->gap_count : RECORDING_GAPS;
     buf_puts(b, "\"missing\":{");
@@ -267,10 +275,10 @@ static void put_missing(struct buf *b, const struct recording *rec)
         json_put_string(b, rec->gaps[i].what);
         buf_putc(b, '}');
     }
-    buf_puts(b, "]},\n");
+    buf_puts(b, "]}");
 }
 
-static void put_run(struct buf *b, const struct recording *rec)
+void heap_put_run(struct buf *b, const struct recording *rec)
 {
     static const char *const ends[] = {"running", "exited", "killed", "unknown"};
     const struct piano__rec_header *h = &rec->header;
@@ -310,6 +318,8 @@ static void put_run(struct buf *b, const struct recording *rec)
     else
         buf_puts(b, "\"signal\":null,");
     put_count(b, "rate", h->rate);
+    buf_printf(b, "\"rates\":[%llu,%llu],", (unsigned long long)rec->rate_low,
+               (unsigned long long)rec->rate_high);
     buf_printf(b, "\"maps\":%s,\"child\":%s,\"format_version\":%u}",
                h->flags & PIANO_REC_HAS_MAPS ? "true" : "false",
                h->flags & PIANO_REC_CHILD ? "true" : "false", h->version);
@@ -331,6 +341,10 @@ int heap_report_json(FILE *out, const struct heap *heap, const struct heap_optio
         put_moment(&b, "peak_at_ns", rec, rec->header.peak_ns);
     else
         buf_puts(&b, "\"peak_at_ns\":null,");
+    if (heap_resident(rec) > 0)
+        put_count(&b, "resident_bytes_max", heap_resident(rec));
+    else
+        buf_puts(&b, "\"resident_bytes_max\":null,");
     buf_putc(&b, '\n');
     err = put_sites(&b, out, heap, by, o->top);
     if (err == 0)
@@ -338,14 +352,15 @@ int heap_report_json(FILE *out, const struct heap *heap, const struct heap_optio
     put_snapshots(&b, rec);
     put_health(&b, &rec->header.stats);
     put_dropped(&b, rec);
-    put_missing(&b, rec);
+    heap_put_missing(&b, rec);
+    buf_puts(&b, ",\n");
     if (err == 0 && h->mode == HEAP_TREE) {
         heap_put_tree(&b, heap, h->by, &err);
         buf_puts(&b, ",\n");
     }
     if (err == 0 && h->growth)
         heap_put_growth(&b, heap, h->growth);
-    put_run(&b, rec);
+    heap_put_run(&b, rec);
     buf_puts(&b, "}\n");
     if (err == 0)
         err = report_flush(&b, out, true);

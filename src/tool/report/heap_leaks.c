@@ -1,5 +1,7 @@
 /* `piano report --heap --leaks`: what was not freed, stack by stack, every frame named. Whether something
- * still pointed to it cannot be known; what is old and of one size in great number is suspect. */
+ * still pointed to it cannot be known; what is old and of one size in great number is suspect.
+ *
+ * Stacks that differ in nothing that is printed, two calls on one line for instance, are one. */
 #include "tool/report/heap.h"
 
 #include <errno.h>
@@ -13,22 +15,96 @@
 enum { LEAKS_TOP = 10 };
 
 struct leak {
-    const struct recording_sum *sum;
+    struct recording_sum sum;
+    uint64_t key; /* of what is printed */
     uint32_t stack;
+    uint32_t stacks; /* how many */
 };
 
 static int compare(const void *a, const void *b)
 {
     const struct leak *x = a, *y = b;
-    if (x->sum->live_bytes > y->sum->live_bytes || x->sum->live_bytes < y->sum->live_bytes)
-        return x->sum->live_bytes > y->sum->live_bytes ? -1 : 1;
+    if (x->sum.live_bytes > y->sum.live_bytes || x->sum.live_bytes < y->sum.live_bytes)
+        return x->sum.live_bytes > y->sum.live_bytes ? -1 : 1;
     return (x->stack > y->stack) - (x->stack < y->stack);
 }
+
+static int compare_keys(const void *a, const void *b)
+{
+    const struct leak *x = a, *y = b;
+    if (x->key != y->key)
+        return x->key < y->key ? -1 : 1;
+    return (x->stack > y->stack) - (x->stack < y->stack);
+}
+
+/* ---- stacks that print alike ---- */
+
+enum { SHOWN_FLAGS = PIANO_STACK_LOST | PIANO_STACK_FULL | PIANO_STACK_MMAP };
+
+/* Strings are shared: one pointer, one name. */
+static uint64_t key_of(const struct heap *heap, uint32_t stack, const struct symbol_frame **frames)
+{
+    size_t count = heap_frames(heap, stack, frames);
+    uint64_t h = heap->rec.stacks[stack].flags & SHOWN_FLAGS;
+    for (size_t i = 0; i < count; i++) {
+        const struct symbol_frame *f = frames[i];
+        const uint64_t parts[] = {(uintptr_t)f->function, (uintptr_t)f->file,
+                                  (uint64_t)f->line * 2 + f->inlined, (uintptr_t)f->module};
+        for (size_t k = 0; k < sizeof(parts) / sizeof(*parts); k++) {
+            h = (h ^ parts[k]) * 0xff51afd7ed558ccdu;
+            h ^= h >> 32;
+        }
+    }
+    return h;
+}
+
+static bool print_alike(const struct heap *heap, uint32_t a, uint32_t b,
+                        const struct symbol_frame **frames, const struct symbol_frame **others)
+{
+    size_t count = heap_frames(heap, a, frames);
+    if (heap_frames(heap, b, others) != count ||
+        (heap->rec.stacks[a].flags & SHOWN_FLAGS) != (heap->rec.stacks[b].flags & SHOWN_FLAGS))
+        return false;
+    for (size_t i = 0; i < count; i++)
+        if (frames[i]->function != others[i]->function || frames[i]->file != others[i]->file ||
+            frames[i]->line != others[i]->line || frames[i]->inlined != others[i]->inlined ||
+            frames[i]->module != others[i]->module)
+            return false;
+    return true;
+}
+
+/* Puts those that print alike together. Returns how many are left, or negative errno. */
+static int64_t merge(const struct heap *heap, struct leak *leaks, size_t count)
+{
+    const struct symbol_frame **frames = calloc(HEAP_MAX_FRAMES, sizeof(*frames));
+    const struct symbol_frame **others = calloc(HEAP_MAX_FRAMES, sizeof(*others));
+    bool fine = frames && others;
+    size_t kept = 0;
+    for (size_t i = 0; fine && i < count; i++)
+        leaks[i].key = key_of(heap, leaks[i].stack, frames);
+    if (fine && count)
+        qsort(leaks, count, sizeof(*leaks), compare_keys);
+    for (size_t i = 0; fine && i < count; i++) {
+        struct leak *last = kept ? &leaks[kept - 1] : NULL;
+        if (last && last->key == leaks[i].key &&
+            print_alike(heap, last->stack, leaks[i].stack, frames, others)) {
+            recording_sum_add(&last->sum, &leaks[i].sum);
+            last->stacks++;
+        } else {
+            leaks[kept++] = leaks[i];
+        }
+    }
+    free(frames);
+    free(others);
+    return fine ? (int64_t)kept : -ENOMEM;
+}
+
+/* ---- text ---- */
 
 static void print_head(FILE *out, const struct heap *heap, size_t number, const struct leak *leak,
                        const struct report_options *o)
 {
-    const struct recording_sum *s = leak->sum;
+    const struct recording_sum *s = &leak->sum;
     char text[UNITS_LEN], other[UNITS_LEN];
     double low, high;
     recording_live_interval(&heap->rec, s, &low, &high);
@@ -47,6 +123,8 @@ static void print_head(FILE *out, const struct heap *heap, size_t number, const 
         fprintf(out, " each | oldest %s | %llu sample%s", units_time(text, age),
                 (unsigned long long)s->live_samples, s->live_samples == 1 ? "" : "s");
     }
+    if (leak->stacks > 1)
+        fprintf(out, " | %u stacks that look alike", leak->stacks);
     fputc('\n', out);
 }
 
@@ -100,7 +178,7 @@ static int print_list(FILE *out, const struct heap *heap, const struct leak *lea
         err = print_stack(out, heap, leaks[i].stack, frames, o);
     }
     for (size_t i = shown; i < count; i++)
-        rest += leaks[i].sum->live_bytes;
+        rest += leaks[i].sum.live_bytes;
     if (err == 0 && shown < count) {
         fputc('\n', out);
         report_dim(out, o->colour, "%zu more stack%s with %s%s", count - shown,
@@ -118,7 +196,13 @@ int heap_print_leaks(FILE *out, const struct heap *heap, const struct report_opt
         return -ENOMEM;
     for (uint32_t i = 0; i < heap->rec.stack_count; i++)
         if (heap->stacks[i].pcs && heap->rec.stacks[i].sum.live_bytes > 0)
-            leaks[count++] = (struct leak){&heap->rec.stacks[i].sum, i};
+            leaks[count++] = (struct leak){.sum = heap->rec.stacks[i].sum, .stack = i, .stacks = 1};
+    int64_t left = merge(heap, leaks, count);
+    if (left < 0) {
+        free(leaks);
+        return (int)left;
+    }
+    count = (size_t)left;
     if (count)
         qsort(leaks, count, sizeof(*leaks), compare);
     fprintf(out, "\n%s%s%s\n", o->colour ? "\x1b[1m" : "",

@@ -2,10 +2,13 @@
  * dropped while recording, how far the figures can be trusted. On stderr, a line each, only with reason. */
 #include "tool/report/heap.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "tool/util/say.h"
 #include "tool/util/units.h"
+
+static const double matters = 0.05; /* of all bytes: from here on a module without names is said */
 
 enum { FEW_SAMPLES = 100, GAPS_SHOWN = 5, COMPLAINTS_SHOWN = 5, COMPARABLE = 1 << 20 };
 
@@ -40,7 +43,7 @@ static void notice_shortfall(const struct recording *rec)
         heap_bytes(lost, short_by), heap_bytes(all, rec->header.allocated_bytes));
 }
 
-static void notice_reading(const struct recording *rec)
+void heap_notice_reading(const struct recording *rec)
 {
     char path[512];
     say_safe(path, sizeof(path), rec->path);
@@ -69,8 +72,8 @@ static void notice_dropped(const struct piano__heap_stats *s)
         {s->dropped_memory,
          "times there was no room to record: no memory, a full disk, the file gone"},
         {s->dropped_live,
-         "samples are counted but not followed, the table of live blocks was full: "
-         "they count as live for good"},
+         "samples were not followed, the table of live blocks was full: what they stand for is "
+         "neither in what is live nor in what was freed"},
         {s->dropped_stacks, "samples have no stack: the table of stacks was full"},
         {s->dropped_busy, "allocations were not sampled: they came from a signal handler in the "
                           "middle of a sample"},
@@ -82,7 +85,7 @@ static void notice_dropped(const struct piano__heap_stats *s)
             say("%llu %s", (unsigned long long)drops[i].count, drops[i].text);
 }
 
-static void notice_symbols(const struct heap *heap)
+void heap_notice_symbols(const struct heap *heap)
 {
     const struct symbol_complaint *list = NULL;
     size_t count = symbols_complaints(heap->symbols, &list);
@@ -92,6 +95,100 @@ static void notice_symbols(const struct heap *heap)
             say_safe(reason, sizeof(reason), list[i].reason));
     if (count > COMPLAINTS_SHOWN)
         say("and no names for %zu more modules", count - COMPLAINTS_SHOWN);
+}
+
+/* ---- modules without names ---- */
+
+/* What is known of one module, by name. */
+struct nameless {
+    const char *module;
+    size_t pcs, unnamed; /* addresses in it */
+    double bytes;        /* of stacks with an unnamed one */
+};
+
+static bool is_unnamed(const struct symbol_frame *f)
+{
+    size_t len = strlen(f->module);
+    return strncmp(f->function, f->module, len) == 0 && strncmp(f->function + len, "+0x", 3) == 0;
+}
+
+static bool is_complained_of(const struct heap *heap, const char *module)
+{
+    const struct symbol_complaint *list = NULL;
+    size_t count = symbols_complaints(heap->symbols, &list);
+    for (size_t i = 0; i < count; i++) {
+        const char *slash = strrchr(list[i].module, '/');
+        if (strcmp(slash ? slash + 1 : list[i].module, module) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* The one for MODULE, new if need be; NULL: there are as many as can be told of. Strings are shared. */
+static struct nameless *nameless_of(struct nameless *list, size_t *count, size_t cap,
+                                    const char *module)
+{
+    for (size_t i = 0; i < *count; i++)
+        if (list[i].module == module)
+            return &list[i];
+    if (*count == cap)
+        return NULL;
+    list[*count] = (struct nameless){.module = module};
+    return &list[(*count)++];
+}
+
+/* A stack counts once for each module, however many frames it has there. */
+static void add_stack_bytes(const struct heap *heap, uint32_t stack, struct nameless *list,
+                            size_t *count, size_t cap, uint32_t *last_stack)
+{
+    const struct heap_stack *s = &heap->stacks[stack];
+    for (uint32_t k = 0; k < s->depth; k++) {
+        const struct heap_pc *pc = &heap->pcs[s->pcs[k]];
+        const struct symbol_frame *f = &pc->frames[pc->count - 1];
+        struct nameless *n = is_unnamed(f) ? nameless_of(list, count, cap, f->module) : NULL;
+        if (n && last_stack[n - list] != stack + 1) {
+            last_stack[n - list] = stack + 1;
+            n->bytes += heap->rec.stacks[stack].sum.allocated_bytes;
+        }
+    }
+}
+
+static int compare_nameless(const void *a, const void *b)
+{
+    const struct nameless *x = a, *y = b;
+    return (x->bytes < y->bytes) - (x->bytes > y->bytes);
+}
+
+static void notice_nameless(const struct heap *heap)
+{
+    enum { MODULES = 64 };
+    struct nameless list[MODULES];
+    uint32_t last_stack[MODULES] = {0};
+    double all = heap->rec.total.allocated_bytes;
+    size_t count = 0, shown = 0;
+    char safe[300];
+    for (size_t i = 0; i < heap->pc_count; i++) {
+        const struct symbol_frame *f = &heap->pcs[i].frames[heap->pcs[i].count - 1];
+        struct nameless *n = nameless_of(list, &count, MODULES, f->module);
+        if (n) {
+            n->pcs++;
+            n->unnamed += is_unnamed(f);
+        }
+    }
+    for (uint32_t i = 0; i < heap->rec.stack_count; i++)
+        if (heap->stacks[i].pcs)
+            add_stack_bytes(heap, i, list, &count, MODULES, last_stack);
+    qsort(list, count, sizeof(*list), compare_nameless);
+    for (size_t i = 0; i < count && shown < COMPLAINTS_SHOWN; i++) {
+        const struct symbol_frame of = {.function = "", .module = list[i].module};
+        if (list[i].bytes < all * matters || list[i].unnamed * 3 < list[i].pcs ||
+            heap_is_plumbing(&of) || is_complained_of(heap, list[i].module))
+            continue;
+        say("no symbols for %s (%.0f %% of the bytes): install its debug symbols%s",
+            say_safe(safe, sizeof(safe), list[i].module), list[i].bytes / all * 100,
+            getenv("DEBUGINFOD_URLS") ? "" : ", or set DEBUGINFOD_URLS");
+        shown++;
+    }
 }
 
 /* An eighth of RATE, as `piano record --heap=` takes it. */
@@ -110,9 +207,11 @@ void heap_notices(const struct heap *heap)
     const struct recording *rec = &heap->rec;
     uint64_t live = rec->total.live_samples;
     char rate[32];
-    notice_reading(rec);
+    heap_notice_reading(rec);
     notice_dropped(&rec->header.stats);
-    notice_symbols(heap);
+    heap_notice_symbols(heap);
+    if (rec->total.allocated_bytes > 0)
+        notice_nameless(heap);
     if (rec->header.rate > 1 && live > 0 && live < FEW_SAMPLES)
         say("only %llu sampled block%s live: the figures of single sites are rough; "
             "`piano record --heap=%s` takes more samples",

@@ -31,11 +31,13 @@ static void print_end(FILE *out, const struct recording *rec)
             fputs("ended", out);
         break;
     default:
-        fputs("gone without a word (killed?)", out);
+        fputs(rec->header.state == PIANO_REC_TERMINATED ? "shut down by the program"
+                                                        : "gone without a word (killed?)",
+              out);
     }
 }
 
-static void print_program(FILE *out, const struct recording *rec)
+void heap_print_program(FILE *out, const struct recording *rec)
 {
     const struct piano__rec_header *h = &rec->header;
     char safe[PIANO_REC_PATH], text[UNITS_LEN];
@@ -46,11 +48,22 @@ static void print_program(FILE *out, const struct recording *rec)
         fprintf(out, "%s%s | ", rec->duration_atleast ? "at least " : "",
                 units_time(text, rec->duration_ns));
     print_end(out, rec);
-    if (h->rate > 1)
+}
+
+static void print_program(FILE *out, const struct recording *rec)
+{
+    const struct piano__rec_header *h = &rec->header;
+    char text[UNITS_LEN], most[UNITS_LEN];
+    heap_print_program(out, rec);
+    if (rec->rate_low < rec->rate_high)
+        fprintf(out, " | a sample every %s to %s, as it was changed",
+                units_bytes(text, heap_whole((double)rec->rate_low)),
+                units_bytes(most, heap_whole((double)rec->rate_high)));
+    else if (h->rate > 1)
         fprintf(out, " | a sample every %s", units_bytes(text, heap_whole((double)h->rate)));
     else
         fputs(" | every allocation", out);
-    fprintf(out, " | %llu sample%s\n\n", (unsigned long long)rec->total.samples,
+    fprintf(out, " | %llu sample%s\n", (unsigned long long)rec->total.samples,
             rec->total.samples == 1 ? "" : "s");
 }
 
@@ -79,6 +92,8 @@ static void print_health(FILE *out, const struct piano__heap_stats *s)
             : cut <= 0.20 ? "medium"
                           : "low",
             (double)s->walked_frames / (double)s->walked);
+    if (cut >= 0.05)
+        heap_print_cut_short(out, s);
 }
 
 void heap_print_answer(FILE *out, const struct heap *heap, const struct report_options *o)
@@ -88,25 +103,31 @@ void heap_print_answer(FILE *out, const struct heap *heap, const struct report_o
     const struct piano__rec_header *h = &rec->header;
     double low, high;
     char text[UNITS_LEN];
-    (void)o;
     print_program(out, rec);
+    heap_print_source(out, rec, o);
+    fputc('\n', out);
     print_sum(out, rec->end == RECORDING_RUNNING ? "Live now" : "Live at exit", all->live_bytes,
               all->live_objects);
     recording_live_interval(rec, all, &low, &high);
-    if (h->rate > 1)
+    if (rec->rate_high > 1)
         print_interval(out, low, high);
     fputc('\n', out);
     print_sum(out, "Allocated", all->allocated_bytes, all->allocated_objects);
     recording_allocated_interval(rec, all, &low, &high);
-    if (h->rate > 1)
+    if (rec->rate_high > 1)
         print_interval(out, low, high);
     fputc('\n', out);
     print_sum(out, "Freed", all->freed_bytes, all->freed_objects);
     fputc('\n', out);
+    if (all->untracked_bytes > 0) {
+        print_sum(out, "Not followed", all->untracked_bytes, all->untracked_objects);
+        fputs(": live or freed, nobody knows\n", out);
+    }
     print_sum(out, "Peak", h->peak_bytes, h->peak_objects);
     if (h->peak_ns >= h->start_mono_ns && h->peak_bytes > 0)
         fprintf(out, ", after %s", units_time(text, (int64_t)(h->peak_ns - h->start_mono_ns)));
     fputc('\n', out);
+    heap_print_resident(out, rec);
     print_health(out, &h->stats);
 }
 
@@ -144,7 +165,7 @@ static void add_titles(struct table *t, enum heap_by by)
     table_column(t, "Site", TABLE_LEFT, 0);
     table_column(t, first[by], TABLE_RIGHT, 0);
     table_column(t, "%", TABLE_RIGHT, 2);
-    if (by == HEAP_LIVE || by == HEAP_ALLOCATED)
+    if (by != HEAP_CHURN)
         table_column(t, "+-", TABLE_RIGHT, 3);
     if (by == HEAP_CHURN) {
         table_column(t, "Freed", TABLE_RIGHT, -4);
@@ -165,6 +186,8 @@ static void half_width_cell(struct table *t, const struct recording *rec,
     char text[UNITS_LEN];
     if (by == HEAP_LIVE)
         recording_live_interval(rec, sum, &low, &high);
+    else if (by == HEAP_PEAK)
+        recording_peak_interval(rec, sum, &low, &high);
     else
         recording_allocated_interval(rec, sum, &low, &high);
     table_cell(t, high - value > 0 ? heap_bytes(text, high - value) : "");
@@ -177,7 +200,7 @@ static void figure_cells(struct table *t, const struct recording *rec,
     double value = heap_figure(sum, by);
     table_cell(t, heap_bytes(text, value));
     table_cell(t, units_percent(text, all > 0 ? value / all : 0));
-    if (by == HEAP_LIVE || by == HEAP_ALLOCATED)
+    if (by != HEAP_CHURN)
         half_width_cell(t, rec, sum, by);
     if (by == HEAP_CHURN) {
         uint64_t freed = recording_freed_within(sum, PIANO_LIFETIMES - 1);
@@ -261,7 +284,11 @@ int heap_print_tables(FILE *out, const struct heap *heap, const struct heap_opti
     static const enum heap_by usual[] = {HEAP_LIVE, HEAP_ALLOCATED, HEAP_CHURN};
     if (h->mode == HEAP_AT_PEAK)
         return print_table(out, heap, HEAP_PEAK, o);
-    int err = print_table(out, heap, h->by, o);
+    int err = 0;
+    if (!h->by_given && h->by == HEAP_LIVE && heap_is_past_peak(heap))
+        err = print_table(out, heap, HEAP_PEAK, o);
+    if (err == 0)
+        err = print_table(out, heap, h->by, o);
     for (size_t i = 0; i < 3 && err == 0; i++)
         if (usual[i] != h->by)
             err = print_table(out, heap, usual[i], o);
@@ -271,15 +298,25 @@ int heap_print_tables(FILE *out, const struct heap *heap, const struct heap_opti
 int heap_report(FILE *out, const struct heap *heap, const struct heap_options *h,
                 const struct report_options *o)
 {
+    int err = 0;
     heap_print_answer(out, heap, o);
     switch (h->mode) {
     case HEAP_TREE:
-        return heap_print_tree(out, heap, h, o);
+        err = heap_print_tree(out, heap, h->by, o);
+        break;
     case HEAP_LEAKS:
-        return heap_print_leaks(out, heap, o);
+        err = heap_print_leaks(out, heap, o);
+        break;
     case HEAP_GROWTH:
-        return heap_print_growth(out, heap, h->growth, o);
+        err = heap_print_growth(out, heap, h->growth, o);
+        break;
     default:
-        return heap_print_tables(out, heap, h, o);
+        err = heap_print_tables(out, heap, h, o);
     }
+    if (err == 0) {
+        heap_print_past_peak(out, heap, h, o);
+        if (h->mode != HEAP_TREE && h->mode != HEAP_LEAKS)
+            heap_print_wrappers(out, heap, o);
+    }
+    return err;
 }

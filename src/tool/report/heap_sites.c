@@ -5,9 +5,9 @@
  *   - its module is the C library, the dynamic linker, the C++ library, an allocator, or piano, or
  *   - its function is in namespace std, __gnu_cxx or __cxxabiv1, or is `operator new`, or one of malloc's
  *     family by name (statically linked programs).
- * The site is the first frame that is not; when all are, the innermost. Wrappers of the program itself, an
- * xmalloc, are not guessed at: they are named as they are. So that they do not swallow the table, a site is
- * told apart by the function that called it, too. */
+ * The site is the first frame that is neither that nor a wrapper like xmalloc (`heap_skip.c`); when all are, the
+ * first that is no plumbing, else the innermost. So that wrappers nobody knows do not swallow the table, a site is told
+ * apart by the function that called it, too. */
 #include "tool/report/heap.h"
 
 #include <errno.h>
@@ -33,7 +33,7 @@ static const char *const plumbing_prefixes[] = {
 
 /* Where the qualified name begins in a demangled one: behind the return type that instances of
  * templates have. */
-static const char *qualified(const char *name)
+const char *heap_qualified(const char *name)
 {
     const char *start = name;
     int depth = 0;
@@ -59,7 +59,7 @@ bool heap_is_plumbing(const struct symbol_frame *frame)
     for (size_t i = 0; i < sizeof(plumbing_modules) / sizeof(*plumbing_modules); i++)
         if (strncmp(frame->module, plumbing_modules[i], strlen(plumbing_modules[i])) == 0)
             return true;
-    const char *name = qualified(frame->function);
+    const char *name = heap_qualified(frame->function);
     for (size_t i = 0; i < sizeof(plumbing_prefixes) / sizeof(*plumbing_prefixes); i++)
         if (strncmp(name, plumbing_prefixes[i], strlen(plumbing_prefixes[i])) == 0)
             return true;
@@ -100,22 +100,38 @@ static int compare_claims(const void *a, const void *b)
     return order ? order : (x->stack > y->stack) - (x->stack < y->stack);
 }
 
-/* The next frame outwards from AT that is another function and no plumbing; COUNT when there is none. */
-static size_t caller_of(const struct symbol_frame *const *frames, size_t count, size_t at)
+static bool is_passed(const struct heap *heap, const struct symbol_frame *frame)
+{
+    return heap_is_plumbing(frame) || heap_skip_is(&heap->skip, frame);
+}
+
+/* The next frame outwards from AT that is another function and counts; COUNT when there is none. */
+static size_t caller_of(const struct heap *heap, const struct symbol_frame *const *frames,
+                        size_t count, size_t at)
 {
     const char *function = frames[at]->function;
-    while (++at < count && (frames[at]->function == function || heap_is_plumbing(frames[at])))
+    while (++at < count && (frames[at]->function == function || is_passed(heap, frames[at])))
         ;
     return at;
 }
 
+/* The frame that is the site. */
+static size_t site_of(struct heap *heap, const struct symbol_frame *const *frames, size_t count)
+{
+    size_t own = 0, at;
+    while (own < count && heap_is_plumbing(frames[own]))
+        own++;
+    for (at = own; at < count && is_passed(heap, frames[at]); at++)
+        ;
+    if (at < count && at > own && !heap->wrapper)
+        heap->wrapper = frames[own]->function;
+    return at < count ? at : own < count ? own : 0;
+}
+
 static struct claim claim_of(struct heap *heap, uint32_t stack, const struct symbol_frame **frames)
 {
-    size_t count = heap_frames(heap, stack, frames), at = 0;
-    while (at < count && heap_is_plumbing(frames[at]))
-        at++;
-    at = at < count ? at : 0;
-    size_t caller = caller_of(frames, count, at);
+    size_t count = heap_frames(heap, stack, frames), at = site_of(heap, frames, count);
+    size_t caller = caller_of(heap, frames, count, at);
     heap->stacks[stack].site_frame = (uint32_t)at;
     return (struct claim){.frame = *frames[at],
                           .caller = caller < count ? frames[caller]->function : NULL,
@@ -147,6 +163,18 @@ static void add_to_site(struct heap *heap, const struct claim *c, bool new)
     if (heavier(sum, &heap->rec.stacks[site->best].sum))
         site->best = c->stack;
     heap->stacks[c->stack].site = (uint32_t)(heap->site_count - 1);
+}
+
+int heap_resite(struct heap *heap, const struct heap_skip *skip)
+{
+    heap->skip = *skip;
+    if (skip->count == 0 && !skip->none)
+        return 0;
+    free(heap->sites);
+    heap->sites = NULL;
+    heap->site_count = 0;
+    heap->wrapper = NULL;
+    return heap_make_sites(heap);
 }
 
 int heap_make_sites(struct heap *heap)
@@ -240,7 +268,7 @@ char *heap_callers(const struct heap *heap, const struct heap_site *site)
         return NULL;
     size_t count = heap_frames(heap, site->best, frames), shown = 0;
     size_t at = heap->stacks[site->best].site_frame;
-    while (shown < CALLERS && (at = caller_of(frames, count, at)) < count) {
+    while (shown < CALLERS && (at = caller_of(heap, frames, count, at)) < count) {
         char *name = heap_name(frames[at]->function, false);
         buf_printf(&b, "%s%s", shown++ ? " < " : "", name ? name : "?");
         free(name);

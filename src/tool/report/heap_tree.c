@@ -1,4 +1,4 @@
-/* The call tree of a heap recording, from the roots: what was asked for beneath each function. Nodes are
+/* The call tree of a recording, from the roots: what was asked for, or spent, beneath each function. Nodes are
  * functions under one caller, whatever line the call is at; inlined ones are nodes of their own, marked.
  *
  * A chain of single callers is not indented: a tree of real programs is deeper than a terminal is wide.
@@ -187,19 +187,20 @@ struct printer {
     const struct tree *t;
     const struct report_options *o;
     double floor_at; /* lighter branches are folded */
+    enum heap_by by;
 };
 
 static void print_line(const struct printer *p, double weight, size_t indent, const char *text)
 {
-    char bytes[UNITS_LEN], part[UNITS_LEN], cut[1024];
+    char figure[UNITS_LEN], part[UNITS_LEN], cut[1024];
     size_t used = 19 + indent;
-    heap_bytes(bytes, weight);
+    heap_figure_text(figure, weight, p->by);
     units_percent(part, p->t->nodes[0].weight > 0 ? weight / p->t->nodes[0].weight : 0);
     if (p->o->width > used + 20)
         table_shorten(cut, sizeof(cut), text, p->o->width - used);
     else
         snprintf(cut, sizeof(cut), "%s", text);
-    fprintf(p->out, "%9s %7s  %*s%s\n", bytes, part, (int)indent, "", cut);
+    fprintf(p->out, "%9s %7s  %*s%s\n", figure, part, (int)indent, "", cut);
 }
 
 static void print_node(const struct printer *p, const struct node *n, size_t indent)
@@ -259,16 +260,17 @@ static void print_below(const struct printer *p, uint32_t node,
     }
 }
 
-int heap_print_tree(FILE *out, const struct heap *heap, const struct heap_options *h,
+int heap_print_tree(FILE *out, const struct heap *heap, enum heap_by by,
                     const struct report_options *o)
 {
-    static const char *const titles[HEAP_BYS] = {"Live", "Allocated", "At peak", "Churn"};
+    static const char *const titles[HEAP_ALL_BYS] = {"Live",  "Allocated", "At peak",
+                                                     "Churn", "CPU",       "Off CPU"};
     struct tree t;
-    int err = make(&t, heap, h->by);
+    int err = make(&t, heap, by);
     if (err == 0) {
-        struct printer p = {out, &t, o, o->all ? 0 : t.nodes[0].weight * fold_below};
-        fprintf(out, "\n%s%9s %7s  %s%s\n", o->colour ? "\x1b[1m" : "", titles[h->by], "%",
-                "Function", o->colour ? "\x1b[0m" : "");
+        struct printer p = {out, &t, o, o->all ? 0 : t.nodes[0].weight * fold_below, by};
+        fprintf(out, "\n%s%9s %7s  %s%s\n", o->colour ? "\x1b[1m" : "", titles[by], "%", "Function",
+                o->colour ? "\x1b[0m" : "");
         if (t.nodes[0].child == NO_NODE)
             fputs("nothing, as far as was sampled\n", out);
         print_below(&p, 0, 0);
@@ -282,7 +284,7 @@ int heap_print_tree(FILE *out, const struct heap *heap, const struct heap_option
 
 /* ---- JSON ---- */
 
-static void put_node(struct buf *b, const struct tree *t,
+static void put_node(struct buf *b, const struct tree *t, const char *unit,
                      uint32_t node) // NOLINT(misc-no-recursion)
 {
     const struct node *n = &t->nodes[node];
@@ -299,11 +301,11 @@ static void put_node(struct buf *b, const struct tree *t,
         buf_printf(b, ",\"line\":%u", n->line);
     else
         buf_puts(b, ",\"line\":null");
-    buf_printf(b, ",\"inlined\":%s,\"bytes\":%lld,\"own_bytes\":%lld,\"children\":[",
-               n->inlined ? "true" : "false", (long long)heap_whole(n->weight),
+    buf_printf(b, ",\"inlined\":%s,\"%s\":%lld,\"own_%s\":%lld,\"children\":[",
+               n->inlined ? "true" : "false", unit, (long long)heap_whole(n->weight), unit,
                (long long)heap_whole(n->own));
     for (uint32_t c = n->child; c != NO_NODE; c = t->nodes[c].next) {
-        put_node(b, t, c);
+        put_node(b, t, unit, c);
         buf_puts(b, t->nodes[c].next != NO_NODE ? "," : "");
     }
     buf_puts(b, "]}");
@@ -315,7 +317,7 @@ void heap_put_tree(struct buf *b, const struct heap *heap, enum heap_by by, int 
     *err = make(&t, heap, by);
     if (*err == 0) {
         buf_printf(b, "\"tree_by\":\"%s\",\"tree\":", heap_by_names[by]);
-        put_node(b, &t, 0);
+        put_node(b, &t, by < HEAP_BYS ? "bytes" : "ns", 0);
     }
     free(t.slots);
     free(t.nodes);

@@ -89,11 +89,11 @@ size_t table_terminal(FILE *out)
 {
     struct winsize size;
     const char *set = getenv("COLUMNS");
-    if (isatty(fileno(out)) != 1)
-        return 0;
     long columns = set ? strtol(set, NULL, 10) : 0;
     if (columns >= 20 && columns <= 10000)
         return (size_t)columns;
+    if (isatty(fileno(out)) != 1)
+        return 0;
     if (ioctl(fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col >= 20)
         return size.ws_col;
     return 80;

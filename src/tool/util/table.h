@@ -43,8 +43,8 @@ void table_release(struct table *t);
 size_t table_width(const char *s);
 /* S cut in the middle with `…` to at most WIDTH columns. */
 void table_shorten(char *dst, size_t size, const char *s, size_t width);
-/* Width of the terminal behind OUT: COLUMNS if set, asked from the terminal, 80 if that fails; 0
- * (no limit) when OUT is not a terminal. */
+/* Width to keep to: COLUMNS if set (shells do not pass it on by themselves), else that of the terminal behind OUT, 80
+ * if it does not say; 0 (no limit) when OUT is not a terminal. */
 size_t table_terminal(FILE *out);
 
 #endif

@@ -1,0 +1,264 @@
+/* Events of a recording: where those of each thread lie.
+ *
+ * One pass over all of them, which keeps no event: it follows the threads a chunk goes through, counts, and notes
+ * where each stretch of one thread begins (a segment). Chunks come in the order of their `index`, which grows with
+ * every use of a chunk, so the segments of a thread are in the order of its events. What cannot be read ends its
+ * chunk there, and is named by its byte. */
+#include "tool/load/rec.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/events.h"
+#include "tool/util/say.h"
+
+/* ---- one event ---- */
+
+enum { EVENT_HEAD = 2, VARINT_BYTES = 10 };
+
+/* A number at *AT, which moves behind it; false: it does not end before END, or has more than 64 bits. */
+static bool varint(const unsigned char **at, const unsigned char *end, uint64_t *value)
+{
+    const unsigned char *p = *at;
+    uint64_t v = 0;
+    for (unsigned shift = 0; p < end && shift < 7 * VARINT_BYTES; shift += 7) {
+        v |= (uint64_t)(*p & 0x7f) << shift;
+        if (!(*p++ & 0x80)) {
+            *at = p;
+            *value = v;
+            return shift < 63 || p[-1] <= 1;
+        }
+    }
+    return false;
+}
+
+size_t rec_event_at(const char *from, const char *to, struct rec_event *e)
+{
+    const unsigned char *at = (const unsigned char *)from, *end = (const unsigned char *)to;
+    if (end - at < EVENT_HEAD || end - at - EVENT_HEAD < at[1])
+        return 0;
+    e->code = at[0];
+    end = at + EVENT_HEAD + at[1];
+    at += EVENT_HEAD;
+    if (!varint(&at, end, &e->ticks))
+        return 0;
+    e->bad = false;
+    e->fields[0] = e->fields[1] = e->fields[2] = 0;
+    for (int i = 0; i < 3 && at < end; i++)
+        if (!varint(&at, end, &e->fields[i])) {
+            e->fields[i] = 0;
+            e->bad = true;
+            break;
+        }
+    return (size_t)((const char *)end - from);
+}
+
+/* ---- which thread ---- */
+
+struct scan {
+    struct rec_reader *r;
+    size_t track_cap, segment_cap;
+    uint32_t *slots; /* open addressing from tid to track + 1 */
+    size_t slot_count;
+    struct recording_pair *pairs;
+    size_t pair_count, pair_cap;
+    bool full; /* no more segments, said */
+};
+
+static int slots_grow(struct scan *s)
+{
+    struct recording_events *events = &s->r->rec->events;
+    if (events->track_count * 2 < s->slot_count)
+        return 0;
+    size_t size = s->slot_count ? s->slot_count * 2 : 256;
+    uint32_t *slots = calloc(size, sizeof(*slots));
+    if (!slots)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < events->track_count; i++) {
+        size_t at = events->tracks[i].tid * 0x9e3779b1u & (size - 1);
+        while (slots[at])
+            at = (at + 1) & (size - 1);
+        slots[at] = i + 1;
+    }
+    free(s->slots);
+    s->slots = slots;
+    s->slot_count = size;
+    return 0;
+}
+
+/* The track of TID; negative errno. */
+static int64_t track_of(struct scan *s, uint64_t tid)
+{
+    struct recording_events *events = &s->r->rec->events;
+    if (slots_grow(s) != 0)
+        return -ENOMEM;
+    size_t at = (uint32_t)tid * 0x9e3779b1u & (s->slot_count - 1);
+    for (; s->slots[at]; at = (at + 1) & (s->slot_count - 1))
+        if (events->tracks[s->slots[at] - 1].tid == (uint32_t)tid)
+            return s->slots[at] - 1;
+    struct recording_track *more =
+        rec_grow(events->tracks, events->track_count, &s->track_cap, sizeof(*more));
+    if (!more)
+        return -ENOMEM;
+    events->tracks = more;
+    events->tracks[events->track_count] = (struct recording_track){.tid = (uint32_t)tid};
+    s->slots[at] = (uint32_t)++events->track_count;
+    return (int64_t)events->track_count - 1;
+}
+
+/* A segment of TID from AT on, after TICKS. 0, or negative errno. */
+static int begin_segment(struct scan *s, uint64_t tid, const char *at, uint64_t ticks)
+{
+    struct recording_events *events = &s->r->rec->events;
+    int64_t track = track_of(s, tid);
+    if (track < 0)
+        return (int)track;
+    struct recording_segment *more =
+        rec_grow(events->segments, events->segment_count, &s->segment_cap, sizeof(*more));
+    if (!more)
+        return -ENOMEM;
+    events->segments = more;
+    events->segments[events->segment_count++] =
+        (struct recording_segment){.from = at, .to = at, .ticks = ticks, .track = (uint32_t)track};
+    return 0;
+}
+
+/* ---- one chunk ---- */
+
+static void count_event(struct recording_events *events, struct recording_track *t,
+                        const struct rec_event *e)
+{
+    events->count++;
+    events->bad += e->bad;
+    t->events++;
+    if (e->code == PIANO_EVENT_POLL_BEGIN)
+        t->polls++;
+    else if (e->code == PIANO_EVENT_PARK)
+        t->parks[e->fields[0] < RECORDING_PARKS ? e->fields[0] : RECORDING_PARKS - 1]++;
+    else if (e->code < PIANO_EVENT_THREAD || e->code > PIANO_EVENT_VALUE)
+        events->unknown++;
+}
+
+static int scan_events(struct scan *s, const struct rec_chunk *c,
+                       const struct piano__events_head *head)
+{
+    struct recording_events *events = &s->r->rec->events;
+    const char *at = c->payload + sizeof(*head), *end = c->payload + c->used;
+    struct rec_event e;
+    uint64_t ticks = head->ticks;
+    int err = begin_segment(s, head->tid, at, ticks);
+    while (err == 0 && at < end) {
+        size_t bytes = rec_event_at(at, end, &e);
+        if (bytes == 0 || e.ticks > UINT64_MAX / 2 - ticks / 2) {
+            rec_gap(s->r->rec, c->at + sizeof(struct piano__chunk) + (uint64_t)(at - c->payload), 0,
+                    "an event that cannot be read: the rest of its chunk is left out");
+            break;
+        }
+        at += bytes;
+        ticks += e.ticks;
+        struct recording_segment *now = &events->segments[events->segment_count - 1];
+        count_event(events, &events->tracks[now->track], &e);
+        now->to = at;
+        if (e.code == PIANO_EVENT_THREAD && events->segment_count < REC_MAX_SEGMENTS)
+            err = begin_segment(s, e.fields[0], at, ticks);
+        else if (e.code == PIANO_EVENT_THREAD)
+            s->full = true;
+        if (s->full)
+            break;
+    }
+    return err;
+}
+
+static int scan_chunk(struct scan *s, const struct rec_chunk *c)
+{
+    struct recording *rec = s->r->rec;
+    struct piano__events_head head;
+    if (c->used == 0)
+        return 0;
+    if (c->used < sizeof(head)) {
+        rec_gap(rec, c->at + sizeof(struct piano__chunk), 0, "events without a head");
+        return 0;
+    }
+    memcpy(&head, c->payload, sizeof(head));
+    struct recording_pair *more = rec_grow(s->pairs, s->pair_count, &s->pair_cap, sizeof(*more));
+    if (!more)
+        return -ENOMEM;
+    s->pairs = more;
+    s->pairs[s->pair_count++] = (struct recording_pair){head.ticks, head.mono_ns};
+    say_progress_again();
+    return scan_events(s, c, &head);
+}
+
+/* ---- all ---- */
+
+/* Segments of one thread together, in the order they were found in. */
+static int sort_segments(struct recording_events *events)
+{
+    struct recording_segment *sorted = calloc(events->segment_count + 1, sizeof(*sorted));
+    size_t at = 0;
+    if (!sorted)
+        return -ENOMEM;
+    for (size_t i = 0; i < events->segment_count; i++)
+        events->tracks[events->segments[i].track].segments++;
+    for (size_t i = 0; i < events->track_count; i++) {
+        events->tracks[i].first = at;
+        at += events->tracks[i].segments;
+        events->tracks[i].segments = 0;
+    }
+    for (size_t i = 0; i < events->segment_count; i++) {
+        struct recording_track *t = &events->tracks[events->segments[i].track];
+        sorted[t->first + t->segments++] = events->segments[i];
+    }
+    free(events->segments);
+    events->segments = sorted;
+    return 0;
+}
+
+/* First and last event: segments of one thread are in order, so only its ends are looked at. */
+static void find_ends(struct recording_events *events)
+{
+    events->first_ns = UINT64_MAX;
+    for (size_t i = 0; i < events->segment_count; i++) {
+        const struct recording_segment *g = &events->segments[i];
+        struct rec_event e;
+        size_t bytes, pair = 0;
+        uint64_t ticks = g->ticks;
+        bool last = i + 1 == events->segment_count || g[1].track != g->track;
+        bool first = i == 0 || g[-1].track != g->track;
+        if (!first && !last)
+            continue;
+        for (const char *at = g->from;
+             at < g->to && (bytes = rec_event_at(at, g->to, &e)) > 0 && (last || at == g->from);
+             at += bytes)
+            ticks += e.ticks;
+        uint64_t ns = recording_time(&events->clock, ticks, &pair);
+        events->last_ns = last && ns > events->last_ns ? ns : events->last_ns;
+        ns = recording_time(&events->clock, g->ticks, &pair);
+        events->first_ns = first && ns < events->first_ns ? ns : events->first_ns;
+    }
+}
+
+int rec_read_events(struct rec_reader *r)
+{
+    struct scan s = {.r = r};
+    struct recording_events *events = &r->rec->events;
+    int err = 0;
+    for (size_t i = 0; i < r->chunk_count && err == 0 && !s.full; i++)
+        if (r->chunks[i].type == PIANO_CHUNK_EVENTS) {
+            err = scan_chunk(&s, &r->chunks[i]);
+            if (s.full)
+                rec_gap(r->rec, r->chunks[i].at, 0, "more threads in chunks than can be read");
+        }
+    if (err == 0)
+        err = sort_segments(events);
+    free(s.slots);
+    if (err) {
+        free(s.pairs);
+        return err;
+    }
+    rec_make_clock(r->rec, s.pairs, s.pair_count);
+    if (events->segment_count)
+        find_ends(events);
+    return 0;
+}

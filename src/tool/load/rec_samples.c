@@ -1,0 +1,114 @@
+/* CPU samples and times off the CPU: by thread, then by time, so that what happened in a span of a thread's time
+ * is one range of the array. */
+#include "tool/load/rec.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int take_sample(struct rec_reader *r, size_t *cap, const char *record, uint64_t at)
+{
+    struct recording *rec = r->rec;
+    struct piano__sample s;
+    memcpy(&s, record, sizeof(s));
+    if (s.kind != PIANO_SAMPLE_CPU && s.kind != PIANO_SAMPLE_OFF)
+        return 0;
+    if (rec->sample_count == REC_MAX_SAMPLES) {
+        rec_gap(rec, at, at + s.bytes, "more samples than can be read");
+        return -E2BIG;
+    }
+    struct recording_sample *more = rec_grow(rec->samples, rec->sample_count, cap, sizeof(*more));
+    if (!more)
+        return -ENOMEM;
+    rec->samples = more;
+    bool reasonable = s.value < (uint64_t)1 << 62 && s.at_ns < (uint64_t)1 << 62;
+    if (!reasonable && rec->bad_numbers++ == 0)
+        rec->bad_number_at = at;
+    if (!reasonable)
+        return 0;
+    uint32_t stack = rec_stack_of(r, s.stack);
+    rec->orphans += s.stack != 0 && stack == 0;
+    rec->samples[rec->sample_count++] = (struct recording_sample){.at_ns = s.at_ns,
+                                                                  .value = s.value,
+                                                                  .tid = s.tid,
+                                                                  .pid = s.pid,
+                                                                  .stack = stack,
+                                                                  .kind = s.kind,
+                                                                  .flags = s.flags,
+                                                                  .cpu = s.cpu};
+    rec->cpu_samples += s.kind == PIANO_SAMPLE_CPU;
+    rec->off_samples += s.kind == PIANO_SAMPLE_OFF;
+    uint64_t end = s.at_ns + (s.kind == PIANO_SAMPLE_OFF ? s.value : 0);
+    rec->end_ns = end > rec->end_ns ? end : rec->end_ns;
+    return 0;
+}
+
+static void add_sums(struct recording *rec)
+{
+    for (size_t i = 0; i < rec->sample_count; i++) {
+        const struct recording_sample *s = &rec->samples[i];
+        bool cpu = s->kind == PIANO_SAMPLE_CPU, preempted = s->flags & PIANO_SAMPLE_PREEMPTED;
+        struct recording_sum *const sums[] = {&rec->stacks[s->stack].sum, &rec->total};
+        for (int k = 0; k < 2; k++) {
+            sums[k]->cpu_samples += cpu;
+            sums[k]->cpu_ns += cpu ? s->value : 0;
+            sums[k]->off_samples += !cpu && !preempted;
+            sums[k]->off_ns += !cpu && !preempted ? s->value : 0;
+            sums[k]->preempted_ns += !cpu && preempted ? s->value : 0;
+        }
+    }
+}
+
+static int compare(const void *a, const void *b)
+{
+    const struct recording_sample *x = a, *y = b;
+    if (x->tid != y->tid)
+        return x->tid < y->tid ? -1 : 1;
+    if (x->at_ns != y->at_ns)
+        return x->at_ns < y->at_ns ? -1 : 1;
+    return (x->kind > y->kind) - (x->kind < y->kind);
+}
+
+int rec_read_samples(struct rec_reader *r)
+{
+    static const char what[] = "a sample that cannot be read: the rest of its chunk is left out";
+    struct recording *rec = r->rec;
+    size_t cap = 0;
+    int err = 0;
+    for (size_t i = 0; i < r->chunk_count && err == 0; i++) {
+        const struct rec_chunk *c = &r->chunks[i];
+        const char *record;
+        size_t at = 0;
+        uint32_t bytes = 0;
+        if (c->type != PIANO_CHUNK_SAMPLES)
+            continue;
+        while (err == 0 &&
+               (record = rec_next(rec, c, &at, sizeof(struct piano__sample), what, &bytes)))
+            err = take_sample(r, &cap, record, c->at + sizeof(struct piano__chunk) + at - bytes);
+    }
+    if (rec->sample_count)
+        qsort(rec->samples, rec->sample_count, sizeof(*rec->samples), compare);
+    add_sums(rec);
+    return err == -E2BIG ? 0 : err;
+}
+
+/* The first sample that is not before (TID, AT_NS). */
+static size_t bound(const struct recording *rec, uint64_t tid, uint64_t at_ns)
+{
+    size_t low = 0, high = rec->sample_count;
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        const struct recording_sample *s = &rec->samples[mid];
+        if (s->tid < tid || (s->tid == tid && s->at_ns < at_ns))
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+size_t recording_samples_of(const struct recording *rec, uint32_t tid, uint64_t at_ns, size_t *end)
+{
+    *end = bound(rec, (uint64_t)tid + 1, 0);
+    return bound(rec, tid, at_ns);
+}

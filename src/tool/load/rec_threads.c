@@ -1,0 +1,185 @@
+/* Threads and names of a recording. Both are logs in which a later record says more: of a thread its last
+ * name counts, of a name its last text. */
+#include "tool/load/rec.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct lists {
+    size_t thread_cap, name_cap;
+};
+
+static int take_thread(struct rec_reader *r, struct lists *l, const char *record, uint64_t at)
+{
+    struct recording *rec = r->rec;
+    struct piano__thread_record t;
+    memcpy(&t, record, sizeof(t));
+    if (rec->thread_count == REC_MAX_THREADS) {
+        rec_gap(rec, at, at + t.bytes, "more threads than can be read");
+        return 0;
+    }
+    struct recording_thread *more =
+        rec_grow(rec->threads, rec->thread_count, &l->thread_cap, sizeof(*more));
+    if (!more)
+        return -ENOMEM;
+    rec->threads = more;
+    struct recording_thread *new = &rec->threads[rec->thread_count++];
+    *new = (struct recording_thread){.tid = t.tid, .pid = t.pid};
+    memcpy(new->name, t.name, sizeof(t.name));
+    return 0;
+}
+
+static int take_name(struct rec_reader *r, struct lists *l, const char *record, uint32_t bytes,
+                     uint64_t at)
+{
+    struct recording *rec = r->rec;
+    struct piano__name n;
+    memcpy(&n, record, sizeof(n));
+    const char *text = record + sizeof(n), *end = memchr(text, '\0', bytes - sizeof(n));
+    if (!end || n.id == 0) {
+        rec_gap(rec, at, at + bytes, "a name that makes no sense");
+        return 0;
+    }
+    if (rec->name_count == REC_MAX_NAMES) {
+        rec_gap(rec, at, at + bytes, "more names than can be read");
+        return 0;
+    }
+    struct recording_name *more =
+        rec_grow(rec->names, rec->name_count, &l->name_cap, sizeof(*more));
+    if (!more)
+        return -ENOMEM;
+    rec->names = more;
+    char *copy = strndup(text, (size_t)(end - text));
+    if (!copy)
+        return -ENOMEM;
+    rec->names[rec->name_count++] = (struct recording_name){n.id, copy};
+    return 0;
+}
+
+static int read_chunk(struct rec_reader *r, struct lists *l, const struct rec_chunk *c)
+{
+    bool threads = c->type == PIANO_CHUNK_THREADS;
+    size_t least = threads ? sizeof(struct piano__thread_record) : sizeof(struct piano__name);
+    const char *what = threads ? "a thread that cannot be read: the rest of its chunk is left out"
+                               : "a name that cannot be read: the rest of its chunk is left out";
+    const char *record;
+    size_t at = 0;
+    uint32_t bytes = 0;
+    int err = 0;
+    while (err == 0 && (record = rec_next(r->rec, c, &at, least, what, &bytes))) {
+        uint64_t where = c->at + sizeof(struct piano__chunk) + at - bytes;
+        err = threads ? take_thread(r, l, record, where) : take_name(r, l, record, bytes, where);
+    }
+    return err;
+}
+
+/* Sorting keeps the order of equal ones, and the last of them stays. */
+struct ranked_thread {
+    struct recording_thread t;
+    size_t order;
+};
+
+static int compare_threads(const void *a, const void *b)
+{
+    const struct ranked_thread *x = a, *y = b;
+    if (x->t.tid != y->t.tid)
+        return x->t.tid < y->t.tid ? -1 : 1;
+    return (x->order > y->order) - (x->order < y->order);
+}
+
+/* A record without a name takes none away. */
+static int sort_threads(struct recording *rec)
+{
+    struct ranked_thread *list = calloc(rec->thread_count + 1, sizeof(*list));
+    size_t kept = 0;
+    if (!list)
+        return -ENOMEM;
+    for (size_t i = 0; i < rec->thread_count; i++)
+        list[i] = (struct ranked_thread){rec->threads[i], i};
+    if (rec->thread_count)
+        qsort(list, rec->thread_count, sizeof(*list), compare_threads);
+    for (size_t i = 0; i < rec->thread_count; i++) {
+        struct recording_thread *before = kept ? &rec->threads[kept - 1] : NULL;
+        if (!before || before->tid != list[i].t.tid)
+            rec->threads[kept++] = list[i].t;
+        else if (list[i].t.name[0])
+            *before = list[i].t;
+    }
+    rec->thread_count = kept;
+    free(list);
+    return 0;
+}
+
+struct ranked_name {
+    struct recording_name n;
+    size_t order;
+};
+
+/* Of equal ones the last comes first. */
+static int compare_names(const void *a, const void *b)
+{
+    const struct ranked_name *x = a, *y = b;
+    if (x->n.id != y->n.id)
+        return x->n.id < y->n.id ? -1 : 1;
+    return (x->order < y->order) - (x->order > y->order);
+}
+
+static int sort_names(struct recording *rec)
+{
+    struct ranked_name *list = calloc(rec->name_count + 1, sizeof(*list));
+    size_t kept = 0;
+    if (!list)
+        return -ENOMEM;
+    for (size_t i = 0; i < rec->name_count; i++)
+        list[i] = (struct ranked_name){rec->names[i], i};
+    if (rec->name_count)
+        qsort(list, rec->name_count, sizeof(*list), compare_names);
+    for (size_t i = 0; i < rec->name_count; i++) {
+        if (i > 0 && list[i - 1].n.id == list[i].n.id)
+            free(list[i].n.text);
+        else
+            rec->names[kept++] = list[i].n;
+    }
+    rec->name_count = kept;
+    free(list);
+    return 0;
+}
+
+int rec_read_threads(struct rec_reader *r)
+{
+    struct lists l = {.thread_cap = 0};
+    int err = 0;
+    for (size_t i = 0; i < r->chunk_count && err == 0; i++)
+        if (r->chunks[i].type == PIANO_CHUNK_THREADS || r->chunks[i].type == PIANO_CHUNK_NAMES)
+            err = read_chunk(r, &l, &r->chunks[i]);
+    if (err == 0)
+        err = sort_threads(r->rec);
+    return err ? err : sort_names(r->rec);
+}
+
+const struct recording_thread *recording_thread_of(const struct recording *rec, uint32_t tid)
+{
+    size_t low = 0, high = rec->thread_count;
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if (rec->threads[mid].tid < tid)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low < rec->thread_count && rec->threads[low].tid == tid ? &rec->threads[low] : NULL;
+}
+
+const char *recording_name_of(const struct recording *rec, uint64_t id)
+{
+    size_t low = 0, high = rec->name_count;
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if (rec->names[mid].id < id)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low < rec->name_count && rec->names[low].id == id ? rec->names[low].text : NULL;
+}

@@ -1,0 +1,116 @@
+/* All events of a recording in order of time: a cursor a thread, and a heap of the cursors by their next event. A
+ * thread usually has many events before another has one, so the top of the heap mostly stays where it is. */
+#include "tool/load/rec.h"
+
+#include <stdlib.h>
+
+#include "common/events.h"
+
+struct cursor {
+    const char *at, *to;
+    size_t segment, behind; /* in `segments` */
+    size_t pair;
+    uint64_t ticks, ns; /* of the next event */
+    struct rec_event next;
+    uint32_t track;
+};
+
+struct recording_walk {
+    const struct recording_events *events;
+    struct cursor *cursors;
+    struct cursor **heap; /* the earliest first */
+    size_t count;
+};
+
+/* Reads the next event of C; false at the end. Time does not go back, whatever the file says. */
+static bool advance(const struct recording_walk *w, struct cursor *c)
+{
+    for (;;) {
+        while (c->at >= c->to) {
+            if (c->segment == c->behind)
+                return false;
+            const struct recording_segment *g = &w->events->segments[c->segment++];
+            c->at = g->from;
+            c->to = g->to;
+            c->ticks = g->ticks;
+        }
+        size_t bytes = rec_event_at(c->at, c->to, &c->next);
+        if (bytes == 0) { /* the program is at work in this chunk */
+            c->at = c->to;
+            continue;
+        }
+        c->at += bytes;
+        c->ticks += c->next.ticks;
+        if (c->next.code == PIANO_EVENT_THREAD)
+            continue;
+        uint64_t ns = recording_time(&w->events->clock, c->ticks, &c->pair);
+        c->ns = ns > c->ns ? ns : c->ns;
+        return true;
+    }
+}
+
+static bool is_before(const struct cursor *a, const struct cursor *b)
+{
+    return a->ns != b->ns ? a->ns < b->ns : a->track < b->track;
+}
+
+static void sink(struct recording_walk *w, size_t at)
+{
+    struct cursor *c = w->heap[at];
+    for (size_t child; (child = 2 * at + 1) < w->count; at = child) {
+        if (child + 1 < w->count && is_before(w->heap[child + 1], w->heap[child]))
+            child++;
+        if (!is_before(w->heap[child], c))
+            break;
+        w->heap[at] = w->heap[child];
+    }
+    w->heap[at] = c;
+}
+
+struct recording_walk *recording_walk_new(const struct recording *rec)
+{
+    const struct recording_events *events = &rec->events;
+    struct recording_walk *w = calloc(1, sizeof(*w));
+    struct cursor *cursors = calloc(events->track_count + 1, sizeof(*cursors));
+    struct cursor **heap = calloc(events->track_count + 1, sizeof(struct cursor *));
+    if (!w || !cursors || !heap) {
+        free(w);
+        free(cursors);
+        free(heap);
+        return NULL;
+    }
+    *w = (struct recording_walk){events, cursors, heap, 0};
+    for (uint32_t i = 0; i < events->track_count; i++) {
+        const struct recording_track *t = &events->tracks[i];
+        cursors[i] =
+            (struct cursor){.segment = t->first, .behind = t->first + t->segments, .track = i};
+        if (advance(w, &cursors[i]))
+            heap[w->count++] = &cursors[i];
+    }
+    for (size_t i = w->count / 2; i-- > 0;)
+        sink(w, i);
+    return w;
+}
+
+bool recording_walk_next(struct recording_walk *w, struct recording_event *e)
+{
+    if (w->count == 0)
+        return false;
+    struct cursor *c = w->heap[0];
+    *e = (struct recording_event){
+        c->ns, c->track, c->next.code, {c->next.fields[0], c->next.fields[1], c->next.fields[2]}};
+    if (!advance(w, c))
+        w->heap[0] = w->heap[--w->count];
+    if (w->count > 1)
+        sink(w, 0);
+    return true;
+}
+
+void recording_walk_free(struct recording_walk *w)
+{
+    if (!w)
+        return;
+    free(w->cursors);
+    free(w->heap);
+    free(w);
+}

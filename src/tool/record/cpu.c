@@ -1,0 +1,362 @@
+/* From the records of the kernel to samples.
+ *
+ * Records of all CPUs come in order of time. Those about mappings, names, forks and exits keep up a picture of the processes
+ * (tasks, tool/unwind/space), against which the stack of a sample is walked.
+ *
+ * A thread that leaves its CPU: first comes its stack, of the second event, then the record that it leaves and whether it had
+ * to, and when it is back a third. For how long is not known when the stack is taken, and most absences are too short to
+ * matter; so the bytes are put aside, and walked when it comes back or, at the latest, at the end of a drain. More
+ * absences than there is room for have no stack, and are counted: the ring of those stacks is what bounds their cost. */
+#include "tool/record/cpu.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static const uint64_t KERNEL_SPACE = UINT64_C(0xffff800000000000);
+static const uint64_t CONTEXTS = (uint64_t)-4096; /* PERF_CONTEXT_...: marks between addresses */
+static const uint64_t SETTLED_NS = 1000000; /* a record is in its ring so long after its time */
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+int cpu_init(struct cpu *c, unsigned hz, bool is_kernel)
+{
+    memset(c, 0, sizeof *c);
+    c->wish = (struct perf_wish){.hz = hz, .kernel_chain = is_kernel};
+    tasks_init(&c->tasks);
+    journal_init(&c->journal);
+    int err = perf_probe(&c->wish);
+    if (err != 0)
+        return err;
+    c->unwinder = unwinder_new();
+    c->raws = calloc(CPU_RAWS, sizeof *c->raws);
+    if (!c->unwinder || !c->raws) {
+        cpu_release(c);
+        return -ENOMEM;
+    }
+    c->journal.trace.cpu_source = c->wish.source;
+    c->journal.trace.cpu_hz = hz;
+    return 0;
+}
+
+void cpu_release(struct cpu *c)
+{
+    if (c->is_open)
+        perf_close(&c->perf);
+    tasks_release(&c->tasks);
+    unwinder_free(c->unwinder);
+    journal_release(&c->journal);
+    free(c->raws);
+    memset(c, 0, sizeof *c);
+    journal_init(&c->journal);
+}
+
+/* Stacks ----------------------------------------------------------------------------------------------- */
+
+/* The kernel's frames out of CHAIN, which has COUNT words. */
+static void put_kernel(struct unwind_stack *s, const void *chain, size_t count)
+{
+    const unsigned char *at = chain;
+    for (size_t i = 0; i < count && s->depth < PIANO_MAX_FRAMES / 2; i++) {
+        uint64_t pc;
+        memcpy(&pc, at + 8 * i, sizeof pc);
+        if (pc >= KERNEL_SPACE && pc < CONTEXTS) {
+            s->pcs[s->depth] = pc + (s->depth == 0); /* the first is no return address */
+            s->depth++;
+        }
+    }
+}
+
+/* Makes sure that the recording knows the modules that S is in. */
+static void tell_modules(struct cpu *c, struct space *space, const struct unwind_stack *s)
+{
+    for (uint32_t i = 0; i < s->depth; i++) {
+        struct mapping *m = space_find(space, unwinder_codes(c->unwinder), s->pcs[i] - 1);
+        if (!m || m->is_told || !m->code)
+            continue;
+        m->is_told = true;
+        journal_module(&c->journal, space->generation, m);
+    }
+}
+
+static uint32_t walk(struct cpu *c, struct thread *t, const struct unwind_regs *regs,
+                     const struct unwind_memory *memory, const void *chain, size_t chain_count,
+                     bool *is_whole)
+{
+    struct unwind_stack s = {.depth = 0};
+    struct space *space = &t->process->space;
+    put_kernel(&s, chain, chain_count);
+    unwind(c->unwinder, space, regs, memory, &s);
+    tell_modules(c, space, &s);
+    *is_whole = !(s.flags & (PIANO_STACK_LOST | PIANO_STACK_FULL));
+    uint32_t stack = journal_stack(&c->journal, space->generation, &s);
+    c->journal.no_stack += stack == 0;
+    return stack;
+}
+
+static void tell_thread(struct cpu *c, struct thread *t, uint64_t at_ns)
+{
+    if (t->is_told)
+        return;
+    t->is_told = true;
+    journal_thread(&c->journal, t->process->pid, t->tid, at_ns, t->name);
+}
+
+static void take_sample(struct cpu *c, struct thread *t, const struct perf_event *e)
+{
+    struct piano__sample s = {.bytes = sizeof s,
+                              .kind = PIANO_SAMPLE_CPU,
+                              .tid = t->tid,
+                              .pid = t->process->pid,
+                              .at_ns = e->time,
+                              .value = e->period,
+                              .cpu = e->cpu};
+    bool is_whole = false;
+    if (c->wish.source == PIANO_CPU_CYCLES)
+        s.value = (uint64_t)((double)e->period * c->wish.ns_per_cycle);
+    if (e->has_regs)
+        s.stack = walk(c, t, &e->regs, &e->memory, e->chain, e->chain_count, &is_whole);
+    tell_thread(c, t, e->time);
+    journal_sample(&c->journal, &s);
+    c->journal.trace.samples++;
+    c->journal.trace.samples_unwound += is_whole;
+}
+
+/* Away from the CPU ------------------------------------------------------------------------------------ */
+
+static void forget_raw(struct cpu *c, struct thread *t)
+{
+    if (t->raw)
+        c->raws[t->raw - 1].tid = 0;
+    t->raw = 0;
+}
+
+static void walk_raw(struct cpu *c, struct thread *t)
+{
+    bool is_whole;
+    if (!t->raw)
+        return;
+    const struct cpu_raw *raw = &c->raws[t->raw - 1];
+    t->stack = walk(c, t, &raw->regs, &raw->memory, raw->chain, raw->chain_count, &is_whole);
+    forget_raw(c, t);
+}
+
+/* A thread is about to leave its CPU: what its stack looks like. */
+static void keep_raw(struct cpu *c, struct thread *t, const struct perf_event *e)
+{
+    forget_raw(c, t);
+    t->stack = 0;
+    t->stack_ns = e->time;
+    if (!e->has_regs || e->memory.size > sizeof c->raws[0].bytes)
+        return;
+    for (uint32_t i = 0; i < CPU_RAWS; i++) {
+        struct cpu_raw *raw = &c->raws[(t->tid + i) % CPU_RAWS];
+        if (raw->tid != 0)
+            continue;
+        t->raw = (t->tid + i) % CPU_RAWS + 1;
+        raw->tid = t->tid;
+        raw->regs = e->regs;
+        raw->memory = e->memory;
+        raw->memory.bytes = raw->bytes;
+        memcpy(raw->bytes, e->memory.bytes, e->memory.size);
+        raw->chain_count =
+            e->chain_count < PIANO_MAX_FRAMES / 2 ? e->chain_count : PIANO_MAX_FRAMES / 2;
+        if (raw->chain_count)
+            memcpy(raw->chain, e->chain, raw->chain_count * sizeof raw->chain[0]);
+        return;
+    }
+}
+
+static void leave(struct cpu *c, struct thread *t, const struct perf_event *e)
+{
+    static const uint64_t ONE_SWITCH_NS = 1000000;
+    c->journal.trace.switches++;
+    t->is_away = true;
+    t->is_preempted = e->misc & PERF_RECORD_MISC_SWITCH_OUT_PREEMPT;
+    t->left_ns = e->time;
+    t->cpu = e->cpu;
+    /* The stack of an earlier time, when that of now found no room. */
+    if (t->stack_ns == 0 || e->time - t->stack_ns > ONE_SWITCH_NS) {
+        forget_raw(c, t);
+        t->stack = 0;
+    }
+}
+
+/* NS: how long it was away; 0: it did not come back. */
+static void put_absence(struct cpu *c, struct thread *t, uint64_t ns)
+{
+    struct piano__sample s = {.bytes = sizeof s,
+                              .kind = PIANO_SAMPLE_OFF,
+                              .flags = t->is_preempted ? PIANO_SAMPLE_PREEMPTED : 0,
+                              .tid = t->tid,
+                              .pid = t->process->pid,
+                              .at_ns = t->left_ns,
+                              .value = ns,
+                              .cpu = t->cpu};
+    walk_raw(c, t);
+    s.stack = t->stack;
+    c->away++;
+    c->away_blind += s.stack == 0;
+    tell_thread(c, t, t->left_ns);
+    journal_sample(&c->journal, &s);
+}
+
+static void come_back(struct cpu *c, struct thread *t, uint64_t at_ns)
+{
+    uint64_t ns = at_ns > t->left_ns ? at_ns - t->left_ns : 0;
+    if (t->is_away && ns >= CPU_AWAY_NS)
+        put_absence(c, t, ns);
+    forget_raw(c, t);
+    t->is_away = false;
+    t->stack = 0;
+    t->stack_ns = 0;
+}
+
+/* Walks what was put aside by threads that are away for long enough already. */
+static void settle_raws(struct cpu *c, uint64_t until)
+{
+    for (size_t i = 0; i < CPU_RAWS; i++) {
+        if (c->raws[i].tid == 0)
+            continue;
+        struct thread *t = tasks_find(&c->tasks, c->raws[i].tid);
+        if (!t || t->raw != i + 1)
+            c->raws[i].tid = 0;
+        else if (t->is_away && until > t->left_ns + CPU_AWAY_NS)
+            walk_raw(c, t);
+    }
+}
+
+/* Records are missing, so nobody knows who came back in between. */
+static void forget_absences(struct cpu *c)
+{
+    for (size_t i = 0; i < TASK_BUCKETS; i++) {
+        for (struct thread *t = c->tasks.threads[i]; t; t = t->next)
+            t->is_away = false;
+    }
+}
+
+static void end_absences(struct cpu *c)
+{
+    for (size_t i = 0; i < TASK_BUCKETS; i++) {
+        for (struct thread *t = c->tasks.threads[i]; t; t = t->next) {
+            if (t->is_away)
+                put_absence(c, t, 0);
+            t->is_away = false;
+        }
+    }
+}
+
+/* Everything else -------------------------------------------------------------------------------------- */
+
+static void map(struct cpu *c, struct thread *t, const struct perf_event *e)
+{
+    bool is_file = e->name[0] == '/' && e->name[1] != '/'; /* "//anon" is none */
+    struct code *code = NULL;
+    if (is_file || strcmp(e->name, "[vdso]") == 0)
+        code = codes_get(unwinder_codes(c->unwinder), e->name, is_file ? e->inode : 0);
+    space_map(&t->process->space, e->start, e->end, e->offset, code, &c->tasks.generations);
+}
+
+static void fork_task(struct cpu *c, const struct perf_event *e)
+{
+    const struct thread *from = tasks_find(&c->tasks, e->parent_tid);
+    char name[TASK_NAME] = "";
+    if (from)
+        memcpy(name, from->name, sizeof name);
+    struct thread *t = tasks_fork(&c->tasks, e->parent_pid, e->pid, e->tid);
+    if (t)
+        tasks_name(t, name);
+}
+
+static void take_of_thread(struct cpu *c, struct thread *t, const struct perf_event *e)
+{
+    switch (e->type) {
+    case PERF_RECORD_SAMPLE:
+        take_sample(c, t, e);
+        break;
+    case PERF_RECORD_MMAP2:
+        map(c, t, e);
+        break;
+    case PERF_RECORD_COMM:
+        if (e->misc & PERF_RECORD_MISC_COMM_EXEC)
+            space_clear(&t->process->space, &c->tasks.generations);
+        tasks_name(t, e->name);
+        break;
+    case PERF_RECORD_SWITCH:
+        if (e->misc & PERF_RECORD_MISC_SWITCH_OUT)
+            leave(c, t, e);
+        else
+            come_back(c, t, e->time);
+        break;
+    default:
+        break;
+    }
+}
+
+static void take(void *ctx, const struct perf_event *e, bool is_switch)
+{
+    struct cpu *c = ctx;
+    bool is_lost = e->type == PERF_RECORD_LOST || e->type == PERF_RECORD_LOST_SAMPLES;
+    if (is_lost && is_switch) {
+        c->is_busy = true;
+    } else if (is_lost) {
+        c->journal.trace.samples_lost += e->lost;
+        forget_absences(c);
+    } else if (e->type == PERF_RECORD_FORK) {
+        fork_task(c, e);
+    } else if (e->type == PERF_RECORD_EXIT) {
+        struct thread *t = tasks_find(&c->tasks, e->tid);
+        if (t)
+            forget_raw(c, t);
+        tasks_exit(&c->tasks, e->tid);
+    } else if (e->pid != (uint32_t)-1 && e->tid != 0) {
+        struct thread *t = tasks_get(&c->tasks, e->pid, e->tid);
+        if (!t)
+            c->tid_unknown++;
+        else if (is_switch)
+            keep_raw(c, t, e);
+        else
+            take_of_thread(c, t, e);
+    }
+}
+
+/* From outside ----------------------------------------------------------------------------------------- */
+
+int cpu_await(struct cpu *c, pid_t pid)
+{
+    cpu_set_t mask;
+    if (sched_getaffinity(0, sizeof mask, &mask) != 0)
+        return -errno;
+    int err = perf_open(&c->perf, &c->wish, &mask, pid, true);
+    c->is_open = err == 0;
+    return err;
+}
+
+void cpu_drain(struct cpu *c, bool is_last)
+{
+    if (!c->is_open)
+        return;
+    uint64_t until = is_last ? UINT64_MAX : now_ns() - SETTLED_NS;
+    c->is_busy = false;
+    perf_drain(&c->perf, until, take, c);
+    settle_raws(c, until);
+    if (is_last)
+        end_absences(c);
+    journal_flush(&c->journal);
+}
+
+double cpu_patience(const struct cpu *c)
+{
+    static const double USUAL_S = 0.1;
+    static const double SHORT_S = 0.05;
+    static const double BUSY_S = 0.025; /* some thousand stacks a second, and not more */
+    if (c->is_busy)
+        return BUSY_S;
+    return c->wish.hz > 200 ? SHORT_S : USUAL_S;
+}

@@ -1,0 +1,160 @@
+/* Sampling a process that runs already.
+ *
+ * Its threads are listed in /proc and each gets its events; what they start from then on inherits them. A thread may have been
+ * started in between: by one that had its events, then the kernel has told of it; by one that had not, then it is
+ * found when the list is read again, until nothing new is in it. Names and mappings are read after that: what changes
+ * meanwhile, the kernel tells too. */
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tool/record/cpu.h"
+
+enum { ROUNDS = 10 };
+
+/* Reads the next thread's id from DIR; 0 at the end. */
+static pid_t next_thread(DIR *dir)
+{
+    const struct dirent *e;
+    while ((e = readdir(dir))) {
+        long tid = strtol(e->d_name, NULL, 10);
+        if (tid > 0)
+            return (pid_t)tid;
+    }
+    return 0;
+}
+
+static DIR *open_threads(pid_t pid)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    return opendir(path);
+}
+
+/* All CPUs that a thread of PID may run on. */
+static int read_mask(pid_t pid, cpu_set_t *all)
+{
+    DIR *dir = open_threads(pid);
+    cpu_set_t one;
+    pid_t tid;
+    if (!dir)
+        return errno == ENOENT ? -ESRCH : -errno;
+    CPU_ZERO(all);
+    while ((tid = next_thread(dir))) {
+        if (sched_getaffinity(tid, sizeof one, &one) == 0)
+            CPU_OR(all, all, &one);
+    }
+    closedir(dir);
+    return CPU_COUNT(all) > 0 ? 0 : -ESRCH;
+}
+
+static void read_name(struct thread *t)
+{
+    char path[96];
+    char name[TASK_NAME + 1] = "";
+    snprintf(path, sizeof path, "/proc/%u/task/%u/comm", t->process->pid, t->tid);
+    FILE *f = fopen(path, "re");
+    if (f && fgets(name, sizeof name, f))
+        name[strcspn(name, "\n")] = '\0';
+    if (f)
+        fclose(f);
+    tasks_name(t, name);
+}
+
+/* Adds the threads that are new; how many there were, or negative errno. */
+static int add_threads(struct cpu *c, pid_t pid)
+{
+    DIR *dir = open_threads(pid);
+    int added = 0;
+    pid_t tid;
+    if (!dir)
+        return errno == ENOENT ? -ESRCH : -errno;
+    while (added >= 0 && (tid = next_thread(dir))) {
+        if (tasks_find(&c->tasks, (uint32_t)tid))
+            continue;
+        int err = perf_add(&c->perf, tid);
+        if (err == -ESRCH) /* it has ended */
+            continue;
+        struct thread *t = err == 0 ? tasks_get(&c->tasks, (uint32_t)pid, (uint32_t)tid) : NULL;
+        if (t)
+            read_name(t);
+        added = err != 0 ? err : added + 1;
+    }
+    closedir(dir);
+    return added;
+}
+
+/* "\012" is a new line; there is no other escape. */
+static void resolve_escapes(char *path)
+{
+    char *out = path;
+    for (const char *in = path; *in; out++) {
+        bool is_escape = strncmp(in, "\\012", 4) == 0;
+        *out = is_escape ? '\n' : *in;
+        in += is_escape ? 4 : 1;
+    }
+    *out = '\0';
+}
+
+static void read_line(struct cpu *c, struct space *space, char *line)
+{
+    unsigned long long start;
+    unsigned long long end;
+    unsigned long long offset;
+    unsigned long long inode;
+    char rights[8];
+    int at = 0;
+    if (sscanf(line, "%llx-%llx %7s %llx %*x:%*x %llu %n", &start, &end, rights, &offset, &inode,
+               &at) < 5 ||
+        at == 0 || rights[2] != 'x')
+        return;
+    char *path = line + at;
+    path[strcspn(path, "\n")] = '\0';
+    resolve_escapes(path);
+    struct code *code = NULL;
+    if (path[0] == '/' || strcmp(path, "[vdso]") == 0)
+        code = codes_get(unwinder_codes(c->unwinder), path, inode);
+    space_map(space, start, end, offset, code, &c->tasks.generations);
+}
+
+static void read_maps(struct cpu *c, pid_t pid)
+{
+    char path[64];
+    char *line = NULL;
+    size_t size = 0;
+    struct thread *t = tasks_get(&c->tasks, (uint32_t)pid, (uint32_t)pid);
+    snprintf(path, sizeof path, "/proc/%d/maps", (int)pid);
+    FILE *f = t ? fopen(path, "re") : NULL;
+    while (f && getline(&line, &size, f) > 0)
+        read_line(c, &t->process->space, line);
+    free(line);
+    if (f)
+        fclose(f);
+}
+
+int cpu_attach(struct cpu *c, pid_t pid)
+{
+    cpu_set_t mask;
+    int err = read_mask(pid, &mask);
+    if (err == 0)
+        err = perf_open(&c->perf, &c->wish, &mask, pid, false);
+    if (err != 0)
+        return err;
+    c->is_open = true;
+    struct thread *t = tasks_get(&c->tasks, (uint32_t)pid, (uint32_t)pid);
+    if (t)
+        read_name(t);
+    int added = t ? 1 : -ENOMEM;
+    for (int i = 0; added > 0 && i < ROUNDS; i++) {
+        cpu_drain(c, false);
+        added = add_threads(c, pid);
+    }
+    if (added < 0)
+        return added;
+    read_maps(c, pid);
+    return 0;
+}

@@ -1,0 +1,364 @@
+/* Samples and what belongs to them, on the way into a recording.
+ *
+ * The program makes its recording itself, some time after it has started; and a program that becomes another by exec
+ * begins a new one. So everything is put down in memory first, in order, and written from there: modules before the
+ * stacks that are in them, stacks and threads before the samples that have them. As long as the samples are few, they move
+ * on into the next file (`env X=1 PROGRAM` is env for a moment); after that each file has what was taken in its time.
+ *
+ * Chunks are claimed as the program claims its own. */
+#include "tool/record/journal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+/* A module record, as long as its path makes it. */
+struct kept_module {
+    struct piano__module head;
+    char *path;
+};
+
+struct kept_stack {
+    uint64_t hash;
+    uint32_t generation;
+    uint32_t flags;
+    uint32_t depth;
+    size_t first; /* in `frames` */
+};
+
+enum {
+    FIRST_SLOTS = 4096,
+    /* What one chunk holds can still be taken out of a file again. */
+    WORTH_MOVING = PIANO_REC_PAYLOAD / sizeof(struct piano__sample),
+};
+
+static void *push(struct journal_list *l, size_t size, size_t count)
+{
+    if (l->count + count > l->capacity) {
+        size_t capacity = l->capacity * 2 > l->count + count ? l->capacity * 2 : l->count + count;
+        capacity = capacity < 256 ? 256 : capacity;
+        char *more = realloc(l->data, capacity * size);
+        if (!more)
+            return NULL;
+        l->data = more;
+        l->capacity = capacity;
+    }
+    void *at = l->data + l->count * size;
+    l->count += count;
+    return at;
+}
+
+void journal_init(struct journal *j)
+{
+    *j = (struct journal){.view = {.fd = -1}};
+}
+
+static void close_logs(struct journal *j)
+{
+    for (size_t i = 0; i < sizeof j->logs / sizeof j->logs[0]; i++) {
+        if (j->logs[i].chunk)
+            munmap(j->logs[i].chunk, PIANO_REC_CHUNK_BYTES);
+        j->logs[i] = (struct journal_log){0};
+    }
+    j->chunks = 0;
+}
+
+void journal_release(struct journal *j)
+{
+    close_logs(j);
+    if (j->path)
+        view_close(&j->view);
+    free(j->path);
+    for (size_t i = 0; i < j->modules.count; i++)
+        free(((struct kept_module *)(void *)j->modules.data)[i].path);
+    free(j->modules.data);
+    free(j->stacks.data);
+    free(j->threads.data);
+    free(j->samples.data);
+    free(j->frames.data);
+    free(j->slots);
+    journal_init(j);
+}
+
+/* Stacks ----------------------------------------------------------------------------------------------- */
+
+static uint64_t hash_stack(uint32_t generation, const struct unwind_stack *s)
+{
+    uint64_t h = generation;
+    for (uint32_t i = 0; i < s->depth; i++) {
+        h = (h ^ s->pcs[i]) * UINT64_C(0xff51afd7ed558ccd);
+        h ^= h >> 32;
+    }
+    return h;
+}
+
+static struct kept_stack *stack_at(const struct journal *j, size_t i)
+{
+    return (struct kept_stack *)(void *)j->stacks.data + i;
+}
+
+static bool grow_slots(struct journal *j)
+{
+    if ((j->stacks.count + 1) * 2 <= j->slot_count)
+        return true;
+    size_t count = j->slot_count ? j->slot_count * 2 : FIRST_SLOTS;
+    uint32_t *slots = calloc(count, sizeof *slots);
+    if (!slots)
+        return false;
+    for (size_t i = 0; i < j->stacks.count; i++) {
+        size_t at = stack_at(j, i)->hash & (count - 1);
+        while (slots[at])
+            at = (at + 1) & (count - 1);
+        slots[at] = (uint32_t)i + 1;
+    }
+    free(j->slots);
+    j->slots = slots;
+    j->slot_count = count;
+    return true;
+}
+
+static bool is_same(const struct journal *j, const struct kept_stack *k, uint64_t hash,
+                    uint32_t generation, const struct unwind_stack *s)
+{
+    return k->hash == hash && k->generation == generation && k->depth == s->depth &&
+           k->flags == s->flags &&
+           memcmp((const uint64_t *)(const void *)j->frames.data + k->first, s->pcs,
+                  s->depth * sizeof s->pcs[0]) == 0;
+}
+
+uint32_t journal_stack(struct journal *j, uint32_t generation, const struct unwind_stack *s)
+{
+    uint64_t hash = hash_stack(generation, s);
+    if (s->depth == 0)
+        return 0;
+    if (!grow_slots(j))
+        return 0;
+    size_t at = hash & (j->slot_count - 1);
+    for (; j->slots[at]; at = (at + 1) & (j->slot_count - 1)) {
+        if (is_same(j, stack_at(j, j->slots[at] - 1), hash, generation, s))
+            return PIANO_TOOL_STACK | j->slots[at];
+    }
+    if (j->frames.count + s->depth > JOURNAL_MAX_FRAMES)
+        return 0;
+    size_t first = j->frames.count;
+    uint64_t *frames = push(&j->frames, sizeof *frames, s->depth);
+    struct kept_stack *k = frames ? push(&j->stacks, sizeof *k, 1) : NULL;
+    if (!k) {
+        j->frames.count = first;
+        return 0;
+    }
+    memcpy(frames, s->pcs, s->depth * sizeof *frames);
+    *k = (struct kept_stack){hash, generation, s->flags, s->depth, first};
+    j->slots[at] = (uint32_t)j->stacks.count;
+    return PIANO_TOOL_STACK | j->slots[at];
+}
+
+/* The rest ---------------------------------------------------------------------------------------------- */
+
+void journal_module(struct journal *j, uint32_t generation, const struct mapping *m)
+{
+    const struct code *code = m->code;
+    bool good = code->is_good;
+    struct kept_module k = {.head = {.since = generation,
+                                     .until = generation + 1,
+                                     .start = good ? m->bias + code->start : m->start,
+                                     .end = good ? m->bias + code->end : m->end,
+                                     .bias = m->bias,
+                                     .build_id_len = code->build_id_len}};
+    memcpy(k.head.build_id, code->build_id, sizeof k.head.build_id);
+    k.path = strdup(code->path);
+    struct kept_module *at = k.path ? push(&j->modules, sizeof *at, 1) : NULL;
+    if (at)
+        *at = k;
+    else
+        free(k.path);
+}
+
+void journal_thread(struct journal *j, uint32_t pid, uint32_t tid, uint64_t at_ns, const char *name)
+{
+    struct piano__thread_record *t = push(&j->threads, sizeof *t, 1);
+    if (!t)
+        return;
+    *t = (struct piano__thread_record){.bytes = sizeof *t, .tid = tid, .pid = pid, .at_ns = at_ns};
+    memcpy(t->name, name, strnlen(name, sizeof t->name - 1));
+}
+
+void journal_sample(struct journal *j, const struct piano__sample *s)
+{
+    if (!j->path && j->samples.count >= JOURNAL_HELD) {
+        j->dropped++;
+        return;
+    }
+    struct piano__sample *at = push(&j->samples, sizeof *at, 1);
+    if (at)
+        *at = *s;
+    else
+        j->dropped++;
+}
+
+/* Writing ----------------------------------------------------------------------------------------------- */
+
+/* Room for BYTES in the newest chunk of TYPE, or in a new one; NULL when there is none. */
+static char *find_room(struct journal *j, uint32_t type, size_t bytes)
+{
+    struct journal_log *log = &j->logs[type];
+    if (log->chunk && PIANO_REC_PAYLOAD - log->used < bytes) {
+        munmap(log->chunk, PIANO_REC_CHUNK_BYTES);
+        log->chunk = NULL;
+    }
+    if (!log->chunk && j->chunks < JOURNAL_MAX_CHUNKS && bytes <= PIANO_REC_PAYLOAD) {
+        log->chunk = view_claim(&j->view, type, log->next);
+        log->used = 0;
+        log->next += log->chunk != NULL;
+        j->chunks += log->chunk != NULL;
+    }
+    return log->chunk ? (char *)(log->chunk + 1) + log->used : NULL;
+}
+
+/* Who sees the new `used` sees the record. */
+static void commit(struct journal *j, uint32_t type, size_t bytes)
+{
+    struct journal_log *log = &j->logs[type];
+    log->used += bytes;
+    __atomic_store_n(&log->chunk->used, log->used, __ATOMIC_RELEASE);
+}
+
+static bool write_record(struct journal *j, uint32_t type, const void *record, size_t bytes)
+{
+    char *to = find_room(j, type, bytes);
+    if (!to)
+        return false;
+    memcpy(to, record, bytes);
+    commit(j, type, bytes);
+    return true;
+}
+
+static bool write_module(struct journal *j, const struct kept_module *m)
+{
+    size_t len = strlen(m->path) + 1;
+    size_t bytes = (sizeof m->head + len + 7) & ~(size_t)7;
+    char *to = find_room(j, PIANO_CHUNK_MODULES, bytes);
+    struct piano__module head = m->head;
+    if (!to)
+        return false;
+    head.bytes = (uint32_t)bytes;
+    memset(to, 0, bytes);
+    memcpy(to, &head, sizeof head);
+    memcpy(to + sizeof head, m->path, len);
+    commit(j, PIANO_CHUNK_MODULES, bytes);
+    return true;
+}
+
+static bool write_stack(struct journal *j, size_t i)
+{
+    const struct kept_stack *k = stack_at(j, i);
+    size_t frames = k->depth * sizeof(uint64_t);
+    struct piano__stack head = {.bytes = (uint32_t)(sizeof head + frames),
+                                .id = PIANO_TOOL_STACK | ((uint32_t)i + 1),
+                                .flags = k->flags,
+                                .depth = k->depth,
+                                .generation = k->generation,
+                                .hash = k->hash};
+    char *to = find_room(j, PIANO_CHUNK_STACKS, head.bytes);
+    if (!to)
+        return false;
+    memcpy(to, &head, sizeof head);
+    memcpy(to + sizeof head, (const uint64_t *)(const void *)j->frames.data + k->first, frames);
+    commit(j, PIANO_CHUNK_STACKS, head.bytes);
+    return true;
+}
+
+/* The samples are written once; then only as many are kept as are worth writing again. */
+static void write_samples(struct journal *j)
+{
+    struct journal_list *l = &j->samples;
+    const struct piano__sample *s = (const void *)l->data;
+    for (; l->written < l->count; l->written++) {
+        if (!write_record(j, PIANO_CHUNK_SAMPLES, &s[l->written], sizeof *s))
+            break;
+    }
+    if (l->written < l->count) { /* the disk is full, or the recording: nothing of it is kept */
+        j->dropped += l->count - l->written;
+        l->count = l->written;
+    }
+    if (l->count > WORTH_MOVING || (j->is_cut && l->count > 0)) {
+        j->is_cut = true;
+        l->count = l->written = 0;
+    }
+}
+
+static void write_header(struct journal *j, uint32_t flag)
+{
+    struct piano__rec_header *h = j->view.base.header;
+    const struct piano__trace *t = &j->trace;
+    __atomic_fetch_or(&h->flags, flag, __ATOMIC_RELAXED);
+    h->trace.cpu_source = t->cpu_source;
+    h->trace.cpu_hz = t->cpu_hz;
+    h->trace.samples = t->samples;
+    h->trace.samples_lost = t->samples_lost + j->dropped;
+    h->trace.samples_unwound = t->samples_unwound;
+    h->trace.switches = t->switches;
+}
+
+void journal_flush(struct journal *j)
+{
+    const struct piano__thread_record *threads = (const void *)j->threads.data;
+    const struct kept_module *modules = (const void *)j->modules.data;
+    if (!j->path)
+        return;
+    while (j->modules.written < j->modules.count && write_module(j, &modules[j->modules.written]))
+        j->modules.written++;
+    while (j->stacks.written < j->stacks.count && write_stack(j, j->stacks.written))
+        j->stacks.written++;
+    while (j->threads.written < j->threads.count &&
+           write_record(j, PIANO_CHUNK_THREADS, &threads[j->threads.written], sizeof *threads))
+        j->threads.written++;
+    write_samples(j);
+    write_header(j, PIANO_REC_HAS_CPU);
+}
+
+/* Takes the samples out of the file that is left: they are all in the next one. */
+static void empty_old(struct journal *j)
+{
+    struct piano__rec_header *h = j->view.base.header;
+    for (size_t i = 0; i < sizeof j->logs / sizeof j->logs[0]; i++) {
+        if (j->logs[i].chunk && i == PIANO_CHUNK_SAMPLES)
+            __atomic_store_n(&j->logs[i].chunk->used, 0, __ATOMIC_RELEASE);
+    }
+    h->trace.samples = h->trace.samples_lost = 0;
+    h->trace.samples_unwound = h->trace.switches = 0;
+    __atomic_fetch_and(&h->flags, ~(uint32_t)PIANO_REC_HAS_CPU, __ATOMIC_RELAXED);
+}
+
+int journal_move(struct journal *j, const char *path)
+{
+    struct view view;
+    char *copy = strdup(path);
+    int err = copy ? view_open(&view, path) : -ENOMEM;
+    if (err != 0) {
+        free(copy);
+        return err;
+    }
+    if (j->path) {
+        if (!j->is_cut && j->logs[PIANO_CHUNK_SAMPLES].next <= 1)
+            empty_old(j);
+        else
+            j->is_cut = true;
+        close_logs(j);
+        view_close(&j->view);
+        free(j->path);
+    }
+    j->view = view;
+    j->path = copy;
+    j->modules.written = j->stacks.written = j->threads.written = 0;
+    if (j->is_cut) {
+        struct piano__trace begun = {.cpu_source = j->trace.cpu_source, .cpu_hz = j->trace.cpu_hz};
+        j->trace = begun;
+        j->dropped = 0;
+    } else {
+        j->samples.written = 0;
+    }
+    journal_flush(j);
+    return 0;
+}

@@ -1,0 +1,374 @@
+/* Opening perf events.
+ *
+ * Two events for each CPU: one that samples, by the CPU's cycles or, where there are none to count, by its clock; the other
+ * fires when a thread leaves its CPU. Each is inherited by what the thread starts, which is why there must be one
+ * for each CPU: the kernel gives inherited events no ring otherwise.
+ *
+ * What may be asked for depends on perf_event_paranoid: first everything is asked for, then without the kernel's
+ * part, in which case time spent in the kernel is not sampled and the second event is refused.
+ *
+ * Rings count as locked memory. All have one size, halved until the kernel agrees. */
+#include "tool/record/perf.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    RING_MOST = 2 << 20,
+    RING_LEAST = 64 << 10,
+    RINGS_TOGETHER = 128 << 20,
+    PROBE_NS = 3000000,
+};
+
+static int event_open(struct perf_event_attr *attr, pid_t tid, int cpu)
+{
+    long fd = syscall(SYS_perf_event_open, attr, tid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+    return fd < 0 ? -errno : (int)fd;
+}
+
+static void fill(struct perf_event_attr *a, const struct perf_wish *w)
+{
+    *a = (struct perf_event_attr){.size = sizeof *a};
+    a->sample_type = PERF_EVENT_SAMPLE | (w->kernel_chain ? PERF_SAMPLE_CALLCHAIN : 0);
+    a->exclude_callchain_user = w->kernel_chain;
+    a->sample_regs_user = perf_event_registers();
+    a->sample_id_all = 1;
+    a->use_clockid = 1;
+    a->clockid = CLOCK_MONOTONIC;
+    a->inherit = 1;
+    a->disabled = 1;
+    a->exclude_hv = 1;
+    a->watermark = 1;
+}
+
+static void fill_samples(struct perf_event_attr *a, const struct perf_wish *w)
+{
+    fill(a, w);
+    bool cycles = w->source == PIANO_CPU_CYCLES;
+    a->type = cycles ? PERF_TYPE_HARDWARE : PERF_TYPE_SOFTWARE;
+    a->config = cycles ? (uint64_t)PERF_COUNT_HW_CPU_CYCLES : (uint64_t)PERF_COUNT_SW_CPU_CLOCK;
+    a->freq = 1;
+    a->sample_freq = w->hz;
+    a->sample_stack_user = PERF_STACK;
+    a->exclude_kernel = w->without_kernel;
+    a->mmap = a->mmap2 = 1;
+    a->comm = a->comm_exec = 1;
+    a->task = 1;
+    a->context_switch = 1;
+}
+
+static void fill_switches(struct perf_event_attr *a, const struct perf_wish *w)
+{
+    fill(a, w);
+    a->type = PERF_TYPE_SOFTWARE;
+    a->config = PERF_COUNT_SW_CONTEXT_SWITCHES;
+    a->sample_period = 1;
+    a->sample_stack_user = PERF_SWITCH_STACK;
+}
+
+/* Does it count? Some virtual machines have cycles that stand still. */
+static bool cycles_run(struct perf_wish *w)
+{
+    struct perf_event_attr a = {.size = sizeof a,
+                                .type = PERF_TYPE_HARDWARE,
+                                .config = PERF_COUNT_HW_CPU_CYCLES,
+                                .exclude_kernel = w->without_kernel,
+                                .exclude_hv = 1};
+    struct timespec from;
+    struct timespec now;
+    uint64_t count = 0;
+    int64_t ns = 0;
+    int fd = event_open(&a, 0, -1);
+    if (fd < 0)
+        return false;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &from);
+    while (ns < PROBE_NS) {
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+        ns = (now.tv_sec - from.tv_sec) * 1000000000 + (now.tv_nsec - from.tv_nsec);
+    }
+    bool good = read(fd, &count, sizeof count) == (ssize_t)sizeof count && count > PROBE_NS / 100;
+    close(fd);
+    w->ns_per_cycle = good ? (double)ns / (double)count : 0;
+    return good;
+}
+
+static int try_samples(const struct perf_wish *w)
+{
+    struct perf_event_attr a;
+    fill_samples(&a, w);
+    int fd = event_open(&a, 0, -1);
+    if (fd >= 0)
+        close(fd);
+    return fd < 0 ? fd : 0;
+}
+
+static bool is_refusal(int err)
+{
+    return err == -EACCES || err == -EPERM;
+}
+
+int perf_probe(struct perf_wish *w)
+{
+    struct perf_event_attr a;
+    w->source = PIANO_CPU_CLOCK;
+    w->without_kernel = w->without_switches = false;
+    int err = try_samples(w);
+    if (is_refusal(err)) {
+        w->without_kernel = true;
+        w->kernel_chain = false;
+        err = try_samples(w);
+    }
+    if (err != 0)
+        return err;
+    if (cycles_run(w)) {
+        w->source = PIANO_CPU_CYCLES;
+        if (try_samples(w) != 0)
+            w->source = PIANO_CPU_CLOCK;
+    }
+    fill_switches(&a, w);
+    int fd = w->without_kernel ? -EACCES : event_open(&a, 0, -1);
+    w->without_switches = fd < 0;
+    if (fd >= 0)
+        close(fd);
+    return 0;
+}
+
+const char *perf_why(int err, const char **hint)
+{
+    *hint = NULL;
+    switch (err) {
+    case -EACCES:
+        *hint = "sysctl kernel.perf_event_paranoid=1 as root, or run piano as root or with "
+                "CAP_PERFMON";
+        return "the kernel refuses perf events to this user (perf_event_paranoid)";
+    case -EPERM:
+        *hint = "in a container: --cap-add PERFMON and a seccomp profile that allows "
+                "perf_event_open";
+        return "perf events are forbidden here (a seccomp filter, or perf_event_paranoid)";
+    case -ENOSYS:
+        return "this kernel has no perf events, or a seccomp filter hides them";
+    case -EINVAL:
+        *hint = "--cpu=99, or a larger kernel.perf_event_max_sample_rate";
+        return "the kernel takes fewer samples a second, or is too old for what is asked of it";
+    case -ESRCH:
+        return "there is no such process";
+    case -EMFILE:
+    case -ENFILE:
+        *hint = "ulimit -n, with a larger number";
+        return "it takes a descriptor for every thread and CPU, and there are not so many to have";
+    case -ENOMEM:
+        return "no memory for the kernel's rings (ulimit -l, perf_event_mlock_kb)";
+    default:
+        return strerror(-err);
+    }
+}
+
+static bool keep(struct perf *p, int fd)
+{
+    if (p->fd_count == p->fd_capacity) {
+        size_t capacity = p->fd_capacity ? p->fd_capacity * 2 : 64;
+        int *more = realloc(p->fds, capacity * sizeof *more);
+        if (!more)
+            return false;
+        p->fds = more;
+        p->fd_capacity = capacity;
+    }
+    p->fds[p->fd_count++] = fd;
+    return true;
+}
+
+/* An event of thread TID on the CPU, whose records go to the ring of event INTO, if there is one already. */
+static int add_event(struct perf *p, struct perf_event_attr *a, pid_t tid, int cpu, int into)
+{
+    a->enable_on_exec = p->on_exec;
+    int fd = event_open(a, tid, cpu);
+    if (fd < 0)
+        return fd;
+    if (into >= 0 && ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, into) != 0) {
+        int err = -errno;
+        close(fd);
+        return err;
+    }
+    if (!keep(p, fd)) {
+        close(fd);
+        return -ENOMEM;
+    }
+    return fd;
+}
+
+/* The events of thread TID on all CPUs. A CPU that is switched off is left out. */
+static int add_thread(struct perf *p, pid_t tid, size_t ring_size)
+{
+    struct perf_event_attr a;
+    for (size_t i = 0; i < p->cpu_count; i++) {
+        struct perf_cpu *c = &p->cpus[i];
+        fill_samples(&a, &p->wish);
+        a.wakeup_watermark = (uint32_t)(ring_size / 3);
+        int fd = add_event(p, &a, tid, c->cpu, c->samples_fd);
+        if (fd == -ENODEV)
+            continue;
+        if (fd < 0)
+            return fd;
+        if (c->samples_fd < 0)
+            c->samples_fd = fd;
+        if (p->wish.without_switches)
+            continue;
+        fill_switches(&a, &p->wish);
+        a.wakeup_watermark = (uint32_t)ring_size;
+        fd = add_event(p, &a, tid, c->cpu, c->switches_fd);
+        if (fd < 0)
+            return fd;
+        if (c->switches_fd < 0)
+            c->switches_fd = fd;
+    }
+    return 0;
+}
+
+static void close_rings(struct perf *p)
+{
+    for (size_t i = 0; i < p->cpu_count; i++) {
+        perf_ring_close(&p->cpus[i].samples);
+        perf_ring_close(&p->cpus[i].switches);
+    }
+}
+
+static int open_rings(struct perf *p, size_t size)
+{
+    int err = 0;
+    for (size_t i = 0; i < p->cpu_count && err == 0; i++) {
+        struct perf_cpu *c = &p->cpus[i];
+        if (c->samples_fd >= 0)
+            err = perf_ring_open(&c->samples, c->samples_fd, size);
+        if (c->switches_fd >= 0 && err == 0)
+            err = perf_ring_open(&c->switches, c->switches_fd, size / 2);
+    }
+    if (err != 0)
+        close_rings(p);
+    return err;
+}
+
+static void start(const struct perf *p, size_t from)
+{
+    for (size_t i = from; i < p->fd_count && !p->on_exec; i++)
+        ioctl(p->fds[i], PERF_EVENT_IOC_ENABLE, 0);
+}
+
+/* A thread has an event or two on every CPU: the usual 1024 descriptors are soon gone. */
+static void raise_limit(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+static int list_cpus(struct perf *p, const cpu_set_t *mask)
+{
+    p->cpus = calloc((size_t)CPU_COUNT(mask) + 1, sizeof *p->cpus);
+    if (!p->cpus)
+        return -ENOMEM;
+    for (int i = 0; i < CPU_SETSIZE; i++) {
+        if (CPU_ISSET(i, mask))
+            p->cpus[p->cpu_count++] =
+                (struct perf_cpu){.cpu = i, .samples_fd = -1, .switches_fd = -1};
+    }
+    return 0;
+}
+
+int perf_open(struct perf *p, const struct perf_wish *wish, const cpu_set_t *mask, pid_t tid,
+              bool on_exec)
+{
+    *p = (struct perf){.wish = *wish, .on_exec = on_exec};
+    if (!on_exec)
+        raise_limit();
+    int err = list_cpus(p, mask);
+    size_t size = RING_MOST;
+    while (err == 0 && size * p->cpu_count > RINGS_TOGETHER && size > RING_LEAST)
+        size /= 2;
+    if (err == 0)
+        err = add_thread(p, tid, size);
+    if (err == 0 && p->fd_count == 0)
+        err = -ENODEV;
+    if (err == 0) {
+        do {
+            err = open_rings(p, size);
+            size /= 2;
+        } while ((err == -EPERM || err == -ENOMEM) && size >= RING_LEAST);
+        err = err == -EPERM ? -ENOMEM : err; /* it is locked memory that is refused */
+    }
+    if (err == 0)
+        start(p, 0);
+    else
+        perf_close(p);
+    return err;
+}
+
+int perf_add(struct perf *p, pid_t tid)
+{
+    size_t from = p->fd_count;
+    int err = add_thread(p, tid, RING_MOST);
+    if (err == 0)
+        start(p, from);
+    return err;
+}
+
+void perf_close(struct perf *p)
+{
+    close_rings(p);
+    for (size_t i = 0; i < p->fd_count; i++)
+        close(p->fds[i]);
+    free(p->fds);
+    free(p->cpus);
+    *p = (struct perf){0};
+}
+
+/* The ring with the oldest record, and that record; NULL when none is older than UNTIL. Of equally old ones that of a
+ * switch comes first: it is made before the record that says so. */
+static struct perf_ring *oldest(struct perf *p, uint64_t until, const unsigned char **bytes,
+                                size_t *size, bool *is_switch)
+{
+    struct perf_ring *found = NULL;
+    uint64_t best = until;
+    for (size_t i = 0; i < 2 * p->cpu_count; i++) {
+        size_t n;
+        bool of_switch = i < p->cpu_count;
+        struct perf_ring *r = of_switch ? &p->cpus[i].switches : &p->cpus[i - p->cpu_count].samples;
+        const unsigned char *at = perf_ring_peek(r, &n);
+        uint64_t time = at ? perf_event_time(at, n) : best;
+        if (!at || time >= best)
+            continue;
+        best = time;
+        found = r;
+        *bytes = at;
+        *size = n;
+        *is_switch = of_switch;
+    }
+    return found;
+}
+
+void perf_drain(struct perf *p, uint64_t until,
+                void (*take)(void *ctx, const struct perf_event *e, bool is_switch), void *ctx)
+{
+    const unsigned char *bytes = NULL;
+    size_t size = 0;
+    bool is_switch = false;
+    struct perf_ring *r;
+    for (size_t i = 0; i < p->cpu_count; i++) {
+        perf_ring_look(&p->cpus[i].samples);
+        perf_ring_look(&p->cpus[i].switches);
+    }
+    while ((r = oldest(p, until, &bytes, &size, &is_switch))) {
+        struct perf_event e;
+        if (perf_event_parse(bytes, size, p->wish.kernel_chain, &e))
+            take(ctx, &e, is_switch);
+        perf_ring_next(r, size);
+        perf_ring_give_back(r);
+    }
+}

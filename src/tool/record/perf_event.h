@@ -1,0 +1,43 @@
+/* Records of the kernel's perf events, taken apart. */
+#ifndef PIANO_TOOL_RECORD_PERF_EVENT_H
+#define PIANO_TOOL_RECORD_PERF_EVENT_H
+
+#include <linux/perf_event.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tool/unwind/walk.h"
+
+/* What every sample has; PERF_SAMPLE_CALLCHAIN besides where the kernel's frames are wanted. */
+#define PERF_EVENT_SAMPLE                                                                          \
+    (PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU | PERF_SAMPLE_PERIOD |                   \
+     PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER)
+
+struct perf_event {
+    uint32_t type; /* PERF_RECORD_... */
+    uint16_t misc;
+    uint32_t pid, tid, cpu;
+    uint64_t time;
+    uint32_t parent_pid, parent_tid; /* FORK */
+    uint64_t lost;                   /* LOST, LOST_SAMPLES */
+    uint64_t period;                 /* SAMPLE */
+    const unsigned char *chain;      /* SAMPLE: addresses, 8 bytes each */
+    size_t chain_count;
+    bool has_regs; /* of a 64-bit program; else the stack says nothing */
+    struct unwind_regs regs;
+    struct unwind_memory memory;
+    const char *name; /* COMM, MMAP2: ends with a NUL */
+    uint64_t start, end, offset, inode;
+};
+
+/* The registers to ask for, sample_regs_user. */
+uint64_t perf_event_registers(void);
+
+/* When the record at BYTES was made; 0 when it does not say. SIZE is that of its header. */
+uint64_t perf_event_time(const unsigned char *bytes, size_t size);
+/* Takes it apart; pointers in *E lead into it. false: it makes no sense, or is of no interest. */
+bool perf_event_parse(const unsigned char *bytes, size_t size, bool has_chain,
+                      struct perf_event *e);
+
+#endif

@@ -1,0 +1,67 @@
+/* CPU samples of a recording, by function.
+ *
+ * Self time of a function is that of samples it is the innermost frame of, total of those it is in at all (once,
+ * however often it is in one stack). Inlined functions count as functions. Times off the CPU count to every function
+ * of the stack that was left: who waits is seldom who called the kernel. */
+#ifndef PIANO_TOOL_REPORT_CPU_H
+#define PIANO_TOOL_REPORT_CPU_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "tool/report/heap.h"
+#include "tool/report/report.h"
+
+struct cpu_row {
+    const char *function, *module, *file; /* FILE may be NULL */
+    uint64_t self_ns, total_ns;
+    uint64_t self_samples, total_samples;
+    uint64_t off_ns; /* waiting in it, or in what it called */
+    uint32_t next;   /* of the same name; while it is made */
+    uint32_t seen;   /* the last stack it was counted for, + 1 */
+};
+
+/* Functions of some samples. */
+struct cpu_flat {
+    struct cpu_row *rows; /* by self time, greatest first */
+    size_t count, cap;
+    uint64_t cpu_ns, samples, off_ns, preempted_ns, switches;
+};
+
+/* A process, or a thread of one. */
+struct cpu_part {
+    uint32_t pid, tid; /* TID 0: all of the process */
+    uint64_t cpu_ns, samples, off_ns, preempted_ns;
+};
+
+struct cpu {
+    struct heap named;
+    const struct recording *rec;
+    struct cpu_part *processes, *threads; /* most CPU time first */
+    size_t process_count, thread_count;
+};
+
+int cpu_load(struct cpu *c, const char *path, struct run_error *error);
+void cpu_unload(struct cpu *c);
+
+/* Functions of PID (0: of all), thread TID (0: all). 0 or negative errno. */
+int cpu_flat_make(struct cpu_flat *f, struct cpu *c, uint32_t pid, uint32_t tid);
+void cpu_flat_release(struct cpu_flat *f);
+
+struct cpu_options {
+    bool tree, threads, off; /* OFF: the tree is of times off the CPU */
+};
+
+int cpu_report(FILE *out, struct cpu *c, const struct cpu_options *h,
+               const struct report_options *o);
+int cpu_report_json(FILE *out, struct cpu *c, const struct cpu_options *h,
+                    const struct report_options *o);
+void cpu_notices(const struct cpu *c);
+/* "name (4711)", safe to show. */
+const char *cpu_thread_name(char *text, size_t size, const struct recording *rec, uint32_t tid);
+/* "cpu-clock at 99 Hz" */
+const char *cpu_source_text(char *text, size_t size, const struct recording *rec);
+
+#endif

@@ -1,0 +1,85 @@
+/* Names of addresses in the kernel, from /proc/kallsyms of this machine: read once, when the first one is asked for. The
+ * kernel hides its addresses (as 0) from those who may not see them; without addresses there are no names. A recording
+ * of another boot has other addresses: one that lies in no function gets no name, others may get a wrong one, so names are
+ * given only where the address is in the text of the kernel as it is now. */
+#include "tool/report/kernel.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define KERNEL_FROM 0xffff800000000000u
+
+enum { FARTHEST = 1 << 20 }; /* from its beginning, a function does not reach */
+
+struct entry {
+    uint64_t at;
+    char *name;
+};
+
+static struct {
+    struct entry *list; /* by address */
+    size_t count, cap;
+    bool read;
+} known;
+
+static int compare(const void *a, const void *b)
+{
+    const struct entry *x = a, *y = b;
+    return (x->at > y->at) - (x->at < y->at);
+}
+
+static void add(uint64_t at, const char *name)
+{
+    if (known.count == known.cap) {
+        size_t cap = known.cap ? known.cap * 2 : 1 << 16;
+        struct entry *more = realloc(known.list, cap * sizeof(*more));
+        if (!more)
+            return;
+        known.list = more;
+        known.cap = cap;
+    }
+    char *copy = strdup(name);
+    if (copy)
+        known.list[known.count++] = (struct entry){at, copy};
+}
+
+static void read_names(void)
+{
+    FILE *in = fopen("/proc/kallsyms", "re");
+    char line[512], kind, name[256];
+    unsigned long long at;
+    known.read = true;
+    while (in && fgets(line, sizeof(line), in))
+        if (sscanf(line, "%llx %c %255s", &at, &kind, name) == 3 && at >= KERNEL_FROM &&
+            strchr("tTwW", kind))
+            add(at, name);
+    if (in)
+        fclose(in);
+    if (known.count)
+        qsort(known.list, known.count, sizeof(*known.list), compare);
+}
+
+bool kernel_is(uint64_t pc)
+{
+    return pc >= KERNEL_FROM;
+}
+
+struct symbol_frame kernel_resolve(uint64_t pc)
+{
+    static const char unknown[] = "[kernel]";
+    struct symbol_frame frame = {.function = unknown, .module = unknown};
+    if (!known.read)
+        read_names();
+    size_t low = 0, high = known.count;
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if (known.list[mid].at <= pc)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    if (low > 0 && pc - known.list[low - 1].at < FARTHEST)
+        frame.function = known.list[low - 1].name;
+    return frame;
+}

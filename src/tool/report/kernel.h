@@ -1,0 +1,15 @@
+/* Addresses in the kernel. */
+#ifndef PIANO_TOOL_REPORT_KERNEL_H
+#define PIANO_TOOL_REPORT_KERNEL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "tool/symbol/symbol.h"
+
+bool kernel_is(uint64_t pc);
+/* One frame, of module "[kernel]"; its function is "[kernel]" too where there are no names. The strings
+ * stay, and equal ones are the same pointer. */
+struct symbol_frame kernel_resolve(uint64_t pc);
+
+#endif

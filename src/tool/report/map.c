@@ -1,0 +1,84 @@
+/* Open addressing, at most half full. A removed key leaves no mark: what was pushed on by it moves back. The seed
+ * is another one every time, so that a file cannot be made to have all its keys meet. */
+#include "tool/report/map.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+enum { LEAST = 256 };
+
+static size_t home(const struct map *m, uint64_t key)
+{
+    uint64_t h = (key ^ m->seed) * 0xff51afd7ed558ccdu;
+    h = (h ^ h >> 32) * 0xc4ceb9fe1a85ec53u;
+    return (size_t)(h ^ h >> 29) & (m->size - 1);
+}
+
+uint32_t map_find(const struct map *m, uint64_t key)
+{
+    if (m->size == 0)
+        return MAP_NONE;
+    size_t at = home(m, key);
+    for (; m->slots[at].value; at = (at + 1) & (m->size - 1))
+        if (m->slots[at].key == key)
+            return m->slots[at].value - 1;
+    return MAP_NONE;
+}
+
+static void place(struct map *m, struct map_slot slot)
+{
+    size_t at = home(m, slot.key);
+    while (m->slots[at].value)
+        at = (at + 1) & (m->size - 1);
+    m->slots[at] = slot;
+}
+
+int map_put(struct map *m, uint64_t key, uint32_t value)
+{
+    if ((m->count + 1) * 2 > m->size) {
+        struct map more = {.size = m->size ? m->size * 2 : LEAST, .count = m->count};
+        more.slots = calloc(more.size, sizeof(*more.slots));
+        if (!more.slots)
+            return -ENOMEM;
+        if (getrandom(&more.seed, sizeof(more.seed), GRND_NONBLOCK) < 0)
+            more.seed = (uintptr_t)more.slots;
+        for (size_t i = 0; i < m->size; i++)
+            if (m->slots[i].value)
+                place(&more, m->slots[i]);
+        free(m->slots);
+        *m = more;
+    }
+    place(m, (struct map_slot){key, value + 1});
+    m->count++;
+    return 0;
+}
+
+void map_remove(struct map *m, uint64_t key)
+{
+    if (m->size == 0)
+        return;
+    size_t hole = home(m, key);
+    while (m->slots[hole].value && m->slots[hole].key != key)
+        hole = (hole + 1) & (m->size - 1);
+    if (!m->slots[hole].value)
+        return;
+    for (size_t at = (hole + 1) & (m->size - 1); m->slots[at].value;
+         at = (at + 1) & (m->size - 1)) {
+        size_t from = home(m, m->slots[at].key);
+        /* It may fill the hole when that lies between its home and where it is. */
+        if (((at - from) & (m->size - 1)) >= ((at - hole) & (m->size - 1))) {
+            m->slots[hole] = m->slots[at];
+            hole = at;
+        }
+    }
+    m->slots[hole].value = 0;
+    m->count--;
+}
+
+void map_release(struct map *m)
+{
+    free(m->slots);
+    memset(m, 0, sizeof(*m));
+}

@@ -1,0 +1,25 @@
+/* 64-bit keys to numbers. */
+#ifndef PIANO_TOOL_REPORT_MAP_H
+#define PIANO_TOOL_REPORT_MAP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define MAP_NONE UINT32_MAX
+
+struct map {
+    struct map_slot {
+        uint64_t key;
+        uint32_t value; /* + 1; 0: free */
+    } * slots;
+    size_t count, size;
+    uint64_t seed;
+};
+
+uint32_t map_find(const struct map *m, uint64_t key); /* or MAP_NONE */
+/* KEY is not there yet. 0 or -ENOMEM. */
+int map_put(struct map *m, uint64_t key, uint32_t value);
+void map_remove(struct map *m, uint64_t key);
+void map_release(struct map *m);
+
+#endif

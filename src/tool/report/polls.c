@@ -1,0 +1,481 @@
+/* One pass over the events of a recording.
+ *
+ * Each thread is a small machine: polls it is in (a stack: a poll may begin in another), a turn of its loop, a
+ * park. A thread that tells its polls is taken at its word. Of one that does not, but comes back to the same kind of wait
+ * again and again, what it does between two waits is a poll of its loop; waits of another kind in between are then a
+ * part of the turn, and time lost in it. */
+#include "tool/report/polls.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tool/util/say.h"
+
+enum { PROGRESS_EVERY = 1 << 20 };
+
+/* ---- the machine of a thread ---- */
+
+static int push(struct polls *p, struct polls_track *t, const struct poll *poll)
+{
+    if (t->depth == POLLS_MAX_DEPTH) { /* ends must have been lost: the outermost is given up */
+        p->too_deep++;
+        memmove(t->stack, t->stack + 1, (t->depth - 1) * sizeof(*t->stack));
+        t->depth--;
+    }
+    if (t->depth == t->stack_cap) {
+        size_t cap = t->stack_cap ? t->stack_cap * 2 : 4;
+        struct poll *more = realloc(t->stack, cap * sizeof(*more));
+        if (!more)
+            return -ENOMEM;
+        t->stack = more;
+        t->stack_cap = cap;
+    }
+    t->stack[t->depth++] = *poll;
+    return 0;
+}
+
+static void set_cause(struct poll *poll, struct polls_task *task)
+{
+    if (task->wake_ns) {
+        poll->woken = true;
+        poll->cause_ns = task->wake_ns;
+        poll->waker_track = task->waker_track;
+        poll->waker_group = task->waker_group;
+        poll->waker_task = task->waker_task;
+    } else if (task->spawned && !task->polled) {
+        poll->spawned = true;
+        poll->cause_ns = task->spawn_ns;
+        poll->waker_track = task->spawner_track;
+        poll->waker_group = task->spawner_group;
+    }
+    task->wake_ns = 0;
+    task->polled = true;
+}
+
+static int poll_begin(struct polls *p, struct polls_track *t, const struct recording_event *e)
+{
+    struct polls_task *task = polls_task_of(p, e->fields[0], false);
+    struct poll poll = {.begin_ns = e->at_ns,
+                        .task = e->fields[0],
+                        .track = e->track,
+                        .depth = (uint32_t)t->depth,
+                        .waker_group = POLLS_NO_GROUP};
+    if (e->fields[1])
+        poll.group = polls_group(p, POLLS_CALLBACK, e->fields[1]);
+    else if (task && task->group != POLLS_NO_GROUP)
+        poll.group = task->group;
+    else
+        poll.group = polls_group(p, POLLS_UNNAMED, 0);
+    if (poll.group == POLLS_NO_GROUP)
+        return -ENOMEM;
+    if (task)
+        set_cause(&poll, task);
+    poll.time = polls_until(p, t, e->at_ns);
+    return push(p, t, &poll);
+}
+
+static int finish_poll(struct polls *p, struct polls_track *t, struct poll *poll, uint64_t at_ns)
+{
+    struct polls_time now = polls_until(p, t, at_ns);
+    poll->end_ns = at_ns;
+    poll->time = polls_between(&poll->time, &now);
+    t->polls++;
+    if (poll->depth == 0)
+        t->busy_ns += at_ns - poll->begin_ns;
+    if (p->listener && p->listener->poll)
+        p->listener->poll(p->listener->ctx, p, poll);
+    return polls_note(p, poll);
+}
+
+static int poll_end(struct polls *p, struct polls_track *t, const struct recording_event *e)
+{
+    if (t->depth == 0) {
+        p->stray_ends++;
+        return 0;
+    }
+    return finish_poll(p, t, &t->stack[--t->depth], e->at_ns);
+}
+
+static uint64_t queued_until(const struct polls *p, uint64_t at_ns)
+{
+    return p->queued_ns + (p->queued > 0 ? at_ns - p->queued_since : 0);
+}
+
+static int park(struct polls *p, struct polls_track *t, const struct recording_event *e)
+{
+    int err = 0;
+    if (t->loop >= 0 && e->fields[0] == (uint64_t)t->loop && t->in_turn) {
+        t->in_turn = false;
+        err = finish_poll(p, t, &t->turn, e->at_ns);
+    }
+    t->park_mark = polls_until(p, t, e->at_ns);
+    t->parked = true;
+    t->park_ns = e->at_ns;
+    t->park_kind = e->fields[0];
+    t->park_queued = queued_until(p, e->at_ns);
+    return err;
+}
+
+static void park_over(struct polls *p, struct polls_track *t, uint64_t at_ns)
+{
+    struct polls_time now = polls_until(p, t, at_ns);
+    uint64_t parked = at_ns - t->park_ns, starved = queued_until(p, at_ns) - t->park_queued;
+    struct polls_time time = polls_between(&t->park_mark, &now);
+    polls_time_add(&t->park_time, &time);
+    if (p->listener && p->listener->park)
+        p->listener->park(p->listener->ctx, p, (uint32_t)(t - p->tracks), at_ns);
+    if (time.off_ns > 0 || parked >= POLLS_AWAY_NS) /* else it may have been away all the time */
+        t->park_cpu_ns += parked > time.off_ns ? parked - time.off_ns : 0;
+    t->parks++;
+    t->parked_ns += parked;
+    t->park_max_ns = parked > t->park_max_ns ? parked : t->park_max_ns;
+    t->waited_ns = now.waited_ns;
+    t->parked = false;
+    if (!t->is_worker)
+        return;
+    t->starved_ns += starved;
+    t->starved_max_ns = starved > t->starved_max_ns ? starved : t->starved_max_ns;
+}
+
+static int unpark(struct polls *p, struct polls_track *t, const struct recording_event *e)
+{
+    bool loop = t->loop >= 0 && (!t->parked || t->park_kind == (uint64_t)t->loop);
+    if (t->parked)
+        park_over(p, t, e->at_ns);
+    if (!loop || t->in_turn)
+        return 0;
+    uint32_t group = polls_group(p, POLLS_LOOP, e->track);
+    if (group == POLLS_NO_GROUP)
+        return -ENOMEM;
+    t->in_turn = true;
+    t->turn = (struct poll){.begin_ns = e->at_ns,
+                            .track = e->track,
+                            .group = group,
+                            .waker_group = POLLS_NO_GROUP,
+                            .returned = e->fields[0],
+                            .time = polls_until(p, t, e->at_ns)};
+    return 0;
+}
+
+/* ---- tasks, workers, queues ---- */
+
+static uint32_t group_now(const struct polls_track *t)
+{
+    return t->depth ? t->stack[t->depth - 1].group : t->in_turn ? t->turn.group : POLLS_NO_GROUP;
+}
+
+static int spawn(struct polls *p, const struct polls_track *t, const struct recording_event *e)
+{
+    uint64_t name = e->fields[1], place = e->fields[2];
+    uint32_t group = name    ? polls_group(p, POLLS_TASK, name)
+                     : place ? polls_group(p, POLLS_PLACE, place)
+                             : polls_group(p, POLLS_UNNAMED, 0);
+    if (group == POLLS_NO_GROUP)
+        return -ENOMEM;
+    p->groups[group].spawned++;
+    polls_series_set(p, &p->alive, e->at_ns, p->alive.value + 1);
+    struct polls_task *task = polls_task_of(p, e->fields[0], true);
+    if (!task)
+        return 0; /* counted */
+    *task = (struct polls_task){.id = e->fields[0],
+                                .spawn_ns = e->at_ns,
+                                .spawned = true,
+                                .group = group,
+                                .waker_group = POLLS_NO_GROUP,
+                                .spawner_track = e->track,
+                                .spawner_group = group_now(t)};
+    return 0;
+}
+
+static void task_end(struct polls *p, const struct recording_event *e)
+{
+    const struct polls_task *task = polls_task_of(p, e->fields[0], false);
+    if (!task)
+        return;
+    if (task->spawned) {
+        p->groups[task->group].ended++;
+        polls_series_set(p, &p->alive, e->at_ns, p->alive.value - 1);
+    }
+    polls_task_gone(p, e->fields[0]);
+}
+
+static void wake(struct polls *p, const struct polls_track *t, const struct recording_event *e)
+{
+    struct polls_task *task = polls_task_of(p, e->fields[0], true);
+    if (!task)
+        return;
+    task->wake_ns = e->at_ns;
+    task->waker_track = e->track;
+    task->waker_group = group_now(t);
+    task->waker_task = t->depth ? t->stack[t->depth - 1].task : 0;
+}
+
+/* From now on, no worker is on this thread. */
+static void leave_worker(struct polls *p, struct polls_track *t, uint32_t track, uint64_t at_ns)
+{
+    for (size_t i = p->worker_count; t->is_worker && i-- > 0;)
+        if (p->workers[i].track == track && p->workers[i].to_ns == 0) {
+            p->workers[i].to_ns = at_ns;
+            break;
+        }
+}
+
+static int worker_start(struct polls *p, struct polls_track *t, const struct recording_event *e)
+{
+    bool same = t->is_worker && t->worker == e->fields[0];
+    if (!same)
+        leave_worker(p, t, e->track, e->at_ns);
+    t->is_worker = true;
+    t->worker = e->fields[0];
+    t->worker_name = e->fields[1];
+    if (same || p->worker_count == POLLS_MAX_SERIES)
+        return 0;
+    if (p->worker_count == p->worker_cap) {
+        size_t cap = p->worker_cap ? p->worker_cap * 2 : 16;
+        struct polls_worker *more = realloc(p->workers, cap * sizeof(*more));
+        if (!more)
+            return -ENOMEM;
+        p->workers = more;
+        p->worker_cap = cap;
+    }
+    p->workers[p->worker_count++] = (struct polls_worker){
+        .worker = t->worker, .name = t->worker_name, .track = e->track, .from_ns = e->at_ns};
+    return 0;
+}
+
+static void queue(struct polls *p, const struct recording_event *e)
+{
+    struct polls_series *s =
+        polls_series_of(p, &p->queue_of, &p->queues, &p->queue_count, &p->queue_cap, e->fields[0]);
+    uint64_t depth = e->fields[1] < (uint64_t)1 << 40 ? e->fields[1] : (uint64_t)1 << 40;
+    if (!s)
+        return;
+    p->queued_ns = queued_until(p, e->at_ns);
+    p->queued_since = e->at_ns;
+    p->queued += depth - (s->count ? (uint64_t)s->value : 0);
+    polls_series_set(p, s, e->at_ns, (int64_t)depth);
+}
+
+static void value(struct polls *p, const struct recording_event *e)
+{
+    struct polls_series *s =
+        polls_series_of(p, &p->value_of, &p->values, &p->value_count, &p->value_cap, e->fields[0]);
+    int64_t v = (int64_t)(e->fields[1] >> 1) ^ -(int64_t)(e->fields[1] & 1);
+    if (s)
+        polls_series_set(p, s, e->at_ns, v);
+}
+
+static void mark(struct polls *p, const struct recording_event *e)
+{
+    struct polls_series *s =
+        polls_series_of(p, &p->mark_of, &p->marks, &p->mark_count, &p->mark_cap, e->fields[0]);
+    if (s)
+        polls_series_set(p, s, e->at_ns, 0);
+}
+
+static int take(struct polls *p, const struct recording_event *e)
+{
+    struct polls_track *t = &p->tracks[e->track];
+    t->last_ns = e->at_ns > t->last_ns ? e->at_ns : t->last_ns;
+    if (p->listener && p->listener->event)
+        p->listener->event(p->listener->ctx, p, e);
+    switch (e->code) {
+    case PIANO_EVENT_POLL_BEGIN:
+        return poll_begin(p, t, e);
+    case PIANO_EVENT_POLL_END:
+        return poll_end(p, t, e);
+    case PIANO_EVENT_PARK:
+        return park(p, t, e);
+    case PIANO_EVENT_UNPARK:
+        return unpark(p, t, e);
+    case PIANO_EVENT_TASK_SPAWN:
+        return spawn(p, t, e);
+    case PIANO_EVENT_TASK_END:
+        task_end(p, e);
+        return 0;
+    case PIANO_EVENT_WAKE:
+        wake(p, t, e);
+        return 0;
+    case PIANO_EVENT_WORKER_START:
+        return worker_start(p, t, e);
+    case PIANO_EVENT_WORKER_STOP:
+        leave_worker(p, t, e->track, e->at_ns);
+        return 0;
+    case PIANO_EVENT_QUEUE:
+        queue(p, e);
+        return 0;
+    case PIANO_EVENT_VALUE:
+        value(p, e);
+        return 0;
+    case PIANO_EVENT_MARK:
+        mark(p, e);
+        return 0;
+    default:
+        return 0;
+    }
+}
+
+/* ---- all of them ---- */
+
+/* The kind of wait the loop of a thread comes back to: where input is waited for, if it does that, else what it
+ * does most. */
+static int loop_of(const struct recording_track *t)
+{
+    static const int input[] = {PIANO_PARK_EPOLL, PIANO_PARK_POLL, PIANO_PARK_SELECT,
+                                PIANO_PARK_URING, PIANO_PARK_API};
+    static const int other[] = {PIANO_PARK_CONDITION, PIANO_PARK_SEMAPHORE};
+    int best = -1;
+    if (t->polls > 0)
+        return -1;
+    for (size_t i = 0; i < sizeof(input) / sizeof(*input); i++)
+        if (t->parks[input[i]] >= POLLS_LOOP_PARKS &&
+            (best < 0 || t->parks[input[i]] > t->parks[best]))
+            best = input[i];
+    for (size_t i = 0; best < 0 && i < sizeof(other) / sizeof(*other); i++)
+        if (t->parks[other[i]] >= POLLS_LOOP_PARKS &&
+            (i == 0 || t->parks[other[i]] > t->parks[other[0]]))
+            best = other[i];
+    return best;
+}
+
+static int start_tracks(struct polls *p)
+{
+    const struct recording *rec = p->rec;
+    p->tracks = calloc(rec->events.track_count + 1, sizeof(*p->tracks));
+    if (!p->tracks)
+        return -ENOMEM;
+    for (size_t i = 0; i < rec->events.track_count; i++) {
+        struct polls_track *t = &p->tracks[i];
+        t->tid = rec->events.tracks[i].tid;
+        t->loop = loop_of(&rec->events.tracks[i]);
+        const struct recording_thread *thread = recording_thread_of(rec, t->tid);
+        if (thread)
+            memcpy(t->name, thread->name, sizeof(t->name));
+        t->sample = recording_samples_of(rec, t->tid, 0, &t->sample_end);
+        for (size_t k = t->sample_end; k > t->sample && t->last_ns == 0; k--)
+            t->last_ns =
+                rec->samples[k - 1].at_ns +
+                (rec->samples[k - 1].kind == PIANO_SAMPLE_OFF ? rec->samples[k - 1].value : 0);
+    }
+    return 0;
+}
+
+/* What was going on when the recording ended. A thread that is in a poll is still there; one that is in a turn of its
+ * loop may have ended since without a word, so its turn ends with its last sign of life. */
+static int finish_tracks(struct polls *p)
+{
+    int err = 0;
+    for (size_t i = 0; i < p->rec->events.track_count && err == 0; i++) {
+        struct polls_track *t = &p->tracks[i];
+        bool main_thread = t->tid == p->rec->header.pid;
+        uint64_t last = main_thread || t->last_ns > p->end_ns ? p->end_ns : t->last_ns;
+        if (t->in_turn) {
+            t->turn.open = true;
+            last = t->parked ? p->end_ns : last; /* it waits in the middle of the turn */
+            last = last > t->turn.begin_ns ? last : t->turn.begin_ns;
+            err = finish_poll(p, t, &t->turn, last);
+        }
+        while (t->depth > 0 && err == 0) {
+            struct poll *poll = &t->stack[--t->depth];
+            poll->open = true;
+            err = finish_poll(p, t, poll, p->end_ns > poll->begin_ns ? p->end_ns : poll->begin_ns);
+        }
+        if (t->parked)
+            park_over(p, t, p->end_ns > t->park_ns ? p->end_ns : t->park_ns);
+    }
+    for (size_t i = 0; i < p->queue_count; i++)
+        polls_series_end(p, &p->queues[i]);
+    polls_series_end(p, &p->alive);
+    return err;
+}
+
+static int compare_longest(const void *a, const void *b)
+{
+    const struct poll *x = a, *y = b;
+    if (polls_duration(x) != polls_duration(y))
+        return polls_duration(x) > polls_duration(y) ? -1 : 1;
+    return (x->begin_ns > y->begin_ns) - (x->begin_ns < y->begin_ns);
+}
+
+int polls_go(struct polls *p, const struct polls_listener *listener)
+{
+    p->listener = listener;
+    struct recording_walk *walk = recording_walk_new(p->rec);
+    struct recording_event e;
+    int err = walk ? start_tracks(p) : -ENOMEM;
+    for (uint64_t n = 1; err == 0 && recording_walk_next(walk, &e); n++) {
+        err = take(p, &e);
+        if (n % PROGRESS_EVERY == 0)
+            say_progress("going through %llu events: %llu",
+                         (unsigned long long)p->rec->events.count, (unsigned long long)n);
+    }
+    recording_walk_free(walk);
+    if (err == 0)
+        err = finish_tracks(p);
+    if (err == 0 && p->longest_count)
+        qsort(p->longest, p->longest_count, sizeof(*p->longest), compare_longest);
+    p->listener = NULL;
+    say_progress_done();
+    return err;
+}
+
+static int out_of_memory(struct polls *p, const char *path, struct run_error *error)
+{
+    char safe[300];
+    snprintf(error->text, sizeof(error->text), "%s: not enough memory for its events",
+             say_safe(safe, sizeof(safe), path));
+    polls_unload(p);
+    return -ENOMEM;
+}
+
+int polls_open(struct polls *p, const char *path, size_t longest, struct run_error *error)
+{
+    *p = (struct polls){.longest_max = longest < POLLS_MAX_LONGEST ? longest : POLLS_MAX_LONGEST};
+    int err = heap_open(&p->named, path, error);
+    if (err)
+        return err;
+    p->rec = &p->named.rec;
+    p->start_ns = p->rec->header.start_mono_ns;
+    p->end_ns = p->rec->end_ns > p->rec->events.last_ns ? p->rec->end_ns : p->rec->events.last_ns;
+    p->exact = p->rec->off_samples > 0;
+    p->sampled = p->rec->cpu_samples > 0;
+    p->longest = calloc(p->longest_max + 1, sizeof(*p->longest));
+    return p->longest ? 0 : out_of_memory(p, path, error);
+}
+
+int polls_load(struct polls *p, const char *path, size_t longest, struct run_error *error)
+{
+    int err = polls_open(p, path, longest, error);
+    if (err == 0 && polls_go(p, NULL) != 0)
+        err = out_of_memory(p, path, error);
+    return err;
+}
+
+void polls_unload(struct polls *p)
+{
+    for (size_t i = 0; i < p->group_count; i++) {
+        free(p->groups[i].name);
+        samples_release(&p->groups[i].durations);
+        samples_release(&p->groups[i].wakes);
+    }
+    for (size_t i = 0; p->tracks && i < p->rec->events.track_count; i++)
+        free(p->tracks[i].stack);
+    samples_release(&p->wakes);
+    samples_release(&p->spawns);
+    map_release(&p->group_of);
+    map_release(&p->task_of);
+    map_release(&p->queue_of);
+    map_release(&p->value_of);
+    map_release(&p->mark_of);
+    free(p->tracks);
+    free(p->groups);
+    free(p->tasks);
+    free(p->workers);
+    free(p->queues);
+    free(p->values);
+    free(p->marks);
+    free(p->longest);
+    heap_unload(&p->named);
+    *p = (struct polls){.rec = NULL};
+}

@@ -1,0 +1,264 @@
+/* What the events of a recording say: polls, who was polled, how late, and what went wrong; docs/polls.md.
+ *
+ * Everything is made in one pass over the events in order of time, which keeps sums, percentiles and the longest
+ * polls, and no event. CPU samples and times off the CPU are joined by thread and time: the sums up to a
+ * moment are known at the beginning and at the end of a poll, and their difference is what belongs to it. */
+#ifndef PIANO_TOOL_REPORT_POLLS_H
+#define PIANO_TOOL_REPORT_POLLS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "common/events.h"
+#include "tool/load/recording.h"
+#include "tool/load/samples.h"
+#include "tool/report/heap.h"
+#include "tool/report/map.h"
+#include "tool/report/report.h"
+
+enum {
+    POLLS_LONG_NS = 10 * 1000000,
+    POLLS_VERY_LONG_NS = 50 * 1000000,
+    POLLS_LATE_NS = 5 * 1000000,
+    POLLS_STARVED_NS = 5 * 1000000,
+    POLLS_BLOCKED_NS = 10 * 1000000, /* less than this in all polls of a task is not worth a word */
+    POLLS_AWAY_NS = 100 * 1000,      /* shorter times off the CPU are not recorded */
+    POLLS_LOOP_PARKS = 4,            /* a thread that parks so often has a loop */
+    POLLS_MAX_DEPTH = 64,            /* polls in polls */
+    POLLS_MAX_TASKS = 1 << 20,       /* alive at one time */
+    POLLS_MAX_GROUPS = 1 << 18,
+    POLLS_MAX_SERIES = 1 << 16, /* queues, values, marks */
+    POLLS_MAX_LONGEST = 4096,
+    POLLS_TOP = 10,
+    POLLS_QUARTERS = 4,
+};
+
+/* Sums over a stretch of a thread's time. */
+struct polls_time {
+    uint64_t cpu_ns, cpu_samples; /* of CPU samples */
+    uint64_t off_ns;              /* off the CPU, for whatever reason */
+    uint64_t preempted_ns;        /* of it, because another ran */
+    uint64_t waited_ns;           /* in calls that park, in the middle of a poll */
+};
+
+enum polls_kind { POLLS_TASK, POLLS_PLACE, POLLS_CALLBACK, POLLS_LOOP, POLLS_UNNAMED };
+
+/* Polls with one name: of all tasks spawned with it, of a callback, or of a thread's loop. */
+struct polls_group {
+    enum polls_kind kind;
+    uint64_t key; /* number of the name or the track */
+    char *name;   /* not yet safe to show */
+    uint64_t polls, open, nested;
+    uint64_t total_ns, max_ns;
+    uint64_t long_polls, very_long; /* LONG includes VERY_LONG */
+    struct polls_time time;
+    struct samples durations, wakes;
+    uint64_t woken, late, latest_ns;
+    uint64_t spawned, ended;
+};
+
+#define POLLS_NO_GROUP UINT32_MAX
+
+struct poll {
+    uint64_t begin_ns, end_ns; /* CLOCK_MONOTONIC */
+    uint64_t task;             /* 0 of a loop */
+    uint32_t track, group;
+    uint32_t depth; /* of polls it is in */
+    bool open;      /* it was not over when the recording ended: END is its last sign of life */
+    bool woken, spawned; /* what `cause_ns` is */
+    uint64_t
+        cause_ns; /* of the last wake, or of the spawn of a task that was never polled before */
+    uint32_t waker_track, waker_group; /* who woke or spawned it; GROUP may be POLLS_NO_GROUP */
+    uint64_t waker_task;
+    uint64_t returned; /* of a loop: 1 + what its wait returned, 0: not known */
+    struct polls_time time;
+};
+
+/* A figure over time, and its mean in each quarter of the time since its first value. */
+struct polls_series {
+    uint64_t key;
+    uint64_t count;
+    uint64_t start_ns, since_ns;
+    int64_t value, first, max, min;
+    double area[POLLS_QUARTERS];
+    double covered[POLLS_QUARTERS]; /* nanoseconds in which there was a value */
+};
+
+/* A thread with events. */
+struct polls_track {
+    uint32_t tid;
+    char name[17];
+    bool is_worker;
+    uint64_t worker, worker_name;
+    int loop; /* enum piano__park its loop waits in, or -1: it has none */
+    uint64_t polls, busy_ns;
+    uint64_t parks, parked_ns, park_max_ns;
+    struct polls_time park_time;
+    uint64_t park_cpu_ns;                /* of parks in which it is known */
+    uint64_t starved_ns, starved_max_ns; /* parked while a queue was not empty */
+    uint64_t last_ns;                    /* sign of life */
+
+    /* While the events are gone through. */
+    struct poll *stack;
+    size_t depth, stack_cap;
+    bool in_turn, parked;
+    struct poll turn;
+    uint64_t park_ns, park_kind, park_queued;
+    struct polls_time park_mark;
+    uint64_t waited_ns;
+    size_t sample, sample_end;
+    struct polls_time passed; /* whole samples so far */
+    uint64_t away_from, away_to;
+    bool away_preempted;
+};
+
+/* A worker on a thread; another entry when it moves. */
+struct polls_worker {
+    uint64_t worker, name;
+    uint32_t track;
+    uint64_t from_ns, to_ns; /* TO 0: to the end */
+};
+
+struct polls_task {
+    uint64_t id;
+    uint64_t spawn_ns, wake_ns; /* 0: no */
+    uint64_t waker_task;
+    uint32_t waker_track, waker_group, spawner_track, spawner_group;
+    uint32_t group; /* or POLLS_NO_GROUP */
+    bool polled, spawned;
+};
+
+struct polls {
+    struct heap named;
+    const struct recording *rec;
+    uint64_t start_ns, end_ns;
+
+    struct polls_track *tracks; /* as in the recording */
+    struct polls_group *groups;
+    size_t group_count, group_cap;
+    struct map group_of;
+    struct polls_task *tasks;
+    size_t task_count, task_cap;
+    struct map task_of;
+    struct polls_worker *workers;
+    size_t worker_count, worker_cap;
+    struct polls_series *queues, *values, *marks;
+    size_t queue_count, queue_cap, value_count, value_cap, mark_count, mark_cap;
+    struct map queue_of, value_of, mark_of;
+    struct polls_series alive; /* tasks spawned and not ended */
+
+    struct poll *longest; /* longest first, when all is done */
+    size_t longest_count, longest_max;
+    struct samples wakes, spawns; /* latencies */
+    uint64_t wake_count, late, latest_ns;
+    struct poll latest;
+    uint64_t polls, open, stray_ends, too_deep, untracked;
+    uint64_t long_polls, very_long;
+    uint64_t queued;    /* depths of all queues, now */
+    uint64_t queued_ns; /* time in which it was not 0, so far */
+    uint64_t queued_since;
+    bool exact; /* the recording has times off the CPU */
+    bool sampled;
+    const struct polls_listener *listener;
+};
+
+/* Is told what the pass comes upon, as it does. Any may be NULL. */
+struct polls_listener {
+    void (*poll)(void *ctx, const struct polls *p, const struct poll *poll);
+    void (*park)(void *ctx, const struct polls *p, uint32_t track, uint64_t to_ns);
+    void (*event)(void *ctx, const struct polls *p, const struct recording_event *e);
+    void *ctx;
+};
+
+/* Reads a recording and does not go through its events yet. */
+int polls_open(struct polls *p, const char *path, size_t longest, struct run_error *error);
+/* Goes through them. 0 or -ENOMEM. */
+int polls_go(struct polls *p, const struct polls_listener *listener);
+
+/* Reads, and goes through the events. At most LONGEST polls are kept. 0, or negative errno with ERROR
+ * filled. */
+int polls_load(struct polls *p, const char *path, size_t longest, struct run_error *error);
+void polls_unload(struct polls *p);
+
+/* Share of TOTAL_NS on the CPU; negative: not known. */
+double polls_on_cpu(const struct polls *p, const struct polls_time *time, uint64_t total_ns);
+/* Time of a poll it was neither on a CPU nor waiting for one; 0 when that is not known. */
+uint64_t polls_blocked(const struct polls *p, const struct polls_time *time);
+int64_t polls_duration(const struct poll *poll);
+/* Groups by total time, greatest first; malloc'd indices, or NULL. */
+uint32_t *polls_sorted(const struct polls *p, size_t *count);
+
+/* ---- what is shared by the files that make it ---- */
+
+/* Sums of a thread up to AT_NS, which never goes back. */
+struct polls_time polls_until(struct polls *p, struct polls_track *t, uint64_t at_ns);
+struct polls_time polls_between(const struct polls_time *from, const struct polls_time *to);
+void polls_time_add(struct polls_time *to, const struct polls_time *more);
+/* Notes one poll in its group and among the longest. 0 or -ENOMEM. */
+int polls_note(struct polls *p, const struct poll *poll);
+uint32_t polls_group(struct polls *p, enum polls_kind kind, uint64_t key); /* or POLLS_NO_GROUP */
+struct polls_task *polls_task_of(struct polls *p, uint64_t id, bool make); /* or NULL */
+void polls_task_gone(struct polls *p, uint64_t id);
+struct polls_series *polls_series_of(struct polls *p, struct map *map, struct polls_series **list,
+                                     size_t *count, size_t *cap, uint64_t key);
+void polls_series_set(const struct polls *p, struct polls_series *s, uint64_t at_ns, int64_t value);
+void polls_series_end(const struct polls *p, struct polls_series *s);
+double polls_series_mean(const struct polls_series *s, int quarter); /* negative: not known */
+/* The mean of each quarter is above that of the one before, and the last twice the first and LEAST more. */
+bool polls_series_grows(const struct polls_series *s, double least);
+
+/* ---- what is wrong ---- */
+
+enum polls_flag_kind {
+    POLLS_FLAG_LONG,
+    POLLS_FLAG_LATE,
+    POLLS_FLAG_STARVED,
+    POLLS_FLAG_QUEUE,
+    POLLS_FLAG_TASKS,
+    POLLS_FLAG_BLOCKED,
+    POLLS_FLAG_CONTENTION,
+};
+
+extern const char *const polls_flag_names[]; /* "long-polls", ... */
+
+struct polls_flag {
+    enum polls_flag_kind kind;
+    char text[400]; /* safe to show */
+    uint64_t count;
+    uint64_t worst_ns;
+    const char *subject; /* a group or a thread, not safe; or NULL */
+};
+
+struct polls_flags {
+    struct polls_flag *list;
+    size_t count, cap;
+};
+
+int polls_flags_make(struct polls_flags *f, const struct polls *p);
+void polls_flags_release(struct polls_flags *f);
+
+/* ---- stacks of a poll ---- */
+
+struct polls_stack {
+    uint32_t stack; /* index in the recording */
+    uint64_t samples, ns;
+    bool preempted;
+};
+
+/* Stacks of KIND (enum piano__sample_kind) in POLL, merged by the functions in them, heaviest first; names them.
+ * Malloc'd; NULL when there are none or memory is out. */
+struct polls_stack *polls_stacks(struct polls *p, const struct poll *poll, unsigned kind,
+                                 size_t *count);
+
+/* ---- reports ---- */
+
+int polls_report(FILE *out, struct polls *p, const struct report_options *o);
+int polls_report_json(FILE *out, struct polls *p, const struct report_options *o);
+/* What has to be known besides the numbers, on stderr. */
+void polls_notices(const struct polls *p);
+/* The name of a thread: its worker's, its own, or its number; TEXT of SIZE, safe to show. */
+const char *polls_thread_name(char *text, size_t size, const struct polls *p, uint32_t track);
+
+#endif

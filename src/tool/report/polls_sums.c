@@ -1,0 +1,374 @@
+/* What polls add up to: times by thread, groups, the longest ones, tasks that are alive, figures over time. */
+#include "tool/report/polls.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tool/util/buf.h"
+#include "tool/util/say.h"
+
+/* ---- times of a thread ---- */
+
+void polls_time_add(struct polls_time *to, const struct polls_time *more)
+{
+    to->cpu_ns += more->cpu_ns;
+    to->cpu_samples += more->cpu_samples;
+    to->off_ns += more->off_ns;
+    to->preempted_ns += more->preempted_ns;
+    to->waited_ns += more->waited_ns;
+}
+
+struct polls_time polls_between(const struct polls_time *from, const struct polls_time *to)
+{
+    return (struct polls_time){to->cpu_ns - from->cpu_ns, to->cpu_samples - from->cpu_samples,
+                               to->off_ns - from->off_ns, to->preempted_ns - from->preempted_ns,
+                               to->waited_ns - from->waited_ns};
+}
+
+/* The time away from the CPU up to TO becomes a part of what has passed. */
+static void come_back(struct polls_track *t, uint64_t to)
+{
+    if (to <= t->away_from)
+        return;
+    t->passed.off_ns += to - t->away_from;
+    t->passed.preempted_ns += t->away_preempted ? to - t->away_from : 0;
+    t->away_from = to;
+}
+
+/* A thread is off the CPU once at a time: what overlaps counts once. */
+static void pass_sample(const struct polls *p, struct polls_track *t,
+                        const struct recording_sample *s)
+{
+    if (s->kind == PIANO_SAMPLE_CPU) {
+        t->passed.cpu_ns += s->value;
+        t->passed.cpu_samples++;
+        return;
+    }
+    come_back(t, t->away_to);
+    uint64_t to = s->value ? s->at_ns + s->value : p->end_ns;
+    uint64_t from = s->at_ns > t->away_to ? s->at_ns : t->away_to;
+    t->away_from = from;
+    t->away_to = to > from ? to : from;
+    t->away_preempted = (s->flags & PIANO_SAMPLE_PREEMPTED) != 0;
+}
+
+struct polls_time polls_until(struct polls *p, struct polls_track *t, uint64_t at_ns)
+{
+    const struct recording_sample *samples = p->rec->samples;
+    while (t->sample < t->sample_end && samples[t->sample].at_ns < at_ns)
+        pass_sample(p, t, &samples[t->sample++]);
+    come_back(t, at_ns < t->away_to ? at_ns : t->away_to);
+    struct polls_time now = t->passed;
+    bool inside = t->parked && (t->depth > 0 || t->in_turn);
+    now.waited_ns = t->waited_ns + (inside ? at_ns - t->park_ns : 0);
+    return now;
+}
+
+double polls_on_cpu(const struct polls *p, const struct polls_time *time, uint64_t total_ns)
+{
+    if (total_ns == 0 || (!p->exact && !p->sampled))
+        return -1;
+    double on = p->exact ? (double)total_ns - (double)time->off_ns : (double)time->cpu_ns;
+    on /= (double)total_ns;
+    return on < 0 ? 0 : on > 1 ? 1 : on;
+}
+
+uint64_t polls_blocked(const struct polls *p, const struct polls_time *time)
+{
+    uint64_t off = time->off_ns - time->preempted_ns;
+    return p->exact ? off : time->waited_ns;
+}
+
+int64_t polls_duration(const struct poll *poll)
+{
+    return (int64_t)(poll->end_ns - poll->begin_ns);
+}
+
+/* ---- groups ---- */
+
+const char *polls_thread_name(char *text, size_t size, const struct polls *p, uint32_t track)
+{
+    const struct polls_track *t = &p->tracks[track];
+    const char *name = t->is_worker ? recording_name_of(p->rec, t->worker_name) : NULL;
+    char safe[200];
+    if (name && *name)
+        snprintf(text, size, "%s", say_safe(safe, sizeof(safe), name));
+    else if (t->is_worker)
+        snprintf(text, size, "worker %llu", (unsigned long long)t->worker);
+    else if (t->name[0])
+        snprintf(text, size, "%s (%u)", say_safe(safe, sizeof(safe), t->name), t->tid);
+    else
+        snprintf(text, size, "thread %u", t->tid);
+    return text;
+}
+
+static char *group_name(const struct polls *p, enum polls_kind kind, uint64_t key)
+{
+    static const char *const loops[] = {"",          "epoll ",     "poll ",     "select ",
+                                        "io_uring ", "condition ", "semaphore "};
+    const char *name = kind == POLLS_LOOP ? NULL : recording_name_of(p->rec, key);
+    char thread[256];
+    struct buf b = {0};
+    if (kind == POLLS_LOOP)
+        buf_printf(&b, "%sloop of %s", loops[p->tracks[key].loop],
+                   polls_thread_name(thread, sizeof(thread), p, (uint32_t)key));
+    else if (kind == POLLS_UNNAMED)
+        buf_puts(&b, "(no name)");
+    else if (name && *name)
+        buf_printf(&b, "%s%s", kind == POLLS_PLACE ? "spawned at " : "", name);
+    else
+        buf_printf(&b, "(name %llu)", (unsigned long long)key);
+    if (b.failed) {
+        buf_free(&b);
+        return NULL;
+    }
+    return b.data;
+}
+
+uint32_t polls_group(struct polls *p, enum polls_kind kind, uint64_t key)
+{
+    uint64_t mixed = key << 3 | (uint64_t)kind;
+    uint32_t found = map_find(&p->group_of, mixed);
+    if (found != MAP_NONE)
+        return found;
+    if (p->group_count >= POLLS_MAX_GROUPS && kind != POLLS_UNNAMED)
+        return polls_group(p, POLLS_UNNAMED, 0);
+    if (p->group_count == p->group_cap) {
+        size_t cap = p->group_cap ? p->group_cap * 2 : 32;
+        struct polls_group *more = realloc(p->groups, cap * sizeof(*more));
+        if (!more)
+            return POLLS_NO_GROUP;
+        p->groups = more;
+        p->group_cap = cap;
+    }
+    struct polls_group *new = &p->groups[p->group_count];
+    *new = (struct polls_group){.kind = kind, .key = key, .name = group_name(p, kind, key)};
+    if (!new->name)
+        return POLLS_NO_GROUP;
+    if (map_put(&p->group_of, mixed, (uint32_t)p->group_count) != 0) {
+        free(new->name);
+        return POLLS_NO_GROUP;
+    }
+    return (uint32_t)p->group_count++;
+}
+
+/* ---- the longest ---- */
+
+static void keep_longest(struct polls *p, const struct poll *poll)
+{
+    struct poll *heap = p->longest; /* the shortest of them on top */
+    size_t at;
+    if (p->longest_count < p->longest_max) {
+        at = p->longest_count++;
+        for (; at > 0 && polls_duration(&heap[(at - 1) / 2]) > polls_duration(poll);
+             at = (at - 1) / 2)
+            heap[at] = heap[(at - 1) / 2];
+        heap[at] = *poll;
+        return;
+    }
+    if (p->longest_max == 0 || polls_duration(&heap[0]) >= polls_duration(poll))
+        return;
+    at = 0;
+    for (size_t child; (child = 2 * at + 1) < p->longest_count; at = child) {
+        if (child + 1 < p->longest_count &&
+            polls_duration(&heap[child + 1]) < polls_duration(&heap[child]))
+            child++;
+        if (polls_duration(&heap[child]) >= polls_duration(poll))
+            break;
+        heap[at] = heap[child];
+    }
+    heap[at] = *poll;
+}
+
+static int note_cause(struct polls *p, struct polls_group *g, const struct poll *poll)
+{
+    uint64_t late = poll->begin_ns > poll->cause_ns ? poll->begin_ns - poll->cause_ns : 0;
+    if (poll->spawned)
+        return samples_add(&p->spawns, (int64_t)late);
+    if (!poll->woken)
+        return 0;
+    g->woken++;
+    p->wake_count++;
+    g->late += late > POLLS_LATE_NS;
+    p->late += late > POLLS_LATE_NS;
+    g->latest_ns = late > g->latest_ns ? late : g->latest_ns;
+    if (late >= p->latest_ns) {
+        p->latest_ns = late;
+        p->latest = *poll;
+    }
+    int err = samples_add(&g->wakes, (int64_t)late);
+    return err ? err : samples_add(&p->wakes, (int64_t)late);
+}
+
+int polls_note(struct polls *p, const struct poll *poll)
+{
+    struct polls_group *g = &p->groups[poll->group];
+    uint64_t duration = (uint64_t)polls_duration(poll);
+    g->polls++;
+    p->polls++;
+    g->open += poll->open;
+    p->open += poll->open;
+    g->nested += poll->depth > 0;
+    g->total_ns += duration;
+    g->max_ns = duration > g->max_ns ? duration : g->max_ns;
+    g->long_polls += duration > POLLS_LONG_NS;
+    p->long_polls += duration > POLLS_LONG_NS;
+    g->very_long += duration > POLLS_VERY_LONG_NS;
+    p->very_long += duration > POLLS_VERY_LONG_NS;
+    polls_time_add(&g->time, &poll->time);
+    keep_longest(p, poll);
+    int err = samples_add(&g->durations, (int64_t)duration);
+    return err ? err : note_cause(p, g, poll);
+}
+
+/* ---- tasks ---- */
+
+struct polls_task *polls_task_of(struct polls *p, uint64_t id, bool make)
+{
+    uint32_t found = map_find(&p->task_of, id);
+    if (found != MAP_NONE)
+        return &p->tasks[found];
+    if (!make)
+        return NULL;
+    if (p->task_count == p->task_cap && p->task_cap < POLLS_MAX_TASKS) {
+        size_t cap = p->task_cap ? p->task_cap * 2 : 256;
+        struct polls_task *more = realloc(p->tasks, cap * sizeof(*more));
+        if (more) {
+            p->tasks = more;
+            p->task_cap = cap;
+        }
+    }
+    if (p->task_count == p->task_cap || map_put(&p->task_of, id, (uint32_t)p->task_count) != 0) {
+        p->untracked++;
+        return NULL;
+    }
+    p->tasks[p->task_count] =
+        (struct polls_task){.id = id, .group = POLLS_NO_GROUP, .waker_group = POLLS_NO_GROUP};
+    return &p->tasks[p->task_count++];
+}
+
+/* The last one takes its place. */
+void polls_task_gone(struct polls *p, uint64_t id)
+{
+    uint32_t at = map_find(&p->task_of, id);
+    if (at == MAP_NONE)
+        return;
+    map_remove(&p->task_of, id);
+    uint32_t last = (uint32_t)--p->task_count;
+    if (at == last)
+        return;
+    map_remove(&p->task_of, p->tasks[last].id);
+    p->tasks[at] = p->tasks[last];
+    (void)map_put(&p->task_of, p->tasks[at].id, at); /* the map has room: two have just gone */
+}
+
+/* ---- figures over time ---- */
+
+struct polls_series *polls_series_of(struct polls *p, struct map *map, struct polls_series **list,
+                                     size_t *count, size_t *cap, uint64_t key)
+{
+    uint32_t found = map_find(map, key);
+    if (found != MAP_NONE)
+        return &(*list)[found];
+    if (*count == *cap && *cap < POLLS_MAX_SERIES) {
+        size_t more_cap = *cap ? *cap * 2 : 16;
+        struct polls_series *more = realloc(*list, more_cap * sizeof(*more));
+        if (more) {
+            *list = more;
+            *cap = more_cap;
+        }
+    }
+    if (*count == *cap || map_put(map, key, (uint32_t)*count) != 0) {
+        p->untracked++;
+        return NULL;
+    }
+    (*list)[*count] = (struct polls_series){.key = key};
+    return &(*list)[(*count)++];
+}
+
+/* The value since the last change, spread over the quarters it lasted in: of the time from its first value to
+ * the end of the recording. */
+static void hold(const struct polls *p, struct polls_series *s, uint64_t at_ns)
+{
+    uint64_t last = p->rec->events.last_ns;
+    uint64_t quarter = last > s->start_ns ? (last - s->start_ns) / POLLS_QUARTERS : 0;
+    for (int q = 0; q < POLLS_QUARTERS; q++) {
+        uint64_t from = s->start_ns + quarter * (uint64_t)q;
+        uint64_t to = q == POLLS_QUARTERS - 1 ? last : from + quarter;
+        from = from > s->since_ns ? from : s->since_ns;
+        to = to < at_ns ? to : at_ns;
+        if (to <= from)
+            continue;
+        s->area[q] += (double)s->value * (double)(to - from);
+        s->covered[q] += (double)(to - from);
+    }
+}
+
+void polls_series_set(const struct polls *p, struct polls_series *s, uint64_t at_ns, int64_t value)
+{
+    if (s->count)
+        hold(p, s, at_ns);
+    s->start_ns = s->count ? s->start_ns : at_ns;
+    s->first = s->count ? s->first : value;
+    s->max = s->count == 0 || value > s->max ? value : s->max;
+    s->min = s->count == 0 || value < s->min ? value : s->min;
+    s->value = value;
+    s->since_ns = at_ns;
+    s->count++;
+}
+
+void polls_series_end(const struct polls *p, struct polls_series *s)
+{
+    if (s->count)
+        hold(p, s, p->rec->events.last_ns);
+}
+
+double polls_series_mean(const struct polls_series *s, int quarter)
+{
+    return s->covered[quarter] > 0 ? s->area[quarter] / s->covered[quarter] : -1;
+}
+
+bool polls_series_grows(const struct polls_series *s, double least)
+{
+    double first = polls_series_mean(s, 0), last = polls_series_mean(s, POLLS_QUARTERS - 1);
+    for (int q = 0; q < POLLS_QUARTERS; q++)
+        if (s->covered[q] <= 0 || (q && polls_series_mean(s, q) <= polls_series_mean(s, q - 1)))
+            return false;
+    return last >= 2 * first && last - first >= least;
+}
+
+/* ---- order ---- */
+
+struct ranked {
+    uint64_t total_ns;
+    uint32_t index;
+};
+
+static int compare(const void *a, const void *b)
+{
+    const struct ranked *x = a, *y = b;
+    if (x->total_ns != y->total_ns)
+        return x->total_ns > y->total_ns ? -1 : 1;
+    return (x->index > y->index) - (x->index < y->index);
+}
+
+uint32_t *polls_sorted(const struct polls *p, size_t *count)
+{
+    struct ranked *ranked = calloc(p->group_count + 1, sizeof(*ranked));
+    uint32_t *out = calloc(p->group_count + 1, sizeof(*out));
+    *count = 0;
+    for (uint32_t i = 0; ranked && i < p->group_count; i++)
+        if (p->groups[i].polls > 0)
+            ranked[(*count)++] = (struct ranked){p->groups[i].total_ns, i};
+    if (ranked && *count)
+        qsort(ranked, *count, sizeof(*ranked), compare);
+    for (size_t i = 0; ranked && out && i < *count; i++)
+        out[i] = ranked[i].index;
+    if (!ranked) {
+        free(out);
+        out = NULL;
+    }
+    free(ranked);
+    return out;
+}

@@ -1,0 +1,154 @@
+/* Address spaces. The kernel tells of every mapping that may hold code, but not when one goes away: one that is gone
+ * stays until another takes its place, which does no harm, as nothing returns to it. */
+#include "tool/unwind/space.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static uint32_t draw(uint32_t *generations)
+{
+    /* 2^31 - 2 of them; then the last is used again and again, and stacks of that time may be named wrongly. */
+    return *generations < UINT32_MAX - 1 ? (*generations)++ : *generations;
+}
+
+void space_init(struct space *s, pid_t pid, uint32_t *generations)
+{
+    *s = (struct space){.pid = pid, .generation = draw(generations)};
+}
+
+void space_release(struct space *s)
+{
+    free(s->list);
+    s->list = NULL;
+    s->count = s->capacity = 0;
+}
+
+static void renew(struct space *s, uint32_t *generations)
+{
+    s->generation = draw(generations);
+    s->is_shared = false;
+    for (size_t i = 0; i < s->count; i++)
+        s->list[i].is_told = false;
+}
+
+void space_clear(struct space *s, uint32_t *generations)
+{
+    s->count = 0;
+    renew(s, generations);
+}
+
+bool space_copy(struct space *to, struct space *from, pid_t pid, uint32_t *generations)
+{
+    space_init(to, pid, generations);
+    if (from->count == 0)
+        return true;
+    to->list = malloc(from->count * sizeof *to->list);
+    if (!to->list)
+        return false;
+    memcpy(to->list, from->list, from->count * sizeof *to->list);
+    to->count = to->capacity = from->count;
+    to->generation = from->generation;
+    to->is_shared = from->is_shared = true;
+    return true;
+}
+
+/* The first mapping that ends behind ADDRESS. */
+static size_t bound(const struct space *s, uint64_t address)
+{
+    size_t low = 0;
+    size_t high = s->count;
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if (s->list[mid].end <= address)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+static bool make_room(struct space *s)
+{
+    if (s->count + 2 <= s->capacity)
+        return true;
+    size_t capacity = s->capacity ? s->capacity * 2 : 16;
+    struct mapping *more =
+        capacity <= SPACE_MAX_MAPPINGS ? realloc(s->list, capacity * sizeof *more) : NULL;
+    if (!more)
+        return false;
+    s->list = more;
+    s->capacity = capacity;
+    return true;
+}
+
+static void insert(struct space *s, size_t at, const struct mapping *m)
+{
+    memmove(&s->list[at + 1], &s->list[at], (s->count - at) * sizeof *m);
+    s->list[at] = *m;
+    s->count++;
+}
+
+/* Cuts a hole from START to END; there is room for one more. */
+static void cut(struct space *s, uint64_t start, uint64_t end)
+{
+    size_t at = bound(s, start);
+    if (at < s->count && s->list[at].start < start) {
+        struct mapping rest = s->list[at];
+        s->list[at].end = start;
+        at++;
+        if (rest.end > end) {
+            rest.offset += end - rest.start;
+            rest.start = end;
+            insert(s, at, &rest);
+            return;
+        }
+    }
+    size_t to = at;
+    while (to < s->count && s->list[to].end <= end)
+        to++;
+    if (to < s->count && s->list[to].start < end) {
+        s->list[to].offset += end - s->list[to].start;
+        s->list[to].start = end;
+    }
+    memmove(&s->list[at], &s->list[to], (s->count - to) * sizeof *s->list);
+    s->count -= to - at;
+}
+
+static bool meets_told(const struct space *s, uint64_t start, uint64_t end)
+{
+    for (size_t i = bound(s, start); i < s->count && s->list[i].start < end; i++) {
+        if (s->list[i].is_told)
+            return true;
+    }
+    return false;
+}
+
+void space_map(struct space *s, uint64_t start, uint64_t end, uint64_t offset, struct code *code,
+               uint32_t *generations)
+{
+    const struct mapping new = {.start = start, .end = end, .offset = offset, .code = code};
+    if (end <= start || end >> 62 || !make_room(s))
+        return;
+    size_t at = bound(s, start);
+    if (at < s->count && s->list[at].start == start && s->list[at].end == end &&
+        s->list[at].code == code && s->list[at].offset == offset)
+        return;
+    if (s->is_shared || meets_told(s, start, end))
+        renew(s, generations);
+    cut(s, start, end);
+    insert(s, bound(s, start), &new);
+}
+
+struct mapping *space_find(struct space *s, struct codes *codes, uint64_t pc)
+{
+    size_t at = bound(s, pc);
+    if (at == s->count || s->list[at].start > pc)
+        return NULL;
+    struct mapping *m = &s->list[at];
+    if (m->code && !m->is_ready) {
+        m->is_ready = true;
+        codes_read(codes, m->code, s->pid);
+        m->bias = code_bias(m->code, m->start, m->offset);
+    }
+    return m;
+}
