@@ -87,6 +87,71 @@ def test_usage_errors(project: Project, words: list[str]) -> None:
 
 
 @pytest.mark.tool
+@pytest.mark.parametrize("name,content,like", [
+    ("prog", b"\x7fELF\x02\x01\x01" + bytes(500), "an ELF file"), ("x.json", b'{"a": 1}', "JSON of something else"),
+    ("notes.txt", b"hello\n", "text"), ("x.gz", b"\x1f\x8b\x08\x00abc", "a gzip file"),
+    ("trace.json", b'{"traceEvents": []}', "JSON of another profiler"), ("list.json", b"[1]", "JSON, but a list"),
+    ("perf.data", b"PERFILE2" + bytes(100), "a perf.data file"), ("raw", bytes(range(256)), "binary data")])
+def test_what_is_no_run(project: Project, name: str, content: bytes, like: str) -> None:
+    (project.root / name).write_bytes(content)
+    for words in (["report", name], ["report", f"./{name}", "--json"], ["diff", name, name]):
+        done = project.piano(*words, check=False)
+        assert done.status == 1 and done.out == "", done
+        assert f"{name} is neither a run nor a recording of piano: it looks like {like}" in done.err, done
+
+
+@pytest.mark.tool
+def test_a_named_file_needs_no_runs_directory(project: Project) -> None:
+    put_run(project, "1740000000123-77", update_run([16_000_000] * 3))
+    (project.root / "mine.ndjson").write_text(update_run([16_000_000] * 3))
+    (project.root / "file").write_text("")
+    bad = {"PIANO_RUNS_DIR": str(project.root / "file")}  # that is no directory
+    assert project.piano("report", "mine.ndjson", env=bad).out
+    assert project.piano("diff", "mine.ndjson", "./mine.ndjson,mine.ndjson", env=bad).status == 0
+    for words in ([], ["1740000000123-77"]):
+        done = project.piano("report", *words, env=bad, check=False)
+        assert done.status == 1 and "file: Not a directory" in done.err, done
+
+
+@pytest.mark.tool
+def test_foreign_json_is_no_run(project: Project) -> None:
+    folder = project.root / "folder"
+    folder.mkdir()
+    (folder / "run.ndjson").write_text(update_run([16_000_000] * 3))
+    os.utime(folder / "run.ndjson", (1, 1))
+    for name, text in (("package.json", '{"name": "x", "version": "1"}'), ("list.json", "[]"), ("a.ndjson", "x\n"),
+                       ("heap.json", '{"$schema": "https://www.speedscope.app/x", "profiles": []}')):
+        (folder / name).write_text(text)
+    assert project.json("report", folder)["run"]["path"].endswith("run.ndjson")
+    listed = project.json("list", env={"PIANO_RUNS_DIR": str(folder)})["runs"]
+    assert [os.path.basename(run["path"]) for run in listed] == ["run.ndjson"]
+    (folder / "run.ndjson").unlink()
+    assert "there are no runs in" in project.piano("report", folder, check=False).err
+    # One that is named like a run is listed, whatever is in it.
+    (folder / "1740000000000-5.json").write_text("{}")
+    assert len(project.json("list", env={"PIANO_RUNS_DIR": str(folder)})["runs"]) == 1
+
+
+@pytest.mark.tool
+def test_without_runs_both_ways_are_named(project: Project) -> None:
+    for words in (["report"], ["diff"], ["list"]):
+        done = project.piano(*words, check=False)
+        assert "piano record -- PROGRAM" in done.err and "piano profile" in done.err, done
+
+
+@pytest.mark.tool
+def test_columns_are_honoured_in_a_pipe(project: Project) -> None:
+    name = "a_function_with_a_name_that_is_quite_long_" * 3
+    put_run(project, "1740000000123-77", update_run([16_000_000] * 3).replace("physics", name))
+    for words in (["report"], ["report", "--frames"]):
+        wide = project.piano(*words).out
+        narrow = project.piano(*words, env={"COLUMNS": "60"}).out
+        assert max(map(len, narrow.splitlines())) <= 60, narrow
+        assert max(map(len, wide.splitlines())) > 60
+        assert project.piano(*words, env={"COLUMNS": "x"}).out == wide
+
+
+@pytest.mark.tool
 def test_closed_stdout_is_no_crash(project: Project) -> None:
     put_run(project, "1740000000123-77", update_run([1_000_000] * 3000))
     done = project.command("sh", "-c", f"{PIANO} report --frames --all | head -1; exit 0")

@@ -285,6 +285,20 @@ def test_output_file(project: Project, program: Path) -> None:
 
 
 @tool
+@pytest.mark.parametrize("form", ["collapsed", "speedscope", "pprof"])
+def test_an_empty_export_is_said(project: Project, program: Path, form: str) -> None:
+    rec, s = recording(program, rate=1)
+    path = put(project, rec.sample(s.load, 3 * MB, lived_us=10**6))
+    out = project.root / "out"
+    done = project.piano("export", path, "--format", form, "-o", out)
+    assert "the export is empty: nothing is live, as far as was sampled; 3.0MB with --by peak" in done.err
+    for by in ("peak", "allocated"):
+        assert "is empty" not in project.piano("export", path, "--format", form, "--by", by, "-o", out, "--force").err
+    nothing = put(project, make.Recording(), "9-9.rec")
+    assert "nothing was sampled" in project.piano("export", nothing, "--format", form, "-o", out, "--force").err
+
+
+@tool
 def test_output_that_cannot_be_written(project: Project, program: Path) -> None:
     path = put(project, sample_recording(program))
     for where in ("no/such/dir/x.json", "/proc/x.json"):

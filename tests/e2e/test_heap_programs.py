@@ -395,7 +395,7 @@ def test_another_allocator_preloaded(project: Project, allocator: str) -> None:
 
 
 def test_an_allocator_in_the_program_itself(project: Project) -> None:
-    """jemalloc linked in statically: what is bound within the program is not seen, and that is no reason to fail."""
+    """jemalloc linked in statically: what is bound within the program is not seen; that is said, and no reason to fail."""
     archive = "/usr/lib/x86_64-linux-gnu/libjemalloc_pic.a"
     if not os.path.exists(archive):
         pytest.skip("libjemalloc_pic.a is not installed")
@@ -403,8 +403,7 @@ def test_an_allocator_in_the_program_itself(project: Project) -> None:
     alone = project.command(program, check=False)
     done = project.piano("record", "--heap=1", "-o", "own.rec", "--", program, check=False)
     assert (done.status, done.out) == (alone.status, alone.out), repr(done)
-    heap = read(project, "own.rec")
-    assert heap.live("plain") == (100, 1_000_700) or "piano: " in done.err
+    assert "malloc of its own" in done.err
 
 
 def test_a_program_with_holes_between_its_segments(project: Project) -> None:

@@ -206,7 +206,7 @@ def test_what_was_dropped_is_said_and_nothing_else(project: Project, program: Pa
     rec.given = {"dropped_live": 12, "dropped_stacks": 3, "dropped_memory": 1, "dropped_busy": 9}
     path = put(project, rec)
     done = project.piano("report", path)
-    for words in ("12 samples are counted but not followed", "3 samples have no stack",
+    for words in ("12 samples were not followed", "3 samples have no stack",
                   "1 times there was no room", "9 allocations were not sampled"):
         assert words in done.err, done
     assert project.json("report", path)["dropped"] == {"live": 12, "stacks": 3, "memory": 1, "busy": 9,
@@ -224,6 +224,141 @@ def test_few_samples_are_a_warning(project: Project, program: Path) -> None:
     exact, s = recording(program, rate=1)
     exact.sample(s.parse, 64)
     assert project.piano("report", put(project, exact)).err == ""
+
+
+# What the figures leave open ---------------------------------------------------------------------
+
+@tool
+def test_header_names_the_file_and_the_command(project: Project, program: Path) -> None:
+    rec, s = recording(program, rate=1, command=["prog", "--port", "8080", "two words", "x" * 300])
+    rec.sample(s.parse, 1000)
+    path = put(project, rec)
+    line = project.piano("report", path).out.splitlines()[1]
+    assert line.startswith(".piano/runs/1740000000000-7.rec | prog --port 8080 'two words' x")
+    assert len(line) <= 110 and "…" in line
+    _, out = project.run_in_pty(PIANO, "report", path, columns=80)
+    assert len(out.splitlines()[1]) <= 80
+
+
+@tool
+@pytest.mark.parametrize("resident,heap,flags,said", [
+    (90, 5, None, True), (90, 44, None, True), (90, 46, None, False), (90, 5, make.HAS_HEAP | make.HAS_MAPS, False),
+    (5, 1, None, False), (0, 5, None, False)])
+def test_memory_that_the_heap_does_not_explain(project: Project, program: Path, resident: int, heap: int,
+                                               flags: int | None, said: bool) -> None:
+    rec, s = recording(program, rate=1, flags=flags)
+    rec.sample(s.parse, heap * MB)
+    rec.snapshot(at_ms=100, resident=resident * MB // 2)
+    rec.snapshot(at_ms=200, resident=resident * MB)
+    rec.snapshot(at_ms=300, resident=resident * MB // 3)
+    text = project.piano("report", put(project, rec)).out
+    assert ("Resident" in text) == said, text
+    if said:
+        assert re.search(rf"Resident +90\.0MB at most; the heap explains {heap / 90 * 100:.0f} % of it: "
+                         r"try --maps", text), text
+    assert project.json("report", "--heap")["resident_bytes_max"] == (resident * MB or None)
+
+
+def past_peak(program: Path, rate: int = 1) -> Any:
+    rec, s = recording(program, rate=rate)
+    rec.sample(s.load, 5 * MB, at_ms=100, count=4).sample(s.parse, MB, at_ms=250)
+    for _ in range(4):
+        rec.free(s.load, 5 * MB, lived_us=900_000)
+    return rec
+
+
+@tool
+def test_the_peak_comes_first_when_little_is_left(project: Project, program: Path) -> None:
+    path = put(project, past_peak(program))
+    tables = re.findall(r"^Who .*$", project.piano("report", path).out, re.M)
+    assert tables[:2] == ["Who held memory at the peak", "Who held memory at the end"], tables
+    assert re.findall(r"^Who .*$", project.piano("report", path, "--by", "live").out, re.M)[0] == tables[1]
+    assert "21.0MB at the peak: piano report --peak" in project.piano("report", path, "--leaks").out
+    assert "--tree --by peak" in project.piano("report", path, "--tree").out
+    rec, s = recording(program, rate=1)
+    rec.sample(s.parse, 3 * MB).sample(s.load, MB)
+    rec.free(s.load, MB, lived_us=10)
+    most = put(project, rec)
+    assert "at the peak" not in project.piano("report", most).out
+    assert "at the peak" not in project.piano("report", most, "--leaks").out
+
+
+@tool
+def test_error_of_the_peak(project: Project, program: Path) -> None:
+    """At most that of all that was allocated there, and of the rate; exact where nothing changed since."""
+    rate = 512 * 1024
+    rec, s = recording(program, rate=rate)
+    rec.sample(s.load, 64 * 1024, count=40).sample(s.parse, 64 * 1024, count=20)
+    for _ in range(30):
+        rec.free(s.load, 64 * 1024, lived_us=10)
+    path = put(project, rec)
+    inner, load = sorted(project.json("report", path, "--peak")["places"], key=lambda p: p["caller"])
+    w = make.weight(64 * 1024, rate)
+    for place, count in ((inner, 20), (load, 40)):
+        assert place["peak_bytes"] == pytest.approx(count * w[0], abs=1)
+        low, high = place["peak_bytes_ci95"]
+        assert high - place["peak_bytes"] == pytest.approx(1.959964 * math.sqrt(count * w[2]), rel=1e-3)
+        assert low < place["peak_bytes"]
+    table = project.piano("report", path, "--peak").out
+    assert re.search(r"^Site +At peak +% +\+- +Objects", table, re.M), table
+    rec.sample(s.load, 64 * 1024, count=400, lived_us=3)
+    wide = next(p for p in project.json("report", put(project, rec))["places"] if p["caller"] == "load")
+    half = wide["peak_bytes_ci95"][1] - wide["peak_bytes"]
+    assert half == pytest.approx(1.959964 * math.sqrt(rate * wide["peak_bytes"]), rel=1e-3)
+
+
+@tool
+def test_cut_stacks_say_what_to_do(project: Project, program: Path) -> None:
+    for lost, full, words in ((30, 0, "-fno-omit-frame-pointer"), (10, 30, "deeper than 128 frames"),
+                              (6, 0, "callers are missing in trees"), (4, 0, None)):
+        rec, s = recording(program, walked=100, walked_frames=1450, walked_lost=lost, walked_full=full)
+        rec.sample(s.parse, 64 * 1024, count=100)
+        text = project.piano("report", put(project, rec)).out
+        assert (words in text) if words else ("callers are missing" not in text), text
+
+
+@tool
+def test_modules_without_symbols(project: Project, program: Path) -> None:
+    library, source = project.root / "libbare.so.0", project.root / "bare.c"
+    source.write_text(SOURCE.replace("((noinline))", '((noinline, visibility("hidden")))'))
+    subprocess.run(["gcc", "-O1", "-fno-builtin", "-shared", "-fPIC", source, "-o", library], check=True)
+    rec, s = recording(program, rate=1)
+    bare = make.Program(rec, library, base=0x7F0000000000)
+    rec.sample(rec.stack([*bare.pcs("make_node", "load"), s.elf.pc("main")]), 800).sample(s.parse, 200)
+    assert "no symbols" not in project.piano("report", put(project, rec)).err
+    subprocess.run(["strip", library], check=True)
+    path = put(project, rec)
+    done = project.piano("report", path, unset=["DEBUGINFOD_URLS"])
+    assert "no symbols for libbare.so.0 (80 % of the bytes): install its debug symbols, or set DEBUGINFOD_URLS" \
+        in done.err, done
+
+
+@tool
+def test_allocated_is_never_less_than_live(project: Project, program: Path) -> None:
+    rec, s = recording(program)
+    rec.sample(s.parse, 512 * 1024, count=3)
+    data = project.json("report", put(project, rec))
+    assert data["allocated_bytes_ci95"][0] >= data["live_bytes_ci95"][0] >= 3 * 512 * 1024
+    rec.sample(s.load, 100, count=2, lived_us=3)
+    data = project.json("report", put(project, rec))
+    assert data["allocated_bytes_ci95"][0] >= data["live_bytes_ci95"][0]
+
+
+@tool
+def test_several_rates(project: Project, program: Path) -> None:
+    rec, s = recording(program, rate=64 * 1024)
+    rec.sample(s.parse, 4096, count=60, rate=512 * 1024).sample(s.parse, 4096, count=60)
+    path = put(project, rec)
+    assert "a sample every 64.0KB to 512.0KB, as it was changed" in project.piano("report", path).out
+    assert project.json("report", path)["run"]["rates"] == [64 * 1024, 512 * 1024]
+
+
+@tool
+def test_shut_down_is_not_gone(project: Project, program: Path) -> None:
+    rec, s = recording(program, exit_status=0, state=make.TERMINATED, pid=0x3FFFFFFF)
+    rec.sample(s.parse, 1000)
+    first = project.piano("report", put(project, rec)).out.splitlines()[0]
+    assert "shut down by the program" in first and "gone" not in first and "| 10.0s |" in first
 
 
 # Sites and stacks --------------------------------------------------------------------------------
@@ -280,6 +415,48 @@ def test_plumbing_is_passed_over(project: Project) -> None:
     assert place["function"].startswith("Cache::grow") and place["caller"] == "main"
     (site,) = project.json("report", "--heap")["sites"]
     assert site["site_frame"] == 2 and len(site["stack"]) == 4
+
+
+WRAPPED = """\
+extern void *malloc(unsigned long); char *sink;
+__attribute__((noinline)) char *xmalloc(int n) { sink = malloc(n); return sink; }
+__attribute__((noinline)) char *pool_get(int n) { char *p = xmalloc(n); p[0] = 1; return p; }
+__attribute__((noinline)) char *parse(int n) { char *p = pool_get(n); p[1] = 2; return p; }
+__attribute__((noinline)) char *load(int n) { char *p = pool_get(n); p[1] = 3; return p; }
+int main(int argc, char **argv) { parse(argc); load(argc); return sink == argv[0]; }
+"""
+
+
+@tool
+def test_wrappers_are_passed_over(project: Project) -> None:
+    project.write({"w.c": WRAPPED})
+    project.command("gcc", "-O1", "-g", "-fno-builtin", "w.c", "-o", "w")
+    paths = []
+    for extra in (0, 5):
+        rec = make.Recording(program=str(project.root / "w"), rate=1)
+        elf = make.Program(rec, project.root / "w")
+        rec.sample(rec.stack(elf.pcs("xmalloc", "pool_get", "parse", "main")), 100)
+        rec.sample(rec.stack(elf.pcs("xmalloc", "pool_get", "load", "main")), 30 + extra)
+        paths.append(put(project, rec, f"174000000000{extra}-7.rec"))
+
+    def places(*flags: str) -> list[tuple[str, str]]:
+        return [(p["function"], p["caller"]) for p in project.json("report", paths[0], *flags)["places"]]
+
+    assert places() == [("pool_get", "parse"), ("pool_get", "load")], "xmalloc is known"
+    assert places("--no-skip") == [("xmalloc", "pool_get")]
+    for skip in (["--skip", "pool_get"], ["--skip=pool_*"], ["--skip", "none", "--skip", "p?ol_get"]):
+        assert places(*skip) == [("parse", "main"), ("load", "main")], skip
+    assert places("--no-skip", "--skip", "pool_get") == [("xmalloc", "parse"), ("xmalloc", "load")]
+    assert places("--skip", "*") == [("xmalloc", None)], "when all are, the innermost"
+    text = project.piano("report", paths[0]).out
+    assert "sites are who called xmalloc and other wrappers: --no-skip" in text
+    assert "wrappers" not in project.piano("report", paths[0], "--no-skip").out
+    changes = project.json("diff", *paths, "--skip", "pool_get")["functions"]
+    assert [c["name"] for c in changes] == ["load", "parse"]
+    out = project.piano("export", paths[0], "--format", "collapsed", "--skip", "pool_get").out
+    assert sorted(out.splitlines()) == ["main;load 30", "main;parse 100"]
+    assert "pool_get;xmalloc" in project.piano("export", paths[0], "--format", "collapsed").out
+    assert project.piano("report", paths[0], "--skip", check=False).status == 2
 
 
 @tool
@@ -353,6 +530,18 @@ def test_leaks(project: Project, program: Path) -> None:
     assert "load" not in text
 
 
+@tool
+def test_leaks_that_print_alike_are_one(project: Project, program: Path) -> None:
+    rec, s = recording(program, rate=1)
+    again = rec.stack([s.elf.pc("make_node", 5), s.elf.pc("load", 8), s.elf.pc("main")])
+    rec.sample(s.load, 100).sample(again, 60).sample(s.parse, 7)
+    path = put(project, rec)
+    assert len(project.json("report", path)["sites"]) == 3
+    text = project.piano("report", path, "--leaks").out
+    assert "1. 160B in 2 objects | 60B to 100B each" in text and "2 stacks that look alike" in text, text
+    assert "2. 7B in 1 object" in text and "\n3. " not in text
+
+
 # Snapshots ---------------------------------------------------------------------------------------
 
 def grown(program: Path) -> Any:
@@ -393,6 +582,97 @@ def test_growth_between_chosen_snapshots(project: Project, program: Path) -> Non
     assert done.status == 1 and "no snapshot 9; there are 1 to 5" in done.err and done.out == ""
     assert project.piano("report", path, "--growth", "--to", "x", check=False).status == 2
     assert project.piano("report", path, "--from", "1", check=False).status == 2
+
+
+def ramp(program: Path, values: list[int], rate: int = 1) -> Any:
+    """A recording in which `parse` holds VALUES blocks of 10 000 bytes at one snapshot a second."""
+    rec, s = recording(program, rate=rate)
+    held = 0
+    for turn, wanted in enumerate(values):
+        while held < wanted:
+            rec.sample(s.parse, 10_000)
+            held += 1
+        while held > wanted:
+            rec.free(s.parse, 10_000, lived_us=10**6)
+            held -= 1
+        rec.snapshot(at_ms=1000 * (turn + 1))
+    return rec
+
+
+@tool
+@pytest.mark.parametrize("values,trend", [
+    ([1, 2, 3, 4, 5, 6, 7, 8], "grows"), ([8, 7, 6, 5, 4, 3, 2, 1], "shrinks"),
+    ([1, 4, 8, 12, 12, 12, 12, 12, 12], "grew, then flat"),
+    ([1, 3, 6, 9, 12, 12, 12, 12], "grew, then flat"), ([1, 12, 12, 12, 12, 12, 12, 12], "grew, then flat"),
+    ([12, 9, 5, 2, 2, 2, 2, 2], "shrank, then flat"), ([5, 5, 5, 5, 5], "flat"),
+    ([1, 9, 2, 8, 1, 9, 3, 2], "varies"), ([1, 2, 9, 3, 2, 1], "varies"), ([1, 2, 3, 3, 5, 5, 7, 8], "grows"),
+    ([1, 2, 3], None), ([3, 3], None),
+])
+def test_trend(project: Project, program: Path, values: list[int], trend: str | None) -> None:
+    path = put(project, ramp(program, values))
+    (site,) = project.json("report", path, "--growth")["growth"]["sites"]
+    assert site["trend"] == trend, site
+    text = project.piano("report", path, "--growth").out
+    assert f" {trend or '-'} " in text and ("a trend needs 4 snapshots" in text) == (trend is None), text
+
+
+@tool
+def test_the_trend_is_that_of_the_window(project: Project, program: Path) -> None:
+    path = put(project, ramp(program, [1, 5, 10, 15, 20, 20, 20, 20, 20, 20, 20, 18, 16, 14]))
+    for window, trend, snapshots in (([], "varies", 14), (["--to", 5], "grows", 5), (["--from", 11], "shrinks", 4),
+                                     (["--to", 11], "grew, then flat", 11), (["--from", 5, "--to", 11], "flat", 7),
+                                     (["--from", 13], None, 2)):
+        growth = project.json("report", path, "--growth", *window)["growth"]
+        assert (growth["sites"][0]["trend"], growth["snapshots"]) == (trend, snapshots), window
+    assert ", 5 of 14 snapshots" in project.piano("report", path, "--growth", "--to", 5).out
+    slope = project.json("report", path, "--growth", "--to", 5)["growth"]["sites"][0]["bytes_per_second"]
+    assert slope == pytest.approx(48_000)
+
+
+@tool
+def test_no_trend_within_the_error(project: Project, program: Path) -> None:
+    """Three samples more, in a straight line, could as well have been none; thirty could not."""
+    for values, trend in (([1, 2, 3, 4], "varies"), ([1, 11, 21, 31], "grows")):
+        path = put(project, ramp(program, values, rate=512 * 1024))
+        (site,) = project.json("report", path, "--growth")["growth"]["sites"]
+        assert site["correlation"] > 0.99 and site["trend"] == trend, site
+        assert (site["delta_bytes"] > site["delta_ci95"]) == (trend == "grows")
+
+
+@tool
+def test_what_stays_is_certain(project: Project, program: Path) -> None:
+    """A block that is there at both moments adds nothing to the error of their difference."""
+    rate = 512 * 1024
+    w = make.weight(64 * 1024, rate)
+
+    def change(work: Any) -> dict[str, Any]:
+        rec, s = recording(program, rate=rate)
+        rec.sample(s.parse, 64 * 1024, count=50)
+        rec.snapshot(at_ms=1000)
+        work(rec, s.parse)
+        rec.snapshot(at_ms=2000)
+        return project.json("report", put(project, rec), "--growth")["growth"]["sites"][0]
+
+    def half(samples: int) -> float:
+        return pytest.approx(1.959964 * math.sqrt(samples * w[2]), rel=1e-3)
+
+    same = change(lambda rec, stack: None)
+    assert (same["delta_bytes"], same["delta_ci95"]) == (0, 0)
+    assert change(lambda rec, stack: rec.sample(stack, 64 * 1024, count=8))["delta_ci95"] == half(8)
+    assert change(lambda rec, stack: [rec.free(stack, 64 * 1024, 9) for _ in range(5)])["delta_ci95"] == half(5)
+
+    def swap(rec: Any, stack: int) -> None:
+        rec.sample(stack, 64 * 1024, count=3)
+        for _ in range(3):
+            rec.free(stack, 64 * 1024, 9)
+
+    # Six came or went; that cannot be told from three that came and went at once, so it is bounded by the bytes.
+    swapped = change(swap)
+    assert swapped["delta_bytes"] == 0
+    assert half(6).expected <= swapped["delta_ci95"] <= 1.959964 * math.sqrt(2 * 3 * w[0] * rate) * 1.001
+    assert swapped["delta_ci95"] < half(100).expected / 2, "far less than two independent moments"
+    text = project.piano("report", put(project, ramp(program, [5] * 5, rate=rate)), "--growth").out
+    assert re.search(r"make_node +\S+ +\S+ +0B +0B/min +flat", text), text
 
 
 @tool
@@ -747,6 +1027,8 @@ def test_diff_fail_above(project: Project, program: Path) -> None:
     done = project.piano("diff", a, b, "--fail-above", "20", check=False)
     assert done.status == 1 and "make_node < load: allocated bytes +66.7%, above 20%" in done.err
     assert "in all: allocated bytes +33.3%, above 20%" in done.err
+    assert "make_node < load: live bytes +66.7%, above 20%" in done.err
+    assert "in all: peak bytes +33.3%, above 20%" in done.err
     assert project.piano("diff", a, b, "--fail-above", "70").status == 0
     assert project.piano("diff", b, a, "--fail-above", "0").status == 0, "less is no failure"
     failed = project.piano("diff", a, b, "--fail-above", "20", "--json", check=False)
@@ -762,3 +1044,60 @@ def test_diff_of_a_run_and_a_recording(project: Project, program: Path) -> None:
         assert done.status == 1 and done.out == "", done
         assert "is a heap recording and" in done.err and a.name in done.err and run.name in done.err
     assert os.path.exists(a)
+
+
+def held(project: Project, program: Path, name: str, kept: int, peak: int) -> Path:
+    """Allocates the same at all times; differs in what is live in the end, and at the peak."""
+    rec, s = recording(program, rate=1)
+    rec.sample(s.load, 1000, count=peak)
+    for _ in range(peak - kept):
+        rec.free(s.load, 1000, lived_us=5000)
+    rec.sample(s.load, 1000, count=100 - peak, lived_us=5000)
+    return put(project, rec, name)
+
+
+@tool
+@pytest.mark.parametrize("after,figures", [((10, 30), []), ((20, 30), ["live_bytes"]), ((10, 60), ["peak_bytes"]),
+                                           ((20, 60), ["live_bytes", "peak_bytes"])])
+def test_diff_fails_by_live_and_peak_bytes_too(project: Project, program: Path, after: tuple[int, int],
+                                               figures: list[str]) -> None:
+    a, b = held(project, program, "1-1.rec", 10, 30), held(project, program, "2-1.rec", *after)
+    done = project.piano("diff", a, b, "--fail-above", "20", "--json", check=False)
+    data = json.loads(done.out)
+    assert done.status == bool(figures)
+    assert data["functions"][0]["failed_by"] == data["total"]["failed_by"] == figures
+    assert data["functions"][0]["failed"] == bool(figures)
+    assert data["functions"][0]["peak_bytes"] == [30_000, after[1] * 1000]
+    words = {"live_bytes": "make_node < load: live bytes +100%", "peak_bytes": "make_node < load: peak bytes +100%"}
+    for figure, text in words.items():
+        assert (text in done.err.replace(".0%", "%")) == (figure in figures), done.err
+    assert "allocated" not in done.err
+    assert re.search(r"^peak +29\.3KB -> ", project.piano("diff", a, b).out, re.M)
+
+
+@tool
+@pytest.mark.parametrize("columns", [60, 80, 100, 200])
+def test_columns_of_a_diff_have_names(project: Project, program: Path, columns: int) -> None:
+    a, b = pair(project, program, 200)
+    text = project.piano("diff", a, b, env={"COLUMNS": str(columns)}).out
+    title = text.splitlines()[0]
+    assert "Live Delta" in title and "Alloc Delta" in title and len(title) <= columns
+    assert not re.search(r"(?<!Live|Peak|lloc) Delta", title), title
+
+
+@tool
+def test_diff_of_different_programs_is_said(project: Project, program: Path) -> None:
+    a = held(project, program, "1-1.rec", 10, 30)
+    rec, s = recording(program, rate=1)
+    rec.program = "/usr/bin/other\x1b"
+    b = put(project, rec.sample(s.load, 5), "2-1.rec")
+    assert "recordings of different programs: prog and other\\x1b" in project.piano("diff", a, b).err
+    assert "different" not in project.piano("diff", a, a).err
+
+
+@tool
+def test_diff_of_several_recordings_a_side(project: Project, program: Path) -> None:
+    held(project, program, "fixed.rec", 10, 30), held(project, program, "leak.rec", 10, 30)
+    done = project.piano("diff", "fixed.rec,leak.rec", "leak.rec", check=False, cwd=project.runs)
+    assert done.status == 1 and "`fixed.rec,leak.rec` names 2 recordings" in done.err
+    assert "piano diff A B" in done.err

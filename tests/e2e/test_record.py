@@ -130,7 +130,8 @@ def running(project: Project) -> Iterator[Callable[..., Running]]:
 @pytest.mark.tool
 @pytest.mark.parametrize("words", [
     [], ["--"], ["--heap=0", "--", "true"], ["--heap=", "--", "true"], ["--heap=64Q", "--", "true"],
-    ["--heap=64KB", "--", "true"], ["--heap=-1", "--", "true"], ["--heap=99999999999999999999", "--", "true"],
+    ["--heap=64BB", "--", "true"], ["--heap=1.5.5K", "--", "true"], ["--heap=0x10", "--", "true"],
+    ["--heap=0.5", "--", "true"], ["--heap=-1", "--", "true"], ["--heap=99999999999999999999", "--", "true"],
     ["--heap=999999999G", "--", "true"], ["--heap", "64K", "--", "true"], ["true"], ["-o"], ["-o", "--", "true"],
     ["--snapshot-every", "-1", "--", "true"], ["--snapshot-every", "0.001", "--", "true"],
     ["--snapshot-every", "often", "--", "true"], ["--duration", "0", "--", "true"],
@@ -152,6 +153,17 @@ def test_typos_get_suggestions(project: Project, command: str, word: str, near: 
 
 
 @pytest.mark.tool
+@pytest.mark.parametrize("words,better", [
+    (["--heap", "64K", "--", "true"], "try: --heap=64K"), (["--heap", "1.5MB", "--", "x"], "try: --heap=1.5MB"),
+    (["./srv", "10"], "try: piano record -- ./srv 10"), (["--maps", "srv", "-v", "--", "x"], "-- srv -v -- x"),
+    (["--heap", "./srv"], "try: piano record -- ./srv"), (["a\x1b[1m"], "piano record -- a\\x1b[1m")])
+def test_words_in_the_wrong_place(project: Project, words: list[str], better: str) -> None:
+    done = project.piano("record", *words, check=False)
+    assert done.status == 2 and done.out == "" and better in done.err, done
+    assert "\x1b" not in done.err and not project.runs.exists()
+
+
+@pytest.mark.tool
 @pytest.mark.parametrize("words", [[], ["x"], ["1", "2"], ["0"], ["-7"], ["7x"], ["99999999999999999999"]],
                          ids=" ".join)
 def test_snapshot_usage_errors(project: Project, words: list[str]) -> None:
@@ -168,7 +180,9 @@ def test_help_fits_a_terminal(project: Project, command: str) -> None:
 
 
 @pytest.mark.parametrize("word,rate", [("--heap", 524288), ("--heap=1000", 1000), ("--heap=64K", 65536),
-                                       ("--heap=2m", 2097152), ("--heap=1G", 1 << 30), ("--maps", 524288)])
+                                       ("--heap=2m", 2097152), ("--heap=1G", 1 << 30), ("--maps", 524288),
+                                       ("--heap=64KB", 65536), ("--heap=64KiB", 65536), ("--heap=1.5M", 3 << 19),
+                                       ("--heap=4096B", 4096)])
 def test_rates(project: Project, word: str, rate: int) -> None:
     record(project, "true", flags=(word,))
     assert Header(only(project)).rate == rate
@@ -767,11 +781,21 @@ def test_forks_without_exec(project: Project) -> None:
     assert len(recordings(project)) == 1
 
 
-def test_many_children_are_not_all_listed(project: Project) -> None:
+def test_children_in_which_nothing_was_sampled(project: Project) -> None:
+    """Their recordings hold nothing: they go, and are counted."""
     done = record(project, "sh", "-c", "for i in 1 2 3 4 5 6; do for k in 1 2 3 4 5; do /bin/true; done; done; :",
-                  flags=("--children",))
-    assert len(recordings(project)) == 31
-    assert done.err.count("also: ") == 20 and "and 10 more" in done.err
+                  flags=("--children", "--heap=64M"))
+    assert len(recordings(project)) == 1 and "also: " not in done.err
+    assert "30 processes in which nothing was sampled: no recording is kept of them" in done.err
+
+
+def test_many_children_are_not_all_listed(project: Project) -> None:
+    small, large = compiled(project, HOLDER % "", "small"), compiled(project, LARGE, "large")
+    done = record(project, "sh", "-c", f"for i in 1 2 3 4 5; do {small}; done; {large}; {small}; /bin/true; :",
+                  flags=("--children", "--heap=64K"))
+    assert len([p for p in recordings(project) if re.search(r"\.rec-\d+$", p.name)]) >= 7
+    assert re.search(r"and \d+ recordings of other processes beside it; the largest:\n", done.err), done
+    assert done.err.count("also: ") == 1 and "(large, process " in done.err, done
 
 
 def test_program_that_is_never_reached(project: Project) -> None:

@@ -10,12 +10,15 @@ import pytest
 from conftest import ROOT
 
 tool = pytest.mark.tool
+HEADERS = "".join((ROOT / "src/common" / name).read_text() for name in ("recording.h", "events.h"))
 
 # Which structure each heading of the document, or line before a table, is about.
 STRUCTURES = {"## Header": "piano__rec_header", "`stats`, all u64": "piano__heap_stats",
               "## Chunk header": "piano__chunk", "## 1: module": "piano__module",
               "## 2: stack": "piano__stack", "## 3: totals": "piano__totals", "## 4: live": "piano__live",
-              "## 5: snapshot": "piano__snapshot", "An entry, of a stack": "piano__snapshot_entry"}
+              "## 5: snapshot": "piano__snapshot", "An entry, of a stack": "piano__snapshot_entry",
+              "`trace`, of events": "piano__trace", "## 6: thread": "piano__thread_record",
+              "## 7: events": "piano__events_head", "## 8: sample": "piano__sample", "## 9: name": "piano__name"}
 
 
 def documented() -> dict[str, list[tuple[str, int, str]]]:
@@ -34,7 +37,7 @@ def documented() -> dict[str, list[tuple[str, int, str]]]:
     return found
 
 
-SIZES = {"u32": 4, "u64": 8, "f64": 8}
+SIZES = {"u16": 2, "u32": 4, "u64": 8, "f64": 8}
 
 
 def size_of(kind: str) -> int | None:
@@ -59,7 +62,7 @@ def test_every_field_is_where_the_document_says(tmp_path: Path) -> None:
                               f'{size_of(kind)}, "size of {structure}.{field}");')
     assert len(checks) > 150
     source = tmp_path / "check.c"
-    source.write_text('#include "common/recording.h"\n' + "\n".join(checks) + "\n")
+    source.write_text('#include "common/recording.h"\n#include "common/events.h"\n' + "\n".join(checks) + "\n")
     done = subprocess.run(["gcc", "-std=gnu11", "-fsyntax-only", f"-I{ROOT}/src", str(source)],
                           capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -67,12 +70,12 @@ def test_every_field_is_where_the_document_says(tmp_path: Path) -> None:
 
 @tool
 def test_no_field_is_left_out() -> None:
-    header = re.sub(r"/\*.*?\*/", "", (ROOT / "src/common/recording.h").read_text(), flags=re.S)
+    header = re.sub(r"/\*.*?\*/", "", HEADERS, flags=re.S)
     tables = documented()
     for structure, rows in tables.items():
         body = re.search(r"struct " + structure + r" \{(.*?)\n\};", header, re.S).group(1)
         fields = {f for f in re.findall(r"(\w+)(?:\[\w*\])?;", body)} - {"reserved", "entries"}
-        assert fields == {field for field, _, _ in rows}, structure
+        assert fields == {field for field, _, _ in rows} - {"reserved"}, structure
 
 
 @tool
@@ -86,3 +89,18 @@ def test_numbers_of_the_document() -> None:
     assert f"a table of {per[0]} records" in text and f"a table of {per[1]} records" in text
     for name, shift in re.findall(r"(REC_MAX_\w+) = 1 << (\d+)", header):
         assert f"{1 << int(shift):,}".replace(",", " ") in text, name
+
+
+@tool
+def test_every_event_is_documented() -> None:
+    """Codes and kinds of parks by name and number; those of an enum that are in no row would be missing."""
+    text = (ROOT / "docs/recording-format.md").read_text()
+    codes = dict(re.findall(r"PIANO_EVENT_(\w+) = (\d+)", HEADERS))
+    rows = {name: number for number, name in re.findall(r"^\| (\d+) \| ([A-Z_]+) \|", text, re.M)}
+    assert len(codes) >= 13 and rows == codes
+    parks = dict(re.findall(r"PIANO_PARK_(\w+) = (\d+)", HEADERS))
+    words = {"API": "by the API", "EPOLL": "epoll", "POLL": "poll", "SELECT": "select", "URING": "io_uring",
+             "CONDITION": "a condition variable", "SEMAPHORE": "a semaphore"}
+    assert set(words) == set(parks)
+    for name, number in parks.items():
+        assert f"{number} {words[name]}" in text, name

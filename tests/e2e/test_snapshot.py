@@ -157,6 +157,36 @@ def test_snapshot_of_another_users_process(project: Project) -> None:
     assert done.status == 1 and f"process {os.getpid()} is not yours, but root's" in done.err
 
 
+@AS_ROOT
+@pytest.mark.tool
+def test_snapshot_of_a_process_that_hides(project: Project) -> None:
+    """It is his own, so to become root is not the answer."""
+    user = [need("setpriv"), "--reuid", str(NOBODY), "--clear-groups"]
+    hidden = subprocess.Popen([*user, "python3", "-c", "import ctypes, sys; print(ctypes.CDLL(None).prctl(4, 0), "
+                               "flush=True); sys.stdin.read()"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        assert hidden.stdout.readline() == b"0\n"
+        done = project.command(*user, PIANO, "snapshot", hidden.pid, check=False)
+    finally:
+        hidden.communicate()
+    if "piano: " not in done.err:
+        pytest.skip("another user cannot reach the tool here")
+    assert done.status == 1 and "does not let itself be looked at" in done.err and "sudo" not in done.err, done
+
+
+@pytest.mark.tool
+def test_snapshot_as_root_where_root_is_not_enough(project: Project) -> None:
+    try:
+        open("/proc/1/maps").read()
+        pytest.skip("the mappings of process 1 can be read here")
+    except OSError:
+        pass
+    done = project.piano("snapshot", "1", check=False)
+    if os.geteuid() == 0:
+        assert "not even by root" in done.err and "sudo" not in done.err and "not yours" not in done.err, done
+    assert done.status == 1
+
+
 def test_snapshot_of_a_child_that_is_not_recorded(project: Project) -> None:
     program = compiled(project, r"""
         #include <stdio.h>

@@ -313,7 +313,9 @@ static void truncated_anywhere(void **state)
         int err = loaded_bytes(&run, "1-1.ndjson", text, len, NULL);
         assert_true(len >= header ? err == 0 : err == -EINVAL);
         if (err) {
-            assert_true(len == 0 || strstr(loaded_error.text, "byte"));
+            /* Of too little of it nobody can say what it was. */
+            assert_true(len == 0 || strstr(loaded_error.text, "byte") ||
+                        strstr(loaded_error.text, "neither a run nor a recording"));
             continue;
         }
         assert_int_equal(run.bad_lines, 0);
@@ -373,12 +375,12 @@ static void foreign_files_are_refused(void **state)
 {
     (void)state;
     refused("", 0, "is empty");
-    refused("hello\n", 6, "byte 0 (line 1): expected `{`");
+    refused("hello\n", 6, "neither a run nor a recording of piano: it looks like text");
     refused("\x7f"
             "ELF\0\0",
-            6, "byte 0");
-    refused("{}", 2, "not a piano run");
-    refused("[1,2]", 5, "byte 0");
+            6, "ELF file");
+    refused("{}", 2, "neither a run nor a recording");
+    refused("[1,2]", 5, "a list and not a run");
     refused("{\"format_version\":3,\"functions\":[]}\n", 36, "version");
     refused("{\"format_version\":2,\"functions\":[1]}\n", 37, "expected a string");
     refused("{\"functions\":[{\"calls\":1}]}", 27, "name");

@@ -207,7 +207,9 @@ static void modules_by_generation(void **state)
     load_all(&rec, &i);
     assert_string_equal(recording_module_of(&rec, 0x2000, 4)->path, "/m");
     assert_string_equal(recording_module_of(&rec, 0x2000, 5)->path, "/n");
-    assert_string_equal(recording_module_of(&rec, 0x2000, UINT32_MAX)->path, "/n");
+    assert_string_equal(recording_module_of(&rec, 0x2000, INT32_MAX)->path, "/n");
+    /* From there on they are the tool's, of other processes too. */
+    assert_null(recording_module_of(&rec, 0x2000, PIANO_TOOL_STACK));
     recording_unload(&rec);
 }
 

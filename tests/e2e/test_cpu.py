@@ -1,0 +1,738 @@
+"""`piano record --cpu`: samples from outside, their stacks, waits, processes and threads; and what is refused.
+
+The recordings are read here byte by byte, with nothing of piano's own reader."""
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import struct
+import subprocess
+from collections import Counter
+from pathlib import Path
+from typing import Any, Iterator
+
+import pytest
+
+from conftest import BURN, LIMIT_S, PIANO, Done, Project, need
+
+AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+NOBODY = 65534
+CPU, OFF = 1, 2
+PREEMPTED = 1
+LOST, FULL, BY_FP = 1, 2, 4
+HAS_HEAP, HAS_CPU = 1, 8
+KERNEL = 0xffff800000000000
+TOOL_STACK = 0x80000000
+TRACE_AT = 432 + 2048
+
+
+def perf_refused() -> str:
+    """Why perf events cannot be had here; empty when they can."""
+    done = subprocess.run([PIANO, "doctor"], capture_output=True, text=True)
+    found = re.search(r"^(\S+)\s+perf events: (.*)", done.stdout, re.M)
+    return "" if found and "cpu-clock" in found[2] or found and "cycles" in found[2] else found[2] if found else "unknown"
+
+
+REFUSED = perf_refused()
+pytestmark = pytest.mark.skipif(bool(REFUSED), reason=f"perf events are refused here: {REFUSED}")
+
+
+class Recording:
+    def __init__(self, path: Path):
+        data = path.read_bytes()
+        assert data[:8] == b"PIANOREC", path
+        self.pid, _, self.flags, self.state = struct.unpack_from("<4I", data, 24)
+        self.chunks, self.start_ns = struct.unpack_from("<2Q", data, 40)
+        self.end_ns = struct.unpack_from("<Q", data, 64)[0]
+        self.exit_status = struct.unpack_from("<Q", data, 80)[0]
+        self.program = data[432:432 + 1024].split(b"\0")[0].decode()
+        self.command = data[432 + 1024:432 + 2048].rstrip(b"\0").split(b"\0")
+        trace = struct.unpack_from("<3QII10Q", data, TRACE_AT)
+        self.source, self.hz = trace[4], trace[5]
+        self.samples_said, self.lost, self.unwound, self.switches = trace[11:15]
+        self.modules: list[tuple] = []
+        self.stacks: dict[int, tuple[int, int, tuple[int, ...]]] = {}
+        self.threads: dict[int, tuple[int, str]] = {}
+        self.samples: list[Sample] = []
+        self.symbols: dict[str, list[tuple[int, int, str]]] = {}
+        for number in range(self.chunks):
+            self.read_chunk(data, 4096 + number * 65536)
+
+    def read_chunk(self, data: bytes, at: int) -> None:
+        kind, ready, _, used = struct.unpack_from("<IIQQ", data, at)
+        at, end = at + 64, at + 64 + used
+        while ready and kind in (1, 2, 6, 8) and at < end:
+            size = struct.unpack_from("<I", data, at)[0]
+            assert size % 8 == 0 and 0 < size <= end - at
+            if kind == 1:
+                _, since, until, _, start, stop, bias = struct.unpack_from("<4I3Q", data, at)
+                path = data[at + 72:at + size].split(b"\0")[0].decode()
+                self.modules.append((since, until, start, stop, bias, path))
+            elif kind == 2:
+                _, number, flags, depth, generation, _ = struct.unpack_from("<4IQQ", data, at)
+                self.stacks[number] = flags, generation, struct.unpack_from(f"<{depth}Q", data, at + 32)
+            elif kind == 6:
+                _, tid, pid = struct.unpack_from("<3I", data, at)
+                self.threads[tid] = pid, data[at + 24:at + 40].split(b"\0")[0].decode()
+            else:
+                self.samples.append(Sample(self, *struct.unpack_from("<IHHIIQQII", data, at)))
+            at += size
+
+    def kind(self, kind: int) -> list["Sample"]:
+        return [s for s in self.samples if s.kind == kind]
+
+    def module(self, pc: int, generation: int) -> tuple | None:
+        for m in self.modules:
+            if m[0] <= generation < m[1] and m[2] <= pc < m[3]:
+                return m
+        return None
+
+    def name(self, pc: int, generation: int) -> str:
+        """The function that PC, which is behind a call, is in; `module` where it has no symbols."""
+        if pc >= KERNEL:
+            return "kernel"
+        m = self.module(pc - 1, generation)
+        if m is None:
+            return "?"
+        path = m[5]
+        if path not in self.symbols:
+            done = subprocess.run(["nm", "-S", path], capture_output=True, text=True)
+            rows = [line.split() for line in done.stdout.splitlines()]
+            self.symbols[path] = [(int(r[0], 16), int(r[1], 16), r[3]) for r in rows if len(r) == 4]
+        address = pc - 1 - m[4]
+        for start, size, name in self.symbols[path]:
+            if start <= address < start + size:
+                return name
+        return Path(path).name
+
+
+class Sample:
+    def __init__(self, rec: Recording, size: int, kind: int, flags: int, tid: int, pid: int, at_ns: int, value: int,
+                 stack: int, cpu: int):
+        assert size == 40
+        self.rec, self.kind, self.flags, self.tid, self.pid = rec, kind, flags, tid, pid
+        self.at_ns, self.value, self.stack, self.cpu = at_ns, value, stack, cpu
+
+    @property
+    def names(self) -> list[str]:
+        if not self.stack:
+            return []
+        assert self.stack & TOOL_STACK
+        _, generation, pcs = self.rec.stacks[self.stack]
+        return [self.rec.name(pc, generation) for pc in pcs]
+
+    @property
+    def stack_flags(self) -> int:
+        return self.rec.stacks[self.stack][0] if self.stack else LOST
+
+
+WORK = BURN + r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+__attribute__((noinline)) long burn(long n) { BURN(n); return n; }
+__attribute__((noinline)) long a(long n) { long r = burn(3 * n); __asm__ volatile(""); return r + 1; }
+__attribute__((noinline)) long b(long n) { long r = burn(n); __asm__ volatile(""); return r + 2; }
+"""
+SHARES = WORK + r"""
+int main(void)
+{
+    long sum = 0;
+    for (int i = 0; i < 200; i++)
+        sum += a(1000000) + b(1000000);
+    return sum == 0;
+}
+"""
+SMALL = ("-O2", "-fomit-frame-pointer")
+
+
+def compiled(project: Project, source: str, *flags: str, name: str = "prog") -> Path:
+    project.write({name + ".c": source})
+    project.command("gcc", "-w", "-fno-optimize-sibling-calls", *(flags or SMALL), name + ".c", "-o", name, "-pthread")
+    return project.root / name
+
+
+def record(project: Project, *words: Any, flags: tuple = ("--cpu=499",), name: str = "x.rec",
+           **options: Any) -> tuple[Recording, Done]:
+    done = project.piano("record", *flags, "-o", name, "--", *words, **options)
+    return Recording(project.root / name), done
+
+
+def shares(rec: Recording, *functions: str) -> dict[str, float]:
+    """Of the CPU time of all samples that have one of FUNCTIONS on their stack, how much has which."""
+    time_of: Counter[str] = Counter()
+    for s in rec.kind(CPU):
+        for name in functions:
+            if name in s.names:
+                time_of[name] += s.value
+    total = sum(time_of.values())
+    assert total, "no sample has any of " + " ".join(functions)
+    return {name: time_of[name] / total for name in functions}
+
+
+# What the CPU does -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.timing
+@pytest.mark.parametrize("flags", [SMALL, ("-O0", "-fno-omit-frame-pointer"), ("-O2", "-static")],
+                         ids=["no-frame-pointer", "O0", "static"])
+def test_shares(project: Project, flags: tuple) -> None:
+    (project.root / "x.rec").unlink(missing_ok=True)
+    rec, done = record(project, compiled(project, SHARES, *flags))
+    found = shares(rec, "a", "b")
+    assert 0.65 < found["a"] < 0.85, (found, done)
+    assert rec.flags & HAS_CPU and rec.source in (1, 2) and rec.hz == 499 and rec.lost == 0
+    assert rec.samples_said == len(rec.kind(CPU)) > 20
+    whole = [s for s in rec.kind(CPU) if s.stack_flags == 0]
+    assert len(whole) >= 0.95 * len(rec.kind(CPU)) and rec.unwound == len(whole)
+    chains = Counter(tuple(s.names[:3]) for s in rec.kind(CPU))
+    assert chains[("burn", "a", "main")] > chains[("burn", "b", "main")] > 0, chains
+    assert rec.program == str(project.root / "prog") and rec.exit_status == 1
+
+
+@pytest.mark.timing
+def test_stripped(project: Project) -> None:
+    """Without symbols the same addresses: the tables are not symbols."""
+    (project.root / "x.rec").unlink(missing_ok=True)
+    program = compiled(project, SHARES)
+    plain = shutil.copy(program, project.root / "symbols")
+    project.command("strip", program)
+    rec, _ = record(project, program)
+    rec.modules = [(*m[:5], str(plain) if m[5] == str(program) else m[5]) for m in rec.modules]
+    found = shares(rec, "a", "b")
+    assert 0.65 < found["a"] < 0.85, found
+    assert all("main" in s.names for s in rec.kind(CPU) if "burn" in s.names)
+
+
+@pytest.mark.timing
+def test_samples_add_up_to_the_cpu_time(project: Project) -> None:
+    (project.root / "x.rec").unlink(missing_ok=True)
+    program = compiled(project, WORK + r"""
+        #include <time.h>
+        int main(void)
+        {
+            struct timespec t;
+            for (int i = 0; i < 100; i++) a(1000000);
+            clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+            printf("%lld\n", t.tv_sec * 1000000000LL + t.tv_nsec);
+        }
+    """)
+    rec, done = record(project, program)
+    assert abs(sum(s.value for s in rec.kind(CPU)) / int(done.out) - 1) < 0.15
+    assert all(rec.start_ns <= s.at_ns <= rec.end_ns for s in rec.samples)
+
+
+def test_kernel_frames(project: Project) -> None:
+    program = compiled(project, r"""
+        #include <fcntl.h>
+        #include <unistd.h>
+        static char block[1 << 20];
+        int main(void)
+        {
+            int fd = open("/dev/zero", O_RDONLY);
+            for (int i = 0; i < 4000; i++)
+                (void)!read(fd, block, sizeof block);
+        }
+    """)
+    rec, done = record(project, program, flags=("--cpu=499", "--kernel"))
+    if "the kernel" in done.err:
+        pytest.skip("the kernel's part is refused here")
+    inside = [s for s in rec.kind(CPU) if s.names and s.names[0] == "kernel"]
+    assert len(inside) > len(rec.kind(CPU)) / 2
+    assert any("main" in s.names for s in inside)
+    for s in inside:  # all of the kernel's come before all of the program's
+        names = s.names
+        assert "kernel" not in names[names.count("kernel"):]
+    rec, _ = record(project, program, name="y.rec")
+    assert not any("kernel" in s.names for s in rec.samples)
+    assert any("main" in s.names for s in rec.kind(CPU)), "time in the kernel is the program's"
+
+
+def test_signal_handlers(project: Project) -> None:
+    rec, _ = record(project, compiled(project, WORK + r"""
+        #include <signal.h>
+        static void handler(int n) { a(60000000); }
+        __attribute__((noinline)) void interrupted(void) { raise(SIGUSR1); __asm__ volatile(""); }
+        int main(void) { signal(SIGUSR1, handler); interrupted(); __asm__ volatile(""); return 0; }
+    """))
+    inside = [s for s in rec.kind(CPU) if "handler" in s.names]
+    assert inside
+    for s in inside:
+        names = s.names
+        assert names.index("handler") < names.index("interrupted") < names.index("main"), names
+        assert s.stack_flags == 0
+
+
+# Threads and processes -----------------------------------------------------------------------------------
+
+
+def test_threads(project: Project) -> None:
+    rec, _ = record(project, compiled(project, WORK + r"""
+        #include <pthread.h>
+        static void *one(void *n) { pthread_setname_np(pthread_self(), "one"); a(60000000); return n; }
+        static void *two(void *n) { pthread_setname_np(pthread_self(), "two"); b(180000000); return n; }
+        int main(void)
+        {
+            pthread_t x, y;
+            pthread_create(&x, 0, one, 0);
+            pthread_create(&y, 0, two, 0);
+            pthread_join(x, 0);
+            pthread_join(y, 0);
+        }
+    """))
+    for s in rec.kind(CPU):
+        name = rec.threads[s.tid][1]
+        assert s.pid == rec.pid
+        if "a" in s.names:
+            assert name == "one" and "one" in s.names
+        elif "b" in s.names:
+            assert name == "two" and "two" in s.names
+    assert {rec.threads[s.tid][1] for s in rec.kind(CPU)} >= {"one", "two"}
+
+
+TREE = WORK + r"""
+#include <sys/wait.h>
+int main(int argc, char **argv)
+{
+    if (argc > 1)
+        return b(100000000) == 0;
+    printf("%d\n", getpid());
+    fflush(stdout);
+    if (fork() == 0) {
+        printf("%d\n", getpid());
+        fflush(stdout);
+        a(40000000);
+        _exit(0);
+    }
+    if (fork() == 0) {
+        printf("%d\n", getpid());
+        fflush(stdout);
+        execl("./other", "other", "b", (char *)0);
+        _exit(1);
+    }
+    while (wait(0) > 0);
+}
+"""
+
+
+@pytest.mark.parametrize("flags", [("--cpu=499",), ("--cpu=499", "--heap=1M")], ids=["alone", "with-heap"])
+def test_a_tree_of_processes(project: Project, flags: tuple) -> None:
+    program = compiled(project, TREE)
+    shutil.copy(program, project.root / "other")
+    rec, done = record(project, program, flags=flags)
+    first, *children = map(int, done.out.split())
+    of = {pid: Counter(f for s in rec.kind(CPU) if s.pid == pid for f in s.names) for pid in children}
+    assert rec.pid == first
+    forked, executed = sorted(children, key=lambda pid: -of[pid]["a"])
+    assert of[forked]["a"] and not of[forked]["b"] and of[forked]["main"]
+    assert of[executed]["b"] and not of[executed]["a"] and of[executed]["main"]
+    assert rec.threads[executed][1] == "other"
+    paths = {m[5] for m in rec.modules}
+    assert str(project.root / "other") in paths and str(program) in paths
+
+
+def test_libraries_at_the_same_place(project: Project) -> None:
+    """A library that takes the place of one that was closed: what was sampled in either keeps its name."""
+    project.write({"one.c": WORK + "void work(void) { a(40000000); }", "two.c": WORK + "void work(void) { b(120000000); }"})
+    for name in "one", "two":
+        project.command("gcc", "-O2", "-w", "-fno-optimize-sibling-calls", "-shared", "-fPIC", name + ".c", "-o", name + ".so")
+    rec, _ = record(project, compiled(project, r"""
+        #include <dlfcn.h>
+        int main(void)
+        {
+            const char *names[] = {"./one.so", "./two.so"};
+            for (int i = 0; i < 2; i++) {
+                void *handle = dlopen(names[i], RTLD_NOW);
+                void (*work)(void) = (void (*)(void))dlsym(handle, "work");
+                work();
+                dlclose(handle);
+            }
+        }
+    """))
+    for s in rec.kind(CPU):
+        if "work" not in s.names:
+            continue
+        of = {Path(rec.module(pc - 1, rec.stacks[s.stack][1])[5]).name for pc in rec.stacks[s.stack][2][:2]}
+        assert of == ({"one.so"} if "a" in s.names else {"two.so"}), s.names
+    assert {"one.so", "two.so"} <= {Path(m[5]).name for m in rec.modules}
+
+
+# Off the CPU ---------------------------------------------------------------------------------------------
+
+
+SLEEPER = WORK + r"""
+#include <time.h>
+__attribute__((noinline)) void nap(void)
+{
+    struct timespec t = {0, 50000000};
+    nanosleep(&t, 0);
+    __asm__ volatile("");
+}
+int main(void)
+{
+    for (int i = 0; i < 6; i++) {
+        a(3000000);
+        nap();
+    }
+}
+"""
+
+
+def naps_of(rec: Recording) -> list[Sample]:
+    return [s for s in rec.kind(OFF) if not s.flags & PREEMPTED and s.value >= 40e6]
+
+
+@pytest.mark.timing
+def test_sleeps_are_found(project: Project) -> None:
+    (project.root / "x.rec").unlink(missing_ok=True)
+    rec, done = record(project, compiled(project, SLEEPER))
+    naps = naps_of(rec)
+    assert len(naps) == 6 and rec.switches >= 6
+    assert all(50e6 <= s.value < 100e6 for s in naps), [s.value for s in naps]
+    if "CPU samples are taken" in done.err:
+        pytest.skip("where threads wait is refused here")
+    for s in naps:
+        assert s.names.index("nap") < s.names.index("main") and s.stack_flags == 0
+    assert all("a" in s.names for s in rec.kind(CPU) if "burn" in s.names)
+
+
+def test_waits_and_work_do_not_overlap(project: Project) -> None:
+    """No CPU sample of a thread lies within the time it was away."""
+    rec, _ = record(project, compiled(project, SLEEPER))
+    for off in rec.kind(OFF):
+        inside = [s for s in rec.kind(CPU)
+                  if s.tid == off.tid and off.at_ns < s.at_ns < off.at_ns + off.value]
+        assert not inside
+
+
+def test_who_does_not_come_back(project: Project) -> None:
+    rec, _ = record(project, compiled(project, r"""
+        #include <pthread.h>
+        #include <unistd.h>
+        static void *waits(void *n) { pthread_setname_np(pthread_self(), "waits"); pause(); return n; }
+        int main(void)
+        {
+            pthread_t t;
+            pthread_create(&t, 0, waits, 0);
+            usleep(200000);
+            kill(getpid(), 9);
+        }
+    """), check=False)
+    # It does come back for a moment, to be killed; how long it waited is known to the kernel alone.
+    found = [s for s in rec.kind(OFF) if rec.threads[s.tid][1] == "waits"]
+    assert len(found) == 1 and (found[0].value == 0 or found[0].value > 100e6)
+    assert rec.exit_status == 1 + 9
+
+
+@pytest.mark.timing
+def test_many_switches_cost_little(project: Project) -> None:
+    """Two processes that do nothing but wake each other: switches are counted, stacks are taken of some."""
+    (project.root / "x.rec").unlink(missing_ok=True)
+    rec, done = record(project, compiled(project, r"""
+        #include <sys/wait.h>
+        #include <unistd.h>
+        int main(void)
+        {
+            int there[2], back[2];
+            char c = 0;
+            pipe(there);
+            pipe(back);
+            if (fork() == 0) {
+                for (int i = 0; i < 50000; i++) { read(there[0], &c, 1); write(back[1], &c, 1); }
+                _exit(0);
+            }
+            for (int i = 0; i < 50000; i++) { write(there[1], &c, 1); read(back[0], &c, 1); }
+            wait(0);
+        }
+    """))
+    assert rec.switches > 50000
+    assert rec.lost == 0, done
+    assert len(rec.kind(OFF)) < rec.switches / 2
+
+
+# What comes with it ---------------------------------------------------------------------------------------
+
+
+def test_nothing_is_lost_at_999_hz(project: Project) -> None:
+    rec, _ = record(project, compiled(project, WORK + r"""
+        #include <pthread.h>
+        static void *work(void *n) { for (int i = 0; i < 40; i++) a(5000000); return n; }
+        int main(void)
+        {
+            pthread_t t[2];
+            for (int i = 0; i < 2; i++) pthread_create(&t[i], 0, work, 0);
+            for (int i = 0; i < 2; i++) pthread_join(t[i], 0);
+        }
+    """), flags=("--cpu=999",))
+    assert rec.lost == 0 and len(rec.kind(CPU)) > 100
+
+
+def test_lost_samples_are_counted(project: Project) -> None:
+    """The tool stands still while the program runs: its rings fill, and what did not fit is said."""
+    program = compiled(project, WORK + r"""
+        int main(void)
+        {
+            printf("go\n");
+            fflush(stdout);
+            (void)!getchar();
+            for (int i = 0; i < 60; i++) a(5000000);
+            printf("done\n");
+            fflush(stdout);
+            (void)!getchar();
+        }
+    """)
+    tool = subprocess.Popen([PIANO, "record", "--cpu=4999", "-o", "x.rec", "--", str(program)], cwd=project.root,
+                            env=project.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        assert tool.stdout.readline() == b"go\n"
+        os.kill(tool.pid, signal.SIGSTOP)
+        tool.stdin.write(b"\n")
+        tool.stdin.flush()
+        assert tool.stdout.readline() == b"done\n"
+        os.kill(tool.pid, signal.SIGCONT)
+        _, err = tool.communicate(b"\n", LIMIT_S)
+    finally:
+        os.kill(tool.pid, signal.SIGCONT) if tool.poll() is None else None
+        tool.kill()
+        tool.wait()
+    rec = Recording(project.root / "x.rec")
+    assert rec.lost > 0
+    assert f"{rec.lost} lost" in err.decode()
+
+
+def test_with_heap_in_one_recording(project: Project) -> None:
+    rec, done = record(project, compiled(project, WORK + r"""
+        static char *held[1000];
+        int main(void)
+        {
+            for (int i = 0; i < 1000; i++) held[i] = malloc(4096);
+            a(60000000);
+            return held[5] == 0;
+        }
+    """), flags=("--cpu=499", "--heap=4K"))
+    assert rec.flags & HAS_CPU and rec.flags & HAS_HEAP
+    assert any("a" in s.names and "main" in s.names for s in rec.kind(CPU))
+    heap = [n for n in rec.stacks if not n & TOOL_STACK]
+    assert heap and all(s.stack == 0 or s.stack & TOOL_STACK for s in rec.samples)
+    assert "CPU samples (" in done.err and "live at the end" in done.err
+
+
+def test_exec_chains_end_in_one_recording(project: Project) -> None:
+    program = compiled(project, SHARES)
+    rec, _ = record(project, "env", "A=1", "sh", "-c", f"exec {program}", flags=("--cpu=499", "--heap=64M"))
+    assert [p.name for p in project.root.glob("x.rec*")] == ["x.rec"]
+    assert Path(rec.program).name == "prog"
+    assert shares(rec, "a", "b")["a"] > 0.5
+
+
+def test_without_a_flag_everything(project: Project) -> None:
+    rec, _ = record(project, compiled(project, SHARES), flags=())
+    assert rec.flags & HAS_CPU and rec.flags & HAS_HEAP and rec.hz == 99
+
+
+def test_cpu_alone_loads_nothing(project: Project) -> None:
+    done = project.piano("record", "--cpu", "-o", "x.rec", "--", "env")
+    names = {line.split("=")[0] for line in done.out.splitlines()}
+    assert not {n for n in names if n.startswith("PIANO_")} and "LD_PRELOAD" not in names
+
+
+def test_a_program_that_ends_at_once(project: Project) -> None:
+    rec, done = record(project, "true", flags=("--cpu",))
+    assert rec.samples_said == len(rec.kind(CPU)) <= 1
+    assert rec.exit_status == 1 and rec.command[0] == b"true" or rec.command == [b""]
+
+
+def test_exit_status_and_signals(project: Project) -> None:
+    done = project.piano("record", "--cpu", "-o", "x.rec", "--", "sh", "-c", "exit 7", check=False)
+    assert done.status == 7
+    done = project.piano("record", "--cpu", "-o", "y.rec", "--", "sh", "-c", "kill -9 $$", check=False)
+    assert done.status == 128 + 9
+
+
+@AS_ROOT
+def test_setuid_as_root(project: Project) -> None:
+    """The kernel ends what was prepared before such an exec; root takes it up again after it."""
+    program = compiled(project, SHARES)
+    os.chown(program, NOBODY, NOBODY)
+    program.chmod(0o4755)
+    rec, _ = record(project, program)
+    assert any("a" in s.names for s in rec.kind(CPU))
+
+
+# A process that runs already -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def running(project: Project) -> Iterator[subprocess.Popen]:
+    program = compiled(project, WORK + r"""
+        #include <pthread.h>
+        static void *old(void *n) { pthread_setname_np(pthread_self(), "old"); for (;;) a(1000000); return n; }
+        static void *late(void *n) { pthread_setname_np(pthread_self(), "late"); a(40000000); return n; }
+        int main(void)
+        {
+            pthread_t t, u;
+            pthread_create(&t, 0, old, 0);
+            printf("ready\n");
+            fflush(stdout);
+            for (;;) {
+                usleep(10000);
+                pthread_create(&u, 0, late, 0);
+                pthread_join(u, 0);
+            }
+        }
+    """)
+    process = subprocess.Popen([program], stdout=subprocess.PIPE)
+    assert process.stdout.readline() == b"ready\n"
+    yield process
+    process.kill()
+    process.wait()
+    process.stdout.close()
+
+
+def test_attach(project: Project, running: subprocess.Popen) -> None:
+    done = project.piano("record", "--cpu=499", "--pid", running.pid, "--duration", "1", "-o", "x.rec")
+    assert running.poll() is None, "it goes on"
+    rec = Recording(project.root / "x.rec")
+    assert rec.pid == running.pid and rec.program == str(project.root / "prog") and rec.state == 4
+    names = {rec.threads[s.tid][1] for s in rec.kind(CPU)}
+    assert {"old", "late"} <= names, "threads that were there, and those that came"
+    for s in rec.kind(CPU):
+        if "burn" in s.names:
+            assert s.names[:2] == ["burn", "a"] and s.stack_flags == 0, s.names
+    assert any("main" in s.names for s in rec.kind(OFF) if s.tid == running.pid) or "alone" in done.err
+
+
+@pytest.mark.timing
+def test_attach_counts_every_thread_once(project: Project, running: subprocess.Popen) -> None:
+    """As much CPU time as /proc says, though threads come and go while the events are opened."""
+    (project.root / "x.rec").unlink(missing_ok=True)
+    def used() -> float:
+        fields = Path(f"/proc/{running.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    before = used()
+    project.piano("record", "--cpu=499", "--pid", running.pid, "--duration", "1", "-o", "x.rec")
+    rec = Recording(project.root / "x.rec")
+    assert sum(s.value for s in rec.kind(CPU)) / 1e9 < 1.1 * (used() - before) + 0.05
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_attach_ends_with_a_signal(project: Project, running: subprocess.Popen, number: int) -> None:
+    tool = subprocess.Popen([PIANO, "record", "--cpu", "--pid", str(running.pid), "-o", "x.rec"], cwd=project.root,
+                            env=project.env, stderr=subprocess.PIPE)
+    try:
+        assert b"sampling process" in tool.stderr.readline()
+        tool.send_signal(number)
+        _, err = tool.communicate(timeout=LIMIT_S)
+    finally:
+        tool.kill()
+        tool.wait()
+    assert tool.returncode == 0 and b"recording: x.rec" in err
+    assert running.poll() is None
+    Recording(project.root / "x.rec")
+
+
+def test_attach_ends_with_the_process(project: Project, running: subprocess.Popen) -> None:
+    tool = subprocess.Popen([PIANO, "record", "--pid", str(running.pid), "-o", "x.rec"], cwd=project.root,
+                            env=project.env, stderr=subprocess.PIPE)
+    try:
+        assert b"sampling process" in tool.stderr.readline()
+        running.kill()
+        tool.communicate(timeout=LIMIT_S)
+    finally:
+        tool.kill()
+        tool.wait()
+    assert tool.returncode == 0
+
+
+def test_attach_to_nobody(project: Project) -> None:
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    done = project.piano("record", "--cpu", "--pid", gone.pid, check=False)
+    assert done.status == 1 and f"there is no process {gone.pid}" in done.err
+    assert not list(project.root.glob("**/*.rec"))
+
+
+@AS_ROOT
+def test_attach_without_the_right(project: Project, running: subprocess.Popen) -> None:
+    project.root.chmod(0o777)
+    home = Path("/tmp") / f"piano-{os.getpid()}"
+    shutil.copytree(Path(PIANO).parent, home, ignore=shutil.ignore_patterns("obj", "tests", "lint", "san-*"))
+    try:
+        done = project.command(need("setpriv"), "--reuid", NOBODY, "--regid", NOBODY, "--clear-groups", home / "piano",
+                               "record", "--cpu", "--pid", running.pid, "-o", "/tmp/none.rec", check=False, cwd=Path("/tmp"))
+    finally:
+        shutil.rmtree(home)
+    assert done.status == 1 and not Path("/tmp/none.rec").exists()
+    assert "may not be sampled" in done.err or "cannot sample the CPU" in done.err, done
+    assert "  try: " in done.err
+
+
+# Where perf is refused -------------------------------------------------------------------------------------
+
+
+DENY = r"""
+    #include <errno.h>
+    #include <linux/filter.h>
+    #include <linux/seccomp.h>
+    #include <stddef.h>
+    #include <sys/prctl.h>
+    #include <sys/syscall.h>
+    #include <unistd.h>
+    int main(int argc, char **argv)
+    {
+        struct sock_filter code[] = {
+            BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+            BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_perf_event_open, 0, 1),
+            BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+            BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+        struct sock_fprog all = {4, code};
+        prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+        if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &all) != 0)
+            return 77;
+        execvp(argv[1], argv + 1);
+        return 78;
+    }
+"""
+
+
+def test_refused_with_others(project: Project) -> None:
+    """All else is recorded, and what is left out is said."""
+    deny = compiled(project, DENY, name="deny")
+    done = project.command(deny, PIANO, "record", "-o", "x.rec", "--", "echo", "ran")
+    assert done.out == "ran\n"
+    assert "no CPU samples are taken, all else is recorded: perf events are forbidden here" in done.err
+    rec = Recording(project.root / "x.rec")
+    assert rec.flags & HAS_HEAP and not rec.flags & HAS_CPU and rec.source == 0
+
+
+@pytest.mark.parametrize("words", [["--", "echo", "ran"], ["--pid", "1"]], ids=["program", "pid"])
+def test_refused_alone(project: Project, words: list[str]) -> None:
+    deny = compiled(project, DENY, name="deny")
+    done = project.command(deny, PIANO, "record", "--cpu", "-o", "x.rec", *words, check=False)
+    assert done.status == 1 and done.out == ""
+    assert "cannot sample the CPU: perf events are forbidden here" in done.err and "  try: " in done.err
+    assert not (project.root / "x.rec").exists()
+
+
+def test_doctor_says_so(project: Project) -> None:
+    deny = compiled(project, DENY, name="deny")
+    done = project.command(deny, PIANO, "doctor", check=False)
+    assert re.search(r"^warn  perf events: .*forbidden", done.out, re.M), done
+
+
+# What the command line may say ---------------------------------------------------------------------------
+
+
+@pytest.mark.tool
+@pytest.mark.parametrize("words", [
+    ["--cpu=0", "--", "true"], ["--cpu=", "--", "true"], ["--cpu=x", "--", "true"], ["--cpu=10001", "--", "true"],
+    ["--cpu=99999999999999999999", "--", "true"], ["--cpu", "99", "--", "true"], ["--pid", "0"], ["--pid", "x"],
+    ["--pid", "-1"], ["--pid"], ["--pid", "1", "--", "true"], ["--pid", "1", "--heap"], ["--pid", "1", "--events"],
+    ["--pid", "1", "--children"], ["--kernel", "--heap", "--", "true"], ["--maps", "--cpu", "--", "true"],
+], ids=" ".join)
+def test_usage_errors(project: Project, words: list[str]) -> None:
+    done = project.piano("record", *words, check=False)
+    assert done.status == 2 and done.out == "" and "piano record --help" in done.err, done
+    assert not project.runs.exists()

@@ -1,0 +1,269 @@
+"""The heap profiler where it has no friends: unloading by many threads, allocators with their own operators, forks in the
+middle of a sample, tables that are full. The truth is in the program each time."""
+from __future__ import annotations
+
+import pytest
+
+from conftest import LIB, Project, need
+from test_heap import compile, compile_library, record
+
+PLUGIN = """
+    void *plug_take(int n) { void *p = malloc(n); KEEP(p); return p; }
+    void plug_free(void *p) { free(p); }
+    __attribute__((constructor)) static void begin(void) { void *volatile p = malloc(100000); free(p); }
+"""
+
+
+def test_threads_that_unload_at_the_same_time(project: Project) -> None:
+    """What a module was is not to be read while another thread unmaps it; and all its loadings are one site."""
+    for i in range(4):
+        compile_library(project, PLUGIN, f"p{i}.so")
+    program = compile(project, r"""
+        #include <dlfcn.h>
+        static void *run(void *arg)
+        {
+            char name[64];
+            snprintf(name, sizeof name, "./p%ld.so", (long)arg);
+            for (int i = 0; i < 300; i++) {
+                void *lib = dlopen(name, RTLD_NOW);
+                void *(*take)(int) = (void *(*)(int))dlsym(lib, "plug_take");
+                void (*give)(void *) = (void (*)(void *))dlsym(lib, "plug_free");
+                give(take(200000));
+                dlclose(lib);
+            }
+            return NULL;
+        }
+        int main(void)
+        {
+            pthread_t t[4];
+            for (long i = 0; i < 4; i++) pthread_create(&t[i], NULL, run, (void *)i);
+            for (int i = 0; i < 4; i++) pthread_join(t[i], NULL);
+            puts("fine");
+            return 0;
+        }
+    """, "-ldl")
+    done, heap = record(project, program)
+    assert done.out == "fine\n"
+    taken = [site for site in heap.sites if site["stack"][0]["function"] == "plug_take"]
+    assert sum(site["allocated_objects"] for site in taken) == 4 * 300
+    assert sum(site["live_objects"] for site in taken) == 0
+    # A library seldom comes back to another place; where it does not, nothing is numbered anew.
+    assert len(taken) < 200, len(taken)
+
+
+def test_unloading_nothing_numbers_nothing_anew(project: Project) -> None:
+    program = compile(project, r"""
+        #include <dlfcn.h>
+        int main(void)
+        {
+            for (int i = 0; i < 2000; i++) {
+                void *lib = dlopen("libm.so.6", RTLD_NOW);
+                void *p = malloc(5000);
+                KEEP(p);
+                free(p);
+                dlclose(lib);
+            }
+            return 0;
+        }
+    """, "-lm", "-ldl")
+    _, heap = record(project, program)
+    own = [site for site in heap.sites if site["stack"][0]["function"] == "main"]
+    assert len(own) == 1 and own[0]["allocated_objects"] == 2000
+
+
+CXX_LOAD = r"""
+    #include <unistd.h>
+    int main()
+    {
+        static char *kept[1000];
+        for (auto &p : kept) p = new char[10000];
+        for (auto &p : kept) delete[] p;
+        for (auto &p : kept) p = new char[100];
+        for (auto &p : kept) delete[] p;
+        return write(1, "fine\n", 5) != 5;
+    }
+"""
+
+
+@pytest.mark.parametrize("library", ["", "-ljemalloc", "-ltcmalloc", "-lmimalloc"])
+def test_operators_count_once_whoever_has_them(project: Project, library: str) -> None:
+    program = compile(project, CXX_LOAD, *([library] if library else []), cxx=True)
+    _, heap = record(project, program)
+    made = [site for site in heap.sites if any(f["function"] == "main" for f in site["stack"])]
+    assert sum(site["allocated_bytes"] for site in made) == 1000 * 10100
+    assert sum(site["allocated_objects"] for site in made) == 2000
+    assert sum(site["live_objects"] for site in made) == 0
+    assert heap["dropped"]["stale"] == 0
+
+
+def test_operators_that_call_malloc_count_once(project: Project) -> None:
+    (project.root / "own.cc").write_text(r"""
+        #include <cstddef>
+        extern "C" { void *__libc_malloc(size_t); void __libc_free(void *); void *__libc_calloc(size_t, size_t);
+                     void *__libc_realloc(void *, size_t); }
+        extern "C" void *malloc(size_t n) { return __libc_malloc(n); }
+        extern "C" void free(void *p) { __libc_free(p); }
+        extern "C" void *calloc(size_t a, size_t b) { return __libc_calloc(a, b); }
+        extern "C" void *realloc(void *p, size_t n) { return __libc_realloc(p, n); }
+        void *operator new(size_t n) { return malloc(n); }
+        void *operator new[](size_t n) { return malloc(n); }
+        void operator delete(void *p) noexcept { free(p); }
+        void operator delete[](void *p) noexcept { free(p); }
+        void operator delete(void *p, size_t) noexcept { free(p); }
+        void operator delete[](void *p, size_t) noexcept { free(p); }
+    """)
+    project.command("g++", "-O2", "-w", "-shared", "-fPIC", "own.cc", "-o", "libown.so")
+    program = compile(project, CXX_LOAD, "-L.", "-lown", f"-Wl,-rpath,{project.root}", cxx=True)
+    _, heap = record(project, program)
+    made = [site for site in heap.sites if any(f["function"] == "main" for f in site["stack"])]
+    assert sum(site["allocated_objects"] for site in made) == 2000
+    assert heap["dropped"]["stale"] == 0
+
+
+def test_delete_in_a_library_loaded_later(project: Project) -> None:
+    (project.root / "plug.cc").write_text('extern "C" void drop(char *p) { delete[] p; }\n')
+    project.command("g++", "-O2", "-shared", "-fPIC", "plug.cc", "-o", "plug.so")
+    program = compile(project, r"""
+        #include <dlfcn.h>
+        #include <unistd.h>
+        int main()
+        {
+            void *lib = dlopen("./plug.so", RTLD_NOW);
+            auto drop = (void (*)(char *))dlsym(lib, "drop");
+            for (int i = 0; i < 500; i++) drop(new char[3000]);
+            return write(1, "fine\n", 5) != 5;
+        }
+    """, "-ltcmalloc", "-ldl", cxx=True)
+    _, heap = record(project, program)
+    made = [site for site in heap.sites if any(f["function"] == "main" for f in site["stack"])]
+    assert sum(site["live_bytes"] for site in made if site["allocated_bytes"] >= 3000) < 3000
+
+
+def test_an_allocator_in_the_executable_is_said_to_be_out_of_reach(project: Project) -> None:
+    """Its own calls go by no hook; what libraries allocate and it frees would look like leaks."""
+    program = compile(project, r"""
+        static char pool[16 << 20];
+        static size_t used;
+        void *malloc(size_t n)
+        {
+            n = (n + 31) & ~(size_t)15;
+            if (used + n > sizeof pool) return NULL;
+            size_t *p = (size_t *)(pool + used);
+            used += n;
+            *p = n;
+            return p + 2;
+        }
+        void free(void *p) { (void)p; }
+        void *calloc(size_t a, size_t b) { return malloc(a * b); }
+        void *realloc(void *p, size_t n) { void *q = malloc(n); if (p && q) memcpy(q, p, n); return q; }
+        int main(void)
+        {
+            for (int i = 0; i < 100; i++) free(strdup("some string that is long enough to be seen"));
+            puts("fine");
+            return 0;
+        }
+    """, "-fno-builtin")
+    done = project.piano("record", "--heap=1", "-o", "out.rec", "--", program, check=False)
+    assert (done.status, done.out) == (0, "fine\n")
+    assert not (project.root / "out.rec").exists()
+    assert "malloc of its own" in done.err, done.err
+
+
+def test_forks_in_the_middle_of_a_sample(project: Project) -> None:
+    program = compile(project, r"""
+        #include <signal.h>
+        #include <sys/time.h>
+        #include <sys/wait.h>
+        static volatile int forks, child, bad;
+        static void handler(int s)
+        {
+            if (child) return;
+            pid_t p = fork();
+            forks++;
+            if (p == 0) { child = 1; return; }
+            int status;
+            waitpid(p, &status, 0);
+            bad += status != 0;
+        }
+        int main(void)
+        {
+            struct sigaction action = {.sa_handler = handler};
+            sigaction(SIGALRM, &action, NULL);
+            struct itimerval timer = {{0, 1000}, {0, 1000}};
+            setitimer(ITIMER_REAL, &timer, NULL);
+            static void *kept[64];
+            for (unsigned s = 1; forks < 150;) {
+                s = s * 1103515245 + 12345;
+                if (child) _exit(0);
+                /* an allocator that can be interrupted and entered again is not glibc: blocked around it */
+                void *volatile p = kept[s >> 10 & 63];
+                (void)p;
+                kept[s >> 10 & 63] = memalign(64, s >> 20 & 255);
+                free(kept[s >> 10 & 63]);
+                kept[s >> 10 & 63] = NULL;
+            }
+            timer = (struct itimerval){{0, 0}, {0, 0}};
+            setitimer(ITIMER_REAL, &timer, NULL);
+            printf("bad %d\n", bad);
+            return 0;
+        }
+    """.replace("<signal.h>", "<signal.h>\n        #include <malloc.h>"))
+    alone = project.command(program, check=False)
+    if alone.out != "bad 0\n":
+        pytest.skip("this allocator cannot be forked in the middle of a call")
+    done, _ = record(project, program)
+    assert done.out == "bad 0\n"
+
+
+def test_starting_on_many_threads(project: Project) -> None:
+    need("gcc")
+    program = compile(project, r"""
+        #include <dlfcn.h>
+        static int (*start)(size_t);
+        static pthread_barrier_t line;
+        static void *run(void *arg)
+        {
+            pthread_barrier_wait(&line);
+            long status = start(1);
+            for (int i = 0; i < 100; i++) { void *p = malloc(100); KEEP(p); free(p); }
+            return (void *)status;
+        }
+        int main(void)
+        {
+            start = (int (*)(size_t))dlsym(RTLD_DEFAULT, "piano_heap_start");
+            pthread_t t[8];
+            pthread_barrier_init(&line, NULL, 8);
+            int zeroes = 0;
+            for (int i = 0; i < 8; i++) pthread_create(&t[i], NULL, run, NULL);
+            for (int i = 0; i < 8; i++) { void *r; pthread_join(t[i], &r); zeroes += r == NULL; }
+            printf("%d\n", zeroes);
+            return 0;
+        }
+    """, "-ldl")
+    runs = project.root / "runs"
+    done = project.command(program, env={"LD_PRELOAD": str(LIB / "libpiano.so"), "PIANO_RUNS_DIR": str(runs)})
+    assert done.out == "1\n"
+    assert len(list(runs.iterdir())) == 1
+
+
+def test_a_full_live_table_is_not_called_freed(project: Project) -> None:
+    """More sampled blocks than there is room for on the disk: neither live nor freed, and said."""
+    program = compile(project, r"""
+        #include <sys/resource.h>
+        static void *keep(void) { void *p = malloc(1000); KEEP(p); return p; }
+        int main(void)
+        {
+            for (int i = 0; i < 1000; i++) keep();
+            struct rlimit limit = {300000, 300000};
+            setrlimit(RLIMIT_FSIZE, &limit);
+            for (int i = 0; i < 20000; i++) keep();
+            return 0;
+        }
+    """)
+    _, heap = record(project, program)
+    kept = [site for site in heap.sites if site["stack"][0]["function"] in ("keep", "main")]
+    assert sum(site["allocated_bytes"] for site in kept) == 21_000_000
+    assert sum(site.get("freed_bytes", 0) for site in kept) == 0
+    live, lost = (sum(site[key] for site in kept) for key in ("live_bytes", "untracked_bytes"))
+    assert 0 < live < 21_000_000 and live + lost == 21_000_000
+    assert heap["live_bytes_ci95"][1] >= 21_000_000

@@ -1,0 +1,184 @@
+/* Where events and their names run out of room: the size asked for, a full disk, the table of names. Runs under ASan, UBSan and
+ * TSan. */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "event_file.h"
+#include "piano.h"
+#include "target/trace/names.h"
+
+/* The last ones are there, without a gap, in as many chunks as were asked for. */
+static void test_the_oldest_go_first(void **state)
+{
+    (void)state;
+    enum { MANY = 200000, CHUNKS = 4 };
+    begin_with(CHUNKS * PIANO_REC_CHUNK_BYTES);
+    for (uint64_t i = 0; i < MANY; i++)
+        piano_queue_depth(5, i);
+    struct file f = read_events();
+    assert_int_equal(f.chunks, CHUNKS);
+    assert_int_equal(count_in_order(&f, (uint32_t)getpid(), MANY - f.count), f.count);
+    assert_true(f.count > (CHUNKS - 1) * (PIANO_REC_PAYLOAD / 12));
+    assert_true(f.count < MANY);
+    assert_int_equal(header()->trace.events, MANY);
+    assert_true(header()->trace.recycled > 0);
+    release(&f);
+}
+
+static uint32_t tid_of_other;
+
+static void *write_many(void *count)
+{
+    tid_of_other = (uint32_t)syscall(SYS_gettid);
+    for (uint64_t i = 0; i < *(uint64_t *)count; i++)
+        piano_queue_depth(5, i);
+    return NULL;
+}
+
+/* Whoever was first does not keep all the room. */
+static void test_a_late_thread_gets_its_share(void **state)
+{
+    (void)state;
+    enum { CHUNKS = 6 };
+    uint64_t many = 200000;
+    begin_with(CHUNKS * PIANO_REC_CHUNK_BYTES);
+    for (uint64_t i = 0; i < many; i++)
+        piano_queue_depth(5, i);
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, write_many, &many), 0);
+    pthread_join(thread, NULL);
+    struct file f = read_events();
+    size_t theirs = 0;
+    for (size_t i = 0; i < f.count; i++)
+        theirs += f.events[i].tid == tid_of_other && f.events[i].code == PIANO_EVENT_QUEUE;
+    assert_true(theirs > 3 * (PIANO_REC_PAYLOAD / 12));
+    assert_int_equal(count_in_order(&f, tid_of_other, many - theirs), theirs);
+    assert_true(f.chunks <= CHUNKS + 1); /* the late thread's first, when all others were in use */
+    release(&f);
+}
+
+static void test_a_name_is_its_text(void **state)
+{
+    (void)state;
+    char a[] = "same", b[] = "same", buffer[16] = "first";
+    uint32_t same = piano__events_name(a);
+    assert_int_not_equal(same, 0);
+    assert_int_equal(piano__events_name(b), same);
+    assert_int_equal(piano__events_name(a), same);
+    uint32_t first = piano__events_name(buffer);
+    strcpy(buffer, "second");
+    uint32_t second = piano__events_name(buffer);
+    assert_int_not_equal(first, second);
+    strcpy(buffer, "secon");
+    assert_int_not_equal(piano__events_name(buffer), second);
+    strcpy(buffer, "");
+    assert_int_not_equal(piano__events_name(buffer), 0);
+    assert_int_equal(piano__events_name(NULL), 0);
+    assert_int_equal(header()->trace.dropped_names, 0);
+}
+
+static void test_long_names_are_cut(void **state)
+{
+    (void)state;
+    char text[3000];
+    memset(text, 'n', sizeof text);
+    text[sizeof text - 1] = '\0';
+    text[PIANO_NAME_BYTES - 1] = '\xc3'; /* a character across the cut */
+    text[PIANO_NAME_BYTES] = '\xa9';
+    uint32_t id = piano__events_name(text);
+    assert_int_equal(piano__events_name(text), id);
+    text[2000] = '!';
+    assert_int_equal(piano__events_name(text), id);
+    text[3] = '!';
+    assert_int_not_equal(piano__events_name(text), id);
+    struct file f = read_events();
+    assert_int_equal(strlen(name_of(&f, id)), PIANO_NAME_BYTES - 1);
+    release(&f);
+}
+
+static void test_names_beyond_the_table(void **state)
+{
+    (void)state;
+    char text[32];
+    for (int i = 0; i < PIANO_NAMES + 10; i++) {
+        snprintf(text, sizeof text, "%d", i);
+        piano_mark(text);
+    }
+    struct file f = read_events();
+    assert_int_equal(f.count, PIANO_NAMES + 10);
+    assert_int_equal(f.events[f.count - 11].fields[0], PIANO_NAMES);
+    for (int i = 1; i <= 10; i++)
+        assert_int_equal(f.events[f.count - (size_t)i].fields[0], 0);
+    assert_int_equal(header()->trace.dropped_names, 10);
+    assert_string_equal(name_of(&f, PIANO_NAMES), "16383");
+    release(&f);
+}
+
+static struct rlimit limit_chunks(rlim_t chunks)
+{
+    struct rlimit old, small;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+    small = old;
+    small.rlim_cur = PIANO_REC_HEADER_BYTES + chunks * PIANO_REC_CHUNK_BYTES;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    return old;
+}
+
+/* A thread that cannot have a chunk. */
+static void test_no_room_is_counted(void **state)
+{
+    (void)state;
+    uint64_t few = 5;
+    pthread_t thread;
+    struct rlimit old = limit_chunks(header()->chunks);
+    assert_int_equal(pthread_create(&thread, NULL, write_many, &few), 0);
+    pthread_join(thread, NULL);
+    setrlimit(RLIMIT_FSIZE, &old);
+    piano_mark("there is room left in this one");
+    struct file f = read_events();
+    assert_int_equal(f.count, 1);
+    assert_int_equal(header()->trace.dropped_memory, few);
+    release(&f);
+}
+
+/* No more chunks, far below the size asked for: the newest are kept all the same. */
+static void test_a_full_disk_keeps_the_newest(void **state)
+{
+    (void)state;
+    enum { MANY = 50000 };
+    struct rlimit old = limit_chunks(header()->chunks + 1);
+    for (uint64_t i = 0; i < MANY; i++)
+        piano_queue_depth(5, i);
+    setrlimit(RLIMIT_FSIZE, &old);
+    struct file f = read_events();
+    assert_int_equal(f.chunks, 2);
+    assert_int_equal(count_in_order(&f, (uint32_t)getpid(), MANY - f.count), f.count);
+    assert_true(header()->trace.recycled > 0);
+    assert_int_equal(header()->trace.dropped_memory, 0);
+    release(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(test_the_oldest_go_first, end),
+        cmocka_unit_test_teardown(test_a_late_thread_gets_its_share, end),
+        cmocka_unit_test_setup_teardown(test_a_name_is_its_text, begin, end),
+        cmocka_unit_test_setup_teardown(test_long_names_are_cut, begin, end),
+        cmocka_unit_test_setup_teardown(test_names_beyond_the_table, begin, end),
+        cmocka_unit_test_setup_teardown(test_no_room_is_counted, begin, end),
+        cmocka_unit_test_setup_teardown(test_a_full_disk_keeps_the_newest, begin, end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
