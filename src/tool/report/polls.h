@@ -199,6 +199,8 @@ void polls_time_add(struct polls_time *to, const struct polls_time *more);
 /* Notes one poll in its group and among the longest. 0 or -ENOMEM. */
 int polls_note(struct polls *p, const struct poll *poll);
 uint32_t polls_group(struct polls *p, enum polls_kind kind, uint64_t key); /* or POLLS_NO_GROUP */
+/* The name of a callback, with its function where it has an address. */
+void polls_put_callback(struct buf *b, const struct polls *p, const char *name);
 struct polls_task *polls_task_of(struct polls *p, uint64_t id, bool make); /* or NULL */
 void polls_task_gone(struct polls *p, uint64_t id);
 struct polls_series *polls_series_of(struct polls *p, struct map *map, struct polls_series **list,

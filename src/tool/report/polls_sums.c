@@ -115,6 +115,8 @@ static char *group_name(const struct polls *p, enum polls_kind kind, uint64_t ke
                    polls_thread_name(thread, sizeof(thread), p, (uint32_t)key));
     else if (kind == POLLS_UNNAMED)
         buf_puts(&b, "(no name)");
+    else if (name && *name && kind == POLLS_CALLBACK)
+        polls_put_callback(&b, p, name);
     else if (name && *name)
         buf_printf(&b, "%s%s", kind == POLLS_PLACE ? "spawned at " : "", name);
     else
