@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "target/sys/file.h"
+
 enum { PLACES = 1 << 16, WINDOW = 32, NAMES = 1 << 10, NAME_BYTES = 40, KIND_BITS = 5 };
 
 _Static_assert(PIANO_CALLBACK_KINDS <= 1 << KIND_BITS, "a kind fits into a key");
@@ -29,7 +31,7 @@ struct name {
     char text[NAME_BYTES];
 };
 
-static struct place places[PLACES];
+static struct place *places; /* PLACES of them, when the first is needed */
 static struct name names[NAMES];
 
 static const char *const kinds[PIANO_CALLBACK_KINDS] = {
@@ -109,19 +111,35 @@ static uint64_t key_of(const void *object, enum piano__callback_kind kind)
 static struct place *find(uint64_t key)
 {
     uint32_t hash = hash_of(key);
-    for (uint32_t i = 0; key && i < WINDOW; i++) {
-        struct place *p = &places[(hash + i) % PLACES];
+    struct place *all = __atomic_load_n(&places, __ATOMIC_ACQUIRE);
+    for (uint32_t i = 0; all && key && i < WINDOW; i++) {
+        struct place *p = &all[(hash + i) % PLACES];
         if (__atomic_load_n(&p->key, __ATOMIC_ACQUIRE) == key)
             return p;
     }
     return NULL;
 }
 
+/* Memory of its own, since most programs have no use for it and some can spare none. */
+static struct place *make_places(void)
+{
+    struct place *all = __atomic_load_n(&places, __ATOMIC_ACQUIRE);
+    if (all)
+        return all;
+    struct place *fresh = piano__memory_map(PLACES * sizeof *fresh);
+    if (!fresh || __atomic_compare_exchange_n(&places, &all, fresh, false, __ATOMIC_ACQ_REL,
+                                              __ATOMIC_ACQUIRE))
+        return fresh;
+    piano__memory_unmap(fresh, PLACES * sizeof *fresh);
+    return all;
+}
+
 static struct place *claim(uint64_t key)
 {
     uint32_t hash = hash_of(key);
-    for (uint32_t i = 0; key && i < WINDOW; i++) {
-        struct place *p = &places[(hash + i) % PLACES];
+    struct place *all = make_places();
+    for (uint32_t i = 0; all && key && i < WINDOW; i++) {
+        struct place *p = &all[(hash + i) % PLACES];
         uint64_t none = 0;
         if (__atomic_load_n(&p->key, __ATOMIC_RELAXED) == 0 &&
             __atomic_compare_exchange_n(&p->key, &none, key, false, __ATOMIC_ACQ_REL,
