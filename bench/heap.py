@@ -1,11 +1,13 @@
 """The heap profiler: what it adds to malloc and free, what one sample costs, and real programs beside its peers."""
 import glob
 import os
+import re
 
 from common import (PIANO, ROOT, Failed, Missing, Run, fresh, median, need, sources)
 
-PAIRS, QUICK_PAIRS, PEER_PAIRS = 20_000_000, 5_000_000, 500_000
+PAIRS, PEER_PAIRS = 2_000_000, 500_000  # a tenth of a second
 LIVE, AT_ONCE = 1.08, 1.2
+SHORT_RUNS = 6
 SAMPLE_NS = 1000
 LIBRARY = os.path.join(os.path.dirname(os.path.realpath(PIANO)), "lib", "libpiano.so")
 WAYS = {1: "counts per page (piano's)", 2: "Bloom filter, repaired", 3: "sampled blocks page-aligned"}
@@ -50,18 +52,19 @@ class Load:
             cwd=self.folder)
 
     def ns(self, mode, threads, env=None, pairs=None, prefix=()):
-        pairs = pairs or (QUICK_PAIRS if self.theme.quick else PAIRS)
+        pairs = pairs or PAIRS
         run = Run([*prefix, self.program, mode, pairs // threads, threads], env=env, ahead=threads == 1,
                   cwd=self.folder)
-        return float(run.out.split()[-1])
+        return float(re.search(r"^ns (\S+)$", run.out, re.M).group(1))
 
     def ratio(self, mode, threads, make_env):
-        """(plain ns, median of ratios)"""
-        plain, ratios = [], []
-        for _ in range(self.theme.repetitions):
+        """(plain ns, ratio): medians of many short runs in turns. Where a heap comes to lie, by chance, makes one run
+        half as fast again as the next; a few long runs would compare chances."""
+        plain, watched = [], []
+        for _ in range(SHORT_RUNS * self.theme.repetitions):
             plain.append(self.ns(mode, threads))
-            ratios.append(self.ns(mode, threads, make_env()) / plain[-1])
-        return median(plain), median(ratios)
+            watched.append(self.ns(mode, threads, make_env()))
+        return median(plain), median(watched) / median(plain)
 
 
 def pairs(theme, load):
@@ -77,7 +80,7 @@ def pairs(theme, load):
             rows.append([f"{mode}, {threads} thread{'s' * (threads > 1)}", name, plain, f"{ratio:.3f}x"])
             found[mode, threads, name] = ratio
     theme.table("malloc and free, a pair", ["load", "", "plain ns", "CPU"], rows)
-    theme.note(f"Medians of {theme.repetitions}, plain right before each. 16 to 256 bytes; live: 20 000 "
+    theme.note(f"Medians of {SHORT_RUNS * theme.repetitions}, in turns. 16 to 256 bytes; live: 20 000 "
                "blocks of each thread stay, replaced at random; immediate: freed at once. The loop and 12 "
                "calls around each malloc are in the plain figure.")
     for (mode, threads, name), ratio in found.items():
@@ -87,15 +90,13 @@ def pairs(theme, load):
 
 
 def one_sample(theme, load):
-    """What a sample takes at depth 16: many of them against few, in one load."""
-    rates = (2048, 1 << 40)
-    count = 400_000 if theme.quick else 2_000_000
+    """What a sample takes, 16 frames deep, with its free: every allocation sampled, against none."""
     costs = []
-    for _ in range(theme.repetitions):
-        few, many = (load.ns("live", 1, recorded(load.folder, rate), pairs=count)
-                     for rate in (rates[1], rates[0]))
-        costs.append((many - few) * 2048 / 136 * 0.97)  # a block of 136 bytes: hit once in 15
-    theme.table("One sample, stack and all, and its free", ["", "ns"], [["depth 16", median(costs)]])
+    for _ in range(3 * theme.repetitions):
+        none, every = (load.ns("live", 1, recorded(load.folder, rate), pairs=200_000)
+                       for rate in (1 << 40, 1))
+        costs.append(every - none)
+    theme.table("One sample, stack and all, and its free", ["", "ns"], [["16 frames deep", median(costs)]])
     theme.budget("one sample and its free", median(costs), SAMPLE_NS, " ns")
 
 
@@ -138,7 +139,9 @@ def peers(theme, load):
             env, prefix = make()
             few = PEER_PAIRS if prefix else None
             ratios = []
-            for _ in range(3 if prefix else theme.repetitions):
+            if not prefix:
+                ratios.append(load.ratio("live", 1, lambda: env)[1])
+            for _ in range(3 if prefix else 0):
                 plain = load.ns("live", 1, pairs=few)
                 ratios.append(load.ns("live", 1, env, few, prefix) / plain)
             rows.append([name, f"{median(ratios):.2f}x"])
@@ -188,7 +191,7 @@ def real_programs(theme, load):
 
 
 def slowdown(theme, words, make, overlay):
-    repetitions = 2 if overlay in ("massif", "heaptrack --raw") else max(5, theme.repetitions)
+    repetitions = 2 if overlay in ("massif", "heaptrack --raw") else 5
     try:
         ratios = []
         for _ in range(repetitions):
@@ -203,14 +206,18 @@ def slowdown(theme, words, make, overlay):
         return "-"
 
 
+def resident(load, pairs, env=None):
+    """MB at most, by the program's own word: what the kernel tells a parent has the parent in it."""
+    run = Run([load.program, "live", pairs, 1], env=env)
+    return int(re.search(r"^kb (\d+)$", run.out, re.M).group(1)) / 1024
+
+
 def footprint(theme, load):
-    """Resident memory of the tables: a small program, and one with many live samples."""
-    small = Run(["/bin/true"], env=recorded(load.folder)).rss_mb - Run(["/bin/true"]).rss_mb
-    dense = recorded(load.folder, 16 * 1024)
-    args = [load.program, "live", 4_000_000, 1]
-    busy = Run(args, env=dense).rss_mb - Run(args).rss_mb
+    """Resident memory of the tables: a program that does little, and one with many live samples."""
+    small = resident(load, 1000, recorded(load.folder)) - resident(load, 1000)
+    busy = resident(load, 4_000_000, recorded(load.folder, 16 * 1024)) - resident(load, 4_000_000)
     theme.table("Resident memory added", ["", "MB"],
-                [["/bin/true, 512 KB", small], ["heap_load live, 16 KB", busy]])
+                [["1000 allocations, 512 KB", small], ["4 million allocations, 16 KB", busy]])
     theme.budget("a small program", small, 4.0, " MB")
     theme.budget("a busy one", busy, 30.0, " MB")
 

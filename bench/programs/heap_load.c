@@ -4,7 +4,8 @@
  *              busy as in a real program
  *   immediate  the block is freed at once: the allocator's fastest path
  *
- * Every malloc is 12 calls deep, on one of 64 paths that change now and then; compiled without frame pointers. Prints the CPU ns of a pair. */
+ * Every malloc is 12 calls deep, on one of 64 paths that change now and then; compiled without frame pointers. Prints the CPU ns of a pair, and the most
+ * memory it had. */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -110,6 +111,11 @@ int main(int argc, char **argv)
         pthread_join(ids[i], NULL);
     struct timespec ts;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
-    printf("%.3f\n", ((double)ts.tv_sec * 1e9 + (double)ts.tv_nsec) / (double)(pairs * threads));
+    printf("ns %.3f\n", ((double)ts.tv_sec * 1e9 + (double)ts.tv_nsec) / (double)(pairs * threads));
+    char line[256];
+    FILE *status = fopen("/proc/self/status", "r");
+    while (status && fgets(line, sizeof line, status))
+        if (strncmp(line, "VmHWM:", 6) == 0)
+            printf("kb %lu\n", strtoul(line + 6, NULL, 10));
     return 0;
 }

@@ -1,7 +1,7 @@
 /* The counts; see filter.h. */
 #include "target/heap/filter.h"
 
-uint8_t piano__filter[PIANO_FILTER_PAGES];
+uint8_t piano__filter[PIANO_FILTER_PLACES];
 
 static void change(const void *p, int by)
 {

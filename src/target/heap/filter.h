@@ -1,6 +1,6 @@
-/* Could this block be a sampled one? Asked by every free, so it is one load: a count of sampled blocks per page of
- * memory, for 2^16 pages at a time (pages 256 MB apart share a count, which costs a look-up and no more). The
- * heap a program works on is some thousand pages, so the counts it needs stay in the nearest cache.
+/* Could this block be a sampled one? Asked by every free, so it is one load: a count of sampled blocks per kilobyte of
+ * memory, for 2^17 of them at a time (places 128 MB apart share a count, which costs a look-up and no more). What
+ * a program works on has some thousand counts, and those stay in the nearest cache.
  *
  * Never a false no: the count is raised before the program has the address, and lowered after the block's record is
  * gone. A count that reaches its end stays there. */
@@ -10,13 +10,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { PIANO_FILTER_PAGES = 1 << 16 };
+enum { PIANO_FILTER_SHIFT = 10, PIANO_FILTER_PLACES = 1 << 17 };
 
-extern uint8_t piano__filter[PIANO_FILTER_PAGES] __attribute__((visibility("hidden")));
+extern uint8_t piano__filter[PIANO_FILTER_PLACES] __attribute__((visibility("hidden")));
 
 static inline unsigned piano__filter_place(uintptr_t address)
 {
-    return (unsigned)(address >> 12 ^ address >> 28) % PIANO_FILTER_PAGES;
+    return (unsigned)(address >> PIANO_FILTER_SHIFT ^ address >> 27) % PIANO_FILTER_PLACES;
 }
 
 static inline bool piano__filter_may_hold(const void *p)

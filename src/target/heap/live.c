@@ -9,8 +9,9 @@
  * record is whole, full to empty by the one who removes it and thereby owns the record. There are no tombstones and no chains: a
  * look-up reads two lines however many blocks came and went.
  *
- * There are up to three such indexes, each eight times the one before: a block goes into the first that has room, and the
- * larger ones are not touched, nor looked at, before they are needed. So few blocks need little memory. */
+ * There are up to four such indexes, each sixteen times the one before: a block goes into the first that has room, and the
+ * larger ones are not touched, nor looked at, before they are needed. So few blocks need little memory, and are found in the
+ * nearest cache. */
 #include "target/heap/live.h"
 
 #include <errno.h>
@@ -23,8 +24,8 @@
 
 enum {
     WAYS = 8,
-    LEVELS = 3,
-    FIRST_BUCKETS = 1 << 15, /* 256 K blocks, 2 MB */
+    LEVELS = 4,
+    FIRST_BUCKETS = 1 << 9, /* 4096 blocks, 32 KB */
     MAX_RECORD_CHUNKS = 8192,
 };
 
@@ -59,7 +60,7 @@ bool piano__live_init(uint64_t records)
     live.most = records < most ? records : most;
     while (room < live.most && live.level_count < LEVELS) {
         struct level *level = &live.levels[live.level_count];
-        level->buckets = (uint64_t)FIRST_BUCKETS << 3 * live.level_count;
+        level->buckets = (uint64_t)FIRST_BUCKETS << 4 * live.level_count;
         level->slots = piano__memory_map(level_bytes(level));
         if (!level->slots)
             return false;

@@ -82,12 +82,12 @@ static bool in_arena(const void *p)
     return (const char *)p >= arena && (const char *)p < arena + ARENA;
 }
 
-/* Frees of the arena's blocks must not go the short way: its pages count as full of sampled blocks, for ever. */
+/* Frees of the arena's blocks must not go the short way: it counts as full of sampled blocks, for ever. */
 static void mark_arena(void)
 {
-    for (const char *page = arena; page < arena + ARENA; page += 4096)
+    for (const char *at = arena; at < arena + ARENA; at += 1 << PIANO_FILTER_SHIFT)
         for (int i = 0; i < UINT8_MAX; i++)
-            piano__filter_add(page);
+            piano__filter_add(at);
 }
 
 static void *no_aligned(size_t alignment, size_t size)
