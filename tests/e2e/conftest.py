@@ -67,8 +67,10 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "timing: compares times; other programs can only disturb it")
     if not os.access(PIANO, os.X_OK):
         raise pytest.UsageError(f"{PIANO} is not built; type `make` first")
-    for interrupt in (signal.SIGINT, signal.SIGQUIT):  # `make test &` in a script ignores them, and so
-        signal.signal(interrupt, signal.SIG_DFL if interrupt == signal.SIGQUIT else signal.default_int_handler)
+    # `make test &` in a script, or nohup, ignores these, and so would every program started here.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for ignored in (signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM):
+        signal.signal(ignored, signal.SIG_DFL)
 
 
 def need(program: str) -> str:
