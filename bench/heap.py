@@ -7,7 +7,7 @@ from common import (PIANO, ROOT, Failed, Missing, Run, fresh, median, need, sour
 
 PAIRS, PEER_PAIRS = 2_000_000, 500_000  # a tenth of a second
 LIVE, AT_ONCE = 1.08, 1.2
-SHORT_RUNS = 6
+SHORT_RUNS = 4
 SAMPLE_NS = 1000
 LIBRARY = os.path.join(os.path.dirname(os.path.realpath(PIANO)), "lib", "libpiano.so")
 WAYS = {1: "counts per page (piano's)", 2: "Bloom filter, repaired", 3: "sampled blocks page-aligned"}
