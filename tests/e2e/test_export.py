@@ -1,24 +1,24 @@
 """`piano export`: what other tools read, checked by decoding it, by its schema, and by the tools themselves."""
 from __future__ import annotations
 
-import io
 import json
 import os
 import re
 import shutil
+import subprocess
 import tarfile
-import urllib.request
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from conftest import PIANO, Project
+from conftest import PIANO, Project, need
 from test_heap_report import make, program, put, recording  # noqa: F401 (program is a fixture)
 
 tool = pytest.mark.tool
 MB = 1 << 20
-SPEEDSCOPE = "https://registry.npmjs.org/speedscope/-/speedscope-1.25.0.tgz"
+SPEEDSCOPE = "speedscope@1.25.0"
 
 
 def sample_recording(program: Path) -> Any:
@@ -100,14 +100,16 @@ def test_speedscope(project: Project, program: Path, by: str, key: str) -> None:
 
 
 def speedscope_schema() -> Any:
-    try:
-        with urllib.request.urlopen(SPEEDSCOPE, timeout=20) as answer:
-            package = answer.read()
-    except OSError as error:
-        pytest.skip(f"the npm package speedscope cannot be had here: {error}")
-    with tarfile.open(fileobj=io.BytesIO(package)) as files:
-        return json.load(files.extractfile(next(
-            m for m in files if m.name.endswith("file-format-schema.json"))))
+    npm = need("npm")
+    with tempfile.TemporaryDirectory() as there:
+        done = subprocess.run([npm, "pack", "--silent", SPEEDSCOPE], cwd=there, capture_output=True, timeout=60,
+                              check=False)
+        packages = list(Path(there).glob("*.tgz"))
+        if done.returncode != 0 or not packages:
+            pytest.skip(f"the npm package {SPEEDSCOPE} cannot be had here")
+        with tarfile.open(packages[0]) as files:
+            return json.load(files.extractfile(next(
+                m for m in files if m.name.endswith("file-format-schema.json"))))
 
 
 def test_speedscope_schema(project: Project, program: Path) -> None:
