@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from conftest import PIANO, Project, need
-from test_heap_report import make, program, put, recording  # noqa: F401 (program is a fixture)
+from made import make, program, put, recording  # noqa: F401 (program is a fixture)
 
 tool = pytest.mark.tool
 MB = 1 << 20

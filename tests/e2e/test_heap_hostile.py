@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from conftest import LIB, Project, need
-from test_heap import compile, compile_library, record
+from heaps import compile, compile_library, record
 
 PLUGIN = """
     void *plug_take(int n) { void *p = malloc(n); KEEP(p); return p; }

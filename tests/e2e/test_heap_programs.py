@@ -18,7 +18,7 @@ from typing import Any, Iterable
 import pytest
 
 from conftest import PIANO, Project, need
-from test_heap import Heap, compile, read, record
+from heaps import Heap, compile, read, record
 
 WORDS = " ".join(str(n * 7919 % 10007) for n in range(3000))
 
