@@ -346,6 +346,80 @@ static void test_demangle(void **state)
     strings_release(&strings);
 }
 
+/* What binutils' c++filt says, without hashes and types of constants. */
+static const struct {
+    const char *mangled, *name;
+} rust_names[] = {
+    {"_ZN7service13rebuild_index17h9817f7cfe54f7dfeE", "service::rebuild_index"},
+    {"_ZN7service3run28_$u7b$$u7b$closure$u7d$$u7d$17h89aef642ff4316a5E.llvm.1234",
+     "service::run::{{closure}}"},
+    {"_ZN69_$LT$piano_tokio..traced..Traced$LT$F$GT$$u20$as$u20$core..Future$GT$"
+     "4poll17h0d0cbfbe81c98b70E",
+     "<piano_tokio::traced::Traced<F> as core::Future>::poll"},
+    {"_ZN4core3f$x17h0d0cbfbe81c98b70E", "core::f$x"},
+    {"_ZN4core1f17h0000000000000000E", "core::f::h0000000000000000"}, /* of C++ */
+    {"_RNvNvNtNtNtCsjrHSEGnQ3l9_3std3sys6thread4unix5sleep9nanosleep",
+     "std::sys::thread::unix::sleep::nanosleep"},
+    {"_RNvMNtNtNtNtNtCsjrHSEGnQ3l9_3std3sys3net10connection6socket4unixNtB2_6Socket4read",
+     "<std::sys::net::connection::socket::unix::Socket>::read"},
+    {"_RNvXs1_NtNtCsjrHSEGnQ3l9_3std3net3tcpRNtB5_9TcpStreamNtNtB9_2io4Read4read",
+     "<&std::net::tcp::TcpStream as std::io::Read>::read"},
+    {"_RINvNtCsgEmfK2I1SDS_4core6escape14escape_unicodeKja_ECsgY6Mt91CT9J_14rustc_demangle",
+     "core::escape::escape_unicode::<10>"},
+    {"_RNCNvC1a1f0", "a::f::{closure#0}"},
+    {"_RNCNvC1a1fs_0.llvm.77", "a::f::{closure#1}"},
+    {"_RINvC1a1fTmEThaEShAmK_ERmQmPmOmzE", NULL},
+    {"_RINvC1a1fTmEThaEShAmj3_RmQmPmOmzE",
+     "a::f::<(u32,), (u8, i8), [u8], [u32; 3], &u32, &mut u32, *const u32, *mut u32, !>"},
+    {"_RINvC1a1fFUKCmEuFEbKlnf_Kb1_Kc41_KpE",
+     "a::f::<unsafe extern \"C\" fn(u32), fn() -> bool, -15, true, 'A', _>"},
+    {"_RINvC1a1fDNtB2_1tp1xmEL_DG_INtB2_1sRL0_mEEL_E",
+     "a::f::<dyn a::t<x = u32>, dyn for<'a> a::s<&'a u32>>"},
+    {"_RNvC1au6tda_xx", "a::punycode{tda_xx}"},
+    {"_RNvC1a99f", NULL},
+    {"_RNvC1a1fB9_", NULL},
+    {"_RB_", NULL},
+    {"_RNvC1a", NULL},
+    {"_R", NULL},
+    {"_RESERVED", NULL},
+    {"_ZN", NULL},
+    {"_ZN17h9817f7cfe54f7dfeE", "h9817f7cfe54f7dfe"},
+    {"_ZN99service17h9817f7cfe54f7dfeE", NULL},
+};
+
+static void test_rust_names(void **state)
+{
+    struct strings strings = {0};
+    (void)state;
+    for (size_t i = 0; i < sizeof(rust_names) / sizeof(*rust_names); i++)
+        assert_string_equal(demangle(&strings, rust_names[i].mangled),
+                            rust_names[i].name ? rust_names[i].name : rust_names[i].mangled);
+    /* Each reference doubles the text, which is more than a name may have. */
+    char bomb[4096] = "_RINvC1a1fTmmE";
+    size_t last = strlen("INvC1a1f");
+    for (int i = 0; i < 60; i++) {
+        static const char digits[] =
+            "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+        char part[32], number[8];
+        size_t here = strlen(bomb) - 2;
+        if (last <= 62)
+            snprintf(number, sizeof(number), "%c", digits[last - 1]);
+        else
+            snprintf(number, sizeof(number), "%c%c", digits[(last - 1) / 62],
+                     digits[(last - 1) % 62]);
+        snprintf(part, sizeof(part), "TB%s_B%s_E", number, number);
+        strcat(bomb, part);
+        last = here;
+    }
+    assert_string_equal(demangle(&strings, strcat(bomb, "E")), bomb);
+    /* So does each level, of which there are too many. */
+    memset(bomb, 'S', sizeof(bomb) - 1);
+    memcpy(bomb, "_RINvC1a1f", 10);
+    bomb[sizeof(bomb) - 1] = '\0';
+    assert_string_equal(demangle(&strings, bomb), bomb);
+    strings_release(&strings);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -360,6 +434,7 @@ int main(void)
         cmocka_unit_test(test_plt),
         cmocka_unit_test(test_dwz),
         cmocka_unit_test(test_demangle),
+        cmocka_unit_test(test_rust_names),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -1,5 +1,5 @@
-/* libstdc++'s demangler, kept on a lead. A mangled name may refer to parts of itself, and each
- * reference may double what is printed: a few hundred hostile bytes stand for more text than any memory
+/* Rust's names by symbol/rust.c, those of C++ by libstdc++'s demangler, kept on a lead. A mangled name may refer to
+ * parts of itself, and each reference may double what is printed: a few hundred hostile bytes stand for more text than any memory
  * holds. Names with so many references that this matters are demangled by a child process, which
  * has a fifth of a second. Real ones, even the longest of template code, need far less. */
 #include "tool/symbol/demangle.h"
@@ -14,6 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tool/symbol/rust.h"
+
 enum {
     NAME_MAX_BYTES = 16 * 1024, /* of a name as shown; longer ones are cut */
     TRUSTED_REFERENCES = 40,
@@ -25,7 +27,7 @@ char *__cxa_demangle(const char *name, char *buffer, size_t *len, int *status);
 
 bool demangle_likely(const char *name)
 {
-    return name[0] == '_' && name[1] == 'Z';
+    return name[0] == '_' && (name[1] == 'Z' || name[1] == 'R');
 }
 
 /* How many times NAME refers to a part of itself, or more: "S_", "S1A_", "T_", "T0_". */
@@ -91,9 +93,12 @@ static char *in_child(const char *name)
 const char *demangle(struct strings *strings, const char *name)
 {
     char *text = NULL;
-    if (demangle_likely(name) && strnlen(name, NAME_MAX_BYTES) < NAME_MAX_BYTES)
-        text = references(name) > TRUSTED_REFERENCES ? in_child(name)
-                                                     : __cxa_demangle(name, NULL, NULL, NULL);
+    if (demangle_likely(name) && strnlen(name, NAME_MAX_BYTES) < NAME_MAX_BYTES) {
+        text = rust_demangle(name);
+        if (!text)
+            text = references(name) > TRUSTED_REFERENCES ? in_child(name)
+                                                         : __cxa_demangle(name, NULL, NULL, NULL);
+    }
     const char *kept = strings_put(strings, text ? text : name, NAME_MAX_BYTES);
     free(text);
     return kept;

@@ -1,4 +1,4 @@
-/* C++ names as they were written. */
+/* Names of C++ and Rust as they were written. */
 #ifndef PIANO_TOOL_SYMBOL_DEMANGLE_H
 #define PIANO_TOOL_SYMBOL_DEMANGLE_H
 

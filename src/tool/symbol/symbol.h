@@ -29,6 +29,7 @@ struct symbol_frame {
     const char *file;     /* NULL: unknown */
     unsigned line;        /* 0: unknown */
     bool inlined;         /* into the next frame */
+    bool python;          /* a function of Python, by `recording_code` */
     const char *module;   /* last part of its path; "[unknown]" without a module; never NULL */
 };
 
