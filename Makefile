@@ -2,6 +2,7 @@
 #
 #   make              build/piano and build/lib/
 #   make demo         set up, build, profile the bundled game, print its reports
+#   make python       build/python/: the package, for PYTHONPATH
 #   make test         set up, then everything tests/run knows
 #   make SAN=address  the same products under build/san-address/ (address, undefined, thread)
 #
@@ -32,11 +33,11 @@ WARN := -Wall -Wextra -Wshadow -Wvla -Wundef -Wformat=2 -Wstrict-prototypes \
 STRICT := $(if $(filter true,$(CI))$(SAN),-Werror)
 BASE   := -std=gnu11 -D_GNU_SOURCE -Isrc -Iinclude $(WARN) $(STRICT) -MMD -MP
 
-TOOL_FLAGS   := $(BASE) -I$(LLVM)/include -DPIANO_VERSION='"$(VERSION)"' -Wa,-Isrc -pthread
+TOOL_FLAGS   := $(BASE) -I$(LLVM)/include -DPIANO_VERSION='"$(VERSION)"' -Wa,-Isrc,-Ibuild/viewer -pthread
 # No vector for two neighbouring counters: each is to change with one instruction, see target/span/span.c.
 TARGET_FLAGS := $(BASE) -fPIC -fvisibility=hidden -ftls-model=initial-exec \
                 -fno-omit-frame-pointer -fno-tree-slp-vectorize -pthread
-TOOL_LIBS    := -L$(LLVM)/lib -lclang -ldw -lelf -lstdc++ -lm -pthread
+TOOL_LIBS    := -L$(LLVM)/lib -lclang -ldw -lelf -lz -lstdc++ -lm -pthread
 # Code that is loaded into foreign programs cannot bring ASan or TSan along: an ASan library
 # refuses to load into a plain program. It gets UBSan; its tables get all three in unit tests.
 LOADED_SAN   := $(if $(filter undefined,$(SAN)),$(SAN_FLAGS_undefined))
@@ -69,11 +70,11 @@ LIBS := $(B)/lib/libpiano.so $(B)/lib/libpiano.a \
         $(if $(wildcard $(WRAP_SRC)),$(B)/lib/piano_wrap.o) \
         $(if $(wildcard $(EXEC_SRC)),$(B)/lib/libpiano_exec.so)
 MANS := $(patsubst docs/%.md,$(B)/man/piano-%.1,\
-          $(foreach c,build run profile record snapshot report diff export list tag doctor,$(wildcard docs/$(c).md)))
+          $(foreach c,build run profile record snapshot report diff export view list tag doctor,$(wildcard docs/$(c).md)))
 
-.PHONY: all demo test bench install format lint clean setup unit-tests man
+.PHONY: all python demo test bench install format lint clean setup unit-tests man
 .PHONY: check-layers check-headers check-refs check-exports check-format check-install check-demo
-.PHONY: need-libclang
+.PHONY: need-libclang need-esbuild
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -129,6 +130,25 @@ $(B)/obj/tool/common/%.o $(B)/obj/loaded/common/%.o $(B)/obj/unit/common/%.o: WR
 # probe.h is embedded with .incbin, which -MMD does not see.
 $(filter $(B)/obj/tool/tool/build/%,$(TOOL_OBJ)): src/common/probe.h
 
+# The viewer of `piano view`: one script and one style, embedded with .incbin likewise. The style comes with the script
+# when that imports it.
+VIEWER := build/viewer/viewer.js build/viewer/viewer.css
+VIEWER_SRC := $(sort $(wildcard viewer/src/*.ts viewer/src/*.css viewer/src/*/*.ts viewer/src/*/*.css))
+$(B)/obj/tool/tool/view/assets.o: $(VIEWER)
+$(VIEWER) &: $(VIEWER_SRC) Makefile | need-esbuild
+	@mkdir -p build/viewer
+	@rm -f $(VIEWER)
+	$(call say,JS build/viewer/viewer.js)
+	$(Q)esbuild viewer/src/main.ts --bundle --minify --format=iife --target=es2022 --log-level=warning \
+	    --outfile=build/viewer/viewer.js
+	$(Q)test -e build/viewer/viewer.css || \
+	    esbuild viewer/src/style.css --bundle --minify --log-level=warning --outfile=build/viewer/viewer.css
+
+need-esbuild:
+	@command -v esbuild >/dev/null || { \
+	    echo "piano: esbuild is not installed; type \`make setup\` to install what is missing" >&2; \
+	    exit 1; }
+
 # A clear word instead of a missing header, for those who type `make` first.
 need-libclang:
 	@test -e $(LLVM)/include/clang-c/Index.h || { \
@@ -150,6 +170,29 @@ $(B)/tests/%: tests/%.c $(UNIT_LIB) Makefile
 	$(call say,CC $<)
 	$(Q)$(CC) $(CFLAGS) $(SAN_FLAGS_$(SAN)) $(TOOL_FLAGS) -MF $@.d -Itests -o $@ $< $(UNIT_LIB) \
 	    -lcmocka $(TOOL_LIBS) -ldl
+
+# The Python package, to be used with PYTHONPATH=build/python; `pip install ./python` makes the same. It needs Python's headers,
+# which nothing else here does.
+PYTHON   ?= $(firstword $(wildcard /usr/bin/python3) python3)
+PY_FILES := $(foreach e,py pyi typed,$(wildcard python/piano/*.$(e) python/piano/*/*.$(e)))
+python: $(PY_FILES:%=$(B)/%) $(B)/python/piano/_memprof.abi3.so $(B)/python/piano/libpiano.so
+
+$(B)/python/%: python/%
+	@mkdir -p $(@D)
+	$(Q)cp $< $@
+
+$(B)/python/piano/libpiano.so: $(B)/lib/libpiano.so
+	@mkdir -p $(@D)
+	$(Q)cp $< $@.new && mv $@.new $@
+
+$(B)/python/piano/_memprof.abi3.so: python/piano/_memprof.c include/piano.h Makefile
+	@mkdir -p $(@D)
+	$(call say,CC $<)
+	$(Q)headers=$$($(PYTHON) -c 'import sysconfig; print(sysconfig.get_path("include"))') && \
+	    { test -e "$$headers/Python.h" || { \
+	    echo "piano: the headers of $(PYTHON) are missing: install python3-dev" >&2; exit 1; }; } && \
+	    $(CC) $(CFLAGS) -std=gnu11 -fPIC -shared $(WARN) $(STRICT) -Wno-undef -Iinclude -isystem "$$headers" \
+	    -DPy_LIMITED_API=0x030b0000 -o $@ $< -ldl
 
 setup:
 	@tools/setup build

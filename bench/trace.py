@@ -1,9 +1,16 @@
-"""Events of the trace: nanoseconds and bytes of one, beside reads of the processor's counter in the same run."""
+"""The trace: nanoseconds and bytes of an event, what a server loses with everything on, what a thread costs, and how long ten
+million events take to report."""
+import contextlib
 import glob
 import os
+import signal
+import socket
 import struct
+import subprocess
+import sys
+import time
 
-from common import PIANO, ROOT, Missing, Run, fresh, median, sources
+from common import FOREIGN, PIANO, ROOT, Failed, Missing, Run, fresh, median, need, sources
 
 PAIRS, QUICK_PAIRS = 4_000_000, 400_000
 EVENT_NS, EVENT_BYTES, OFF_NS = 20, 12, 5
@@ -12,6 +19,26 @@ KINDS = {"small": "poll begin or end, tasks by small numbers", "pointers": "poll
 LIB = os.path.join(os.path.dirname(os.path.realpath(PIANO)), "lib")
 HEADER, CHUNK, HEADS, EVENTS = 4096, 65536, 24, 7
 
+LOST_PERCENT = 2.0
+REST_S = 0.15  # for the rest of the machine, which the kernel would else give it in the middle of a run
+ALL = ("--heap", "--cpu=99", "--events")
+REPORT_S, REPORT_MB = 2.0, 48
+
+
+@contextlib.contextmanager
+def ahead_of_others():
+    """What is started here goes before all other work on the machine, and among itself in turns, if that is allowed (root)."""
+    try:
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
+    except OSError:
+        pass
+    try:
+        yield
+    finally:
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+
+
+# ---- one event ----
 
 def written(path):
     """(bytes, events) of the events in a recording that lost none."""
@@ -30,33 +57,33 @@ def written(path):
 
 
 class Load:
-    def __init__(self, theme):
+    def __init__(self, theme, folder):
         self.pairs = QUICK_PAIRS if theme.quick else PAIRS
-        self.folder = fresh("trace")
-        sources(self.folder, "events_load.c")
+        self.folder = folder
         self.program = os.path.join(self.folder, "events_load")
         Run(["gcc", "-O2", f"-I{ROOT}/include", "events_load.c", "-o", self.program, f"-L{LIB}", "-lpiano",
              f"-Wl,-rpath,{LIB}"], cwd=self.folder)
 
+    def record(self, kind, pairs):
+        """(Run, path of its recording)"""
+        path = os.path.join(self.folder, "bench.rec")
+        run = Run([self.program, kind, pairs], ahead=True,
+                  env={"PIANO_RECORD": path, "PIANO_CHILDREN": "1", "PIANO_EVENTS": "1",
+                       "PIANO_EVENTS_MAX": str(1 << 30)})
+        file, = glob.glob(path + "*")
+        return run, file
+
     def run(self, kind, recorded):
         """(ns of a counter read, ns of an event, bytes of an event or None)"""
-        path = os.path.join(self.folder, "bench.rec")
-        env = {"PIANO_RECORD": path, "PIANO_CHILDREN": "1", "PIANO_EVENTS": "1",
-               "PIANO_EVENTS_MAX": str(1 << 30)} if recorded else {}
-        run = Run([self.program, kind, self.pairs], env=env, ahead=True)
-        read_ns, event_ns = map(float, run.out.split())
         if not recorded:
-            return read_ns, event_ns, None
-        file, = glob.glob(path + "*")
+            return *map(float, Run([self.program, kind, self.pairs], ahead=True).out.split()), None
+        run, file = self.record(kind, self.pairs)
         size, events = written(file)
         os.unlink(file)
-        return read_ns, event_ns, size / events
+        return *map(float, run.out.split()), size / events
 
 
-def run(theme):
-    if not os.path.exists(os.path.join(LIB, "libpiano.so")):
-        raise Missing("there is no libpiano.so")
-    load = Load(theme)
+def one_event(theme, load):
     rows = []
     for kind, what in KINDS.items():
         theme.say(what)
@@ -72,3 +99,195 @@ def run(theme):
     theme.table("One event", ["", "counter read, ns", "event, ns", "", "bytes", "not recording, ns"], rows)
     theme.note(f"Medians of {theme.repetitions} runs of {load.pairs} pairs, one thread, CPU time; reads of the counter and "
                "events in turns of 20 000 pairs in the same run. The calls, new chunks and page faults are in it.")
+
+
+# ---- a server ----
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def on_cpu(number):
+    """Server and client each on a CPU of their own, if there are two: where they wander is chance, and more than is measured."""
+    cpus = sorted(os.sched_getaffinity(0))
+    return ("taskset", "-c", str(cpus[number])) if len(cpus) > 1 else ()
+
+
+class Redis:
+    """A redis-server, alone or under `piano record` with FLAGS."""
+
+    def __init__(self, folder, flags=None):
+        self.port, self.path = free_port(), None
+        words = [*on_cpu(0), need("redis-server"), "--port", self.port, "--save", "", "--appendonly", "no", "--dir", folder,
+                 "--bind", "127.0.0.1"]
+        if flags is not None:
+            self.path = os.path.join(folder, f"redis-{self.port}.rec")
+            words = [PIANO, "record", *flags, "-o", self.path, "--", *words]
+        around = {k: v for k, v in os.environ.items() if k not in FOREIGN}
+        self.process = subprocess.Popen([str(word) for word in words], env=around, stdin=subprocess.DEVNULL,
+                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        until = time.monotonic() + 20
+        self.pid = None
+        while self.pid is None:
+            self.pid = self.find_pid()
+            if self.pid is None and (time.monotonic() > until or self.process.poll() is not None):
+                self.end()
+                raise Failed("redis-server does not answer")
+            time.sleep(0.02)
+
+    def answer(self, *words):
+        """What redis says in one packet."""
+        with socket.create_connection(("127.0.0.1", self.port), 5) as s:
+            s.sendall(" ".join(words).encode() + b"\r\n")
+            return s.recv(65536).decode()
+
+    def find_pid(self):
+        try:
+            for line in self.answer("info", "server").splitlines():
+                if line.startswith("process_id:"):
+                    return int(line.split(":")[1])
+        except OSError:
+            pass
+        return None
+
+    def requests(self, count, pipeline):
+        """(requests in a second, CPU microseconds of the server for one)"""
+        before = cpu_seconds(self.pid)
+        run = Run([*on_cpu(1), need("redis-benchmark"), "-h", "127.0.0.1", "-p", self.port, "-n", count, "-P", pipeline, "-c", 50, "-t",
+                   "get", "-d", 16, "-r", 10000, "--csv"])
+        used = cpu_seconds(self.pid) - before
+        rate = float(run.out.splitlines()[-1].split(",")[1].strip('"'))
+        return rate, used / count * 1e6
+
+    def end(self):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            self.process.wait(30)
+        if self.path and os.path.exists(self.path):
+            os.unlink(self.path)
+
+
+def cpu_seconds(pid):
+    """Of its main thread, which does all of redis's work; exact, while the times of the process come in ticks."""
+    with open(f"/proc/{pid}/schedstat", encoding="utf-8") as stat:
+        return int(stat.read().split()[0]) / 1e9
+
+
+def side_by_side(theme, folder, flags, pipeline, pairs):
+    """[(plain requests/s, recorded, plain CPU us, recorded)] of PAIRS of servers: medians of short runs, in turns."""
+    count = (4_000 if theme.quick else 20_000) * (1 if pipeline == 1 else 8)
+    found = []
+    for number in range(pairs):
+        plain, recorded = [], []
+        # Neither is always the one that was started first, or asked first.
+        ways = [(None, plain), (flags, recorded)][::-1 if number % 2 else 1]
+        servers = []
+        try:
+            for way, results in ways:
+                servers.append((Redis(folder, way), results))
+                servers[-1][0].requests(count, pipeline)
+            for turn in range(2 if theme.quick else 8):
+                for server_, results in servers[::-1 if turn % 2 else 1]:
+                    results.append(server_.requests(count, pipeline))
+                time.sleep(REST_S)
+        finally:
+            for server_, _ in servers:
+                server_.end()
+        found.append([median(result[what] for result in results) for what in (0, 1) for results in (plain, recorded)])
+    return found
+
+
+def server(theme, folder):
+    """Where a server's memory comes to lie is chance, and worth some percent: so there are many servers."""
+    need("redis-benchmark")
+    rows = []
+    many, few = (1, 1) if theme.quick else (12, 4)
+    variants = [("nothing: the noise", None, 1, many), ("everything", ALL, 1, many), ("everything, 16 at a time", ALL, 16, few)]
+    variants += [] if theme.quick else [("heap", ALL[:1], 1, few), ("CPU", ALL[1:2], 1, few), ("events", ALL[2:], 1, few)]
+    for name, flags, pipeline, pairs in variants:
+        theme.say(f"redis: {name}")
+        with ahead_of_others():
+            found = side_by_side(theme, folder, flags, pipeline, pairs)
+        plain, rate, plain_cpu, cpu = (median(column) for column in zip(*found))
+        losses = sorted(100 * (1 - row[1] / row[0]) for row in found)
+        more = 100 * (median(row[3] / row[2] for row in found) - 1)
+        rows.append([name, plain, rate, f"{median(losses):.1f} % ({losses[0]:.1f} to {losses[-1]:.1f})", plain_cpu, cpu,
+                     f"{more:+.1f} %"])
+        if name == "everything":
+            theme.budget("redis, requests in a second lost with everything on", median(losses), LOST_PERCENT, " %")
+    theme.table("redis-server under redis-benchmark, 50 clients, GET",
+                ["recorded", "plain, requests/s", "recorded, requests/s", "lost", "plain, CPU us", "recorded, CPU us", ""], rows)
+    theme.note(f"Pairs of servers, {many} of the first two rows, else {few}, one plain and one recorded, asked in turns by short runs: "
+               "of each pair the medians, and of all pairs the median (least to most). Everything: heap at 512 KB, CPU at 99 Hz with "
+               "times off the CPU, events. CPU: of the server for one request. The server has one CPU and the client the other, with "
+               "real-time priority; what `piano record` needs itself is taken from both.")
+
+
+# ---- a thread ----
+
+def threads(theme, folder):
+    program = os.path.join(folder, "threads_load")
+    Run(["gcc", "-O2", "threads_load.c", "-o", program, "-pthread"], cwd=folder)
+    count = 2_000 if theme.quick else 20_000
+    path = os.path.join(folder, "threads.rec")
+    ways = {"plain": None, "events": ("--events",), "CPU": ("--cpu=99",), "heap": ("--heap",), "everything": ALL}
+    seen = {name: [] for name in ways}
+    for _ in range(theme.repetitions):
+        for name, flags in ways.items():
+            prefix = [] if flags is None else [PIANO, "record", *flags, "-o", path, "--"]
+            with ahead_of_others():
+                seen[name].append(tuple(map(float, Run([*prefix, program, count]).out.split())))
+            if flags is not None:
+                os.unlink(path)
+    rows = []
+    for name, runs in seen.items():
+        wall, cpu = (median(column) / 1000 for column in zip(*runs))
+        rows.append([name, wall, cpu, f"{wall / rows[0][1]:.2f}x" if rows else "1.00x"])
+    theme.table("A thread, made and joined", ["recorded", "us", "CPU us", ""], rows)
+    theme.note(f"Medians of {theme.repetitions} runs of {count} threads, one at a time, in turns.")
+
+
+# ---- ten million events ----
+
+def report(theme, load):
+    rows = []
+    millions = 1 if theme.quick else 10
+    bare = median(Run([PIANO, "--version"], ahead=True).rss_mb for _ in range(3))
+    for times in (1, 2):
+        count = times * millions * 1_000_000
+        theme.say(f"report of {count} events")
+        made = os.path.join(load.folder, "made.rec")
+        Run([sys.executable, os.path.join(ROOT, "tools", "make-recording.py"), "--events", count, "--threads", 8, "-o", made])
+        _, real = load.record("wakes" if times == 2 else "small", count // 2)
+        for what, path in (("8 threads that park, poll and wake", made), ("one thread, 1000 tasks", real)):
+            limited = [need("prlimit"), f"--data={REPORT_MB << 20}", PIANO, "report", path, "--polls"]
+            Run(limited)  # so that the file is in memory: not a test of the disk
+            runs = [Run(limited, ahead=True) for _ in range(theme.repetitions)]
+            wall = median(r.wall for r in runs)
+            rows.append([what, f"{count:,}", os.path.getsize(path) / 1e6, wall, median(r.cpu for r in runs),
+                         median(r.rss_mb for r in runs) - bare])
+            os.unlink(path)
+            if times == 1:
+                # A quick run has a tenth of the events; so has its budget of time.
+                theme.budget(f"report of {count:,} events, {what}", wall, REPORT_S * millions / 10, " s")
+    theme.table("piano report --polls", ["", "events", "file MB", "wall s", "CPU s", "RSS MB"], rows)
+    theme.note(f"Medians; the file in the page cache. RSS at its peak, without the {bare:.0f} MB that the tool and its libraries take "
+               f"before it does anything; pages of the file count in it. The process may have {REPORT_MB} MB of memory of its own, "
+               "and would fail with more.")
+
+
+def run(theme):
+    if not os.path.exists(os.path.join(LIB, "libpiano.so")):
+        raise Missing("there is no libpiano.so")
+    folder = fresh("trace")
+    sources(folder, "events_load.c", "threads_load.c")
+    load = Load(theme, folder)
+    one_event(theme, load)
+    threads(theme, folder)
+    report(theme, load)
+    try:
+        server(theme, folder)
+    except Missing as missing:
+        theme.skip("redis", str(missing))

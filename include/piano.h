@@ -46,11 +46,103 @@ struct piano_heap_stats {
     double live_objects;
     double allocated_bytes;
     double peak_bytes;
-    double live_variance; /* of live_bytes: the 95 % interval is +- 1.96 times its root */
+    double live_variance;   /* of live_bytes: the 95 % interval is +- 1.96 times its root */
+    uint64_t room;          /* live samples there is room for */
+    uint64_t collisions;    /* look-ups of stacks that met another stack first */
+    uint64_t walks;         /* stacks walked, one for each sample */
+    uint64_t walked_frames; /* their depths, added up */
+    uint64_t
+        walks_cut; /* of them cut short: they could not be followed to their end, or are too deep */
+    uint64_t least_depth; /* of the shallowest */
 };
 
 /* -ENOTCONN when there is no recording. */
 int piano_heap_stats(struct piano_heap_stats *out);
+
+/* A sampled block that is not freed. */
+struct piano_heap_block {
+    uint64_t address;
+    uint64_t size;
+    uint64_t mean_bytes; /* sampling at the time: one in so many bytes */
+    uint64_t birth_ns;   /* CLOCK_MONOTONIC */
+    double bytes;        /* what it stands for */
+    double objects;
+    uint32_t thread; /* that allocated it: its tid */
+    uint32_t stack;  /* a number for each distinct stack; 0: there was no room for it */
+    uint32_t depth;
+    const uint64_t
+        *pcs; /* its return addresses, innermost first; valid until the process ends or forks */
+};
+
+/* A function of Python in such a stack. */
+struct piano_python_frame {
+    char function[1028]; /* its qualified name, UTF-8 as far as it is text */
+    char file[2052];
+    uint32_t line; /* 0: not known */
+};
+
+/* Programs that are CPython (3.11 or later) have functions of Python in their stacks, each with a number in place of an
+ * address. 1 when PC is one, and then OUT is filled; else 0. Any thread, signal-safe. */
+int piano_python_frame(uint64_t pc, struct piano_python_frame *out);
+
+/* Calls EACH for every such block, until it returns something else than 0, while other threads go on: each block is told as it
+ * was at one moment. Returns how many there were, or -ENOTCONN when there is no recording. EACH may allocate. */
+int piano_heap_blocks(int (*each)(void *arg, const struct piano_heap_block *block), void *arg);
+
+/* With ON, what this thread allocates is not sampled, until the call with 0 that belongs to it. */
+void piano_heap_ignore(int on);
+
+/* The path of the recording, or NULL when there is none. */
+const char *piano_heap_recording(void);
+
+/* The CPU profiler: what the program's threads do, by samples of their stacks. `piano record --cpu` does this without any of it,
+ * from outside; a program that has libpiano.so loaded can also do it by itself, for a part of its time. Not for signal
+ * handlers, except piano_cpu_stats. The recording is the one of the heap profiler.
+ *
+ * Every thread is interrupted by a signal so often in a second of its CPU time: SIGPROF, or a real-time signal where the program
+ * uses that. Threads that block the signal are not sampled; what is missing is counted as lost. */
+enum piano_cpu_source {
+    PIANO_SOURCE_AUTO = 0, /* timers: they need no rights, and no descriptors of the program */
+    PIANO_SOURCE_CPU_CLOCK =
+        1, /* perf's clock: a descriptor for each thread, more exact than the kernel's tick */
+    PIANO_SOURCE_CYCLES =
+        2, /* perf's count of the processor's cycles, where there is one; likewise */
+    PIANO_SOURCE_TIMERS =
+        3, /* a CPU-time timer for each thread, which the kernel looks at when it ticks */
+};
+
+/* All 0 but `size` is the default. */
+struct piano_cpu_options {
+    size_t size;           /* sizeof(struct piano_cpu_options) */
+    uint32_t frequency_hz; /* samples in a second of a thread's CPU time, 1 to 10000; 0: 99 */
+    uint32_t source;       /* enum piano_cpu_source */
+    uint32_t
+        include_kernel; /* 1: time in the kernel is sampled there, with its frames; perf only */
+};
+
+/* start      -> sampling of all threads, as OPTIONS say; NULL: the default. -EALREADY while it samples, -EINVAL for options that
+ *               make no sense, -ENOTSUP for the kernel's frames without perf and where the program leaves no signal free,
+ *               -EACCES or -EPERM where the kernel refuses perf, -ENOENT and the like where it has no such counter, -EAGAIN
+ *               where there are no more timers (ulimit -i), -EBUSY while another thread starts or stops and under a
+ *               `piano record` that samples it already
+ * stop       -> no more samples; then start goes on, with any options. -ENOTCONN when it does not sample. Also what
+ *               happens by itself with perf when the program sets a handler for SIGPROF. */
+int piano_cpu_start(const struct piano_cpu_options *options);
+int piano_cpu_stop(void);
+
+struct piano_cpu_stats {
+    uint32_t source; /* enum piano_cpu_source, never AUTO */
+    uint32_t frequency_hz;
+    uint32_t is_sampling;
+    uint32_t threads; /* that are sampled now */
+    uint64_t samples;
+    uint64_t unwound;        /* of them with a whole stack */
+    uint64_t lost;           /* samples that should have been there */
+    uint64_t threads_missed; /* threads that could not be sampled at all */
+};
+
+/* -ENOTCONN when nothing was ever sampled. */
+int piano_cpu_stats(struct piano_cpu_stats *out);
 
 /* The trace: what a runtime tells about its workers and tasks, for `piano record --events`. Any thread, signal-safe (an event of
  * a signal handler in the middle of another event of the same thread is dropped, and counted). An event takes some

@@ -13,12 +13,13 @@ import sys
 
 def header(args):
     names = [f"function_{i}" for i in range(args.functions)]
-    return {
+    made = {
         "format_version": 2, "run_id": "4711_1740000000123", "timestamp_ms": 1740000000123,
         "functions": names, "places": [f"src/file_{i % 7}.c:{10 + i}" for i in range(args.functions)],
         "pid": 4711, "program": "/tmp/made-up", "clock": "tsc", "tick_hz": 2_000_000_000,
         "bias": {"inner_ps": 3000, "outer_ps": 9000, "count_ps": 700, "alloc_ps": 2000},
     }
+    return {**made, "start_mono_ns": args.start_mono_ns} if args.start_mono_ns else made
 
 
 def frame_line(number, thread, start, rng, functions):
@@ -40,6 +41,7 @@ def main():
     parser.add_argument("--frames", type=int, default=1000)
     parser.add_argument("--functions", type=int, default=8)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--start-mono-ns", type=int, help="joins it to a recording of make-recording.py that starts then")
     parser.add_argument("-o", "--output", default="-")
     args = parser.parse_args()
     rng = random.Random(1)

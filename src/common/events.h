@@ -45,6 +45,9 @@ enum piano__park {
     PIANO_PARK_URING = 4,
     PIANO_PARK_CONDITION = 5,
     PIANO_PARK_SEMAPHORE = 6,
+    PIANO_PARK_BARRIER = 7, /* OpenMP: of a team */
+    PIANO_PARK_TASKS = 8,   /* OpenMP: taskwait, the end of a taskgroup */
+    PIANO_PARK_IDLE = 9,    /* OpenMP: a worker between two regions */
 };
 
 #endif

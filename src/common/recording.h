@@ -43,6 +43,7 @@ enum piano__chunk_type {
     PIANO_CHUNK_EVENTS = 7, /* common/events.h */
     PIANO_CHUNK_SAMPLES = 8,
     PIANO_CHUNK_NAMES = 9,
+    PIANO_CHUNK_PYTHON = 10, /* common/python.h */
 };
 
 struct piano__chunk {
@@ -77,7 +78,8 @@ struct piano__heap_stats {
     uint64_t threads;      /* threads that took a sample */
     uint64_t map_calls;    /* mmap and munmap of anonymous memory seen, when asked for */
     uint64_t map_partial;  /* munmap of a part of a mapping: not followed */
-    uint64_t reserved[13];
+    uint64_t walked_least; /* 1 + the depth of the shallowest stack; 0: none was walked */
+    uint64_t reserved[12];
 };
 
 enum piano__rec_state {
@@ -118,10 +120,11 @@ struct piano__trace {
     uint64_t
         recycled; /* chunks of old events given up for new ones, to stay within the size asked for */
     uint64_t samples;
-    uint64_t samples_lost;    /* as the kernel says */
+    uint64_t samples_lost;    /* as the kernel says, or by the CPU time they do not stand for */
     uint64_t samples_unwound; /* with a whole stack */
     uint64_t switches;
-    uint64_t reserved[16];
+    uint64_t threads_missed; /* threads that got no timer, or no perf event, of their own */
+    uint64_t reserved[15];
 };
 
 struct piano__rec_header {
@@ -156,8 +159,26 @@ struct piano__rec_header {
     char program[PIANO_REC_PATH]; /* /proc/self/exe */
     char command[PIANO_REC_PATH]; /* argv, NUL between words, cut where it is too long */
     struct piano__trace trace;
-    double untracked_bytes; /* of all stacks, see struct piano__totals */
+    double untracked_bytes;    /* of all stacks, see struct piano__totals */
+    uint64_t max_chunks;       /* it may hold so many; 0: PIANO_REC_MAX_CHUNKS */
+    uint64_t samples_given_up; /* old CPU samples and switches that made room for new ones */
 };
+
+/* How many chunks there may be. */
+static inline uint64_t piano__rec_most(const struct piano__rec_header *h)
+{
+    return h->max_chunks > 0 && h->max_chunks < PIANO_REC_MAX_CHUNKS ? h->max_chunks
+                                                                     : PIANO_REC_MAX_CHUNKS;
+}
+
+/* So many chunks are within BYTES of a file; 0: no limit is meant. */
+static inline uint64_t piano__rec_chunks_in(uint64_t bytes)
+{
+    uint64_t chunks = bytes > PIANO_REC_HEADER_BYTES
+                          ? (bytes - PIANO_REC_HEADER_BYTES) / PIANO_REC_CHUNK_BYTES
+                          : 0;
+    return bytes > 0 && chunks == 0 ? 1 : chunks;
+}
 
 enum piano__module_flags { PIANO_MODULE_BUILD_ID = 1 };
 
@@ -280,6 +301,21 @@ struct piano__name {
     char text[]; /* ends with a NUL */
 };
 
+/* A log record: a code object of CPython, met in a stack. Frames name it by its number, from 1 (common/python.h). Its texts are
+ * characters of `width` bytes each, 0 where they could not be read. */
+struct piano__python_code {
+    uint32_t bytes;
+    uint32_t id;
+    uint32_t first_line;
+    uint32_t name_len; /* in bytes, as the other two */
+    uint32_t file_len;
+    uint32_t table_len;
+    uint8_t name_width;
+    uint8_t file_width;
+    uint8_t reserved[6];
+    char text[]; /* its qualified name, its file, its table of lines (co_linetable) */
+};
+
 enum piano__sample_kind {
     PIANO_SAMPLE_CPU = 1, /* `value`: ns of CPU time it stands for */
     PIANO_SAMPLE_OFF =
@@ -305,6 +341,8 @@ struct piano__sample {
 };
 
 #define PIANO_TOOL_STACK 0x80000000u
+/* And of what the program itself samples of its CPU time: the numbers of stacks, and the generations of their modules. */
+#define PIANO_CPU_STACK 0xc0000000u
 
 enum {
     PIANO_TOTALS_PER_CHUNK = PIANO_REC_PAYLOAD / 256,

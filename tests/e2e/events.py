@@ -18,7 +18,7 @@ TRACE = ("start_ticks", "end_ticks", "end_mono_ns", "kinds", "cpu_hz", "events",
          "dropped_names", "recycled")
 CODES = ("", "thread", "worker_start", "worker_stop", "task_spawn", "task_end", "poll_begin", "poll_end", "park",
          "unpark", "wake", "queue", "mark", "value")
-PARKS = ("api", "epoll", "poll", "select", "uring", "condition", "semaphore")
+PARKS = ("api", "epoll", "poll", "select", "uring", "condition", "semaphore", "barrier", "tasks", "idle")
 
 
 @dataclass

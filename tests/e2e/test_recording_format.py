@@ -100,7 +100,8 @@ def test_every_event_is_documented() -> None:
     assert len(codes) >= 13 and rows == codes
     parks = dict(re.findall(r"PIANO_PARK_(\w+) = (\d+)", HEADERS))
     words = {"API": "by the API", "EPOLL": "epoll", "POLL": "poll", "SELECT": "select", "URING": "io_uring",
-             "CONDITION": "a condition variable", "SEMAPHORE": "a semaphore"}
+             "CONDITION": "a condition variable", "SEMAPHORE": "a semaphore", "BARRIER": "a barrier",
+             "TASKS": "taskwait", "IDLE": "a worker between two regions"}
     assert set(words) == set(parks)
     for name, number in parks.items():
         assert f"{number} {words[name]}" in text, name

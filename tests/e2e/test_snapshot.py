@@ -162,7 +162,7 @@ def test_snapshot_of_another_users_process(project: Project) -> None:
 def test_snapshot_of_a_process_that_hides(project: Project) -> None:
     """It is his own, so to become root is not the answer."""
     user = [need("setpriv"), "--reuid", str(NOBODY), "--clear-groups"]
-    hidden = subprocess.Popen([*user, "python3", "-c", "import ctypes, sys; print(ctypes.CDLL(None).prctl(4, 0), "
+    hidden = subprocess.Popen([*user, "/usr/bin/python3", "-c", "import ctypes, sys; print(ctypes.CDLL(None).prctl(4, 0), "
                                "flush=True); sys.stdin.read()"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
         assert hidden.stdout.readline() == b"0\n"

@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "tool/load/companion.h"
 #include "tool/load/run.h"
 #include "tool/report/report.h"
 #include "tool/util/buf.h"
@@ -28,6 +29,11 @@ static void report_all(const struct run *run)
     (void)report_frames_json(out, run, &o);
     (void)report_threads(out, run, &o);
     (void)report_threads_json(out, run, &o);
+    for (size_t i = 0; i < run->frame_count; i++) {
+        struct companion_span span;
+        if (companion_frame(run, &run->frames[i], &span) && span.end_ns < span.begin_ns)
+            abort();
+    }
     fclose(out);
 }
 

@@ -14,6 +14,7 @@
 #include "tool/export/export.h"
 #include "tool/report/heap.h"
 #include "tool/report/heap_diff.h"
+#include "tool/report/stretch.h"
 #include "tool/util/buf.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -60,6 +61,25 @@ static void compare(FILE *out, const struct heap *heap)
     heap_diff_release(&d);
 }
 
+/* Blocks and samples of each thread that has some, one after another. */
+static void look_inside(struct heap *heap)
+{
+    struct recording_block *blocks;
+    size_t count, found;
+    if (recording_blocks(&heap->rec, &blocks, &count) != 0)
+        return;
+    for (size_t i = 0; i < count && i < 64; i++) {
+        const struct companion_span span = {blocks[i].tid, blocks[i].birth_ns, UINT64_MAX};
+        free(stretch_blocks(heap, &span, blocks, count, &found));
+    }
+    for (size_t i = 0; i < heap->rec.sample_count && i < 64; i++) {
+        const struct recording_sample *s = &heap->rec.samples[i];
+        const struct companion_span span = {s->tid, s->at_ns, s->at_ns + 1000000};
+        free(stretch_stacks(heap, &span, heap->rec.end_ns, s->kind, &found));
+    }
+    free(blocks);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct heap heap;
@@ -74,6 +94,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         report_all(out, &heap);
         export_all(out, &heap);
         compare(out, &heap);
+        look_inside(&heap);
         heap_unload(&heap);
     }
     close(fd);

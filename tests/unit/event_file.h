@@ -13,6 +13,7 @@
 #include "common/events.h"
 #include "common/recording.h"
 #include "target/record/gate.h"
+#include "target/record/modules.h"
 #include "target/sys/recording.h"
 #include "target/trace/events.h"
 
@@ -215,6 +216,7 @@ static inline int end(void **state)
     (void)state;
     piano__gate_shut();
     assert_false(piano__events_forget());
+    piano__modules_forget();
     piano__recording_forget();
     return unlink(path);
 }

@@ -55,9 +55,9 @@ static __attribute__((noinline)) void take_moment(void)
     ucontext_t context;
     assert_int_equal(getcontext(&context), 0);
     const char *saved = (const char *)&context;
-    memcpy(&now.regs.pc, saved + unwind_saved(UNWIND_REGISTERS), 8);
+    memcpy(&now.regs.pc, saved + piano__machine_saved(UNWIND_REGISTERS), 8);
     for (unsigned i = 0; i < UNWIND_REGISTERS; i++)
-        memcpy(&now.regs.general[i], saved + unwind_saved(i), 8);
+        memcpy(&now.regs.general[i], saved + piano__machine_saved(i), 8);
     uintptr_t sp = now.regs.general[UNWIND_SP];
     size_t there = stack_end() - sp;
     now.size = there < COPY ? there : COPY;

@@ -47,7 +47,7 @@ static void test_every_event_comes_back(void **state)
     piano__events_park(PIANO_PARK_EPOLL);
     piano__events_unpark(0);
     piano__events_unpark(INT64_MAX);
-    piano__events_callback_begin((uint64_t)1 << 63, "callback");
+    piano__events_callback_begin((uint64_t)1 << 63, "callback", 0);
     piano__events_callback_begin_by(2, 77);
     piano_mark("mark");
     piano_value("value", -1);

@@ -20,6 +20,7 @@
 #include "target/heap/poisson.h"
 #include "target/heap/stacks.h"
 #include "target/heap/sums.h"
+#include "target/record/modules.h"
 #include "target/sys/recording.h"
 
 static char path[64];
@@ -42,6 +43,7 @@ static int end(void **state)
     (void)state;
     piano__live_forget();
     piano__stacks_forget();
+    piano__modules_forget();
     piano__recording_forget();
     memset(piano__filter, 0, sizeof piano__filter);
     return unlink(path);
@@ -244,7 +246,7 @@ static void test_equal_stacks_are_one(void **state)
     assert_int_equal(header()->stats.stacks, 2000);
     /* Nothing was unloaded: nothing is numbered anew. */
     struct piano__walk w = walk_of(3, 4);
-    piano__stacks_unloaded();
+    piano__modules_unloaded();
     assert_int_equal(piano__stacks_intern(&w), ids[3]);
 }
 

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <cmocka.h>
@@ -25,8 +26,8 @@ static int make_files(void **state)
     for (int i = 0; i < 2; i++) {
         snprintf(path[i], sizeof path[i], "%s/%d.rec", dir, i);
         unlink(path[i]);
-        assert_int_equal(create_recording(path[i], getpid(), 1000), 0);
-        assert_int_equal(create_recording(path[i], getpid(), 1000), -EEXIST);
+        assert_int_equal(create_recording(path[i], getpid(), 1000, 0), 0);
+        assert_int_equal(create_recording(path[i], getpid(), 1000, 0), -EEXIST);
     }
     return 0;
 }
@@ -184,11 +185,65 @@ static void a_chunk_that_lies(void **state)
     put_sample(&j, 9, 0);
     journal_flush(&j);
     assert_int_equal(count_records(path[0], PIANO_CHUNK_SAMPLES, NULL, 0), 4);
-    j.view.base.header->chunks = UINT64_MAX; /* no room for more, and said so */
+    j.view.base.header->chunks = UINT64_MAX; /* no room for more: the old ones go, and it is said */
     for (int i = 0; i < 3000; i++)
         put_sample(&j, 9, 0);
     journal_flush(&j);
-    assert_true(j.dropped > 0);
+    assert_true(j.given_up > 0 && j.dropped == 0);
+    struct unwind_stack a = make_stack(4096);
+    journal_stack(&j, 7, &a); /* of stacks none can go, since samples have them */
+    journal_flush(&j);
+    assert_int_equal(j.stacks.written, 0);
+    assert_int_equal(ftruncate(j.view.fd, PIANO_REC_HEADER_BYTES), 0);
+    for (int i = 0; i < 3000; i++)
+        put_sample(&j, 9, 0);
+    munmap(j.logs[PIANO_CHUNK_SAMPLES].chunk, PIANO_REC_CHUNK_BYTES);
+    j.logs[PIANO_CHUNK_SAMPLES].chunk = NULL;
+    journal_flush(&j);
+    assert_int_equal(j.dropped, 3000);
+    journal_release(&j);
+}
+
+/* In a file of a limited size the newest samples stay, in its share of it and not beyond. */
+static void samples_go_round(void **state)
+{
+    (void)state;
+    enum { CHUNKS = 16, SHARE = CHUNKS / 4 * 3, MANY = 40000 };
+    const size_t per_chunk = PIANO_REC_PAYLOAD / sizeof(struct piano__sample);
+    struct journal j;
+    struct piano__sample s;
+    size_t size;
+    uint64_t oldest = UINT64_MAX, newest = 0;
+    unlink(path[0]);
+    assert_int_equal(create_recording(path[0], getpid(), 1000, (CHUNKS + 1) << 16), 0);
+    journal_init(&j);
+    assert_int_equal(journal_move(&j, path[0]), 0);
+    for (uint64_t i = 1; i <= MANY; i++) {
+        put_sample(&j, i, 0);
+        if (i % 1000 == 0)
+            journal_flush(&j);
+    }
+    journal_flush(&j);
+    assert_int_equal(j.dropped, 0);
+    size_t kept = count_records(path[0], PIANO_CHUNK_SAMPLES, NULL, 0);
+    assert_int_equal(kept + j.given_up, MANY);
+    assert_in_range(kept, (SHARE - 1) * per_chunk, SHARE * per_chunk);
+    char *data = read_file(path[0], &size);
+    const struct piano__rec_header *h = (const void *)data;
+    assert_true(size <= (CHUNKS + 1) << 16 && h->samples_given_up == j.given_up);
+    for (uint64_t n = 0; n < h->chunks; n++) {
+        const char *at = data + PIANO_REC_HEADER_BYTES + n * PIANO_REC_CHUNK_BYTES;
+        const struct piano__chunk *c = (const void *)at;
+        for (uint64_t done = 0; c->type == PIANO_CHUNK_SAMPLES && done < c->used;
+             done += sizeof s) {
+            memcpy(&s, at + sizeof *c + done, sizeof s);
+            oldest = s.at_ns < oldest ? s.at_ns : oldest;
+            newest = s.at_ns > newest ? s.at_ns : newest;
+        }
+    }
+    assert_int_equal(newest, MANY);
+    assert_int_equal(oldest, MANY - kept + 1); /* and so none in between is missing */
+    free(data);
     journal_release(&j);
 }
 
@@ -209,6 +264,7 @@ int main(void)
         cmocka_unit_test_setup(many_samples_stay, make_files),
         cmocka_unit_test_setup(memory_is_bounded, make_files),
         cmocka_unit_test_setup(a_chunk_that_lies, make_files),
+        cmocka_unit_test_setup(samples_go_round, make_files),
     };
     if (!mkdtemp(dir))
         return 1;

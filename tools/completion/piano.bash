@@ -20,7 +20,7 @@ _piano()
     local options= i
 
     if [ "$COMP_CWORD" -eq 1 ]; then
-        COMPREPLY=($(compgen -W "profile build run record snapshot report diff export list tag doctor help --help --version" -- "$word"))
+        COMPREPLY=($(compgen -W "profile build run record snapshot report diff export view list tag doctor help --help --version" -- "$word"))
         return
     fi
     for ((i = 2; i < COMP_CWORD; i++)); do
@@ -33,25 +33,26 @@ _piano()
     --file | -o | --output) COMPREPLY=($(compgen -f -- "$word")) && return ;;
     --dir) COMPREPLY=($(compgen -d -- "$word")) && return ;;
     --pid) COMPREPLY=($(compgen -W "$(ps -eo pid= 2>/dev/null)" -- "$word")) && return ;;
-    --fn | --skip | --frame | --top | --duration | --kill-timeout | --snapshot-every | -j | --fail-above | --from | --to) return ;;
+    --fn | --skip | --frame | --top | --duration | --kill-timeout | --snapshot-every | --max-size | -j | --fail-above | --from | --to | --port) return ;;
     esac
     case $command in
     build) options="$select --list-skipped --verbose -j --help" ;;
     run) options="--duration --kill-timeout --help" ;;
     profile) options="$select --duration --kill-timeout --verbose -j --top --all --frames --threads --json --uncorrected --help" ;;
-    record) options="--heap --heap= --cpu --cpu= --events --kernel --pid --maps --children --snapshot-every -o --duration --kill-timeout --help" ;;
+    record) options="--heap --heap= --cpu --cpu= --events --kernel --pid --maps --children --snapshot-every --max-size -o --duration --kill-timeout --help" ;;
     snapshot) options="--help" ;;
     report) options="--frames --threads --json --top --all --places --uncorrected --polls --cpu --heap --tree --leaks --growth --peak --by --from --to --skip --no-skip --help" ;;
     export) options="--format --output -o --force --by --skip --no-skip --help" ;;
+    view) options="--output -o --force --port --no-open --alone --help" ;;
     diff) options="--fail-above --skip --no-skip --top --all --json --help" ;;
     list) options="--all --json --help" ;;
     tag) options="--add --force --delete --help" ;;
     doctor) options="--help" ;;
-    help) options="profile build run record snapshot report diff export list tag doctor" ;;
+    help) options="profile build run record snapshot report diff export view list tag doctor" ;;
     esac
     case $command:$word in
     snapshot:[!-]* | snapshot:) COMPREPLY=($(compgen -W "$(_piano_pids)" -- "$word")) ;;
-    report:[!-]* | report: | export:[!-]* | export: | diff:[!-]* | diff: | tag:[!-]* | tag:)
+    report:[!-]* | report: | export:[!-]* | export: | view:[!-]* | view: | diff:[!-]* | diff: | tag:[!-]* | tag:)
         COMPREPLY=($(compgen -W "$(_piano_runs)" -- "$word") $(compgen -f -- "$word"))
         ;;
     *) COMPREPLY=($(compgen -W "$options" -- "$word")) ;;

@@ -18,6 +18,8 @@
 #include "target/heap/stacks.h"
 #include "target/heap/sums.h"
 #include "target/preload/place.h"
+#include "target/python/allocators.h"
+#include "target/python/frames.h"
 #include "target/record/control.h"
 #include "target/record/gate.h"
 #include "target/sys/clock.h"
@@ -70,6 +72,7 @@ static void seed(struct piano__heap_self *self)
 static void draw(struct piano__heap_self *self)
 {
     self->rate = __atomic_load_n(&header()->rate, __ATOMIC_RELAXED);
+    self->drawn++;
     set_left(self, piano__poisson_gap(&self->random, self->rate));
 }
 
@@ -109,6 +112,11 @@ static void count_walk(const struct piano__walk *walk)
     struct piano__heap_stats *s = &header()->stats;
     __atomic_fetch_add(&s->walked, 1, __ATOMIC_RELAXED);
     __atomic_fetch_add(&s->walked_frames, walk->depth, __ATOMIC_RELAXED);
+    uint64_t least = __atomic_load_n(&s->walked_least, __ATOMIC_RELAXED);
+    while ((least == 0 || walk->depth + 1 < least) &&
+           !__atomic_compare_exchange_n(&s->walked_least, &least, walk->depth + 1, true,
+                                        __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        ;
     if (walk->flags & PIANO_STACK_LOST)
         __atomic_fetch_add(&s->walked_lost, 1, __ATOMIC_RELAXED);
     if (walk->flags & PIANO_STACK_FULL)
@@ -157,6 +165,7 @@ static __attribute__((noinline)) void sample(struct piano__heap_self *self, cons
     piano__walk_here(&self->walker, walk);
     walk->flags |= flags;
     count_walk(walk);
+    piano__python_merge(walk, NULL);
     struct piano__block block = {.address = (uintptr_t)p,
                                  .size = size,
                                  .rate = self->rate,
@@ -168,6 +177,7 @@ static __attribute__((noinline)) void sample(struct piano__heap_self *self, cons
     insert(&block);
     add_filter_counts(self);
     draw(self);
+    piano__python_look();
 }
 
 bool piano__heap_allocated(const void *p, size_t size, uint32_t flags)
@@ -211,6 +221,16 @@ void piano__heap_freed(const void *p)
     struct piano__block block;
     if (piano__heap_detach(p, &block))
         piano__heap_close(&block);
+}
+
+void piano__heap_ignore(bool on)
+{
+    struct piano__heap_self *self = &piano__heap_self;
+    self->own = on ? self->own + 1 : self->own - (self->own > 0);
+    if (self->own > 0)
+        return;
+    self->rate = 0; /* a new gap: the old one may have ended in what was not to be seen */
+    set_left(self, 0);
 }
 
 void piano__heap_watch(bool on)
@@ -275,6 +295,7 @@ static int start(uint64_t rate)
     __atomic_store_n(&header()->state, PIANO_REC_ACTIVE, __ATOMIC_RELAXED);
     piano__gate_set(&piano__gate->following, 1);
     piano__gate_set(&piano__gate->sampling, 1);
+    piano__python_attach();
     piano__heap_self.rate = 0; /* the calling thread begins now; others when they next look */
     set_left(&piano__heap_self, 0);
     return 0;

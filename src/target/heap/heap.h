@@ -16,8 +16,10 @@
 #include "target/unwind/walk.h"
 
 struct piano__heap_self {
-    uint64_t left;    /* bytes until the next sample, as the hooks see it */
-    uint64_t hidden;  /* the same, while `watched` keeps `left` at 0 */
+    uint64_t left;   /* bytes until the next sample, as the hooks see it */
+    uint64_t hidden; /* the same, while `watched` keeps `left` at 0 */
+    uint64_t
+        drawn; /* gaps so far: with the two above, it tells whether any block was counted down since */
     uint32_t watched; /* every call has to come the long way */
     uint32_t own;    /* piano itself is at work: what it makes libc allocate is not the program's */
     uint32_t inside; /* a sample is being taken */
@@ -73,6 +75,9 @@ void piano__heap_freed(const void *p);
 bool piano__heap_detach(const void *p, struct piano__block *block);
 void piano__heap_reattach(const struct piano__block *block);
 void piano__heap_close(const struct piano__block *block);
+
+/* What this thread allocates is not the program's, or again; frees are followed. May be nested. */
+void piano__heap_ignore(bool on);
 
 /* All calls of this thread have to come here, or no longer. */
 void piano__heap_watch(bool on);

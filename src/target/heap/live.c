@@ -297,3 +297,27 @@ bool piano__live_remove(uint64_t address, struct piano__block *block)
             return true;
     return false;
 }
+
+uint64_t piano__live_records(void)
+{
+    uint64_t used = __atomic_load_n(&live.used, __ATOMIC_ACQUIRE);
+    uint64_t ready =
+        (uint64_t)__atomic_load_n(&live.ready, __ATOMIC_ACQUIRE) * PIANO_LIVE_PER_CHUNK;
+    return used < ready ? used : ready;
+}
+
+bool piano__live_read(uint64_t number, struct piano__block *block)
+{
+    const uint64_t *key = &record_at(number)->key;
+    uint64_t before = __atomic_load_n(key, __ATOMIC_ACQUIRE);
+    if (before == 0)
+        return false;
+    read_record(number + 1, before & ADDRESS_BITS, block);
+    __atomic_thread_fence(__ATOMIC_ACQUIRE); /* the second look comes after the fields */
+    return __atomic_load_n(key, __ATOMIC_RELAXED) == before;
+}
+
+uint64_t piano__live_room(void)
+{
+    return live.most;
+}

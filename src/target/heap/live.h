@@ -27,5 +27,11 @@ void piano__live_forget(void);
 int piano__live_insert(const struct piano__block *block);
 /* False when ADDRESS is not in it. Exactly one of several callers gets the block. */
 bool piano__live_remove(uint64_t address, struct piano__block *block);
+/* Looking at all of them, while others insert and remove: record NUMBER, from 0 to less than `piano__live_records`. False when
+ * there is no block in it, or not the same from beginning to end. */
+uint64_t piano__live_records(void);
+bool piano__live_read(uint64_t number, struct piano__block *block);
+/* How many there is room for. */
+uint64_t piano__live_room(void);
 
 #endif

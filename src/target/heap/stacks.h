@@ -18,7 +18,7 @@ void piano__stacks_forget(void);
 uint32_t piano__stacks_intern(const struct piano__walk *walk);
 /* Never NULL for a number that was given out. */
 struct piano__totals *piano__stacks_totals(uint32_t id);
-/* Libraries may have been unloaded: their addresses may mean something else from now on. */
-void piano__stacks_unloaded(void);
+/* The stack of a number; NULL for 0 and numbers that were not given out. */
+const struct piano__stack *piano__stacks_record(uint32_t id);
 
 #endif

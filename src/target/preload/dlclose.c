@@ -3,7 +3,8 @@
 #include <dlfcn.h>
 #include <string.h>
 
-#include "target/heap/stacks.h"
+#include "target/cpu/cpu.h"
+#include "target/record/modules.h"
 #include "target/unwind/walk.h"
 
 __attribute__((visibility("default"))) int dlclose(void *handle)
@@ -15,6 +16,7 @@ __attribute__((visibility("default"))) int dlclose(void *handle)
     }
     int result = next(handle);
     piano__walk_forget();
-    piano__stacks_unloaded();
+    piano__modules_unloaded();
+    piano__cpu_unloaded();
     return result;
 }

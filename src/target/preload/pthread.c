@@ -1,4 +1,5 @@
-/* pthread_create in front of the C library's; see span/handoff.c. */
+/* pthread_create in front of the C library's: a new thread knows who started it, and is sampled from its beginning where the
+ * program samples itself. See span/handoff.c. */
 #include <dlfcn.h>
 #include <string.h>
 

@@ -53,7 +53,7 @@ int piano__uv_swapped(const struct piano__uv_swap *s, int result);
 /* The events around CALL, a call of CALLBACK's function, which is for OBJECT. */
 #define UV_CALL(callback, object, call)                                                            \
     do {                                                                                           \
-        piano__events_callback_begin((uintptr_t)(object), (callback).name);                        \
+        piano__events_callback_begin((uintptr_t)(object), (callback).name, (callback).function);   \
         call;                                                                                      \
         piano__events_poll_end();                                                                  \
     } while (0)

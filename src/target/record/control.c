@@ -7,11 +7,14 @@
  *   PIANO_HEAP        sample allocations, one in so many bytes
  *   PIANO_MAPS        1: and anonymous mappings
  *   PIANO_EVENTS      1: workers, tasks, polls, parks
+ *   PIANO_MAX_SIZE    bytes the recording may have
  *   PIANO_EVENTS_MAX  bytes of the recording that events may take; then the oldest go
+ *   PIANO_CPU         sample the CPU time of every thread so often in a second of it; or `outside`: the tool does
  *
  * A program that starts a recording by itself has it in the runs directory.
  *
- * `state` in the header is that of the heap sampler where there is one, else ACTIVE from the first event to the end. */
+ * `state` in the header is that of the heap sampler where there is one, else ACTIVE from the first event or sample to the
+ * end. */
 #include "target/record/control.h"
 
 #include <errno.h>
@@ -19,13 +22,17 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "common/lines.h"
+#include "target/cpu/cpu.h"
 #include "target/heap/heap.h"
 #include "target/preload/place.h"
+#include "target/python/codes.h"
 #include "target/record/gate.h"
+#include "target/record/modules.h"
 #include "target/span/registry.h"
 #include "target/sys/clock.h"
 #include "target/sys/file.h"
@@ -110,24 +117,37 @@ int piano__control_open(void)
     int err = create();
     if (err != 0)
         return err;
+    piano__recording.view.header->max_chunks =
+        piano__rec_chunks_in(piano__control_number("PIANO_MAX_SIZE"));
     if (is_child)
         set_flags(PIANO_REC_CHILD);
     piano__gate_set(&piano__gate->recording, 1);
     return 0;
 }
 
+/* The heap sampler, which may have been stopped, has its own word on the state. */
 void piano__control_started(uint32_t flags)
 {
+    uint32_t starting = PIANO_REC_STARTING;
     set_flags(flags);
-    __atomic_store_n(&piano__recording.view.header->state, PIANO_REC_ACTIVE, __ATOMIC_RELAXED);
+    __atomic_compare_exchange_n(&piano__recording.view.header->state, &starting, PIANO_REC_ACTIVE,
+                                false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+}
+
+bool piano__control_is_sampled(void)
+{
+    const char *cpu = secure_getenv("PIANO_CPU");
+    return cpu && strcmp(cpu, "outside") == 0 && is_for_us();
 }
 
 void piano__control_abandon(void)
 {
     const struct piano__rec_header *h = piano__recording.view.header;
-    if (!h || h->flags & (PIANO_REC_HAS_HEAP | PIANO_REC_HAS_EVENTS))
+    if (!h || h->flags & (PIANO_REC_HAS_HEAP | PIANO_REC_HAS_EVENTS | PIANO_REC_HAS_CPU))
         return;
     piano__gate_shut();
+    piano__modules_forget();
+    piano__python_forget();
     piano__recording_discard();
 }
 
@@ -141,6 +161,10 @@ static void start_as_asked(void)
         (void)piano__heap_start(piano__control_number("PIANO_HEAP"));
     if (piano__control_number("PIANO_EVENTS") == 1)
         (void)piano__events_start(piano__control_number("PIANO_EVENTS_MAX"));
+    uint64_t hz = piano__control_number("PIANO_CPU");
+    const struct piano__cpu_wish wish = {.hz = (uint32_t)hz, .source = PIANO_CPU_TIMERS};
+    if (hz > 0 && hz <= PIANO_CPU_MOST_HZ)
+        (void)piano__cpu_start(&wish);
 }
 
 static void in_child(void)
@@ -148,12 +172,16 @@ static void in_child(void)
     int saved = errno;
     bool was_recording = piano__recording.view.header != NULL;
     piano__gate_shut();
+    piano__cpu_forget();
     bool interrupted = piano__events_forget();
     interrupted |= piano__heap_forget();
-    if (interrupted)
+    if (interrupted) {
         piano__recording_blank();
-    else
+    } else {
+        piano__modules_forget();
+        piano__python_forget();
         piano__recording_forget();
+    }
     is_child = true;
     if (was_recording && !interrupted && piano__control_number("PIANO_CHILDREN") == 1)
         start_as_asked();
@@ -185,6 +213,7 @@ __attribute__((destructor(101))) static void end(void)
     if (!h || !piano__gate_is_open(&piano__gate->recording))
         return;
     piano__events_end();
+    piano__cpu_end();
     struct piano__clock_pair now = piano__clock_pair();
     h->trace.end_ticks = now.ticks;
     h->trace.end_mono_ns = now.mono_ns;

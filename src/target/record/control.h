@@ -3,6 +3,7 @@
 #ifndef PIANO_TARGET_RECORD_CONTROL_H
 #define PIANO_TARGET_RECORD_CONTROL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* At the first allocation: begins what the environment asks for. Once; nothing before the C library knows its
@@ -14,6 +15,8 @@ int piano__control_open(void);
 void piano__control_abandon(void);
 /* An instrument is at work: FLAGS of enum piano__rec_flags. */
 void piano__control_started(uint32_t flags);
+/* Whether the tool samples this process's CPU time from outside, into the same recording. */
+bool piano__control_is_sampled(void);
 /* A variable of the environment; 0 when it is not there or no number. */
 uint64_t piano__control_number(const char *name);
 

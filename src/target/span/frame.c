@@ -34,6 +34,7 @@ enum {
     MEDIAN_EVERY = 64,
     FLUSH_BYTES = 48 * 1024,
     FLUSH_MS = 250,
+    TOOK_NS = 100, /* less than this between the two times of a frame is not worth the bytes */
 };
 
 static const uint64_t MAX_FILE_BYTES = (uint64_t)256 << 20;
@@ -93,6 +94,7 @@ void piano__frame_flush(struct piano__thread *t, int64_t now)
         atomic_load_explicit(&piano__run.state, memory_order_relaxed) == PIANO_RUN_ON) {
         piano__run_write(text_of(t), t->text_len);
         t->text_len = 0;
+        piano__run_sync(now);
     }
     t->last_flush = now;
     t->busy--;
@@ -122,6 +124,7 @@ struct frame_line {
     uint64_t number;
     int64_t start;
     int64_t wall;
+    int64_t took; /* by the clock, nothing taken off */
     uint32_t root;
     int32_t depth;
     int32_t under; /* function, -1 = none */
@@ -165,6 +168,8 @@ static void put_frame(struct piano__text *text, struct piano__thread *t, const v
     piano__text_field(text, "start_ns",
                       piano__ticks_ns(f->start - piano__run.header->start_ticks, scale()));
     piano__text_field(text, "wall_ns", piano__ticks_ns(f->wall, scale()));
+    if (piano__ticks_ns(f->took - f->wall, scale()) >= TOOK_NS)
+        piano__text_field(text, "took_ns", piano__ticks_ns(f->took, scale()));
     piano__text_puts(text, ",\"fns\":[");
     put_tallies(text, t, true, f->with_kept);
 }
@@ -375,8 +380,11 @@ void piano__frame_end(struct piano__thread *t, struct piano__entry *entry, int64
     int64_t began = t->last_tick;
     uint32_t index = t->depth;
     struct piano__slot *slot = &piano__slots(t)[entry->slot];
-    struct frame_line f = {
-        .start = entry->start, .wall = wall, .root = entry->slot, .depth = (int32_t)index};
+    struct frame_line f = {.start = entry->start,
+                           .wall = wall,
+                           .took = began - entry->start,
+                           .root = entry->slot,
+                           .depth = (int32_t)index};
     f.under = index > 0 ? (int32_t)entry[-1].slot : -1;
     f.outer = enclosing_frame(t, index);
     f.with_kept = t->kept_list && t->kept_depth >= (int32_t)index;

@@ -1,10 +1,11 @@
 /* The start routine and its argument travel to the new thread in a ticket from a small pool; when none is
- * free the thread is created as it would be without us, and its origin stays unknown. */
+ * free the thread is created as it would be without us, its origin stays unknown, and its CPU time is not sampled. */
 #include "target/span/handoff.h"
 
 #include <stdatomic.h>
 #include <stddef.h>
 
+#include "target/cpu/threads.h"
 #include "target/span/thread.h"
 
 enum { TICKETS = 1024 };
@@ -43,6 +44,7 @@ static void *begin(void *arg)
     void *start_arg = ticket->arg;
     piano__thread_adopt(ticket->origin);
     give_back(ticket);
+    piano__cpu_threads_attach();
     return start(start_arg);
 }
 
@@ -50,7 +52,7 @@ int __piano_create(piano__create_fn *create, pthread_t *thread, const pthread_at
                    void *(*start)(void *), void *arg)
 {
     struct piano__origin origin = piano__thread_origin();
-    struct ticket *ticket = origin.thread ? take_ticket() : NULL;
+    struct ticket *ticket = origin.thread || piano__cpu_is_on() ? take_ticket() : NULL;
     if (!ticket)
         return create(thread, attr, start, arg);
     ticket->start = start;

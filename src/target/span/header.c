@@ -80,6 +80,7 @@ static void put_clock(struct piano__text *text)
                      piano__clock_is_counter ? ",\"clock\":\"tsc\"" : ",\"clock\":\"monotonic\"");
     piano__text_field(text, "tick_hz",
                       (int64_t)(((__int128)1000000000 << 32) / (__int128)h->ns_per_tick_32));
+    piano__text_field(text, "start_mono_ns", (int64_t)piano__run.start_mono_ns);
     piano__text_puts(text, ",\"bias\":{\"unit\":\"ps\"");
     put_bias(text, "inner_ps", h->bias.inner[PIANO_BODIES - 1]);
     put_bias(text, "outer_ps", h->bias.outer[PIANO_BODIES - 1]);

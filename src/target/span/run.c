@@ -32,7 +32,12 @@
 #include "target/sys/clock.h"
 #include "target/sys/file.h"
 
-enum { WAIT_NS = 50000000, MAX_LINE = 2 << 20 };
+enum {
+    WAIT_NS = 50000000,
+    MAX_LINE = 2 << 20,
+    SYNC_LEAST_NS = 10000000,
+    SYNC_MOST_NS = 1000000000
+};
 
 struct piano__run piano__run = {.fd = -1, .live_fd = -1, .sums_lock = ATOMIC_FLAG_INIT};
 
@@ -154,6 +159,49 @@ void piano__run_prepare(void)
     piano__run.bias_alloc = prepared.bias.alloc;
 }
 
+/* CLOCKS. Times in the file are the counter's, at the rate that was measured at the start; what others record is stamped with
+ * CLOCK_MONOTONIC. The rate is off by some millionths, and the kernel bends its clock, so now and then one moment is
+ * written down by both: often at first, then as far apart as the run is long, and once in SYNC_MOST_NS at least. */
+static int64_t ticks_of(int64_t ns)
+{
+    return (int64_t)(((__int128)ns << 32) / (__int128)piano__run.header->ns_per_tick_32);
+}
+
+static void plan_sync(int64_t now)
+{
+    int64_t gap = now - piano__run.header->start_ticks;
+    int64_t least = ticks_of(SYNC_LEAST_NS), most = ticks_of(SYNC_MOST_NS);
+    gap = gap < least ? least : gap > most ? most : gap;
+    atomic_store_explicit(&piano__run.next_sync, now + gap, memory_order_relaxed);
+}
+
+static void write_sync(void)
+{
+    char line[128];
+    struct piano__text text = {line, line + sizeof line, false};
+    const struct piano__live_header *h = piano__run.header;
+    struct piano__clock_pair pair = piano__clock_pair();
+    int64_t at = (int64_t)pair.ticks - h->start_ticks;
+    if (pair.mono_ns == 0)
+        return;
+    piano__text_puts(&text, "{\"sync\":true");
+    piano__text_field(&text, "at_ns", piano__ticks_ns(at, h->ns_per_tick_32));
+    piano__text_field(&text, "mono_ns", (int64_t)pair.mono_ns);
+    piano__text_puts(&text, "}\n");
+    if (!text.full)
+        piano__run_write(line, (size_t)(text.at - line));
+}
+
+void piano__run_sync(int64_t now)
+{
+    int64_t next = atomic_load_explicit(&piano__run.next_sync, memory_order_relaxed);
+    /* One thread does it; the others find it done, or come too late to matter. */
+    if (now < next || !atomic_compare_exchange_strong(&piano__run.next_sync, &next, INT64_MAX))
+        return;
+    write_sync();
+    plan_sync(now);
+}
+
 static bool start_once(void)
 {
     int64_t now_ms = epoch_ms();
@@ -168,7 +216,10 @@ static bool start_once(void)
     piano__run.fd = piano__file_move_up(piano__run.fd);
     piano__run.file = piano__file_id(piano__run.fd);
     create_image();
-    piano__run.header->start_ticks = piano__ticks();
+    struct piano__clock_pair start = piano__clock_pair();
+    piano__run.header->start_ticks = start.mono_ns ? (int64_t)start.ticks : piano__ticks();
+    piano__run.start_mono_ns = start.mono_ns;
+    plan_sync(piano__run.header->start_ticks);
     piano__run.sums = piano__memory_map(private_header.fn_capacity * sizeof *piano__run.sums);
     uint32_t count = piano__registry_count();
     piano__header_write(now_ms, count);
@@ -332,6 +383,7 @@ __attribute__((destructor(101))) static void end_run(void)
     }
     if (!atomic_load(&piano__run.repeated))
         piano__header_write_v1();
+    write_sync();
     write_end(now);
     if (piano__run.header->dropped.write == 0)
         remove_live();

@@ -28,6 +28,8 @@ struct piano__run {
     _Atomic uint32_t thread_numbers;
     _Atomic uint64_t frame_numbers;
     _Atomic uint64_t file_bytes;
+    uint64_t start_mono_ns;    /* CLOCK_MONOTONIC at `start_ticks` of the header */
+    _Atomic int64_t next_sync; /* ticks: when the two clocks are compared again */
     _Atomic bool repeated;     /* some frame root was called more than once */
     struct piano__tally *sums; /* per function, what lines have carried, for the v1 file */
     atomic_flag sums_lock;
@@ -42,6 +44,8 @@ void piano__run_prepare(void);
 bool piano__run_start(void);
 /* Names functions that were registered after the header was written. */
 void piano__run_functions_added(void);
+/* At NOW ticks: writes both clocks down if it is time to. */
+void piano__run_sync(int64_t now);
 /* Appends whole lines to the run file; counts what could not be written. */
 void piano__run_write(const char *text, size_t len);
 /* Adds to the sums for the v1 file, as long as the run may still end without frames. */

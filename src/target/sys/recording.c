@@ -33,6 +33,11 @@ static struct piano__file_id file;
 static char path_of[PATH_MAX];
 static struct piano__chunk *mapped[PIANO_REC_MAX_CHUNKS];
 
+const char *piano__recording_path(void)
+{
+    return path_of;
+}
+
 static uint64_t real_ns(void)
 {
     struct timespec ts;
@@ -118,7 +123,7 @@ static struct piano__chunk *map_next(uint64_t *number)
     int fd = descriptor();
     while (fd >= 0) {
         uint64_t n = __atomic_load_n(&header->chunks, __ATOMIC_RELAXED);
-        if (n >= PIANO_REC_MAX_CHUNKS)
+        if (n >= piano__rec_most(header))
             break;
         off_t at = PIANO_REC_HEADER_BYTES + (off_t)n * PIANO_REC_CHUNK_BYTES;
         struct piano__chunk *c = piano__memory_map_file(fd, at, PIANO_REC_CHUNK_BYTES);

@@ -18,6 +18,8 @@ extern struct piano__recording piano__recording;
 
 /* Creates PATH and its header: 0 or negative errno. The state is STARTING. Not thread-safe. */
 int piano__recording_create(const char *path);
+/* Where it is: as it was created, so maybe from the directory of that time. */
+const char *piano__recording_path(void);
 /* A fresh chunk, zeroed and `ready`; NULL when there is no room for one. Lock-free, any thread. */
 struct piano__chunk *piano__recording_claim(uint32_t type, uint64_t index);
 /* In a forked child: lets go of everything without touching the file. */

@@ -12,8 +12,10 @@
 #include <limits.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/auxv.h>
 
 #include "target/record/control.h"
+#include "target/record/modules.h"
 #include "target/sys/clock.h"
 #include "target/trace/buffers.h"
 #include "target/trace/names.h"
@@ -182,6 +184,11 @@ void piano__events_task_spawn(uint64_t task, const char *name, const char *place
     EVENT(PIANO_EVENT_TASK_SPAWN, task, piano__names_intern(name), piano__names_intern(place));
 }
 
+void piano__events_task_spawn_by(uint64_t task, uint32_t name, uint32_t place)
+{
+    EVENT(PIANO_EVENT_TASK_SPAWN, task, name, place);
+}
+
 void piano__events_task_end(uint64_t task)
 {
     EVENT(PIANO_EVENT_TASK_END, task);
@@ -192,9 +199,9 @@ void piano__events_poll_begin(uint64_t task)
     EVENT(PIANO_EVENT_POLL_BEGIN, task, 0);
 }
 
-void piano__events_callback_begin(uint64_t task, const char *name)
+void piano__events_callback_begin(uint64_t task, const char *name, uintptr_t function)
 {
-    EVENT(PIANO_EVENT_POLL_BEGIN, task, piano__names_intern(name));
+    EVENT(PIANO_EVENT_POLL_BEGIN, task, piano__names_intern_at(name, function));
 }
 
 void piano__events_callback_begin_by(uint64_t task, uint32_t name)
@@ -276,6 +283,7 @@ int piano__events_start(uint64_t max_bytes)
         piano__control_abandon();
         return -ENOMEM;
     }
+    piano__modules_note(getauxval(AT_ENTRY)); /* the program itself */
     piano__control_started(PIANO_REC_HAS_EVENTS);
     piano__gate_set(&piano__gate->events, 1);
     return 0;

@@ -36,10 +36,12 @@ static inline bool piano__events_on(void)
 void piano__events_worker_start(uint64_t worker, const char *name);
 void piano__events_worker_stop(void);
 void piano__events_task_spawn(uint64_t task, const char *name, const char *place);
+/* The same by the numbers of the names, as `piano__events_name` gave them; 0: none. */
+void piano__events_task_spawn_by(uint64_t task, uint32_t name, uint32_t place);
 void piano__events_task_end(uint64_t task);
 void piano__events_poll_begin(uint64_t task);
-/* Of a task that was not spawned: a callback, which is known by its NAME. */
-void piano__events_callback_begin(uint64_t task, const char *name);
+/* Of a task that was not spawned: a callback, which is known by its NAME; FUNCTION is the address in that, or 0. */
+void piano__events_callback_begin(uint64_t task, const char *name, uintptr_t function);
 /* The same by the number of the name, as `piano__events_name` gave it. */
 void piano__events_callback_begin_by(uint64_t task, uint32_t name);
 void piano__events_poll_end(void);

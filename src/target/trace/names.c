@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "common/recording.h"
+#include "target/record/modules.h"
 #include "target/sys/file.h"
 #include "target/sys/lock.h"
 #include "target/sys/log.h"
@@ -103,8 +104,11 @@ static struct piano__name *add_locked(const char *name, size_t len)
     return record;
 }
 
-static struct piano__name *add(const char *name, size_t len, uint32_t hash)
+/* FUNCTION: the address that is in the name; 0: none is. Its module is in the recording before it. */
+static struct piano__name *add(const char *name, size_t len, uint32_t hash, uintptr_t function)
 {
+    if (function)
+        piano__modules_note(function);
     if (!piano__lock_try(&names.lock))
         return NULL;
     struct piano__name **place = find(name, hash); /* somebody may have been quicker */
@@ -117,16 +121,21 @@ static struct piano__name *add(const char *name, size_t len, uint32_t hash)
     return record;
 }
 
-static struct piano__name *look_up(const char *name)
+static struct piano__name *look_up(const char *name, uintptr_t function)
 {
     size_t len = length_of(name);
     uint32_t hash = hash_of(name, len);
     struct piano__name **place = find(name, hash);
     struct piano__name *record = place ? __atomic_load_n(place, __ATOMIC_ACQUIRE) : NULL;
-    return record ? record : add(name, len, hash);
+    return record ? record : add(name, len, hash, function);
 }
 
 uint32_t piano__names_intern(const char *name)
+{
+    return piano__names_intern_at(name, 0);
+}
+
+uint32_t piano__names_intern_at(const char *name, uintptr_t function)
 {
     if (!name || !names.index)
         return 0;
@@ -135,7 +144,7 @@ uint32_t piano__names_intern(const char *name)
     struct piano__name *record = __atomic_load_n(cached, __ATOMIC_ACQUIRE);
     if (record && is_same(record, name))
         return record->id;
-    record = look_up(name);
+    record = look_up(name, function);
     if (!record) {
         piano__trace_add(&piano__trace_stats()->dropped_names, 1);
         return 0;

@@ -17,5 +17,7 @@ bool piano__names_init(uint32_t most);
 void piano__names_forget(void);
 /* The number of NAME, new or old; 0 for NULL and when there is no room for it, which is counted. */
 uint32_t piano__names_intern(const char *name);
+/* The same of a name with the address FUNCTION in it, so that the tool can name that. */
+uint32_t piano__names_intern_at(const char *name, uintptr_t function);
 
 #endif

@@ -17,33 +17,30 @@
 #include <stddef.h>
 #include <sys/auxv.h>
 
+#include "common/frame.h"
 #include "target/unwind/machine.h"
 #include "target/unwind/memory.h"
 #include "target/unwind/module.h"
 #include "target/unwind/rules.h"
 
-enum known { SP = 1, FP = 2, BASE = 4, LR = 8 };
-
 struct cursor {
-    uintptr_t pc;
-    uintptr_t sp; /* without SP in `known`: not more than it */
-    uintptr_t fp, base, lr;
-    unsigned known;                 /* enum known */
-    bool is_exact;                  /* the pc is that of the next instruction, no return address */
-    const struct piano__regs *regs; /* all registers, while is_exact; or NULL */
-    unsigned flags;                 /* enum piano__stack_flags */
+    struct piano__frame at;
+    unsigned flags; /* enum piano__stack_flags */
     struct piano__stack_bounds *stack;
     struct piano__memory memory;
     struct piano__regs interrupted; /* room for what a signal frame has */
 };
 
-enum outcome { GOES_ON, ENDED, LOST };
+static inline bool read_word(void *memory, uint64_t at, uint64_t *value)
+{
+    return piano__memory_word(memory, at, value);
+}
 
 /* SP is on another stack than before, or nothing is known of either. */
 static void enter_stack(struct cursor *c)
 {
     c->memory.low = c->memory.high = 0;
-    if (piano__stack_is_own(c->stack, c->sp)) {
+    if (piano__stack_is_own(c->stack, c->at.sp)) {
         c->memory.low = c->stack->low;
         c->memory.high = c->stack->high;
     }
@@ -51,54 +48,8 @@ static void enter_stack(struct cursor *c)
 
 static void set_regs(struct cursor *c, const struct piano__regs *regs)
 {
-    c->pc = regs->pc;
-    c->sp = regs->general[REGISTER_SP];
-    c->fp = regs->general[REGISTER_FP];
-    c->base = regs->general[REGISTER_BASE];
-    c->lr = HAS_LINK_REGISTER ? regs->general[REGISTER_LR & 31] : 0;
-    c->known = SP | FP | BASE | (HAS_LINK_REGISTER ? LR : 0);
-    c->is_exact = true;
-    c->regs = regs;
+    piano__frame_begin(&c->at, regs->pc, regs->general);
     enter_stack(c);
-}
-
-static bool get_register(const struct cursor *c, unsigned number, uintptr_t *value)
-{
-    switch (number) {
-    case REGISTER_SP:
-        *value = c->sp;
-        return c->known & SP;
-    case REGISTER_FP:
-        *value = c->fp;
-        return c->known & FP;
-    case REGISTER_BASE:
-        *value = c->base;
-        return c->known & BASE;
-    default:
-        *value = c->regs && number < REGISTERS ? c->regs->general[number] : 0;
-        return c->regs && number < REGISTERS;
-    }
-}
-
-/* The caller's value of a register whose own is in VALUE if IS_KNOWN; false when it cannot be had. */
-static inline bool get_saved(struct cursor *c, unsigned at, int words, uintptr_t cfa,
-                             uintptr_t *value, bool is_known)
-{
-    uintptr_t from = cfa;
-    if (at == PIANO_AT_REGISTER)
-        return is_known;
-    if (at != PIANO_AT_CFA) {
-        bool by_sp = at == PIANO_AT_SP;
-        if (at == PIANO_AT_NOWHERE || !(c->known & (by_sp ? SP : FP)))
-            return false;
-        from = by_sp ? c->sp : c->fp;
-    }
-    return piano__memory_word(&c->memory, from + (uintptr_t)((intptr_t)words * 8), value);
-}
-
-static bool is_code_address(uintptr_t pc)
-{
-    return pc >= 4096 && pc >> ADDRESS_BITS == 0;
 }
 
 /* By the frame pointer --------------------------------------------------------------------------------- */
@@ -108,37 +59,30 @@ static bool is_return_address(struct cursor *c, uintptr_t pc, uintptr_t fp, uint
 {
     struct piano__cfi cfi;
     uintptr_t word;
-    if (!is_code_address(pc))
+    if (!piano__is_code_address(pc))
         return false;
     if (piano__module_cfi(pc - 1, &cfi))
-        return piano__module_has_code(pc, LONGEST_CALL) &&
+        return piano__module_has_code(pc, PIANO_LONGEST_CALL) &&
                piano__machine_is_call((const unsigned char *)pc);
     return next_fp > fp && piano__memory_word(&c->memory, next_fp, &word) &&
            piano__memory_word(&c->memory, next_fp + 8, &word);
 }
 
-static enum outcome leave_by_fp(struct cursor *c)
+static enum piano__outcome leave_by_fp(struct cursor *c)
 {
-    uintptr_t next_fp, pc;
-    if (!(c->known & FP) || c->fp < c->sp || !piano__memory_word(&c->memory, c->fp, &next_fp) ||
-        !piano__memory_word(&c->memory, c->fp + 8, &pc))
-        return LOST;
+    uint64_t next_fp, pc;
+    if (!piano__frame_pair(&c->at, &next_fp, &pc, read_word, &c->memory))
+        return PIANO_LOST;
     if (pc == 0) {
         c->flags |= PIANO_STACK_BY_FP;
-        return ENDED;
+        return PIANO_ENDED;
     }
     pc = piano__machine_strip(pc);
-    if (!is_return_address(c, pc, c->fp, next_fp))
-        return LOST;
+    if (!is_return_address(c, pc, c->at.fp, next_fp))
+        return PIANO_LOST;
     c->flags |= PIANO_STACK_BY_FP;
-    c->pc = pc;
-    c->sp = c->fp + 16;
-    c->fp = next_fp;
-    /* On aarch64 the pair of fp and lr is at the near end of the frame, or anywhere. */
-    c->known = HAS_LINK_REGISTER ? FP : FP | SP;
-    c->is_exact = false;
-    c->regs = NULL;
-    return GOES_ON;
+    piano__frame_leave_by_fp(&c->at, next_fp, pc);
+    return PIANO_GOES_ON;
 }
 
 /* Through a signal frame ------------------------------------------------------------------------------- */
@@ -148,81 +92,36 @@ static enum outcome leave_by_fp(struct cursor *c)
 static bool is_sigreturn(const struct cursor *c)
 {
     char code[sizeof PIANO_SIGRETURN - 1];
-    if (c->is_exact)
+    if (c->at.is_exact)
         return false;
-    if (piano__module_has_code(c->pc + sizeof code, sizeof code))
-        memcpy(code, (const void *)c->pc, sizeof code);
-    else if (piano__memory_copy(code, c->pc, sizeof code) != sizeof code)
+    if (piano__module_has_code(c->at.pc + sizeof code, sizeof code))
+        memcpy(code, (const void *)c->at.pc, sizeof code);
+    else if (piano__memory_copy(code, c->at.pc, sizeof code) != sizeof code)
         return false;
     return memcmp(code, PIANO_SIGRETURN, sizeof code) == 0;
 }
 
-static __attribute__((cold, noinline)) enum outcome leave_signal(struct cursor *c)
+static __attribute__((cold, noinline)) enum piano__outcome leave_signal(struct cursor *c)
 {
     struct piano__regs *regs = &c->interrupted;
-    uintptr_t context = c->sp + SIGNAL_CONTEXT;
-    if (!(c->known & SP) ||
-        !piano__memory_word(&c->memory, context + piano__machine_saved(REGISTERS), &regs->pc))
-        return LOST;
-    for (unsigned i = 0; i < REGISTERS; i++) {
-        if (!piano__memory_word(&c->memory, context + piano__machine_saved(i), &regs->general[i]))
-            return LOST;
-    }
+    if (!piano__frame_interrupted(&c->at, &regs->pc, regs->general, read_word, &c->memory))
+        return PIANO_LOST;
     set_regs(c, regs);
-    return is_code_address(c->pc) ? GOES_ON : LOST;
-}
-
-static bool is_signal_frame(const struct cursor *c, const struct piano__rule *rule)
-{
-    size_t pc_at = SIGNAL_CONTEXT + piano__machine_saved(REGISTERS);
-    return rule->is_signal &&
-           ((rule->ra_at == PIANO_AT_SP && (size_t)rule->ra * 8 == pc_at) || is_sigreturn(c));
+    return piano__is_code_address(c->at.pc) ? PIANO_GOES_ON : PIANO_LOST;
 }
 
 /* By the rules ----------------------------------------------------------------------------------------- */
 
-static bool find_cfa(struct cursor *c, const struct piano__rule *rule, uintptr_t *cfa)
+static enum piano__outcome leave_by_rule(struct cursor *c, const struct piano__rule *rule)
 {
-    if (!get_register(c, rule->cfa_register, cfa))
-        return false;
-    *cfa += (uintptr_t)(intptr_t)rule->cfa_offset;
-    if (rule->cfa == PIANO_CFA_MEMORY) {
-        if (!piano__memory_word(&c->memory, *cfa, cfa))
-            return false;
-        *cfa += (uintptr_t)(intptr_t)rule->cfa_plus;
-    }
-    /* A function that has not touched the stack has its caller's, if it has no return address there. */
-    bool grows = *cfa > c->sp || (*cfa == c->sp && rule->ra_at == PIANO_AT_REGISTER);
-    return grows && *cfa % 8 == 0 && (c->memory.high == 0 || *cfa <= c->memory.high);
-}
-
-static enum outcome leave_by_rule(struct cursor *c, const struct piano__rule *rule)
-{
-    uintptr_t cfa, pc = c->lr, fp = c->fp, base = c->base;
-    if (!find_cfa(c, rule, &cfa) || !get_saved(c, rule->ra_at, rule->ra, cfa, &pc, c->known & LR))
-        return LOST;
-    bool has_fp = get_saved(c, rule->fp_at, rule->fp, cfa, &fp, c->known & FP);
-    bool has_base = get_saved(c, rule->base_at, rule->base, cfa, &base, c->known & BASE);
-    if (pc == 0)
-        return ENDED;
-    c->pc = piano__machine_strip(pc);
-    c->sp = cfa;
-    c->fp = fp;
-    c->base = base;
-    c->known = SP | (has_fp ? FP : 0) | (has_base ? BASE : 0);
-    c->is_exact = rule->is_signal;
-    c->regs = NULL;
+    uint64_t highest = c->memory.high ? c->memory.high : UINT64_MAX;
+    enum piano__outcome outcome = piano__frame_leave(&c->at, rule, highest, read_word, &c->memory);
+    if (outcome != PIANO_GOES_ON)
+        return outcome;
+    c->at.pc = piano__machine_strip(c->at.pc);
     if (c->memory.high == 0)
         enter_stack(c);
-    return is_code_address(c->pc) ? GOES_ON : LOST;
-}
-
-/* Whether the registers that RULE starts from are known: after a step by frame pointer, not all are. */
-static bool can_leave(const struct cursor *c, const struct piano__rule *rule)
-{
-    uintptr_t value;
-    return get_register(c, rule->cfa_register, &value) &&
-           (rule->ra_at != PIANO_AT_REGISTER || (c->known & LR));
+    return piano__is_code_address(c->at.pc) ? PIANO_GOES_ON : PIANO_LOST;
 }
 
 /* Where the kernel begins a program: in the loader, else in the program itself. That code need not have a rule that says
@@ -235,29 +134,29 @@ static bool is_first_code(uintptr_t pc)
            (loader && pc - (uintptr_t)loader - loader->e_entry < FIRST_BYTES);
 }
 
-static __attribute__((cold, noinline)) enum outcome leave_without_rule(struct cursor *c)
+static __attribute__((cold, noinline)) enum piano__outcome leave_without_rule(struct cursor *c)
 {
     if (is_sigreturn(c))
         return leave_signal(c);
-    if (is_first_code(c->pc))
-        return ENDED;
+    if (is_first_code(c->at.pc))
+        return PIANO_ENDED;
     /* No call returns to where a function begins: who made this stack has put that address there (makecontext does). */
-    if (!c->is_exact && piano__rules_begin(c->pc))
-        return ENDED;
+    if (!c->at.is_exact && piano__rules_begin(c->at.pc))
+        return PIANO_ENDED;
     return leave_by_fp(c);
 }
 
-static enum outcome step(struct cursor *c)
+static enum piano__outcome step(struct cursor *c)
 {
     struct piano__rule room;
-    const struct piano__rule *rule = piano__rules_find(c->pc - !c->is_exact, &room);
+    const struct piano__rule *rule = piano__rules_find(c->at.pc - !c->at.is_exact, &room);
     if (!rule)
         return leave_without_rule(c);
     if (rule->ra_at == PIANO_AT_NOWHERE)
-        return ENDED;
-    if (rule->is_signal && is_signal_frame(c, rule))
+        return PIANO_ENDED;
+    if (rule->is_signal && (piano__frame_is_interrupted(rule) || is_sigreturn(c)))
         return leave_signal(c);
-    return can_leave(c, rule) ? leave_by_rule(c, rule) : leave_by_fp(c);
+    return piano__frame_can_leave(&c->at, rule) ? leave_by_rule(c, rule) : leave_by_fp(c);
 }
 
 /* From the cursor on. Frames between SKIP_START and SKIP_END do not count until the first that is elsewhere. */
@@ -265,17 +164,21 @@ static void walk(struct cursor *c, uintptr_t skip_start, uintptr_t skip_end,
                  struct piano__walk *out)
 {
     for (unsigned steps = 0; steps < 2 * PIANO_MAX_FRAMES; steps++) {
-        bool is_skipped = out->depth == 0 && c->pc - skip_start < skip_end - skip_start;
+        bool is_skipped = out->depth == 0 && c->at.pc - skip_start < skip_end - skip_start;
         if (out->depth == PIANO_MAX_FRAMES)
             break;
-        if (!is_skipped)
-            out->pcs[out->depth++] = c->pc + c->is_exact;
-        bool was_exact = c->is_exact;
-        enum outcome outcome = step(c);
-        if (!is_skipped && c->is_exact && !was_exact)
+        if (!is_skipped) {
+            out->sps[out->depth] = c->at.sp;
+            out->pcs[out->depth++] = c->at.pc + c->at.is_exact;
+        }
+        bool was_exact = c->at.is_exact;
+        enum piano__outcome outcome = step(c);
+        out->sps[out->depth] = c->at.sp;
+        out->is_interrupted |= c->at.is_exact && !was_exact;
+        if (!is_skipped && c->at.is_exact && !was_exact)
             out->pcs[out->depth - 1]++; /* a handler returns to the first byte of its trampoline */
-        if (outcome != GOES_ON) {
-            out->flags = c->flags | (outcome == LOST ? PIANO_STACK_LOST : 0);
+        if (outcome != PIANO_GOES_ON) {
+            out->flags = c->flags | (outcome == PIANO_LOST ? PIANO_STACK_LOST : 0);
             return;
         }
     }
@@ -285,8 +188,8 @@ static void walk(struct cursor *c, uintptr_t skip_start, uintptr_t skip_end,
 static void cursor_init(struct cursor *c, struct piano__walker *w)
 {
     c->flags = 0;
-    c->regs = NULL;
-    c->lr = 0;
+    c->at.general = NULL;
+    c->at.lr = 0;
     c->stack = &w->stack;
     c->memory.block_n = c->memory.block_at = 0;
 }
@@ -312,13 +215,14 @@ __attribute__((noinline)) void piano__walk_here(struct piano__walker *w, struct 
     struct cursor c;
     uintptr_t own_start, own_end;
     cursor_init(&c, w);
-    PIANO_REGISTERS_HERE(c.pc, c.sp, c.fp, c.base);
-    c.known = SP | FP | BASE;
-    c.is_exact = true;
+    PIANO_REGISTERS_HERE(c.at.pc, c.at.sp, c.at.fp, c.at.base);
+    c.at.known = PIANO_KNOWS_SP | PIANO_KNOWS_FP | PIANO_KNOWS_BASE;
+    c.at.is_exact = true;
     enter_stack(&c);
     find_own(&own_start, &own_end);
     out->depth = 0;
-    if (step(&c) == GOES_ON)
+    out->is_interrupted = false;
+    if (step(&c) == PIANO_GOES_ON)
         walk(&c, own_start, own_end, out);
     else
         out->flags = PIANO_STACK_LOST;
@@ -331,14 +235,15 @@ void piano__walk_from(struct piano__walker *w, const struct piano__regs *regs,
     cursor_init(&c, w);
     set_regs(&c, regs);
     out->depth = 0;
+    out->is_interrupted = false;
     walk(&c, 0, 0, out);
 }
 
 void piano__regs_of_signal(struct piano__regs *regs, const void *context)
 {
     const char *saved = context;
-    memcpy(&regs->pc, saved + piano__machine_saved(REGISTERS), sizeof regs->pc);
-    for (unsigned i = 0; i < REGISTERS; i++)
+    memcpy(&regs->pc, saved + piano__machine_saved(PIANO_REGISTERS), sizeof regs->pc);
+    for (unsigned i = 0; i < PIANO_REGISTERS; i++)
         memcpy(&regs->general[i], saved + piano__machine_saved(i), sizeof regs->general[i]);
 }
 

@@ -2,6 +2,7 @@
 #ifndef PIANO_TARGET_UNWIND_WALK_H
 #define PIANO_TARGET_UNWIND_WALK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "common/recording.h"
@@ -19,6 +20,10 @@ struct piano__walk {
     uint32_t depth;
     uint32_t flags; /* enum piano__stack_flags: LOST, FULL, BY_FP */
     uint64_t pcs[PIANO_MAX_FRAMES];
+    /* A frame lies from its own stack pointer to that of its caller, the next. */
+    uint64_t sps[PIANO_MAX_FRAMES + 1];
+    bool is_interrupted;              /* the way went through a signal frame */
+    uint64_t spare[PIANO_MAX_FRAMES]; /* for who puts something else into `pcs` */
 };
 
 /* Registers at some instruction. `general` is by DWARF number: of x86-64, 0 to 15 (3 rbx, 6 rbp, 7 rsp); of aarch64,

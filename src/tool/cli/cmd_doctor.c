@@ -5,11 +5,13 @@
 #include <elfutils/libdwfl.h>
 #include <errno.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "tool/build/child.h"
@@ -187,6 +189,17 @@ static void check_clock(void)
              safe);
 }
 
+/* What takes the place of perf where that is refused. */
+static bool have_timers(void)
+{
+    timer_t timer;
+    struct sigevent none = {.sigev_notify = SIGEV_NONE};
+    bool good = timer_create(CLOCK_THREAD_CPUTIME_ID, &none, &timer) == 0;
+    if (good)
+        timer_delete(timer);
+    return good;
+}
+
 /* Tries what `piano record --cpu` would do. */
 static void check_perf(void)
 {
@@ -198,7 +211,10 @@ static void check_perf(void)
     int err = perf_probe(&wish);
     if (err != 0) {
         const char *why = perf_why(err, &hint);
-        tell(WARN, "perf events: %s, so `piano record` takes no CPU samples%s%s", why,
+        tell(WARN, "perf events: %s, so `piano record` takes CPU samples %s%s%s", why,
+             have_timers() ? "by timers in the program, without waits, and of no process that runs "
+                             "already"
+                           : "of nothing: there are no CPU-time timers either",
              hint ? "; try: " : "", hint ? hint : "");
         return;
     }

@@ -94,20 +94,9 @@ static enum flag_taken take_format(struct flags *f, struct request *q)
 
 static enum flag_taken take_by(struct flags *f, struct request *q)
 {
-    const char *text = NULL;
-    char safe[64];
-    enum flag_taken taken = flags_value(f, "--by", &text);
-    if (taken != FLAG_YES)
-        return taken;
-    for (int i = 0; i < HEAP_ALL_BYS; i++)
-        if (i != HEAP_CHURN && strcmp(text, heap_by_names[i]) == 0) {
-            q->by = (enum heap_by)i;
-            q->has_by = true;
-            return FLAG_YES;
-        }
-    say_usage(f->command, "--by %s: there are live, allocated and peak, cpu and off-cpu",
-              say_safe(safe, sizeof(safe), text));
-    return FLAG_BAD;
+    enum flag_taken taken = flags_by(f, false, &q->by);
+    q->has_by |= taken == FLAG_YES;
+    return taken;
 }
 
 static int parse(struct flags *f, struct request *q)
@@ -121,15 +110,13 @@ static int parse(struct flags *f, struct request *q)
         taken = taken ? taken : flags_skip(f, &q->skip);
         taken = taken ? taken : flags_switch(f, "--help", &q->help);
         taken = taken ? taken : flags_switch(f, "-h", &q->help);
-        if (taken == FLAG_BAD)
-            return EXIT_USAGE;
-        if (taken == FLAG_YES)
-            continue;
-        if (f->argv[f->at][0] == '-' && f->argv[f->at][1])
-            return flags_unknown(f, flag_names, sizeof(flag_names) / sizeof(*flag_names));
-        if (q->run)
-            return say_usage(f->command, "one recording at a time");
-        q->run = f->argv[f->at];
+        int status = taken == FLAG_BAD ? EXIT_USAGE
+                     : taken == FLAG_YES
+                         ? EXIT_DONE
+                         : flags_one_run(f, flag_names, sizeof(flag_names) / sizeof(*flag_names),
+                                         "one recording at a time", &q->run);
+        if (status != EXIT_DONE)
+            return status;
     }
     if (!q->format && !q->help)
         return say_usage(f->command, "--format speedscope, pprof, collapsed or chrome is needed");

@@ -10,6 +10,7 @@
 #include "tool/load/recording.h"
 #include "tool/load/runs.h"
 #include "tool/load/tags.h"
+#include "tool/report/overview.h"
 #include "tool/report/report.h"
 #include "tool/util/json.h"
 #include "tool/util/say.h"
@@ -21,9 +22,9 @@ enum { LIST_TOP = 20 };
 static const char help_text[] =
     "Usage: piano list [--all] [--json]\n"
     "\n"
-    "Lists the runs and recordings, newest first: id, age, program, length, frames (`heap` for\n"
-    "a heap recording), functions called, size and tags. The latest 20 unless --all is given;\n"
-    "with --json all of them.\n"
+    "Lists the runs and recordings, newest first: id, age, program, length, frames (of a\n"
+    "recording what is in it: heap, cpu, events), functions called, size and tags. The latest 20\n"
+    "unless --all is given; with --json all of them.\n"
     "\n"
     "Runs are files in PIANO_RUNS_DIR, else in .piano/runs of the project. Delete what is not\n"
     "needed any more with rm.\n"
@@ -70,13 +71,30 @@ static const char *program_name(char *safe, size_t size, const char *program)
     return say_safe(safe, size, slash && slash[1] ? slash + 1 : program);
 }
 
+/* "heap, cpu": what RECORDING was made with. With JSON each in quotes. */
+static void put_kinds(struct buf *b, const struct recording *rec, bool json)
+{
+    static const struct {
+        unsigned instrument;
+        const char *name;
+    } kinds[] = {{OVERVIEW_HEAP, "heap"}, {OVERVIEW_CPU, "cpu"}, {OVERVIEW_EVENTS, "events"}};
+    unsigned found = overview_instruments(rec);
+    const char *comma = "";
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
+        if (!(found & kinds[i].instrument))
+            continue;
+        buf_printf(b, json ? "%s\"%s\"" : "%s%s", comma, kinds[i].name);
+        comma = json ? "," : ", ";
+    }
+}
+
 /* A recording has neither frames nor instrumented functions. */
 static void add_recording(struct table *t, const struct runs_entry *e, const struct tags *tags,
                           int64_t now_ms)
 {
     struct recording rec;
     struct run_error error;
-    struct buf names = {0};
+    struct buf names = {0}, kinds = {0};
     char text[UNITS_LEN], safe[128];
     bool good = recording_peek(&rec, e->path, &error) == 0;
     table_cell(t, say_safe(safe, sizeof(safe), e->stem));
@@ -85,12 +103,15 @@ static void add_recording(struct table *t, const struct runs_entry *e, const str
                   : *rec.header.program ? program_name(safe, sizeof(safe), rec.header.program)
                                         : "-");
     table_cell(t, good && rec.duration_ns >= 0 ? units_time(text, rec.duration_ns) : "-");
-    table_cell(t, good ? "heap" : "-");
+    if (good)
+        put_kinds(&kinds, &rec, false);
+    table_cell(t, kinds.len ? kinds.data : "-");
     table_cell(t, "-");
     table_cell(t, units_bytes(text, (int64_t)e->bytes));
     tags_of(&names, tags, e, false);
     table_cell(t, names.data ? names.data : "");
     buf_free(&names);
+    buf_free(&kinds);
     if (good)
         recording_unload(&rec);
 }
@@ -160,7 +181,9 @@ static void put_recording(struct buf *b, const struct runs_entry *e)
     json_put_string(b, e->stem);
     buf_puts(b, ",\"program\":");
     json_put_string(b, rec.header.program);
-    buf_printf(b, ",\"pid\":%u,\"rate\":%llu,\"samples\":%llu", rec.header.pid,
+    buf_puts(b, ",\"kinds\":[");
+    put_kinds(b, &rec, true);
+    buf_printf(b, "],\"pid\":%u,\"rate\":%llu,\"samples\":%llu", rec.header.pid,
                (unsigned long long)rec.header.rate, (unsigned long long)rec.header.stats.samples);
     if (rec.duration_ns >= 0)
         buf_printf(b, ",\"wall_ns\":%lld", (long long)rec.duration_ns);

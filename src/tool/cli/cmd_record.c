@@ -34,6 +34,8 @@ static const char help[] =
     "  --children          processes it starts have recordings of their own\n"
     "  --snapshot-every S  a snapshot every S seconds; 0 = none; default: after a\n"
     "                      tenth of a second, then less and less often\n"
+    "  --max-size SIZE     of a recording, 1M to 1G, the default; the oldest events\n"
+    "                      and samples make room for new ones\n"
     "  -o FILE             the recording; default: a new one among the runs\n"
     "  --duration S        end it after S seconds (SIGTERM); exit status 0 then; with\n"
     "                      --pid only the recording ends, and so it does with Ctrl-C\n"
@@ -50,11 +52,14 @@ static const char help[] =
     "  piano record --children --duration 60 -- make -j4\n";
 
 static const char *const names[] = {
-    "--heap",           "--cpu",      "--events",       "--kernel", "--pid", "--maps", "--children",
-    "--snapshot-every", "--duration", "--kill-timeout", "-o",       "--help"};
+    "--heap",     "--cpu",      "--events",       "--kernel",
+    "--pid",      "--maps",     "--children",     "--snapshot-every",
+    "--max-size", "--duration", "--kill-timeout", "-o",
+    "--help"};
 
 static const uint64_t USUAL_RATE = 512 * 1024;
 static const uint64_t MAX_RATE = (uint64_t)1 << 48;
+static const uint64_t LEAST_BYTES = 1 << 20, MOST_BYTES = 1 << 30;
 static const double SHORTEST_S = 0.01;
 enum { USUAL_HZ = 99, MAX_HZ = 10000 };
 
@@ -141,6 +146,21 @@ static enum flag_taken take_pid(struct flags *f, struct record *r)
     return FLAG_BAD;
 }
 
+static enum flag_taken take_max_size(struct flags *f, struct record *r)
+{
+    const char *text = NULL;
+    char safe[64];
+    enum flag_taken taken = flags_value(f, "--max-size", &text);
+    if (taken != FLAG_YES)
+        return taken;
+    r->max_bytes = parse_rate(text);
+    if (r->max_bytes >= LEAST_BYTES && r->max_bytes <= MOST_BYTES)
+        return FLAG_YES;
+    say_usage(f->command, "--max-size: `%s` is no size from 1M to 1G, as in --max-size 64M",
+              say_safe(safe, sizeof safe, text));
+    return FLAG_BAD;
+}
+
 static enum flag_taken take_every(struct flags *f, struct record *r)
 {
     enum flag_taken taken = flags_number(f, "--snapshot-every", 0, &r->every_s);
@@ -183,6 +203,7 @@ static int read_flags(struct flags *f, struct record *r, bool *help_wanted)
         taken = taken ? taken : flags_switch(f, "--events", &r->events);
         taken = taken ? taken : flags_switch(f, "--kernel", &r->kernel);
         taken = taken ? taken : take_every(f, r);
+        taken = taken ? taken : take_max_size(f, r);
         taken = taken ? taken : flags_switch(f, "--maps", &r->maps);
         taken = taken ? taken : flags_switch(f, "--children", &r->children);
         taken = taken ? taken : flags_value(f, "-o", &r->output);

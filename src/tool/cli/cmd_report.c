@@ -5,6 +5,7 @@
 
 #include "tool/cli/commands.h"
 #include "tool/cli/flags.h"
+#include "tool/load/companion.h"
 #include "tool/load/recording.h"
 #include "tool/load/runs.h"
 #include "tool/report/cpu.h"
@@ -88,20 +89,10 @@ static enum flag_taken take_top(struct flags *f, struct request *q)
 
 static enum flag_taken take_by(struct flags *f, struct request *q)
 {
-    const char *text = NULL;
-    char safe[64];
-    enum flag_taken taken = flags_value(f, "--by", &text);
-    if (taken != FLAG_YES)
-        return taken;
-    for (int i = 0; i < HEAP_ALL_BYS; i++)
-        if (strcmp(text, heap_by_names[i]) == 0) {
-            q->heap_options.by = (enum heap_by)i;
-            q->by = q->heap_options.by_given = true;
-            return FLAG_YES;
-        }
-    say_usage(f->command, "--by %s: there are live, allocated, peak and churn, cpu and off-cpu",
-              say_safe(safe, sizeof(safe), text));
-    return FLAG_BAD;
+    enum flag_taken taken = flags_by(f, true, &q->heap_options.by);
+    q->by |= taken == FLAG_YES;
+    q->heap_options.by_given = q->by;
+    return taken;
 }
 
 /* The number of a snapshot, or `end`. */
@@ -212,17 +203,15 @@ static int settle(struct flags *f, struct request *q)
 static int parse(struct flags *f, struct request *q)
 {
     for (f->at = 1; f->at < f->argc; f->at++) {
-        const char *word = f->argv[f->at];
         enum flag_taken taken = take(f, q);
-        if (taken == FLAG_BAD)
-            return EXIT_USAGE;
-        if (taken == FLAG_YES)
-            continue;
-        if (word[0] == '-' && word[1])
-            return flags_unknown(f, flag_names, sizeof(flag_names) / sizeof(*flag_names));
-        if (q->run)
-            return say_usage(f->command, "one run at a time; `piano diff` compares several");
-        q->run = word;
+        int status =
+            taken == FLAG_BAD ? EXIT_USAGE
+            : taken == FLAG_YES
+                ? EXIT_DONE
+                : flags_one_run(f, flag_names, sizeof(flag_names) / sizeof(*flag_names),
+                                "one run at a time; `piano diff` compares several", &q->run);
+        if (status != EXIT_DONE)
+            return status;
     }
     return q->help ? EXIT_DONE : settle(f, q);
 }
@@ -249,6 +238,14 @@ static int stopped(int err)
     return EXIT_DONE;
 }
 
+/* PATH is the other file of the same process. */
+static void say_companion(const char *path, const char *what, const char *flag, const char *more)
+{
+    char safe[512];
+    say("the same process %s: piano report %s%s%s", what, flag, say_safe(safe, sizeof(safe), path),
+        more);
+}
+
 static int report_spans(const struct request *q, const char *path)
 {
     struct run run;
@@ -259,7 +256,11 @@ static int report_spans(const struct request *q, const char *path)
     say_progress_done();
     if (err)
         return failed(&error);
+    run.companion = companion_find(path);
     report_notices(&run, !q->threads);
+    if (run.companion && !q->frames)
+        say_companion(run.companion, "was recorded, too", "",
+                      "; piano report --frames: what that knows of the worst frames");
     err = print(q, &run);
     run_unload(&run);
     return stopped(err);
@@ -366,23 +367,45 @@ static int report_recording(const struct request *q, const char *path)
                                     : report_heap(q, path);
 }
 
-static int report_path(const struct request *q, const char *path)
+static int not_of_recordings(const char *path)
 {
     char safe[512];
+    return say_error("piano report, without that flag",
+                     "%s is a recording: it has no frames or places of functions",
+                     say_safe(safe, sizeof(safe), path));
+}
+
+static int not_a_recording(const struct request *q, const char *path)
+{
+    char safe[512];
+    return say_error(q->polls ? "piano record --events -- PROGRAM"
+                     : q->cpu ? "piano record --cpu -- PROGRAM"
+                              : "piano record --heap -- PROGRAM",
+                     "%s is not a recording: it has no %s", say_safe(safe, sizeof(safe), path),
+                     q->polls ? "events"
+                     : q->cpu ? "CPU samples"
+                              : "heap samples");
+}
+
+static int report_path(const struct request *q, const char *path)
+{
     bool recording = recording_is(path);
-    say_safe(safe, sizeof(safe), path);
-    if (recording && (q->frames || q->uncorrected || q->options.places))
-        return say_error("piano report, without that flag",
-                         "%s is a recording: it has no frames or places of functions", safe);
-    if (!recording && (q->heap || q->cpu || q->polls || q->tree))
-        return say_error(q->polls ? "piano record --events -- PROGRAM"
-                         : q->cpu ? "piano record --cpu -- PROGRAM"
-                                  : "piano record --heap -- PROGRAM",
-                         "%s is not a recording: it has no %s", safe,
-                         q->polls ? "events"
-                         : q->cpu ? "CPU samples"
-                                  : "heap samples");
-    return recording ? report_recording(q, path) : report_spans(q, path);
+    if (!recording)
+        return q->heap || q->cpu || q->polls || q->tree ? not_a_recording(q, path)
+                                                        : report_spans(q, path);
+    char *run = companion_find(path); /* where the frames of the process are */
+    int status;
+    if (run && q->frames) {
+        status = report_spans(q, run);
+    } else if (q->frames || q->uncorrected || q->options.places) {
+        status = not_of_recordings(path);
+    } else {
+        if (run)
+            say_companion(run, "was measured by function and frame, too", "--frames ", "");
+        status = report_recording(q, path);
+    }
+    free(run);
+    return status;
 }
 
 static int report(const struct request *q)

@@ -10,6 +10,7 @@ int cmd_snapshot(int argc, char **argv);
 int cmd_report(int argc, char **argv);
 int cmd_diff(int argc, char **argv);
 int cmd_export(int argc, char **argv);
+int cmd_view(int argc, char **argv);
 int cmd_list(int argc, char **argv);
 int cmd_tag(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);

@@ -73,6 +73,35 @@ enum flag_taken flags_skip(struct flags *f, struct heap_skip *skip)
     return taken;
 }
 
+enum flag_taken flags_by(struct flags *f, bool churn, enum heap_by *by)
+{
+    const char *text = NULL;
+    char safe[64];
+    enum flag_taken taken = flags_value(f, "--by", &text);
+    if (taken != FLAG_YES)
+        return taken;
+    for (int i = 0; i < HEAP_ALL_BYS; i++)
+        if ((churn || i != HEAP_CHURN) && strcmp(text, heap_by_names[i]) == 0) {
+            *by = (enum heap_by)i;
+            return FLAG_YES;
+        }
+    say_usage(f->command, "--by %s: there are live, allocated%s, cpu and off-cpu",
+              say_safe(safe, sizeof safe, text), churn ? ", peak and churn" : " and peak");
+    return FLAG_BAD;
+}
+
+int flags_one_run(const struct flags *f, const char *const *names, size_t count,
+                  const char *several, const char **run)
+{
+    const char *word = f->argv[f->at];
+    if (word[0] == '-' && word[1])
+        return flags_unknown(f, names, count);
+    if (*run)
+        return say_usage(f->command, "%s", several);
+    *run = word;
+    return EXIT_DONE;
+}
+
 /* A path the user gave from where he stands, as seen from the root; malloc'd. One that does not
  * exist stays as it is: the tail of a path will do. */
 static char *from_root(const char *path)

@@ -34,6 +34,13 @@ enum flag_taken flags_switch(const struct flags *f, const char *name, bool *valu
 /* --skip PATTERN, any number of times, and --no-skip: which frames of a heap recording are wrappers. */
 enum flag_taken flags_skip(struct flags *f, struct heap_skip *skip);
 
+/* --by FIGURE: sets *BY; CHURN: that is one of them, too. */
+enum flag_taken flags_by(struct flags *f, bool churn, enum heap_by *by);
+/* A word that no flag took: RUN, of which there may be one (SEVERAL is what to say of two); else an unknown one of
+ * NAMES. An exit status. */
+int flags_one_run(const struct flags *f, const char *const *names, size_t count,
+                  const char *several, const char **run);
+
 /* The selection, -j and so on: `piano build`'s own. */
 enum flag_taken flags_build(struct flags *f, struct driver *d);
 /* --duration and --kill-timeout: `piano run`'s own. */

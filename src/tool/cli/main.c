@@ -32,6 +32,7 @@ static const struct command commands[] = {
     {"report", cmd_report, "show where the time and the allocations went"},
     {"diff", cmd_diff, "compare two runs, or two groups of runs"},
     {"export", cmd_export, "write a heap recording for speedscope, pprof or flame graphs"},
+    {"view", cmd_view, "look at a run in a browser, or as one HTML file"},
     {"list", cmd_list, "list the recorded runs"},
     {"tag", cmd_tag, "give a run a name"},
     {"doctor", cmd_doctor, "check that this machine has what piano needs"},

@@ -128,9 +128,10 @@ static void on_poll(void *ctx, const struct polls *p, const struct poll *poll)
 
 static void on_park(void *ctx, const struct polls *p, uint32_t track, uint64_t to_ns)
 {
-    static const char *const kinds[] = {"park",           "park: epoll",    "park: poll",
-                                        "park: select",   "park: io_uring", "park: condition",
-                                        "park: semaphore"};
+    static const char *const kinds[] = {
+        "park",           "park: epoll",     "park: poll",      "park: select",
+        "park: io_uring", "park: condition", "park: semaphore", "park: barrier",
+        "park: taskwait", "park: idle"};
     struct writer *w = ctx;
     const struct polls_track *t = &p->tracks[track];
     begin(w, "X", "park", pid_of(w), t->tid, t->park_ns);
@@ -241,7 +242,8 @@ static void put_sample(struct writer *w, const struct recording_sample *s)
     } else {
         uint64_t to = s->value ? s->at_ns + s->value : w->p->end_ns;
         buf_putc(&w->b, ',');
-        put_time(w, "dur", to > s->at_ns ? to - s->at_ns : 0);
+        /* It may have left its CPU before the recording began. */
+        put_time(w, "dur", to > s->at_ns ? since_start(w, to) - since_start(w, s->at_ns) : 0);
     }
     put_name(w, !cpu && preempted ? "waiting for a CPU" : w->nodes[node - 1].function);
     buf_printf(&w->b, ",\"sf\":\"%u\",\"args\":{\"stack\":", node);

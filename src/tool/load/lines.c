@@ -75,7 +75,7 @@ static int read_rare_key(struct json *j, struct json_text key, struct line *l)
         return read_flag(j, l, LINE_OUTSIDE);
     if (json_is(key, "part"))
         return read_flag(j, l, LINE_PART);
-    if (json_is(key, "end") || json_is(key, "recovered"))
+    if (json_is(key, "end") || json_is(key, "recovered") || json_is(key, "sync"))
         return read_flag(j, l, LINE_CONTROL);
     if (json_is(key, "demoted")) {
         l->kind = LINE_DEMOTED;

@@ -367,6 +367,8 @@ void run_unload(struct run *run)
     free(run->frames);
     free(run->folds);
     free(run->threads);
+    free(run->pairs);
+    free(run->companion);
     free(run->groups);
     free(run->all.hist);
     free(run->fn_of_id);

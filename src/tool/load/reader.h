@@ -4,6 +4,8 @@
  *   tables.c   header, function and thread tables, end line (serial, few lines)
  *   levels.c   which lines are frames, which fold into one, which only count to functions
  *   sums.c     every line's functions (fns.c), in parallel: sums, percentiles, per-thread sums
+ *   threads.c  threads by number
+ *   clock.c    pairs of the run's clock and CLOCK_MONOTONIC
  *   finish.c   order of frames, medians, spikes */
 #ifndef PIANO_TOOL_LOAD_READER_H
 #define PIANO_TOOL_LOAD_READER_H
@@ -69,7 +71,10 @@ void reader_forget(const struct run *run, uint64_t from, uint64_t to);
 int lines_index(struct reader *r, uint64_t from);
 int tables_header(struct reader *r, struct json *j);
 int tables_control(struct reader *r);
-void tables_sort_threads(struct run *run);
+/* The thread of this number, made when there is none; NULL when out of memory. */
+struct run_thread *threads_get(struct reader *r, uint32_t number);
+void threads_sort(struct run *run);
+void threads_release(struct reader *r);
 void tables_release(struct reader *r);
 int levels_assign(struct reader *r);
 int sums_read(struct reader *r);
@@ -85,6 +90,11 @@ int fns_line(struct json *j, const struct run *run, struct run_scratch *scratch)
 int tables_namesakes(struct run *run);
 /* Adds one function; NAME and PLACE (may be NULL) are taken over. */
 int tables_add_fn(struct run *run, char *name, char *place);
+
+/* Notes that AT_NS of the run is MONO_NS; what is no time at all is left out. 0 or -ENOMEM. */
+int clock_add(struct run *run, int64_t at_ns, int64_t mono_ns);
+/* Makes a line of the pairs. */
+void clock_settle(struct run *run);
 
 int v1_load(struct run *run, struct json *j);
 

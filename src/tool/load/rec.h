@@ -3,8 +3,10 @@
  *   `recording.c`      the file, its header, which chunks there are
  *   `rec_stacks.c`     modules and stacks; equal stacks become one
  *   `rec_tables.c`     sums and live blocks, added to their stacks
+ *   `rec_blocks.c`     live blocks one by one, for those who ask
  *   `rec_snapshots.c`  snapshots, put together from their parts
  *   `rec_threads.c`    threads and names
+ *   `rec_python.c`     code objects of CPython
  *   `rec_samples.c`    CPU samples and switches, by thread and time
  *   `rec_events.c`     where the events of each thread are; `rec_clock.c`: their time; `rec_walk.c`: one after another
  *   `rec_sums.c`       what is read off sums afterwards
@@ -23,6 +25,7 @@ enum {
     REC_MAX_ENTRIES = 1 << 22, /* of all snapshots */
     REC_MAX_THREADS = 1 << 17,
     REC_MAX_NAMES = 1 << 18,
+    REC_MAX_CODES = 1 << 18,
     REC_MAX_SAMPLES = 1 << 23,
     REC_MAX_SEGMENTS = 1 << 21, /* of events: a thread in a chunk */
 };
@@ -57,10 +60,14 @@ struct rec_reader {
 
 int rec_read_stacks(struct rec_reader *r);
 int rec_read_tables(struct rec_reader *r);
+/* Copies the record; false when it is free, or changes meanwhile. */
+bool rec_live_at(const volatile struct piano__live *from, struct piano__live *out);
 /* What the variance of its peak can be at most; the rates have to be known. */
 void rec_bound_peak(const struct recording *rec, struct recording_sum *sum);
 int rec_read_snapshots(struct rec_reader *r);
 int rec_read_threads(struct rec_reader *r);
+int rec_read_python(struct rec_reader *r);
+void rec_free_python(struct recording *rec);
 int rec_read_samples(struct rec_reader *r);
 int rec_read_events(struct rec_reader *r);
 /* Takes PAIRS (malloc'd) in any order. */
@@ -86,6 +93,13 @@ double rec_number(struct recording *rec, double value, uint64_t at);
  * cannot be one (noted with WHAT). LEAST is the size of its fixed part; *BYTES its length. */
 const char *rec_next(struct recording *rec, const struct rec_chunk *c, size_t *at, size_t least,
                      const char *what, uint32_t *bytes);
+
+/* Gives every record of every chunk of TYPE to TAKE, in order, until that returns an error: its bytes, how many, and where in the
+ * file they are. */
+int rec_each(struct rec_reader *r, uint32_t type, size_t least, const char *what,
+             int (*take)(struct rec_reader *r, void *ctx, const char *record, uint32_t bytes,
+                         uint64_t at),
+             void *ctx);
 
 /* ARRAY with room for COUNT + 1 elements of SIZE, doubled as needed; NULL when out of memory, the old
  * one then stays. */

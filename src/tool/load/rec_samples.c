@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int take_sample(struct rec_reader *r, size_t *cap, const char *record, uint64_t at)
+static int take_sample(struct rec_reader *r, void *cap, const char *record, uint32_t bytes,
+                       uint64_t at)
 {
     struct recording *rec = r->rec;
     struct piano__sample s;
@@ -14,7 +15,7 @@ static int take_sample(struct rec_reader *r, size_t *cap, const char *record, ui
     if (s.kind != PIANO_SAMPLE_CPU && s.kind != PIANO_SAMPLE_OFF)
         return 0;
     if (rec->sample_count == REC_MAX_SAMPLES) {
-        rec_gap(rec, at, at + s.bytes, "more samples than can be read");
+        rec_gap(rec, at, at + bytes, "more samples than can be read");
         return -E2BIG;
     }
     struct recording_sample *more = rec_grow(rec->samples, rec->sample_count, cap, sizeof(*more));
@@ -71,21 +72,11 @@ static int compare(const void *a, const void *b)
 
 int rec_read_samples(struct rec_reader *r)
 {
-    static const char what[] = "a sample that cannot be read: the rest of its chunk is left out";
     struct recording *rec = r->rec;
     size_t cap = 0;
-    int err = 0;
-    for (size_t i = 0; i < r->chunk_count && err == 0; i++) {
-        const struct rec_chunk *c = &r->chunks[i];
-        const char *record;
-        size_t at = 0;
-        uint32_t bytes = 0;
-        if (c->type != PIANO_CHUNK_SAMPLES)
-            continue;
-        while (err == 0 &&
-               (record = rec_next(rec, c, &at, sizeof(struct piano__sample), what, &bytes)))
-            err = take_sample(r, &cap, record, c->at + sizeof(struct piano__chunk) + at - bytes);
-    }
+    int err = rec_each(r, PIANO_CHUNK_SAMPLES, sizeof(struct piano__sample),
+                       "a sample that cannot be read: the rest of its chunk is left out",
+                       take_sample, &cap);
     if (rec->sample_count)
         qsort(rec->samples, rec->sample_count, sizeof(*rec->samples), compare);
     add_sums(rec);

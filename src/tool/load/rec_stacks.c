@@ -12,8 +12,10 @@
 
 /* ---- modules ---- */
 
-static int add_module(struct rec_reader *r, const char *record, uint32_t bytes, uint64_t at)
+static int add_module(struct rec_reader *r, void *ctx, const char *record, uint32_t bytes,
+                      uint64_t at)
 {
+    (void)ctx;
     struct recording *rec = r->rec;
     struct piano__module m;
     memcpy(&m, record, sizeof(m));
@@ -186,7 +188,7 @@ static int add_stack(struct rec_reader *r, struct set *set, const struct recordi
     return add_id(r, id, *slot);
 }
 
-static int take_stack(struct rec_reader *r, struct set *set, const char *record, uint32_t bytes,
+static int take_stack(struct rec_reader *r, void *set, const char *record, uint32_t bytes,
                       uint64_t at)
 {
     struct piano__stack s;
@@ -229,29 +231,10 @@ uint32_t rec_stack_of(const struct rec_reader *r, uint32_t id)
     return low < r->id_count && r->ids[low].id == id ? r->ids[low].stack : 0;
 }
 
-static int read_chunk(struct rec_reader *r, struct set *set, const struct rec_chunk *c)
-{
-    bool modules = c->type == PIANO_CHUNK_MODULES;
-    size_t least = modules ? sizeof(struct piano__module) : sizeof(struct piano__stack);
-    const char *what = modules ? "a module that cannot be read: the rest of its chunk is left out"
-                               : "a stack that cannot be read: the rest of its chunk is left out";
-    const char *record;
-    size_t at = 0;
-    uint32_t bytes = 0;
-    int err = 0;
-    while (err == 0 && (record = rec_next(r->rec, c, &at, least, what, &bytes))) {
-        uint64_t where = c->at + sizeof(struct piano__chunk) + at - bytes;
-        err = modules ? add_module(r, record, bytes, where)
-                      : take_stack(r, set, record, bytes, where);
-    }
-    return err;
-}
-
 int rec_read_stacks(struct rec_reader *r)
 {
     struct recording *rec = r->rec;
     struct set set = {.slots = NULL};
-    int err = 0;
     if (getrandom(&set.seed, sizeof(set.seed), GRND_NONBLOCK) < 0)
         set.seed = (uintptr_t)&set;
     rec->stacks = rec_grow(NULL, 0, &r->stack_cap, sizeof(*rec->stacks));
@@ -259,9 +242,13 @@ int rec_read_stacks(struct rec_reader *r)
         return -ENOMEM;
     rec->stacks[0] = (struct recording_stack){.depth = 0};
     rec->stack_count = 1;
-    for (size_t i = 0; i < r->chunk_count && err == 0; i++)
-        if (r->chunks[i].type == PIANO_CHUNK_MODULES || r->chunks[i].type == PIANO_CHUNK_STACKS)
-            err = read_chunk(r, &set, &r->chunks[i]);
+    int err = rec_each(r, PIANO_CHUNK_MODULES, sizeof(struct piano__module),
+                       "a module that cannot be read: the rest of its chunk is left out",
+                       add_module, NULL);
+    if (err == 0)
+        err = rec_each(r, PIANO_CHUNK_STACKS, sizeof(struct piano__stack),
+                       "a stack that cannot be read: the rest of its chunk is left out", take_stack,
+                       &set);
     free(set.slots);
     if (r->id_count)
         qsort(r->ids, r->id_count, sizeof(*r->ids), compare_ids);

@@ -91,22 +91,13 @@ static void add_live(struct rec_reader *r, const struct piano__live *l, uint64_t
     recording_sum_add(&rec->stacks[rec_stack_of(r, l->stack)].sum, &s);
 }
 
-/* The record is whole when its key is the same before and after: the program clears the key first when
- * it frees a record, and stores it last when it fills one. Pairs with both in src/target/heap. */
 static void read_live(struct rec_reader *r, const struct rec_chunk *c)
 {
     size_t count = c->there / sizeof(struct piano__live);
     const volatile struct piano__live *all = (const volatile void *)c->payload;
     for (size_t i = 0; i < count && i < PIANO_LIVE_PER_CHUNK; i++) {
-        struct piano__live l = {.key = __atomic_load_n(&all[i].key, __ATOMIC_ACQUIRE)};
-        if (l.key == 0)
-            continue;
-        l.size = all[i].size;
-        l.rate = all[i].rate;
-        l.birth_ns = all[i].birth_ns;
-        l.stack = all[i].stack;
-        __atomic_thread_fence(__ATOMIC_ACQUIRE);
-        if (__atomic_load_n(&all[i].key, __ATOMIC_RELAXED) == l.key)
+        struct piano__live l;
+        if (rec_live_at(&all[i], &l))
             add_live(r, &l, c->at + sizeof(struct piano__chunk) + i * sizeof(l));
     }
 }

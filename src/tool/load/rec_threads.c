@@ -6,21 +6,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct lists {
-    size_t thread_cap, name_cap;
-};
-
-static int take_thread(struct rec_reader *r, struct lists *l, const char *record, uint64_t at)
+static int take_thread(struct rec_reader *r, void *cap, const char *record, uint32_t bytes,
+                       uint64_t at)
 {
     struct recording *rec = r->rec;
     struct piano__thread_record t;
     memcpy(&t, record, sizeof(t));
     if (rec->thread_count == REC_MAX_THREADS) {
-        rec_gap(rec, at, at + t.bytes, "more threads than can be read");
+        rec_gap(rec, at, at + bytes, "more threads than can be read");
         return 0;
     }
-    struct recording_thread *more =
-        rec_grow(rec->threads, rec->thread_count, &l->thread_cap, sizeof(*more));
+    struct recording_thread *more = rec_grow(rec->threads, rec->thread_count, cap, sizeof(*more));
     if (!more)
         return -ENOMEM;
     rec->threads = more;
@@ -30,7 +26,7 @@ static int take_thread(struct rec_reader *r, struct lists *l, const char *record
     return 0;
 }
 
-static int take_name(struct rec_reader *r, struct lists *l, const char *record, uint32_t bytes,
+static int take_name(struct rec_reader *r, void *cap, const char *record, uint32_t bytes,
                      uint64_t at)
 {
     struct recording *rec = r->rec;
@@ -45,8 +41,7 @@ static int take_name(struct rec_reader *r, struct lists *l, const char *record, 
         rec_gap(rec, at, at + bytes, "more names than can be read");
         return 0;
     }
-    struct recording_name *more =
-        rec_grow(rec->names, rec->name_count, &l->name_cap, sizeof(*more));
+    struct recording_name *more = rec_grow(rec->names, rec->name_count, cap, sizeof(*more));
     if (!more)
         return -ENOMEM;
     rec->names = more;
@@ -55,23 +50,6 @@ static int take_name(struct rec_reader *r, struct lists *l, const char *record, 
         return -ENOMEM;
     rec->names[rec->name_count++] = (struct recording_name){n.id, copy};
     return 0;
-}
-
-static int read_chunk(struct rec_reader *r, struct lists *l, const struct rec_chunk *c)
-{
-    bool threads = c->type == PIANO_CHUNK_THREADS;
-    size_t least = threads ? sizeof(struct piano__thread_record) : sizeof(struct piano__name);
-    const char *what = threads ? "a thread that cannot be read: the rest of its chunk is left out"
-                               : "a name that cannot be read: the rest of its chunk is left out";
-    const char *record;
-    size_t at = 0;
-    uint32_t bytes = 0;
-    int err = 0;
-    while (err == 0 && (record = rec_next(r->rec, c, &at, least, what, &bytes))) {
-        uint64_t where = c->at + sizeof(struct piano__chunk) + at - bytes;
-        err = threads ? take_thread(r, l, record, where) : take_name(r, l, record, bytes, where);
-    }
-    return err;
 }
 
 /* Sorting keeps the order of equal ones, and the last of them stays. */
@@ -148,11 +126,14 @@ static int sort_names(struct recording *rec)
 
 int rec_read_threads(struct rec_reader *r)
 {
-    struct lists l = {.thread_cap = 0};
-    int err = 0;
-    for (size_t i = 0; i < r->chunk_count && err == 0; i++)
-        if (r->chunks[i].type == PIANO_CHUNK_THREADS || r->chunks[i].type == PIANO_CHUNK_NAMES)
-            err = read_chunk(r, &l, &r->chunks[i]);
+    size_t threads = 0, names = 0; /* room for them */
+    int err = rec_each(r, PIANO_CHUNK_THREADS, sizeof(struct piano__thread_record),
+                       "a thread that cannot be read: the rest of its chunk is left out",
+                       take_thread, &threads);
+    if (err == 0)
+        err = rec_each(r, PIANO_CHUNK_NAMES, sizeof(struct piano__name),
+                       "a name that cannot be read: the rest of its chunk is left out", take_name,
+                       &names);
     if (err == 0)
         err = sort_threads(r->rec);
     return err ? err : sort_names(r->rec);

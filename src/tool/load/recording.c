@@ -78,6 +78,24 @@ const char *rec_next(struct recording *rec, const struct rec_chunk *c, size_t *a
     return record;
 }
 
+int rec_each(struct rec_reader *r, uint32_t type, size_t least, const char *what,
+             int (*take)(struct rec_reader *r, void *ctx, const char *record, uint32_t bytes,
+                         uint64_t at),
+             void *ctx)
+{
+    int err = 0;
+    for (size_t i = 0; i < r->chunk_count && err == 0; i++) {
+        const struct rec_chunk *c = &r->chunks[i];
+        const char *record;
+        size_t at = 0;
+        uint32_t bytes = 0;
+        while (c->type == type && err == 0 &&
+               (record = rec_next(r->rec, c, &at, least, what, &bytes)))
+            err = take(r, ctx, record, bytes, c->at + sizeof(struct piano__chunk) + at - bytes);
+    }
+    return err;
+}
+
 /* ---- the file ---- */
 
 bool recording_named(const char *name)
@@ -327,7 +345,7 @@ static void take_chunk(struct rec_reader *r, uint64_t at)
     }
     memcpy(&c, in_file, sizeof(c));
     c.used = __atomic_load_n(&in_file->used, __ATOMIC_ACQUIRE);
-    if (c.type < PIANO_CHUNK_MODULES || c.type > PIANO_CHUNK_NAMES) {
+    if (c.type < PIANO_CHUNK_MODULES || c.type > PIANO_CHUNK_PYTHON) {
         rec->unknown_chunks++;
         return;
     }
@@ -378,6 +396,21 @@ static int find_chunks(struct rec_reader *r)
     return 0;
 }
 
+/* Without memory for them, their blocks are not told one by one. */
+static void keep_live_chunks(const struct rec_reader *r)
+{
+    size_t first = 0, count = 0;
+    while (first < r->chunk_count && r->chunks[first].type < PIANO_CHUNK_LIVE)
+        first++;
+    while (first + count < r->chunk_count && r->chunks[first + count].type == PIANO_CHUNK_LIVE)
+        count++;
+    r->rec->live_chunks = calloc(count + 1, sizeof(*r->chunks));
+    if (!r->rec->live_chunks || count == 0)
+        return;
+    memcpy(r->rec->live_chunks, &r->chunks[first], count * sizeof(*r->chunks));
+    r->rec->live_chunk_count = count;
+}
+
 static int read_chunks(struct recording *rec)
 {
     struct rec_reader r = {.rec = rec, .fd = open(rec->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
@@ -394,12 +427,16 @@ static int read_chunks(struct recording *rec)
     if (err == 0)
         err = rec_read_threads(&r);
     if (err == 0)
+        err = rec_read_python(&r);
+    if (err == 0)
         err = rec_read_samples(&r);
     if (err == 0)
         err = rec_read_events(&r);
     say_progress_again();
+    keep_live_chunks(&r);
+    rec->ids = r.ids;
+    rec->id_count = r.id_count;
     free(r.chunks);
-    free(r.ids);
     return err;
 }
 
@@ -426,11 +463,14 @@ void recording_unload(struct recording *rec)
         free(rec->snapshots[i].entries);
     free(rec->modules);
     free(rec->stacks);
+    free(rec->live_chunks);
+    free(rec->ids);
     for (size_t i = 0; i < rec->name_count; i++)
         free(rec->names[i].text);
     free(rec->snapshots);
     free(rec->threads);
     free(rec->names);
+    rec_free_python(rec);
     free(rec->samples);
     free(rec->events.tracks);
     free(rec->events.segments);

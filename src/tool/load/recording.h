@@ -10,7 +10,7 @@
 #include "common/recording.h"
 #include "tool/load/run.h"
 
-enum { RECORDING_PARKS = 8 };
+enum { RECORDING_PARKS = 11 };
 
 struct recording_module {
     char *path;
@@ -88,6 +88,15 @@ struct recording_name {
     char *text;
 };
 
+/* A code object of CPython. Its texts are shared: equal ones are the same pointer. */
+struct recording_code {
+    uint32_t id;
+    uint32_t first_line;
+    char *name, *file;    /* "?" where they are not known */
+    const uint8_t *table; /* of lines, in the mapped file; see common/python.h */
+    size_t table_len;
+};
+
 /* A moment of a thread: `common/recording.h`, struct piano__sample. */
 struct recording_sample {
     uint64_t at_ns, value;
@@ -95,6 +104,15 @@ struct recording_sample {
     uint32_t stack; /* index in `stacks` */
     uint16_t kind, flags;
     uint32_t cpu;
+};
+
+/* A sampled block that is not freed. */
+struct recording_block {
+    uint64_t birth_ns; /* CLOCK_MONOTONIC */
+    uint64_t size;
+    double bytes, objects; /* what it stands for */
+    uint32_t tid;
+    uint32_t stack; /* index in `stacks` */
 };
 
 /* The events of one thread. */
@@ -169,6 +187,10 @@ struct recording {
     size_t thread_count;
     struct recording_name *names; /* by id */
     size_t name_count;
+    struct recording_code *codes; /* by id */
+    size_t code_count;
+    char **code_texts; /* all of theirs */
+    size_t code_text_count;
     struct recording_sample *samples; /* by tid, then time */
     size_t sample_count;
     uint64_t cpu_samples, off_samples;
@@ -184,6 +206,12 @@ struct recording {
     uint64_t bad_number_at;
     uint64_t orphans;     /* samples whose stack is not in the file */
     uint64_t read_chunks; /* used */
+
+    /* To read blocks from; see `recording_blocks`. */
+    struct rec_chunk *live_chunks;
+    size_t live_chunk_count;
+    struct rec_id *ids;
+    size_t id_count;
 };
 
 /* Does PATH hold a recording, or is it at least named like one? */
@@ -202,8 +230,17 @@ void recording_unload(struct recording *rec);
 const struct recording_thread *recording_thread_of(const struct recording *rec, uint32_t tid);
 /* The text of name ID; NULL: no name, or one that is not in the file. */
 const char *recording_name_of(const struct recording *rec, uint64_t id);
+/* Code object ID, or NULL. */
+const struct recording_code *recording_code_of(const struct recording *rec, uint32_t id);
 /* Index of the first sample of TID that is at AT_NS or later, and behind its last, in *END. */
 size_t recording_samples_of(const struct recording *rec, uint32_t tid, uint64_t at_ns, size_t *end);
+
+/* All sampled blocks that are not freed, by thread, then birth; malloc'd, also when there are none. They are read when they are
+ * asked for: there can be millions. 0 or -ENOMEM. */
+int recording_blocks(const struct recording *rec, struct recording_block **blocks, size_t *count);
+/* The first of BLOCKS that is of TID and born at AT_NS or later, or behind those. */
+size_t recording_block_bound(const struct recording_block *blocks, size_t count, uint32_t tid,
+                             uint64_t at_ns);
 
 /* ---- events, all threads in order of time ---- */
 

@@ -62,6 +62,11 @@ struct run_fold {
     size_t count;
 };
 
+/* One moment: AT_NS as frames count it, and CLOCK_MONOTONIC. */
+struct run_pair {
+    int64_t at_ns, mono_ns;
+};
+
 struct run_thread {
     uint32_t number;
     int64_t tid; /* 0: unknown */
@@ -114,7 +119,10 @@ struct run {
     int64_t wall_ns; /* length of the run; -1 unknown */
     int64_t main_ns; /* of it, in functions of the run on the main thread; -1 unknown */
     uint64_t file_bytes;
+    char *companion; /* the recording of the same process, see companion.h; NULL: none is known */
 
+    struct run_pair *pairs; /* both grow from pair to pair; none: the file does not tell */
+    size_t pair_count;
     struct run_fn *fns;
     size_t fn_count;
     struct run_frame *frames; /* in order of start */
@@ -184,6 +192,13 @@ struct run_scratch {
 int run_frame_functions(const struct run *run, const struct run_frame *frame,
                         struct run_scratch *scratch);
 void run_scratch_release(struct run_scratch *scratch);
+
+/* How long FRAME took by the clock, from its begin to its end: its wall time and what the measuring took
+ * inside of it. */
+int64_t run_frame_took(const struct run *run, const struct run_frame *frame);
+
+/* CLOCK_MONOTONIC at AT_NS, as frames count it; -1: the file does not tell. */
+int64_t run_mono(const struct run *run, int64_t at_ns);
 
 /* A thread by number, or NULL. */
 const struct run_thread *run_thread_find(const struct run *run, uint32_t number);

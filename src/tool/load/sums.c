@@ -260,7 +260,7 @@ static int add_unnamed_threads(struct run *run, const struct thread_cell *cells,
             more[n++] = (struct run_thread){.number = number, .end_ns = -1, .parent_fn = RUN_NO_FN};
     }
     run->thread_count = n;
-    tables_sort_threads(run);
+    threads_sort(run);
     return 0;
 }
 

@@ -1,4 +1,4 @@
-/* The tables of a run: header, functions, threads, end of run.
+/* The tables of a run: header, functions, what control lines say of threads, clocks and the end.
  *
  * A function is its name and place: the same pair under two ids (a static inline function of a
  * header in two libraries) is one row; the same name at two places is two. Without places, every
@@ -15,11 +15,6 @@ const char *const run_drop_names[RUN_DROP_KINDS] = {"frames", "threads", "functi
 
 struct fn_map {
     uint32_t *rows; /* 1 + row; open addressing by (name, place) */
-    size_t cap;
-};
-
-struct thread_map {
-    uint32_t *slots; /* 1 + index; at most half full */
     size_t cap;
 };
 
@@ -252,6 +247,11 @@ static int header_key(struct reader *r, struct json *j, struct json_text key, co
         return json_int(j, &run->timestamp_ms);
     if (json_is(key, "pid"))
         return json_int(j, &run->pid);
+    if (json_is(key, "start_mono_ns")) {
+        int64_t mono_ns = 0;
+        int err = json_int(j, &mono_ns);
+        return err ? err : clock_add(run, 0, mono_ns);
+    }
     if (json_is(key, "program"))
         return read_text(j, &run->program);
     if (json_is(key, "frame_fn"))
@@ -308,52 +308,6 @@ static int read_dropped(struct run *run, struct json *j)
     return err;
 }
 
-static uint32_t *thread_slot(const struct run *run, uint32_t *slots, size_t cap, uint32_t number)
-{
-    size_t k = (number * 0x9e3779b1u >> 3) & (cap - 1);
-    while (slots[k] && run->threads[slots[k] - 1].number != number)
-        k = (k + 1) & (cap - 1);
-    return &slots[k];
-}
-
-static int thread_map_grow(struct reader *r)
-{
-    struct run *run = r->run;
-    if (!r->threads)
-        r->threads = calloc(1, sizeof(*r->threads));
-    if (!r->threads)
-        return -ENOMEM;
-    size_t cap = r->threads->cap ? r->threads->cap * 2 : 64;
-    uint32_t *slots = calloc(cap, sizeof(*slots));
-    struct run_thread *more = realloc(run->threads, cap / 2 * sizeof(*more));
-    if (more)
-        run->threads = more;
-    if (!slots || !more) {
-        free(slots);
-        return -ENOMEM;
-    }
-    for (size_t i = 0; i < run->thread_count; i++)
-        *thread_slot(run, slots, cap, run->threads[i].number) = (uint32_t)i + 1;
-    free(r->threads->slots);
-    *r->threads = (struct thread_map){slots, cap};
-    return 0;
-}
-
-static struct run_thread *thread_get(struct reader *r, uint32_t number)
-{
-    struct run *run = r->run;
-    if (!r->threads || (run->thread_count + 1) * 2 > r->threads->cap)
-        if (thread_map_grow(r))
-            return NULL;
-    uint32_t *slot = thread_slot(run, r->threads->slots, r->threads->cap, number);
-    if (!*slot) {
-        *slot = (uint32_t)++run->thread_count;
-        run->threads[*slot - 1] =
-            (struct run_thread){.number = number, .end_ns = -1, .parent_fn = RUN_NO_FN};
-    }
-    return &run->threads[*slot - 1];
-}
-
 static int read_parent_fn(struct reader *r, struct json *j, struct run_thread *t)
 {
     int64_t id = 0;
@@ -372,10 +326,16 @@ static int read_parent_thread(struct json *j, struct run_thread *t)
     return err;
 }
 
-/* One member of a control line; T is the thread it speaks of (a stand-in for the other kinds). */
-static int control_key(struct reader *r, struct json *j, struct json_text key, struct run_thread *t,
-                       bool *end)
+/* What a control line says. */
+struct control {
+    struct run_thread *thread; /* it speaks of; a stand-in for the other kinds */
+    bool end;
+    struct run_pair pair;
+};
+
+static int control_key(struct reader *r, struct json *j, struct json_text key, struct control *c)
 {
+    struct run_thread *t = c->thread;
     if (json_is(key, "tid"))
         return json_int(j, &t->tid);
     if (json_is(key, "name"))
@@ -389,7 +349,11 @@ static int control_key(struct reader *r, struct json *j, struct json_text key, s
     if (json_is(key, "parent_fn"))
         return read_parent_fn(r, j, t);
     if (json_is(key, "end"))
-        return json_bool(j, end);
+        return json_bool(j, &c->end);
+    if (json_is(key, "at_ns"))
+        return json_int(j, &c->pair.at_ns);
+    if (json_is(key, "mono_ns"))
+        return json_int(j, &c->pair.mono_ns);
     if (json_is(key, "wall_ns"))
         return json_count(j, &r->run->wall_ns);
     if (json_is(key, "dropped"))
@@ -427,43 +391,23 @@ static int read_control(struct reader *r, struct line *l)
     size_t left;
     struct run_thread none = {.number = 0};
     const char *s = reader_text(r->run, l->at, &left);
-    struct run_thread *t = l->thread ? thread_get(r, l->thread) : &none;
-    if (!t)
+    struct control c = {.thread = l->thread ? threads_get(r, l->thread) : &none};
+    if (!c.thread)
         return -ENOMEM;
     struct json j = {.at = s, .end = s + l->len};
-    bool first = true, end = false;
+    bool first = true;
     struct json_text key;
     int err = json_expect(&j, '{', "expected `{`");
     while (err == 0 && (err = json_member(&j, &first, &key)) == 1)
-        err = control_key(r, &j, key, t, &end);
+        err = control_key(r, &j, key, &c);
     free(none.name);
-    r->run->ended |= end;
+    r->run->ended |= c.end;
     r->saturated += j.saturated;
     if (err == -ENOMEM)
         return err;
     if (err)
         reader_bad(r, l->at, j.problem);
-    return 0;
-}
-
-static int compare_threads(const void *a, const void *b)
-{
-    uint32_t x = ((const struct run_thread *)a)->number, y = ((const struct run_thread *)b)->number;
-    return (x > y) - (x < y);
-}
-
-const struct run_thread *run_thread_find(const struct run *run, uint32_t number)
-{
-    struct run_thread key = {.number = number};
-    if (run->thread_count == 0)
-        return NULL;
-    return bsearch(&key, run->threads, run->thread_count, sizeof(key), compare_threads);
-}
-
-void tables_sort_threads(struct run *run)
-{
-    if (run->thread_count)
-        qsort(run->threads, run->thread_count, sizeof(*run->threads), compare_threads);
+    return err ? 0 : clock_add(r->run, c.pair.at_ns, c.pair.mono_ns);
 }
 
 int tables_control(struct reader *r)
@@ -479,7 +423,8 @@ int tables_control(struct reader *r)
         if (err == 0)
             err = read_control(r, l);
     }
-    tables_sort_threads(r->run);
+    threads_sort(r->run);
+    clock_settle(r->run);
     return err;
 }
 
@@ -489,8 +434,5 @@ void tables_release(struct reader *r)
         free(r->known->rows);
     free(r->known);
     r->known = NULL;
-    if (r->threads)
-        free(r->threads->slots);
-    free(r->threads);
-    r->threads = NULL;
+    threads_release(r);
 }

@@ -52,9 +52,9 @@ static void fill(struct piano__rec_header *h, pid_t pid, uint64_t start_ns)
     read_command(pid, h->command);
 }
 
-int create_recording(const char *path, pid_t pid, uint64_t start_ns)
+int create_recording(const char *path, pid_t pid, uint64_t start_ns, uint64_t max_bytes)
 {
-    struct piano__rec_header h = {.chunks = 0};
+    struct piano__rec_header h = {.max_chunks = piano__rec_chunks_in(max_bytes)};
     int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return -errno;

@@ -5,7 +5,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Makes PATH, of process PID, begun at START_NS (CLOCK_MONOTONIC). 0 or negative errno: -EEXIST when it is there. */
-int create_recording(const char *path, pid_t pid, uint64_t start_ns);
+/* Makes PATH, of process PID, begun at START_NS (CLOCK_MONOTONIC), to hold MAX_BYTES at most (0: the usual). 0 or negative
+ * errno: -EEXIST when it is there. */
+int create_recording(const char *path, pid_t pid, uint64_t start_ns, uint64_t max_bytes);
 
 #endif

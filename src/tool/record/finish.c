@@ -7,18 +7,21 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "tool/load/companion.h"
 #include "tool/record/names.h"
+#include "tool/record/tally.h"
 #include "tool/util/buf.h"
 #include "tool/util/say.h"
 #include "tool/util/units.h"
 
-enum { MAX_SHOWN = 3 };
+enum { MAX_SHOWN = 3, MAX_RECYCLED = 1 << 30 };
 
 static void write_status(const char *path, int status)
 {
@@ -61,7 +64,8 @@ static void put_heap(struct buf *b, const struct piano__rec_header *h)
     if (lost > 0)
         buf_printf(b, "; %" PRIu64 " not kept: tables full", lost);
     if (s->dropped_memory > 0)
-        buf_printf(b, "; %" PRIu64 " not kept: no memory, or the disk is full", s->dropped_memory);
+        buf_printf(b, "; %" PRIu64 " not kept: no memory, or the disk is full, or the recording",
+                   s->dropped_memory);
     if (s->dropped_busy > 0)
         buf_printf(b, "; %" PRIu64 " missed in signal handlers", s->dropped_busy);
 }
@@ -70,18 +74,25 @@ static void put_trace(struct buf *b, const struct piano__rec_header *h)
 {
     static const char *const sources[] = {"", "cpu-clock", "cycles", "timers"};
     const struct piano__trace *t = &h->trace;
+    char size[UNITS_LEN];
     if (h->flags & PIANO_REC_HAS_CPU) {
         const char *source = sources[t->cpu_source < 4 ? t->cpu_source : 0];
         buf_printf(b, "%s%" PRIu64 " CPU sample%s (%s, %" PRIu64 " Hz)", b->len ? "; " : "",
                    t->samples, plural(t->samples), source, t->cpu_hz);
         if (t->samples_lost > 0)
             buf_printf(b, ", %" PRIu64 " lost", t->samples_lost);
+        if (h->samples_given_up > 0)
+            buf_printf(b, ", the oldest given up (%" PRIu64 " with waits)", h->samples_given_up);
     }
     if (h->flags & PIANO_REC_HAS_EVENTS) {
         uint64_t lost = t->dropped_memory + t->dropped_busy;
         buf_printf(b, "%s%" PRIu64 " event%s", b->len ? "; " : "", t->events, plural(t->events));
         if (lost > 0)
             buf_printf(b, ", %" PRIu64 " not kept", lost);
+        if (t->recycled > 0)
+            buf_printf(
+                b, ", the oldest given up (%s)",
+                units_bytes(size, (int64_t)(t->recycled % MAX_RECYCLED) * PIANO_REC_CHUNK_BYTES));
     }
 }
 
@@ -186,6 +197,10 @@ static void say_nothing_sampled(const struct record *r, const struct piano__rec_
         say("nothing was sampled: if %s became another program, that one cannot be recorded "
             "(statically linked, or started without LD_PRELOAD)",
             program_name(name, sizeof name, h));
+    else if (!r->heap && !r->cpu)
+        say("there were no events: no thread waited in a call that is known to wait, and the "
+            "program told nothing through piano.h%s",
+            r->children ? "" : "; --children if others do its work");
     else if (!r->heap)
         say("nothing was sampled: the program took less CPU time than there is between two "
             "samples; try --cpu=999");
@@ -196,9 +211,9 @@ static void say_nothing_sampled(const struct record *r, const struct piano__rec_
             r->children ? "" : ", or --children if others do its work");
 }
 
-/* OTHERS: how many more there are to look at. */
+/* OTHERS: how many more there are to look at. RUN: where the frames of an instrumented program are, or NULL. */
 static void say_next(const struct record *r, const struct recording *main_one, int status,
-                     size_t others)
+                     size_t others, const char *run)
 {
     struct piano__rec_header h;
     char path[PATH_MAX];
@@ -208,6 +223,9 @@ static void say_next(const struct record *r, const struct recording *main_one, i
         say("next: piano report FILE, for one that was sampled");
     else if (is_empty(&h))
         say_nothing_sampled(r, &h, status);
+    else if (run)
+        say("next: piano report --frames, and piano report %s",
+            short_path(path, sizeof path, main_one->path));
     else if (r->output)
         say("next: piano report %s", short_path(path, sizeof path, main_one->path));
     else
@@ -256,9 +274,11 @@ void finish_attached(const struct record *r, struct cpu *cpu)
 
 void finish(const struct record *r, struct recordings *recordings, struct cpu *cpu, int status)
 {
+    char path[PATH_MAX];
     if (cpu)
         end_recording(cpu, WIFEXITED(status));
     recordings_find(recordings);
+    tally_events(recordings);
     names_settle(recordings);
     size_t empty = names_drop_empty(recordings);
     const struct recording *main_one = asked_for(recordings);
@@ -277,6 +297,10 @@ void finish(const struct record *r, struct recordings *recordings, struct cpu *c
     if (recordings->refused > 0)
         say("%" PRIu64 " snapshot%s not taken: no room left for them in the recording",
             recordings->refused, recordings->refused == 1 ? " was" : "s were");
+    char *run = main_one ? companion_find(main_one->path) : NULL;
+    if (run)
+        say("its functions and frames: %s", short_path(path, sizeof path, run));
     if (main_one)
-        say_next(r, main_one, status, others);
+        say_next(r, main_one, status, others, run);
+    free(run);
 }

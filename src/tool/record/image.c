@@ -35,8 +35,15 @@ enum {
     MAX_SEGMENTS = 1024, /* no program has more */
 };
 
-static const char BUILD_HINT[] =
-    "piano build, which needs its source but no loader; or piano record --cpu, which loads nothing";
+/* CPU samples are what is to be had without loading anything, unless they are what it is for. */
+static bool is_for_cpu;
+
+static const char *static_hint(void)
+{
+    return is_for_cpu ? "piano build, which needs its source but no loader"
+                      : "piano build, which needs its source but no loader; or piano record "
+                        "--cpu, which loads nothing";
+}
 
 /* Could execve run FILE? 0 or negative errno. */
 static int runnable(const char *file)
@@ -172,10 +179,11 @@ static bool check_loader(const char *path, const char *safe, int found, const ch
     char safe_loader[PATH_MAX];
     say_safe(safe_loader, sizeof safe_loader, found > 0 ? loader : "");
     if (found == 0 && !is_loader(path)) {
-        say_error(BUILD_HINT, "%s is statically linked, so nothing can be loaded into it", safe);
+        say_error(static_hint(), "%s is statically linked, so nothing can be loaded into it", safe);
     } else if (found > 0 && strncmp(base_name(loader), "ld-musl", 7) == 0) {
-        say_error("piano record --cpu, which loads nothing; piano build; or a version of it made "
-                  "for glibc",
+        say_error(is_for_cpu ? "piano build; or a version of it made for glibc"
+                             : "piano record --cpu, which loads nothing; piano build; or a version "
+                               "of it made for glibc",
                   "%s is linked with musl (its loader is %s), and libpiano.so with glibc: the one "
                   "cannot be loaded into the other",
                   safe, safe_loader);
@@ -277,6 +285,12 @@ bool image_gains_rights(const char *path)
     if (fd >= 0)
         close(fd);
     return gains;
+}
+
+bool image_can_load(const char *path)
+{
+    is_for_cpu = true;
+    return check_file(path, 0);
 }
 
 char *image_find(const char *word, bool is_loaded)

@@ -8,6 +8,9 @@
  * cannot be; then what is wrong was said. */
 char *image_find(const char *word, bool is_loaded);
 
+/* Whether a library can be loaded into PATH, for CPU samples; if not, why was said. */
+bool image_can_load(const char *path);
+
 /* Does whoever runs PATH gain rights by it? The kernel then ends what was prepared to sample it. */
 bool image_gains_rights(const char *path);
 

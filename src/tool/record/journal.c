@@ -31,6 +31,8 @@ enum {
     FIRST_SLOTS = 4096,
     /* What one chunk holds can still be taken out of a file again. */
     WORTH_MOVING = PIANO_REC_PAYLOAD / sizeof(struct piano__sample),
+    SHARE =
+        8, /* samples have one part in so many of a recording of a limited size, where there is more in it */
 };
 
 static void *push(struct journal_list *l, size_t size, size_t count)
@@ -62,6 +64,8 @@ static void close_logs(struct journal *j)
         j->logs[i] = (struct journal_log){0};
     }
     j->chunks = 0;
+    j->sample_chunks.count = 0;
+    j->renewed = 0;
 }
 
 void journal_release(struct journal *j)
@@ -76,6 +80,7 @@ void journal_release(struct journal *j)
     free(j->stacks.data);
     free(j->threads.data);
     free(j->samples.data);
+    free(j->sample_chunks.data);
     free(j->frames.data);
     free(j->slots);
     journal_init(j);
@@ -199,6 +204,49 @@ void journal_sample(struct journal *j, const struct piano__sample *s)
 
 /* Writing ----------------------------------------------------------------------------------------------- */
 
+/* How many chunks with samples the file may have. */
+static uint64_t most_samples(const struct journal *j)
+{
+    const struct piano__rec_header *h = j->view.base.header;
+    uint64_t most = piano__rec_most(h);
+    bool alone = !(h->flags & (PIANO_REC_HAS_HEAP | PIANO_REC_HAS_EVENTS));
+    uint64_t share = alone ? most / 4 * 3 : most / SHARE;
+    if (h->max_chunks == 0 || share > JOURNAL_SAMPLE_CHUNKS)
+        return JOURNAL_SAMPLE_CHUNKS;
+    return share > 0 ? share : 1;
+}
+
+/* The oldest chunk with samples, which is full, for new ones. From the first time on they go round. */
+static struct piano__chunk *renew_samples(struct journal *j, uint64_t index)
+{
+    const uint64_t *numbers = (const void *)j->sample_chunks.data;
+    size_t count = j->sample_chunks.count;
+    struct piano__chunk *c =
+        count ? view_reclaim(&j->view, numbers[j->renewed % count], index) : NULL;
+    if (!c)
+        return NULL;
+    j->renewed++;
+    j->given_up += WORTH_MOVING;
+    return c;
+}
+
+static struct piano__chunk *claim(struct journal *j, uint32_t type, uint64_t index)
+{
+    struct journal_list *numbers = &j->sample_chunks;
+    bool samples = type == PIANO_CHUNK_SAMPLES;
+    bool room = j->chunks < JOURNAL_MAX_CHUNKS;
+    if (samples && (j->renewed > 0 || !room || numbers->count >= most_samples(j)))
+        return renew_samples(j, index);
+    uint64_t number, *kept = samples ? push(numbers, sizeof *kept, 1) : &number;
+    struct piano__chunk *c = room && kept ? view_claim(&j->view, type, index, &number) : NULL;
+    if (samples && kept && c)
+        *kept = number;
+    else if (samples && kept)
+        numbers->count--;
+    j->chunks += c != NULL;
+    return !c && samples ? renew_samples(j, index) : c;
+}
+
 /* Room for BYTES in the newest chunk of TYPE, or in a new one; NULL when there is none. */
 static char *find_room(struct journal *j, uint32_t type, size_t bytes)
 {
@@ -207,11 +255,10 @@ static char *find_room(struct journal *j, uint32_t type, size_t bytes)
         munmap(log->chunk, PIANO_REC_CHUNK_BYTES);
         log->chunk = NULL;
     }
-    if (!log->chunk && j->chunks < JOURNAL_MAX_CHUNKS && bytes <= PIANO_REC_PAYLOAD) {
-        log->chunk = view_claim(&j->view, type, log->next);
+    if (!log->chunk && bytes <= PIANO_REC_PAYLOAD) {
+        log->chunk = claim(j, type, log->next);
         log->used = 0;
         log->next += log->chunk != NULL;
-        j->chunks += log->chunk != NULL;
     }
     return log->chunk ? (char *)(log->chunk + 1) + log->used : NULL;
 }
@@ -299,6 +346,7 @@ static void write_header(struct journal *j, uint32_t flag)
     h->trace.samples_lost = t->samples_lost + j->dropped;
     h->trace.samples_unwound = t->samples_unwound;
     h->trace.switches = t->switches;
+    h->samples_given_up = j->given_up;
 }
 
 void journal_flush(struct journal *j)
@@ -328,6 +376,7 @@ static void empty_old(struct journal *j)
     }
     h->trace.samples = h->trace.samples_lost = 0;
     h->trace.samples_unwound = h->trace.switches = 0;
+    h->samples_given_up = 0;
     __atomic_fetch_and(&h->flags, ~(uint32_t)PIANO_REC_HAS_CPU, __ATOMIC_RELAXED);
 }
 
@@ -355,7 +404,7 @@ int journal_move(struct journal *j, const char *path)
     if (j->is_cut) {
         struct piano__trace begun = {.cpu_source = j->trace.cpu_source, .cpu_hz = j->trace.cpu_hz};
         j->trace = begun;
-        j->dropped = 0;
+        j->dropped = j->given_up = 0;
     } else {
         j->samples.written = 0;
     }

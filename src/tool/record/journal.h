@@ -12,6 +12,7 @@
 enum {
     JOURNAL_HELD = 256 * 1024,            /* samples kept while there is no file */
     JOURNAL_MAX_CHUNKS = 8192,            /* 512 MB, then no more */
+    JOURNAL_SAMPLE_CHUNKS = 4096,         /* of them with samples; then the oldest go */
     JOURNAL_MAX_FRAMES = 8 * 1024 * 1024, /* of all stacks together */
 };
 
@@ -37,10 +38,13 @@ struct journal {
     size_t slot_count;
     struct journal_log logs[PIANO_CHUNK_NAMES + 1];
     size_t chunks;
-    bool is_cut;               /* the samples in memory are not all any more */
-    uint64_t dropped;          /* samples that found no room */
-    uint64_t no_stack;         /* samples whose stack found none */
-    struct piano__trace trace; /* what this side of the header is to say */
+    struct journal_list sample_chunks; /* numbers of those with samples, in the file */
+    uint64_t renewed;                  /* so often the oldest of them was taken again */
+    uint64_t given_up;                 /* samples that were in those */
+    bool is_cut;                       /* the samples in memory are not all any more */
+    uint64_t dropped;                  /* samples that found no room */
+    uint64_t no_stack;                 /* samples whose stack found none */
+    struct piano__trace trace;         /* what this side of the header is to say */
 };
 
 void journal_init(struct journal *j);

@@ -55,7 +55,7 @@ static char **make_environment(const struct record *r, const char *library, cons
 {
     const char *preload = getenv("LD_PRELOAD");
     char *path = output_path(o, getpid());
-    char *set[] = {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL};
+    char *set[] = {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL};
     int bad = path ? 0 : -1;
     bad |= asprintf(&set[0], "LD_PRELOAD=%s%s%s", library, preload && *preload ? ":" : "",
                     preload ? preload : "");
@@ -67,6 +67,14 @@ static char **make_environment(const struct record *r, const char *library, cons
     bad |= asprintf(&set[4], "PIANO_MAPS%s", r->maps ? "=1" : "");
     bad |= asprintf(&set[5], "PIANO_CHILDREN%s", r->children ? "=1" : "");
     bad |= asprintf(&set[6], "PIANO_EVENTS%s", r->events ? "=1" : "");
+    bad |= r->cpu_inside ? asprintf(&set[7], "PIANO_CPU=%u", r->cpu_hz)
+                         : asprintf(&set[7], "PIANO_CPU%s", r->cpu ? "=outside" : "");
+    if (r->max_bytes > 0) {
+        bool alone = !r->heap && !r->cpu;
+        bad |= asprintf(&set[8], "PIANO_MAX_SIZE=%" PRIu64, r->max_bytes);
+        bad |= asprintf(&set[9], "PIANO_EVENTS_MAX=%" PRIu64,
+                        alone ? r->max_bytes / 4 * 3 : r->max_bytes / 2);
+    }
     free(path);
     return bad < 0 ? NULL : child_env(set);
 }

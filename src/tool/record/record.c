@@ -24,6 +24,7 @@
 #include "tool/record/create.h"
 #include "tool/record/finish.h"
 #include "tool/record/image.h"
+#include "tool/record/interpreter.h"
 #include "tool/record/launch.h"
 #include "tool/record/output.h"
 #include "tool/record/recordings.h"
@@ -79,10 +80,31 @@ static void say_limits(const struct record *r, const struct perf_wish *w)
         say("threads that wait have no stacks: the kernel has no event for context switches");
 }
 
-/* Ready to sample, malloc'd; NULL when it cannot be done, and said. */
-static struct cpu *prepare_cpu(const struct record *r)
+/* Whether ERR means that there is no perf for us at all; then timers in the program take its place. */
+static bool is_refusal(int err)
+{
+    return err == -EACCES || err == -EPERM || err == -ENOSYS;
+}
+
+static void say_inside(const struct record *r, const char *why, const char *hint)
+{
+    say("CPU samples are taken by timers in the program%s, without waits%s: %s",
+        r->children ? "" : " itself, not in processes it starts",
+        r->kernel ? " and the kernel's frames" : "", why);
+    if (hint)
+        say("for samples from outside: %s", hint);
+}
+
+/* Ready to sample IMAGE (NULL: a process that runs already), malloc'd; NULL when it cannot be done, and said. When the program
+ * has to do it itself, `cpu_inside` is set. */
+static struct cpu *prepare_cpu(struct record *r, const char *image)
 {
     const char *hint;
+    if (image && !r->kernel && interpreter_is_python(image)) {
+        r->cpu_inside = true;
+        say_inside(r, "it is Python, and only the program itself can tell its functions", NULL);
+        return NULL;
+    }
     struct cpu *cpu = malloc(sizeof *cpu);
     int err = cpu ? cpu_init(cpu, r->cpu_hz, r->kernel) : -ENOMEM;
     if (err == 0) {
@@ -90,7 +112,10 @@ static struct cpu *prepare_cpu(const struct record *r)
         return cpu;
     }
     const char *why = perf_why(err, &hint);
-    if (r->heap || r->events) {
+    if (is_refusal(err) && r->pid == 0) {
+        r->cpu_inside = true;
+        say_inside(r, why, hint);
+    } else if (r->heap || r->events) {
         say("no CPU samples are taken, all else is recorded: %s", why);
         if (hint)
             say("for CPU samples: %s", hint);
@@ -144,7 +169,8 @@ static void make_recording(const struct session *s, const struct recordings *rec
     char safe[PATH_MAX];
     if (!s->cpu || !s->cpu->is_open)
         return;
-    int err = create_recording(recordings->path, recordings->program, recordings->since_ns);
+    int err = create_recording(recordings->path, recordings->program, recordings->since_ns,
+                               s->record->max_bytes);
     if (err == 0)
         err = journal_move(&s->cpu->journal, recordings->path);
     if (err != 0)
@@ -198,20 +224,21 @@ static int run(struct session *s)
     return WIFSIGNALED(watch.status) ? 128 + WTERMSIG(watch.status) : WEXITSTATUS(watch.status);
 }
 
-static int run_program(const struct record *r)
+static int run_program(struct record *r)
 {
     struct launch_signals signals;
     struct output output = {0};
     bool is_loaded = r->heap || r->events;
     char *image = image_find(r->words[0], is_loaded);
-    char *library = image && is_loaded ? find_library() : NULL;
-    struct session s = {
-        .record = r, .image = image, .library = library, .output = &output, .signals = &signals};
-    bool ready = image && (library || !is_loaded);
+    struct session s = {.record = r, .image = image, .output = &output, .signals = &signals};
+    bool ready = image != NULL;
     if (ready && r->cpu) {
-        s.cpu = prepare_cpu(r);
-        ready = s.cpu || is_loaded;
+        s.cpu = prepare_cpu(r, image);
+        ready = s.cpu || is_loaded || (r->cpu_inside && image_can_load(image));
     }
+    char *library = ready && (is_loaded || r->cpu_inside) ? find_library() : NULL;
+    ready = ready && (library || !(is_loaded || r->cpu_inside));
+    s.library = library;
     int status = EXIT_FAILED;
     if (ready) {
         launch_take_signals(&signals);
@@ -250,7 +277,7 @@ static int attach(const struct record *r, struct cpu *cpu, const char *path,
     int err = cpu_attach(cpu, r->pid);
     if (err != 0)
         return say_no_attach(r->pid, err);
-    err = create_recording(path, r->pid, since);
+    err = create_recording(path, r->pid, since, r->max_bytes);
     if (err == 0)
         err = journal_move(&cpu->journal, path);
     if (err != 0)
@@ -263,11 +290,11 @@ static int attach(const struct record *r, struct cpu *cpu, const char *path,
     return EXIT_DONE;
 }
 
-static int run_attached(const struct record *r)
+static int run_attached(struct record *r)
 {
     struct launch_signals signals;
     struct output output = {0};
-    struct cpu *cpu = prepare_cpu(r);
+    struct cpu *cpu = prepare_cpu(r, NULL);
     if (!cpu)
         return EXIT_FAILED;
     launch_take_signals(&signals);
@@ -296,6 +323,7 @@ static void hold_standard(void)
 
 int record_run(const struct record *r)
 {
+    struct record wanted = *r;
     hold_standard();
-    return r->pid > 0 ? run_attached(r) : run_program(r);
+    return r->pid > 0 ? run_attached(&wanted) : run_program(&wanted);
 }

@@ -13,12 +13,14 @@ struct record {
     uint64_t heap_rate; /* mean bytes between two samples */
     bool cpu;           /* sample what the CPU does */
     unsigned cpu_hz;    /* so often in a second of CPU time */
+    bool cpu_inside;    /* by timers in the program, since the kernel refuses perf events */
     bool kernel;        /* with the frames of the kernel */
     bool events;        /* what event loops and workers do */
     pid_t pid;          /* attach to this process; 0 = run a program */
     bool maps;          /* anonymous mmap too */
     bool children;      /* processes it starts have recordings of their own */
     double every_s;     /* between snapshots; 0 = none, negative = the usual series */
+    uint64_t max_bytes; /* of a recording; 0 = the usual */
     double duration_s;  /* 0 = until it ends by itself */
     double kill_s;
 };

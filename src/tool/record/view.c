@@ -27,6 +27,7 @@ static const uint64_t TOOL_MARK = 1;
 enum {
     LOCK_TRIES = 100,
     LOCK_PAUSE_NS = 10000000,
+    SNAPSHOT_SHARE = 8, /* one part in so many of a recording whose size is limited */
 };
 
 static off_t chunk_at(uint64_t number)
@@ -114,7 +115,7 @@ static struct piano__chunk *map_next(const struct view *v, uint64_t *number)
     uint64_t *count = &v->base.header->chunks;
     for (;;) {
         uint64_t n = __atomic_load_n(count, __ATOMIC_ACQUIRE);
-        if (n >= PIANO_REC_MAX_CHUNKS ||
+        if (n >= piano__rec_most(v->base.header) ||
             posix_fallocate(v->fd, chunk_at(n), PIANO_REC_CHUNK_BYTES) != 0)
             return NULL;
         struct piano__chunk *c = map_chunk(v, n);
@@ -154,14 +155,27 @@ static struct piano__chunk *claim_chunk(struct piano__rec_view *base, uint32_t t
     return c;
 }
 
-struct piano__chunk *view_claim(const struct view *v, uint32_t type, uint64_t index)
+struct piano__chunk *view_claim(const struct view *v, uint32_t type, uint64_t index,
+                                uint64_t *number)
 {
-    uint64_t number;
-    struct piano__chunk *c = map_next(v, &number);
+    struct piano__chunk *c = map_next(v, number);
     if (!c)
         return NULL;
     c->type = type;
     c->index = index;
+    __atomic_store_n(&c->ready, 1, __ATOMIC_RELEASE);
+    return c;
+}
+
+struct piano__chunk *view_reclaim(const struct view *v, uint64_t number, uint64_t index)
+{
+    struct piano__chunk *c = number < chunks_in_file(v) ? map_chunk(v, number) : NULL;
+    if (!c)
+        return NULL;
+    __atomic_store_n(&c->ready, 0, __ATOMIC_RELAXED);
+    __atomic_thread_fence(__ATOMIC_RELEASE); /* who sees what is written now finds it not ready */
+    __atomic_store_n(&c->used, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&c->index, index, __ATOMIC_RELAXED);
     __atomic_store_n(&c->ready, 1, __ATOMIC_RELEASE);
     return c;
 }
@@ -193,6 +207,10 @@ int view_open_fd(struct view *v, int fd)
     }
     if (err == 0)
         err = view_check(v->base.header);
+    if (err == 0 && v->base.header->max_chunks > 0)
+        v->max_snapshot_chunks = 1 + piano__rec_most(v->base.header) / SNAPSHOT_SHARE;
+    if (v->max_snapshot_chunks > VIEW_MAX_SNAPSHOT_CHUNKS)
+        v->max_snapshot_chunks = VIEW_MAX_SNAPSHOT_CHUNKS;
     if (err != 0)
         view_close(v);
     return err;

@@ -25,7 +25,7 @@ struct view {
     size_t capacity;
     uint64_t log; /* 1 + number of the newest chunk with snapshots by the tool; 0 none */
     uint64_t snapshot_chunks;     /* how many there are, by whomever */
-    uint64_t max_snapshot_chunks; /* VIEW_MAX_SNAPSHOT_CHUNKS, except in tests */
+    uint64_t max_snapshot_chunks; /* VIEW_MAX_SNAPSHOT_CHUNKS, less where the file is to be small */
 };
 
 /* Is H the beginning of a recording that this version can read? 0, -EBADMSG (not one, or not yet) or -EPROTO (of
@@ -37,8 +37,11 @@ int view_open(struct view *v, const char *path);
 int view_open_fd(struct view *v, int fd);
 void view_close(struct view *v);
 
-/* A fresh chunk, `ready`, to be unmapped by who asked for it; NULL when there is no room. */
-struct piano__chunk *view_claim(const struct view *v, uint32_t type, uint64_t index);
+/* A fresh chunk, `ready`, and its NUMBER; to be unmapped by who asked for it. NULL when there is no room. */
+struct piano__chunk *view_claim(const struct view *v, uint32_t type, uint64_t index,
+                                uint64_t *number);
+/* Chunk NUMBER, which was claimed like this before, emptied; NULL when the file has been cut off. */
+struct piano__chunk *view_reclaim(const struct view *v, uint64_t number, uint64_t index);
 
 /* Takes a snapshot now, at a moment when no other tool takes one. Its number, or negative errno: -ENOSPC when there
  * is no room, or there are enough; -EAGAIN when another tool is at it (one of kind TIMER does not wait for that). */

@@ -75,19 +75,25 @@ static int find_parts(struct cpu *c)
     return err;
 }
 
+int cpu_make(struct cpu *c)
+{
+    c->rec = &c->named.rec;
+    int err = find_parts(c);
+    say_progress("naming %zu stacks", c->rec->stack_count);
+    for (uint32_t i = 0; i < c->rec->stack_count && err == 0; i++)
+        if (c->rec->stacks[i].sum.cpu_samples || c->rec->stacks[i].sum.off_samples)
+            err = heap_name_stack(&c->named, i);
+    say_progress_done();
+    return err;
+}
+
 int cpu_load(struct cpu *c, const char *path, struct run_error *error)
 {
     *c = (struct cpu){.rec = NULL};
     int err = heap_open(&c->named, path, error);
     if (err)
         return err;
-    c->rec = &c->named.rec;
-    err = find_parts(c);
-    say_progress("naming %zu stacks", c->rec->stack_count);
-    for (uint32_t i = 0; i < c->rec->stack_count && err == 0; i++)
-        if (c->rec->stacks[i].sum.cpu_samples || c->rec->stacks[i].sum.off_samples)
-            err = heap_name_stack(&c->named, i);
-    say_progress_done();
+    err = cpu_make(c);
     if (err) {
         char safe[300];
         snprintf(error->text, sizeof(error->text), "%s: not enough memory for its samples",
@@ -257,9 +263,17 @@ void cpu_notices(const struct cpu *c)
 {
     const struct piano__trace *t = &c->rec->header.trace;
     heap_notice_reading(c->rec);
+    if (c->rec->header.samples_given_up)
+        say("%llu CPU samples and waits were given up for new ones: the recording begins later "
+            "than the program",
+            (unsigned long long)c->rec->header.samples_given_up);
     if (t->samples_lost)
         say("%llu CPU samples were lost: the shares are of those that were not",
             (unsigned long long)t->samples_lost);
+    if (t->threads_missed)
+        say("%llu thread%s could not be sampled: no timer or perf event was to be had for %s",
+            (unsigned long long)t->threads_missed, t->threads_missed == 1 ? "" : "s",
+            t->threads_missed == 1 ? "it" : "them");
     if (c->rec->cpu_samples == 0)
         say("there is no CPU sample: the program was hardly on a CPU, or not for long enough");
     heap_notice_symbols(&c->named);

@@ -44,6 +44,8 @@ struct cpu {
 };
 
 int cpu_load(struct cpu *c, const char *path, struct run_error *error);
+/* The same of a recording that is read already, C->named; the rest of C is zero. 0 or -ENOMEM. */
+int cpu_make(struct cpu *c);
 void cpu_unload(struct cpu *c);
 
 /* Functions of PID (0: of all), thread TID (0: all). 0 or negative errno. */

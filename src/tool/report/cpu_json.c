@@ -6,30 +6,15 @@
 
 #include "tool/util/json.h"
 
-static void put_text(struct buf *b, const char *key, const char *text)
-{
-    buf_printf(b, "\"%s\":", key);
-    if (text)
-        json_put_string(b, text);
-    else
-        buf_puts(b, "null");
-    buf_putc(b, ',');
-}
-
-static void put_count(struct buf *b, const char *key, uint64_t value)
-{
-    buf_printf(b, "\"%s\":%llu,", key, (unsigned long long)value);
-}
-
 static void put_row(struct buf *b, const struct cpu_row *row, bool off)
 {
-    put_text(b, "name", row->function);
-    put_text(b, "module", row->module);
-    put_text(b, "file", row->file);
-    put_count(b, "self_ns", row->self_ns);
-    put_count(b, "total_ns", row->total_ns);
-    put_count(b, "samples", row->self_samples);
-    put_count(b, "total_samples", row->total_samples);
+    json_put_text(b, "name", row->function);
+    json_put_text(b, "module", row->module);
+    json_put_text(b, "file", row->file);
+    json_put_count(b, "self_ns", row->self_ns);
+    json_put_count(b, "total_ns", row->total_ns);
+    json_put_count(b, "samples", row->self_samples);
+    json_put_count(b, "total_samples", row->total_samples);
     if (off)
         buf_printf(b, "\"off_cpu_ns\":%llu", (unsigned long long)row->off_ns);
     else
@@ -64,12 +49,12 @@ static int put_parts(struct buf *b, FILE *out, struct cpu *c, const char *key,
         const struct recording_thread *t =
             recording_thread_of(c->rec, list[i].tid ? list[i].tid : list[i].pid);
         buf_puts(b, i ? ",\n{" : "\n{");
-        put_text(b, "name", t && t->name[0] ? t->name : NULL);
-        put_count(b, "pid", list[i].pid);
+        json_put_text(b, "name", t && t->name[0] ? t->name : NULL);
+        json_put_count(b, "pid", list[i].pid);
         if (list[i].tid)
-            put_count(b, "tid", list[i].tid);
-        put_count(b, "cpu_ns", list[i].cpu_ns);
-        put_count(b, "samples", list[i].samples);
+            json_put_count(b, "tid", list[i].tid);
+        json_put_count(b, "cpu_ns", list[i].cpu_ns);
+        json_put_count(b, "samples", list[i].samples);
         if (c->rec->off_samples)
             buf_printf(b, "\"off_cpu_ns\":%llu,\"run_queue_ns\":%llu",
                        (unsigned long long)list[i].off_ns,
@@ -91,12 +76,14 @@ static void put_summary(struct buf *b, const struct recording *rec)
     static const char *const sources[] = {"none", "cpu-clock", "cycles", "timers"};
     const struct piano__trace *t = &rec->header.trace;
     buf_puts(b, ",\n\"cpu\":{");
-    put_text(b, "source", sources[t->cpu_source < 4 ? t->cpu_source : 0]);
-    put_count(b, "hz", t->cpu_hz);
-    put_count(b, "samples", rec->cpu_samples);
-    put_count(b, "cpu_ns", rec->total.cpu_ns);
-    put_count(b, "switches", rec->off_samples);
-    put_count(b, "unwound", t->samples_unwound);
+    json_put_text(b, "source", sources[t->cpu_source < 4 ? t->cpu_source : 0]);
+    json_put_count(b, "hz", t->cpu_hz);
+    json_put_count(b, "samples", rec->cpu_samples);
+    json_put_count(b, "cpu_ns", rec->total.cpu_ns);
+    json_put_count(b, "switches", rec->off_samples);
+    json_put_count(b, "unwound", t->samples_unwound);
+    json_put_count(b, "threads_missed", t->threads_missed);
+    json_put_count(b, "given_up", rec->header.samples_given_up);
     buf_printf(b, "\"lost\":%llu},\n", (unsigned long long)t->samples_lost);
 }
 

@@ -4,7 +4,7 @@
  * their kind) with the frame before and after each, since what a spike looks like is best seen next
  * to its neighbours. The figures of single functions are read again from the file, for the frames
  * that are shown. */
-#include "tool/report/report.h"
+#include "tool/report/frames.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -128,111 +128,6 @@ static void columns_release(struct columns *c)
 {
     for (size_t i = 0; i < c->count; i++)
         free(c->titles[i]);
-}
-
-/* ---- which frames ---- */
-
-/* Median wall time by root; the last entry is for frames without one. */
-static int64_t *medians(const struct run *run)
-{
-    int64_t *m = calloc(run->fn_count + 1, sizeof(*m));
-    for (size_t i = 0; m && i < run->group_count; i++) {
-        uint32_t root = run->groups[i].root;
-        m[root == RUN_NO_ROOT ? run->fn_count : root] = run->groups[i].p50_ns;
-    }
-    return m;
-}
-
-struct ranked {
-    double badness;
-    size_t frame;
-};
-
-/* Keeps the COUNT worst in a heap whose root is the mildest of them. */
-static void heap_offer(struct ranked *heap, size_t *len, size_t count, struct ranked r)
-{
-    if (*len == count && r.badness <= heap[0].badness)
-        return;
-    size_t at;
-    if (*len < count) {
-        at = (*len)++;
-        for (; at > 0 && heap[(at - 1) / 2].badness > r.badness; at = (at - 1) / 2)
-            heap[at] = heap[(at - 1) / 2];
-        heap[at] = r;
-        return;
-    }
-    for (at = 0;;) {
-        size_t child = 2 * at + 1;
-        if (child + 1 < *len && heap[child + 1].badness < heap[child].badness)
-            child++;
-        if (child >= *len || heap[child].badness >= r.badness)
-            break;
-        heap[at] = heap[child];
-        at = child;
-    }
-    heap[at] = r;
-}
-
-static int compare_index(const void *a, const void *b)
-{
-    size_t x = *(const size_t *)a, y = *(const size_t *)b;
-    return (x > y) - (x < y);
-}
-
-/* The WORST frames by wall time against their median, into HEAP; how many in *LEN. */
-static int rank_frames(const struct run *run, size_t worst, struct ranked *heap, size_t *len)
-{
-    int64_t *median = medians(run);
-    if (!median)
-        return -ENOMEM;
-    for (size_t i = 0; i < run->frame_count; i++) {
-        const struct run_frame *f = &run->frames[i];
-        int64_t usual = median[f->root == RUN_NO_ROOT ? run->fn_count : f->root];
-        double badness = (double)f->wall_ns / (usual > 0 ? (double)usual : 1.0);
-        heap_offer(heap, len, worst, (struct ranked){badness, i});
-    }
-    free(median);
-    return 0;
-}
-
-/* The worst frames with their neighbours, in order, each once. */
-static size_t with_neighbours(const struct run *run, const struct ranked *heap, size_t len,
-                              size_t *list)
-{
-    size_t n = 0, kept = 0;
-    for (size_t i = 0; i < len; i++) {
-        size_t at = heap[i].frame;
-        if (at > 0)
-            list[n++] = at - 1;
-        list[n++] = at;
-        if (at + 1 < run->frame_count)
-            list[n++] = at + 1;
-    }
-    if (n)
-        qsort(list, n, sizeof(*list), compare_index);
-    for (size_t i = 0; i < n; i++)
-        if (kept == 0 || list[kept - 1] != list[i])
-            list[kept++] = list[i];
-    return kept;
-}
-
-/* The frames to show, in order, into *OUT. */
-static int choose_frames(const struct run *run, size_t worst, size_t **out, size_t *count)
-{
-    size_t len = 0;
-    if (worst > run->frame_count)
-        worst = run->frame_count;
-    struct ranked *heap = calloc(worst + 1, sizeof(*heap));
-    size_t *list = calloc(worst * 3 + 1, sizeof(*list));
-    int err = heap && list ? rank_frames(run, worst, heap, &len) : -ENOMEM;
-    if (err == 0)
-        *count = with_neighbours(run, heap, len, list);
-    free(heap);
-    if (err)
-        free(list);
-    else
-        *out = list;
-    return err;
 }
 
 /* ---- the table ---- */
@@ -375,7 +270,7 @@ int report_frames(FILE *out, const struct run *run, const struct report_options 
     }
     look_around(&v);
     bool part = !o->all && run->frame_count > SHORT_RUN;
-    int err = part ? choose_frames(run, o->top ? o->top : WORST, &list, &count) : 0;
+    int err = part ? frames_choose(run, o->top ? o->top : WORST, &list, &count) : 0;
     if (err == 0)
         err = set_columns(&v, list, count);
     add_titles(&v);
@@ -386,6 +281,10 @@ int report_frames(FILE *out, const struct run *run, const struct report_options 
                    run->frame_count);
     if (err == 0)
         report_footer(out, run, o);
+    struct inside *inside = err == 0 ? inside_open(run) : NULL;
+    if (inside)
+        err = inside_print(out, inside, o);
+    inside_close(inside);
     table_release(&v.table);
     columns_release(&v.columns);
     run_scratch_release(&v.scratch);
@@ -396,7 +295,7 @@ int report_frames(FILE *out, const struct run *run, const struct report_options 
 /* ---- JSON ---- */
 
 static void put_frame(struct buf *b, const struct run *run, size_t index,
-                      const struct run_scratch *scratch)
+                      const struct run_scratch *scratch, struct inside *inside)
 {
     const struct run_frame *f = &run->frames[index];
     buf_printf(b, "{\"frame\":%zu,\"thread\":%u,\"root\":", index, f->thread);
@@ -419,7 +318,9 @@ static void put_frame(struct buf *b, const struct run *run, size_t index,
         report_put_tally(b, run, scratch->entries[i].fn, &scratch->entries[i].sum);
         buf_putc(b, '}');
     }
-    buf_puts(b, "]}");
+    buf_puts(b, "],\"inside\":");
+    inside_put(b, inside, f);
+    buf_putc(b, '}');
 }
 
 /* All frames: a program chooses better than a rule of ours. `--top` still gives the worst. */
@@ -428,16 +329,17 @@ int report_frames_json(FILE *out, const struct run *run, const struct report_opt
     struct buf b = {0};
     struct run_scratch scratch = {0};
     size_t *list = NULL, count = run->frame_count;
+    struct inside *inside = inside_open(run);
     int err = 0;
     if (o->top && !o->all && run->frame_count > 0)
-        err = choose_frames(run, o->top, &list, &count);
+        err = frames_choose(run, o->top, &list, &count);
     buf_puts(&b, "{\"frames\":[");
     for (size_t i = 0; i < count && err == 0; i++) {
         size_t index = list ? list[i] : i;
         err = run_frame_functions(run, &run->frames[index], &scratch);
         buf_puts(&b, i ? ",\n" : "\n");
         if (err == 0)
-            put_frame(&b, run, index, &scratch);
+            put_frame(&b, run, index, &scratch, inside);
         if (err == 0)
             err = report_flush(&b, out, false);
     }
@@ -447,6 +349,8 @@ int report_frames_json(FILE *out, const struct run *run, const struct report_opt
     if (err == 0)
         err = report_flush(&b, out, true);
     buf_free(&b);
+    say_progress_done();
+    inside_close(inside);
     run_scratch_release(&scratch);
     free(list);
     return err;

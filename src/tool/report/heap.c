@@ -10,7 +10,9 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "common/python.h"
 #include "tool/report/kernel.h"
+#include "tool/report/python.h"
 #include "tool/util/say.h"
 #include "tool/util/units.h"
 
@@ -95,11 +97,12 @@ static int resolve(struct heap *heap, struct heap_pc *pc)
     const struct recording_module *m = pc->module;
     struct symbol_module module;
     const struct symbol_frame *frames = NULL;
-    if (kernel_is(pc->pc)) {
+    if (kernel_is(pc->pc) || piano__python_is(pc->pc)) {
         pc->frames = malloc(sizeof(*pc->frames));
         pc->count = pc->frames != NULL;
         if (pc->frames)
-            *pc->frames = kernel_resolve(pc->pc);
+            *pc->frames =
+                kernel_is(pc->pc) ? kernel_resolve(pc->pc) : python_resolve(&heap->rec, pc->pc);
         return pc->frames ? 0 : -ENOMEM;
     }
     if (m)
@@ -123,7 +126,7 @@ static int resolve(struct heap *heap, struct heap_pc *pc)
 static int64_t address(struct heap *heap, struct heap_addresses *a, uint64_t pc,
                        uint64_t generation)
 {
-    pc -= pc > 0;
+    pc -= pc > 0 && !piano__python_is(pc);
     const struct recording_module *module = recording_module_of(&heap->rec, pc, generation);
     int err = grow(a, heap);
     if (err)
@@ -169,6 +172,7 @@ int heap_name_stack(struct heap *heap, uint32_t stack)
         to->pcs[k] = (uint32_t)at;
         to->depth = k + 1;
     }
+    to->depth = python_trim(heap, to->pcs, to->depth);
     return 0;
 }
 

@@ -284,16 +284,6 @@ int heap_diff_print(FILE *out, const struct heap_diff *d, const struct report_op
 
 /* ---- JSON ---- */
 
-static void put_text(struct buf *b, const char *key, const char *text)
-{
-    buf_printf(b, "\"%s\":", key);
-    if (text)
-        json_put_string(b, text);
-    else
-        buf_puts(b, "null");
-    buf_putc(b, ',');
-}
-
 static void put_pair(struct buf *b, const char *key, double first, double second)
 {
     buf_printf(b, "\"%s\":[%lld,%lld],", key, (long long)heap_whole(first),
@@ -371,10 +361,10 @@ int heap_diff_json(FILE *out, const struct heap_diff *d, double fail_above)
     for (size_t i = 0; i < d->count && err == 0; i++) {
         const struct heap_change *c = &d->rows[i];
         buf_puts(&b, i ? ",\n{" : "\n{");
-        put_text(&b, "name", c->function);
-        put_text(&b, "caller", c->caller);
-        put_text(&b, "file", c->file);
-        put_text(&b, "memory", c->mmap ? "mmap" : "malloc");
+        json_put_text(&b, "name", c->function);
+        json_put_text(&b, "caller", c->caller);
+        json_put_text(&b, "file", c->file);
+        json_put_text(&b, "memory", c->mmap ? "mmap" : "malloc");
         buf_printf(&b, "\"self_ns\":null,\"present\":[%s,%s],", c->present[0] ? "true" : "false",
                    c->present[1] ? "true" : "false");
         put_failed(&b, d, c, fail_above);

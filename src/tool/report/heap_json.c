@@ -14,27 +14,12 @@ static void put_number(struct buf *b, const char *key, double value)
     buf_printf(b, "\"%s\":%lld,", key, (long long)heap_whole(value));
 }
 
-static void put_count(struct buf *b, const char *key, uint64_t value)
-{
-    buf_printf(b, "\"%s\":%llu,", key, (unsigned long long)value);
-}
-
-static void put_text(struct buf *b, const char *key, const char *text)
-{
-    buf_printf(b, "\"%s\":", key);
-    if (text)
-        json_put_string(b, text);
-    else
-        buf_puts(b, "null");
-    buf_putc(b, ',');
-}
-
 /* A moment of CLOCK_MONOTONIC as time since the start. */
 static void put_moment(struct buf *b, const char *key, const struct recording *rec, uint64_t at_ns)
 {
     uint64_t start = rec->header.start_mono_ns;
     if (at_ns >= start)
-        put_count(b, key, at_ns - start);
+        json_put_count(b, key, at_ns - start);
     else
         buf_printf(b, "\"%s\":null,", key);
 }
@@ -61,12 +46,12 @@ static void put_sum(struct buf *b, const struct recording *rec, const struct rec
     put_number(b, "untracked_bytes", s->untracked_bytes);
     put_number(b, "freed_objects", s->freed_objects);
     put_number(b, "churn_bytes", recording_churn(s));
-    put_count(b, "samples", s->samples);
-    put_count(b, "freed_samples", s->freed_samples);
-    put_count(b, "live_samples", s->live_samples);
+    json_put_count(b, "samples", s->samples);
+    json_put_count(b, "freed_samples", s->freed_samples);
+    json_put_count(b, "live_samples", s->live_samples);
     if (s->live_samples) {
-        put_count(b, "size_min", s->size_min);
-        put_count(b, "size_max", s->size_max);
+        json_put_count(b, "size_min", s->size_min);
+        json_put_count(b, "size_max", s->size_max);
         put_moment(b, "oldest_ns", rec, s->oldest_ns);
         put_moment(b, "newest_ns", rec, s->newest_ns);
     } else {
@@ -101,14 +86,15 @@ void heap_put_frames(struct buf *b, const struct heap *heap, uint32_t stack,
     for (size_t i = 0; i < count; i++) {
         const struct symbol_frame *f = frames[i];
         buf_puts(b, i ? ",{" : "{");
-        put_text(b, "function", f->function);
-        put_text(b, "module", f->module);
-        put_text(b, "file", f->file);
+        json_put_text(b, "function", f->function);
+        json_put_text(b, "module", f->module);
+        json_put_text(b, "file", f->file);
         if (f->line)
             buf_printf(b, "\"line\":%u,", f->line);
         else
             buf_puts(b, "\"line\":null,");
-        buf_printf(b, "\"inlined\":%s}", f->inlined ? "true" : "false");
+        buf_printf(b, "\"inlined\":%s,\"python\":%s}", f->inlined ? "true" : "false",
+                   f->python ? "true" : "false");
     }
     buf_puts(b, "]");
 }
@@ -151,10 +137,10 @@ static int put_sites(struct buf *b, FILE *out, const struct heap *heap, enum hea
         buf_puts(b, i ? ",\n{" : "\n{");
         put_sum(b, &heap->rec, &s->sum);
         put_peak(b, &heap->rec, &s->sum);
-        put_text(b, "kind", s->flags & PIANO_STACK_MMAP ? "mmap" : "malloc");
+        json_put_text(b, "kind", s->flags & PIANO_STACK_MMAP ? "mmap" : "malloc");
         buf_printf(b, "\"truncated\":%s,",
                    s->flags & (PIANO_STACK_LOST | PIANO_STACK_FULL) ? "true" : "false");
-        put_count(b, "site_frame", heap->stacks[list[i].index].site_frame);
+        json_put_count(b, "site_frame", heap->stacks[list[i].index].site_frame);
         heap_put_frames(b, heap, list[i].index, frames);
         buf_putc(b, '}');
         err = report_flush(b, out, false);
@@ -180,17 +166,17 @@ static int put_places(struct buf *b, FILE *out, const struct heap *heap, enum he
     for (size_t i = 0; i < count && err == 0; i++) {
         const struct heap_site *site = &heap->sites[list[i].index];
         buf_puts(b, i ? ",\n{" : "\n{");
-        put_text(b, "function", site->function);
-        put_text(b, "module", site->module);
-        put_text(b, "file", site->file);
+        json_put_text(b, "function", site->function);
+        json_put_text(b, "module", site->module);
+        json_put_text(b, "file", site->file);
         if (site->line)
             buf_printf(b, "\"line\":%u,", site->line);
         else
             buf_puts(b, "\"line\":null,");
-        put_text(b, "caller", site->caller);
+        json_put_text(b, "caller", site->caller);
         put_sum(b, &heap->rec, &site->sum);
         put_peak(b, &heap->rec, &site->sum);
-        put_text(b, "kind", site->mmap ? "mmap" : "malloc");
+        json_put_text(b, "kind", site->mmap ? "mmap" : "malloc");
         buf_printf(b, "\"stacks\":%u}", site->stacks);
         err = report_flush(b, out, false);
     }
@@ -208,13 +194,13 @@ static void put_snapshots(struct buf *b, const struct recording *rec)
     for (size_t i = 0; i < rec->snapshot_count; i++) {
         const struct recording_snapshot *s = &rec->snapshots[i];
         buf_puts(b, i ? ",\n{" : "\n{");
-        put_count(b, "number", s->number);
+        json_put_count(b, "number", s->number);
         put_moment(b, "at_ns", rec, s->at_ns);
-        put_text(b, "kind", kinds[s->kind < 4 ? s->kind : 0]);
+        json_put_text(b, "kind", kinds[s->kind < 4 ? s->kind : 0]);
         put_number(b, "live_bytes", s->live_bytes);
         put_number(b, "allocated_bytes", s->allocated_bytes);
         if (s->resident_bytes)
-            put_count(b, "resident_bytes", s->resident_bytes);
+            json_put_count(b, "resident_bytes", s->resident_bytes);
         else
             buf_puts(b, "\"resident_bytes\":null,");
         buf_printf(b, "\"stacks\":%zu}", s->count);
@@ -225,10 +211,10 @@ static void put_snapshots(struct buf *b, const struct recording *rec)
 static void put_health(struct buf *b, const struct piano__heap_stats *s)
 {
     buf_puts(b, "\"stack_health\":{");
-    put_count(b, "walked", s->walked);
-    put_count(b, "lost", s->walked_lost);
-    put_count(b, "full", s->walked_full);
-    put_count(b, "by_frame_pointer", s->walked_by_fp);
+    json_put_count(b, "walked", s->walked);
+    json_put_count(b, "lost", s->walked_lost);
+    json_put_count(b, "full", s->walked_full);
+    json_put_count(b, "by_frame_pointer", s->walked_by_fp);
     if (s->walked == 0) {
         buf_puts(b, "\"truncated_share\":null,\"mean_depth\":null,\"confidence\":null},\n");
         return;
@@ -262,12 +248,12 @@ void heap_put_missing(struct buf *b, const struct recording *rec)
 {
     size_t listed = rec->gap_count < RECORDING_GAPS ? rec->gap_count : RECORDING_GAPS;
     buf_puts(b, "\"missing\":{");
-    put_count(b, "gaps", rec->gap_count);
-    put_count(b, "unknown_chunks", rec->unknown_chunks);
-    put_count(b, "unfinished_chunks", rec->unfinished_chunks);
-    put_count(b, "partial_snapshots", rec->partial_snapshots);
-    put_count(b, "bad_numbers", rec->bad_numbers);
-    put_count(b, "samples_without_stack", rec->orphans);
+    json_put_count(b, "gaps", rec->gap_count);
+    json_put_count(b, "unknown_chunks", rec->unknown_chunks);
+    json_put_count(b, "unfinished_chunks", rec->unfinished_chunks);
+    json_put_count(b, "partial_snapshots", rec->partial_snapshots);
+    json_put_count(b, "bad_numbers", rec->bad_numbers);
+    json_put_count(b, "samples_without_stack", rec->orphans);
     buf_puts(b, "\"list\":[");
     for (size_t i = 0; i < listed; i++) {
         buf_printf(b, "%s{\"byte\":%llu,", i ? "," : "", (unsigned long long)rec->gaps[i].from);
@@ -287,10 +273,10 @@ void heap_put_run(struct buf *b, const struct recording *rec)
     if (dot && dot > stem && dot[4] == '\0')
         *dot = '\0';
     buf_puts(b, "\"run\":{");
-    put_text(b, "id", stem);
-    put_text(b, "path", rec->path);
-    put_text(b, "kind", "recording");
-    put_text(b, "program", *h->program ? h->program : NULL);
+    json_put_text(b, "id", stem);
+    json_put_text(b, "path", rec->path);
+    json_put_text(b, "kind", "recording");
+    json_put_text(b, "program", *h->program ? h->program : NULL);
     buf_puts(b, "\"command\":[");
     size_t len = sizeof(h->command) - 1;
     while (len > 0 && h->command[len - 1] == '\0')
@@ -300,15 +286,15 @@ void heap_put_run(struct buf *b, const struct recording *rec)
         json_put_string(b, h->command + at);
     }
     buf_puts(b, "],");
-    put_count(b, "pid", h->pid);
-    put_count(b, "parent_pid", h->parent);
-    put_count(b, "timestamp_ms", h->start_real_ns / 1000000);
+    json_put_count(b, "pid", h->pid);
+    json_put_count(b, "parent_pid", h->parent);
+    json_put_count(b, "timestamp_ms", h->start_real_ns / 1000000);
     if (rec->duration_ns >= 0)
-        put_count(b, "wall_ns", (uint64_t)rec->duration_ns);
+        json_put_count(b, "wall_ns", (uint64_t)rec->duration_ns);
     else
         buf_puts(b, "\"wall_ns\":null,");
     buf_printf(b, "\"wall_at_least\":%s,", rec->duration_atleast ? "true" : "false");
-    put_text(b, "end", ends[rec->end]);
+    json_put_text(b, "end", ends[rec->end]);
     if (rec->end == RECORDING_EXITED && rec->status >= 0)
         buf_printf(b, "\"exit_status\":%d,", rec->status);
     else
@@ -317,7 +303,7 @@ void heap_put_run(struct buf *b, const struct recording *rec)
         buf_printf(b, "\"signal\":%d,", rec->status);
     else
         buf_puts(b, "\"signal\":null,");
-    put_count(b, "rate", h->rate);
+    json_put_count(b, "rate", h->rate);
     buf_printf(b, "\"rates\":[%llu,%llu],", (unsigned long long)rec->rate_low,
                (unsigned long long)rec->rate_high);
     buf_printf(b, "\"maps\":%s,\"child\":%s,\"format_version\":%u}",
@@ -342,7 +328,7 @@ int heap_report_json(FILE *out, const struct heap *heap, const struct heap_optio
     else
         buf_puts(&b, "\"peak_at_ns\":null,");
     if (heap_resident(rec) > 0)
-        put_count(&b, "resident_bytes_max", heap_resident(rec));
+        json_put_count(&b, "resident_bytes_max", heap_resident(rec));
     else
         buf_puts(&b, "\"resident_bytes_max\":null,");
     buf_putc(&b, '\n');

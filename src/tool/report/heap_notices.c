@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tool/report/python.h"
 #include "tool/util/say.h"
 #include "tool/util/units.h"
 
@@ -182,7 +183,8 @@ static void notice_nameless(const struct heap *heap)
     for (size_t i = 0; i < count && shown < COMPLAINTS_SHOWN; i++) {
         const struct symbol_frame of = {.function = "", .module = list[i].module};
         if (list[i].bytes < all * matters || list[i].unnamed * 3 < list[i].pcs ||
-            heap_is_plumbing(&of) || is_complained_of(heap, list[i].module))
+            heap_is_plumbing(&of) || (heap->rec.code_count > 0 && python_is_interpreter(&of)) ||
+            is_complained_of(heap, list[i].module))
             continue;
         say("no symbols for %s (%.0f %% of the bytes): install its debug symbols%s",
             say_safe(safe, sizeof(safe), list[i].module), list[i].bytes / all * 100,

@@ -5,6 +5,8 @@
  *   - its module is the C library, the dynamic linker, the C++ library, an allocator, or piano, or
  *   - its function is in namespace std, __gnu_cxx or __cxxabiv1, or is `operator new`, or one of malloc's
  *     family by name (statically linked programs).
+ * In a stack with functions of Python, also native code of the interpreter, and native code of which no line is known, such
+ * as that of most extensions: there the site is the line of Python that called it. See docs/python.md.
  * The site is the first frame that is neither that nor a wrapper like xmalloc (`heap_skip.c`); when all are, the
  * first that is no plumbing, else the innermost. So that wrappers nobody knows do not swallow the table, a site is told
  * apart by the function that called it, too. */
@@ -14,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tool/report/python.h"
 #include "tool/util/say.h"
 
 static const char *const plumbing_modules[] = {
@@ -56,6 +59,8 @@ const char *heap_qualified(const char *name)
 
 bool heap_is_plumbing(const struct symbol_frame *frame)
 {
+    if (frame->python)
+        return false; /* whatever its name */
     for (size_t i = 0; i < sizeof(plumbing_modules) / sizeof(*plumbing_modules); i++)
         if (strncmp(frame->module, plumbing_modules[i], strlen(plumbing_modules[i])) == 0)
             return true;
@@ -105,6 +110,20 @@ static bool is_passed(const struct heap *heap, const struct symbol_frame *frame)
     return heap_is_plumbing(frame) || heap_skip_is(&heap->skip, frame);
 }
 
+static bool has_python(const struct symbol_frame *const *frames, size_t count)
+{
+    while (count-- > 0)
+        if (frames[count]->python)
+            return true;
+    return false;
+}
+
+/* Native code below a function of Python that nobody can be sent to: of the interpreter, or without a line. */
+static bool is_beneath(const struct symbol_frame *frame)
+{
+    return !frame->python && (python_is_interpreter(frame) || !frame->file);
+}
+
 /* The next frame outwards from AT that is another function and counts; COUNT when there is none. */
 static size_t caller_of(const struct heap *heap, const struct symbol_frame *const *frames,
                         size_t count, size_t at)
@@ -119,9 +138,11 @@ static size_t caller_of(const struct heap *heap, const struct symbol_frame *cons
 static size_t site_of(struct heap *heap, const struct symbol_frame *const *frames, size_t count)
 {
     size_t own = 0, at;
-    while (own < count && heap_is_plumbing(frames[own]))
+    bool python = has_python(frames, count);
+    while (own < count && (heap_is_plumbing(frames[own]) || (python && is_beneath(frames[own]))))
         own++;
-    for (at = own; at < count && is_passed(heap, frames[at]); at++)
+    for (at = own;
+         at < count && (is_passed(heap, frames[at]) || (python && is_beneath(frames[at]))); at++)
         ;
     if (at < count && at > own && !heap->wrapper)
         heap->wrapper = frames[own]->function;

@@ -22,16 +22,6 @@ int report_flush(struct buf *b, FILE *out, bool last)
     return err;
 }
 
-static void put_text(struct buf *b, const char *key, const char *value)
-{
-    buf_printf(b, "\"%s\":", key);
-    if (value)
-        json_put_string(b, value);
-    else
-        buf_puts(b, "null");
-    buf_putc(b, ',');
-}
-
 /* The name a run goes by in the runs directory: that of its file, without the ending. */
 static void put_stem(struct buf *b, const char *path)
 {
@@ -40,7 +30,7 @@ static void put_stem(struct buf *b, const char *path)
     char *dot = stem ? strrchr(stem, '.') : NULL;
     if (dot && dot > stem)
         *dot = '\0';
-    put_text(b, "id", stem);
+    json_put_text(b, "id", stem);
     free(stem);
 }
 
@@ -48,10 +38,11 @@ void report_put_run(struct buf *b, const struct run *run)
 {
     buf_puts(b, "\"run\":{");
     put_stem(b, run->path);
-    put_text(b, "run_id", run->run_id);
-    put_text(b, "path", run->path);
-    put_text(b, "program", run->program);
-    put_text(b, "clock", run->clock);
+    json_put_text(b, "run_id", run->run_id);
+    json_put_text(b, "path", run->path);
+    json_put_text(b, "recording", run->companion);
+    json_put_text(b, "program", run->program);
+    json_put_text(b, "clock", run->clock);
     buf_printf(b, "\"timestamp_ms\":%lld,\"format_version\":%d,\"wall_ns\":",
                (long long)run->timestamp_ms, run->format);
     if (run->wall_ns >= 0)
@@ -73,8 +64,8 @@ void report_put_run(struct buf *b, const struct run *run)
 void report_put_tally(struct buf *b, const struct run *run, uint32_t fn, const struct tally *sum)
 {
     const struct run_fn *f = &run->fns[fn];
-    put_text(b, "name", f->name);
-    put_text(b, "file", f->file);
+    json_put_text(b, "name", f->name);
+    json_put_text(b, "file", f->file);
     if (f->line > 0)
         buf_printf(b, "\"line\":%lld,", (long long)f->line);
     else

@@ -17,6 +17,7 @@
 #include "tool/report/heap.h"
 #include "tool/report/map.h"
 #include "tool/report/report.h"
+#include "tool/report/stretch.h"
 
 enum {
     POLLS_LONG_NS = 10 * 1000000,
@@ -199,7 +200,7 @@ void polls_time_add(struct polls_time *to, const struct polls_time *more);
 /* Notes one poll in its group and among the longest. 0 or -ENOMEM. */
 int polls_note(struct polls *p, const struct poll *poll);
 uint32_t polls_group(struct polls *p, enum polls_kind kind, uint64_t key); /* or POLLS_NO_GROUP */
-/* The name of a callback, with its function where it has an address. */
+/* The name of a callback or a task, with its function where it has an address. */
 void polls_put_callback(struct buf *b, const struct polls *p, const char *name);
 struct polls_task *polls_task_of(struct polls *p, uint64_t id, bool make); /* or NULL */
 void polls_task_gone(struct polls *p, uint64_t id);
@@ -243,16 +244,9 @@ void polls_flags_release(struct polls_flags *f);
 
 /* ---- stacks of a poll ---- */
 
-struct polls_stack {
-    uint32_t stack; /* index in the recording */
-    uint64_t samples, ns;
-    bool preempted;
-};
-
-/* Stacks of KIND (enum piano__sample_kind) in POLL, merged by the functions in them, heaviest first; names them.
- * Malloc'd; NULL when there are none or memory is out. */
-struct polls_stack *polls_stacks(struct polls *p, const struct poll *poll, unsigned kind,
-                                 size_t *count);
+/* Stacks of KIND (enum piano__sample_kind) in POLL: see stretch.h. */
+struct stretch_stack *polls_stacks(struct polls *p, const struct poll *poll, unsigned kind,
+                                   size_t *count);
 
 /* ---- reports ---- */
 

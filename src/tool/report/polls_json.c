@@ -9,25 +9,10 @@
 #include "tool/util/json.h"
 #include "tool/util/say.h"
 
-static void put_text(struct buf *b, const char *key, const char *text)
-{
-    buf_printf(b, "\"%s\":", key);
-    if (text)
-        json_put_string(b, text);
-    else
-        buf_puts(b, "null");
-    buf_putc(b, ',');
-}
-
-static void put_count(struct buf *b, const char *key, uint64_t value)
-{
-    buf_printf(b, "\"%s\":%llu,", key, (unsigned long long)value);
-}
-
 static void put_maybe(struct buf *b, const char *key, bool known, uint64_t value)
 {
     if (known)
-        put_count(b, key, value);
+        json_put_count(b, key, value);
     else
         buf_printf(b, "\"%s\":null,", key);
 }
@@ -63,8 +48,8 @@ static void put_thread(struct buf *b, const struct polls *p, const char *key, ui
 {
     const struct polls_track *t = &p->tracks[track];
     char name[200];
-    put_text(b, key, polls_thread_name(name, sizeof(name), p, track));
-    put_count(b, "tid", t->tid);
+    json_put_text(b, key, polls_thread_name(name, sizeof(name), p, track));
+    json_put_count(b, "tid", t->tid);
     put_maybe(b, "worker", t->is_worker, t->worker);
 }
 
@@ -79,11 +64,11 @@ static void put_time(struct buf *b, const struct polls *p, const struct polls_ti
                      uint64_t total_ns)
 {
     put_share(b, "on_cpu", polls_on_cpu(p, time, total_ns));
-    put_count(b, "samples", time->cpu_samples);
-    put_count(b, "cpu_ns", time->cpu_ns);
+    json_put_count(b, "samples", time->cpu_samples);
+    json_put_count(b, "cpu_ns", time->cpu_ns);
     put_maybe(b, "off_cpu_ns", p->exact, time->off_ns);
     put_maybe(b, "run_queue_ns", p->exact, time->preempted_ns);
-    put_count(b, "waited_ns", time->waited_ns);
+    json_put_count(b, "waited_ns", time->waited_ns);
 }
 
 static void put_flags(struct buf *b, const struct polls_flags *flags)
@@ -92,10 +77,10 @@ static void put_flags(struct buf *b, const struct polls_flags *flags)
     for (size_t i = 0; i < flags->count; i++) {
         const struct polls_flag *f = &flags->list[i];
         buf_puts(b, i ? ",\n{" : "\n{");
-        put_text(b, "kind", polls_flag_names[f->kind]);
-        put_text(b, "text", f->text);
-        put_text(b, "subject", f->subject);
-        put_count(b, "count", f->count);
+        json_put_text(b, "kind", polls_flag_names[f->kind]);
+        json_put_text(b, "text", f->text);
+        json_put_text(b, "subject", f->subject);
+        json_put_count(b, "count", f->count);
         put_maybe(b, "worst_ns", f->worst_ns > 0, f->worst_ns);
         close_object(b);
     }
@@ -113,20 +98,20 @@ static int put_tasks(struct buf *b, FILE *out, struct polls *p, const struct rep
     for (size_t i = 0; i < count && err == 0; i++) {
         struct polls_group *g = &p->groups[sorted[i]];
         buf_puts(b, i ? ",\n{" : "\n{");
-        put_text(b, "name", g->name);
-        put_text(b, "kind", kinds[g->kind]);
-        put_count(b, "polls", g->polls);
+        json_put_text(b, "name", g->name);
+        json_put_text(b, "kind", kinds[g->kind]);
+        json_put_count(b, "polls", g->polls);
         put_percentiles(b, &g->durations, g->max_ns);
-        put_count(b, "total_ns", g->total_ns);
+        json_put_count(b, "total_ns", g->total_ns);
         put_time(b, p, &g->time, g->total_ns);
-        put_count(b, "open", g->open);
-        put_count(b, "nested", g->nested);
-        put_count(b, "long", g->long_polls);
-        put_count(b, "very_long", g->very_long);
-        put_count(b, "spawned", g->spawned);
-        put_count(b, "ended", g->ended);
-        put_count(b, "woken", g->woken);
-        put_count(b, "late", g->late);
+        json_put_count(b, "open", g->open);
+        json_put_count(b, "nested", g->nested);
+        json_put_count(b, "long", g->long_polls);
+        json_put_count(b, "very_long", g->very_long);
+        json_put_count(b, "spawned", g->spawned);
+        json_put_count(b, "ended", g->ended);
+        json_put_count(b, "woken", g->woken);
+        json_put_count(b, "late", g->late);
         buf_puts(b, "\"wake\":{");
         put_percentiles(b, &g->wakes, g->latest_ns);
         close_object(b);
@@ -142,7 +127,7 @@ static void put_stacks(struct buf *b, struct polls *p, const struct poll *poll, 
                        const struct symbol_frame **frames)
 {
     size_t count = 0;
-    struct polls_stack *list = polls_stacks(p, poll, kind, &count);
+    struct stretch_stack *list = polls_stacks(p, poll, kind, &count);
     buf_printf(b, "\"%s\":[", kind == PIANO_SAMPLE_CPU ? "stacks" : "blocked");
     for (size_t i = 0; i < count; i++) {
         buf_puts(b, i ? "," : "");
@@ -166,12 +151,12 @@ static void put_cause(struct buf *b, const struct polls *p, const struct poll *p
         return;
     }
     buf_putc(b, '{');
-    put_text(b, "kind", poll->woken ? "wake" : "spawn");
+    json_put_text(b, "kind", poll->woken ? "wake" : "spawn");
     put_moment(b, "at_ns", p, poll->cause_ns);
-    put_count(b, "late_ns", poll->begin_ns - poll->cause_ns);
+    json_put_count(b, "late_ns", poll->begin_ns - poll->cause_ns);
     put_thread(b, p, "thread", poll->waker_track);
-    put_text(b, "task",
-             poll->waker_group == POLLS_NO_GROUP ? NULL : p->groups[poll->waker_group].name);
+    json_put_text(b, "task",
+                  poll->waker_group == POLLS_NO_GROUP ? NULL : p->groups[poll->waker_group].name);
     close_object(b);
 }
 
@@ -186,12 +171,12 @@ static int put_longest(struct buf *b, FILE *out, struct polls *p)
         uint64_t duration = (uint64_t)polls_duration(poll);
         buf_puts(b, i ? ",\n{" : "\n{");
         put_moment(b, "start_ns", p, poll->begin_ns);
-        put_count(b, "duration_ns", duration);
+        json_put_count(b, "duration_ns", duration);
         put_thread(b, p, "thread", poll->track);
-        put_text(b, "task", g->name);
+        json_put_text(b, "task", g->name);
         put_maybe(b, "task_id", g->kind != POLLS_LOOP, poll->task);
         put_bool(b, "open", poll->open);
-        put_count(b, "depth", poll->depth);
+        json_put_count(b, "depth", poll->depth);
         put_maybe(b, "wait_returned", poll->returned > 0, poll->returned - 1);
         put_time(b, p, &poll->time, duration);
         put_stacks(b, p, poll, PIANO_SAMPLE_CPU, frames);
@@ -214,13 +199,13 @@ static void put_threads(struct buf *b, const struct polls *p)
         const struct polls_track *t = &p->tracks[i];
         buf_puts(b, i ? ",\n{" : "\n{");
         put_thread(b, p, "name", i);
-        put_text(b, "loop", t->loop >= 0 ? waits[t->loop] : NULL);
-        put_count(b, "events", p->rec->events.tracks[i].events);
-        put_count(b, "polls", t->polls);
-        put_count(b, "busy_ns", t->busy_ns);
-        put_count(b, "parks", t->parks);
-        put_count(b, "parked_ns", t->parked_ns);
-        put_count(b, "longest_park_ns", t->park_max_ns);
+        json_put_text(b, "loop", t->loop >= 0 ? waits[t->loop] : NULL);
+        json_put_count(b, "events", p->rec->events.tracks[i].events);
+        json_put_count(b, "polls", t->polls);
+        json_put_count(b, "busy_ns", t->busy_ns);
+        json_put_count(b, "parks", t->parks);
+        json_put_count(b, "parked_ns", t->parked_ns);
+        json_put_count(b, "longest_park_ns", t->park_max_ns);
         put_maybe(b, "park_cpu_ns", p->exact, t->park_cpu_ns);
         put_maybe(b, "park_run_queue_ns", p->exact, t->park_time.preempted_ns);
         put_maybe(b, "starved_ns", t->is_worker, t->starved_ns);
@@ -230,9 +215,9 @@ static void put_threads(struct buf *b, const struct polls *p)
     for (size_t i = 0; i < p->worker_count; i++) {
         const struct polls_worker *w = &p->workers[i];
         buf_puts(b, i ? ",\n{" : "\n{");
-        put_count(b, "worker", w->worker);
-        put_text(b, "name", recording_name_of(p->rec, w->name));
-        put_count(b, "tid", p->tracks[w->track].tid);
+        json_put_count(b, "worker", w->worker);
+        json_put_text(b, "name", recording_name_of(p->rec, w->name));
+        json_put_count(b, "tid", p->tracks[w->track].tid);
         put_moment(b, "start_ns", p, w->from_ns);
         put_maybe(b, "end_ns", w->to_ns > 0, w->to_ns - p->start_ns);
         close_object(b);
@@ -249,10 +234,10 @@ static void put_series(struct buf *b, const struct polls *p, const char *key,
         const struct polls_series *s = &list[i];
         buf_puts(b, i ? ",\n{" : "\n{");
         if (queues)
-            put_count(b, "queue", s->key);
+            json_put_count(b, "queue", s->key);
         else
-            put_text(b, "name", recording_name_of(p->rec, s->key));
-        put_count(b, "count", s->count);
+            json_put_text(b, "name", recording_name_of(p->rec, s->key));
+        json_put_count(b, "count", s->count);
         if (!marks)
             buf_printf(b, "\"first\":%lld,\"last\":%lld,\"min\":%lld,\"max\":%lld,",
                        (long long)s->first, (long long)s->value, (long long)s->min,
@@ -274,38 +259,39 @@ static void put_summary(struct buf *b, struct polls *p)
 {
     static const char *const sources[] = {"none", "cpu-clock", "cycles", "timers"};
     const struct piano__trace *t = &p->rec->header.trace;
-    put_count(b, "polls", p->polls);
+    json_put_count(b, "polls", p->polls);
     buf_puts(b, "\"wakes\":{");
-    put_count(b, "count", p->wake_count);
-    put_count(b, "late", p->late);
+    json_put_count(b, "count", p->wake_count);
+    json_put_count(b, "late", p->late);
     put_percentiles(b, &p->wakes, p->latest_ns);
     close_object(b);
     buf_puts(b, ",\"spawn_to_poll\":{");
-    put_count(b, "count", p->spawns.count);
+    json_put_count(b, "count", p->spawns.count);
     put_percentiles(b, &p->spawns, (uint64_t)samples_percentile(&p->spawns, 1.0));
     close_object(b);
     buf_puts(b, ",\"events\":{");
-    put_count(b, "count", p->rec->events.count);
-    put_count(b, "unknown", p->rec->events.unknown);
-    put_count(b, "unreadable_fields", p->rec->events.bad);
-    put_count(b, "stray_ends", p->stray_ends);
-    put_count(b, "too_deep", p->too_deep);
-    put_count(b, "untracked", p->untracked);
-    put_text(b, "clock", p->rec->events.clock.counter ? "counter" : "monotonic");
+    json_put_count(b, "count", p->rec->events.count);
+    json_put_count(b, "unknown", p->rec->events.unknown);
+    json_put_count(b, "unreadable_fields", p->rec->events.bad);
+    json_put_count(b, "stray_ends", p->stray_ends);
+    json_put_count(b, "too_deep", p->too_deep);
+    json_put_count(b, "untracked", p->untracked);
+    json_put_text(b, "clock", p->rec->events.clock.counter ? "counter" : "monotonic");
     put_bool(b, "rough_clock", p->rec->events.clock.rough);
     close_object(b);
     buf_puts(b, ",\"cpu\":{");
-    put_text(b, "source", sources[t->cpu_source < 4 ? t->cpu_source : 0]);
-    put_count(b, "hz", t->cpu_hz);
-    put_count(b, "samples", p->rec->cpu_samples);
-    put_count(b, "switches", p->rec->off_samples);
-    put_count(b, "lost", t->samples_lost);
+    json_put_text(b, "source", sources[t->cpu_source < 4 ? t->cpu_source : 0]);
+    json_put_count(b, "hz", t->cpu_hz);
+    json_put_count(b, "samples", p->rec->cpu_samples);
+    json_put_count(b, "switches", p->rec->off_samples);
+    json_put_count(b, "lost", t->samples_lost);
+    json_put_count(b, "given_up", p->rec->header.samples_given_up);
     close_object(b);
     buf_puts(b, ",\"dropped\":{");
-    put_count(b, "memory", t->dropped_memory);
-    put_count(b, "busy", t->dropped_busy);
-    put_count(b, "names", t->dropped_names);
-    put_count(b, "recycled_chunks", t->recycled);
+    json_put_count(b, "memory", t->dropped_memory);
+    json_put_count(b, "busy", t->dropped_busy);
+    json_put_count(b, "names", t->dropped_names);
+    json_put_count(b, "recycled_chunks", t->recycled);
     close_object(b);
     buf_puts(b, ",\n");
 }

@@ -1,24 +1,36 @@
-/* Names of callbacks. A hook in the program knows a callback by its address alone and names it "timer@0x55d0c0ffee00"; here,
- * where there are symbols, that becomes "timer on_tick". */
+/* Names with addresses in them. A hook in the program knows a callback by its address alone and names it "timer@0x55d0c0ffee00"; here,
+ * where there are symbols, that becomes "timer on_tick". Where it knows a call, it says "omp task@call:0x55d0c0ffee00", which
+ * becomes "omp task sort (sort.c:41)". */
 #include "tool/report/polls.h"
 
 #include <string.h>
 
 #include "tool/util/buf.h"
 
-/* The number that NAME ends with behind "@0x", and how much is before that; false: it does not end like this. */
-static bool split(const char *name, size_t *len, uint64_t *address)
+struct address {
+    size_t before; /* bytes of the name before its '@' */
+    uint64_t pc;
+    bool is_call;
+};
+
+/* False: NAME does not end with an address. */
+static bool split(const char *name, struct address *a)
 {
     const char *at = strrchr(name, '@');
-    if (!at || strncmp(at, "@0x", 3) != 0)
+    if (!at)
         return false;
-    size_t digits = strspn(at + 3, "0123456789abcdef");
-    if (digits == 0 || digits > 16 || at[3 + digits])
+    a->before = (size_t)(at - name);
+    a->is_call = strncmp(at, "@call:", 6) == 0;
+    at += a->is_call ? 6 : 1;
+    if (strncmp(at, "0x", 2) != 0)
         return false;
-    *len = (size_t)(at - name);
-    *address = 0;
-    for (const char *p = at + 3; *p; p++)
-        *address = *address << 4 | (uint64_t)(*p <= '9' ? *p - '0' : *p - 'a' + 10);
+    at += 2;
+    size_t digits = strspn(at, "0123456789abcdef");
+    if (digits == 0 || digits > 16 || at[digits])
+        return false;
+    a->pc = 0;
+    for (; *at; at++)
+        a->pc = a->pc << 4 | (uint64_t)(*at <= '9' ? *at - '0' : *at - 'a' + 10);
     return true;
 }
 
@@ -37,12 +49,33 @@ static const struct recording_module *module_at(const struct recording *rec, uin
     return found;
 }
 
+/* Parts of OpenMP programs are functions of the compiler's, which nobody knows by name. */
+static bool is_outlined(const char *function)
+{
+    return strstr(function, ".omp_") != NULL;
+}
+
+/* INNERMOST is where the call is written, even if that function was inlined into others. */
+static void put_call(struct buf *b, const struct symbol_frame *innermost)
+{
+    const char *function = innermost->function, *file = innermost->file;
+    if (!file) {
+        buf_printf(b, " %s", function);
+        return;
+    }
+    const char *base = strrchr(file, '/');
+    base = base ? base + 1 : file;
+    if (is_outlined(function))
+        buf_printf(b, " %s:%u", base, innermost->line);
+    else
+        buf_printf(b, " %s (%s:%u)", function, base, innermost->line);
+}
+
 void polls_put_callback(struct buf *b, const struct polls *p, const char *name)
 {
-    size_t len = 0;
-    uint64_t pc = 0;
+    struct address a;
     const struct recording_module *m =
-        split(name, &len, &pc) && p->named.symbols ? module_at(p->rec, pc) : NULL;
+        split(name, &a) && p->named.symbols ? module_at(p->rec, a.pc) : NULL;
     if (!m) {
         buf_puts(b, name);
         return;
@@ -54,6 +87,10 @@ void polls_put_callback(struct buf *b, const struct polls *p, const char *name)
                                          .start = m->start,
                                          .end = m->end};
     const struct symbol_frame *frames = NULL;
-    size_t count = symbols_resolve(p->named.symbols, &module, pc, &frames);
-    buf_printf(b, "%.*s %s", (int)len, name, frames[count - 1].function);
+    size_t count = symbols_resolve(p->named.symbols, &module, a.pc, &frames);
+    buf_printf(b, "%.*s", (int)a.before, name);
+    if (a.is_call)
+        put_call(b, &frames[0]);
+    else
+        buf_printf(b, " %s", frames[count - 1].function);
 }

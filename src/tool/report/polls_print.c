@@ -5,12 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tool/util/buf.h"
 #include "tool/util/say.h"
 #include "tool/util/table.h"
 #include "tool/util/units.h"
 
-enum { STACKS_SHOWN = 3, FRAMES_SHOWN = 7, THREADS_SHOWN = 16 };
+enum { STACKS_SHOWN = 3, THREADS_SHOWN = 16 };
 
 static void heading(FILE *out, const struct report_options *o, const char *text)
 {
@@ -102,37 +101,16 @@ static int print_groups(FILE *out, struct polls *p, const struct report_options 
 
 /* ---- the longest ---- */
 
-/* "leaf < caller < ...", the innermost frames that fit. */
-static char *stack_text(const struct polls *p, uint32_t stack, bool all,
-                        const struct symbol_frame **frames)
-{
-    struct buf b = {0};
-    size_t count = heap_frames(&p->named, stack, frames);
-    size_t shown = all || count <= FRAMES_SHOWN ? count : FRAMES_SHOWN;
-    for (size_t i = 0; i < shown; i++) {
-        char *name = heap_name(frames[i]->function, false);
-        buf_printf(&b, "%s%s", i ? " < " : "", name ? name : "?");
-        free(name);
-    }
-    if (shown < count)
-        buf_puts(&b, " < ...");
-    if (b.failed) {
-        buf_free(&b);
-        return NULL;
-    }
-    return b.data;
-}
-
 static int print_stacks(FILE *out, struct polls *p, const struct poll *poll, unsigned kind,
                         const struct report_options *o, const struct symbol_frame **frames)
 {
     size_t count = 0;
-    struct polls_stack *list = polls_stacks(p, poll, kind, &count);
+    struct stretch_stack *list = polls_stacks(p, poll, kind, &count);
     size_t shown = o->all || count < STACKS_SHOWN ? count : STACKS_SHOWN;
     int err = 0;
     for (size_t i = 0; i < shown && err == 0; i++) {
         char text[UNITS_LEN];
-        char *stack = stack_text(p, list[i].stack, o->all, frames);
+        char *stack = stretch_text(&p->named, list[i].stack, o->all, false, frames);
         err = stack ? 0 : -ENOMEM;
         if (err == 0 && kind == PIANO_SAMPLE_CPU)
             fprintf(out, "     CPU  %4llu sample%s  %s\n", (unsigned long long)list[i].samples,
@@ -307,6 +285,7 @@ void polls_notices(const struct polls *p)
         {t->recycled, "chunks of old events were given up for new ones: the recording begins later "
                       "than the program"},
         {t->samples_lost, "CPU samples were lost"},
+        {rec->header.samples_given_up, "old CPU samples and waits were given up for new ones"},
         {rec->events.unknown, "events are of kinds this piano does not know"},
         {rec->events.bad, "events have fields that could not be read"},
         {p->stray_ends, "polls ended that had not begun"},

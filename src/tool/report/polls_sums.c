@@ -115,7 +115,7 @@ static char *group_name(const struct polls *p, enum polls_kind kind, uint64_t ke
                    polls_thread_name(thread, sizeof(thread), p, (uint32_t)key));
     else if (kind == POLLS_UNNAMED)
         buf_puts(&b, "(no name)");
-    else if (name && *name && kind == POLLS_CALLBACK)
+    else if (name && *name && (kind == POLLS_CALLBACK || kind == POLLS_TASK))
         polls_put_callback(&b, p, name);
     else if (name && *name)
         buf_printf(&b, "%s%s", kind == POLLS_PLACE ? "spawned at " : "", name);
@@ -126,6 +126,22 @@ static char *group_name(const struct polls *p, enum polls_kind kind, uint64_t ke
         return NULL;
     }
     return b.data;
+}
+
+/* Where the group of a task is found by its name's text: one line of a program may have several addresses. Kinds take the
+ * numbers before 7. */
+static uint64_t key_of_text(const char *name)
+{
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (; *name; name++)
+        hash = (hash ^ (unsigned char)*name) * 0x100000001b3u;
+    return hash << 3 | 7;
+}
+
+static uint32_t group_of_text(const struct polls *p, const char *name)
+{
+    uint32_t found = map_find(&p->group_of, key_of_text(name));
+    return found != MAP_NONE && strcmp(p->groups[found].name, name) == 0 ? found : MAP_NONE;
 }
 
 uint32_t polls_group(struct polls *p, enum polls_kind kind, uint64_t key)
@@ -148,11 +164,20 @@ uint32_t polls_group(struct polls *p, enum polls_kind kind, uint64_t key)
     *new = (struct polls_group){.kind = kind, .key = key, .name = group_name(p, kind, key)};
     if (!new->name)
         return POLLS_NO_GROUP;
-    if (map_put(&p->group_of, mixed, (uint32_t)p->group_count) != 0) {
+    uint64_t by_text = key_of_text(new->name);
+    found = kind == POLLS_TASK ? group_of_text(p, new->name) : MAP_NONE;
+    uint32_t group = found != MAP_NONE ? found : (uint32_t)p->group_count;
+    bool taken = kind != POLLS_TASK || map_find(&p->group_of, by_text) != MAP_NONE;
+    if (map_put(&p->group_of, mixed, group) != 0 ||
+        (!taken && map_put(&p->group_of, by_text, group) != 0)) {
         free(new->name);
         return POLLS_NO_GROUP;
     }
-    return (uint32_t)p->group_count++;
+    if (found != MAP_NONE)
+        free(new->name);
+    else
+        p->group_count++;
+    return group;
 }
 
 /* ---- the longest ---- */
@@ -373,4 +398,11 @@ uint32_t *polls_sorted(const struct polls *p, size_t *count)
     }
     free(ranked);
     return out;
+}
+
+struct stretch_stack *polls_stacks(struct polls *p, const struct poll *poll, unsigned kind,
+                                   size_t *count)
+{
+    const struct companion_span span = {p->tracks[poll->track].tid, poll->begin_ns, poll->end_ns};
+    return stretch_stacks(&p->named, &span, p->end_ns, kind, count);
 }

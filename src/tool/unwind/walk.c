@@ -14,10 +14,11 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
+
+#include "common/frame.h"
 
 enum { RULES = 1 << 14 };
-
-enum known { SP = 1, FP = 2, BASE = 4, LR = 8 };
 
 struct kept_rule {
     const struct code *code;
@@ -34,15 +35,10 @@ struct cursor {
     struct unwinder *unwinder;
     struct space *space;
     const struct unwind_memory *memory;
-    uint64_t pc, sp, fp, base, lr;
-    unsigned known;                 /* enum known */
-    bool is_exact;                  /* the pc is that of the next instruction, no return address */
-    const struct unwind_regs *regs; /* all registers, while is_exact; or NULL */
+    struct piano__frame at;
     unsigned flags;                 /* enum piano__stack_flags */
     struct unwind_regs interrupted; /* room for what a signal frame has */
 };
-
-enum outcome { GOES_ON, ENDED, LOST };
 
 struct unwinder *unwinder_new(void)
 {
@@ -65,8 +61,9 @@ struct codes *unwinder_codes(struct unwinder *u)
     return &u->codes;
 }
 
-static bool read_word(const struct cursor *c, uint64_t at, uint64_t *value)
+static bool read_word(void *memory, uint64_t at, uint64_t *value)
 {
+    const struct cursor *c = memory;
     const struct unwind_memory *m = c->memory;
     if (at % 8 != 0 || m->size < 8 || at < m->start || at - m->start > m->size - 8)
         return false;
@@ -74,128 +71,59 @@ static bool read_word(const struct cursor *c, uint64_t at, uint64_t *value)
     return true;
 }
 
-static void set_regs(struct cursor *c, const struct unwind_regs *regs)
-{
-    c->pc = regs->pc;
-    c->sp = regs->general[UNWIND_SP];
-    c->fp = regs->general[UNWIND_FP];
-    c->base = regs->general[UNWIND_BASE];
-    c->lr = UNWIND_LR >= 0 ? regs->general[UNWIND_LR & 31] : 0;
-    c->known = SP | FP | BASE | (UNWIND_LR >= 0 ? LR : 0);
-    c->is_exact = true;
-    c->regs = regs;
-}
-
-static bool get_register(const struct cursor *c, unsigned number, uint64_t *value)
-{
-    switch (number) {
-    case UNWIND_SP:
-        *value = c->sp;
-        return c->known & SP;
-    case UNWIND_FP:
-        *value = c->fp;
-        return c->known & FP;
-    case UNWIND_BASE:
-        *value = c->base;
-        return c->known & BASE;
-    default:
-        *value = c->regs && number < UNWIND_REGISTERS ? c->regs->general[number] : 0;
-        return c->regs && number < UNWIND_REGISTERS;
-    }
-}
-
-/* The caller's value of a register whose own is in VALUE if IS_KNOWN; false when it cannot be had. */
-static bool get_saved(const struct cursor *c, unsigned at, int words, uint64_t cfa, uint64_t *value,
-                      bool is_known)
-{
-    uint64_t from = cfa;
-    if (at == PIANO_AT_REGISTER)
-        return is_known;
-    if (at != PIANO_AT_CFA) {
-        bool by_sp = at == PIANO_AT_SP;
-        if (at == PIANO_AT_NOWHERE || !(c->known & (by_sp ? SP : FP)))
-            return false;
-        from = by_sp ? c->sp : c->fp;
-    }
-    return read_word(c, from + (uint64_t)((int64_t)words * 8), value);
-}
-
-static bool is_code_address(uint64_t pc)
-{
-    return pc >= 4096 && pc >> UNWIND_ADDRESS_BITS == 0;
-}
-
 /* By the frame pointer --------------------------------------------------------------------------------- */
 
 /* Behind a call in a file. Of code that is in none, or cannot be read, only the chain can speak: it must go on. */
-static bool is_return_address(const struct cursor *c, uint64_t pc, uint64_t next_fp)
+static bool is_return_address(struct cursor *c, uint64_t pc, uint64_t next_fp)
 {
-    unsigned char code[UNWIND_LONGEST_CALL];
+    unsigned char code[PIANO_LONGEST_CALL];
     uint64_t word;
-    if (!is_code_address(pc))
+    if (!piano__is_code_address(pc))
         return false;
     const struct mapping *m = space_find(c->space, &c->unwinder->codes, pc - 1);
     if (m && m->code && code_bytes(m->code, pc - m->bias - sizeof code, code, sizeof code))
-        return unwind_is_call(code);
-    return m && next_fp > c->fp && read_word(c, next_fp, &word) && read_word(c, next_fp + 8, &word);
+        return piano__machine_is_call(code + sizeof code);
+    return m && next_fp > c->at.fp && read_word(c, next_fp, &word) &&
+           read_word(c, next_fp + 8, &word);
 }
 
-static enum outcome leave_by_fp(struct cursor *c)
+static enum piano__outcome leave_by_fp(struct cursor *c)
 {
     uint64_t next_fp;
     uint64_t pc;
-    if (!(c->known & FP) || c->fp < c->sp || !read_word(c, c->fp, &next_fp) ||
-        !read_word(c, c->fp + 8, &pc))
-        return LOST;
+    if (!piano__frame_pair(&c->at, &next_fp, &pc, read_word, c))
+        return PIANO_LOST;
     if (pc == 0) {
         c->flags |= PIANO_STACK_BY_FP;
-        return ENDED;
+        return PIANO_ENDED;
     }
     pc = unwind_strip(pc);
     if (!is_return_address(c, pc, next_fp))
-        return LOST;
+        return PIANO_LOST;
     c->flags |= PIANO_STACK_BY_FP;
-    c->pc = pc;
-    c->sp = c->fp + 16;
-    c->fp = next_fp;
-    /* On aarch64 the pair of fp and lr is at the near end of the frame, or anywhere. */
-    c->known = UNWIND_LR >= 0 ? FP : FP | SP;
-    c->is_exact = false;
-    c->regs = NULL;
-    return GOES_ON;
+    piano__frame_leave_by_fp(&c->at, next_fp, pc);
+    return PIANO_GOES_ON;
 }
 
 /* Through a signal frame ------------------------------------------------------------------------------- */
 
 static bool is_sigreturn(const struct cursor *c)
 {
-    char code[sizeof UNWIND_SIGRETURN - 1];
-    if (c->is_exact)
+    char code[sizeof PIANO_SIGRETURN - 1];
+    if (c->at.is_exact)
         return false;
-    const struct mapping *m = space_find(c->space, &c->unwinder->codes, c->pc);
-    return m && m->code && code_bytes(m->code, c->pc - m->bias, code, sizeof code) &&
-           memcmp(code, UNWIND_SIGRETURN, sizeof code) == 0;
+    const struct mapping *m = space_find(c->space, &c->unwinder->codes, c->at.pc);
+    return m && m->code && code_bytes(m->code, c->at.pc - m->bias, code, sizeof code) &&
+           memcmp(code, PIANO_SIGRETURN, sizeof code) == 0;
 }
 
-static enum outcome leave_signal(struct cursor *c)
+static enum piano__outcome leave_signal(struct cursor *c)
 {
     struct unwind_regs *regs = &c->interrupted;
-    uint64_t context = c->sp + UNWIND_SIGNAL_CONTEXT;
-    if (!(c->known & SP) || !read_word(c, context + unwind_saved(UNWIND_REGISTERS), &regs->pc))
-        return LOST;
-    for (unsigned i = 0; i < UNWIND_REGISTERS; i++) {
-        if (!read_word(c, context + unwind_saved(i), &regs->general[i]))
-            return LOST;
-    }
-    set_regs(c, regs);
-    return is_code_address(c->pc) ? GOES_ON : LOST;
-}
-
-static bool is_signal_frame(const struct cursor *c, const struct piano__rule *rule)
-{
-    size_t pc_at = UNWIND_SIGNAL_CONTEXT + unwind_saved(UNWIND_REGISTERS);
-    return rule->is_signal &&
-           ((rule->ra_at == PIANO_AT_SP && (size_t)rule->ra * 8 == pc_at) || is_sigreturn(c));
+    if (!piano__frame_interrupted(&c->at, &regs->pc, regs->general, read_word, c))
+        return PIANO_LOST;
+    piano__frame_begin(&c->at, regs->pc, regs->general);
+    return piano__is_code_address(c->at.pc) ? PIANO_GOES_ON : PIANO_LOST;
 }
 
 /* By the rules ----------------------------------------------------------------------------------------- */
@@ -221,49 +149,13 @@ static const struct piano__rule *find_rule(struct unwinder *u, const struct code
     return &place->rule;
 }
 
-static bool find_cfa(const struct cursor *c, const struct piano__rule *rule, uint64_t *cfa)
+static enum piano__outcome leave_by_rule(struct cursor *c, const struct piano__rule *rule)
 {
-    if (!get_register(c, rule->cfa_register, cfa))
-        return false;
-    *cfa += (uint64_t)(int64_t)rule->cfa_offset;
-    if (rule->cfa == PIANO_CFA_MEMORY) {
-        if (!read_word(c, *cfa, cfa))
-            return false;
-        *cfa += (uint64_t)(int64_t)rule->cfa_plus;
-    }
-    /* A function that has not touched the stack has its caller's, if it has no return address there. */
-    bool grows = *cfa > c->sp || (*cfa == c->sp && rule->ra_at == PIANO_AT_REGISTER);
-    return grows && *cfa % 8 == 0;
-}
-
-static enum outcome leave_by_rule(struct cursor *c, const struct piano__rule *rule)
-{
-    uint64_t cfa;
-    uint64_t pc = c->lr;
-    uint64_t fp = c->fp;
-    uint64_t base = c->base;
-    if (!find_cfa(c, rule, &cfa) || !get_saved(c, rule->ra_at, rule->ra, cfa, &pc, c->known & LR))
-        return LOST;
-    bool has_fp = get_saved(c, rule->fp_at, rule->fp, cfa, &fp, c->known & FP);
-    bool has_base = get_saved(c, rule->base_at, rule->base, cfa, &base, c->known & BASE);
-    if (pc == 0)
-        return ENDED;
-    c->pc = unwind_strip(pc);
-    c->sp = cfa;
-    c->fp = fp;
-    c->base = base;
-    c->known = SP | (has_fp ? FP : 0) | (has_base ? BASE : 0);
-    c->is_exact = rule->is_signal;
-    c->regs = NULL;
-    return is_code_address(c->pc) ? GOES_ON : LOST;
-}
-
-/* Whether the registers that RULE starts from are known: after a step by frame pointer, not all are. */
-static bool can_leave(const struct cursor *c, const struct piano__rule *rule)
-{
-    uint64_t value;
-    return get_register(c, rule->cfa_register, &value) &&
-           (rule->ra_at != PIANO_AT_REGISTER || (c->known & LR));
+    enum piano__outcome outcome = piano__frame_leave(&c->at, rule, UINT64_MAX, read_word, c);
+    if (outcome != PIANO_GOES_ON)
+        return outcome;
+    c->at.pc = unwind_strip(c->at.pc);
+    return piano__is_code_address(c->at.pc) ? PIANO_GOES_ON : PIANO_LOST;
 }
 
 /* Where the kernel begins a program or its loader. That code need not have a rule that says so. */
@@ -285,46 +177,46 @@ static bool begins_function(const struct mapping *m, uint64_t pc)
            piano__cfi_find(&m->code->cfi, address, &row) == 0 && row.start == address;
 }
 
-static enum outcome leave_without_rule(struct cursor *c)
+static enum piano__outcome leave_without_rule(struct cursor *c)
 {
-    const struct mapping *m = space_find(c->space, &c->unwinder->codes, c->pc);
+    const struct mapping *m = space_find(c->space, &c->unwinder->codes, c->at.pc);
     if (is_sigreturn(c))
         return leave_signal(c);
-    if (is_first_code(m, c->pc) || (!c->is_exact && begins_function(m, c->pc)))
-        return ENDED;
+    if (is_first_code(m, c->at.pc) || (!c->at.is_exact && begins_function(m, c->at.pc)))
+        return PIANO_ENDED;
     return leave_by_fp(c);
 }
 
-static enum outcome step(struct cursor *c)
+static enum piano__outcome step(struct cursor *c)
 {
-    uint64_t pc = c->pc - !c->is_exact;
+    uint64_t pc = c->at.pc - !c->at.is_exact;
     const struct mapping *m = space_find(c->space, &c->unwinder->codes, pc);
     const struct piano__rule *rule =
         m && m->code ? find_rule(c->unwinder, m->code, pc - m->bias) : NULL;
     if (!rule || rule->cfa == PIANO_CFA_NONE)
         return leave_without_rule(c);
     if (rule->ra_at == PIANO_AT_NOWHERE)
-        return ENDED;
-    if (rule->is_signal && is_signal_frame(c, rule))
+        return PIANO_ENDED;
+    if (rule->is_signal && (piano__frame_is_interrupted(rule) || is_sigreturn(c)))
         return leave_signal(c);
-    return can_leave(c, rule) ? leave_by_rule(c, rule) : leave_by_fp(c);
+    return piano__frame_can_leave(&c->at, rule) ? leave_by_rule(c, rule) : leave_by_fp(c);
 }
 
 void unwind(struct unwinder *u, struct space *space, const struct unwind_regs *regs,
             const struct unwind_memory *memory, struct unwind_stack *out)
 {
     struct cursor c = {.unwinder = u, .space = space, .memory = memory};
-    set_regs(&c, regs);
+    piano__frame_begin(&c.at, regs->pc, regs->general);
     for (unsigned steps = 0; steps < 2 * PIANO_MAX_FRAMES; steps++) {
         if (out->depth >= PIANO_MAX_FRAMES)
             break;
-        out->pcs[out->depth++] = c.pc + c.is_exact;
-        bool was_exact = c.is_exact;
-        enum outcome outcome = step(&c);
-        if (c.is_exact && !was_exact)
+        out->pcs[out->depth++] = c.at.pc + c.at.is_exact;
+        bool was_exact = c.at.is_exact;
+        enum piano__outcome outcome = step(&c);
+        if (c.at.is_exact && !was_exact)
             out->pcs[out->depth - 1]++; /* a handler returns to the first byte of its trampoline */
-        if (outcome != GOES_ON) {
-            out->flags |= c.flags | (outcome == LOST ? PIANO_STACK_LOST : 0);
+        if (outcome != PIANO_GOES_ON) {
+            out->flags |= c.flags | (outcome == PIANO_LOST ? PIANO_STACK_LOST : 0);
             return;
         }
     }

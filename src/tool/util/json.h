@@ -68,5 +68,8 @@ char *json_unescape(struct json_text text);
 
 /* Appends S as a JSON string literal; bytes that are not UTF-8 become U+FFFD. */
 void json_put_string(struct buf *b, const char *s);
+/* `"key":"text",`, or null for NULL; `"key":value,`. KEY is a literal. */
+void json_put_text(struct buf *b, const char *key, const char *text);
+void json_put_count(struct buf *b, const char *key, uint64_t value);
 
 #endif

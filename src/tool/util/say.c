@@ -25,6 +25,17 @@ static struct {
     size_t shown;     /* bytes of it on the terminal: at least its columns */
 } progress;
 
+static struct {
+    bool (*hear)(void *ctx, const char *text);
+    void *ctx;
+} listener;
+
+void say_listen(bool (*hear)(void *ctx, const char *text), void *ctx)
+{
+    listener.hear = hear;
+    listener.ctx = ctx;
+}
+
 bool say_colour(FILE *stream)
 {
     const char *none = getenv("NO_COLOR");
@@ -117,7 +128,9 @@ put_line(const char *colour, const char *fmt, va_list ap)
         mask_controls(&b);
     say_progress_done();
     const char *text = b.data ? b.data : "(out of memory)";
-    if (colour && say_colour(stderr))
+    if (!colour && listener.hear && !listener.hear(listener.ctx, text))
+        fflush(stderr);
+    else if (colour && say_colour(stderr))
         fprintf(stderr, "%spiano:\x1b[0m %s\n", colour, text);
     else
         fprintf(stderr, "piano: %s\n", text);

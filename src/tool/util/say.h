@@ -16,6 +16,9 @@ int say_usage(const char *command, const char *fmt, ...) __attribute__((format(p
 /* A line of talk ("piano: ..."). */
 void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
+/* HEAR is told every line of talk before it is printed, and may say (false) that it need not be; NULL: no more. */
+void say_listen(bool (*hear)(void *ctx, const char *text), void *ctx);
+
 /* One line that is rewritten in place, from the moment on when the work has taken so long that a
  * person would wonder; nothing at all unless stderr is a terminal. */
 void say_progress(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

@@ -1,0 +1,130 @@
+/* The life of sampling inside the program: the recording, the signal, the threads, in this order, and backwards.
+ *
+ * Sampling may end and begin again, with other wishes, in the same recording. One thread at a time begins or ends it. */
+#include "target/cpu/cpu.h"
+
+#include <errno.h>
+#include <stdbool.h>
+
+#include "target/cpu/samples.h"
+#include "target/cpu/signal.h"
+#include "target/record/control.h"
+#include "target/sys/lock.h"
+#include "target/sys/recording.h"
+#include "target/trace/stats.h"
+
+static struct piano__cpu_wish wish; /* in force */
+static uint32_t changing;
+
+/* The gate is open before the first thread is armed: a new one that finds it shut would be missed. */
+static int arm(int avoid)
+{
+    int signal = piano__signal_take(&wish, avoid);
+    if (signal < 0)
+        return signal;
+    if (!piano__cpu_threads_init(&wish, signal)) {
+        piano__signal_give();
+        return -ENOMEM;
+    }
+    piano__gate_set(&piano__gate->cpu, 1);
+    return piano__cpu_threads_arm();
+}
+
+/* As long as a signal may still come, its handler stays. */
+static void disarm(bool is_wanted)
+{
+    piano__gate_set(&piano__gate->cpu, 0);
+    bool is_quiet = piano__cpu_threads_disarm();
+    if (is_quiet || is_wanted)
+        piano__signal_give();
+}
+
+static int start(const struct piano__cpu_wish *asked)
+{
+    if (piano__cpu_is_on())
+        return -EALREADY;
+    if (piano__control_is_sampled())
+        return -EBUSY;
+    int err = piano__control_open();
+    if (err == 0 && !piano__cpu_samples_init())
+        err = -ENOMEM;
+    if (err == 0) {
+        wish = *asked;
+        err = arm(0);
+        if (err != 0 && piano__cpu_is_on())
+            disarm(false);
+    }
+    if (err != 0 &&
+        !(piano__recording.view.header && piano__recording.view.header->flags & PIANO_REC_HAS_CPU))
+        piano__cpu_samples_forget(); /* nothing of it was used, and the recording may go */
+    if (err != 0) {
+        piano__control_abandon();
+        return err;
+    }
+    struct piano__trace *t = piano__trace_stats();
+    __atomic_store_n(&t->cpu_source, wish.source, __ATOMIC_RELAXED);
+    __atomic_store_n(&t->cpu_hz, wish.hz, __ATOMIC_RELAXED);
+    piano__control_started(PIANO_REC_HAS_CPU);
+    return 0;
+}
+
+int piano__cpu_start(const struct piano__cpu_wish *asked)
+{
+    int saved = errno;
+    if (!piano__lock_try(&changing))
+        return -EBUSY;
+    int err = start(asked);
+    piano__lock_release(&changing);
+    errno = saved;
+    return err;
+}
+
+int piano__cpu_stop(void)
+{
+    int saved = errno;
+    if (!piano__lock_try(&changing))
+        return -EBUSY;
+    bool was_on = piano__cpu_is_on();
+    if (was_on)
+        disarm(false);
+    piano__lock_release(&changing);
+    errno = saved;
+    return was_on ? 0 : -ENOTCONN;
+}
+
+/* When the lock cannot be had, samples end: the program has its signal in any case. */
+void piano__cpu_yield(int signal)
+{
+    int saved = errno;
+    bool is_locked = piano__lock_try(&changing);
+    disarm(true);
+    if (is_locked && arm(signal) != 0 && piano__cpu_is_on())
+        disarm(false);
+    if (is_locked)
+        piano__lock_release(&changing);
+    errno = saved;
+}
+
+void piano__cpu_end(void)
+{
+    int saved = errno;
+    if (piano__cpu_is_on())
+        piano__cpu_threads_settle();
+    errno = saved;
+}
+
+void piano__cpu_forget(void)
+{
+    changing = 0;
+    piano__signal_forget();
+    piano__cpu_threads_forget();
+    piano__cpu_samples_forget();
+}
+
+void piano__cpu_unloaded(void)
+{
+    int saved = errno;
+    if (piano__cpu_is_on())
+        piano__cpu_samples_unloaded();
+    errno = saved;
+}

@@ -1,0 +1,153 @@
+/* WHICH SIGNAL. SIGPROF, as long as the program has left it alone, since debuggers let it pass; else a real-time one in the middle, where
+ * the fewest look for one. Not one that the program ignores: it may have been told to.
+ *
+ * THE HANDLER runs with all signals blocked, on the alternate stack where the thread has one. It walks the stack of what was
+ * interrupted, writes the sample and changes nothing the program can see, errno included. It uses nothing that a thread could be in
+ * the middle of: the walker is made for this, and samples.c waits for nobody.
+ *
+ * A signal of the same number that is not ours, by kill or setitimer, would have ended the program, which had no handler: so it
+ * does.
+ *
+ * GIVING BACK. Ignoring a signal for a moment drops what is pending of it in every thread; without that, one that is on its way
+ * would come after the default action is restored, and end the program. */
+#include "target/cpu/signal.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "target/cpu/perf.h"
+#include "target/cpu/samples.h"
+#include "target/sys/recording.h"
+
+piano__sigaction_fn *piano__signal_next;
+
+static struct {
+    int number; /* 0: none */
+    pid_t pid;
+    struct piano__cpu_wish wish;
+    struct sigaction before;
+} taken;
+
+static int set_action(int signal, const struct sigaction *action, struct sigaction *before)
+{
+    return piano__signal_next ? piano__signal_next(signal, action, before)
+                              : sigaction(signal, action, before);
+}
+
+/* The handler ------------------------------------------------------------------------------------------- */
+
+static void put_kernel(struct piano__walk *walk, const struct piano__cpu_chain *chain)
+{
+    uint32_t kept = walk->depth < PIANO_MAX_FRAMES - chain->depth ? walk->depth
+                                                                  : PIANO_MAX_FRAMES - chain->depth;
+    if (kept < walk->depth)
+        walk->flags |= PIANO_STACK_FULL;
+    memmove(walk->pcs + chain->depth, walk->pcs, kept * sizeof walk->pcs[0]);
+    memmove(walk->sps + chain->depth, walk->sps, (kept + 1) * sizeof walk->sps[0]);
+    for (uint32_t i = 0; i < chain->depth; i++)
+        walk->sps[i] = walk->sps[chain->depth]; /* on no stack of the program */
+    memcpy(walk->pcs, chain->pcs, chain->depth * sizeof walk->pcs[0]);
+    walk->depth = chain->depth + kept;
+}
+
+static void sample(struct piano__cpu_thread *t, const siginfo_t *info, const void *context)
+{
+    uint64_t ns;
+    t->chain.depth = 0;
+    if (taken.wish.source == PIANO_CPU_TIMERS) {
+        uint64_t more = info->si_overrun > 0 ? (uint64_t)info->si_overrun : 0;
+        ns = (1 + more) * (1000000000u / taken.wish.hz);
+    } else {
+        ns = piano__cpu_perf_take(t, &taken.wish);
+    }
+    if (ns == 0)
+        return;
+    piano__regs_of_signal(&t->regs, context);
+    piano__walk_from(&t->walker, &t->regs, &t->walk);
+    if (t->chain.depth > 0)
+        put_kernel(&t->walk, &t->chain);
+    __atomic_store_n(&t->sampled_ns, t->sampled_ns + ns, __ATOMIC_RELAXED);
+    piano__cpu_samples_put(t, ns);
+}
+
+/* It comes again as soon as the handler returns. */
+static void pass_on(int signal)
+{
+    const struct sigaction usual = {.sa_handler = SIG_DFL};
+    set_action(signal, &usual, NULL);
+    syscall(SYS_tgkill, syscall(SYS_getpid), syscall(SYS_gettid), signal);
+}
+
+static void handle(int signal, siginfo_t *info, void *context)
+{
+    int saved = errno;
+    if (!piano__cpu_may_be_ours(info)) {
+        pass_on(signal);
+    } else if (piano__cpu_is_on()) {
+        struct piano__cpu_thread *t = piano__cpu_thread_of(info);
+        if (t)
+            sample(t, info, context);
+    }
+    errno = saved;
+}
+
+/* Taking and giving back ---------------------------------------------------------------------------------- */
+
+static bool try_to_take(int signal)
+{
+    struct sigaction now;
+    if (set_action(signal, NULL, &now) != 0 || now.sa_handler != SIG_DFL)
+        return false;
+    struct sigaction ours = {.sa_sigaction = handle,
+                             .sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK};
+    sigfillset(&ours.sa_mask);
+    if (set_action(signal, &ours, NULL) != 0)
+        return false;
+    taken.before = now;
+    taken.pid = (pid_t)syscall(SYS_getpid);
+    __atomic_store_n(&taken.number, signal, __ATOMIC_RELEASE);
+    return true;
+}
+
+int piano__signal_take(const struct piano__cpu_wish *wish, int avoid)
+{
+    taken.wish = *wish;
+    if (avoid != SIGPROF && try_to_take(SIGPROF))
+        return SIGPROF;
+    int middle = (SIGRTMIN + SIGRTMAX) / 2;
+    for (int i = middle; i < SIGRTMAX && wish->source == PIANO_CPU_TIMERS; i++) {
+        if (i != avoid && try_to_take(i))
+            return i;
+    }
+    return -ENOTSUP;
+}
+
+void piano__signal_give(void)
+{
+    const struct sigaction ignore = {.sa_handler = SIG_IGN};
+    int signal = taken.number;
+    if (signal == 0)
+        return;
+    __atomic_store_n(&taken.number, 0, __ATOMIC_RELEASE);
+    set_action(signal, &ignore, NULL);
+    set_action(signal, &taken.before, NULL);
+}
+
+void piano__signal_forget(void)
+{
+    piano__signal_give();
+}
+
+bool piano__signal_is(int signal)
+{
+    return signal != 0 && signal == __atomic_load_n(&taken.number, __ATOMIC_ACQUIRE) &&
+           taken.pid == (pid_t)syscall(SYS_getpid);
+}
+
+const struct sigaction *piano__signal_before(void)
+{
+    return &taken.before;
+}

@@ -1,0 +1,438 @@
+/* A table of threads. A new thread enters itself and has a key of the C library for its end; those that were there before are
+ * found in /proc, entered from outside, and looked after by whoever comes by: when a thread begins, one entry is checked for
+ * whether its thread is still there. All of this is under a lock, and never in a handler.
+ *
+ * A handler finds its thread in TLS. A thread that was entered from outside has nothing there at first; then the entry comes with
+ * the signal, and counts if its number is that of the thread: a signal may be delivered after its timer is gone, and the
+ * entry given to another.
+ *
+ * THE TIMER runs on the CPU time of its thread, and the kernel looks at it only at its tick: 250 times a second, as a rule. What
+ * expired in between comes as one signal with a count. The first time is drawn at random below a period, so that threads that
+ * end before have their fair share of samples.
+ *
+ * What could not be sampled, because the program blocks the signal or the kernel did not deliver it, is found by comparing the
+ * thread's CPU time with what its samples stand for. */
+#include "target/cpu/threads.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "target/cpu/perf.h"
+#include "target/sys/clock.h"
+#include "target/sys/file.h"
+#include "target/sys/lock.h"
+#include "target/trace/stats.h"
+
+enum {
+    MOST_THREADS = 16 * 1024,
+    PASSES = 8,
+    LOCK_TRIES = 20, /* less than a second */
+    SECOND = 1000000000,
+    SLACK_NS = 20000000, /* two ticks of the slowest kernel */
+};
+
+static struct {
+    struct piano__cpu_thread *all;
+    uint32_t lock;
+    uint32_t count; /* ever used */
+    uint32_t free;  /* first free one, its number + 1 */
+    uint32_t known; /* in use */
+    uint32_t outside;
+    uint32_t hand; /* the next to be checked */
+    struct piano__cpu_wish wish;
+    bool is_perf; /* the same for handlers, which look before they know whether to */
+    int signal;
+    pid_t pid;
+} threads;
+
+static struct piano__cpu_thread ended; /* in the TLS of a thread that is past its end */
+static __thread struct piano__cpu_thread *self;
+
+static pthread_key_t end_key;
+static bool have_end_key;
+
+bool piano__cpu_threads_init(const struct piano__cpu_wish *wish, int signal)
+{
+    threads.wish = *wish;
+    threads.signal = signal;
+    __atomic_store_n(&threads.is_perf, wish->source != PIANO_CPU_TIMERS, __ATOMIC_RELAXED);
+    if (!threads.all)
+        __atomic_store_n(&threads.all, piano__memory_map(MOST_THREADS * sizeof *threads.all),
+                         __ATOMIC_RELEASE);
+    threads.pid = (pid_t)syscall(SYS_getpid);
+    return threads.all != NULL;
+}
+
+void piano__cpu_threads_forget(void)
+{
+    for (uint32_t i = 0; i < threads.count; i++)
+        piano__cpu_perf_drop(&threads.all[i]);
+    if (threads.all)
+        piano__memory_unmap(threads.all, MOST_THREADS * sizeof *threads.all);
+    memset(&threads, 0, sizeof threads);
+    self = NULL;
+}
+
+/* One thread ------------------------------------------------------------------------------------------- */
+
+/* The clock of a thread's CPU time, as the kernel numbers them. */
+static clockid_t clock_of(uint32_t tid)
+{
+    enum { PER_THREAD = 4, OF_SCHEDULER = 2 };
+    return (clockid_t)(~tid << 3 | PER_THREAD | OF_SCHEDULER);
+}
+
+/* 0 when it has ended. */
+static uint64_t cpu_time(uint32_t tid)
+{
+    struct timespec ts;
+    if (syscall(SYS_clock_gettime, clock_of(tid), &ts) != 0)
+        return 0;
+    return (uint64_t)ts.tv_sec * SECOND + (uint64_t)ts.tv_nsec;
+}
+
+static uint64_t period_ns(void)
+{
+    return SECOND / threads.wish.hz;
+}
+
+static int start_timer(struct piano__cpu_thread *t)
+{
+    struct sigevent how = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = threads.signal};
+    how.sigev_value.sival_ptr = t;
+    how._sigev_un._tid = (pid_t)t->tid;
+    if (syscall(SYS_timer_create, clock_of(t->tid), &how, &t->timer) != 0)
+        return -errno;
+    uint64_t period = period_ns();
+    uint64_t random = ((uint64_t)piano__ticks() ^ t->tid) * UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t first = 1 + (random >> 32) % period;
+    const struct itimerspec when = {
+        .it_interval = {(time_t)(period / SECOND), (long)(period % SECOND)},
+        .it_value = {(time_t)(first / SECOND), (long)(first % SECOND)}};
+    if (syscall(SYS_timer_settime, t->timer, 0, &when, NULL) == 0)
+        return 0;
+    int err = -errno;
+    syscall(SYS_timer_delete, t->timer);
+    return err;
+}
+
+static int arm_locked(struct piano__cpu_thread *t)
+{
+    if (t->is_armed)
+        return 0;
+    t->begun_ns = t->last_ns = cpu_time(t->tid);
+    __atomic_store_n(&t->sampled_ns, 0, __ATOMIC_RELAXED);
+    int err = threads.wish.source == PIANO_CPU_TIMERS
+                  ? start_timer(t)
+                  : piano__cpu_perf_open(t, &threads.wish, threads.signal);
+    t->is_armed = err == 0;
+    if (err != 0 && err != -ESRCH)
+        piano__trace_add(&piano__trace_stats()->threads_missed, 1);
+    return err;
+}
+
+/* What is missing beyond what may still come. Without the kernel's part there is no telling how much of its CPU time ought to
+ * have been sampled. */
+static uint64_t missing_locked(struct piano__cpu_thread *t)
+{
+    uint64_t now = cpu_time(t->tid);
+    uint64_t due = __atomic_load_n(&t->sampled_ns, __ATOMIC_RELAXED) + t->begun_ns;
+    bool is_all = threads.wish.source == PIANO_CPU_TIMERS || threads.wish.kernel;
+    if (!is_all || now < due + 2 * period_ns() + SLACK_NS)
+        return 0;
+    t->begun_ns += now - due;
+    return (now - due) / period_ns();
+}
+
+/* At its end: a timer that has run out since the kernel's last tick shows so. */
+static uint64_t unnoticed_locked(const struct piano__cpu_thread *t)
+{
+    struct itimerspec left = {.it_value = {0, 0}};
+    if (threads.wish.source != PIANO_CPU_TIMERS || syscall(SYS_timer_gettime, t->timer, &left) != 0)
+        return 0;
+    return left.it_value.tv_sec == 0 && left.it_value.tv_nsec == 1;
+}
+
+static void settle_locked(struct piano__cpu_thread *t, bool is_ending)
+{
+    uint64_t missing = t->is_armed ? missing_locked(t) : 0;
+    if (missing == 0 && t->is_armed && is_ending)
+        missing = unnoticed_locked(t);
+    if (missing > 0)
+        piano__trace_add(&piano__trace_stats()->samples_lost, missing);
+}
+
+static void disarm_locked(struct piano__cpu_thread *t, bool is_ending)
+{
+    if (!t->is_armed)
+        return;
+    settle_locked(t, is_ending);
+    t->is_armed = false;
+    if (t->fd_id)
+        piano__cpu_perf_close(t);
+    else
+        syscall(SYS_timer_delete, t->timer);
+}
+
+/* All of them ------------------------------------------------------------------------------------------ */
+
+static struct piano__cpu_thread *take_locked(uint32_t tid)
+{
+    struct piano__cpu_thread *t;
+    if (threads.free) {
+        t = &threads.all[threads.free - 1];
+        threads.free = t->next;
+    } else if (threads.count < MOST_THREADS) {
+        t = &threads.all[threads.count];
+        __atomic_store_n(&threads.count, threads.count + 1, __ATOMIC_RELEASE);
+    } else {
+        piano__trace_add(&piano__trace_stats()->threads_missed, 1);
+        return NULL;
+    }
+    __atomic_store_n(&threads.known, threads.known + 1, __ATOMIC_RELAXED);
+    t->is_outside = false;
+    t->samples = 0;
+    t->name[0] = '\0';
+    memset(&t->walker, 0, sizeof t->walker);
+    __atomic_store_n(&t->tid, tid, __ATOMIC_RELEASE);
+    return t;
+}
+
+/* T has ended, or is just about to, and is in no handler. */
+static void give_locked(struct piano__cpu_thread *t)
+{
+    disarm_locked(t, true);
+    piano__cpu_perf_free(t);
+    threads.outside -= t->is_outside;
+    __atomic_store_n(&threads.known, threads.known - 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&t->tid, 0, __ATOMIC_RELEASE);
+    t->next = threads.free;
+    threads.free = (uint32_t)(t - threads.all) + 1;
+}
+
+static struct piano__cpu_thread *find_locked(uint32_t tid)
+{
+    for (uint32_t i = 0; i < threads.count; i++) {
+        if (threads.all[i].tid == tid)
+            return &threads.all[i];
+    }
+    return NULL;
+}
+
+/* One that was entered from outside, and has ended since, makes room. */
+static void check_locked(struct piano__cpu_thread *t)
+{
+    if (t->tid && t->is_outside && syscall(SYS_tgkill, threads.pid, t->tid, 0) != 0)
+        give_locked(t);
+}
+
+static void check_next_locked(void)
+{
+    if (threads.outside == 0 || threads.count == 0)
+        return;
+    threads.hand = (threads.hand + 1) % threads.count;
+    check_locked(&threads.all[threads.hand]);
+}
+
+/* The value of the key is not used: it may be of before a fork. */
+static void end_of_thread(void *of)
+{
+    struct piano__cpu_thread *t = self;
+    int saved = errno;
+    (void)of;
+    self = &ended;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST); /* a handler finds that or, before it, all in place */
+    if (t && t != &ended && piano__lock_try(&threads.lock)) {
+        give_locked(t);
+        piano__lock_release(&threads.lock);
+    }
+    errno = saved;
+}
+
+__attribute__((constructor(101))) static void make_key(void)
+{
+    have_end_key = pthread_key_create(&end_key, end_of_thread) == 0;
+}
+
+/* The calling thread. What is known by its number and not by its TLS was entered from outside, or has ended. */
+static int enter_locked(void)
+{
+    uint32_t tid = (uint32_t)syscall(SYS_gettid);
+    if (!self && threads.outside > 0) {
+        struct piano__cpu_thread *old = find_locked(tid);
+        if (old)
+            give_locked(old);
+    }
+    if (!self)
+        self = take_locked(tid);
+    if (!self)
+        return -EAGAIN;
+    threads.outside -= self->is_outside;
+    self->is_outside = false;
+    if (have_end_key)
+        pthread_setspecific(end_key, self);
+    return arm_locked(self);
+}
+
+void piano__cpu_threads_attach(void)
+{
+    int saved = errno;
+    if (self == &ended || !piano__cpu_is_on())
+        return;
+    if (!piano__lock_try(&threads.lock)) {
+        piano__trace_add(&piano__trace_stats()->threads_missed, 1);
+        return;
+    }
+    if (piano__cpu_is_on()) {
+        check_next_locked();
+        (void)enter_locked();
+    }
+    if (!piano__cpu_is_on() && self) /* whoever shut the gate may not have waited for the lock */
+        disarm_locked(self, false);
+    piano__lock_release(&threads.lock);
+    errno = saved;
+}
+
+/* Threads that were there before. How many were new. */
+static unsigned enter_task_locked(const char *name)
+{
+    uint32_t tid = 0;
+    for (; *name >= '0' && *name <= '9'; name++)
+        tid = tid * 10 + (uint32_t)(*name - '0');
+    if (tid == 0 || find_locked(tid))
+        return 0;
+    struct piano__cpu_thread *t = take_locked(tid);
+    if (!t)
+        return 0;
+    t->is_outside = true;
+    threads.outside++;
+    if (arm_locked(t) == -ESRCH)
+        give_locked(t);
+    return 1;
+}
+
+struct entry { /* of a directory, as the kernel tells it */
+    uint64_t inode;
+    int64_t offset;
+    uint16_t bytes;
+    uint8_t type;
+    char name[];
+};
+
+static unsigned enter_tasks_locked(void)
+{
+    _Alignas(struct entry) char buf[1024];
+    unsigned fresh = 0;
+    long got;
+    int fd = piano__file_open("/proc/self/task", O_RDONLY | O_DIRECTORY);
+    while (fd >= 0 && (got = syscall(SYS_getdents64, fd, buf, sizeof buf)) > 0) {
+        for (long at = 0; at < got;) {
+            const struct entry *e = (const void *)(buf + at);
+            fresh += enter_task_locked(e->name);
+            at += e->bytes;
+        }
+    }
+    if (fd >= 0)
+        piano__file_close(fd);
+    return fresh;
+}
+
+int piano__cpu_threads_arm(void)
+{
+    if (!piano__lock_try(&threads.lock))
+        return -EBUSY;
+    int err = self == &ended ? 0 : enter_locked();
+    for (uint32_t i = 0; i < threads.count && err == 0; i++) {
+        struct piano__cpu_thread *t = &threads.all[i];
+        check_locked(t);
+        if (t->tid)
+            (void)arm_locked(t);
+    }
+    /* Those that begin meanwhile may be started by others that are not entered yet. */
+    for (int i = 0; i < PASSES && err == 0 && enter_tasks_locked() > 0; i++)
+        ;
+    piano__lock_release(&threads.lock);
+    return err;
+}
+
+/* Without the lock, too, when it cannot be had for long: its holder may be this very thread, below a signal handler. */
+bool piano__cpu_threads_disarm(void)
+{
+    bool is_locked = false;
+    for (int i = 0; i < LOCK_TRIES && !is_locked; i++)
+        is_locked = piano__lock_try(&threads.lock);
+    for (uint32_t i = 0; i < threads.count; i++) {
+        if (threads.all[i].tid)
+            disarm_locked(&threads.all[i], false);
+    }
+    if (is_locked)
+        piano__lock_release(&threads.lock);
+    return is_locked;
+}
+
+void piano__cpu_threads_settle(void)
+{
+    if (!threads.all || !piano__lock_try(&threads.lock))
+        return;
+    for (uint32_t i = 0; i < threads.count; i++) {
+        if (threads.all[i].tid)
+            settle_locked(&threads.all[i], false);
+    }
+    piano__lock_release(&threads.lock);
+}
+
+uint32_t piano__cpu_threads_count(void)
+{
+    return __atomic_load_n(&threads.known, __ATOMIC_RELAXED);
+}
+
+/* In a handler ------------------------------------------------------------------------------------------ */
+
+static struct piano__cpu_thread *entry_of(const siginfo_t *info)
+{
+    struct piano__cpu_thread *all = __atomic_load_n(&threads.all, __ATOMIC_ACQUIRE);
+    uint64_t offset = (uint64_t)((uintptr_t)info->si_value.sival_ptr - (uintptr_t)all);
+    uint32_t count = __atomic_load_n(&threads.count, __ATOMIC_ACQUIRE);
+    if (info->si_code != SI_TIMER || !all || offset % sizeof *all || offset / sizeof *all >= count)
+        return NULL;
+    return &all[offset / sizeof *all];
+}
+
+/* Those of perf come with a descriptor, which only its thread can tell. */
+static bool is_of_perf(const siginfo_t *info)
+{
+    return __atomic_load_n(&threads.is_perf, __ATOMIC_RELAXED) && info->si_code >= POLL_IN &&
+           info->si_code <= POLL_HUP;
+}
+
+bool piano__cpu_may_be_ours(const siginfo_t *info)
+{
+    /* When the kernel has no memory left, a signal comes without all it had to say. */
+    bool is_blank = info->si_code == SI_USER && info->si_pid == 0;
+    return entry_of(info) || is_of_perf(info) || is_blank;
+}
+
+struct piano__cpu_thread *piano__cpu_thread_of(const siginfo_t *info)
+{
+    struct piano__cpu_thread *t = entry_of(info);
+    if (self == &ended)
+        return NULL;
+    if (!t && is_of_perf(info)) {
+        uint32_t tid = self ? self->tid : (uint32_t)syscall(SYS_gettid);
+        uint32_t count = __atomic_load_n(&threads.count, __ATOMIC_ACQUIRE);
+        t = self;
+        for (uint32_t i = 0; i < count && !t; i++)
+            t = threads.all[i].tid == tid ? &threads.all[i] : NULL;
+        if (t && t->fd != info->si_fd)
+            t = NULL;
+    }
+    if (t && !self && __atomic_load_n(&t->tid, __ATOMIC_ACQUIRE) == (uint32_t)syscall(SYS_gettid))
+        self = t;
+    return t == self ? t : NULL;
+}

@@ -1,0 +1,254 @@
+/* The log of modules. A module is written down when an address in it is first met, under a lock that is only ever tried for
+ * (sys/lock.h).
+ *
+ * GENERATIONS. Addresses change their meaning when a library is unloaded and another comes to lie where it was. A range that a
+ * recorded module has left is remembered (`left`). When a frame in it is met again, it is looked at: the same
+ * library as before changes nothing; another begins a new generation of the range. A stack has the newest generation of
+ * the ranges its frames are in, as part of its identity; most are in none and have 0, for ever. A module is good for
+ * the stacks of generations `since` to `until`. */
+#include "target/record/modules.h"
+
+#include <limits.h>
+#include <link.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "common/python.h"
+#include "common/recording.h"
+#include "target/sys/lock.h"
+#include "target/sys/log.h"
+#include "target/unwind/module.h"
+
+enum { MAX_MODULES = 4096, MAX_LEFT = 64, MAX_LOADED = 4096 };
+
+static struct {
+    uint32_t lock;
+    uint32_t generation;
+    uint32_t count;
+    struct piano__log log;
+    struct piano__module *all[MAX_MODULES];
+    struct left {
+        uintptr_t start, end; /* only ever widened */
+        uint32_t generation;
+        uint32_t is_open;           /* nobody has looked who is there since it was left */
+        struct piano__module *last; /* who was */
+    } left[MAX_LEFT];
+    uint32_t left_count;
+} modules;
+
+static bool try_lock(void)
+{
+    return piano__lock_try(&modules.lock);
+}
+
+static void unlock(void)
+{
+    piano__lock_release(&modules.lock);
+}
+
+static struct piano__module *module_of_locked(uintptr_t pc)
+{
+    for (uint32_t i = 0; i < modules.count; i++) {
+        struct piano__module *m = modules.all[i];
+        if (pc >= m->start && pc < m->end && m->until == UINT32_MAX)
+            return m;
+    }
+    return NULL;
+}
+
+/* A library that was loaded as ./x.so has that for a name: made whole, as long as the directory is still the same. */
+static const char *whole_path_locked(const char *path)
+{
+    static char whole[PATH_MAX];
+    long len = path[0] != '/' && path[0] != '[' ? syscall(SYS_getcwd, whole, sizeof whole) : 0;
+    if (len <= 0 || (size_t)len + strlen(path) + 1 > sizeof whole)
+        return path;
+    whole[len - 1] = '/';
+    memcpy(whole + len, path, strlen(path) + 1);
+    return whole;
+}
+
+/* The newest generation of the ranges that overlap [START, END), or FLOOR. */
+static uint32_t newest_of(uintptr_t start, uintptr_t end, uint32_t floor)
+{
+    uint32_t many = __atomic_load_n(&modules.left_count, __ATOMIC_ACQUIRE);
+    for (uint32_t i = 0; i < many; i++) {
+        const struct left *l = &modules.left[i];
+        uint32_t generation = __atomic_load_n(&l->generation, __ATOMIC_ACQUIRE);
+        if (generation > floor && start < __atomic_load_n(&l->end, __ATOMIC_RELAXED) &&
+            end > __atomic_load_n(&l->start, __ATOMIC_RELAXED))
+            floor = generation;
+    }
+    return floor;
+}
+
+static void add_module_locked(uintptr_t pc)
+{
+    struct piano__module_info info;
+    if (modules.count == MAX_MODULES || !piano__module_find(pc, &info))
+        return;
+    const char *path = whole_path_locked(info.path);
+    size_t len = strlen(path) + 1;
+    uint32_t bytes = (uint32_t)(sizeof(struct piano__module) + len + 7) & ~7u;
+    struct piano__module *m = piano__log_room(&modules.log, PIANO_CHUNK_MODULES, bytes);
+    if (!m)
+        return;
+    *m = (struct piano__module){.bytes = bytes,
+                                .since = newest_of(info.start, info.end, 0),
+                                .until = UINT32_MAX,
+                                .build_id_len = info.build_id_len,
+                                .start = info.start,
+                                .end = info.end,
+                                .bias = info.bias};
+    memcpy(m->build_id, info.build_id, sizeof m->build_id);
+    memcpy(m->path, path, len);
+    piano__log_commit(&modules.log, bytes);
+    modules.all[modules.count++] = m;
+}
+
+static void note_locked(uintptr_t pc)
+{
+    if (!module_of_locked(pc))
+        add_module_locked(pc);
+}
+
+void piano__modules_note(uintptr_t pc)
+{
+    if (!try_lock())
+        return;
+    note_locked(pc);
+    unlock();
+}
+
+bool piano__modules_note_all(const uint64_t *pcs, uint32_t count)
+{
+    if (!try_lock())
+        return false;
+    for (uint32_t i = 0; i < count; i++)
+        if (!piano__python_is(pcs[i]))
+            note_locked(pcs[i] - 1);
+    unlock();
+    return true;
+}
+
+/* PC is in L, on a stack, so what is there now stays while this looks. */
+static void settle_locked(struct left *l, uintptr_t pc)
+{
+    struct piano__module_info info;
+    struct piano__module *m = l->last;
+    if (!l->is_open || !piano__module_find(pc, &info))
+        return;
+    bool is_same = m->start == info.start && m->end == info.end && m->bias == info.bias &&
+                   m->build_id_len == info.build_id_len &&
+                   memcmp(m->build_id, info.build_id, sizeof m->build_id) == 0 &&
+                   (m->build_id_len > 0 || strcmp(m->path, whole_path_locked(info.path)) == 0);
+    if (!is_same) {
+        uint32_t now = ++modules.generation;
+        __atomic_store_n(&m->until, now, __ATOMIC_RELAXED);
+        __atomic_store_n(&l->generation, now, __ATOMIC_RELEASE);
+    }
+    __atomic_store_n(&l->is_open, 0, __ATOMIC_RELEASE);
+}
+
+static void settle(uintptr_t pc)
+{
+    uint32_t many = __atomic_load_n(&modules.left_count, __ATOMIC_ACQUIRE);
+    for (uint32_t i = 0; i < many; i++) {
+        struct left *l = &modules.left[i];
+        if (!__atomic_load_n(&l->is_open, __ATOMIC_ACQUIRE) ||
+            pc < __atomic_load_n(&l->start, __ATOMIC_RELAXED) ||
+            pc >= __atomic_load_n(&l->end, __ATOMIC_RELAXED) || !try_lock())
+            continue;
+        settle_locked(l, pc);
+        unlock();
+    }
+}
+
+uint32_t piano__modules_generation(const uint64_t *pcs, uint32_t count)
+{
+    uint32_t generation = 0;
+    if (__atomic_load_n(&modules.left_count, __ATOMIC_ACQUIRE) == 0)
+        return 0;
+    for (uint32_t i = 0; i < count; i++) {
+        settle(pcs[i] - 1);
+        generation = newest_of(pcs[i] - 1, pcs[i], generation);
+    }
+    return generation;
+}
+
+/* The modules that are loaded now: where each begins. */
+struct loaded {
+    uintptr_t starts[MAX_LOADED];
+    uint32_t count;
+};
+
+static int add_loaded(struct dl_phdr_info *info, size_t size, void *arg)
+{
+    struct loaded *loaded = arg;
+    uintptr_t start = UINTPTR_MAX;
+    (void)size;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        uintptr_t at = (info->dlpi_addr + info->dlpi_phdr[i].p_vaddr) & ~(uintptr_t)4095;
+        if (info->dlpi_phdr[i].p_type == PT_LOAD && at < start)
+            start = at;
+    }
+    if (loaded->count == MAX_LOADED)
+        return 1;
+    loaded->starts[loaded->count++] = start;
+    return 0;
+}
+
+static bool is_loaded(const struct loaded *loaded, const struct piano__module *m)
+{
+    for (uint32_t i = 0; i < loaded->count; i++)
+        if (loaded->starts[i] == m->start)
+            return true;
+    return loaded->count == MAX_LOADED; /* nobody knows */
+}
+
+/* Without room, the last range grows over it: more stacks get new numbers than need to. */
+static void add_left_locked(struct piano__module *m)
+{
+    struct left *l = NULL;
+    for (uint32_t i = 0; i < modules.left_count && !l; i++)
+        if (modules.left[i].start == m->start && modules.left[i].end == m->end)
+            l = &modules.left[i];
+    if (!l && modules.left_count < MAX_LEFT) {
+        l = &modules.left[modules.left_count];
+        *l = (struct left){.start = m->start, .end = m->end};
+        __atomic_store_n(&modules.left_count, modules.left_count + 1, __ATOMIC_RELEASE);
+    }
+    if (!l) {
+        l = &modules.left[MAX_LEFT - 1];
+        __atomic_store_n(&l->start, m->start < l->start ? m->start : l->start, __ATOMIC_RELAXED);
+        __atomic_store_n(&l->end, m->end > l->end ? m->end : l->end, __ATOMIC_RELAXED);
+    }
+    l->last = m;
+    __atomic_store_n(&l->is_open, 1, __ATOMIC_RELEASE);
+}
+
+/* The loader is asked first and for itself: its lock and ours are never held together, and nothing of a module is touched that
+ * another thread may be unloading. */
+void piano__modules_unloaded(void)
+{
+    static struct loaded loaded;
+    static uint32_t asking;
+    if (__atomic_load_n(&modules.count, __ATOMIC_RELAXED) == 0 || !piano__lock_try(&asking))
+        return;
+    loaded.count = 0;
+    dl_iterate_phdr(add_loaded, &loaded);
+    if (try_lock()) {
+        for (uint32_t i = 0; i < modules.count; i++)
+            if (modules.all[i]->until == UINT32_MAX && !is_loaded(&loaded, modules.all[i]))
+                add_left_locked(modules.all[i]);
+        unlock();
+    }
+    piano__lock_release(&asking);
+}
+
+void piano__modules_forget(void)
+{
+    memset(&modules, 0, sizeof modules);
+}

@@ -1,0 +1,105 @@
+/* The two clocks of a run. Frames count the nanoseconds of the processor's counter, at a rate that was measured once, for
+ * a few milliseconds; everything else that is recorded of a process is stamped with CLOCK_MONOTONIC. The header says when
+ * the run began by that clock, and lines in between (`sync`) say it again of later moments. Between two such pairs
+ * time is a straight line; behind the last, it goes on as it went over all of them.
+ *
+ * A pair that is too near to the one before would bend the line by the few nanoseconds between its two readings. One far
+ * off the line (the thread lost its CPU in between, a damaged file) is left out. */
+#include "tool/load/reader.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { APART_NS = 5000000 };
+
+static const double rate_off = 0.01; /* both count nanoseconds: more than this is no clock */
+static const int64_t reason = (int64_t)1 << 61;
+
+int clock_add(struct run *run, int64_t at_ns, int64_t mono_ns)
+{
+    size_t n = run->pair_count;
+    if (mono_ns <= 0 || mono_ns > reason || at_ns < 0 || at_ns > reason)
+        return 0;
+    if ((n & (n - 1)) == 0) { /* grown by powers of two, so the capacity need not be kept */
+        struct run_pair *more = realloc(run->pairs, (n ? n * 2 : 1) * sizeof(*more));
+        if (!more)
+            return -ENOMEM;
+        run->pairs = more;
+    }
+    run->pairs[run->pair_count++] = (struct run_pair){at_ns, mono_ns};
+    return 0;
+}
+
+static int compare(const void *a, const void *b)
+{
+    const struct run_pair *x = a, *y = b;
+    if (x->at_ns != y->at_ns)
+        return x->at_ns < y->at_ns ? -1 : 1;
+    return (x->mono_ns > y->mono_ns) - (x->mono_ns < y->mono_ns);
+}
+
+static double slope(const struct run_pair *a, const struct run_pair *b)
+{
+    return (double)(b->mono_ns - a->mono_ns) / (double)(b->at_ns - a->at_ns);
+}
+
+void clock_settle(struct run *run)
+{
+    size_t kept = run->pair_count ? 1 : 0;
+    if (run->pair_count)
+        qsort(run->pairs, run->pair_count, sizeof(*run->pairs), compare);
+    if (kept && run->pairs[0].at_ns != 0)
+        kept = 0; /* it does not say when it began: nothing to hold the others against */
+    for (size_t i = 1; kept && i < run->pair_count; i++) {
+        const struct run_pair *before = &run->pairs[kept - 1], *p = &run->pairs[i];
+        if (p->at_ns - before->at_ns >= APART_NS && fabs(slope(before, p) - 1) < rate_off)
+            run->pairs[kept++] = *p;
+    }
+    run->pair_count = kept;
+}
+
+/* The last pair that is not behind AT_NS; the first when all are. */
+static size_t find(const struct run *run, int64_t at_ns)
+{
+    size_t low = 0, high = run->pair_count;
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if (run->pairs[mid].at_ns <= at_ns)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low ? low - 1 : 0;
+}
+
+int64_t run_mono(const struct run *run, int64_t at_ns)
+{
+    if (run->pair_count == 0 || at_ns < -reason || at_ns > reason)
+        return -1;
+    size_t i = find(run, at_ns), last = run->pair_count - 1;
+    const struct run_pair *p = &run->pairs[i];
+    double rate = last == 0 ? 1 : i < last ? slope(p, p + 1) : slope(&run->pairs[0], p);
+    int64_t mono = p->mono_ns + llround((double)(at_ns - p->at_ns) * rate);
+    return mono > 0 ? mono : -1;
+}
+
+/* Its line is read once more: few ask, and a million frames need no room for it. */
+int64_t run_frame_took(const struct run *run, const struct run_frame *frame)
+{
+    size_t left;
+    const char *s = reader_text(run, frame->at, &left);
+    const char *newline = memchr(s, '\n', left);
+    static const char name[] = "\"took_ns\"";
+    struct json j = {.at = s, .end = newline ? newline : s + left};
+    if (!memmem(s, (size_t)(j.end - s), name, sizeof(name) - 1))
+        return frame->wall_ns;
+    bool first = true;
+    struct json_text key;
+    int64_t took = 0;
+    int err = json_expect(&j, '{', "expected `{`");
+    while (err == 0 && took == 0 && json_member(&j, &first, &key) == 1)
+        err = json_is(key, "took_ns") ? json_count(&j, &took) : json_skip(&j);
+    return err == 0 && took > frame->wall_ns ? took : frame->wall_ns;
+}

@@ -1,0 +1,131 @@
+/* Which frames to show: the worst, by wall time against the median of their kind. */
+#include "tool/report/frames.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* Median wall time by root; the last entry is for frames without one. */
+static int64_t *medians(const struct run *run)
+{
+    int64_t *m = calloc(run->fn_count + 1, sizeof(*m));
+    for (size_t i = 0; m && i < run->group_count; i++) {
+        uint32_t root = run->groups[i].root;
+        m[root == RUN_NO_ROOT ? run->fn_count : root] = run->groups[i].p50_ns;
+    }
+    return m;
+}
+
+struct ranked {
+    double badness;
+    size_t frame;
+};
+
+/* Keeps the COUNT worst in a heap whose root is the mildest of them. */
+static void heap_offer(struct ranked *heap, size_t *len, size_t count, struct ranked r)
+{
+    if (*len == count && r.badness <= heap[0].badness)
+        return;
+    size_t at;
+    if (*len < count) {
+        at = (*len)++;
+        for (; at > 0 && heap[(at - 1) / 2].badness > r.badness; at = (at - 1) / 2)
+            heap[at] = heap[(at - 1) / 2];
+        heap[at] = r;
+        return;
+    }
+    for (at = 0;;) {
+        size_t child = 2 * at + 1;
+        if (child + 1 < *len && heap[child + 1].badness < heap[child].badness)
+            child++;
+        if (child >= *len || heap[child].badness >= r.badness)
+            break;
+        heap[at] = heap[child];
+        at = child;
+    }
+    heap[at] = r;
+}
+
+static int compare_index(const void *a, const void *b)
+{
+    size_t x = *(const size_t *)a, y = *(const size_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* The WORST frames by wall time against their median, into HEAP; how many in *LEN. */
+static int rank_frames(const struct run *run, size_t worst, struct ranked *heap, size_t *len)
+{
+    int64_t *median = medians(run);
+    if (!median)
+        return -ENOMEM;
+    for (size_t i = 0; i < run->frame_count; i++) {
+        const struct run_frame *f = &run->frames[i];
+        int64_t usual = median[f->root == RUN_NO_ROOT ? run->fn_count : f->root];
+        double badness = (double)f->wall_ns / (usual > 0 ? (double)usual : 1.0);
+        heap_offer(heap, len, worst, (struct ranked){badness, i});
+    }
+    free(median);
+    return 0;
+}
+
+/* The worst frames with their neighbours, in order, each once. */
+static size_t with_neighbours(const struct run *run, const struct ranked *heap, size_t len,
+                              size_t *list)
+{
+    size_t n = 0, kept = 0;
+    for (size_t i = 0; i < len; i++) {
+        size_t at = heap[i].frame;
+        if (at > 0)
+            list[n++] = at - 1;
+        list[n++] = at;
+        if (at + 1 < run->frame_count)
+            list[n++] = at + 1;
+    }
+    if (n)
+        qsort(list, n, sizeof(*list), compare_index);
+    for (size_t i = 0; i < n; i++)
+        if (kept == 0 || list[kept - 1] != list[i])
+            list[kept++] = list[i];
+    return kept;
+}
+
+static int compare_badness(const void *a, const void *b)
+{
+    const struct ranked *x = a, *y = b;
+    if (x->badness > y->badness || x->badness < y->badness)
+        return x->badness > y->badness ? -1 : 1;
+    return (x->frame > y->frame) - (x->frame < y->frame);
+}
+
+int frames_worst(const struct run *run, size_t worst, size_t **out, size_t *count)
+{
+    if (worst > run->frame_count)
+        worst = run->frame_count;
+    *count = 0;
+    struct ranked *heap = calloc(worst + 1, sizeof(*heap));
+    *out = calloc(worst + 1, sizeof(**out));
+    int err = heap && *out ? rank_frames(run, worst, heap, count) : -ENOMEM;
+    if (err == 0 && *count)
+        qsort(heap, *count, sizeof(*heap), compare_badness);
+    for (size_t i = 0; err == 0 && i < *count; i++)
+        (*out)[i] = heap[i].frame;
+    free(heap);
+    return err;
+}
+
+int frames_choose(const struct run *run, size_t worst, size_t **out, size_t *count)
+{
+    size_t len = 0;
+    if (worst > run->frame_count)
+        worst = run->frame_count;
+    struct ranked *heap = calloc(worst + 1, sizeof(*heap));
+    size_t *list = calloc(worst * 3 + 1, sizeof(*list));
+    int err = heap && list ? rank_frames(run, worst, heap, &len) : -ENOMEM;
+    if (err == 0)
+        *count = with_neighbours(run, heap, len, list);
+    free(heap);
+    if (err)
+        free(list);
+    else
+        *out = list;
+    return err;
+}

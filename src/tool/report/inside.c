@@ -1,0 +1,260 @@
+/* Inside a frame: what the recording of the same process knows of it. The frame gives the thread and the time from its begin
+ * to its end by CLOCK_MONOTONIC; samples, times off the CPU and births of blocks of that thread in that time are the
+ * frame's own, and those of its neighbours are not.
+ *
+ * CPU samples are few (99 in a second), so a short frame has none as a rule. Times off the CPU are all there, from a
+ * tenth of a millisecond on. Of blocks, those that were sampled and are still alive are known with their birth. */
+#include "tool/report/frames.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tool/load/companion.h"
+#include "tool/report/overview.h"
+#include "tool/report/stretch.h"
+#include "tool/util/json.h"
+#include "tool/util/say.h"
+#include "tool/util/units.h"
+
+enum { WORST_SHOWN = 5, STACKS_SHOWN = 3 };
+
+struct inside {
+    const struct run *run;
+    struct heap named;
+    struct recording_block *blocks;
+    size_t block_count;
+    unsigned instruments; /* enum overview_instrument */
+    bool exact;           /* times off the CPU are recorded */
+    const struct symbol_frame **frames;
+};
+
+/* Stacks of one frame, and their sums. */
+struct found {
+    struct companion_span span;
+    struct stretch_stack *cpu, *off, *live;
+    size_t cpu_count, off_count, live_count;
+    uint64_t cpu_samples, cpu_ns, off_ns, preempted_ns, blocks;
+    double bytes;
+};
+
+struct inside *inside_open(const struct run *run)
+{
+    struct run_error error;
+    struct inside *in = run->companion ? calloc(1, sizeof(*in)) : NULL;
+    if (!in)
+        return NULL;
+    if (run->pair_count == 0) {
+        say("the run does not tell its clock: what the recording knows of its frames cannot be "
+            "told");
+        free(in);
+        return NULL;
+    }
+    if (heap_open(&in->named, run->companion, &error) != 0) {
+        say("%s", error.text);
+        free(in);
+        return NULL;
+    }
+    in->run = run;
+    in->instruments = overview_instruments(&in->named.rec);
+    in->exact = in->named.rec.off_samples > 0;
+    in->frames = calloc(HEAP_MAX_FRAMES, sizeof(*in->frames));
+    if (!in->frames || recording_blocks(&in->named.rec, &in->blocks, &in->block_count) != 0) {
+        inside_close(in);
+        return NULL;
+    }
+    return in;
+}
+
+void inside_close(struct inside *in)
+{
+    if (!in)
+        return;
+    heap_unload(&in->named);
+    free(in->blocks);
+    free(in->frames);
+    free(in);
+}
+
+static bool find(struct inside *in, const struct run_frame *frame, struct found *f)
+{
+    uint64_t end_ns = in->named.rec.end_ns;
+    *f = (struct found){.cpu = NULL};
+    if (!companion_frame(in->run, frame, &f->span))
+        return false;
+    f->cpu = stretch_stacks(&in->named, &f->span, end_ns, PIANO_SAMPLE_CPU, &f->cpu_count);
+    f->off = stretch_stacks(&in->named, &f->span, end_ns, PIANO_SAMPLE_OFF, &f->off_count);
+    f->live = stretch_blocks(&in->named, &f->span, in->blocks, in->block_count, &f->live_count);
+    for (size_t i = 0; i < f->cpu_count; i++) {
+        f->cpu_samples += f->cpu[i].samples;
+        f->cpu_ns += f->cpu[i].ns;
+    }
+    for (size_t i = 0; i < f->off_count; i++) {
+        f->off_ns += f->off[i].ns;
+        f->preempted_ns += f->off[i].preempted ? f->off[i].ns : 0;
+    }
+    for (size_t i = 0; i < f->live_count; i++) {
+        f->blocks += f->live[i].samples;
+        f->bytes += f->live[i].bytes;
+    }
+    return true;
+}
+
+static void release(struct found *f)
+{
+    free(f->cpu);
+    free(f->off);
+    free(f->live);
+}
+
+/* ---- in words ---- */
+
+static const char *plural(uint64_t n)
+{
+    return n == 1 ? "" : "s";
+}
+
+/* The first part of a line, WHAT fills it; then the stack. */
+static int print_stack(FILE *out, struct inside *in, const char *what, uint32_t stack, bool memory,
+                       const struct report_options *o)
+{
+    char *text = stretch_text(&in->named, stack, o->all, memory, in->frames);
+    if (!text)
+        return -ENOMEM;
+    fprintf(out, "     %-18s %s\n", what, text);
+    free(text);
+    return 0;
+}
+
+enum kind { ON_CPU, OFF_CPU, LIVE };
+
+static int print_stacks(FILE *out, struct inside *in, enum kind kind,
+                        const struct stretch_stack *list, size_t count,
+                        const struct report_options *o)
+{
+    size_t shown = o->all || count < STACKS_SHOWN ? count : STACKS_SHOWN;
+    int err = 0;
+    for (size_t i = 0; i < shown && err == 0; i++) {
+        char what[80], text[UNITS_LEN];
+        if (kind == ON_CPU)
+            snprintf(what, sizeof(what), "CPU  %4llu sample%s", (unsigned long long)list[i].samples,
+                     plural(list[i].samples));
+        else if (kind == OFF_CPU)
+            snprintf(what, sizeof(what), "%s %8s", list[i].preempted ? "wait" : "off ",
+                     units_time(text, (int64_t)list[i].ns));
+        else
+            snprintf(what, sizeof(what), "live %8s", heap_bytes(text, list[i].bytes));
+        err = print_stack(out, in, what, list[i].stack, kind == LIVE, o);
+    }
+    if (err == 0 && shown < count)
+        fprintf(out, "          (%zu more stack%s)\n", count - shown, plural(count - shown));
+    return err;
+}
+
+static void print_head(FILE *out, const struct inside *in, size_t index, const struct found *f)
+{
+    const struct run_frame *frame = &in->run->frames[index];
+    const struct run_thread *thread = run_thread_find(in->run, frame->thread);
+    char text[UNITS_LEN], safe[40];
+    char *root = frame->root == RUN_NO_ROOT ? NULL : report_name(in->run, frame->root);
+    fprintf(out, "Frame %zu%s%s: %s", index + 1, root ? " of " : "", root ? root : "",
+            units_time(text, frame->wall_ns));
+    free(root);
+    if ((double)(f->span.end_ns - f->span.begin_ns) > 1.1 * (double)frame->wall_ns)
+        fprintf(out, " (%s with what measuring took)",
+                units_time(text, (int64_t)(f->span.end_ns - f->span.begin_ns)));
+    fprintf(out, " at %s on thread %u", units_time(text, frame->start_ns), frame->thread);
+    if (thread && thread->name && *thread->name)
+        fprintf(out, " %s", say_safe(safe, sizeof(safe), thread->name));
+    if (in->exact)
+        fprintf(out, " | off the CPU %s", units_time(text, (int64_t)f->off_ns));
+    if (f->preempted_ns)
+        fprintf(out, ", %s of it waiting for one", units_time(text, (int64_t)f->preempted_ns));
+    if (in->instruments & OVERVIEW_CPU)
+        fprintf(out, " | %llu CPU sample%s", (unsigned long long)f->cpu_samples,
+                plural(f->cpu_samples));
+    if (f->blocks)
+        fprintf(out, " | %s allocated in it are alive (%llu sampled block%s)",
+                heap_bytes(text, f->bytes), (unsigned long long)f->blocks, plural(f->blocks));
+    fputc('\n', out);
+}
+
+int inside_print(FILE *out, struct inside *in, const struct report_options *o)
+{
+    size_t *list = NULL, count = 0;
+    char safe[300];
+    const char *slash = strrchr(in->run->companion, '/');
+    int err = frames_worst(in->run, o->top ? o->top : WORST_SHOWN, &list, &count);
+    fprintf(out, "\n%sInside the worst frames%s, by the recording %s\n", o->colour ? "\x1b[1m" : "",
+            o->colour ? "\x1b[0m" : "",
+            say_safe(safe, sizeof(safe), slash ? slash + 1 : in->run->companion));
+    for (size_t i = 0; i < count && err == 0; i++) {
+        struct found f;
+        if (!find(in, &in->run->frames[list[i]], &f))
+            continue;
+        print_head(out, in, list[i], &f);
+        err = print_stacks(out, in, ON_CPU, f.cpu, f.cpu_count, o);
+        if (err == 0)
+            err = print_stacks(out, in, OFF_CPU, f.off, f.off_count, o);
+        if (err == 0)
+            err = print_stacks(out, in, LIVE, f.live, f.live_count, o);
+        release(&f);
+    }
+    say_progress_done();
+    free(list);
+    return err;
+}
+
+/* ---- JSON ---- */
+
+static void put_stacks(struct buf *b, struct inside *in, const char *key, enum kind kind,
+                       const struct stretch_stack *list, size_t count)
+{
+    buf_printf(b, ",\"%s\":[", key);
+    for (size_t i = 0; i < count; i++) {
+        const struct stretch_stack *s = &list[i];
+        buf_puts(b, i ? ",{" : "{");
+        if (kind == LIVE)
+            buf_printf(b, "\"blocks\":%llu,\"bytes\":%lld,\"objects\":%lld,",
+                       (unsigned long long)s->samples, (long long)heap_whole(s->bytes),
+                       (long long)heap_whole(s->objects));
+        else
+            buf_printf(b, "\"samples\":%llu,\"%s\":%llu,", (unsigned long long)s->samples,
+                       kind == ON_CPU ? "cpu_ns" : "off_cpu_ns", (unsigned long long)s->ns);
+        if (kind == OFF_CPU)
+            buf_printf(b, "\"preempted\":%s,", s->preempted ? "true" : "false");
+        heap_put_frames(b, &in->named, s->stack, in->frames);
+        buf_putc(b, '}');
+    }
+    buf_putc(b, ']');
+}
+
+static void put_figure(struct buf *b, const char *key, bool known, uint64_t value)
+{
+    if (known)
+        buf_printf(b, ",\"%s\":%llu", key, (unsigned long long)value);
+    else
+        buf_printf(b, ",\"%s\":null", key);
+}
+
+void inside_put(struct buf *b, struct inside *in, const struct run_frame *frame)
+{
+    struct found f;
+    if (!in || !find(in, frame, &f)) {
+        buf_puts(b, "null");
+        return;
+    }
+    buf_printf(b, "{\"tid\":%u,\"begin_mono_ns\":%llu,\"end_mono_ns\":%llu", f.span.tid,
+               (unsigned long long)f.span.begin_ns, (unsigned long long)f.span.end_ns);
+    put_figure(b, "cpu_samples", in->instruments & OVERVIEW_CPU, f.cpu_samples);
+    put_figure(b, "cpu_ns", in->instruments & OVERVIEW_CPU, f.cpu_ns);
+    put_figure(b, "off_cpu_ns", in->exact, f.off_ns);
+    put_figure(b, "run_queue_ns", in->exact, f.preempted_ns);
+    put_figure(b, "live_blocks", in->instruments & OVERVIEW_HEAP, f.blocks);
+    put_figure(b, "live_bytes", in->instruments & OVERVIEW_HEAP, (uint64_t)heap_whole(f.bytes));
+    put_stacks(b, in, "stacks", ON_CPU, f.cpu, f.cpu_count);
+    put_stacks(b, in, "blocked", OFF_CPU, f.off, f.off_count);
+    put_stacks(b, in, "live", LIVE, f.live, f.live_count);
+    buf_putc(b, '}');
+    release(&f);
+}

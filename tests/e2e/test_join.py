@@ -1,0 +1,271 @@
+"""An instrumented program under `piano record`: its frames and what was recorded of them, joined by thread and time.
+
+The program says when each of its frames began and ended by CLOCK_MONOTONIC; the report has to agree."""
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import struct
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import PIANO, Done, Project, fn, frame, header, ndjson, put_run
+
+CLOSE_NS = 5000  # how exact the join is to be
+
+
+def perf_refused() -> str:
+    done = subprocess.run([PIANO, "doctor"], capture_output=True, text=True)
+    found = re.search(r"^\S+\s+perf events: (.*)", done.stdout, re.M)
+    return "" if found and re.search("cpu-clock|cycles", found[1]) else found[1] if found else "unknown"
+
+
+REFUSED = perf_refused()
+NEEDS_PERF = pytest.mark.skipif(bool(REFUSED), reason=f"perf events are refused here: {REFUSED}")
+
+PROGRAM = r"""
+    #include <pthread.h>
+    #include <signal.h>
+    #include <stdio.h>
+    #include <stdlib.h>
+    #include <time.h>
+    #include <unistd.h>
+    static long now(clockid_t c) {
+        struct timespec t;
+        clock_gettime(c, &t);
+        return t.tv_sec * 1000000000L + t.tv_nsec;
+    }
+    static volatile unsigned sum;
+    static void *kept[64];
+    static unsigned tiny(unsigned x) { return x * 3 + 1; }
+    /* So much CPU time of this thread, whatever others do. */
+    static void burn(long ns) {
+        long end = now(CLOCK_THREAD_CPUTIME_ID) + ns;
+        while (now(CLOCK_THREAD_CPUTIME_ID) < end)
+            for (int i = 0; i < 500; i++)
+                sum = sum * 1664525 + 1013904223;
+    }
+    static void nap(void) { usleep(40000); }
+    static void grow(int i) { kept[i] = malloc(3 << 20); }
+    static void count(void) { for (int i = 0; i < 300000; i++) sum += tiny(sum); }
+    static void step(int thread, int i) {
+        long from = now(CLOCK_MONOTONIC);
+        if (i == 5) burn(150000000);
+        else if (i == 10) nap();
+        else if (i == 15) grow(i);
+        else if (i == 20) count();
+        else usleep(1000);
+        long to = now(CLOCK_MONOTONIC);
+        printf("%d %d %ld %ld\n", thread, i, from, to);
+        fflush(stdout);
+    }
+    static void *other(void *arg) { for (int i = 0; i < 12; i++) step(2, i == 5 ? 0 : i == 10 ? 0 : i); return arg; }
+    int main(int argc, char **argv) {
+        pthread_t t;
+        pthread_create(&t, NULL, other, NULL);
+        for (int i = 0; i < 30; i++) step(1, i);
+        pthread_join(t, NULL);
+        if (argc > 1) raise(SIGKILL);
+        return 0;
+    }
+"""
+SELECT = ["--fn", "step", "--fn", "tiny", "--fn", "burn", "--fn", "nap", "--fn", "grow"]
+
+
+def build(project: Project) -> Path:
+    return project.cc(PROGRAM, "-pthread", "-g", select=SELECT)
+
+
+def record(project: Project, *flags: Any, arguments: tuple[str, ...] = (), check: bool = True) -> Done:
+    return project.piano("record", *flags, "--", build(project), *arguments, check=check)
+
+
+def recordings(project: Project) -> list[Path]:
+    return sorted(project.runs.glob("*.rec"))
+
+
+def joined(project: Project, done: Done, *which: Any) -> list[tuple[int, int, int, int, dict[str, Any]]]:
+    """(thread, number, from, to, frame) as the program said them, each with its frame of the report. The frames of a thread are in
+    the order in which it said them."""
+    frames = project.frames(*which)
+    said: dict[int, list[list[int]]] = {}
+    for line in done.out.splitlines():
+        numbers = [int(word) for word in line.split()]
+        said.setdefault(numbers[0], []).append(numbers)
+    lines = [json.loads(line) for line in project.run_files()[-1].read_text().splitlines()]
+    pid = lines[0]["pid"]
+    main = next(l["thread"] for l in lines if l.get("tid") == pid)
+    found = []
+    for thread, numbers in said.items():
+        own = [f for f in frames if (f["thread"] == main) == (thread == 1)]
+        assert len(own) == len(numbers), (thread, len(own), len(numbers))
+        found += [(*n, f) for n, f in zip(numbers, own)]
+    return found
+
+
+def names(stack: list[dict[str, Any]]) -> list[str]:
+    return [f["function"] for f in stack]
+
+
+@NEEDS_PERF
+def test_each_frame_gets_its_own(project: Project) -> None:
+    done = record(project, "--cpu=999", "--heap=64K")
+    rows = {(t, i): (a, b, f) for t, i, a, b, f in joined(project, done) if t == 1}
+    assert len(rows) == 30
+    burnt = rows[1, 5][2]["inside"]
+    # 150 ms of CPU time at 999 Hz; a sample stands for a millisecond.
+    assert 100 <= burnt["cpu_samples"] <= 160 and 100e6 < burnt["cpu_ns"] < 170e6, burnt
+    in_burn = sum(s["samples"] for s in burnt["stacks"] if "burn" in names(s["stack"]))
+    assert in_burn == burnt["cpu_samples"], burnt["stacks"]
+    for i in (3, 4, 6, 7):  # its neighbours sleep
+        near = rows[1, i][2]["inside"]
+        assert near["cpu_samples"] <= 1 and not any("burn" in names(s["stack"]) for s in near["stacks"]), near
+    away = rows[1, 10][2]["inside"]
+    assert away["off_cpu_ns"] >= 39e6 and away["off_cpu_ns"] <= away["end_mono_ns"] - away["begin_mono_ns"], away
+    asleep = max(away["blocked"], key=lambda s: s["off_cpu_ns"])
+    assert "nap" in names(asleep["stack"]) and not asleep["preempted"], asleep
+    assert not any("nap" in names(s["stack"]) for i in (9, 11) for s in rows[1, i][2]["inside"]["blocked"])
+    grown = rows[1, 15][2]["inside"]
+    assert grown["live_blocks"] == 1 and 3 << 20 <= grown["live_bytes"] <= (3 << 20) + 65536, grown
+    assert "grow" in names(grown["live"][0]["stack"])
+    for (_, i), (_, _, f) in rows.items():
+        assert i == 15 or not any("grow" in names(s["stack"]) for s in f["inside"]["live"]), (i, f["inside"])
+
+
+@NEEDS_PERF
+def test_times_agree_to_microseconds(project: Project) -> None:
+    done = record(project, "--cpu", "--heap")
+    found = joined(project, done)
+    assert len(found) == 42
+    before = [a - f["inside"]["begin_mono_ns"] for _, _, a, _, f in found]
+    behind = [f["inside"]["end_mono_ns"] - b for _, _, _, b, f in found]
+    # What the program says lies inside, always; and somewhere it is as tight as reading a clock twice.
+    assert min(before) > -CLOSE_NS and min(behind) > -CLOSE_NS, (before, behind)
+    assert min(before) < CLOSE_NS and min(behind) < 10 * CLOSE_NS, (before, behind)
+    by_tid = {(f["thread"], f["inside"]["tid"]) for *_, f in found}
+    assert len(by_tid) == 2 and len({tid for _, tid in by_tid}) == 2
+
+
+@NEEDS_PERF
+def test_a_frame_ends_when_it_ends(project: Project) -> None:
+    """What measuring took is taken off the wall time of a frame, but its samples are its samples."""
+    done = record(project, "--cpu=999")
+    _, _, a, b, f = next(row for row in joined(project, done) if row[:2] == (1, 20))
+    took = f["inside"]["end_mono_ns"] - f["inside"]["begin_mono_ns"]
+    assert took >= b - a - CLOSE_NS, (took, b - a)
+    assert f["wall_ns"] <= took
+    line = next(l for l in project.lines() if l.get("frame") is not None and l["start_ns"] == f["start_ns"])
+    assert line["took_ns"] >= line["wall_ns"]
+
+
+def test_both_files_and_where_they_are(project: Project) -> None:
+    done = record(project, "--heap")
+    run, rec = project.only_run(), recordings(project)[0]
+    assert run.name.split("-")[1].split(".")[0] == rec.name.split("-")[1].split(".")[0], "both by the process id"
+    assert run.name in done.err and rec.name in done.err and "piano report --frames" in done.err
+    told = project.piano("report", run)
+    assert "recorded, too" in told.err and rec.name in told.err
+    assert project.json("report", run)["run"]["recording"] == str(rec)
+    told = project.piano("report", rec)
+    assert "measured by function and frame" in told.err and run.name in told.err
+    frames = project.piano("report", "--frames", "--top", 42, run)
+    assert "Inside the worst frames" in frames.out and rec.name in frames.out
+    assert re.search(r"live +\d\.\dMB +grow < step < main", frames.out), frames.out
+    assert project.piano("report", "--frames", "--top", 42, rec).out == frames.out
+
+
+@NEEDS_PERF
+def test_worst_frames_in_words(project: Project) -> None:
+    record(project, "--cpu=999", "--heap=64K")
+    text = project.piano("report", "--frames", "--top", "3").out
+    inside = text[text.index("Inside the worst frames"):]
+    parts = re.split(r"(?m)^Frame ", inside)[1:]
+    assert len(parts) == 3
+    burnt = next(p for p in parts if " burn < step < main" in p)
+    assert re.search(r"\| 1\d\d CPU samples", burnt) and re.search(r"CPU +\d+ samples", burnt), burnt
+    away = next(p for p in parts if "nap < step" in p)
+    assert re.search(r"off the CPU 4\d\.\dms", away) and re.search(r"off +4\d\.\dms", away), away
+
+
+def test_a_recording_elsewhere(project: Project) -> None:
+    """With -o the recording is not among the runs; the run still is."""
+    out = project.root / "mine.rec"
+    record(project, "--heap", "-o", out)
+    assert not recordings(project)
+    assert project.only_run().name in project.piano("report", out).err
+    assert project.json("report", "--frames", out)["run"]["id"] == project.only_run().stem
+
+
+def test_killed(project: Project) -> None:
+    done = record(project, "--heap=64K", "--events", arguments=("die",), check=False)
+    assert done.status == 128 + signal.SIGKILL
+    found = joined(project, done)
+    assert len(found) == 42
+    for _, _, a, b, f in found:
+        assert f["inside"]["begin_mono_ns"] < a + CLOSE_NS and f["inside"]["end_mono_ns"] > b - CLOSE_NS
+
+
+def test_another_process_is_none_of_ours(project: Project) -> None:
+    """The same process id at another time, in another boot, or of another program."""
+    record(project, "--heap")
+    run, rec = project.only_run(), recordings(project)[0]
+    lines = run.read_text().splitlines()
+    first = json.loads(lines[0])
+
+    def report(**changes: Any) -> str | None:
+        run.write_text("\n".join([json.dumps({**first, **changes}), *lines[1:]]) + "\n")
+        return project.json("report", run)["run"]["recording"]
+
+    assert report() == str(rec)
+    assert report(pid=first["pid"] + 1) is None
+    assert report(program="/bin/true") is None
+    assert report(timestamp_ms=first["timestamp_ms"] + 3_600_000,
+                  start_mono_ns=first["start_mono_ns"] + 3_600_000_000_000) is None
+    assert report(start_mono_ns=first["start_mono_ns"] + 3_600_000_000_000) is None, "of another boot"
+
+
+def test_a_run_without_a_clock(project: Project) -> None:
+    """Files of before: found, and said that nothing can be joined."""
+    record(project, "--heap")
+    run = project.only_run()
+    lines = run.read_text().splitlines()
+    first = json.loads(lines[0])
+    del first["start_mono_ns"]
+    run.write_text("\n".join([json.dumps(first), *[l for l in lines[1:] if '"sync"' not in l]]) + "\n")
+    done = project.piano("report", "--frames", "--json", run)
+    data = json.loads(done.out)
+    assert data["run"]["recording"] and all(f["inside"] is None for f in data["frames"])
+    assert "does not tell its clock" in done.err
+
+
+@pytest.mark.tool
+def test_clock_pairs(project: Project) -> None:
+    """Between two pairs time is a straight line; a pair that cannot be is left out; old readers skip them."""
+    pid, mono, real = 77, 5_000_000_000_000, 1740000000123
+    made = bytearray(4096)
+    made[:8] = b"PIANOREC"
+    struct.pack_into("<8I", made, 8, 1, 4096, 65536, 62, pid, 1, 1, 4)
+    struct.pack_into("<4Q", made, 40, 0, mono, real * 1_000_000, mono + 60_000_000_000)
+    project.runs.mkdir(parents=True)
+    (project.runs / f"{real}-{pid}.rec").write_bytes(made)
+    # The counter runs 100 millionths fast, then 100 slow.
+    second = 1_000_000_000
+    syncs = [{"sync": True, "at_ns": second, "mono_ns": mono + second - 100_000},
+             {"sync": True, "at_ns": 1_500_000_000, "mono_ns": mono + 90 * second},  # cannot be
+             {"sync": True, "at_ns": 2 * second, "mono_ns": mono + 2 * second}]
+    starts = [0, 500_000_000, second, 1_500_000_000, 3 * second]
+    lines = [header(["update"], places=["a.c:1"], pid=pid, clock="tsc", start_mono_ns=mono),
+             {"thread": 1, "tid": pid, "start_ns": 0}, *syncs]
+    lines += [frame(i, [fn(0)], 1_000_000, start_ns=at) | {"took_ns": 2_000_000} for i, at in enumerate(starts)]
+    run = put_run(project, f"{real}-{pid}", ndjson(*lines))
+    os.utime(run, (real // 1000 + 4, real // 1000 + 4))
+    frames = project.frames(run)
+    begins = [f["inside"]["begin_mono_ns"] - mono for f in frames]
+    assert begins == [0, 500_000_000 - 50_000, second - 100_000, 1_500_000_000 - 50_000, 3 * second]
+    for f in frames:
+        assert f["inside"]["end_mono_ns"] - f["inside"]["begin_mono_ns"] == pytest.approx(2_000_000, abs=300)

@@ -1,0 +1,160 @@
+"""kill -9 at any moment, two hundred times: every recording opens, and what the program knew to be written is in it.
+
+The program keeps count of its events in a file of its own, mapped and shared, each after the call has returned."""
+from __future__ import annotations
+
+import mmap
+import os
+import random
+import signal
+import struct
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import LIMIT_S, PIANO, Project
+from events import API, compile, environment, recordings
+
+SLOTS = 4  # two threads that count, one that comes and goes, one that allocates
+PROGRAM = r"""
+static volatile uint64_t *counts;
+
+static void *count(void *arg)
+{
+    uintptr_t me = (uintptr_t)arg;
+    for (uint64_t i = 0;; i++) {
+        piano_queue_depth(me, i);
+        __atomic_store_n(&counts[8 * me], i + 1, __ATOMIC_RELEASE);
+        if (i % 1000 == 999)
+            poll(NULL, 0, 0); /* seen as waits, between the others */
+    }
+}
+
+static void *brief(void *arg)
+{
+    piano_poll_begin(7);
+    piano_value("brief", *(int64_t *)arg);
+    __atomic_store_n(&counts[8 * 2], *(int64_t *)arg + 1, __ATOMIC_RELEASE);
+    piano_poll_end();
+    return NULL;
+}
+
+static void *holder(void *arg)
+{
+    static char *held[64];
+    for (uint64_t i = 0;; i++) {
+        free(held[i % 64]);
+        held[i % 64] = malloc(10000);
+        __atomic_store_n(&counts[8 * 3], i + 1, __ATOMIC_RELEASE);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    pthread_t thread;
+    counts = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, open(argv[1], O_RDWR), 0);
+    pthread_create(&thread, NULL, count, (void *)0);
+    pthread_create(&thread, NULL, count, (void *)1);
+    pthread_create(&thread, NULL, holder, NULL);
+    counts[8 * 4] = getpid();
+    for (int64_t n = 0;; n++) {
+        CHECK(pthread_create(&thread, NULL, brief, &n) == 0);
+        pthread_join(thread, NULL);
+    }
+}
+"""
+
+
+class Killed:
+    """One run of the program until it is killed; what it knew, and what was recorded."""
+
+    def __init__(self, project: Project, program: Path, chance: random.Random, command: tuple = (), **env: Any):
+        shared = project.root / "counts"
+        shared.write_bytes(bytes(4096))
+        process = subprocess.Popen([*command, program, shared], env={**project.env, **env}, stderr=subprocess.DEVNULL,
+                                   start_new_session=True)
+        try:
+            with open(shared, "r+b") as file, mmap.mmap(file.fileno(), 4096) as memory:
+                def read(slot: int) -> int:
+                    return struct.unpack_from("<Q", memory, 64 * slot)[0]
+                # By the clock, and perhaps before main; or by what it has done.
+                early = not command and chance.random() < 0.4
+                until = time.monotonic() + chance.random() * 0.05
+                many = chance.randrange(1, 20000)
+                while time.monotonic() < until if early else read(0) < many or not read(4):
+                    assert process.poll() is None
+                    time.sleep(0)
+                os.kill(read(4) or process.pid, signal.SIGKILL)
+                process.wait(LIMIT_S)
+                self.known = [read(slot) for slot in range(SLOTS)]
+        finally:
+            try:
+                os.killpg(process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            process.wait()
+
+
+def check(project: Project, killed: Killed, path: Path) -> tuple[int, int]:
+    """(events in the recording, events it says it dropped: a busy machine can keep a chunk from a thread)"""
+    data = project.json("report", path, "--polls")
+    dropped = data["dropped"].pop("memory")
+    assert data["dropped"] == {"busy": 0, "names": 0, "recycled_chunks": 0}
+    assert data["missing"]["gaps"] == data["missing"]["bad_numbers"] == 0 and data["missing"]["list"] == []
+    queues = {queue["queue"]: queue for queue in data["queues"]}
+    for number in (0, 1):
+        if killed.known[number]:
+            queue = queues[number]
+            assert killed.known[number] - dropped <= queue["count"] <= killed.known[number] + 1
+            assert queue["count"] - 1 <= queue["last"] == queue["max"] < queue["count"] + dropped
+    if killed.known[2]:
+        value, = data["values"]
+        assert value["name"] == "brief" and killed.known[2] - dropped <= value["count"] <= killed.known[2] + 1
+        task, = (task for task in data["tasks"] if task["kind"] != "loop")
+        assert value["count"] - dropped <= task["polls"] <= value["count"] + 1 + dropped
+        assert task["open"] <= 1 + dropped
+    return data["events"]["count"], dropped
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_killed(project: Project, seed: int) -> None:
+    program = compile(project, PROGRAM, *API)
+    chance = random.Random(seed)
+    seen = []
+    for _ in range(40):
+        killed = Killed(project, program, chance, **environment(project))
+        found = recordings(project)
+        assert found or not any(killed.known)
+        for path in found:
+            seen.append(check(project, killed, path))
+            path.unlink()
+    counts = [count for count, _ in seen]
+    assert len(seen) > 20 and len(set(counts)) > 10
+    assert sum(dropped for _, dropped in seen) <= sum(counts) / 10000
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_killed_with_everything_on(project: Project, seed: int) -> None:
+    """`piano record` notices, and finishes what it has to add."""
+    program = compile(project, PROGRAM, *API)
+    chance = random.Random(100 + seed)
+    path = project.root / "r.rec"
+    opened = 0
+    for _ in range(20):
+        killed = Killed(project, program, chance, command=(PIANO, "record", "-o", str(path), "--"))
+        if not path.exists():
+            assert not any(killed.known)
+            continue
+        overview = project.json("report", path)
+        if killed.known[0]:
+            check(project, killed, path)
+            heap = project.json("report", path, "--heap")
+            # One in half a megabyte on average; five times that many bytes without a sample are one case in 150.
+            assert heap["samples"] > 0 or killed.known[3] * 10000 < 8 << 20
+            assert "events" in overview["polls"]
+            opened += 1
+        path.unlink()
+    assert opened >= 10

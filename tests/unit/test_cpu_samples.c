@@ -1,0 +1,435 @@
+/* CPU samples that the program takes itself, read back from the file: many handlers at once, the handler at work, signals that are
+ * given back, threads that come, go and were there before, forks. Runs under ASan, UBSan and TSan. */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "piano.h"
+#include "target/cpu/cpu.h"
+#include "target/cpu/samples.h"
+#include "target/cpu/signal.h"
+#include "target/record/control.h"
+#include "target/sys/recording.h"
+
+/* What is in the file ----------------------------------------------------------------------------------- */
+
+struct file {
+    char *data;
+    size_t size;
+};
+
+static char path[64];
+
+static struct file read_file(void)
+{
+    struct file f = {0};
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    assert_true(fd >= 0);
+    f.size = (size_t)lseek(fd, 0, SEEK_END);
+    f.data = malloc(f.size);
+    assert_non_null(f.data);
+    assert_int_equal(pread(fd, f.data, f.size, 0), f.size);
+    close(fd);
+    return f;
+}
+
+/* The next record of TYPE behind *AT, which is 0 at first; NULL when there is none. */
+static const void *next_record(const struct file *f, uint32_t type, size_t *at)
+{
+    for (size_t from = PIANO_REC_HEADER_BYTES; from < f->size; from += PIANO_REC_CHUNK_BYTES) {
+        const struct piano__chunk *c = (const void *)(f->data + from);
+        size_t first = from + sizeof *c;
+        if (*at >= first + c->used || !c->ready || c->type != type || c->used == 0)
+            continue;
+        size_t here = *at < first ? first : *at;
+        const uint32_t *bytes = (const void *)(f->data + here);
+        assert_true(*bytes >= 8 && *bytes % 8 == 0 && here + *bytes <= first + c->used);
+        *at = here + *bytes;
+        return bytes;
+    }
+    return NULL;
+}
+
+static const struct piano__stack *stack_of(const struct file *f, uint32_t id)
+{
+    const struct piano__stack *s;
+    size_t at = 0;
+    while ((s = next_record(f, PIANO_CHUNK_STACKS, &at)) && s->id != id)
+        ;
+    return s;
+}
+
+static bool has_module(const struct file *f, uint64_t pc, uint64_t generation)
+{
+    const struct piano__module *m;
+    size_t at = 0;
+    while ((m = next_record(f, PIANO_CHUNK_MODULES, &at)) &&
+           !(pc >= m->start && pc < m->end && m->since <= generation && generation < m->until))
+        ;
+    return m;
+}
+
+static struct piano__rec_header *header(void)
+{
+    return piano__recording.view.header;
+}
+
+static int begin(void **state)
+{
+    static int number;
+    char pid[16];
+    (void)state;
+    snprintf(path, sizeof path, "/tmp/piano-cpu-%d-%d.rec", (int)getpid(), number++);
+    snprintf(pid, sizeof pid, "%d", (int)getpid());
+    setenv("PIANO_RECORD", path, 1);
+    setenv("PIANO_RECORD_PID", pid, 1);
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    (void)piano__cpu_stop();
+    piano__gate_shut();
+    piano__cpu_forget();
+    piano__recording_forget();
+    unlink(path);
+    return 0;
+}
+
+/* Work -------------------------------------------------------------------------------------------------- */
+
+static __attribute__((noinline)) void burn(int ms)
+{
+    struct timespec from;
+    struct timespec now;
+    int64_t ns = 0;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &from);
+    while (ns < (int64_t)ms * 1000000) {
+        for (volatile int i = 0; i < 20000; i++)
+            ;
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+        ns = (now.tv_sec - from.tv_sec) * 1000000000 + (now.tv_nsec - from.tv_nsec);
+    }
+}
+
+/* Many at once ------------------------------------------------------------------------------------------ */
+
+enum { WRITERS = 8, PUTS = 3000, STACKS = 500 };
+
+/* What a handler does, without the signal. */
+static void *write_samples(void *arg)
+{
+    static __thread struct piano__cpu_thread t;
+    t.tid = (uint32_t)syscall(SYS_gettid);
+    for (uintptr_t i = 0; i < PUTS; i++) {
+        uintptr_t number = (i + (uintptr_t)arg) % STACKS;
+        t.walk.depth = 1 + (uint32_t)(number % 20);
+        t.walk.flags = 0;
+        for (uint32_t k = 0; k < t.walk.depth; k++)
+            t.walk.pcs[k] = (uintptr_t)&write_samples + 1 + number % 16 + k;
+        t.walk.pcs[0] = number + 1; /* tells them apart, and is in no module */
+        piano__cpu_samples_put(&t, number);
+    }
+    return NULL;
+}
+
+static void test_many_at_once(void **state)
+{
+    pthread_t threads[WRITERS];
+    const struct piano__sample *s;
+    size_t count = 0;
+    size_t at = 0;
+    (void)state;
+    assert_int_equal(piano__control_open(), 0);
+    assert_true(piano__cpu_samples_init());
+    for (uintptr_t i = 0; i < WRITERS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, write_samples, (void *)(37 * i)), 0);
+    for (int i = 0; i < WRITERS; i++)
+        pthread_join(threads[i], NULL);
+    assert_int_equal(header()->trace.samples, WRITERS * PUTS); /* there is a lane for everyone */
+    assert_int_equal(header()->trace.samples_unwound, WRITERS * PUTS);
+    assert_int_equal(header()->trace.samples_lost, 0);
+    struct file f = read_file();
+    while ((s = next_record(&f, PIANO_CHUNK_SAMPLES, &at))) {
+        assert_int_equal(s->bytes, sizeof *s);
+        assert_int_equal(s->kind, PIANO_SAMPLE_CPU);
+        assert_true(s->stack > PIANO_CPU_STACK);
+        if (count++ % 97 != 0)
+            continue;
+        const struct piano__stack *stack = stack_of(&f, s->stack);
+        assert_non_null(stack);
+        assert_int_equal(stack->pcs[0], s->value + 1);
+        assert_true(stack->generation > PIANO_CPU_STACK);
+        if (stack->depth > 1)
+            assert_true(has_module(&f, stack->pcs[1] - 1, stack->generation));
+    }
+    assert_int_equal(count, WRITERS * PUTS);
+    size_t stacks = 0;
+    for (at = 0; next_record(&f, PIANO_CHUNK_STACKS, &at); stacks++)
+        ;
+    assert_in_range(stacks, STACKS, (size_t)STACKS * WRITERS);
+    free(f.data);
+}
+
+static void test_a_new_generation(void **state)
+{
+    static struct piano__cpu_thread t = {.tid = 1, .walk = {.depth = 1}};
+    const struct piano__sample *a;
+    const struct piano__sample *b;
+    size_t at = 0;
+    (void)state;
+    t.walk.pcs[0] = (uintptr_t)&write_samples + 1;
+    assert_int_equal(piano__control_open(), 0);
+    assert_true(piano__cpu_samples_init());
+    piano__cpu_samples_put(&t, 1);
+    piano__cpu_samples_put(&t, 1);
+    assert_true(piano__cpu_samples_init()); /* as after a stop and a start */
+    piano__cpu_samples_put(&t, 1);
+    struct file f = read_file();
+    a = next_record(&f, PIANO_CHUNK_SAMPLES, &at);
+    b = next_record(&f, PIANO_CHUNK_SAMPLES, &at);
+    assert_int_equal(a->stack, b->stack);
+    b = next_record(&f, PIANO_CHUNK_SAMPLES, &at);
+    assert_int_not_equal(a->stack, b->stack);
+    const struct piano__stack *old = stack_of(&f, a->stack);
+    const struct piano__stack *young = stack_of(&f, b->stack);
+    assert_true(has_module(&f, old->pcs[0] - 1, old->generation));
+    assert_true(has_module(&f, young->pcs[0] - 1, young->generation));
+    assert_true(old->generation < young->generation);
+    free(f.data);
+}
+
+/* The handler ------------------------------------------------------------------------------------------- */
+
+static uint64_t samples(void)
+{
+    return __atomic_load_n(&header()->trace.samples, __ATOMIC_RELAXED);
+}
+
+static void test_the_handler(void **state)
+{
+    const struct piano__sample *s;
+    struct piano_cpu_stats stats;
+    const struct piano_cpu_options options = {.size = sizeof options, .frequency_hz = 1000};
+    size_t at = 0;
+    uint64_t sum = 0;
+    size_t inside = 0;
+    (void)state;
+    assert_int_equal(piano_cpu_stats(&stats), -ENOTCONN);
+    assert_int_equal(piano_cpu_start(&options), 0);
+    assert_int_equal(piano_cpu_start(&options), -EALREADY);
+    errno = 4711;
+    burn(300);
+    assert_int_equal(errno, 4711);
+    assert_int_equal(piano_cpu_stop(), 0);
+    assert_int_equal(piano_cpu_stats(&stats), 0);
+    assert_int_equal(stats.source, PIANO_SOURCE_TIMERS);
+    assert_int_equal(stats.is_sampling, 0);
+    assert_true(stats.samples >= 10);
+    struct file f = read_file();
+    while ((s = next_record(&f, PIANO_CHUNK_SAMPLES, &at))) {
+        const struct piano__stack *stack = stack_of(&f, s->stack);
+        assert_non_null(stack);
+        assert_int_equal(s->tid, getpid());
+        assert_int_equal(s->value % 1000000, 0);
+        for (uint32_t i = 0; i < stack->depth; i++)
+            inside += stack->pcs[i] - (uintptr_t)&burn < 4096;
+        sum += s->value;
+    }
+    assert_true(inside >= stats.samples * 9 / 10);
+    assert_in_range(sum, 250000000, 400000000);
+    free(f.data);
+}
+
+static void default_action(int signal)
+{
+    struct sigaction now;
+    assert_int_equal(sigaction(signal, NULL, &now), 0);
+    assert_true(now.sa_handler == SIG_DFL);
+}
+
+static void test_the_signal_is_given_back(void **state)
+{
+    const struct piano__cpu_wish wish = {.hz = 10000, .source = PIANO_CPU_TIMERS};
+    (void)state;
+    for (int i = 0; i < 20; i++) {
+        assert_int_equal(piano__cpu_start(&wish), 0);
+        assert_true(piano__signal_is(SIGPROF));
+        burn(5);
+        assert_int_equal(piano__cpu_stop(), 0);
+        default_action(SIGPROF); /* one more of ours would be the end now */
+    }
+    assert_int_equal(piano__cpu_stop(), -ENOTCONN);
+    assert_true(samples() > 0);
+}
+
+static void nothing(int signal)
+{
+    (void)signal;
+}
+
+static void test_another_signal(void **state)
+{
+    const struct piano__cpu_wish wish = {.hz = 1000, .source = PIANO_CPU_TIMERS};
+    (void)state;
+    assert_int_equal(piano__cpu_start(&wish), 0);
+    burn(30);
+    piano__cpu_yield(SIGPROF);
+    default_action(SIGPROF);
+    assert_true(piano__cpu_is_on());
+    uint64_t before = samples();
+    burn(60);
+    assert_true(samples() > before);
+    assert_int_equal(piano__cpu_stop(), 0);
+    /* A handler of the program's own is left alone from the start. */
+    signal(SIGPROF, nothing);
+    assert_int_equal(piano__cpu_start(&wish), 0);
+    assert_false(piano__signal_is(SIGPROF));
+    before = samples();
+    burn(60);
+    assert_true(samples() > before);
+    assert_int_equal(piano__cpu_stop(), 0);
+    assert_true(signal(SIGPROF, SIG_DFL) == nothing);
+}
+
+static void test_no_signal_left(void **state)
+{
+    const struct piano__cpu_wish wish = {.hz = 1000, .source = PIANO_CPU_TIMERS};
+    (void)state;
+    signal(SIGPROF, SIG_IGN);
+    for (int i = SIGRTMIN; i <= SIGRTMAX; i++)
+        signal(i, nothing);
+    assert_int_equal(piano__cpu_start(&wish), -ENOTSUP);
+    assert_false(piano__cpu_is_on());
+    for (int i = SIGRTMIN; i <= SIGRTMAX; i++)
+        signal(i, SIG_DFL);
+    signal(SIGPROF, SIG_DFL);
+    assert_int_equal(access(path, F_OK), -1); /* nothing was begun */
+    assert_int_equal(piano__cpu_start(&wish), 0);
+}
+
+/* Threads and processes --------------------------------------------------------------------------------- */
+
+static uint32_t is_over;
+
+static void *burn_on(void *arg)
+{
+    if (arg)
+        piano__cpu_threads_attach();
+    while (!__atomic_load_n(&is_over, __ATOMIC_RELAXED))
+        burn(2);
+    return NULL;
+}
+
+static size_t threads_in(const struct file *f)
+{
+    const struct piano__thread_record *t;
+    size_t at = 0;
+    size_t count = 0;
+    while ((t = next_record(f, PIANO_CHUNK_THREADS, &at)))
+        count += t->pid == (uint32_t)getpid();
+    return count;
+}
+
+static void test_all_threads(void **state)
+{
+    const struct piano__cpu_wish wish = {.hz = 2000, .source = PIANO_CPU_TIMERS};
+    pthread_t old;
+    pthread_t young;
+    struct piano_cpu_stats stats;
+    (void)state;
+    is_over = 0;
+    pthread_create(&old, NULL, burn_on, NULL);
+    assert_int_equal(piano__cpu_start(&wish), 0);
+    pthread_create(&young, NULL, burn_on, &is_over);
+    burn(300);
+    assert_int_equal(piano_cpu_stats(&stats), 0);
+    assert_true(stats.threads >= 3); /* a sanitizer may have one of its own */
+    __atomic_store_n(&is_over, 1, __ATOMIC_RELAXED);
+    pthread_join(old, NULL);
+    pthread_join(young, NULL);
+    assert_int_equal(piano_cpu_stats(&stats), 0);
+    assert_true(stats.threads >= 2); /* the end of the old one is found out later */
+    assert_int_equal(piano__cpu_stop(), 0);
+    struct file f = read_file();
+    assert_true(threads_in(&f) >= 3);
+    free(f.data);
+}
+
+static void test_a_child(void **state)
+{
+    const struct piano__cpu_wish wish = {.hz = 10000, .source = PIANO_CPU_TIMERS};
+    int status;
+    (void)state;
+    assert_int_equal(piano__cpu_start(&wish), 0);
+    for (int i = 0; i < 10; i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            struct sigaction now;
+            burn(10);
+            sigaction(SIGPROF, NULL, &now);
+            _exit(piano__cpu_is_on() || now.sa_handler != SIG_DFL ? 1 : 7);
+        }
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(WIFEXITED(status));
+        assert_int_equal(WEXITSTATUS(status), 7);
+        burn(2);
+    }
+    assert_int_equal(piano__cpu_stop(), 0);
+    const struct piano__sample *s;
+    struct file f = read_file();
+    size_t at = 0;
+    while ((s = next_record(&f, PIANO_CHUNK_SAMPLES, &at)))
+        assert_int_equal(s->tid, getpid());
+    free(f.data);
+}
+
+/* A process forked behind the C library's back has no timers either, and a shut gate. */
+static void test_a_raw_child(void **state)
+{
+    const struct piano__cpu_wish wish = {.hz = 10000, .source = PIANO_CPU_TIMERS};
+    int status;
+    (void)state;
+    assert_int_equal(piano__cpu_start(&wish), 0);
+    pid_t child = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+    if (child == 0) {
+        for (volatile long i = 0; i < 20000000; i++)
+            ;
+        syscall(SYS_exit_group, piano__cpu_is_on() ? 1 : 7);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 7);
+}
+
+int main(void)
+{
+    unsetenv("PIANO_CPU");
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_many_at_once, begin, end),
+        cmocka_unit_test_setup_teardown(test_a_new_generation, begin, end),
+        cmocka_unit_test_setup_teardown(test_the_handler, begin, end),
+        cmocka_unit_test_setup_teardown(test_the_signal_is_given_back, begin, end),
+        cmocka_unit_test_setup_teardown(test_another_signal, begin, end),
+        cmocka_unit_test_setup_teardown(test_no_signal_left, begin, end),
+        cmocka_unit_test_setup_teardown(test_all_threads, begin, end),
+        cmocka_unit_test_setup_teardown(test_a_child, begin, end),
+        cmocka_unit_test_setup_teardown(test_a_raw_child, begin, end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
