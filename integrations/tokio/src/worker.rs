@@ -1,0 +1,56 @@
+//! Which worker a thread is. Tokio says so only inside its scheduler, and a worker moves to another thread when its task calls
+//! `block_in_place`: so it is asked at every poll and park, and told when it is another than before.
+
+use std::cell::Cell;
+use std::ffi::CString;
+
+use crate::api::Api;
+
+const NONE: u64 = u64::MAX;
+
+thread_local! {
+    static SELF: Cell<u64> = const { Cell::new(NONE) };
+}
+
+/// RUNTIME: counted from 0.
+pub(crate) fn notice(piano: &Api, runtime: u64) {
+    let Some(index) = tokio::runtime::worker_index() else {
+        return;
+    };
+    let worker = runtime << 16 | index as u64;
+    if SELF.replace(worker) != worker {
+        start(piano, worker, runtime, index);
+    }
+}
+
+#[cold]
+fn start(piano: &Api, worker: u64, runtime: u64, index: usize) {
+    let name = match runtime {
+        0 => format!("tokio worker {index}"),
+        _ => format!("tokio worker {index} of runtime {}", runtime + 1),
+    };
+    piano.worker_start(worker, &CString::new(name).unwrap_or_default());
+}
+
+pub(crate) fn stop(piano: &Api) {
+    if SELF.replace(NONE) != NONE {
+        piano.worker_stop();
+    }
+}
+
+/// A thread that becomes a worker by `block_on` is none when that is over: dropped then.
+pub(crate) struct Visit(Option<&'static Api>);
+
+impl Visit {
+    pub(crate) fn new(piano: Option<&'static Api>) -> Self {
+        Self(piano.filter(|_| SELF.get() == NONE))
+    }
+}
+
+impl Drop for Visit {
+    fn drop(&mut self) {
+        if let Some(piano) = self.0 {
+            stop(piano);
+        }
+    }
+}
