@@ -1,0 +1,256 @@
+/* `piano view`: a run as a page to look at, in a file or served to a browser on this machine. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tool/cli/commands.h"
+#include "tool/cli/flags.h"
+#include "tool/load/companion.h"
+#include "tool/load/recording.h"
+#include "tool/load/runs.h"
+#include "tool/util/say.h"
+#include "tool/util/units.h"
+#include "tool/view/output.h"
+#include "tool/view/page.h"
+#include "tool/view/server.h"
+
+static const char help_text[] =
+    "Usage: piano view [RUN [RUN]] [-o FILE.html] [OPTIONS]\n"
+    "\n"
+    "Shows a run or a recording as a page: what was slow, frames, a timeline of threads, flame\n"
+    "graphs, memory over time, functions. RUN is a file, a tag, a run id, or nothing for the "
+    "latest.\n"
+    "A run and the recording of the same process come together on one page; two of a kind are\n"
+    "compared.\n"
+    "\n"
+    "Without -o the page is served to this machine alone, under an address nobody can guess, and\n"
+    "opened in a browser where there is a display. Ctrl-C ends it.\n"
+    "\n"
+    "  -o FILE, --output FILE\n"
+    "                 write the page to a file instead: one file, which needs no network and no\n"
+    "                 piano; `-` is stdout\n"
+    "  --force        even if FILE exists\n"
+    "  --port N       serve at this port; default is any that is free\n"
+    "  --no-open      do not open a browser\n"
+    "  --alone        without the recording (or the run) of the same process\n"
+    "\n"
+    "Examples:\n"
+    "  piano view\n"
+    "  piano view before -o before.html\n"
+    "  piano view before after\n"
+    "  piano view --port 8080 --no-open\n";
+
+static const char *const flag_names[] = {"--output",  "--force", "--port", "--help",
+                                         "--no-open", "--alone", "-o"};
+
+struct request {
+    const char *words[2];
+    size_t word_count;
+    const char *output;
+    double port;
+    bool force, no_open, alone, help;
+};
+
+static int parse(struct flags *f, struct request *q)
+{
+    for (f->at = 1; f->at < f->argc; f->at++) {
+        enum flag_taken taken = flags_value(f, "--output", &q->output);
+        taken = taken ? taken : flags_value(f, "-o", &q->output);
+        taken = taken ? taken : flags_switch(f, "--force", &q->force);
+        taken = taken ? taken : flags_number(f, "--port", 1, &q->port);
+        taken = taken ? taken : flags_switch(f, "--no-open", &q->no_open);
+        taken = taken ? taken : flags_switch(f, "--alone", &q->alone);
+        taken = taken ? taken : flags_switch(f, "--help", &q->help);
+        taken = taken ? taken : flags_switch(f, "-h", &q->help);
+        if (taken == FLAG_BAD)
+            return EXIT_USAGE;
+        if (taken == FLAG_YES)
+            continue;
+        if (f->argv[f->at][0] == '-' && f->argv[f->at][1])
+            return flags_unknown(f, flag_names, sizeof(flag_names) / sizeof(*flag_names));
+        if (q->word_count == 2)
+            return say_usage(f->command, "two runs at most");
+        q->words[q->word_count++] = f->argv[f->at];
+    }
+    if (q->port > UINT16_MAX)
+        return say_usage(f->command, "--port %.0f: ports go up to 65535", q->port);
+    if (q->output && (q->port > 0 || q->no_open))
+        return say_usage(f->command, "%s is for a page that is served, and -o writes it to a file",
+                         q->port > 0 ? "--port" : "--no-open");
+    return EXIT_DONE;
+}
+
+/* ---- which ---- */
+
+static int failed(int err, const struct run_error *error)
+{
+    return say_error(error->hint[0] ? error->hint : NULL, "%s",
+                     error->text[0] ? error->text : strerror(-err));
+}
+
+/* The one run that WORD means, malloc'd; NULL: said why. */
+static char *resolve(const char *word)
+{
+    struct runs_paths paths;
+    struct run_error error;
+    char safe[512], *path = NULL;
+    int err = runs_resolve(word, &paths, &error);
+    if (err) {
+        failed(err, &error);
+        return NULL;
+    }
+    if (paths.count > 1 && strchr(word, ',')) {
+        say_usage("view", "one run, or two to compare with a blank between them");
+    } else {
+        path = strdup(runs_paths_newest(&paths));
+        if (path && paths.count > 1)
+            say("the tag has %zu runs; this is the newest: %s", paths.count,
+                say_safe(safe, sizeof(safe), path));
+    }
+    runs_paths_release(&paths);
+    return path;
+}
+
+/* What goes into the page. */
+struct content {
+    char *run, *recording; /* of one process, if both are there */
+    char *other;           /* of the kind of the one that is */
+};
+
+static void content_release(struct content *c)
+{
+    free(c->run);
+    free(c->recording);
+    free(c->other);
+}
+
+static int choose(struct content *c, const struct request *q)
+{
+    char *paths[2] = {NULL, NULL}, safe[512];
+    for (size_t i = 0; i == 0 || i < q->word_count; i++) {
+        paths[i] = resolve(q->word_count ? q->words[i] : NULL);
+        if (!paths[i]) {
+            free(paths[0]);
+            return EXIT_FAILED;
+        }
+    }
+    bool recorded[2] = {recording_is(paths[0]), paths[1] && recording_is(paths[1])};
+    *(recorded[0] ? &c->recording : &c->run) = paths[0];
+    if (paths[1] && recorded[1] == recorded[0])
+        c->other = paths[1];
+    else if (paths[1])
+        *(recorded[1] ? &c->recording : &c->run) = paths[1];
+    else if (!q->alone) {
+        char *companion = companion_find(paths[0]);
+        *(recorded[0] ? &c->run : &c->recording) = companion;
+        if (companion)
+            say("with %s, of the same process", say_safe(safe, sizeof(safe), companion));
+    }
+    return EXIT_DONE;
+}
+
+/* ---- the page ---- */
+
+static int pack(struct packer *k, const struct content *c, struct run_error *error)
+{
+    int err = packer_start(k, error);
+    k->trie.by_name = c->other != NULL;
+    if (err == 0 && c->run && c->recording)
+        err = packer_join(k, c->recording, error);
+    if (err == 0 && c->run)
+        err = packer_add_run(k, c->run, error);
+    if (err == 0 && c->recording)
+        err = packer_add_recording(k, c->recording, error);
+    if (err == 0 && c->other)
+        err = c->run ? packer_add_other_run(k, c->run, c->other, error)
+                     : packer_add_other_recording(k, c->recording, c->other, error);
+    return err ? err : packer_finish(k, error);
+}
+
+static int write_file(const struct packer *k, const struct request *q)
+{
+    struct output o;
+    int status = output_open(&o, q->output);
+    return status == EXIT_DONE ? output_close(&o, page_write(o.out, k)) : status;
+}
+
+/* Into memory that no name leads to, and gone when we are. */
+static int page_in_memory(const struct packer *k, FILE **out, char **text, size_t *len)
+{
+    int fd = memfd_create("piano-page", MFD_CLOEXEC), err = fd < 0 ? -errno : 0;
+    struct stat st = {.st_size = 0};
+    *out = fd >= 0 ? fdopen(fd, "w+") : NULL;
+    if (!*out) {
+        if (fd >= 0)
+            close(fd);
+        return err ? err : -ENOMEM;
+    }
+    err = page_write(*out, k);
+    if (err == 0 && (fflush(*out) != 0 || fstat(fd, &st) != 0))
+        err = -errno;
+    void *map = err == 0 ? mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0) : NULL;
+    if (map == MAP_FAILED)
+        err = -errno;
+    *text = map;
+    *len = (size_t)st.st_size;
+    return err;
+}
+
+static int serve(struct packer *k, const struct request *q)
+{
+    FILE *memory = NULL;
+    char *text = NULL;
+    size_t len = 0;
+    struct buf policy = {0};
+    int err = page_in_memory(k, &memory, &text, &len), status;
+    packer_release(k);
+    page_put_policy(&policy);
+    if (err == 0 && policy.failed)
+        err = -ENOMEM;
+    if (err) {
+        status = say_error(NULL, "the page stopped: %s", strerror(-err));
+    } else {
+        const struct server_options options = {
+            .port = (unsigned)q->port, .open = !q->no_open, .policy = policy.data};
+        status = server_run(text, len, &options);
+        munmap(text, len);
+    }
+    if (memory)
+        fclose(memory);
+    buf_free(&policy);
+    return status;
+}
+
+static int view(const struct request *q)
+{
+    struct content c = {.run = NULL};
+    struct packer k;
+    struct run_error error = {.text = ""};
+    int status = q->output ? output_check(q->output, q->force) : EXIT_DONE;
+    if (status == EXIT_DONE)
+        status = choose(&c, q);
+    if (status == EXIT_DONE) {
+        int err = pack(&k, &c, &error);
+        status = err ? failed(err, &error) : q->output ? write_file(&k, q) : serve(&k, q);
+        packer_release(&k);
+    }
+    content_release(&c);
+    return status;
+}
+
+int cmd_view(int argc, char **argv)
+{
+    struct request q = {.port = 0};
+    struct flags f = {.command = "view", .argc = argc, .argv = argv};
+    int status = parse(&f, &q);
+    if (status != EXIT_DONE)
+        return status;
+    if (q.help) {
+        fputs(help_text, stdout);
+        return EXIT_DONE;
+    }
+    return view(&q);
+}

@@ -1,0 +1,297 @@
+/* Events of a recording into tables: what `piano report --polls` goes through, poll by poll and park by park.
+ *
+ * They come in the order they end in, and a page wants them by thread and start, so they are kept and sorted. A page has
+ * room for MOST_STAYS of each kind: whenever there are as many, the shorter half goes, and from then on whatever is
+ * shorter still; the sums of tasks count them all the same. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "tool/util/say.h"
+#include "tool/util/units.h"
+#include "tool/view/packer.h"
+
+enum { MOST_STAYS = 1 << 22, MOST_POINTS = 1 << 22 };
+
+enum { FLAG_OPEN = 1, FLAG_NESTED = 2 };
+
+/* A poll, or a park, with its kind for flags. */
+struct stay {
+    int64_t start, length;
+    int64_t wake; /* + 1; 0: none */
+    uint32_t lane, task, waker_lane, waker_task;
+    uint8_t flags;
+};
+
+struct stays {
+    struct stay *list;
+    size_t count, cap;
+    int64_t least; /* of length, to be taken */
+    uint64_t left_out;
+    bool failed;
+};
+
+struct collector {
+    struct packer *k;
+    struct stays polls, parks;
+    struct pack_table *queues, *values, *marks, *queue_names;
+    struct map queue_rows;
+    uint64_t left_out; /* points */
+};
+
+/* ---- polls and parks ---- */
+
+static int compare_lengths(const void *a, const void *b)
+{
+    const struct stay *x = a, *y = b;
+    return (x->length < y->length) - (x->length > y->length);
+}
+
+/* In a thread, what begins at one moment with something else lies around it if it is longer. */
+static int compare_starts(const void *a, const void *b)
+{
+    const struct stay *x = a, *y = b;
+    if (x->lane != y->lane)
+        return x->lane < y->lane ? -1 : 1;
+    if (x->start != y->start)
+        return x->start < y->start ? -1 : 1;
+    return compare_lengths(a, b);
+}
+
+static void add_stay(struct stays *s, const struct stay *stay)
+{
+    if (stay->length < s->least) {
+        s->left_out++;
+        return;
+    }
+    if (s->count == MOST_STAYS) {
+        qsort(s->list, s->count, sizeof(*s->list), compare_lengths);
+        s->count /= 2;
+        s->least = s->list[s->count].length;
+        s->left_out += s->count;
+    }
+    if (s->count == s->cap) {
+        size_t cap = s->cap ? s->cap * 2 : 4096;
+        struct stay *more = realloc(s->list, cap * sizeof(*more));
+        if (!more) {
+            s->failed = true;
+            return;
+        }
+        s->list = more;
+        s->cap = cap;
+    }
+    s->list[s->count++] = *stay;
+}
+
+static void on_poll(void *ctx, const struct polls *p, const struct poll *poll)
+{
+    struct collector *c = ctx;
+    struct lanes *lanes = &c->k->lanes;
+    const struct stay stay = {
+        .start = packer_moment(c->k, poll->begin_ns),
+        .length = polls_duration(poll),
+        .wake = poll->woken ? packer_moment(c->k, poll->cause_ns) + 1 : 0,
+        .lane = lanes_of(lanes, p->tracks[poll->track].tid),
+        .task = poll->group,
+        .waker_lane = poll->woken ? lanes_of(lanes, p->tracks[poll->waker_track].tid) : PACK_NONE,
+        .waker_task = poll->woken ? poll->waker_group : PACK_NONE,
+        .flags = (uint8_t)((poll->open ? FLAG_OPEN : 0) | (poll->depth ? FLAG_NESTED : 0))};
+    add_stay(&c->polls, &stay);
+}
+
+static void on_park(void *ctx, const struct polls *p, uint32_t track, uint64_t to_ns)
+{
+    struct collector *c = ctx;
+    const struct polls_track *t = &p->tracks[track];
+    int64_t start = packer_moment(c->k, t->park_ns), end = packer_moment(c->k, to_ns);
+    const struct stay stay = {.start = start,
+                              .length = end - start,
+                              .lane = lanes_of(&c->k->lanes, t->tid),
+                              .flags =
+                                  t->park_kind < UINT8_MAX ? (uint8_t)t->park_kind : UINT8_MAX};
+    add_stay(&c->parks, &stay);
+}
+
+/* ---- points ---- */
+
+static uint32_t queue_row(struct collector *c, uint64_t queue)
+{
+    uint32_t row = map_find(&c->queue_rows, queue);
+    char text[40];
+    if (row != MAP_NONE)
+        return row;
+    row = (uint32_t)c->queue_rows.count;
+    if (map_put(&c->queue_rows, queue, row) != 0)
+        c->k->pack.failed = true;
+    snprintf(text, sizeof(text), "queue %llu", (unsigned long long)queue);
+    column_put(&c->queue_names->columns[0], texts_of(&c->k->texts, text));
+    return row;
+}
+
+static void on_event(void *ctx, const struct polls *p, const struct recording_event *e)
+{
+    struct collector *c = ctx;
+    int64_t at = packer_moment(c->k, e->at_ns);
+    struct pack_table *t = e->code == PIANO_EVENT_QUEUE   ? c->queues
+                           : e->code == PIANO_EVENT_VALUE ? c->values
+                           : e->code == PIANO_EVENT_MARK  ? c->marks
+                                                          : NULL;
+    if (!t)
+        return;
+    if (t->columns[0].rows >= MOST_POINTS) {
+        c->left_out++;
+        return;
+    }
+    const char *name = t == c->queues ? NULL : recording_name_of(p->rec, e->fields[0]);
+    column_put(&t->columns[0], at);
+    if (t == c->queues) {
+        uint64_t depth = e->fields[1] < (uint64_t)1 << 40 ? e->fields[1] : (uint64_t)1 << 40;
+        column_put(&t->columns[1], queue_row(c, e->fields[0]));
+        column_put(&t->columns[2], (int64_t)depth);
+    } else if (t == c->values) {
+        int64_t value = (int64_t)(e->fields[1] >> 1) ^ -(int64_t)(e->fields[1] & 1);
+        column_put(&t->columns[1], texts_of(&c->k->texts, name ? name : "(no name)"));
+        column_put_f64(&t->columns[2], (double)value);
+    } else {
+        column_put(&t->columns[1], lanes_of(&c->k->lanes, p->tracks[e->track].tid));
+        column_put(&t->columns[2], texts_of(&c->k->texts, name ? name : "(no name)"));
+    }
+}
+
+static int start_points(struct collector *c)
+{
+    static const struct column_kind queues[] = {{"at", COLUMN_I64, COLUMN_DELTA_PLANES, false},
+                                                {"queue", COLUMN_U32, COLUMN_PLANES, false},
+                                                {"depth", COLUMN_I64, COLUMN_PLANES, true}};
+    static const struct column_kind values[] = {{"at", COLUMN_I64, COLUMN_DELTA_PLANES, false},
+                                                {"name", COLUMN_U32, COLUMN_PLANES, false},
+                                                {"value", COLUMN_F64, COLUMN_PLANES, false}};
+    static const struct column_kind marks[] = {{"at", COLUMN_I64, COLUMN_DELTA_PLANES, false},
+                                               {"thread", COLUMN_U32, COLUMN_PLANES, false},
+                                               {"name", COLUMN_U32, COLUMN_PLANES, false}};
+    static const struct column_kind names[] = {{"name", COLUMN_U32, COLUMN_PLANES, false}};
+    c->queues = pack_table(&c->k->pack, "queues", queues, 3);
+    c->queue_names = pack_table(&c->k->pack, "queue_names", names, 1);
+    c->values = pack_table(&c->k->pack, "values", values, 3);
+    c->marks = pack_table(&c->k->pack, "marks", marks, 3);
+    return c->k->pack.failed ? -ENOMEM : 0;
+}
+
+/* ---- tables ---- */
+
+static void put_tasks(struct packer *k, struct polls *p)
+{
+    static const struct column_kind kinds[] = {
+        {"name", COLUMN_U32, COLUMN_PLANES, false},  {"place", COLUMN_U32, COLUMN_PLANES, false},
+        {"kind", COLUMN_U8, COLUMN_PLAIN, false},    {"polls", COLUMN_U32, COLUMN_PLANES, false},
+        {"total", COLUMN_I64, COLUMN_PLANES, true},  {"p50", COLUMN_I64, COLUMN_PLANES, true},
+        {"p99", COLUMN_I64, COLUMN_PLANES, true},    {"max", COLUMN_I64, COLUMN_PLANES, true},
+        {"on_cpu", COLUMN_F64, COLUMN_PLANES, false}};
+    struct pack_table *t = pack_table(&k->pack, "tasks", kinds, 9);
+    for (size_t i = 0; t && i < p->group_count; i++) {
+        struct polls_group *g = &p->groups[i];
+        uint32_t name = texts_of(&k->texts, g->name);
+        const int64_t values[] = {name,
+                                  g->kind == POLLS_PLACE ? name : PACK_NONE,
+                                  g->kind,
+                                  heap_whole((double)g->polls),
+                                  heap_whole((double)g->total_ns),
+                                  samples_percentile(&g->durations, 0.50),
+                                  samples_percentile(&g->durations, 0.99),
+                                  heap_whole((double)g->max_ns)};
+        for (size_t c = 0; c < 8; c++)
+            column_put(&t->columns[c], values[c]);
+        column_put_f64(&t->columns[8], polls_on_cpu(p, &g->time, g->total_ns));
+    }
+}
+
+static void put_polls(struct packer *k, const struct stays *s)
+{
+    static const struct column_kind kinds[] = {{"start", COLUMN_I64, COLUMN_DELTA_PLANES, false},
+                                               {"length", COLUMN_I64, COLUMN_PLANES, true},
+                                               {"thread", COLUMN_U32, COLUMN_DELTA_PLANES, false},
+                                               {"task", COLUMN_U32, COLUMN_PLANES, false},
+                                               {"flags", COLUMN_U8, COLUMN_PLAIN, false},
+                                               {"wake_at", COLUMN_I64, COLUMN_DELTA_PLANES, false},
+                                               {"waker_thread", COLUMN_U32, COLUMN_PLANES, false},
+                                               {"waker_task", COLUMN_U32, COLUMN_PLANES, false}};
+    struct pack_table *t = pack_table(&k->pack, "polls", kinds, 8);
+    for (size_t i = 0; t && i < s->count; i++) {
+        const struct stay *p = &s->list[i];
+        const int64_t values[] = {p->start, p->length, p->lane,       p->task,
+                                  p->flags, p->wake,   p->waker_lane, p->waker_task};
+        for (size_t c = 0; c < 8; c++)
+            column_put(&t->columns[c], values[c]);
+    }
+}
+
+static void put_parks(struct packer *k, const struct stays *s)
+{
+    static const struct column_kind kinds[] = {{"start", COLUMN_I64, COLUMN_DELTA_PLANES, false},
+                                               {"length", COLUMN_I64, COLUMN_PLANES, true},
+                                               {"thread", COLUMN_U32, COLUMN_DELTA_PLANES, false},
+                                               {"kind", COLUMN_U8, COLUMN_PLAIN, false}};
+    struct pack_table *t = pack_table(&k->pack, "parks", kinds, 4);
+    for (size_t i = 0; t && i < s->count; i++) {
+        const struct stay *p = &s->list[i];
+        const int64_t values[] = {p->start, p->length, p->lane, p->flags};
+        for (size_t c = 0; c < 4; c++)
+            column_put(&t->columns[c], values[c]);
+    }
+}
+
+/* Sorts what was kept, and says what was not. */
+static void finish_stays(struct packer *k, struct stays *s, const char *what)
+{
+    char text[UNITS_LEN];
+    if (s->count)
+        qsort(s->list, s->count, sizeof(*s->list), compare_starts);
+    k->pack.failed |= s->failed;
+    if (s->left_out == 0)
+        return;
+    packer_notice(k, "%llu %s of %s or less are not on the page; the sums have them",
+                  (unsigned long long)s->left_out, what, units_time(text, s->least));
+}
+
+/* Workers go by their names; a thread that was several is the last one. */
+static void name_workers(struct packer *k, const struct polls *p)
+{
+    char text[40];
+    for (size_t i = 0; i < p->rec->events.track_count; i++) {
+        const struct polls_track *t = &p->tracks[i];
+        if (!t->is_worker)
+            continue;
+        const char *name = recording_name_of(p->rec, t->worker_name);
+        snprintf(text, sizeof(text), "worker %llu", (unsigned long long)t->worker);
+        lanes_worker(&k->lanes, &k->texts, lanes_of(&k->lanes, t->tid), name ? name : text);
+    }
+}
+
+int packer_add_events(struct packer *k, struct polls *p)
+{
+    struct collector c = {.k = k};
+    const struct polls_listener listener = {on_poll, on_park, on_event, &c};
+    int err = start_points(&c);
+    if (err == 0)
+        err = polls_go(p, &listener);
+    if (err == 0) {
+        say_progress("sorting %zu polls", c.polls.count);
+        finish_stays(k, &c.polls, "polls");
+        finish_stays(k, &c.parks, "parks");
+        put_polls(k, &c.polls);
+        free(c.polls.list);
+        c.polls.list = NULL;
+        put_parks(k, &c.parks);
+        put_tasks(k, p);
+        name_workers(k, p);
+        if (c.left_out)
+            packer_notice(k,
+                          "%llu values, marks and depths of queues are not on the page: the "
+                          "latest",
+                          (unsigned long long)c.left_out);
+    }
+    free(c.polls.list);
+    free(c.parks.list);
+    map_release(&c.queue_rows);
+    return err ? err : k->pack.failed ? -ENOMEM : 0;
+}

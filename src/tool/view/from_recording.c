@@ -1,0 +1,329 @@
+/* A recording into tables: its heap, its samples, its events, each where there is one; and two recordings beside each
+ * other.
+ *
+ * The order is given by what the reports count: sites are made of all stacks with names, so stacks of allocations get
+ * theirs first, and those of CPU samples when the heap is done with. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tool/report/cpu.h"
+#include "tool/report/overview.h"
+#include "tool/util/say.h"
+#include "tool/view/packer.h"
+
+/* ---- stacks ---- */
+
+int packer_stacks_start(struct packer_stacks *s, struct heap *heap)
+{
+    *s = (struct packer_stacks){.heap = heap};
+    s->nodes = malloc((heap->rec.stack_count + 1) * sizeof(*s->nodes));
+    if (!s->nodes)
+        return -ENOMEM;
+    memset(s->nodes, 0xff, (heap->rec.stack_count + 1) * sizeof(*s->nodes));
+    return 0;
+}
+
+void packer_stacks_release(struct packer_stacks *s)
+{
+    free(s->nodes);
+    *s = (struct packer_stacks){.heap = NULL};
+}
+
+uint32_t packer_node(struct packer *k, struct packer_stacks *s, uint32_t stack)
+{
+    if (s->nodes[stack] == PACK_NONE)
+        s->nodes[stack] = trie_stack(&k->trie, &k->texts, s->heap, stack);
+    return s->nodes[stack];
+}
+
+/* ---- samples ---- */
+
+static int compare_samples(const void *a, const void *b, void *list)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    const struct recording_sample *samples = list, *s = &samples[x], *t = &samples[y];
+    if (s->at_ns != t->at_ns)
+        return s->at_ns < t->at_ns ? -1 : 1;
+    return (x > y) - (x < y);
+}
+
+static void put_sample(struct packer *k, struct packer_stacks *s, struct pack_table *t,
+                       const struct recording_sample *sample)
+{
+    bool cpu = sample->kind == PIANO_SAMPLE_CPU;
+    int kind = cpu ? 0 : sample->flags & PIANO_SAMPLE_PREEMPTED ? 2 : 1;
+    uint32_t lane = lanes_of(&k->lanes, sample->tid);
+    column_put(&t->columns[0], packer_moment(k, sample->at_ns));
+    column_put(&t->columns[1], lane);
+    column_put(&t->columns[2], packer_node(k, s, sample->stack));
+    column_put(&t->columns[3], kind);
+    column_put(&t->columns[4],
+               sample->value < (uint64_t)INT64_MAX ? (int64_t)sample->value : INT64_MAX);
+}
+
+int packer_add_samples(struct packer *k, struct packer_stacks *s)
+{
+    static const struct column_kind kinds[] = {{"at", COLUMN_I64, COLUMN_DELTA_PLANES, false},
+                                               {"thread", COLUMN_U32, COLUMN_PLANES, false},
+                                               {"node", COLUMN_U32, COLUMN_PLANES, false},
+                                               {"kind", COLUMN_U8, COLUMN_PLAIN, false},
+                                               {"value", COLUMN_I64, COLUMN_PLANES, true}};
+    const struct recording *rec = &s->heap->rec;
+    if (rec->sample_count == 0)
+        return 0;
+    struct pack_table *t = pack_table(&k->pack, "samples", kinds, 5);
+    uint32_t *order = calloc(rec->sample_count, sizeof(*order));
+    if (!t || !order) {
+        free(order);
+        return -ENOMEM;
+    }
+    for (uint32_t i = 0; i < rec->sample_count; i++)
+        order[i] = i;
+    qsort_r(order, rec->sample_count, sizeof(*order), compare_samples, rec->samples);
+    say_progress("placing %zu samples", rec->sample_count);
+    for (size_t i = 0; i < rec->sample_count; i++)
+        put_sample(k, s, t, &rec->samples[order[i]]);
+    free(order);
+    return k->trie.failed ? -ENOMEM : 0;
+}
+
+/* ---- what is said of it ---- */
+
+static void add_about(struct packer_about *about, const struct recording *rec)
+{
+    const struct piano__rec_header *h = &rec->header;
+    const char *slash = strrchr(rec->path, '/');
+    if (about->name.len == 0)
+        buf_puts(&about->name, slash ? slash + 1 : rec->path);
+    if (about->program.len == 0)
+        buf_puts(&about->program, h->program);
+    size_t len = sizeof(h->command) - 1;
+    while (len > 0 && h->command[len - 1] == '\0')
+        len--;
+    for (size_t at = 0; about->command.len == 0 && at < len;) {
+        struct buf line = {0};
+        for (; at < len; at += strlen(h->command + at) + 1)
+            buf_printf(&line, "%s%s", at ? " " : "", h->command + at);
+        about->command = line;
+    }
+    about->pid = about->pid ? about->pid : h->pid;
+    if (about->started_ms == 0)
+        about->started_ms = (int64_t)(h->start_real_ns / 1000000);
+}
+
+static void add_dropped(struct packer *k, const struct recording *rec)
+{
+    const struct piano__heap_stats *s = &rec->header.stats;
+    const struct piano__trace *t = &rec->header.trace;
+    packer_dropped(k, "heap_live", s->dropped_live);
+    packer_dropped(k, "heap_stacks", s->dropped_stacks);
+    packer_dropped(k, "heap_memory", s->dropped_memory);
+    packer_dropped(k, "heap_busy", s->dropped_busy);
+    packer_dropped(k, "events_memory", t->dropped_memory);
+    packer_dropped(k, "events_busy", t->dropped_busy);
+    packer_dropped(k, "events_names", t->dropped_names);
+    packer_dropped(k, "events_recycled_chunks", t->recycled);
+    packer_dropped(k, "samples_lost", t->samples_lost);
+    packer_dropped(k, "places_unreadable", rec->gap_count);
+}
+
+/* The last thing that is known of it. */
+static int64_t end_of(const struct packer *k, const struct polls *p)
+{
+    const struct recording *rec = p->rec;
+    uint64_t end = p->end_ns;
+    for (size_t i = 0; i < rec->sample_count; i++)
+        end = rec->samples[i].at_ns > end ? rec->samples[i].at_ns : end;
+    if (rec->duration_ns >= 0 && rec->header.start_mono_ns + (uint64_t)rec->duration_ns > end)
+        end = rec->header.start_mono_ns + (uint64_t)rec->duration_ns;
+    return packer_moment(k, end);
+}
+
+static void add_threads(struct packer *k, const struct recording *rec)
+{
+    uint32_t lane = lanes_of(&k->lanes, rec->header.pid);
+    if (lane < k->lanes.count)
+        k->lanes.list[lane].is_main = true;
+}
+
+/* Names of those that have a lane: a thread that did nothing needs none. */
+static void name_threads(struct packer *k, const struct recording *rec)
+{
+    for (uint32_t i = 0; i < k->lanes.count; i++)
+        if (k->lanes.list[i].key <= UINT32_MAX) {
+            const struct recording_thread *t =
+                recording_thread_of(rec, (uint32_t)k->lanes.list[i].key);
+            lanes_name(&k->lanes, &k->texts, i, t ? t->name : NULL);
+        }
+}
+
+/* ---- one recording ---- */
+
+static int add_parts(struct packer *k, struct polls *p, unsigned found)
+{
+    struct packer_stacks s;
+    int err = packer_stacks_start(&s, &p->named);
+    if (err == 0 && found & OVERVIEW_HEAP) {
+        k->kinds |= PACKER_HEAP;
+        err = packer_add_heap(k, &s);
+    }
+    if (err == 0 && found & OVERVIEW_CPU) {
+        k->kinds |= PACKER_CPU;
+        err = reports_cpu(&k->reports, &p->named);
+        if (err == 0)
+            err = packer_add_samples(k, &s);
+    }
+    if (err == 0 && found & OVERVIEW_EVENTS) {
+        k->kinds |= PACKER_EVENTS;
+        err = packer_add_events(k, p);
+        if (err == 0)
+            err = reports_polls(&k->reports, p);
+    }
+    packer_stacks_release(&s);
+    return err;
+}
+
+int packer_add_recording(struct packer *k, const char *path, struct run_error *error)
+{
+    struct polls p;
+    int err = polls_open(&p, path, POLLS_TOP, error);
+    if (err)
+        return err;
+    unsigned found = overview_instruments(p.rec);
+    if (k->base_ns == 0)
+        k->base_ns = p.start_ns;
+    add_about(&k->about, p.rec);
+    add_dropped(k, p.rec);
+    add_threads(k, p.rec);
+    err = add_parts(k, &p, found ? found : OVERVIEW_HEAP);
+    if (err == 0) {
+        name_threads(k, p.rec);
+        polls_notices(&p);
+        heap_notice_symbols(&p.named);
+        int64_t end = end_of(k, &p);
+        k->about.duration_ns = end > k->about.duration_ns ? end : k->about.duration_ns;
+    }
+    polls_unload(&p);
+    texts_forget(&k->texts);
+    say_progress_done();
+    return err ? packer_no_memory(error, path) : 0;
+}
+
+int packer_join(struct packer *k, const char *recording, struct run_error *error)
+{
+    struct recording rec;
+    int err = recording_peek(&rec, recording, error);
+    if (err)
+        return err;
+    k->base_ns = rec.header.start_mono_ns ? rec.header.start_mono_ns : 1;
+    k->about.started_ms = (int64_t)(rec.header.start_real_ns / 1000000);
+    k->joined =
+        (struct packer_joined){.pid = rec.header.pid,
+                               .from_ms = k->about.started_ms,
+                               .to_ms = rec.duration_ns >= 0 && !rec.duration_atleast
+                                            ? k->about.started_ms + rec.duration_ns / 1000000
+                                            : INT64_MAX};
+    recording_unload(&rec);
+    return 0;
+}
+
+/* ---- two of them ---- */
+
+enum { DIFF_COLUMNS = 7 };
+
+/* Sums of both sides by node: three figures, A and B. */
+struct sums {
+    struct map row_of; /* a node */
+    struct node_sums {
+        uint32_t node;
+        double figures[3][2];
+    } * rows;
+    size_t count, cap;
+};
+
+static struct node_sums *row_of(struct sums *s, uint32_t node)
+{
+    uint32_t at = map_find(&s->row_of, node);
+    if (at != MAP_NONE)
+        return &s->rows[at];
+    if (s->count == s->cap) {
+        size_t cap = s->cap ? s->cap * 2 : 1024;
+        struct node_sums *more = realloc(s->rows, cap * sizeof(*more));
+        if (!more)
+            return NULL;
+        s->rows = more;
+        s->cap = cap;
+    }
+    if (map_put(&s->row_of, node, (uint32_t)s->count) != 0)
+        return NULL;
+    s->rows[s->count] = (struct node_sums){.node = node};
+    return &s->rows[s->count++];
+}
+
+static int add_side(struct packer *k, struct sums *sums, struct heap *heap, int side)
+{
+    for (uint32_t i = 0; i < heap->rec.stack_count; i++) {
+        const struct recording_sum *sum = &heap->rec.stacks[i].sum;
+        if (sum->samples == 0 && sum->live_samples == 0 && sum->cpu_samples == 0)
+            continue;
+        uint32_t node = trie_stack(&k->trie, &k->texts, heap, i);
+        struct node_sums *row = node == PACK_NONE ? NULL : row_of(sums, node);
+        if (!row)
+            return -ENOMEM;
+        row->figures[0][side] += (double)sum->cpu_ns;
+        row->figures[1][side] += sum->allocated_bytes;
+        row->figures[2][side] += sum->live_bytes;
+    }
+    return 0;
+}
+
+static int put_sums(struct packer *k, const struct sums *sums)
+{
+    static const struct column_kind kinds[DIFF_COLUMNS] = {
+        {"node", COLUMN_U32, COLUMN_PLANES, false},
+        {"a_cpu", COLUMN_F64, COLUMN_PLANES, false},
+        {"b_cpu", COLUMN_F64, COLUMN_PLANES, false},
+        {"a_alloc", COLUMN_F64, COLUMN_PLANES, false},
+        {"b_alloc", COLUMN_F64, COLUMN_PLANES, false},
+        {"a_live", COLUMN_F64, COLUMN_PLANES, false},
+        {"b_live", COLUMN_F64, COLUMN_PLANES, false}};
+    struct pack_table *t = pack_table(&k->pack, "diff", kinds, DIFF_COLUMNS);
+    for (size_t i = 0; t && i < sums->count; i++) {
+        column_put(&t->columns[0], sums->rows[i].node);
+        for (int f = 0; f < 3; f++)
+            for (int side = 0; side < 2; side++)
+                column_put_f64(&t->columns[1 + 2 * f + side], sums->rows[i].figures[f][side]);
+    }
+    return t ? 0 : -ENOMEM;
+}
+
+int packer_add_other_recording(struct packer *k, const char *path, const char *other,
+                               struct run_error *error)
+{
+    const char *const paths[2] = {path, other};
+    struct heap heaps[2] = {{.pc_count = 0}, {.pc_count = 0}};
+    struct sums sums = {.rows = NULL};
+    int err = 0, memory = 0;
+    for (int i = 0; i < 2 && err == 0; i++)
+        err = heap_load(&heaps[i], paths[i], error);
+    if (err == 0) {
+        k->compared = true;
+        add_about(&k->other, &heaps[1].rec);
+        k->other.duration_ns = heaps[1].rec.duration_ns;
+        heap_notices(&heaps[1]);
+        if (k->kinds & PACKER_HEAP)
+            memory = reports_heap_diff(&k->reports, heaps);
+        for (int i = 0; i < 2 && memory == 0; i++)
+            memory = add_side(k, &sums, &heaps[i], i);
+        memory = memory ? memory : put_sums(k, &sums);
+        err = memory ? packer_no_memory(error, other) : 0;
+    }
+    for (int i = 0; i < 2; i++)
+        if (heaps[i].symbols)
+            heap_unload(&heaps[i]);
+    texts_forget(&k->texts);
+    map_release(&sums.row_of);
+    free(sums.rows);
+    return err;
+}

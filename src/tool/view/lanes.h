@@ -1,0 +1,33 @@
+/* The threads of a page: a lane each, whichever instrument saw them. */
+#ifndef PIANO_TOOL_VIEW_LANES_H
+#define PIANO_TOOL_VIEW_LANES_H
+
+#include "tool/report/map.h"
+#include "tool/view/pack.h"
+#include "tool/view/texts.h"
+
+struct lane {
+    uint64_t key;
+    uint32_t name, worker; /* texts, or PACK_NONE */
+    bool is_main;
+};
+
+struct lanes {
+    struct lane *list;
+    size_t count, cap;
+    struct map by_key;
+    bool failed; /* out of memory */
+};
+
+/* The lane of TID; new ones come behind the others. Lane 0 when memory is out. */
+uint32_t lanes_of(struct lanes *l, uint32_t tid);
+/* The lane of thread NUMBER of a run that does not know its tid. */
+uint32_t lanes_numbered(struct lanes *l, uint32_t number);
+/* Gives it a name unless it has one; NAME may be NULL or empty. */
+void lanes_name(struct lanes *l, struct texts *s, uint32_t lane, const char *name);
+void lanes_worker(struct lanes *l, struct texts *s, uint32_t lane, const char *worker);
+/* The table of all of them. */
+void lanes_pack(struct lanes *l, struct texts *s, struct pack *p);
+void lanes_release(struct lanes *l);
+
+#endif

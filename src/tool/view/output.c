@@ -1,0 +1,97 @@
+/* A page goes to its place under another name first, readable by nobody else, and takes its name when it is whole. A
+ * link that has the name is replaced, not followed. */
+#include "tool/view/output.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tool/util/buf.h"
+#include "tool/util/say.h"
+
+static int failed(const char *path, int err)
+{
+    char safe[300];
+    return say_error(NULL, "%s: %s", say_safe(safe, sizeof(safe), path), strerror(err));
+}
+
+/* A pipe, a terminal, /dev/null: something that was never a file to be lost. */
+static bool is_stream(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISCHR(st.st_mode));
+}
+
+static int open_temp(struct output *o)
+{
+    struct buf name = {0};
+    buf_printf(&name, "%s.tmp-%d", o->path, (int)getpid());
+    o->temp = name.failed ? NULL : name.data;
+    int fd = o->temp ? open(o->temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600) : -1;
+    o->out = fd >= 0 ? fdopen(fd, "w") : NULL;
+    if (o->out)
+        return EXIT_DONE;
+    int status = failed(o->path, o->temp ? errno : ENOMEM);
+    if (fd >= 0) {
+        close(fd);
+        unlink(o->temp);
+    }
+    buf_free(&name);
+    o->temp = NULL;
+    return status;
+}
+
+int output_check(const char *path, bool force)
+{
+    struct stat st;
+    char safe[300];
+    if (strcmp(path, "-") == 0)
+        return isatty(STDOUT_FILENO) == 1
+                   ? say_error("-o FILE, or a pipe", "a page is not for a terminal")
+                   : EXIT_DONE;
+    if (lstat(path, &st) != 0 || is_stream(path))
+        return EXIT_DONE;
+    if (S_ISDIR(st.st_mode))
+        return failed(path, EISDIR);
+    return force ? EXIT_DONE
+                 : say_error("--force to write over it", "%s is there already",
+                             say_safe(safe, sizeof(safe), path));
+}
+
+int output_open(struct output *o, const char *path)
+{
+    *o = (struct output){.path = path};
+    if (strcmp(path, "-") == 0) {
+        o->path = NULL;
+        o->out = stdout;
+        return EXIT_DONE;
+    }
+    if (!is_stream(path))
+        return open_temp(o);
+    o->out = fopen(path, "we");
+    return o->out ? EXIT_DONE : failed(path, errno);
+}
+
+int output_close(struct output *o, int err)
+{
+    char safe[300];
+    if (!o->path)
+        return err && !ferror(stdout) ? say_error(NULL, "the page stopped: %s", strerror(-err))
+                                      : EXIT_DONE;
+    if (fflush(o->out) != 0 && err == 0)
+        err = -errno;
+    if (fclose(o->out) != 0 && err == 0)
+        err = -errno;
+    if (err == 0 && o->temp && rename(o->temp, o->path) != 0)
+        err = -errno;
+    if (err && o->temp)
+        unlink(o->temp);
+    free(o->temp);
+    if (err)
+        return failed(o->path, -err);
+    say("wrote %s", say_safe(safe, sizeof(safe), o->path));
+    return EXIT_DONE;
+}

@@ -1,0 +1,55 @@
+/* The data of a page: tables of columns, packed into blocks; docs/page-format.md. */
+#ifndef PIANO_TOOL_VIEW_PACK_H
+#define PIANO_TOOL_VIEW_PACK_H
+
+#include "tool/util/buf.h"
+#include "tool/view/column.h"
+
+#define PACK_NONE UINT32_MAX /* an index that is none */
+
+enum { PACK_TABLES = 48, PACK_COLUMNS = 16 };
+
+struct pack_table {
+    const char *name; /* stays */
+    struct column columns[PACK_COLUMNS];
+    size_t column_count;
+    struct pack_place {
+        uint32_t block;
+        size_t at, bytes;
+    } places[PACK_COLUMNS]; /* once packed */
+    size_t rows;            /* once packed */
+    bool json;              /* one column of text, without a length before it */
+};
+
+/* Bytes that are compressed on their own. */
+struct pack_block {
+    char name[64];
+    unsigned char *data;
+    size_t bytes, raw_bytes;
+    bool deflated;
+};
+
+struct pack {
+    struct pack_table *tables[PACK_TABLES];
+    size_t table_count;
+    struct pack_block *blocks;
+    size_t block_count;
+    bool failed; /* out of memory, or too many tables */
+};
+
+/* A new table with the columns KINDS (COUNT of them); NULL: `failed`. */
+struct pack_table *pack_table(struct pack *p, const char *name, const struct column_kind *kinds,
+                              size_t count);
+/* A table that is a JSON text, which is taken over. */
+void pack_json(struct pack *p, const char *name, struct buf *text);
+
+/* Codes and compresses everything, on as many processors as there are; the columns are empty afterwards. 0 or
+ * negative errno. */
+int pack_finish(struct pack *p);
+/* `"tables":{...},"blocks":[...]` */
+void pack_put_meta(struct buf *b, const struct pack *p);
+/* Bytes of all blocks, as they lie in the page. */
+size_t pack_bytes(const struct pack *p);
+void pack_release(struct pack *p);
+
+#endif

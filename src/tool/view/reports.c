@@ -1,0 +1,312 @@
+/* Reports in a page: the JSON of each instrument, cut to what can be read, and a few lines that say the most important
+ * in words. The functions that write `piano report --json` write these too, so that the page and the command line cannot
+ * differ. */
+#include "tool/view/reports.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tool/report/cpu.h"
+#include "tool/report/diff.h"
+#include "tool/report/heap_diff.h"
+#include "tool/util/json.h"
+#include "tool/util/units.h"
+
+enum { TOP = 50, WORST_FRAMES = 20, KINDS_OF_FRAMES = 3, MOST_BYTES = 4 << 20 };
+
+/* ---- writing ---- */
+
+/* Writes a report of something with lists of at most TOP items. 0 or negative errno. */
+typedef int writer(FILE *out, void *what, size_t top);
+
+/* The report WRITE makes of WHAT, as member KEY: TOP items, or fewer, if they have names so long (a page with templates in
+ * templates in every stack) that nobody wants to wait for them. */
+static int put_report(struct reports *r, const char *key, writer *write, void *what, size_t top)
+{
+    for (;; top /= 4) {
+        char *text = NULL;
+        size_t len = 0;
+        FILE *out = open_memstream(&text, &len);
+        if (!out)
+            return -ENOMEM;
+        int err = write(out, what, top);
+        if (fclose(out) != 0)
+            err = err ? err : -ENOMEM;
+        if (err == 0 && (len <= MOST_BYTES || top < 4)) {
+            buf_printf(&r->text, "%s\"%s\":", r->text.len ? ",\n" : "", key);
+            buf_put(&r->text, text, len);
+            top = 0;
+        }
+        free(text);
+        if (err || top == 0)
+            return err ? err : r->text.failed ? -ENOMEM : 0;
+    }
+}
+
+static void __attribute__((format(printf, 3, 4)))
+tell(struct reports *r, const char *kind, const char *fmt, ...)
+{
+    struct buf text = {0};
+    va_list ap;
+    va_start(ap, fmt);
+    buf_vprintf(&text, fmt, ap);
+    va_end(ap);
+    buf_printf(&r->overview, "%s{\"kind\":\"%s\",\"text\":", r->overview.len ? "," : "", kind);
+    json_put_string(&r->overview, text.data ? text.data : "");
+    buf_putc(&r->overview, '}');
+    r->overview.failed |= text.failed;
+    buf_free(&text);
+}
+
+void reports_put(struct buf *b, const struct reports *r)
+{
+    buf_putc(b, '{');
+    if (r->text.len)
+        buf_put(b, r->text.data, r->text.len);
+    buf_printf(b, "%s\"overview\":[", r->text.len ? ",\n" : "");
+    if (r->overview.len)
+        buf_put(b, r->overview.data, r->overview.len);
+    buf_puts(b, "]}");
+    b->failed |= r->text.failed || r->overview.failed;
+}
+
+void reports_release(struct reports *r)
+{
+    buf_free(&r->text);
+    buf_free(&r->overview);
+}
+
+/* ---- functions ---- */
+
+static void tell_frames(struct reports *r, const struct run *run, const struct run_group *g)
+{
+    char text[3][UNITS_LEN];
+    char *name = g->root != RUN_NO_ROOT ? report_name(run, g->root) : NULL;
+    tell(r, "spans", "%lld frame%s%s%s: median %s, p99 %s, slowest %s; %lld spike%s",
+         (long long)g->count, g->count == 1 ? "" : "s", name ? " of " : "", name ? name : "",
+         units_time(text[0], g->p50_ns), units_time(text[1], g->p99_ns),
+         units_time(text[2], g->wall_max), (long long)g->spikes, g->spikes == 1 ? "" : "s");
+    free(name);
+}
+
+static void tell_functions(struct reports *r, const struct run *run)
+{
+    uint32_t best = RUN_NO_FN;
+    int64_t all = 0;
+    char text[UNITS_LEN], share[UNITS_LEN];
+    for (uint32_t i = 0; i < run->fn_count; i++) {
+        int64_t self = run->fns[i].alias ? 0 : run->fns[i].sum.self_ns;
+        all = saturating_add(all, self > 0 ? self : 0);
+        if (self > 0 && (best == RUN_NO_FN || self > run->fns[best].sum.self_ns))
+            best = i;
+    }
+    if (best == RUN_NO_FN)
+        return;
+    char *name = report_name(run, best);
+    int64_t self = run->fns[best].sum.self_ns;
+    tell(r, "spans", "most time of its own: %s, %s (%s of what was measured)", name ? name : "?",
+         units_time(text, self), units_percent(share, (double)self / (double)all));
+    free(name);
+}
+
+static int write_functions(FILE *out, void *what, size_t top)
+{
+    const struct report_options options = {.top = top};
+    return report_functions_json(out, what, &options);
+}
+
+static int write_frames(FILE *out, void *what, size_t top)
+{
+    const struct report_options options = {.top = top};
+    return report_frames_json(out, what, &options);
+}
+
+int reports_run(struct reports *r, struct run *run)
+{
+    int err = put_report(r, "functions", write_functions, run, TOP);
+    if (err == 0 && run->frame_count > 0)
+        err = put_report(r, "frames", write_frames, run, WORST_FRAMES);
+    for (size_t i = 0; i < run->group_count && i < KINDS_OF_FRAMES; i++)
+        tell_frames(r, run, &run->groups[i]);
+    tell_functions(r, run);
+    return err;
+}
+
+/* ---- memory ---- */
+
+static void tell_heap(struct reports *r, const struct heap *heap)
+{
+    char live[UNITS_LEN], all[UNITS_LEN], peak[UNITS_LEN];
+    size_t count = 0;
+    tell(r, "heap", "%s live, %s allocated, %s at the peak",
+         heap_bytes(live, heap->rec.total.live_bytes),
+         heap_bytes(all, heap->rec.total.allocated_bytes),
+         heap_bytes(peak, heap->rec.header.peak_bytes));
+    uint32_t *sorted = heap_sorted(heap, HEAP_LIVE, &count);
+    if (sorted && count) {
+        const struct heap_site *site = &heap->sites[sorted[0]];
+        char *name = heap_name(site->function, site->mmap);
+        tell(r, "heap", "holds most: %s, %s in %lld objects", name ? name : "?",
+             heap_bytes(live, site->sum.live_bytes), (long long)heap_whole(site->sum.live_objects));
+        free(name);
+    }
+    free(sorted);
+}
+
+/* Sites that grow all the time are what a leak looks like. */
+static int put_growth(struct reports *r, const struct heap *heap)
+{
+    const struct heap_options asked = {
+        .mode = HEAP_GROWTH, .from = HEAP_NOT_GIVEN, .to = HEAP_NOT_GIVEN};
+    struct heap_growth g = {.rows = NULL};
+    struct run_error error;
+    struct buf b = {0};
+    char text[UNITS_LEN];
+    if (heap_growth_make(&g, heap, &asked, &error) != 0) {
+        heap_growth_release(&g);
+        return 0; /* one moment only: there is no growth to tell of */
+    }
+    for (size_t i = 0; i < g.count && i < 3; i++) {
+        const char *trend = heap_trend(&g, &g.rows[i]);
+        if (!trend || strcmp(trend, "grows") != 0)
+            continue;
+        char *name = heap_name(heap->sites[g.rows[i].site].function, false);
+        tell(r, "heap", "grows all the time: %s, by %s a second", name ? name : "?",
+             heap_bytes(text, g.rows[i].per_second));
+        free(name);
+    }
+    g.count = g.count < TOP ? g.count : TOP;
+    heap_put_growth(&b, heap, &g);
+    static const char before[] = "\"growth\":";
+    size_t head = sizeof(before) - 1, end = b.len;
+    while (end > 0 && b.data[end - 1] != '}')
+        end--; /* the comma behind it */
+    if (!b.failed && end > head) {
+        buf_printf(&r->text, "%s\"growth\":", r->text.len ? ",\n" : "");
+        buf_put(&r->text, b.data + head, end - head);
+    }
+    int err = b.failed || r->text.failed ? -ENOMEM : 0;
+    buf_free(&b);
+    heap_growth_release(&g);
+    return err;
+}
+
+static int write_heap(FILE *out, void *what, size_t top)
+{
+    const struct heap_options asked = {
+        .mode = HEAP_SUMMARY, .by = HEAP_LIVE, .from = HEAP_NOT_GIVEN, .to = HEAP_NOT_GIVEN};
+    const struct report_options options = {.top = top};
+    return heap_report_json(out, what, &asked, &options);
+}
+
+int reports_heap(struct reports *r, struct heap *heap)
+{
+    int err = put_report(r, "heap", write_heap, heap, TOP);
+    if (err)
+        return err;
+    tell_heap(r, heap);
+    return put_growth(r, heap);
+}
+
+/* ---- CPU ---- */
+
+static int tell_cpu(struct reports *r, struct cpu *c)
+{
+    struct cpu_flat f;
+    char time[UNITS_LEN], share[UNITS_LEN];
+    int err = cpu_flat_make(&f, c, 0, 0);
+    if (err == 0 && f.count > 0 && f.cpu_ns > 0) {
+        char *name = heap_name(f.rows[0].function, false);
+        tell(r, "cpu", "%s on the CPU; most of it in %s (%s)", units_time(time, (int64_t)f.cpu_ns),
+             name ? name : "?", units_percent(share, (double)f.rows[0].self_ns / (double)f.cpu_ns));
+        free(name);
+    }
+    cpu_flat_release(&f);
+    return err;
+}
+
+static int write_cpu(FILE *out, void *what, size_t top)
+{
+    const struct cpu_options asked = {.tree = false};
+    const struct report_options options = {.top = top};
+    return cpu_report_json(out, what, &asked, &options);
+}
+
+int reports_cpu(struct reports *r, struct heap *heap)
+{
+    struct cpu c = {.named = *heap};
+    int err = cpu_make(&c);
+    if (err == 0)
+        err = put_report(r, "cpu", write_cpu, &c, TOP);
+    if (err == 0)
+        err = tell_cpu(r, &c);
+    *heap = c.named; /* its tables may have grown */
+    free(c.processes);
+    free(c.threads);
+    return err;
+}
+
+/* ---- events ---- */
+
+/* The longest polls come with their stacks. */
+static int write_polls(FILE *out, void *what, size_t top)
+{
+    struct polls *p = what;
+    const struct report_options options = {.top = top};
+    p->longest_count = p->longest_count < top ? p->longest_count : top;
+    return polls_report_json(out, p, &options);
+}
+
+int reports_polls(struct reports *r, struct polls *p)
+{
+    struct polls_flags flags;
+    int err = polls_flags_make(&flags, p);
+    for (size_t i = 0; err == 0 && i < flags.count; i++)
+        tell(r, "polls", "%s", flags.list[i].text);
+    if (err == 0 && flags.count == 0)
+        tell(r, "polls", "%llu polls, no red flags", (unsigned long long)p->polls);
+    polls_flags_release(&flags);
+    return err ? err : put_report(r, "polls", write_polls, p, TOP);
+}
+
+/* ---- differences ---- */
+
+static const char *const labels[2] = {"A", "B"};
+
+/* All of it, whatever TOP says: it has no parts that could go. */
+static int write_diff(FILE *out, void *what, size_t top)
+{
+    (void)top;
+    return diff_print_json(out, what, -1);
+}
+
+static int write_heap_diff(FILE *out, void *what, size_t top)
+{
+    (void)top;
+    return heap_diff_json(out, what, -1);
+}
+
+int reports_diff(struct reports *r, struct run runs[2])
+{
+    struct diff_side sides[2] = {{.label = labels[0], .runs = &runs[0], .count = 1},
+                                 {.label = labels[1], .runs = &runs[1], .count = 1}};
+    struct diff d;
+    int err = diff_make(&d, sides);
+    if (err)
+        return err;
+    err = put_report(r, "diff", write_diff, &d, 1);
+    diff_release(&d);
+    return err;
+}
+
+int reports_heap_diff(struct reports *r, const struct heap heaps[2])
+{
+    struct heap_diff d;
+    int err = heap_diff_make(&d, heaps, labels);
+    if (err == 0)
+        err = put_report(r, "heap_diff", write_heap_diff, &d, 1);
+    heap_diff_release(&d);
+    return err;
+}

@@ -1,0 +1,129 @@
+/* Stacks as a tree. Codes and nodes are found again by a hash of what they are; a hash that is taken by another goes on
+ * to the next number. Parents have lower numbers than their children. */
+#include "tool/view/trie.h"
+
+#include <stdlib.h>
+
+static uint64_t mix(uint64_t h, uint64_t more)
+{
+    h = (h ^ more) * 0xff51afd7ed558ccdu;
+    return h ^ h >> 32;
+}
+
+/* ARRAY with room for one more; NULL: memory is out. */
+static void *grown(void *array, size_t count, size_t *cap, size_t size)
+{
+    if (count < *cap)
+        return array;
+    size_t more_cap = *cap ? *cap * 2 : 1024;
+    void *more = realloc(array, more_cap * size);
+    if (more)
+        *cap = more_cap;
+    return more;
+}
+
+static bool same_code(const struct trie *t, const struct trie_code *a, const struct trie_code *b)
+{
+    bool named = a->function == b->function && a->module == b->module && a->inlined == b->inlined;
+    return named && (t->by_name || (a->file == b->file && a->line == b->line));
+}
+
+static uint32_t code_of(struct trie *t, struct texts *s, const struct symbol_frame *f)
+{
+    struct trie_code code = {.function = texts_shared(s, f->function),
+                             .file = texts_shared(s, f->file),
+                             .module = *f->module ? texts_shared(s, f->module) : PACK_NONE,
+                             .line = f->line,
+                             .inlined = f->inlined};
+    uint64_t key = mix(mix(code.function, code.module), code.inlined);
+    key = t->by_name ? key : mix(mix(key, code.file), code.line);
+    uint32_t found;
+    while ((found = map_find(&t->code_of, key)) != MAP_NONE) {
+        if (same_code(t, &t->codes[found], &code))
+            return found;
+        key++;
+    }
+    struct trie_code *more = grown(t->codes, t->code_count, &t->code_cap, sizeof(*more));
+    t->codes = more ? more : t->codes;
+    if (!more || map_put(&t->code_of, key, (uint32_t)t->code_count) != 0) {
+        t->failed = true;
+        return PACK_NONE;
+    }
+    t->codes[t->code_count] = code;
+    return (uint32_t)t->code_count++;
+}
+
+static uint32_t node_of(struct trie *t, uint32_t parent, uint32_t code)
+{
+    uint64_t key = (uint64_t)parent << 32 | code; /* tells them apart by itself */
+    uint32_t found = map_find(&t->node_of, key);
+    if (found != MAP_NONE)
+        return found;
+    struct trie_node *more = grown(t->nodes, t->node_count, &t->node_cap, sizeof(*more));
+    t->nodes = more ? more : t->nodes;
+    if (!more || map_put(&t->node_of, key, (uint32_t)t->node_count) != 0) {
+        t->failed = true;
+        return PACK_NONE;
+    }
+    t->nodes[t->node_count] = (struct trie_node){parent, code};
+    return (uint32_t)t->node_count++;
+}
+
+uint32_t trie_stack(struct trie *t, struct texts *s, struct heap *heap, uint32_t stack)
+{
+    if (!t->frames)
+        t->frames = calloc(HEAP_MAX_FRAMES, sizeof(*t->frames));
+    if (!t->frames || heap_name_stack(heap, stack) != 0) {
+        t->failed = true;
+        return PACK_NONE;
+    }
+    uint32_t node = PACK_NONE;
+    for (size_t i = heap_frames(heap, stack, t->frames); i-- > 0 && !t->failed;) {
+        uint32_t code = code_of(t, s, t->frames[i]);
+        node = t->failed ? PACK_NONE : node_of(t, node, code);
+    }
+    return node;
+}
+
+uint32_t trie_outwards(const struct trie *t, uint32_t node, uint32_t frames)
+{
+    while (frames-- > 0 && node < t->node_count && t->nodes[node].parent != PACK_NONE)
+        node = t->nodes[node].parent;
+    return node;
+}
+
+void trie_pack(struct trie *t, struct pack *p)
+{
+    static const struct column_kind code[] = {{"function", COLUMN_U32, COLUMN_PLANES, false},
+                                              {"file", COLUMN_U32, COLUMN_PLANES, false},
+                                              {"line", COLUMN_U32, COLUMN_PLANES, false},
+                                              {"module", COLUMN_U32, COLUMN_PLANES, false},
+                                              {"inlined", COLUMN_U8, COLUMN_PLAIN, false}};
+    static const struct column_kind nodes[] = {{"parent", COLUMN_U32, COLUMN_DELTA_PLANES, false},
+                                               {"code", COLUMN_U32, COLUMN_PLANES, false}};
+    p->failed |= t->failed;
+    if (t->node_count == 0)
+        return;
+    struct pack_table *c = pack_table(p, "code", code, 5), *n = pack_table(p, "nodes", nodes, 2);
+    for (size_t i = 0; c && i < t->code_count; i++) {
+        column_put(&c->columns[0], t->codes[i].function);
+        column_put(&c->columns[1], t->codes[i].file);
+        column_put(&c->columns[2], t->codes[i].line);
+        column_put(&c->columns[3], t->codes[i].module);
+        column_put(&c->columns[4], t->codes[i].inlined);
+    }
+    for (size_t i = 0; n && i < t->node_count; i++) {
+        column_put(&n->columns[0], t->nodes[i].parent);
+        column_put(&n->columns[1], t->nodes[i].code);
+    }
+}
+
+void trie_release(struct trie *t)
+{
+    map_release(&t->code_of);
+    map_release(&t->node_of);
+    free(t->codes);
+    free(t->nodes);
+    free(t->frames);
+    *t = (struct trie){.codes = NULL};
+}

@@ -1,0 +1,40 @@
+/* The stacks of a page: a tree from the outermost frame inwards, in which a node is a stack. */
+#ifndef PIANO_TOOL_VIEW_TRIE_H
+#define PIANO_TOOL_VIEW_TRIE_H
+
+#include "tool/report/heap.h"
+#include "tool/report/map.h"
+#include "tool/view/pack.h"
+#include "tool/view/texts.h"
+
+/* A frame, by the numbers of its texts. */
+struct trie_code {
+    uint32_t function, file, module, line;
+    bool inlined;
+};
+
+struct trie_node {
+    uint32_t parent, code;
+};
+
+struct trie {
+    struct trie_code *codes;
+    size_t code_count, code_cap;
+    struct trie_node *nodes;
+    size_t node_count, node_cap;
+    struct map code_of, node_of;
+    const struct symbol_frame **frames; /* room for one stack */
+    bool
+        by_name; /* frames of one function are one, whatever the line: for two builds of a program */
+    bool failed;
+};
+
+/* Names STACK of HEAP and puts it in. Its node, or PACK_NONE when memory is out. */
+uint32_t trie_stack(struct trie *t, struct texts *s, struct heap *heap, uint32_t stack);
+/* The node FRAMES further out, or the outermost. */
+uint32_t trie_outwards(const struct trie *t, uint32_t node, uint32_t frames);
+/* Tables `code` and `nodes`. */
+void trie_pack(struct trie *t, struct pack *p);
+void trie_release(struct trie *t);
+
+#endif

@@ -1,0 +1,148 @@
+/* The sites of the page, which are stacks, put together into places as a reader thinks of them: a
+ * function, its line, and who called it. Figures are sums; intervals are those of the report, where it has
+ * the place: a sum of intervals would be none.
+ */
+import { halfWidth, list, number, text, type Json } from "./figures";
+import { safe } from "./format";
+import type { Model } from "./model";
+import { roleOf, siteOf, type Role } from "./plumbing";
+import { NONE } from "./schema";
+
+export interface Place {
+  /** Row of code of the site's frame. */
+  readonly code: number;
+  readonly name: string;
+  readonly where: string;
+  readonly caller: string;
+  /** Rows of sites, the most live first. */
+  readonly sites: number[];
+  live: number;
+  objects: number;
+  allocated: number;
+  freed: number;
+  peak: number;
+  churn: number;
+  samples: number;
+  liveSamples: number;
+  /** When its oldest live block was born, ns since the start; Infinity: no block is known. */
+  oldest: number;
+  /** Typical life of what was freed, ns; -1: not known. */
+  life: number;
+  /** Half of the 95 % intervals; null: not in the report. */
+  liveHalf: number | null;
+  allocatedHalf: number | null;
+  peakHalf: number | null;
+}
+
+/** Where in a stack (innermost first) the site is. */
+function innermostFirst(model: Model, node: number): number[] {
+  return model.stack(node).reverse();
+}
+
+class Roles {
+  private readonly known: (Role | undefined)[] = [];
+  constructor(private readonly model: Model) {}
+
+  of(code: number): Role {
+    const { function: fn, module } = this.model.tables.code;
+    return (this.known[code] ??= roleOf(this.model.text(fn[code]!), this.model.text(module[code]!)));
+  }
+}
+
+function rolesOf(model: Model): Roles {
+  return model.keep("heap: roles", () => new Roles(model));
+}
+
+/** Row of code of the frame of a stack that is to blame for an allocation. */
+export function siteCode(model: Model, node: number): number {
+  const stack = innermostFirst(model, node).map((n) => model.tables.nodes.code[n]!);
+  const roles = rolesOf(model);
+  return stack[siteOf(stack.map((c) => roles.of(c)), () => false).site]!;
+}
+
+export function placesOf(model: Model): Place[] {
+  return model.keep("heap: places", () => {
+    const places = group(model);
+    takeIntervals(places, model.report()["heap"] as Json | undefined);
+    return places.sort((a, b) => b.live - a.live);
+  });
+}
+
+function group(model: Model): Place[] {
+  const { sites, nodes, code } = model.tables;
+  const roles = rolesOf(model);
+  const found = new Map<string, Place>();
+  const logLife = new Map<Place, [number, number]>();
+  for (let row = 0; row < sites.rows; row++) {
+    const stack = innermostFirst(model, sites.node[row]!).map((node) => nodes.code[node]!);
+    const same = (a: number, b: number): boolean => code.function[stack[a]!] === code.function[stack[b]!];
+    const { site, caller } = siteOf(stack.map((c) => roles.of(c)), same);
+    const at = stack[site]!;
+    const by = caller < 0 ? NONE : code.function[stack[caller]!]!;
+    const key = `${code.function[at]},${code.file[at]},${code.line[at]},${code.module[at]},${by}`;
+    let place = found.get(key);
+    if (!place) found.set(key, (place = newPlace(model, at, by)));
+    addSite(place, model, row, logLife);
+  }
+  for (const [place, [sum, bytes]] of logLife) if (bytes > 0) place.life = Math.exp(sum / bytes);
+  for (const place of found.values()) {
+    place.sites.sort((a, b) => sites.live_bytes[b]! - sites.live_bytes[a]!);
+  }
+  return [...found.values()];
+}
+
+function newPlace(model: Model, code: number, caller: number): Place {
+  return {
+    code, name: model.codeName(code), where: model.placeOf(code),
+    caller: caller === NONE ? "" : model.label(caller), sites: [], live: 0, objects: 0, allocated: 0, freed: 0,
+    peak: 0, churn: 0, samples: 0, liveSamples: 0, oldest: Infinity, life: -1, liveHalf: null,
+    allocatedHalf: null, peakHalf: null,
+  };
+}
+
+function addSite(place: Place, model: Model, row: number, logLife: Map<Place, [number, number]>): void {
+  const { sites } = model.tables;
+  place.sites.push(row);
+  place.live += sites.live_bytes[row]!;
+  place.objects += sites.live_objects[row]!;
+  place.allocated += sites.allocated_bytes[row]!;
+  place.freed += sites.freed_bytes[row]!;
+  place.peak += sites.peak_bytes[row]!;
+  place.churn += sites.churn_bytes[row]!;
+  place.samples += sites.samples[row]!;
+  place.liveSamples += sites.live_samples[row]!;
+  if (sites.live_samples[row]! > 0 && sites.oldest[row]! >= 0) {
+    place.oldest = Math.min(place.oldest, sites.oldest[row]!);
+  }
+  if (sites.median_life[row]! >= 0 && sites.freed_bytes[row]! > 0) {
+    const sums = logLife.get(place) ?? [0, 0];
+    sums[0] += sites.freed_bytes[row]! * Math.log(Math.max(sites.median_life[row]!, 1));
+    sums[1] += sites.freed_bytes[row]!;
+    logLife.set(place, sums);
+  }
+}
+
+/** What a place is known by in the reports: function, place, caller. */
+export function nameOfPlace(place: Place): string {
+  return JSON.stringify([place.name, place.where, place.caller]);
+}
+
+/** The same of a row of a report. */
+export function nameOfRow(row: Json): string {
+  const line = number(row, "line"), file = safe(text(row, "file") ?? "");
+  return JSON.stringify([safe(text(row, "function") ?? ""), file !== "" && line ? `${file}:${line}` : file,
+    safe(text(row, "caller") ?? "")]);
+}
+
+/** The report has intervals of its own places: those of the same function, line and caller are these. */
+function takeIntervals(places: Place[], heap: Json | undefined): void {
+  const known = new Map<string, Json>();
+  for (const row of list(heap, "places")) known.set(nameOfRow(row), row);
+  for (const place of places) {
+    const row = known.get(nameOfPlace(place));
+    if (row === undefined) continue;
+    place.liveHalf = halfWidth(row, "live_bytes_ci95");
+    place.allocatedHalf = halfWidth(row, "allocated_bytes_ci95");
+    place.peakHalf = halfWidth(row, "peak_bytes_ci95");
+  }
+}
