@@ -1,0 +1,195 @@
+"""python3 -m piano.memprof: runs a script with piano's library in it.
+
+The interpreter is started again in this process, as it was but with the library loaded first, and runs the script as it would have
+without: same arguments, same `__main__`, same descriptors, same exit status. Only with --save does this module stay around,
+to write a snapshot when the script has ended.
+"""
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import runpy
+import sys
+import time
+import types
+import zipfile
+from pathlib import Path
+from typing import Any, NoReturn, Optional
+
+from .. import __version__, _memprof
+from . import get_snapshot, library_path, start, stop
+
+AGAIN = "PIANO_MEMPROF_AGAIN"
+
+
+def fail(text: str) -> NoReturn:
+    print(f"piano: {text}", file=sys.stderr)
+    sys.exit(2)
+
+
+def parser() -> argparse.ArgumentParser:
+    p = argparse.ArgumentParser(
+        prog="python3 -m piano.memprof",
+        usage="%(prog)s [options] [SCRIPT | -m MODULE | -c CODE] [ARGS]",
+        description="Runs a script and records who holds its memory, for `piano report --heap`. Without a script, "
+        "an interactive session.",
+    )
+    p.add_argument("-r", "--rate", type=int, default=512, metavar="KB",
+                   help="one allocation is sampled in KB kilobytes (512)")
+    p.add_argument("-o", "--output", metavar="FILE",
+                   help="where the recording goes; it must not exist (a new file in .piano/runs)")
+    p.add_argument("--maps", action="store_true", help="anonymous mmap too")
+    p.add_argument("--children", action="store_true", help="processes it starts have recordings of their own")
+    p.add_argument("--save", metavar="FILE", help="write a snapshot of what is live when the script ends")
+    p.add_argument("--format", choices=("speedscope", "collapsed"), default="speedscope", help="of --save")
+    p.add_argument("-q", "--quiet", action="store_true", help="do not say where the recording is")
+    p.add_argument("--library", action="store_true", help="print the path of the library, and no more")
+    p.add_argument("--version", action="version", version=f"piano {__version__}")
+    return p
+
+
+def split(words: list[str]) -> tuple[list[str], list[str]]:
+    """Our options, and what the interpreter is to run: from the first word that is not an option or its value."""
+    takes_value = {"-r", "--rate", "-o", "--output", "--save", "--format"}
+    at = 0
+    while at < len(words):
+        word = words[at]
+        if word == "--":
+            return words[:at], words[at + 1 :]
+        if word in ("-m", "-c", "-") or not word.startswith("-"):
+            break
+        at += 2 if word in takes_value else 1
+    return words[:at], words[at:]
+
+
+def interpreter_flags() -> list[str]:
+    """What stood before `-m piano.memprof`, such as -X dev or -O."""
+    before: list[str] = []
+    for i, word in enumerate(sys.orig_argv[1:], 1):
+        if word == "-mpiano.memprof":
+            return before
+        if word.startswith("-") and word.endswith("m") and sys.orig_argv[i + 1 : i + 2] == ["piano.memprof"]:
+            return before + ([word[:-1]] if word != "-m" else [])
+        before.append(word)
+    return []
+
+
+def runs_dir() -> Path:
+    """As every command of piano has it: PIANO_RUNS_DIR, else .piano/runs of the project."""
+    given = os.environ.get("PIANO_RUNS_DIR")
+    if given:
+        return Path(given).absolute()
+    here = Path.cwd()
+    root = next((d for d in (here, *here.parents) if (d / ".piano").is_dir()), here)
+    return root / ".piano" / "runs"
+
+
+def recording(options: argparse.Namespace) -> Path:
+    if options.output:
+        path = Path(options.output).absolute()
+        if path.exists() or path.is_symlink():
+            fail(f"{path} exists; nothing is overwritten")
+        if not path.parent.is_dir():
+            fail(f"{path.parent} is no directory")
+        return path
+    folder = runs_dir()
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        fail(f"{folder} cannot be made: {error.strerror}")
+    return folder / f"{time.time_ns() // 1000000}-{os.getpid()}.rec"
+
+
+def environment(options: argparse.Namespace, path: Path) -> dict[str, str]:
+    library = library_path()
+    if not os.path.exists(library):
+        fail(f"{library} is missing: the package is not installed as a whole")
+    if any(c in library for c in " :"):
+        fail(f"{library} has a blank or a colon in its path, which LD_PRELOAD does not allow")
+    env = dict(os.environ)
+    already = env.get("LD_PRELOAD")
+    env["LD_PRELOAD"] = f"{library}:{already}" if already else library
+    env["PIANO_RECORD"] = str(path)
+    env["PIANO_RECORD_PID"] = str(os.getpid())
+    env.pop("PIANO_HEAP", None)
+    env.pop("PIANO_EVENTS", None)
+    for name, wanted in (("PIANO_MAPS", options.maps), ("PIANO_CHILDREN", options.children)):
+        env.pop(name, None)
+        if wanted:
+            env[name] = "1"
+    if not options.save:
+        env["PIANO_HEAP"] = str(options.rate * 1024)
+    return env
+
+
+def run_here(target: list[str]) -> dict[str, Any]:
+    """As the interpreter would, as far as that can be done from inside. Returns the script's globals, which live to its end."""
+    if target[0] == "-m":
+        sys.argv = target[1:]
+        sys.path[0] = os.getcwd()
+        return runpy.run_module(target[1], run_name="__main__", alter_sys=True)
+    if target[0] == "-c":
+        sys.argv = ["-c", *target[2:]]
+        sys.path[0] = ""
+        space: dict[str, Any] = {"__name__": "__main__", "__builtins__": __builtins__}
+        exec(compile(target[1], "<string>", "exec"), space)
+        return space
+    sys.argv = list(target)
+    if not os.path.isfile(target[0]) or zipfile.is_zipfile(target[0]):
+        return runpy.run_path(target[0], run_name="__main__")
+    sys.path[0] = os.path.dirname(os.path.realpath(target[0]))
+    with io.open_code(os.path.abspath(target[0])) as text:
+        code = compile(text.read(), target[0], "exec")
+    main = types.ModuleType("__main__")
+    main.__dict__.update(__file__=os.path.abspath(target[0]), __builtins__=__builtins__)
+    sys.modules["__main__"] = main
+    exec(code, main.__dict__)
+    return main.__dict__
+
+
+def run_and_save(options: argparse.Namespace, target: list[str]) -> None:
+    start(options.rate)
+    space: dict[str, Any] = {}
+    try:
+        space = run_here(target)
+    finally:  # an exception holds on to the frames, and they to the globals
+        snapshot = get_snapshot()
+        del space
+        stop()
+        snapshot.save(options.save, options.format)
+
+
+def main(words: Optional[list[str]] = None) -> None:
+    ours, target = split(sys.argv[1:] if words is None else words)
+    options = parser().parse_args(ours)
+    if options.library:
+        print(library_path())
+        return
+    if not 1 <= options.rate < 1 << 40:
+        fail(f"--rate {options.rate}: a number of kilobytes, 1 or more, is wanted")
+    if target and target[0] in ("-m", "-c") and len(target) < 2:
+        fail(f"{target[0]} wants an argument")
+    if options.save and (not target or target[0] == "-"):
+        fail("--save wants a script")
+    if options.save and os.environ.pop(AGAIN, None) == str(os.getpid()):
+        if not _memprof.is_loaded():
+            fail("the loader did not take piano's library into this interpreter")
+        run_and_save(options, target)
+        return
+    path = recording(options)
+    env = environment(options, path)
+    if not options.quiet:
+        print(f"piano: recording to {path}", file=sys.stderr)
+    again = [sys.orig_argv[0], *interpreter_flags()]
+    if options.save:
+        env[AGAIN] = str(os.getpid())
+        again += ["-m", "piano.memprof", *ours, *(["--"] if target[0].startswith("--") else []), *target]
+    else:
+        again += target
+    sys.stderr.flush()
+    os.execve(sys.executable, again, env)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,247 @@
+/* CPython has three allocators: `raw` is malloc. `mem` and `obj` are pymalloc, which cuts blocks of up to 512 bytes out of
+ * arenas from mmap, and asks malloc for all others. All three can be replaced, before the interpreter is set up as well
+ * as later (then by one that calls the old one, as these do).
+ *
+ * NOTHING TWICE. A block that pymalloc had from malloc was seen there. Whether it was is not guessed by its size, which
+ * would be wrong for a debug build, PYTHONMALLOC=malloc, a realloc of a block that once was large, or an
+ * arena that could not be had. It is seen: malloc's hooks count every block down (heap/heap.h), so if this thread's
+ * countdown stands where it stood before the call, nobody saw the block yet. An arena itself is not counted, even where
+ * mappings are (`piano record --maps`): what is in it is.
+ *
+ * NO TEARING. The hooks are put in one word after another while other threads may be allocating. They have the context
+ * that was there, and do not use it, so any mixture of the old functions and these does the right thing.
+ *
+ * FOR GOOD. PYTHONMALLOC=debug and -X dev have the interpreter replace what it finds when it begins. A sample that finds others
+ * in our place asks the interpreter to call back when it suits it, and then they are put in again.
+ *
+ * NO CIRCLE. Others put themselves in front in the same way, tracemalloc for one, and take themselves out by writing back what
+ * they found. When these are not on top, they may be beneath, and must not be put in again; or gone.
+ * A block tells: it is counted down or not. */
+#include "target/python/allocators.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "target/heap/heap.h"
+#include "target/sys/lock.h"
+
+#define likely(x) __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+
+enum domain { MEM = 1, OBJ = 2, DOMAINS = 3 };
+
+/* CPython's PyMemAllocatorEx and PyObjectArenaAllocator: part of its stable interface since 3.5 and 3.4. */
+struct allocator {
+    void *ctx;
+    void *(*malloc)(void *ctx, size_t size);
+    void *(*calloc)(void *ctx, size_t count, size_t size);
+    void *(*realloc)(void *ctx, void *p, size_t size);
+    void (*free)(void *ctx, void *p);
+};
+
+struct arenas {
+    void *ctx;
+    void *(*alloc)(void *ctx, size_t size);
+    void (*free)(void *ctx, void *p, size_t size);
+};
+
+/* NULL in a program that is not CPython. */
+extern void PyMem_GetAllocator(int domain, struct allocator *out) __attribute__((weak));
+extern void PyMem_SetAllocator(int domain, struct allocator *in) __attribute__((weak));
+extern void PyObject_GetArenaAllocator(struct arenas *out) __attribute__((weak));
+extern void PyObject_SetArenaAllocator(struct arenas *in) __attribute__((weak));
+extern int Py_IsInitialized(void) __attribute__((weak));
+extern int PyGILState_Check(void) __attribute__((weak));
+extern int Py_AddPendingCall(int (*call)(void *), void *arg) __attribute__((weak));
+
+static struct allocator next[DOMAINS];
+static struct arenas next_arenas;
+
+/* Where the countdown of this thread stands. */
+struct mark {
+    uint64_t left, hidden, drawn;
+};
+
+static inline struct mark mark_here(void)
+{
+    const struct piano__heap_self *self = &piano__heap_self;
+    return (struct mark){self->left, self->hidden, self->drawn};
+}
+
+static inline bool is_unseen_since(struct mark mark)
+{
+    const struct piano__heap_self *self = &piano__heap_self;
+    return self->left == mark.left && self->hidden == mark.hidden && self->drawn == mark.drawn;
+}
+
+static __attribute__((noinline)) void count_slowly(const void *p, size_t size)
+{
+    if (!piano__heap_passes_hidden(size))
+        piano__heap_allocated(p, size, 0);
+}
+
+static inline void *taken(void *p, size_t size, struct mark before)
+{
+    if (likely(p && is_unseen_since(before)) && unlikely(!piano__heap_passes(size)))
+        count_slowly(p, size);
+    return p;
+}
+
+static inline void *take(const struct allocator *from, size_t size)
+{
+    struct mark before = mark_here();
+    return taken(from->malloc(from->ctx, size), size, before);
+}
+
+static inline void *take_zeroed(const struct allocator *from, size_t count, size_t size)
+{
+    struct mark before = mark_here();
+    /* The product fits, or there would be no block. */
+    return taken(from->calloc(from->ctx, count, size), count * size, before);
+}
+
+static inline void give(const struct allocator *to, void *p)
+{
+    if (unlikely(piano__filter_may_hold(p)))
+        piano__heap_freed(p);
+    to->free(to->ctx, p);
+}
+
+/* As malloc's realloc, except that a size of 0 is not a free: NULL is a failure, and then the block stays. */
+static inline void *resize(const struct allocator *from, void *p, size_t size)
+{
+    struct piano__block old;
+    bool sampled = unlikely(piano__filter_may_hold(p)) && piano__heap_detach(p, &old);
+    struct mark before = mark_here();
+    void *fresh = from->realloc(from->ctx, p, size);
+    if (sampled && !fresh)
+        piano__heap_reattach(&old);
+    else if (sampled)
+        piano__heap_close(&old);
+    return taken(fresh, size, before);
+}
+
+/* One set of hooks for each domain: the context is not ours to use. */
+#define HOOKS(name, domain)                                                                        \
+    static void *name##_malloc(void *ctx, size_t size)                                             \
+    {                                                                                              \
+        (void)ctx;                                                                                 \
+        return take(&next[domain], size);                                                          \
+    }                                                                                              \
+    static void *name##_calloc(void *ctx, size_t count, size_t size)                               \
+    {                                                                                              \
+        (void)ctx;                                                                                 \
+        return take_zeroed(&next[domain], count, size);                                            \
+    }                                                                                              \
+    static void *name##_realloc(void *ctx, void *p, size_t size)                                   \
+    {                                                                                              \
+        (void)ctx;                                                                                 \
+        return resize(&next[domain], p, size);                                                     \
+    }                                                                                              \
+    static void name##_free(void *ctx, void *p)                                                    \
+    {                                                                                              \
+        (void)ctx;                                                                                 \
+        give(&next[domain], p);                                                                    \
+    }
+
+HOOKS(mem, MEM)
+HOOKS(obj, OBJ)
+
+static const struct allocator hooks[DOMAINS] = {
+    [MEM] = {NULL, mem_malloc, mem_calloc, mem_realloc, mem_free},
+    [OBJ] = {NULL, obj_malloc, obj_calloc, obj_realloc, obj_free},
+};
+
+/* Whether a block of NOW is counted down on its way. Only while this thread may use CPython. */
+static bool is_seen(const struct allocator *now)
+{
+    const uint64_t far = (uint64_t)1 << 40;
+    struct piano__heap_self *self = &piano__heap_self;
+    uint64_t left = self->left;
+    self->left = far; /* so that the block passes, whatever this thread is at */
+    void *p = now->malloc(now->ctx, 1);
+    bool seen = !p || self->left != far;
+    self->left = left;
+    if (p)
+        now->free(now->ctx, p);
+    return seen;
+}
+
+static bool may_use_python(void)
+{
+    return Py_IsInitialized && PyGILState_Check && Py_IsInitialized() && PyGILState_Check();
+}
+
+static void attach(int domain)
+{
+    struct allocator now;
+    PyMem_GetAllocator(domain, &now);
+    if (now.malloc == hooks[domain].malloc)
+        return;
+    if (next[domain].malloc && (!may_use_python() || is_seen(&now)))
+        return;
+    struct allocator ours = hooks[domain];
+    ours.ctx = now.ctx;
+    next[domain] = now;
+    PyMem_SetAllocator(domain, &ours);
+}
+
+/* The interpreter takes smaller pieces in the same way, for the frames of its functions; those are no arenas. */
+enum { LEAST_ARENA = 256 * 1024 };
+
+static void *alloc_arena(void *ctx, size_t size)
+{
+    struct piano__heap_self *self = &piano__heap_self;
+    if (size < LEAST_ARENA)
+        return next_arenas.alloc(ctx, size);
+    uint64_t left = self->left;
+    self->left = UINT64_MAX; /* passes, uncounted */
+    void *p = next_arenas.alloc(ctx, size);
+    self->left = left;
+    return p;
+}
+
+static void attach_arenas(void)
+{
+    struct arenas now;
+    if (next_arenas.alloc || !PyObject_GetArenaAllocator || !PyObject_SetArenaAllocator)
+        return;
+    PyObject_GetArenaAllocator(&now);
+    next_arenas = now;
+    now.alloc = alloc_arena;
+    PyObject_SetArenaAllocator(&now);
+}
+
+void piano__python_attach(void)
+{
+    static uint32_t lock;
+    if (!PyMem_GetAllocator || !PyMem_SetAllocator || !piano__lock_try(&lock))
+        return;
+    if (piano__heap_wants_maps())
+        attach_arenas();
+    attach(MEM);
+    attach(OBJ);
+    piano__lock_release(&lock);
+}
+
+static int attach_again(void *arg)
+{
+    (void)arg;
+    piano__python_attach();
+    return 0;
+}
+
+void piano__python_look(void)
+{
+    static void *(*asked_for)(void *, size_t);
+    struct allocator now;
+    if (!next[OBJ].malloc || !Py_AddPendingCall || !Py_IsInitialized || !Py_IsInitialized())
+        return;
+    PyMem_GetAllocator(OBJ, &now);
+    if (now.malloc == hooks[OBJ].malloc ||
+        now.malloc == __atomic_load_n(&asked_for, __ATOMIC_RELAXED))
+        return;
+    if (Py_AddPendingCall(attach_again, NULL) == 0)
+        __atomic_store_n(&asked_for, now.malloc, __ATOMIC_RELAXED);
+}

@@ -1,0 +1,305 @@
+/* A code object is recorded when a sample first meets it: its name, its file, and its table of lines. It may be gone soon after, and
+ * its address be that of another; so an object is never known by its address alone. What it says is compared with what is
+ * recorded, all of it, and only then it is the same. Two objects that say the same are one: code that is made anew
+ * again and again does not fill the table.
+ *
+ * `nearby` leads from addresses to numbers, as a guess. `places` is an open hash table of numbers, by what the objects say. Both
+ * are read without a lock. A new record is added under one, and published when it is whole.
+ *
+ * Why it never faults: without a room, the calling thread is running the code, so it is there, with all it refers to; except
+ * while it is being destroyed, and then it has no references left. With a room, the kernel is asked for every byte (unwind/memory.h). */
+#include "target/python/codes.h"
+
+#include <string.h>
+
+#include "target/sys/file.h"
+#include "target/sys/lock.h"
+#include "target/sys/log.h"
+#include "target/unwind/memory.h"
+
+enum { MOST_CODES = 1 << 16, PLACES = 2 * MOST_CODES, NEARBY = 8192 };
+
+/* str and bytes, as all versions have them. */
+enum { OBJECT_TYPE = 8, OBJECT_SIZE = 16, TEXT_STATE = 32, BYTES_AT = 32 };
+
+extern const char PyCode_Type[] __attribute__((weak));
+extern const char PyUnicode_Type[] __attribute__((weak));
+extern const char PyBytes_Type[] __attribute__((weak));
+
+struct near {
+    uintptr_t code;
+    uint32_t number;
+};
+
+static struct {
+    uint32_t lock;
+    uint32_t count;
+    uint32_t *places;
+    struct near *nearby;
+    struct piano__python_code **records; /* by number */
+    struct piano__log log;
+} codes;
+
+/* What an object says, wherever that is. */
+struct view {
+    uint32_t first_line;
+    struct piece {
+        const char *at;
+        uint32_t len;
+        uint32_t width; /* of a character; 0: it is kept in a way that is not known */
+    } name, file, table;
+};
+
+static uintptr_t word_at(const char *at)
+{
+    uintptr_t word;
+    memcpy(&word, at, sizeof word);
+    return word;
+}
+
+/* LEN bytes of what is at AT: there, or in ROOM when there is one. NULL: not there. */
+static const char *look(uintptr_t at, size_t len, char *room)
+{
+    if (at < PIANO_PYTHON_PAGE || at % sizeof(uintptr_t))
+        return NULL;
+    return !room ? (const char *)at : piano__memory_copy(room, at, len) == len ? room : NULL;
+}
+
+static bool is_of(const char *object, const char *type)
+{
+    return word_at(object) != 0 && word_at(object + OBJECT_TYPE) == (uintptr_t)type;
+}
+
+static bool see_text(struct piece *out, const struct piano__python_layout *layout, uintptr_t at,
+                     char *room, uint32_t most)
+{
+    const char *text = look(at, layout->text_wide, room);
+    uint32_t state;
+    *out = (struct piece){.at = ""};
+    if (!text)
+        return false;
+    if (!is_of(text, PyUnicode_Type))
+        return true; /* one of its subclasses */
+    memcpy(&state, text + TEXT_STATE, sizeof state);
+    uint32_t width = state >> 2 & 7;
+    bool is_compact = state >> 5 & 1, is_ascii = state >> 6 & 1;
+    uintptr_t length = word_at(text + OBJECT_SIZE);
+    if (!is_compact || (width != 1 && width != 2 && width != 4))
+        return true;
+    size_t from = is_ascii ? layout->text_ascii : layout->text_wide;
+    *out = (struct piece){.width = width,
+                          .len = length < most / width ? (uint32_t)length * width : most};
+    text = look(at, from + out->len, room);
+    out->at = text ? text + from : NULL;
+    return text != NULL;
+}
+
+static bool see_table(struct piece *out, uintptr_t at, char *room)
+{
+    const char *bytes = look(at, BYTES_AT, room);
+    if (!bytes || !is_of(bytes, PyBytes_Type))
+        return false;
+    uintptr_t length = word_at(bytes + OBJECT_SIZE);
+    *out =
+        (struct piece){.len = length < PIANO_PYTHON_TABLE ? (uint32_t)length : PIANO_PYTHON_TABLE};
+    bytes = look(at, BYTES_AT + out->len, room);
+    out->at = bytes ? bytes + BYTES_AT : NULL;
+    return bytes != NULL;
+}
+
+static bool see(struct view *out, const struct piano__python_layout *layout, uintptr_t code,
+                struct piano__python_room *room)
+{
+    const char *head = look(code, layout->code_instructions, room ? room->code : NULL);
+    if (!head || !is_of(head, PyCode_Type))
+        return false;
+    memcpy(&out->first_line, head + layout->code_first_line, sizeof out->first_line);
+    return see_text(&out->name, layout, word_at(head + layout->code_name), room ? room->name : NULL,
+                    PIANO_PYTHON_NAME) &&
+           see_text(&out->file, layout, word_at(head + layout->code_file), room ? room->file : NULL,
+                    PIANO_PYTHON_FILE) &&
+           see_table(&out->table, word_at(head + layout->code_table), room ? room->table : NULL);
+}
+
+static uint64_t hash_more(uint64_t hash, const struct piece *p)
+{
+    uint64_t word;
+    uint32_t i = 0;
+    for (; i + sizeof word <= p->len; i += sizeof word) {
+        memcpy(&word, p->at + i, sizeof word);
+        hash = (hash ^ word) * 0xd6e8feb86659fd93u;
+        hash ^= hash >> 32;
+    }
+    for (; i < p->len; i++)
+        hash = (hash ^ (unsigned char)p->at[i]) * 0xd6e8feb86659fd93u;
+    return (hash ^ p->len ^ hash >> 29) * 0x9e3779b97f4a7c15u;
+}
+
+static uint64_t hash_of(const struct view *v)
+{
+    return hash_more(hash_more(hash_more(v->first_line, &v->name), &v->file), &v->table);
+}
+
+static bool says_same(const struct piano__python_code *record, const struct view *v)
+{
+    const char *text = record->text;
+    return record->first_line == v->first_line && record->name_len == v->name.len &&
+           record->file_len == v->file.len && record->table_len == v->table.len &&
+           record->name_width == v->name.width && record->file_width == v->file.width &&
+           memcmp(text, v->name.at, v->name.len) == 0 &&
+           memcmp(text + v->name.len, v->file.at, v->file.len) == 0 &&
+           memcmp(text + v->name.len + v->file.len, v->table.at, v->table.len) == 0;
+}
+
+const struct piano__python_code *piano__python_record(uint32_t number)
+{
+    struct piano__python_code **records = __atomic_load_n(&codes.records, __ATOMIC_ACQUIRE);
+    return records && number > 0 && number < MOST_CODES
+               ? __atomic_load_n(&records[number], __ATOMIC_ACQUIRE)
+               : NULL;
+}
+
+/* Its number, or 0; then *PLACE is where it belongs. */
+static uint32_t find(const struct view *v, uint64_t hash, uint32_t **place)
+{
+    uint32_t *places = __atomic_load_n(&codes.places, __ATOMIC_ACQUIRE);
+    *place = NULL;
+    for (uint32_t i = 0; places && i < PLACES; i++) {
+        uint32_t *p = &places[((uint32_t)(hash >> 32) + i) % PLACES];
+        uint32_t number = __atomic_load_n(p, __ATOMIC_ACQUIRE);
+        if (number == 0) {
+            *place = p;
+            return 0;
+        }
+        const struct piano__python_code *record = piano__python_record(number);
+        if (record && says_same(record, v))
+            return number;
+    }
+    return 0;
+}
+
+/* `records` last: who sees it may use all of them. */
+static bool make_room_locked(void)
+{
+    if (codes.records)
+        return true;
+    if (!codes.places)
+        __atomic_store_n(&codes.places, piano__memory_map(PLACES * sizeof *codes.places),
+                         __ATOMIC_RELEASE);
+    if (!codes.nearby)
+        __atomic_store_n(&codes.nearby, piano__memory_map(NEARBY * sizeof *codes.nearby),
+                         __ATOMIC_RELEASE);
+    if (codes.places && codes.nearby)
+        __atomic_store_n(&codes.records, piano__memory_map(MOST_CODES * sizeof *codes.records),
+                         __ATOMIC_RELEASE);
+    return codes.records != NULL;
+}
+
+static uint32_t write_locked(const struct view *v)
+{
+    uint32_t text = v->name.len + v->file.len + v->table.len;
+    uint32_t bytes = (uint32_t)(sizeof(struct piano__python_code) + text + 7) & ~7u;
+    uint32_t number = codes.count + 1;
+    if (number >= MOST_CODES)
+        return 0;
+    struct piano__python_code *c = piano__log_room(&codes.log, PIANO_CHUNK_PYTHON, bytes);
+    if (!c)
+        return 0;
+    *c = (struct piano__python_code){.bytes = bytes,
+                                     .id = number,
+                                     .first_line = v->first_line,
+                                     .name_len = v->name.len,
+                                     .file_len = v->file.len,
+                                     .table_len = v->table.len,
+                                     .name_width = (uint8_t)v->name.width,
+                                     .file_width = (uint8_t)v->file.width};
+    memcpy(c->text, v->name.at, v->name.len);
+    memcpy(c->text + v->name.len, v->file.at, v->file.len);
+    memcpy(c->text + v->name.len + v->file.len, v->table.at, v->table.len);
+    piano__log_commit(&codes.log, bytes);
+    /* Pairs with the acquire in `piano__python_record`. */
+    __atomic_store_n(&codes.records[number], c, __ATOMIC_RELEASE);
+    codes.count = number;
+    return number;
+}
+
+/* A handler does not wait: it may be on top of who has the lock. */
+static bool try_lock(bool is_patient)
+{
+    return is_patient ? piano__lock_try(&codes.lock)
+                      : !__atomic_exchange_n(&codes.lock, 1, __ATOMIC_ACQUIRE);
+}
+
+static uint32_t add(const struct view *v, uint64_t hash, bool is_patient)
+{
+    uint32_t *place, number = 0;
+    if (!try_lock(is_patient))
+        return 0;
+    if (make_room_locked()) {
+        number = find(v, hash, &place); /* somebody may have been quicker */
+        if (number == 0 && place) {
+            number = write_locked(v);
+            /* Pairs with the acquire in `find`. */
+            __atomic_store_n(place, number, __ATOMIC_RELEASE);
+        }
+    }
+    piano__lock_release(&codes.lock);
+    return number;
+}
+
+/* The two words of an entry may be of different writers: then what the code says is not what the record says. */
+static struct near *near_of(uintptr_t code)
+{
+    struct near *nearby = __atomic_load_n(&codes.nearby, __ATOMIC_ACQUIRE);
+    uint64_t hash = (code >> 4) * 0x9e3779b97f4a7c15u;
+    return nearby ? &nearby[(hash >> 40) % NEARBY] : NULL;
+}
+
+static uint32_t guess(uintptr_t code, const struct view *v)
+{
+    struct near *n = near_of(code);
+    if (!n || __atomic_load_n(&n->code, __ATOMIC_RELAXED) != code)
+        return 0;
+    uint32_t number = __atomic_load_n(&n->number, __ATOMIC_RELAXED);
+    const struct piano__python_code *record = piano__python_record(number);
+    return record && says_same(record, v) ? number : 0;
+}
+
+static void remember(uintptr_t code, uint32_t number)
+{
+    struct near *n = near_of(code);
+    if (!n)
+        return;
+    __atomic_store_n(&n->code, code, __ATOMIC_RELAXED);
+    __atomic_store_n(&n->number, number, __ATOMIC_RELAXED);
+}
+
+uint32_t piano__python_number(const struct piano__python_layout *layout, uintptr_t code,
+                              struct piano__python_room *room)
+{
+    struct view v;
+    uint32_t *place;
+    if (!see(&v, layout, code, room))
+        return 0;
+    uint32_t number = guess(code, &v);
+    if (number > 0)
+        return number;
+    uint64_t hash = hash_of(&v);
+    number = find(&v, hash, &place);
+    if (number == 0)
+        number = add(&v, hash, !room);
+    if (number > 0)
+        remember(code, number);
+    return number;
+}
+
+void piano__python_forget(void)
+{
+    if (codes.places)
+        piano__memory_unmap(codes.places, PLACES * sizeof *codes.places);
+    if (codes.nearby)
+        piano__memory_unmap(codes.nearby, NEARBY * sizeof *codes.nearby);
+    if (codes.records)
+        piano__memory_unmap(codes.records, MOST_CODES * sizeof *codes.records);
+    memset(&codes, 0, sizeof codes);
+}

@@ -1,0 +1,265 @@
+/* WHAT. A thread of CPython has a chain of frames, one for each function it is in. It belongs to the thread alone, which is the one that is
+ * sampled; so the interpreter's lock is not needed, and code that runs without it is sampled like any other.
+ *
+ * WHERE. A function of Python that calls another does so inside one call of the interpreter's loop, a function of C; C code that
+ * calls Python begins another. The chain says where: each call of the loop has a structure on its C stack that is part of the
+ * chain (a `place`). A native frame lies between its stack pointer and its caller's. The one that has the place in it is the loop, whatever
+ * its name, and all functions up to that place stand there instead.
+ *
+ * Frames of piano itself, between CPython's allocator and the one beneath, are left out here.
+ *
+ * Not when CPython is shutting down: it then takes the state of threads away that are still running C code.
+ *
+ * WHEN INTERRUPTED, a thread may be in the middle of changing its chain. Then every word is asked for (codes.h), the length of a
+ * chain has a bound, and a place has to be on the stack that was walked. What is wrong in spite of that is a name in one sample. */
+#include "target/python/frames.h"
+
+#include <string.h>
+
+#include "common/python.h"
+#include "target/unwind/memory.h"
+#include "target/unwind/module.h"
+
+enum { MOST_FRAMES = 1 << 16, MOST_ASKED = 8192, FRAME_BYTES = 128 };
+
+/* NULL in a program that is not CPython, or older than 3.11. */
+extern void *PyGILState_GetThisThreadState(void) __attribute__((weak));
+extern int Py_IsInitialized(void) __attribute__((weak));
+extern const unsigned long Py_Version __attribute__((weak));
+extern const char _PyRuntime[] __attribute__((weak));
+
+struct frame {
+    uintptr_t code, previous, instruction;
+    bool is_entry; /* behind it, C code begins */
+    bool is_place; /* it is no function, but the loop's own */
+};
+
+/* A way along the chain. */
+struct chain {
+    const struct piano__python_layout *layout;
+    struct piano__python_room *room;
+    uintptr_t cframe; /* of the group, where the version has them */
+    uintptr_t first;  /* frame of the group */
+    uintptr_t place;
+    unsigned left; /* so many more frames are looked at */
+};
+
+/* The version ------------------------------------------------------------------------------------------- */
+
+static bool is_sane(const struct piano__python_layout *l)
+{
+    const uint16_t in_code[] = {l->code_file, l->code_name, l->code_table, l->code_first_line};
+    for (unsigned i = 0; i < sizeof in_code / sizeof *in_code; i++) {
+        if (in_code[i] + sizeof(uintptr_t) > l->code_instructions)
+            return false;
+    }
+    return l->code_instructions <= PIANO_PYTHON_HEAD && l->frame_bytes <= FRAME_BYTES &&
+           l->frame_code + sizeof(uintptr_t) <= l->frame_bytes &&
+           l->frame_previous + sizeof(uintptr_t) <= l->frame_bytes &&
+           l->frame_instruction + sizeof(uintptr_t) <= l->frame_bytes &&
+           l->frame_owner < l->frame_bytes;
+}
+
+static bool find_layout(struct piano__python_layout *out)
+{
+    if (!&Py_Version || !PyGILState_GetThisThreadState || !Py_IsInitialized)
+        return false;
+    switch (Py_Version >> 16) {
+    case 0x30b:
+        return piano__python_layout_311(out, _PyRuntime);
+    case 0x30c:
+        return piano__python_layout_312(out, _PyRuntime);
+    case 0x30d:
+        return piano__python_layout_313(out, _PyRuntime);
+    case 0x30e:
+        return piano__python_layout_314(out, _PyRuntime);
+    default:
+        return false;
+    }
+}
+
+/* NULL: there is nothing to be known. Who comes while another looks for the first time is told so, too. */
+static const struct piano__python_layout *layout_here(void)
+{
+    enum { UNKNOWN, LOOKING, KNOWN, NONE };
+    static struct piano__python_layout layout;
+    static uint32_t state;
+    uint32_t now = __atomic_load_n(&state, __ATOMIC_ACQUIRE);
+    if (now == UNKNOWN && __atomic_compare_exchange_n(&state, &now, LOOKING, false,
+                                                      __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE)) {
+        now = find_layout(&layout) && is_sane(&layout) ? KNOWN : NONE;
+        __atomic_store_n(&state, now, __ATOMIC_RELEASE);
+    }
+    return now == KNOWN ? &layout : NULL;
+}
+
+/* Reading ----------------------------------------------------------------------------------------------- */
+
+/* Frames lie close together: a page of them is asked for at once. */
+static bool ask(struct piano__python_room *room, uintptr_t at, char *to, size_t len)
+{
+    uintptr_t page = at & ~(uintptr_t)(PIANO_PYTHON_PAGE - 1);
+    if (at + len > page + PIANO_PYTHON_PAGE)
+        return piano__memory_copy(to, at, len) == len;
+    if (room->page_at != page) {
+        room->page_len = piano__memory_copy(room->page, page, PIANO_PYTHON_PAGE);
+        room->page_at = page;
+    }
+    if (at + len > page + room->page_len)
+        return false;
+    memcpy(to, room->page + (at - page), len);
+    return true;
+}
+
+static bool read_bytes(struct chain *c, uintptr_t at, void *to, size_t len)
+{
+    if (at < PIANO_PYTHON_PAGE || at % sizeof(uintptr_t))
+        return false;
+    if (c->room)
+        return ask(c->room, at, to, len);
+    memcpy(to, (const void *)at, len);
+    return true;
+}
+
+static bool read_word(struct chain *c, uintptr_t at, uintptr_t *word)
+{
+    return read_bytes(c, at, word, sizeof *word);
+}
+
+static bool read_frame(struct chain *c, uintptr_t at, struct frame *f)
+{
+    const struct piano__python_layout *l = c->layout;
+    char bytes[FRAME_BYTES];
+    if (c->left == 0 || !read_bytes(c, at, bytes, l->frame_bytes))
+        return false;
+    c->left--;
+    memcpy(&f->code, bytes + l->frame_code, sizeof f->code);
+    memcpy(&f->previous, bytes + l->frame_previous, sizeof f->previous);
+    memcpy(&f->instruction, bytes + l->frame_instruction, sizeof f->instruction);
+    f->code &= ~(uintptr_t)l->code_tags;
+    f->is_entry = l->has_entry && bytes[l->frame_entry] != 0;
+    f->is_place = !l->has_entry && (uint8_t)bytes[l->frame_owner] >= l->owner_c;
+    return true;
+}
+
+/* Groups ------------------------------------------------------------------------------------------------ */
+
+/* From c->first on; false when there is no more. */
+static bool find_place(struct chain *c)
+{
+    struct frame f = {.previous = c->first};
+    if (c->layout->has_entry) {
+        c->place = c->cframe;
+        return c->first != 0;
+    }
+    do {
+        c->place = f.previous;
+        if (c->place == 0 || !read_frame(c, c->place, &f))
+            return false;
+    } while (!f.is_place);
+    return true;
+}
+
+static bool begin(struct chain *c, uintptr_t thread)
+{
+    const struct piano__python_layout *l = c->layout;
+    if (!l->has_cframe)
+        return read_word(c, thread + l->thread_frame, &c->first) && find_place(c);
+    return read_word(c, thread + l->thread_frame, &c->cframe) &&
+           read_word(c, c->cframe + l->cframe_frame, &c->first) && find_place(c);
+}
+
+static bool next(struct chain *c)
+{
+    const struct piano__python_layout *l = c->layout;
+    struct frame f;
+    if (l->has_entry)
+        return read_word(c, c->cframe + l->cframe_previous, &c->cframe) && c->cframe != 0 &&
+               read_word(c, c->cframe + l->cframe_frame, &c->first) && find_place(c);
+    if (!read_frame(c, c->place, &f))
+        return false;
+    c->first = f.previous;
+    return find_place(c);
+}
+
+/* Merging ------------------------------------------------------------------------------------------------ */
+
+static bool put(struct piano__walk *walk, uint32_t *count, uint64_t pc)
+{
+    if (*count == PIANO_MAX_FRAMES) {
+        walk->flags |= PIANO_STACK_FULL;
+        return false;
+    }
+    walk->spare[(*count)++] = pc;
+    return true;
+}
+
+static uint64_t pc_of(const struct chain *c, const struct frame *f)
+{
+    uint32_t number = piano__python_number(c->layout, f->code, c->room);
+    intptr_t bytes = (intptr_t)(f->instruction - (f->code + c->layout->code_instructions));
+    uint32_t instruction = bytes > 2 * (intptr_t)PIANO_PYTHON_MOST ? PIANO_PYTHON_MOST
+                           : bytes > 0                             ? (uint32_t)(bytes / 2)
+                                                                   : 0;
+    return piano__python_pc(number, number > 0 ? instruction : 0);
+}
+
+static bool put_group(struct chain *c, struct piano__walk *walk, uint32_t *count)
+{
+    struct frame f = {.previous = c->first};
+    bool has_room = true;
+    while (has_room && !f.is_entry && f.previous != 0 && read_frame(c, f.previous, &f) &&
+           !f.is_place)
+        has_room = put(walk, count, pc_of(c, &f));
+    return has_room;
+}
+
+static bool is_own(uint64_t pc)
+{
+    static uintptr_t start, end; /* whoever looks finds the same */
+    uintptr_t from = __atomic_load_n(&start, __ATOMIC_RELAXED);
+    uintptr_t to = __atomic_load_n(&end, __ATOMIC_ACQUIRE);
+    if (to == 0) {
+        if (!piano__module_own(&from, &to))
+            return false;
+        __atomic_store_n(&start, from, __ATOMIC_RELAXED);
+        __atomic_store_n(&end, to, __ATOMIC_RELEASE);
+    }
+    return pc - 1 >= from && pc - 1 < to;
+}
+
+static uint32_t merge(struct chain *c, bool has_more, struct piano__walk *walk)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < walk->depth; i++) {
+        while (has_more && c->place < walk->sps[i])
+            has_more = next(c); /* on no stack that was walked */
+        if (has_more && c->place < walk->sps[i + 1]) {
+            if (!put_group(c, walk, &count))
+                return count;
+            has_more = next(c);
+        } else if (!is_own(walk->pcs[i]) && !put(walk, &count, walk->pcs[i])) {
+            return count;
+        }
+    }
+    /* A walk that was lost on its way would have come to these. */
+    while (has_more && walk->flags & (PIANO_STACK_LOST | PIANO_STACK_FULL) &&
+           put_group(c, walk, &count))
+        has_more = next(c);
+    return count;
+}
+
+void piano__python_merge(struct piano__walk *walk, struct piano__python_room *room)
+{
+    struct chain c = {
+        .layout = layout_here(), .room = room, .left = room ? MOST_ASKED : MOST_FRAMES};
+    if (!c.layout)
+        return;
+    if (room)
+        room->page_at = 0;
+    bool is_readable = Py_IsInitialized() && (room || !walk->is_interrupted);
+    uintptr_t thread = is_readable ? (uintptr_t)PyGILState_GetThisThreadState() : 0;
+    uint32_t count = merge(&c, thread != 0 && begin(&c, thread), walk);
+    memcpy(walk->pcs, walk->spare, count * sizeof walk->pcs[0]);
+    walk->depth = count;
+}

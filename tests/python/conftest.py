@@ -1,0 +1,97 @@
+"""Helpers of the tests of the Python package: a script in an interpreter of its own, with piano's library in it, and what it
+prints as JSON.
+
+PIANO_PYTHON names the package to test (build/python), PIANO the tool. Nothing is written outside pytest's tmp_path.
+"""
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any, Optional
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = Path(os.environ.get("PIANO_PYTHON", str(ROOT / "build" / "python")))
+PIANO = os.environ.get("PIANO", str(ROOT / "build" / "piano"))
+LIBRARY = PACKAGE / "piano" / "libpiano.so"
+LIMIT_S = 120
+FOREIGN = ("PIANO_RUNS_DIR", "LD_PRELOAD", "PYTHONMALLOC", "PYTHONDEVMODE", "PYTHONTRACEMALLOC", "PYTHONPATH",
+           "PIANO_RECORD", "PIANO_HEAP", "PYTHONHASHSEED")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not (PACKAGE / "piano" / "_memprof.abi3.so").exists():
+        raise pytest.UsageError(f"{PACKAGE} has no package; type `make python` first")
+
+
+class Done:
+    """A finished script: status (negative: signal), out, err."""
+
+    def __init__(self, status: int, out: str, err: str):
+        self.status, self.out, self.err = status, out, err
+
+    def __repr__(self) -> str:
+        return f"status {self.status}\n--- stdout\n{self.out}\n--- stderr\n{self.err}"
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out.strip().splitlines()[-1])
+
+
+class Python:
+    """Runs scripts in a directory of their own."""
+
+    def __init__(self, root: Path):
+        self.root = root
+
+    def write(self, name: str, text: str) -> Path:
+        path = self.root / name
+        path.write_text(textwrap.dedent(text), encoding="utf-8")
+        return path
+
+    def environment(self, preload: bool, more: dict[str, str]) -> dict[str, str]:
+        env = {k: v for k, v in os.environ.items() if k not in FOREIGN}
+        env["PYTHONPATH"] = str(PACKAGE)
+        env["PYTHONDONTWRITEBYTECODE"] = "1"
+        if preload:
+            env["LD_PRELOAD"] = str(LIBRARY)
+        env.update(more)
+        return env
+
+    def command(self, words: list[str], preload: bool = False, check: bool = True, stdin: Optional[str] = None,
+                **more: str) -> Done:
+        done = subprocess.run(words, cwd=self.root, env=self.environment(preload, more), timeout=LIMIT_S,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, input=stdin,
+                              stdin=subprocess.DEVNULL if stdin is None else None)
+        result = Done(done.returncode, done.stdout, done.stderr)
+        assert not check or result.status == 0, result
+        return result
+
+    def run(self, text: str, *arguments: str, flags: tuple[str, ...] = (), preload: bool = True, check: bool = True,
+            **more: str) -> Done:
+        """The script TEXT, with the library loaded but not at work unless it says so."""
+        path = self.write("script.py", text)
+        return self.command([sys.executable, *flags, str(path), *arguments], preload, check, **more)
+
+    def sampled(self, text: str, rate: int = 1, **more: str) -> Done:
+        """The same with every allocation sampled from the interpreter's first moment on (or one in RATE bytes)."""
+        path = self.write("script.py", text)
+        start = ("import os,sys; os.environ['PIANO_RECORD_PID'] = str(os.getpid()); "
+                 "os.environ['LD_PRELOAD'] = sys.argv[1]; os.execv(sys.executable, [sys.executable] + sys.argv[2:])")
+        recording = str(self.root / "sampled.rec")
+        (self.root / "sampled.rec").unlink(missing_ok=True)
+        return self.command([sys.executable, "-c", start, str(LIBRARY), str(path)], PIANO_RECORD=recording,
+                            PIANO_HEAP=str(rate), **more)
+
+    def piano(self, *words: str) -> Done:
+        return self.command([PIANO, *words])
+
+
+@pytest.fixture
+def python(tmp_path: Path) -> Python:
+    return Python(tmp_path)
