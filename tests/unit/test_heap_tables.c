@@ -18,6 +18,7 @@
 #include "target/heap/filter.h"
 #include "target/heap/live.h"
 #include "target/heap/poisson.h"
+#include "target/heap/rooms.h"
 #include "target/heap/stacks.h"
 #include "target/heap/sums.h"
 #include "target/record/modules.h"
@@ -412,6 +413,51 @@ static void test_no_room_is_no_harm(void **state)
     assert_int_equal(piano__live_insert(&b), 0);
 }
 
+/* Takes and gives; a room that two threads have at once would lose a mark. */
+static void *walk_in_rooms(void *arg)
+{
+    uint64_t mark = (uintptr_t)&mark;
+    for (int i = 0; i < 20000; i++) {
+        struct piano__walk *room = piano__rooms_take();
+        if (!room)
+            return arg;
+        room->pcs[0] = mark;
+        room->pcs[PIANO_MAX_FRAMES - 1] = mark;
+        __asm__ volatile("" : : "r"(room) : "memory");
+        if (room->pcs[0] != mark || room->pcs[PIANO_MAX_FRAMES - 1] != mark)
+            return arg;
+        piano__rooms_give(room);
+    }
+    return NULL;
+}
+
+static void test_rooms_are_of_one_thread_at_a_time(void **state)
+{
+    (void)state;
+    pthread_t threads[4];
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, walk_in_rooms, threads), 0);
+    for (int i = 0; i < 4; i++) {
+        void *wrong;
+        pthread_join(threads[i], &wrong);
+        assert_null(wrong);
+    }
+}
+
+static void test_rooms_run_out_and_come_back(void **state)
+{
+    (void)state;
+    static struct piano__walk *taken[50000];
+    size_t count = 0;
+    while ((taken[count] = piano__rooms_take()))
+        count++;
+    assert_in_range(count, 10000, 40000);
+    for (size_t i = 0; i < count; i++)
+        piano__rooms_give(taken[i]);
+    assert_ptr_equal(piano__rooms_take(), taken[count - 1]);
+    piano__rooms_give(taken[count - 1]);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 
 int main(void)
@@ -431,6 +477,8 @@ int main(void)
         TEST(test_peak_is_what_was_held_then),
         TEST(test_snapshot_has_every_stack),
         TEST(test_no_room_is_no_harm),
+        TEST(test_rooms_are_of_one_thread_at_a_time),
+        TEST(test_rooms_run_out_and_come_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,6 +15,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "target/heap/rooms.h"
 #include "target/heap/stacks.h"
 #include "target/heap/sums.h"
 #include "target/preload/place.h"
@@ -158,19 +159,31 @@ static void insert(const struct piano__block *block)
     piano__sums_untracked(header(), block);
 }
 
-static __attribute__((noinline)) void sample(struct piano__heap_self *self, const void *p,
-                                             size_t size, uint32_t flags)
+/* The number of the stack that this thread has now; 0: it cannot be kept. */
+static uint32_t stack_here(struct piano__heap_self *self, uint32_t flags)
 {
-    struct piano__walk *walk = &self->walk;
+    struct piano__walk *walk = piano__rooms_take();
+    if (!walk) {
+        __atomic_fetch_add(&header()->stats.dropped_stacks, 1, __ATOMIC_RELAXED);
+        return 0;
+    }
     piano__walk_here(&self->walker, walk);
     walk->flags |= flags;
     count_walk(walk);
     piano__python_merge(walk, NULL);
+    uint32_t stack = piano__stacks_intern(walk);
+    piano__rooms_give(walk);
+    return stack;
+}
+
+static __attribute__((noinline)) void sample(struct piano__heap_self *self, const void *p,
+                                             size_t size, uint32_t flags)
+{
     struct piano__block block = {.address = (uintptr_t)p,
                                  .size = size,
                                  .rate = self->rate,
                                  .birth_ns = (uint64_t)piano__monotonic_ns(),
-                                 .stack = piano__stacks_intern(walk),
+                                 .stack = stack_here(self, flags),
                                  .thread = self->tid};
     drop_stale(p);
     piano__sums_allocated(header(), &block);
@@ -248,8 +261,13 @@ static bool prepare(void)
 {
     struct piano__heap_self *self = &piano__heap_self;
     seed(self);
-    piano__walk_here(&self->walker, &self->walk);
-    return piano__live_prepare() && piano__stacks_prepare(&self->walk);
+    struct piano__walk *walk = piano__rooms_take();
+    if (!walk)
+        return false;
+    piano__walk_here(&self->walker, walk);
+    bool ready = piano__live_prepare() && piano__stacks_prepare(walk);
+    piano__rooms_give(walk);
+    return ready;
 }
 
 /* As much live memory as at the default rate, as far as the index is not out of all proportion. */

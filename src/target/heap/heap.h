@@ -29,7 +29,6 @@ struct piano__heap_self {
     uint32_t tid; /* 0 until the first sample */
     struct piano__random random;
     struct piano__walker walker;
-    struct piano__walk walk; /* of the sample being taken: a small stack has no room for it */
 };
 
 extern __thread struct piano__heap_self piano__heap_self
