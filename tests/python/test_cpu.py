@@ -126,7 +126,8 @@ def test_scripts_are_seen_through(python: Python) -> None:
 
 
 CHURN = """
-import ctypes, gc, json, sys, threading, time
+import ctypes, faulthandler, gc, json, sys, threading, time
+faulthandler.enable()  # an alternate stack for signals, and not a large one
 class Options(ctypes.Structure):
     _fields_ = [("size", ctypes.c_size_t), ("hz", ctypes.c_uint32), ("source", ctypes.c_uint32), ("kernel", ctypes.c_uint32)]
 class Stats(ctypes.Structure):
@@ -153,7 +154,7 @@ def work(seconds):
         fib(12); sum(gen(50)); deep(300); sorted(range(50), key=lambda x: -x)
         for i in range(5): made(i)
 threads = [threading.Thread(target=work, args=(1.0,)) for _ in range(3)]
-[t.start() for t in threads]; [t.join() for t in threads]
+[t.start() for t in threads]; work(0.5); [t.join() for t in threads]
 stats = Stats()
 lib.piano_cpu_stats(ctypes.byref(stats))
 lib.piano_cpu_stop()

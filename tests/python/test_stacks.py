@@ -401,6 +401,16 @@ def test_wrappers_of_python_are_passed_over(python: Python) -> None:
     assert "program.py:13" in text and "program.py:10" not in text
 
 
+def code_of(path: Path) -> set[tuple[str, int]]:
+    """The functions and lines in a page of `piano view`."""
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
+    from pages import Page
+
+    page = Page(path.read_text(encoding="utf-8"))
+    names = page.strings
+    return {(names[row["function"]], row["line"]) for row in page.rows("code")}
+
+
 def test_exports_and_the_page(python: Python) -> None:
     import gzip
     import json
@@ -418,7 +428,7 @@ def test_exports_and_the_page(python: Python) -> None:
     assert b"Cache.fill" in data and b"program.py" in data
     page = python.root / "p.html"
     python.piano("view", str(rec), "-o", str(page))
-    assert page.stat().st_size > 10_000
+    assert {("Cache.fill", 7), ("main", 12), ("<module>", 14)} <= code_of(page)
 
 
 def test_damaged_code_objects(python: Python) -> None:

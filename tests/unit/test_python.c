@@ -1,14 +1,17 @@
-/* What both halves know about CPython: lines by the table of a code object, and text as a `str` has it. */
+/* What both halves know about CPython: lines by the table of a code object, and text as a `str` has it. And how its objects are
+ * looked at that may not be there. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include <cmocka.h>
 
 #include "common/python.h"
+#include "target/unwind/memory.h"
 
 static void test_pc(void **state)
 {
@@ -92,6 +95,28 @@ static void test_text(void **state)
     assert_int_equal(piano__python_text("abc", 3, 1, small, 0), 0);
 }
 
+/* Some of it is not there: what comes before it is. */
+static void test_memory_in_pieces(void **state)
+{
+    (void)state;
+    const size_t page = 4096;
+    char *pages = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(pages != MAP_FAILED);
+    memcpy(pages, "first", 5);
+    memcpy(pages + page - 4, "last", 4);
+    assert_int_equal(mprotect(pages + page, page, PROT_NONE), 0);
+    char one[5] = "", two[4] = "", three[4] = "", four[5] = "";
+    const struct iovec to[] = {{one, 5}, {two, 4}, {three, 4}, {four, 5}};
+    const struct iovec from[] = {
+        {pages, 5}, {pages + page - 4, 4}, {pages + page - 2, 4}, {pages, 5}};
+    assert_int_equal(piano__memory_gather(to, from, 4), 2);
+    assert_memory_equal(one, "first", 5);
+    assert_memory_equal(two, "last", 4);
+    assert_int_equal(piano__memory_gather(to, from, 0), 0);
+    assert_int_equal(piano__memory_gather(to, (const struct iovec[]){{NULL, 5}}, 1), 0);
+    munmap(pages, 2 * page);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -99,6 +124,7 @@ int main(void)
         cmocka_unit_test(test_every_kind_of_entry),
         cmocka_unit_test(test_garbage),
         cmocka_unit_test(test_text),
+        cmocka_unit_test(test_memory_in_pieces),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

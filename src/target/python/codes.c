@@ -20,7 +20,7 @@
 enum { MOST_CODES = 1 << 16, PLACES = 2 * MOST_CODES, NEARBY = 8192 };
 
 /* str and bytes, as all versions have them. */
-enum { OBJECT_TYPE = 8, OBJECT_SIZE = 16, TEXT_STATE = 32, BYTES_AT = 32 };
+enum { OBJECT_TYPE = 8, OBJECT_SIZE = 16, TEXT_STATE = 32, BYTES_AT = 32, OBJECT_HEAD = 40 };
 
 extern const char PyCode_Type[] __attribute__((weak));
 extern const char PyUnicode_Type[] __attribute__((weak));
@@ -57,68 +57,74 @@ static uintptr_t word_at(const char *at)
     return word;
 }
 
-/* LEN bytes of what is at AT: there, or in ROOM when there is one. NULL: not there. */
-static const char *look(uintptr_t at, size_t len, char *room)
+/* What there is of an object: where it can be read, and how many bytes. */
+struct bytes {
+    const char *at; /* NULL: nothing */
+    size_t len;
+};
+
+/* Where it is. */
+static struct bytes direct(uintptr_t at)
 {
-    if (at < PIANO_PYTHON_PAGE || at % sizeof(uintptr_t))
-        return NULL;
-    return !room ? (const char *)at : piano__memory_copy(room, at, len) == len ? room : NULL;
+    bool is_address = at >= PIANO_PYTHON_PAGE && at % sizeof(uintptr_t) == 0;
+    return (struct bytes){is_address ? (const char *)at : NULL, SIZE_MAX};
 }
 
-static bool is_of(const char *object, const char *type)
+/* As much of it as there is, in TO of SIZE. */
+static struct bytes copied(uintptr_t at, char *to, size_t size)
 {
-    return word_at(object) != 0 && word_at(object + OBJECT_TYPE) == (uintptr_t)type;
+    bool is_address = at >= PIANO_PYTHON_PAGE && at % sizeof(uintptr_t) == 0;
+    return (struct bytes){to, is_address ? piano__memory_copy(to, at, size) : 0};
 }
 
-static bool see_text(struct piece *out, const struct piano__python_layout *layout, uintptr_t at,
-                     char *room, uint32_t most)
+static bool is_of(struct bytes object, const char *type)
 {
-    const char *text = look(at, layout->text_wide, room);
+    return object.at && object.len >= OBJECT_HEAD && word_at(object.at) != 0 &&
+           word_at(object.at + OBJECT_TYPE) == (uintptr_t)type;
+}
+
+static bool see_text(struct piece *out, const struct piano__python_layout *layout,
+                     struct bytes text, uint32_t most)
+{
     uint32_t state;
     *out = (struct piece){.at = ""};
-    if (!text)
+    if (!text.at || text.len < OBJECT_HEAD)
         return false;
     if (!is_of(text, PyUnicode_Type))
-        return true; /* one of its subclasses */
-    memcpy(&state, text + TEXT_STATE, sizeof state);
+        return word_at(text.at) != 0; /* one of its subclasses */
+    memcpy(&state, text.at + TEXT_STATE, sizeof state);
     uint32_t width = state >> 2 & 7;
     bool is_compact = state >> 5 & 1, is_ascii = state >> 6 & 1;
-    uintptr_t length = word_at(text + OBJECT_SIZE);
+    uintptr_t length = word_at(text.at + OBJECT_SIZE);
     if (!is_compact || (width != 1 && width != 2 && width != 4))
         return true;
     size_t from = is_ascii ? layout->text_ascii : layout->text_wide;
-    *out = (struct piece){.width = width,
+    *out = (struct piece){.at = text.at + from,
+                          .width = width,
                           .len = length < most / width ? (uint32_t)length * width : most};
-    text = look(at, from + out->len, room);
-    out->at = text ? text + from : NULL;
-    return text != NULL;
+    return from + out->len <= text.len;
 }
 
-static bool see_table(struct piece *out, uintptr_t at, char *room)
+static bool see_table(struct piece *out, struct bytes bytes)
 {
-    const char *bytes = look(at, BYTES_AT, room);
-    if (!bytes || !is_of(bytes, PyBytes_Type))
+    if (!is_of(bytes, PyBytes_Type))
         return false;
-    uintptr_t length = word_at(bytes + OBJECT_SIZE);
+    uintptr_t length = word_at(bytes.at + OBJECT_SIZE);
     *out =
-        (struct piece){.len = length < PIANO_PYTHON_TABLE ? (uint32_t)length : PIANO_PYTHON_TABLE};
-    bytes = look(at, BYTES_AT + out->len, room);
-    out->at = bytes ? bytes + BYTES_AT : NULL;
-    return bytes != NULL;
+        (struct piece){.at = bytes.at + BYTES_AT,
+                       .len = length < PIANO_PYTHON_TABLE ? (uint32_t)length : PIANO_PYTHON_TABLE};
+    return BYTES_AT + out->len <= bytes.len;
 }
 
-static bool see(struct view *out, const struct piano__python_layout *layout, uintptr_t code,
-                struct piano__python_room *room)
+/* HEAD is that of a code object, and the others are what it refers to. */
+static bool see(struct view *out, const struct piano__python_layout *layout, struct bytes head,
+                struct bytes name, struct bytes file, struct bytes table)
 {
-    const char *head = look(code, layout->code_instructions, room ? room->code : NULL);
-    if (!head || !is_of(head, PyCode_Type))
+    if (!is_of(head, PyCode_Type) || head.len < layout->code_instructions)
         return false;
-    memcpy(&out->first_line, head + layout->code_first_line, sizeof out->first_line);
-    return see_text(&out->name, layout, word_at(head + layout->code_name), room ? room->name : NULL,
-                    PIANO_PYTHON_NAME) &&
-           see_text(&out->file, layout, word_at(head + layout->code_file), room ? room->file : NULL,
-                    PIANO_PYTHON_FILE) &&
-           see_table(&out->table, word_at(head + layout->code_table), room ? room->table : NULL);
+    memcpy(&out->first_line, head.at + layout->code_first_line, sizeof out->first_line);
+    return see_text(&out->name, layout, name, PIANO_PYTHON_NAME) &&
+           see_text(&out->file, layout, file, PIANO_PYTHON_FILE) && see_table(&out->table, table);
 }
 
 static uint64_t hash_more(uint64_t hash, const struct piece *p)
@@ -274,23 +280,166 @@ static void remember(uintptr_t code, uint32_t number)
     __atomic_store_n(&n->number, number, __ATOMIC_RELAXED);
 }
 
-uint32_t piano__python_number(const struct piano__python_layout *layout, uintptr_t code,
-                              struct piano__python_room *room)
+static uint32_t number_of(uintptr_t code, const struct view *v, bool is_patient)
 {
-    struct view v;
     uint32_t *place;
-    if (!see(&v, layout, code, room))
-        return 0;
-    uint32_t number = guess(code, &v);
+    uint32_t number = guess(code, v);
     if (number > 0)
         return number;
-    uint64_t hash = hash_of(&v);
-    number = find(&v, hash, &place);
+    uint64_t hash = hash_of(v);
+    number = find(v, hash, &place);
     if (number == 0)
-        number = add(&v, hash, !room);
+        number = add(v, hash, is_patient);
     if (number > 0)
         remember(code, number);
     return number;
+}
+
+uint32_t piano__python_number(const struct piano__python_layout *layout, uintptr_t code)
+{
+    struct view v;
+    struct bytes head = direct(code);
+    if (!is_of(head, PyCode_Type))
+        return 0;
+    return see(&v, layout, head, direct(word_at(head.at + layout->code_name)),
+               direct(word_at(head.at + layout->code_file)),
+               direct(word_at(head.at + layout->code_table)))
+               ? number_of(code, &v, true)
+               : 0;
+}
+
+/* All at once -------------------------------------------------------------------------------------------- */
+
+/* Each question to the kernel takes a microsecond. So there are two for a whole stack: for the heads of all its code objects, and
+ * for what they refer to, as long as that of the objects that were at these addresses before. Those for which this is
+ * not the whole truth are looked at one by one. */
+
+static struct bytes head_of(const struct piano__python_room *room, uint32_t i, size_t len)
+{
+    return (struct bytes){room->heads[i], len};
+}
+
+static void ask_for(struct piano__python_room *room, uint32_t *count, uintptr_t at, void *to,
+                    size_t len)
+{
+    room->to[*count] = (struct iovec){to, len};
+    room->from[(*count)++] = (struct iovec){(void *)at, len};
+}
+
+static void copy_heads(const struct piano__python_layout *layout, struct piano__python_room *room)
+{
+    size_t len = layout->code_instructions;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < room->count; i++)
+        ask_for(room, &count, room->found[i].code, room->heads[i], len);
+    for (uint32_t i = piano__memory_gather(room->to, room->from, count); i < count; i++) {
+        if (piano__memory_copy(room->heads[i], room->found[i].code, len) != len)
+            memset(room->heads[i], 0, OBJECT_HEAD); /* it is no object */
+    }
+}
+
+enum { PARTS = 3 }; /* name, file, table */
+
+/* How long the parts of an object are, if it is the one that was at its address before. */
+struct sizes {
+    uint32_t name, file, table; /* all 0: none was */
+};
+
+static struct sizes sizes_of(const struct piano__python_layout *layout,
+                             const struct piano__python_room *room, uint32_t i)
+{
+    uintptr_t code = room->found[i].code;
+    const struct near *n = near_of(code);
+    if (!n || __atomic_load_n(&n->code, __ATOMIC_RELAXED) != code ||
+        !is_of(head_of(room, i, OBJECT_HEAD), PyCode_Type))
+        return (struct sizes){0};
+    const struct piano__python_code *r =
+        piano__python_record(__atomic_load_n(&n->number, __ATOMIC_RELAXED));
+    return r ? (struct sizes){layout->text_wide + r->name_len, layout->text_wide + r->file_len,
+                              BYTES_AT + r->table_len}
+             : (struct sizes){0};
+}
+
+static uint32_t number_of_parts(const struct piano__python_layout *layout,
+                                const struct piano__python_room *room, uint32_t i,
+                                const struct iovec *parts)
+{
+    struct view v;
+    struct bytes three[PARTS];
+    for (int k = 0; k < PARTS; k++)
+        three[k] = (struct bytes){parts[k].iov_base, parts[k].iov_len};
+    bool is_seen =
+        see(&v, layout, head_of(room, i, layout->code_instructions), three[0], three[1], three[2]);
+    return is_seen ? guess(room->found[i].code, &v) : 0;
+}
+
+/* From FIRST on, as many as there is room for; how many were looked at. */
+static uint32_t number_some(const struct piano__python_layout *layout,
+                            struct piano__python_room *room, uint32_t first)
+{
+    enum { MOST = PIANO_MAX_FRAMES / PARTS };
+    uint32_t used = 0, count = 0, many = 0;
+    for (; first + many < room->count && many < MOST; many++) {
+        struct sizes s = sizes_of(layout, room, first + many);
+        const char *head = room->heads[first + many];
+        char *to = room->texts + used;
+        if (s.table == 0)
+            continue;
+        if (used + s.name + s.file + s.table > PIANO_PYTHON_TEXTS)
+            break;
+        ask_for(room, &count, word_at(head + layout->code_name), to, s.name);
+        ask_for(room, &count, word_at(head + layout->code_file), to + s.name, s.file);
+        ask_for(room, &count, word_at(head + layout->code_table), to + s.name + s.file, s.table);
+        room->found[first + many].parts = count;
+        used += s.name + s.file + s.table;
+    }
+    uint32_t there = piano__memory_gather(room->to, room->from, count);
+    for (uint32_t i = first; i < first + many; i++) {
+        struct piano__python_found *f = &room->found[i];
+        if (f->parts > 0 && f->parts <= there)
+            f->number = number_of_parts(layout, room, i, &room->to[f->parts - PARTS]);
+    }
+    return many;
+}
+
+static uint32_t number_alone(const struct piano__python_layout *layout,
+                             struct piano__python_room *room, uint32_t i)
+{
+    struct view v;
+    struct bytes head = head_of(room, i, layout->code_instructions);
+    if (!is_of(head, PyCode_Type))
+        return 0;
+    return see(&v, layout, head,
+               copied(word_at(head.at + layout->code_name), room->name, sizeof room->name),
+               copied(word_at(head.at + layout->code_file), room->file, sizeof room->file),
+               copied(word_at(head.at + layout->code_table), room->table, sizeof room->table))
+               ? number_of(room->found[i].code, &v, false)
+               : 0;
+}
+
+/* Of a function that calls itself, all but the first are known. */
+static uint32_t number_of_same(const struct piano__python_room *room, uint32_t i)
+{
+    enum { NEAR = 4 };
+    for (uint32_t k = 1; k <= NEAR && k <= i; k++) {
+        if (room->found[i - k].code == room->found[i].code)
+            return room->found[i - k].number;
+    }
+    return 0;
+}
+
+void piano__python_numbers(const struct piano__python_layout *layout,
+                           struct piano__python_room *room)
+{
+    copy_heads(layout, room);
+    for (uint32_t i = 0, many = 1; i < room->count && many > 0; i += many)
+        many = number_some(layout, room, i);
+    for (uint32_t i = 0; i < room->count; i++) {
+        if (room->found[i].number == 0)
+            room->found[i].number = number_of_same(room, i);
+        if (room->found[i].number == 0)
+            room->found[i].number = number_alone(layout, room, i);
+    }
 }
 
 void piano__python_forget(void)

@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/uio.h>
 
 #include "common/recording.h"
 #include "target/python/layout.h"
@@ -14,24 +15,43 @@ enum {
     PIANO_PYTHON_TABLE = 32 * 1024,
     PIANO_PYTHON_HEAD = 256, /* of a code object: all that is looked at */
     PIANO_PYTHON_PAGE = 4096,
+    PIANO_PYTHON_PAGES = 4,
+    PIANO_PYTHON_TEXTS = 64 * 1024,
+    PIANO_PYTHON_OBJECT = 128, /* what comes before the characters of a `str`, at most */
 };
 
 /* Where things are copied to that may not be there, or not be what they should: the interpreter was interrupted at anything. Zero at
  * first. */
 struct piano__python_room {
-    uintptr_t page_at; /* of the copy in `page`; 0: none */
-    size_t page_len;
-    char page[PIANO_PYTHON_PAGE];
-    char code[PIANO_PYTHON_HEAD];
-    char name[PIANO_PYTHON_NAME + 128];
-    char file[PIANO_PYTHON_FILE + 128];
-    char table[PIANO_PYTHON_TABLE + 128];
+    struct piano__python_page {
+        uintptr_t at; /* 0: none */
+        size_t len;
+        char bytes[PIANO_PYTHON_PAGE];
+    } pages[PIANO_PYTHON_PAGES]; /* of frames */
+    uint32_t next_page;
+    /* Functions of the stack, whose code objects are looked at all together. */
+    uint32_t count;
+    struct piano__python_found {
+        uintptr_t code, instruction;
+        uint32_t place; /* in the stack */
+        uint32_t number;
+        uint32_t parts; /* in `to`, up to the last of its own; 0: none */
+    } found[PIANO_MAX_FRAMES];
+    char heads[PIANO_MAX_FRAMES][PIANO_PYTHON_HEAD];
+    struct iovec to[PIANO_MAX_FRAMES], from[PIANO_MAX_FRAMES];
+    char texts[PIANO_PYTHON_TEXTS]; /* what they refer to, of some of them */
+    /* Of one object. */
+    char name[PIANO_PYTHON_NAME + PIANO_PYTHON_OBJECT];
+    char file[PIANO_PYTHON_FILE + PIANO_PYTHON_OBJECT];
+    char table[PIANO_PYTHON_TABLE + PIANO_PYTHON_OBJECT];
 };
 
 /* The number of the code object at CODE: one that has the same text and table of lines. 0: it is none, or there is no room for
- * it. Without a ROOM, the object is one that the calling thread runs, and is looked at where it is. */
-uint32_t piano__python_number(const struct piano__python_layout *layout, uintptr_t code,
-                              struct piano__python_room *room);
+ * it. The object is one that the calling thread runs, in a call that the interpreter has made. */
+uint32_t piano__python_number(const struct piano__python_layout *layout, uintptr_t code);
+/* The same for all that ROOM has found, whatever they are. */
+void piano__python_numbers(const struct piano__python_layout *layout,
+                           struct piano__python_room *room);
 /* What is recorded of it; NULL for numbers that were not given out. */
 const struct piano__python_code *piano__python_record(uint32_t number);
 /* The recording is another one, or none. */

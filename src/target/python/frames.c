@@ -99,15 +99,19 @@ static const struct piano__python_layout *layout_here(void)
 static bool ask(struct piano__python_room *room, uintptr_t at, char *to, size_t len)
 {
     uintptr_t page = at & ~(uintptr_t)(PIANO_PYTHON_PAGE - 1);
+    struct piano__python_page *p = NULL;
     if (at + len > page + PIANO_PYTHON_PAGE)
         return piano__memory_copy(to, at, len) == len;
-    if (room->page_at != page) {
-        room->page_len = piano__memory_copy(room->page, page, PIANO_PYTHON_PAGE);
-        room->page_at = page;
+    for (uint32_t i = 0; i < PIANO_PYTHON_PAGES && !p; i++)
+        p = room->pages[i].at == page ? &room->pages[i] : NULL;
+    if (!p) {
+        p = &room->pages[room->next_page++ % PIANO_PYTHON_PAGES];
+        p->at = page;
+        p->len = piano__memory_copy(p->bytes, page, PIANO_PYTHON_PAGE);
     }
-    if (at + len > page + room->page_len)
+    if (at + len > page + p->len)
         return false;
-    memcpy(to, room->page + (at - page), len);
+    memcpy(to, p->bytes + (at - page), len);
     return true;
 }
 
@@ -194,14 +198,35 @@ static bool put(struct piano__walk *walk, uint32_t *count, uint64_t pc)
     return true;
 }
 
-static uint64_t pc_of(const struct chain *c, const struct frame *f)
+static uint64_t pc_of(const struct piano__python_layout *layout, uint32_t number, uintptr_t code,
+                      uintptr_t at)
 {
-    uint32_t number = piano__python_number(c->layout, f->code, c->room);
-    intptr_t bytes = (intptr_t)(f->instruction - (f->code + c->layout->code_instructions));
+    intptr_t bytes = (intptr_t)(at - (code + layout->code_instructions));
     uint32_t instruction = bytes > 2 * (intptr_t)PIANO_PYTHON_MOST ? PIANO_PYTHON_MOST
                            : bytes > 0                             ? (uint32_t)(bytes / 2)
                                                                    : 0;
     return piano__python_pc(number, number > 0 ? instruction : 0);
+}
+
+/* In a handler, numbers come later, all at once. */
+static uint64_t name(struct chain *c, const struct frame *f, uint32_t place)
+{
+    struct piano__python_room *room = c->room;
+    if (!room)
+        return pc_of(c->layout, piano__python_number(c->layout, f->code), f->code, f->instruction);
+    if (place < PIANO_MAX_FRAMES)
+        room->found[room->count++] = (struct piano__python_found){
+            .code = f->code, .instruction = f->instruction, .place = place};
+    return 0;
+}
+
+static void name_all(const struct chain *c, struct piano__walk *walk)
+{
+    piano__python_numbers(c->layout, c->room);
+    for (uint32_t i = 0; i < c->room->count; i++) {
+        const struct piano__python_found *f = &c->room->found[i];
+        walk->spare[f->place] = pc_of(c->layout, f->number, f->code, f->instruction);
+    }
 }
 
 static bool put_group(struct chain *c, struct piano__walk *walk, uint32_t *count)
@@ -210,7 +235,7 @@ static bool put_group(struct chain *c, struct piano__walk *walk, uint32_t *count
     bool has_room = true;
     while (has_room && !f.is_entry && f.previous != 0 && read_frame(c, f.previous, &f) &&
            !f.is_place)
-        has_room = put(walk, count, pc_of(c, &f));
+        has_room = put(walk, count, name(c, &f, *count));
     return has_room;
 }
 
@@ -255,11 +280,16 @@ void piano__python_merge(struct piano__walk *walk, struct piano__python_room *ro
         .layout = layout_here(), .room = room, .left = room ? MOST_ASKED : MOST_FRAMES};
     if (!c.layout)
         return;
-    if (room)
-        room->page_at = 0;
+    if (room) {
+        room->count = 0;
+        for (int i = 0; i < PIANO_PYTHON_PAGES; i++)
+            room->pages[i].at = 0;
+    }
     bool is_readable = Py_IsInitialized() && (room || !walk->is_interrupted);
     uintptr_t thread = is_readable ? (uintptr_t)PyGILState_GetThisThreadState() : 0;
     uint32_t count = merge(&c, thread != 0 && begin(&c, thread), walk);
+    if (room && room->count > 0)
+        name_all(&c, walk);
     memcpy(walk->pcs, walk->spare, count * sizeof walk->pcs[0]);
     walk->depth = count;
 }

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 size_t piano__memory_copy(void *to, uintptr_t at, size_t len)
@@ -14,6 +13,19 @@ size_t piano__memory_copy(void *to, uintptr_t at, size_t len)
     long got = syscall(SYS_process_vm_readv, syscall(SYS_getpid), &local, 1, &remote, 1, 0);
     errno = saved;
     return got > 0 ? (size_t)got : 0;
+}
+
+uint32_t piano__memory_gather(const struct iovec *to, const struct iovec *from, uint32_t count)
+{
+    int saved = errno;
+    long got = count == 0 ? 0
+                          : syscall(SYS_process_vm_readv, syscall(SYS_getpid), to,
+                                    (unsigned long)count, from, (unsigned long)count, 0);
+    errno = saved;
+    uint32_t whole = 0;
+    while (whole < count && got >= (long)from[whole].iov_len)
+        got -= (long)from[whole++].iov_len;
+    return whole;
 }
 
 bool piano__memory_ask(struct piano__memory *m, uintptr_t at, uintptr_t *word)

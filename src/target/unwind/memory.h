@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/uio.h>
 
 enum { PIANO_MEMORY_BLOCK = 64 };
 
@@ -18,6 +19,8 @@ struct piano__memory {
 
 /* LEN bytes at AT, from the kernel: how many of them there are. */
 size_t piano__memory_copy(void *to, uintptr_t at, size_t len);
+/* COUNT pieces FROM as many places, one after another, until one is not there: how many are. Not more than the kernel takes, 1024. */
+uint32_t piano__memory_gather(const struct iovec *to, const struct iovec *from, uint32_t count);
 bool piano__memory_ask(struct piano__memory *m, uintptr_t at, uintptr_t *word);
 
 /* Other functions' frames are read here: return addresses next to locals that ASan has put a fence around, and that TSan
