@@ -58,33 +58,36 @@ extern int Py_AddPendingCall(int (*call)(void *), void *arg) __attribute__((weak
 static struct allocator next[DOMAINS];
 static struct arenas next_arenas;
 
-/* Where the countdown of this thread stands. */
+/* Where the countdown of this thread stands. While `left` is kept at 0, `hidden` counts instead, and the gaps drawn. */
 struct mark {
-    uint64_t left, hidden, drawn;
+    uint64_t left, hidden;
 };
 
 static inline struct mark mark_here(void)
 {
     const struct piano__heap_self *self = &piano__heap_self;
-    return (struct mark){self->left, self->hidden, self->drawn};
+    uint64_t left = self->left;
+    return (struct mark){left, unlikely(left == 0) ? self->hidden + (self->drawn << 48) : 0};
 }
 
-static inline bool is_unseen_since(struct mark mark)
+static __attribute__((noinline)) void count_slowly(const void *p, size_t size, struct mark before)
 {
-    const struct piano__heap_self *self = &piano__heap_self;
-    return self->left == mark.left && self->hidden == mark.hidden && self->drawn == mark.drawn;
-}
-
-static __attribute__((noinline)) void count_slowly(const void *p, size_t size)
-{
+    struct mark now = mark_here();
+    if (!p || now.left != before.left || now.hidden != before.hidden)
+        return;
     if (!piano__heap_passes_hidden(size))
         piano__heap_allocated(p, size, 0);
 }
 
+/* Counts P, unless malloc's hooks have. */
 static inline void *taken(void *p, size_t size, struct mark before)
 {
-    if (likely(p && is_unseen_since(before)) && unlikely(!piano__heap_passes(size)))
-        count_slowly(p, size);
+    struct piano__heap_self *self = &piano__heap_self;
+    uint64_t bytes = piano__heap_size(size);
+    if (likely(p && self->left == before.left && bytes < before.left))
+        self->left = before.left - bytes;
+    else
+        count_slowly(p, size, before);
     return p;
 }
 
