@@ -2,14 +2,17 @@
  * instruments. What ran in it (exact), what the CPU was doing (samples), what it allocated. */
 import { describe } from "./details";
 import type { Panel, PanelRow } from "./details";
-import { bytes, count, cut, moment, ns, percent, times } from "./format";
+import { bytes, count, cut, moment, ns, percent, shortName, times } from "./format";
 import { kindOfFrame } from "./framekinds";
+import { siteCode } from "./heap_places";
+import { trieOf } from "./keys";
 import { lowerBound } from "./model";
 import type { Model, TimeRange } from "./model";
-import { NONE } from "./schema";
+import { NONE, SAMPLE_OFF, SAMPLE_PREEMPTED } from "./schema";
 import type { Selection, Store } from "./state";
 
 const MOST_STACKS = 12;
+const MOST_STAYS = 8;
 
 /** Links from a time to the views that show it. */
 export function timeLinks(panel: Panel, selection: Selection, model: Model, store: Store): void {
@@ -29,9 +32,53 @@ export function timeLinks(panel: Panel, selection: Selection, model: Model, stor
   if (links.length > 0) panel.links(links);
 }
 
+/** The innermost function of a stack, and who called it: where that is the plumbing of libraries, the first beneath it
+ * that is not. */
+function whereIn(model: Model, node: number): string {
+  const short = (name: string): string => cut(shortName(name), 48);
+  const name = short(model.functionOf(node));
+  if (node === NONE) return name;
+  const parent = model.tables.nodes.parent[node] as number;
+  const site = model.codeName(siteCode(model, node));
+  if (site !== model.functionOf(node) && (parent === NONE || site !== model.functionOf(parent))) {
+    return `${name} ← … ← ${short(site)}`;
+  }
+  return parent === NONE ? name : `${name} ← ${short(model.functionOf(parent))}`;
+}
+
+/** What a thread did in a range of it: on the CPU and off it, that first of which there is more. */
+export function insideOf(panel: Panel, model: Model, range: TimeRange, store: Store): void {
+  const { samples } = model.tables;
+  const away = (row: number): number =>
+    Math.min(samples.value[row] || Infinity, range.t1 - (samples.at[row] as number));
+  const rows = range.thread === undefined ? [] : model.samplesIn(range.t0, range.t1, range.thread, null)
+    .filter((row) => (samples.kind[row] as number) >= SAMPLE_OFF);
+  const sum = rows.reduce((all, row) => all + away(row), 0);
+  const parts = [(): void => cpuStacks(panel, model, range, store),
+    (): void => offCpu(panel, model, range, store, rows, sum, away)];
+  for (const part of sum > (range.t1 - range.t0) / 2 ? parts.reverse() : parts) part();
+}
+
+/** How long it was away from the CPU in all, and its longest stays, if the run knows. */
+function offCpu(panel: Panel, model: Model, range: TimeRange, store: Store, rows: number[], sum: number,
+  away: (row: number) => number): void {
+  if (rows.length === 0) return;
+  const { samples } = model.tables;
+  panel.heading("Off the CPU");
+  panel.text(`${ns(sum)} of it (${percent(sum, range.t1 - range.t0)}), in ${count(rows.length)} ` +
+    (rows.length === 1 ? "stay." : "stays."));
+  rows.sort((a, b) => away(b) - away(a));
+  panel.table("Stays off the CPU", ["in", "away", ""], rows.slice(0, MOST_STAYS).map((row) => ({
+    cells: [whereIn(model, samples.node[row] as number), ns(away(row)),
+      samples.kind[row] === SAMPLE_PREEMPTED ? "preempted" : ""],
+    go: () => store.select({ kind: "sample", sample: row }),
+  })));
+  if (rows.length > MOST_STAYS) panel.text(`… and ${count(rows.length - MOST_STAYS)} shorter stays`);
+}
+
 /** CPU samples of a range: how many, and the stacks with the most. */
-export function cpuStacks(panel: Panel, model: Model, range: TimeRange, store: Store): void {
-  const { samples, nodes } = model.tables;
+function cpuStacks(panel: Panel, model: Model, range: TimeRange, store: Store): void {
+  const { samples } = model.tables;
   if (samples.rows === 0) return;
   const rows = model.samplesIn(range.t0, range.t1, range.thread);
   panel.heading("CPU stacks");
@@ -39,14 +86,19 @@ export function cpuStacks(panel: Panel, model: Model, range: TimeRange, store: S
     panel.text("No CPU sample fell into it.");
     return;
   }
-  const found = new Map<number, number>();
-  for (const row of rows) found.set(samples.node[row] as number, (found.get(samples.node[row] as number) ?? 0) + 1);
-  const order = [...found].sort((a, b) => b[1] - a[1]);
-  const lines = order.slice(0, MOST_STACKS).map(([node, hits]): PanelRow => {
-    const parent = node === NONE ? NONE : nodes.parent[node] as number;
-    const short = (own: number): string => cut(model.functionOf(own), 48);
-    const name = short(node) + (parent === NONE ? "" : ` ← ${short(parent)}`);
-    const row: PanelRow = { cells: [name, count(hits), percent(hits, rows.length)], part: hits / rows.length };
+  // Stacks of the same functions are one, whichever lines they were at; the first one seen stands for it.
+  const found = new Map<number, { node: number; hits: number }>();
+  const { ofRow } = trieOf(model);
+  for (const row of rows) {
+    const node = samples.node[row] as number, key = node === NONE ? NONE : ofRow[node] as number;
+    const known = found.get(key);
+    if (known) known.hits++;
+    else found.set(key, { node, hits: 1 });
+  }
+  const order = [...found.values()].sort((a, b) => b.hits - a.hits);
+  const lines = order.slice(0, MOST_STACKS).map(({ node, hits }): PanelRow => {
+    const row: PanelRow = { cells: [whereIn(model, node), count(hits), percent(hits, rows.length)],
+      part: hits / rows.length };
     return node === NONE ? row : { ...row, go: () => store.select({ kind: "node", node }) };
   });
   panel.table("CPU stacks", ["function ← caller", "samples", "share"], lines);
@@ -69,7 +121,7 @@ describe("frame", (panel, selection, model, store) => {
   timeLinks(panel, selection, model, store);
   frameFunctions(panel, row, model, store);
   const range = model.rangeOf(selection);
-  if (range) cpuStacks(panel, model, range, store);
+  if (range) insideOf(panel, model, range, store);
 }, (selection, model) => `frame ${model.tables.frames.number[selection.frame] as number}, ` +
   ns(model.tables.frames.wall[selection.frame] as number));
 

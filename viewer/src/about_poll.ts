@@ -1,11 +1,11 @@
 /* What the details panel says about a poll, a task, a park and a sample. */
-import { cpuStacks, timeLinks } from "./about_frame";
+import { insideOf, timeLinks } from "./about_frame";
 import { describe } from "./details";
 import { count, moment, ns, percent } from "./format";
 import { lowerBound } from "./model";
 import type { Model } from "./model";
-import { NONE, POLL_NESTED, POLL_OPEN, SAMPLE_CPU, SAMPLE_OFF, SAMPLE_PREEMPTED } from "./schema";
-import type { Selection, Store } from "./state";
+import { NONE, POLL_NESTED, POLL_OPEN, SAMPLE_CPU, SAMPLE_PREEMPTED } from "./schema";
+import type { Store } from "./state";
 
 const LONGEST = 20;
 /** A poll that encloses a moment is at most this many polls before it. */
@@ -37,9 +37,7 @@ describe("poll", (panel, selection, model, store) => {
   panel.links(links);
   timeLinks(panel, selection, model, store);
   const range = model.rangeOf(selection);
-  if (!range) return;
-  offCpu(panel, model, selection, store);
-  cpuStacks(panel, model, range, store);
+  if (range) insideOf(panel, model, range, store);
 }, (selection, model) => `${model.taskName(model.tables.polls.task[selection.poll] as number)}, ` +
   ns(model.tables.polls.length[selection.poll] as number));
 
@@ -78,30 +76,6 @@ function pollAt(model: Model, thread: number, time: number): number {
     if ((start[row] as number) + (length[row] as number) > time) return row;
   }
   return -1;
-}
-
-/** How long its thread was away from the CPU in it, if the run knows. */
-function offCpu(panel: Parameters<Parameters<typeof describe>[1]>[0], model: Model, selection: Selection,
-  store: Store): void {
-  const { samples } = model.tables;
-  const range = model.rangeOf(selection);
-  if (!range || range.thread === undefined) return;
-  const rows = model.samplesIn(range.t0, range.t1, range.thread, null)
-    .filter((row) => (samples.kind[row] as number) >= SAMPLE_OFF);
-  if (rows.length === 0) return;
-  panel.heading("Off the CPU");
-  const away = (row: number): number =>
-    Math.min(samples.value[row] || Infinity, range.t1 - (samples.at[row] as number));
-  let sum = 0;
-  for (const row of rows) sum += away(row);
-  panel.text(`${ns(sum)} of it (${percent(sum, range.t1 - range.t0)}), in ${count(rows.length)} ` +
-    (rows.length === 1 ? "stay." : "stays."));
-  rows.sort((a, b) => away(b) - away(a));
-  panel.table("Stays off the CPU", ["in", "away", ""], rows.slice(0, LONGEST).map((row) => ({
-    cells: [model.functionOf(samples.node[row] as number), ns(away(row)),
-      samples.kind[row] === SAMPLE_PREEMPTED ? "preempted" : ""],
-    go: () => store.select({ kind: "sample", sample: row }),
-  })));
 }
 
 describe("task", (panel, selection, model, store) => {

@@ -38,8 +38,11 @@ export function texts(of: Json | undefined, key: string): string[] {
   return list(of, key).filter((item): item is string => typeof item === "string");
 }
 
-/** Half the width of an interval [low, high], or null. */
+/** What stands behind the ± of an interval [low, high], or null: how far its farther end is from the value it
+ * belongs to (KEY without _ci95), as in `piano report`. Where few samples are, it is cut off at the near end. */
 export function halfWidth(of: Json | undefined, key: string): number | null {
   const [low, high] = list(of, key);
-  return typeof low === "number" && typeof high === "number" && high >= low ? (high - low) / 2 : null;
+  if (typeof low !== "number" || typeof high !== "number" || high < low) return null;
+  const value = number(of, key.replace(/_ci95$/, "")) ?? (low + high) / 2;
+  return Math.max(high - value, value - low);
 }

@@ -76,6 +76,32 @@ function byLife(tree: Tree, run: number): Colours {
   };
 }
 
+/** The colour each module has had in the graphs of a run so far. */
+const given = new WeakMap<Keys, Map<number, number>>();
+
+/** A place among the categories for each of MODULES: the one it had in the graph before, where no other has that now. */
+function placesOf(modules: readonly number[], keys: Keys): Map<number, number> {
+  const before = given.get(keys) ?? new Map<number, number>();
+  given.set(keys, before);
+  const places = new Map<number, number>(), taken = new Set<number>();
+  const give = (module: number, place: number): void => {
+    places.set(module, place);
+    taken.add(place);
+  };
+  for (const module of modules) {
+    const place = before.get(module);
+    if (place !== undefined && !taken.has(place)) give(module, place);
+  }
+  for (const module of modules) {
+    if (places.has(module)) continue;
+    let place = 0;
+    while (taken.has(place)) place++;
+    give(module, place);
+    if (!before.has(module)) before.set(module, place);
+  }
+  return places;
+}
+
 function byModule(tree: Tree, trie: Trie, own: Float64Array, keys: Keys): Colours {
   const { surface, idle, dark } = palette();
   const weight = new Map<number, number>();
@@ -94,8 +120,9 @@ function byModule(tree: Tree, trie: Trie, own: Float64Array, keys: Keys): Colour
   const wash = dark ? 0.58 : 0.6;
   const shade = (colour: string, step: number): string => mix(colour, surface, wash + (step - 1) * 0.05);
   const shades = new Map<number, string[]>();
-  ranked.slice(0, MODULES).forEach((module, i) =>
-    shades.set(module, [0, 1, 2].map((step) => shade(category(i), step))));
+  for (const [module, place] of placesOf(ranked.slice(0, MODULES), keys)) {
+    shades.set(module, [0, 1, 2].map((step) => shade(category(place), step)));
+  }
   const other = [0, 1, 2].map((step) => mix(idle, dark ? "#ffffff" : "#000000", step * 0.03));
   const ofKey: string[] = [];
   for (let key = 0; key < keys.count; key++) {

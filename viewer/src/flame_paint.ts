@@ -100,7 +100,9 @@ function paintLabel(surface: Surface, p: Picture, node: number, focusDepth: numb
   if (ink === undefined) inks.set(fill, (ink = inkOn(fill)));
   ctx.fillStyle = ink;
   if (long > room) {
-    const letters = Math.floor(name.length * room / long) - 1;
+    let letters = Math.floor(name.length * room / long) - 1;
+    // Its ends may be wider than the middle that goes.
+    if (letters >= 3) letters = Math.floor(letters * Math.min(1, room / surface.measure(cut(name, letters))));
     if (letters >= 3) ctx.fillText(cut(name, letters), a + PAD, y);
     return;
   }

@@ -154,11 +154,15 @@ class Heap implements View {
 
   private buildLegend(): void {
     const last = this.series.layers[0]?.values.length ?? 0;
+    const names = this.series.layers.map((layer) => layer.place?.name);
     this.legend.replaceChildren(...this.series.layers.map((layer, index) => {
       const mark = h("i");
       mark.style.background = layerColour(index, layer.place === null);
       const now = last > 0 ? bytes(layer.values[last - 1]!) : "-";
-      const name = layer.place ? cut(shortName(layer.place.name), 60) : "other places";
+      const shared = layer.place && layer.place.caller !== "" &&
+        names.indexOf(layer.place.name) !== names.lastIndexOf(layer.place.name);
+      const name = layer.place ? cut(shortName(layer.place.name) + (shared ? ` < ${shortName(layer.place.caller)}` : ""), 60)
+        : "other places";
       const item = layer.place ? button(name, () => this.choose(layer.place!), { class: "link" }) : h("span", {}, name);
       const row = h("li", {}, mark, item, h("span", { class: "number dim" }, now));
       row.addEventListener("pointerenter", () => this.heat(index));

@@ -70,12 +70,23 @@ export class Model implements Bounds {
     return safe(this.text(row));
   }
 
-  /** "worker 3" or "name", with the tid when the name says nothing. */
+  /** "worker 3" or "name", with the tid when the name says nothing, or others have it too. */
   threadName(thread: number): string {
     const { name, worker, tid } = this.tables.threads;
     const own = this.label(at(name, thread)), role = at(worker, thread);
     if (role !== NONE) return this.label(role);
-    return own === "" ? `thread ${at(tid, thread)}` : own;
+    if (own === "") return `thread ${at(tid, thread)}`;
+    const unique = (this.threadNames().get(at(name, thread)) ?? 0) < 2;
+    return unique || at(tid, thread) === 0 ? own : `${own} (${at(tid, thread)})`;
+  }
+
+  /** How many threads have a name, by row of strings. */
+  private threadNames(): ReadonlyMap<number, number> {
+    return this.keep("names of threads", () => {
+      const found = new Map<number, number>();
+      for (const name of this.tables.threads.name) found.set(name, (found.get(name) ?? 0) + 1);
+      return found;
+    });
   }
 
   /** Name of the function of a row of code. */

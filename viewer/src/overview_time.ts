@@ -2,7 +2,7 @@
 import { figure, greatest, name, type Fact, type Question, type Word } from "./fact";
 import { dig, list, number, text, type Json } from "./figures";
 import { flameOf, flameOfFunction } from "./flame_link";
-import { count, ns, percent, times } from "./format";
+import { count, ns, percent, safe, times } from "./format";
 import type { Model } from "./model";
 import { NONE } from "./schema";
 import { sheetsOf, type Sheet } from "./table_sheet";
@@ -66,17 +66,41 @@ export function framesQuestion(model: Model): Question | null {
 
 /* ---- polls ---- */
 
+/** The innermost function that more than half of a poll's CPU samples are in, of those that have a name. */
+function busyIn(model: Model, row: number): string | null {
+  const { polls, samples } = model.tables;
+  const start = polls.start[row]!;
+  const rows = model.samplesIn(start, start + polls.length[row]!, polls.thread[row]!);
+  let stacks = rows.map((sample) => model.stack(samples.node[sample]!));
+  let found: string | null = null;
+  for (let depth = 0; ; depth++) {
+    const callees = new Map<string, number[][]>();
+    for (const stack of stacks) {
+      if (depth >= stack.length) continue;
+      const callee = model.functionOf(stack[depth]!);
+      const own = callees.get(callee);
+      if (own) own.push(stack);
+      else callees.set(callee, [stack]);
+    }
+    const [callee, own] = [...callees].reduce((a, b) => b[1].length > a[1].length ? b : a, ["", [] as number[][]]);
+    if (2 * own.length <= rows.length) return found;
+    if (!/\+0x[0-9a-f]+$/.test(callee)) found = callee;
+    stacks = own;
+  }
+}
+
 function pollFact(model: Model, row: number, longest: number): Fact {
   const { polls } = model.tables;
   const length = polls.length[row]!;
   const known = list(reportOf(model, "polls"), "longest").find((poll) =>
     number(poll, "start_ns") === polls.start[row]! && number(poll, "duration_ns") === length);
   const onCpu = number(known, "on_cpu");
-  const stack = list(list(known, "stacks")[0] ?? list(known, "blocked")[0], "stack")[0];
+  const away = list(list(known, "blocked")[0], "stack")[0];
   const words: Word[] = [figure(ns(length)), " in ", name(model.taskName(polls.task[row]!)),
     ` at ${ns(polls.start[row]!)}`];
-  const inside = text(stack, "function");
-  if (inside !== null) words.push(", in ", name(inside));
+  const inside = onCpu !== null && onCpu < 0.5 && away ? null : busyIn(model, row), left = text(away, "function");
+  if (inside !== null) words.push(", mostly in ", name(inside));
+  else if (left !== null && left !== "(no stack)") words.push(", off the CPU in ", name(safe(left)));
   return { words, part: longest > 0 ? length / longest : 0, bad: length > 10e6,
     more: `${model.threadName(polls.thread[row]!)}, on the CPU: ${onCpu === null ? "-" : percent(onCpu, 1)}`,
     go: (store) => {
@@ -128,7 +152,8 @@ export function functionQuestions(model: Model): Question[] {
   for (const sheet of sheetsOf(model)) {
     if (sheet.id === "spans") {
       found.push({ id: "spans", title: "Which functions took the time?",
-        lead: `${count(sheet.rows)} timed functions, by self time; ~ is estimated.`, facts: hottest(model, sheet, "") });
+        lead: `${count(sheet.rows)} timed functions, by self time, what they waited included; ~ is estimated.`,
+        facts: hottest(model, sheet, "") });
     } else if (sheet.id === "cpu" && sheet.by === "self") {
       const cpu = dig(reportOf(model, "cpu"), "cpu");
       const samples = number(cpu, "samples"), time = number(cpu, "cpu_ns");

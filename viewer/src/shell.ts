@@ -63,6 +63,7 @@ export class Shell {
     this.searchBox.addEventListener("input", () => this.store.set({ search: this.searchBox.value }));
     return h("header", { class: "top" },
       h("h1", {}, h("span", { class: "run", title: cut(safe(meta.command || name), 1000) }, cut(name, 80)),
+        meta.b && h("span", { class: "run", title: "what it is compared with" }, `→ ${cut(safe(meta.b.name), 80)}`),
         h("span", { class: "dim" }, ns(meta.duration_ns))),
       tabs,
       h("div", { class: "tools" },
@@ -79,7 +80,7 @@ export class Shell {
       lines.push(`${count(number)} dropped: ${cut(safe(cause), 200)}`);
     }
     if (lines.length === 0) return [];
-    return [h("details", { class: "notices" },
+    return [h("details", { class: "notices", "aria-label": "Notices" },
       h("summary", {}, lines.length === 1 ? lines[0] ?? "" : `${lines.length} notices about this run`),
       h("ul", {}, ...lines.map((line) => h("li", {}, line))))];
   }

@@ -72,4 +72,6 @@ test("JSON that is not as expected is null, and so '-'", () => {
   assert.deepEqual(list(json, "d"), []);
   assert.equal(halfWidth(json, "c"), 1);
   assert.equal(halfWidth(json, "a"), null);
+  const rough: Json = { live_bytes: 10, live_bytes_ci95: [9, 24] };
+  assert.equal(halfWidth(rough, "live_bytes_ci95"), 14, "to the farther end, as in the report");
 });

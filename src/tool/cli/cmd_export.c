@@ -36,7 +36,7 @@ static const char help_text[] =
     "  --skip PATTERN       leaves wrappers of malloc out: stacks end with who called them\n"
     "  --no-skip            with every frame (so it is unless --skip is given)\n"
     "\n"
-    "Weights are bytes, estimated from the samples, and add up to what `piano report` says.\n"
+    "Weights are bytes, or ns of CPU samples, and add up to what `piano report` says.\n"
     "\n"
     "Examples:\n"
     "  piano export --format speedscope -o heap.json\n"

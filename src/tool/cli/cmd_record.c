@@ -20,7 +20,7 @@ static const char help[] =
     "do. The program keeps this terminal and its exit status is passed on (128 + N\n"
     "for signal N). With --pid, samples a process that runs already.\n"
     "\n"
-    "What to record; without any of these three, all of them:\n"
+    "What to record; without any of these three, all of them; with one, that alone:\n"
     "  --heap[=RATE]       sample one allocation in RATE bytes on average; default\n"
     "                      512K; 1 = every allocation; K, M and G are understood\n"
     "  --cpu[=HZ]          sample what the CPU does, HZ times in a second of CPU\n"

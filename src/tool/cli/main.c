@@ -31,7 +31,7 @@ static const struct command commands[] = {
     {"snapshot", cmd_snapshot, "take a snapshot of a program that is being recorded"},
     {"report", cmd_report, "show where the time and the allocations went"},
     {"diff", cmd_diff, "compare two runs, or two groups of runs"},
-    {"export", cmd_export, "write a heap recording for speedscope, pprof or flame graphs"},
+    {"export", cmd_export, "write a recording for Speedscope, pprof, flame graphs or Perfetto"},
     {"view", cmd_view, "look at a run in a browser, or as one HTML file"},
     {"list", cmd_list, "list the recorded runs"},
     {"tag", cmd_tag, "give a run a name"},
@@ -61,7 +61,7 @@ static void print_help(FILE *out)
           "  piano profile --fn update    measure the functions with `update` in their name\n"
           "  piano report --frames        then: which frames were slow, and why\n"
           "Or, with any program, as it is:\n"
-          "  piano record -- PROGRAM      then: piano report --heap, who holds memory\n\n"
+          "  piano record -- PROGRAM      then: piano report, or piano view\n\n"
           "`piano help COMMAND` explains one command; `piano --version` prints the version.\n",
           out);
 }
