@@ -89,7 +89,7 @@ $(B)/lib/libpiano.so: $(TARGET_OBJ) $(EXPORTS)
 	@mkdir -p $(@D)
 	$(call say,LINK $@)
 	$(Q)$(CC) $(CFLAGS) $(LOADED_SAN) $(LDFLAGS) -shared -Wl,-soname,libpiano.so \
-	    -Wl,-z,nodelete -Wl,-Bsymbolic-functions $(EXPORTS:%=-Wl,--version-script=%) -o $@ $(TARGET_OBJ) -ldl -pthread
+	    -Wl,-z,nodelete -Wl,-z,now -Wl,-Bsymbolic-functions $(EXPORTS:%=-Wl,--version-script=%) -o $@ $(TARGET_OBJ) -ldl -pthread
 
 $(B)/lib/libpiano.a: $(STATIC_OBJ)
 	@mkdir -p $(@D)

@@ -243,9 +243,8 @@ def test_a_run_without_a_clock(project: Project) -> None:
     assert "does not tell its clock" in done.err
 
 
-@pytest.mark.tool
-def test_clock_pairs(project: Project) -> None:
-    """Between two pairs time is a straight line; a pair that cannot be is left out; old readers skip them."""
+def begins_of(project: Project, syncs: list[dict], starts: list[int]) -> tuple[list[int], list[dict]]:
+    """When frames begin by the clock of the recording, from its start."""
     pid, mono, real = 77, 5_000_000_000_000, 1740000000123
     made = bytearray(4096)
     made[:8] = b"PIANOREC"
@@ -253,19 +252,37 @@ def test_clock_pairs(project: Project) -> None:
     struct.pack_into("<4Q", made, 40, 0, mono, real * 1_000_000, mono + 60_000_000_000)
     project.runs.mkdir(parents=True)
     (project.runs / f"{real}-{pid}.rec").write_bytes(made)
-    # The counter runs 100 millionths fast, then 100 slow.
-    second = 1_000_000_000
-    syncs = [{"sync": True, "at_ns": second, "mono_ns": mono + second - 100_000},
-             {"sync": True, "at_ns": 1_500_000_000, "mono_ns": mono + 90 * second},  # cannot be
-             {"sync": True, "at_ns": 2 * second, "mono_ns": mono + 2 * second}]
-    starts = [0, 500_000_000, second, 1_500_000_000, 3 * second]
     lines = [header(["update"], places=["a.c:1"], pid=pid, clock="tsc", start_mono_ns=mono),
-             {"thread": 1, "tid": pid, "start_ns": 0}, *syncs]
+             {"thread": 1, "tid": pid, "start_ns": 0}]
+    lines += [{"sync": True, "at_ns": s["at_ns"], "mono_ns": mono + s["mono_ns"]} for s in syncs]
     lines += [frame(i, [fn(0)], 1_000_000, start_ns=at) | {"took_ns": 2_000_000} for i, at in enumerate(starts)]
     run = put_run(project, f"{real}-{pid}", ndjson(*lines))
     os.utime(run, (real // 1000 + 4, real // 1000 + 4))
     frames = project.frames(run)
-    begins = [f["inside"]["begin_mono_ns"] - mono for f in frames]
+    return [f["inside"]["begin_mono_ns"] - mono for f in frames], frames
+
+
+@pytest.mark.tool
+def test_clock_pairs(project: Project) -> None:
+    """Between two pairs time is a straight line; a pair that cannot be is left out; old readers skip them."""
+    # The counter runs 100 millionths fast, then 100 slow.
+    second = 1_000_000_000
+    syncs = [{"at_ns": second, "mono_ns": second - 100_000},
+             {"at_ns": 1_500_000_000, "mono_ns": 90 * second},  # cannot be
+             {"at_ns": 2 * second, "mono_ns": 2 * second}]
+    begins, frames = begins_of(project, syncs, [0, 500_000_000, second, 1_500_000_000, 3 * second])
     assert begins == [0, 500_000_000 - 50_000, second - 100_000, 1_500_000_000 - 50_000, 3 * second]
     for f in frames:
         assert f["inside"]["end_mono_ns"] - f["inside"]["begin_mono_ns"] == pytest.approx(2_000_000, abs=300)
+
+
+@pytest.mark.tool
+@pytest.mark.parametrize("slept", [20, -20])
+def test_a_machine_that_slept(project: Project, slept: int) -> None:
+    """One of the clocks stood still meanwhile; what comes after is where it belongs."""
+    second = 1_000_000_000
+    counter, kernel = max(slept, 0) * second, max(-slept, 0) * second
+    syncs = [{"at_ns": n * second + (n > 1) * counter, "mono_ns": n * second + (n > 1) * kernel} for n in (1, 2, 3, 4)]
+    moments = [500_000_000, 2_500_000_000, 3 * second, 10 * second]
+    begins, _ = begins_of(project, syncs, [at + (at > second) * counter for at in moments])
+    assert begins == [at + (at > second) * kernel for at in moments]

@@ -1,13 +1,16 @@
 """`piano record --max-size`: the file stays below, the newest is kept, and what was given up is said."""
 from __future__ import annotations
 
+import json
 import re
 import struct
+import subprocess
+import time
 
 import pytest
 
 import events
-from conftest import Project
+from conftest import LIMIT_S, PIANO, Project
 from events import API, compile
 
 MB = 1 << 20
@@ -63,6 +66,30 @@ def test_the_newest_events_are_kept(project: Project, flags: list[str]) -> None:
     said = project.piano("report", "--polls", path)
     assert re.search(r"\d+ chunks of old events were given up", said.err)
     assert project.json("report", "--polls", path)["dropped"]["recycled_chunks"] == r.trace["recycled"]
+
+
+def test_read_while_the_oldest_go(project: Project) -> None:
+    """A chunk that is written anew while it is read is left out: it is never read as something else."""
+    program = compile(project, COUNTS, *API)
+    path = project.root / "live.rec"
+    recorder = subprocess.Popen([PIANO, "record", "--events", "--max-size", "4M", "-o", path, "--", program, str(10**12)],
+                                cwd=project.root, env=project.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        until = time.monotonic() + LIMIT_S
+        full = 0
+        while full < 4 and time.monotonic() < until:
+            done = project.piano("report", "--polls", "--json", path, check=False)
+            data = json.loads(done.out) if done.status == 0 else None
+            if not data or data["dropped"]["recycled_chunks"] == 0:
+                continue
+            full += 1
+            assert data["run"]["end"] == "running"
+            assert data["events"]["unknown"] == 0 and data["missing"]["gaps"] == 0, (data["events"], data["missing"])
+            assert data["events"]["count"] > 50_000
+        assert full == 4
+    finally:
+        recorder.terminate()
+        recorder.wait(LIMIT_S)
 
 
 def test_room_enough(project: Project) -> None:

@@ -13,8 +13,31 @@
 #include "target/sys/recording.h"
 #include "target/trace/stats.h"
 
+enum { LOCK_TRIES = 20 }; /* less than a second */
+
 static struct piano__cpu_wish wish; /* in force */
 static uint32_t changing;
+static bool off_stacks; /* alternate ones */
+
+/* Where it matters more than some waiting. The holder may be this very thread, below a signal handler. */
+static bool lock_long(void)
+{
+    bool is_locked = false;
+    for (int i = 0; i < LOCK_TRIES && !is_locked; i++)
+        is_locked = piano__lock_try(&changing);
+    return is_locked;
+}
+
+/* SIGNAL is ours. */
+static void leave_stacks(int signal)
+{
+    struct sigaction action;
+    piano__sigaction_fn *set = piano__signal_next;
+    if (!set || set(signal, NULL, &action) != 0)
+        return;
+    action.sa_flags &= ~SA_ONSTACK;
+    set(signal, &action, NULL);
+}
 
 /* The gate is open before the first thread is armed: a new one that finds it shut would be missed. */
 static int arm(int avoid)
@@ -22,12 +45,15 @@ static int arm(int avoid)
     int signal = piano__signal_take(&wish, avoid);
     if (signal < 0)
         return signal;
+    if (__atomic_load_n(&off_stacks, __ATOMIC_RELAXED))
+        leave_stacks(signal);
     if (!piano__cpu_threads_init(&wish, signal)) {
         piano__signal_give();
         return -ENOMEM;
     }
     piano__gate_set(&piano__gate->cpu, 1);
-    return piano__cpu_threads_arm();
+    int err = piano__cpu_threads_arm();
+    return err == 0 && !piano__signal_is(signal) ? -EBUSY : err; /* the program took it meanwhile */
 }
 
 /* As long as a signal may still come, its handler stays. */
@@ -96,13 +122,38 @@ int piano__cpu_stop(void)
 void piano__cpu_yield(int signal)
 {
     int saved = errno;
-    bool is_locked = piano__lock_try(&changing);
+    bool is_locked = lock_long();
     disarm(true);
     if (is_locked && arm(signal) != 0 && piano__cpu_is_on())
         disarm(false);
     if (is_locked)
         piano__lock_release(&changing);
     errno = saved;
+}
+
+void piano__cpu_stay_off_stacks(void)
+{
+    int saved = errno;
+    __atomic_store_n(&off_stacks, true, __ATOMIC_RELAXED);
+    if (lock_long()) {
+        for (int i = 1; i < SIGRTMAX; i++)
+            if (piano__signal_is(i))
+                leave_stacks(i);
+        piano__lock_release(&changing);
+    }
+    errno = saved;
+}
+
+void piano__cpu_pause(void)
+{
+    if (piano__cpu_is_on())
+        piano__cpu_thread_pause(true);
+}
+
+void piano__cpu_resume(void)
+{
+    if (piano__cpu_is_on())
+        piano__cpu_thread_pause(false);
 }
 
 void piano__cpu_end(void)

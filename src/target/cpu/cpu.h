@@ -17,6 +17,11 @@ void piano__cpu_end(void);
 void piano__cpu_forget(void);
 /* The program wants SIGNAL for itself, which is in use for samples: they go on with another, or end. */
 void piano__cpu_yield(int signal);
+/* The program has an alternate signal stack without room for a handler of ours: none is used from now on. */
+void piano__cpu_stay_off_stacks(void);
+/* Before the calling thread executes another program: no sample may be on its way then. And after, when it did not. */
+void piano__cpu_pause(void);
+void piano__cpu_resume(void);
 /* After dlclose. */
 void piano__cpu_unloaded(void);
 

@@ -130,6 +130,28 @@ void piano__cpu_perf_close(struct piano__cpu_thread *t)
     errno = saved;
 }
 
+/* What the thread blocks stays in its queue, and one that is not the event's goes back there. */
+static void drop_blocked(int signal)
+{
+    const uint64_t set = UINT64_C(1) << (signal - 1);
+    const struct timespec now = {0, 0};
+    siginfo_t info;
+    if (syscall(SYS_rt_sigtimedwait, &set, &info, &now, sizeof set) == signal &&
+        !(info.si_code >= POLL_IN && info.si_code <= POLL_HUP))
+        syscall(SYS_tgkill, syscall(SYS_getpid), syscall(SYS_gettid), signal);
+}
+
+void piano__cpu_perf_pause(const struct piano__cpu_thread *t, bool is_pause, int signal)
+{
+    int saved = errno;
+    if (is_still_open(t)) {
+        ioctl(t->fd, is_pause ? PERF_EVENT_IOC_DISABLE : PERF_EVENT_IOC_ENABLE, 0);
+        if (is_pause)
+            drop_blocked(signal);
+    }
+    errno = saved;
+}
+
 /* The event goes on for the parent; its ring was not copied. */
 void piano__cpu_perf_drop(const struct piano__cpu_thread *t)
 {

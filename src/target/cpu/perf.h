@@ -2,6 +2,7 @@
 #ifndef PIANO_TARGET_CPU_PERF_H
 #define PIANO_TARGET_CPU_PERF_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "target/cpu/threads.h"
@@ -12,6 +13,9 @@ int piano__cpu_perf_open(struct piano__cpu_thread *t, const struct piano__cpu_wi
 /* No more signals. The room of the ring stays, since the thread may be in its handler, until it is freed or opened again. */
 void piano__cpu_perf_close(struct piano__cpu_thread *t);
 void piano__cpu_perf_free(struct piano__cpu_thread *t);
+
+/* T, the calling thread: no more signals, and none that is on its way or blocked; or they come again. */
+void piano__cpu_perf_pause(const struct piano__cpu_thread *t, bool is_pause, int signal);
 
 /* In a forked child: lets go of what belongs to a thread of the parent. */
 void piano__cpu_perf_drop(const struct piano__cpu_thread *t);

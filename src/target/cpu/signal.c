@@ -104,8 +104,12 @@ static bool try_to_take(int signal)
     struct sigaction ours = {.sa_sigaction = handle,
                              .sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK};
     sigfillset(&ours.sa_mask);
-    if (set_action(signal, &ours, NULL) != 0)
+    if (set_action(signal, &ours, &now) != 0)
         return false;
+    if (now.sa_handler != SIG_DFL) { /* another thread was quicker: its own stays */
+        set_action(signal, &now, NULL);
+        return false;
+    }
     taken.before = now;
     taken.pid = (pid_t)syscall(SYS_getpid);
     __atomic_store_n(&taken.number, signal, __ATOMIC_RELEASE);

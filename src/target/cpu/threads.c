@@ -46,7 +46,8 @@ static struct {
     uint32_t outside;
     uint32_t hand; /* the next to be checked */
     struct piano__cpu_wish wish;
-    bool is_perf; /* the same for handlers, which look before they know whether to */
+    bool is_perf;  /* the same for handlers, which look before they know whether to */
+    bool was_perf; /* once: one of its signals may come late */
     int signal;
     pid_t pid;
 } threads;
@@ -62,6 +63,8 @@ bool piano__cpu_threads_init(const struct piano__cpu_wish *wish, int signal)
     threads.wish = *wish;
     threads.signal = signal;
     __atomic_store_n(&threads.is_perf, wish->source != PIANO_CPU_TIMERS, __ATOMIC_RELAXED);
+    if (threads.is_perf)
+        __atomic_store_n(&threads.was_perf, true, __ATOMIC_RELAXED);
     if (!threads.all)
         __atomic_store_n(&threads.all, piano__memory_map(MOST_THREADS * sizeof *threads.all),
                          __ATOMIC_RELEASE);
@@ -404,18 +407,34 @@ static struct piano__cpu_thread *entry_of(const siginfo_t *info)
     return &all[offset / sizeof *all];
 }
 
+/* Also one that was entered from outside and does not know it yet. */
+static struct piano__cpu_thread *entry_of_this_thread(void)
+{
+    uint32_t count = __atomic_load_n(&threads.count, __ATOMIC_ACQUIRE);
+    uint32_t tid = self ? self->tid : (uint32_t)syscall(SYS_gettid);
+    struct piano__cpu_thread *t = self;
+    for (uint32_t i = 0; i < count && !t; i++)
+        t = threads.all[i].tid == tid ? &threads.all[i] : NULL;
+    return t;
+}
+
 /* Those of perf come with a descriptor, which only its thread can tell. */
+static bool may_be_of_perf(const siginfo_t *info)
+{
+    return __atomic_load_n(&threads.was_perf, __ATOMIC_RELAXED) && info->si_code >= POLL_IN &&
+           info->si_code <= POLL_HUP;
+}
+
 static bool is_of_perf(const siginfo_t *info)
 {
-    return __atomic_load_n(&threads.is_perf, __ATOMIC_RELAXED) && info->si_code >= POLL_IN &&
-           info->si_code <= POLL_HUP;
+    return __atomic_load_n(&threads.is_perf, __ATOMIC_RELAXED) && may_be_of_perf(info);
 }
 
 bool piano__cpu_may_be_ours(const siginfo_t *info)
 {
     /* When the kernel has no memory left, a signal comes without all it had to say. */
     bool is_blank = info->si_code == SI_USER && info->si_pid == 0;
-    return entry_of(info) || is_of_perf(info) || is_blank;
+    return entry_of(info) || may_be_of_perf(info) || is_blank;
 }
 
 struct piano__cpu_thread *piano__cpu_thread_of(const siginfo_t *info)
@@ -424,15 +443,25 @@ struct piano__cpu_thread *piano__cpu_thread_of(const siginfo_t *info)
     if (self == &ended)
         return NULL;
     if (!t && is_of_perf(info)) {
-        uint32_t tid = self ? self->tid : (uint32_t)syscall(SYS_gettid);
-        uint32_t count = __atomic_load_n(&threads.count, __ATOMIC_ACQUIRE);
-        t = self;
-        for (uint32_t i = 0; i < count && !t; i++)
-            t = threads.all[i].tid == tid ? &threads.all[i] : NULL;
+        t = entry_of_this_thread();
         if (t && t->fd != info->si_fd)
             t = NULL;
     }
     if (t && !self && __atomic_load_n(&t->tid, __ATOMIC_ACQUIRE) == (uint32_t)syscall(SYS_gettid))
         self = t;
     return t == self ? t : NULL;
+}
+
+/* Before an exec ------------------------------------------------------------------------------------------ */
+
+/* The kernel drops what a timer has sent, and not what a perf event has: the other program, which has no handler for it, would
+ * be ended. A child of vfork, on the same memory, has no event of its own to be paused. */
+void piano__cpu_thread_pause(bool is_pause)
+{
+    if (!__atomic_load_n(&threads.is_perf, __ATOMIC_RELAXED) || self == &ended ||
+        (pid_t)syscall(SYS_getpid) != threads.pid)
+        return;
+    struct piano__cpu_thread *t = entry_of_this_thread();
+    if (t)
+        piano__cpu_perf_pause(t, is_pause, threads.signal);
 }

@@ -59,6 +59,8 @@ int piano__cpu_threads_arm(void);
 bool piano__cpu_threads_disarm(void);
 /* For a new thread, before its first function. */
 void piano__cpu_threads_attach(void);
+/* The calling thread is not interrupted, and no signal for it is on its way; or it is again. */
+void piano__cpu_thread_pause(bool is_pause);
 /* Counts what the samples do not stand for, although the threads were running. */
 void piano__cpu_threads_settle(void);
 /* How many there are. */

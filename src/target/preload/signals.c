@@ -1,10 +1,18 @@
 /* The calls that say what a signal does, in front of the C library's: a program may want for itself the one that samples come by.
  * Then it has it, as if nobody had been there, and samples go on by another. Without this, a program that sets all signals to
- * their default would be ended by the next sample. */
+ * their default would be ended by the next sample. gprof's are among them: the C library sets its handler past all hooks.
+ *
+ * An alternate stack is for handlers that the program knows. One that is too small for ours is left alone, by all threads: the flag is the
+ * signal's, not the thread's. */
 #include <dlfcn.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/auxv.h>
+#include <sys/gmon.h>
+#include <sys/profil.h>
+#include <unistd.h>
 
 #include "target/cpu/cpu.h"
 #include "target/cpu/signal.h"
@@ -15,12 +23,25 @@
 piano__sigaction_fn __sigaction;
 __sighandler_t __sysv_signal(int, __sighandler_t);
 __sighandler_t bsd_signal(int, __sighandler_t);
+__typeof__(monstartup) __monstartup;
+void moncontrol(int);
+
+/* Of an alternate stack, besides what the kernel puts there; and that, where it does not tell. */
+enum { HANDLER_BYTES = 4096, FRAME_BYTES = 2048 };
+
+enum { TRIES = 4 };
 
 static struct {
     __typeof__(signal) *signal;
     __typeof__(signal) *sysv_signal;
     __typeof__(signal) *sigset;
     int (*sigignore)(int);
+    int (*siginterrupt)(int, int);
+    __typeof__(sigaltstack) *sigaltstack;
+    __typeof__(monstartup) *monstartup;
+    __typeof__(moncontrol) *moncontrol;
+    __typeof__(profil) *profil;
+    __typeof__(sprofil) *sprofil;
 } next;
 
 static void find(void *where, const char *name)
@@ -39,6 +60,12 @@ __attribute__((constructor(101))) static void find_all(void)
     find(&next.sysv_signal, "__sysv_signal");
     find(&next.sigset, "sigset");
     find(&next.sigignore, "sigignore");
+    find(&next.siginterrupt, "siginterrupt");
+    find(&next.sigaltstack, "sigaltstack");
+    find(&next.monstartup, "__monstartup");
+    find(&next.moncontrol, "moncontrol");
+    find(&next.profil, "profil");
+    find(&next.sprofil, "sprofil");
     find(&piano__signal_next, "sigaction");
 }
 
@@ -49,6 +76,23 @@ static void make_way(int signal)
         piano__cpu_yield(signal);
 }
 
+/* Another thread may begin to sample in this very moment. */
+static bool is_taken_again(int signal, int *tries)
+{
+    return piano__signal_is(signal) && --*tries > 0;
+}
+
+static __sighandler_t set_by(__typeof__(signal) *set, int signal, __sighandler_t handler)
+{
+    __sighandler_t before;
+    int tries = TRIES;
+    do {
+        make_way(signal);
+        before = set(signal, handler);
+    } while (is_taken_again(signal, &tries));
+    return before;
+}
+
 EXPORT int sigaction(int signal, const struct sigaction *action, struct sigaction *before)
 {
     find_all();
@@ -56,9 +100,14 @@ EXPORT int sigaction(int signal, const struct sigaction *action, struct sigactio
         *before = *piano__signal_before();
         return 0;
     }
-    if (action)
-        make_way(signal);
-    return piano__signal_next(signal, action, before);
+    int result;
+    int tries = TRIES;
+    do {
+        if (action)
+            make_way(signal);
+        result = piano__signal_next(signal, action, before);
+    } while (result == 0 && action && is_taken_again(signal, &tries));
+    return result;
 }
 
 EXPORT int __sigaction(int signal, const struct sigaction *action, struct sigaction *before)
@@ -68,42 +117,90 @@ EXPORT int __sigaction(int signal, const struct sigaction *action, struct sigact
 
 EXPORT __sighandler_t signal(int signal, __sighandler_t handler)
 {
-    make_way(signal);
-    return next.signal(signal, handler);
+    find_all();
+    return set_by(next.signal, signal, handler);
 }
 
 EXPORT __sighandler_t bsd_signal(int signal, __sighandler_t handler)
 {
-    make_way(signal);
-    return next.signal(signal, handler);
+    find_all();
+    return set_by(next.signal, signal, handler);
 }
 
 EXPORT __sighandler_t ssignal(int signal, __sighandler_t handler)
 {
-    make_way(signal);
-    return next.signal(signal, handler);
+    find_all();
+    return set_by(next.signal, signal, handler);
 }
 
 EXPORT __sighandler_t sysv_signal(int signal, __sighandler_t handler)
 {
-    make_way(signal);
-    return next.sysv_signal(signal, handler);
+    find_all();
+    return set_by(next.sysv_signal, signal, handler);
 }
 
 EXPORT __sighandler_t __sysv_signal(int signal, __sighandler_t handler)
 {
-    make_way(signal);
-    return next.sysv_signal(signal, handler);
+    find_all();
+    return set_by(next.sysv_signal, signal, handler);
 }
 
 EXPORT __sighandler_t sigset(int signal, __sighandler_t handler)
 {
-    make_way(signal);
-    return next.sigset(signal, handler);
+    find_all();
+    return set_by(next.sigset, signal, handler);
 }
 
 EXPORT int sigignore(int signal)
 {
     make_way(signal);
     return next.sigignore(signal);
+}
+
+EXPORT int siginterrupt(int signal, int is_interrupting)
+{
+    make_way(signal);
+    return next.siginterrupt(signal, is_interrupting);
+}
+
+EXPORT int sigaltstack(const stack_t *restrict stack, stack_t *restrict before)
+{
+    find_all();
+    if (stack && !(stack->ss_flags & SS_DISABLE)) {
+        unsigned long frame = getauxval(AT_MINSIGSTKSZ);
+        if (stack->ss_size < (frame ? frame : FRAME_BYTES) + HANDLER_BYTES)
+            piano__cpu_stay_off_stacks();
+    }
+    return next.sigaltstack(stack, before);
+}
+
+/* ---- gprof ---- */
+
+EXPORT void __monstartup(unsigned long low, unsigned long high)
+{
+    make_way(SIGPROF);
+    next.monstartup(low, high);
+}
+
+EXPORT void monstartup(unsigned long low, unsigned long high)
+{
+    __monstartup(low, high);
+}
+
+EXPORT void moncontrol(int mode)
+{
+    make_way(SIGPROF);
+    next.moncontrol(mode);
+}
+
+EXPORT int profil(unsigned short *counts, size_t bytes, size_t offset, unsigned scale)
+{
+    make_way(SIGPROF);
+    return next.profil(counts, bytes, offset, scale);
+}
+
+EXPORT int sprofil(struct prof *all, int count, struct timeval *period, unsigned flags)
+{
+    make_way(SIGPROF);
+    return next.sprofil(all, count, period, flags);
 }

@@ -4,7 +4,8 @@
  * time is a straight line; behind the last, it goes on as it went over all of them.
  *
  * A pair that is too near to the one before would bend the line by the few nanoseconds between its two readings. One far
- * off the line (the thread lost its CPU in between, a damaged file) is left out. */
+ * off the line (the thread lost its CPU in between, a damaged file) is left out, unless the next one agrees with it: then one
+ * of the clocks stood still for a while, as in a machine that slept, and a new line begins there. */
 #include "tool/load/reader.h"
 
 #include <errno.h>
@@ -45,6 +46,28 @@ static double slope(const struct run_pair *a, const struct run_pair *b)
     return (double)(b->mono_ns - a->mono_ns) / (double)(b->at_ns - a->at_ns);
 }
 
+static bool is_line(const struct run_pair *a, const struct run_pair *b)
+{
+    return b->at_ns - a->at_ns >= APART_NS && fabs(slope(a, b) - 1) < rate_off;
+}
+
+static bool is_step(const struct run_pair *before, const struct run_pair *p,
+                    const struct run_pair *next)
+{
+    return next && p->at_ns > before->at_ns && p->mono_ns > before->mono_ns && is_line(p, next) &&
+           !is_line(before, next);
+}
+
+/* Behind the last pair: as over all of them, if none of the clocks stood still. */
+static double last_slope(const struct run *run)
+{
+    size_t last = run->pair_count - 1, first = 0;
+    for (size_t i = 1; i <= last; i++)
+        if (!is_line(&run->pairs[i - 1], &run->pairs[i]))
+            first = i;
+    return first < last ? slope(&run->pairs[first], &run->pairs[last]) : 1;
+}
+
 void clock_settle(struct run *run)
 {
     size_t kept = run->pair_count ? 1 : 0;
@@ -54,10 +77,11 @@ void clock_settle(struct run *run)
         kept = 0; /* it does not say when it began: nothing to hold the others against */
     for (size_t i = 1; kept && i < run->pair_count; i++) {
         const struct run_pair *before = &run->pairs[kept - 1], *p = &run->pairs[i];
-        if (p->at_ns - before->at_ns >= APART_NS && fabs(slope(before, p) - 1) < rate_off)
+        if (is_line(before, p) || is_step(before, p, i + 1 < run->pair_count ? p + 1 : NULL))
             run->pairs[kept++] = *p;
     }
     run->pair_count = kept;
+    run->last_slope = kept ? last_slope(run) : 1;
 }
 
 /* The last pair that is not behind AT_NS; the first when all are. */
@@ -80,7 +104,7 @@ int64_t run_mono(const struct run *run, int64_t at_ns)
         return -1;
     size_t i = find(run, at_ns), last = run->pair_count - 1;
     const struct run_pair *p = &run->pairs[i];
-    double rate = last == 0 ? 1 : i < last ? slope(p, p + 1) : slope(&run->pairs[0], p);
+    double rate = i < last ? slope(p, p + 1) : run->last_slope;
     int64_t mono = p->mono_ns + llround((double)(at_ns - p->at_ns) * rate);
     return mono > 0 ? mono : -1;
 }

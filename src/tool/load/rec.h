@@ -58,6 +58,12 @@ struct rec_reader {
     size_t module_cap, stack_cap, id_cap;
 };
 
+/* The first BYTES of what CHUNK, number INDEX of its kind, holds: REC has them until its end. NULL when it became another
+ * meanwhile, or without memory. */
+const char *rec_copy(struct recording *rec, const struct piano__chunk *chunk, uint64_t index,
+                     size_t bytes);
+void rec_free_copies(struct recording *rec);
+
 int rec_read_stacks(struct rec_reader *r);
 int rec_read_tables(struct rec_reader *r);
 /* Copies the record; false when it is free, or changes meanwhile. */

@@ -356,8 +356,17 @@ static void take_chunk(struct rec_reader *r, uint64_t at)
     else if (!is_table(c.type) && c.used > PIANO_REC_PAYLOAD)
         rec_gap(rec, at + offsetof(struct piano__chunk, used), 0,
                 "a chunk says it holds more than fits");
-    r->chunks[r->chunk_count++] = (struct rec_chunk){
-        at, c.type, c.index, rec->map + at + sizeof(c), c.used < there ? c.used : there, there};
+    size_t used = c.used < there ? c.used : there;
+    bool may_go = c.type == PIANO_CHUNK_EVENTS || c.type == PIANO_CHUNK_SAMPLES;
+    const char *payload = rec->map + at + sizeof(c);
+    if (may_go && rec->end == RECORDING_RUNNING) {
+        payload = rec_copy(rec, in_file, c.index, used);
+        there = used;
+    }
+    if (payload)
+        r->chunks[r->chunk_count++] = (struct rec_chunk){at, c.type, c.index, payload, used, there};
+    else
+        rec->unfinished_chunks++;
 }
 
 static int find_chunks(struct rec_reader *r)
@@ -471,6 +480,7 @@ void recording_unload(struct recording *rec)
     free(rec->threads);
     free(rec->names);
     rec_free_python(rec);
+    rec_free_copies(rec);
     free(rec->samples);
     free(rec->events.tracks);
     free(rec->events.segments);

@@ -212,6 +212,7 @@ struct recording {
     size_t live_chunk_count;
     struct rec_id *ids;
     size_t id_count;
+    struct rec_copy *copies; /* of chunks, where the program runs */
 };
 
 /* Does PATH hold a recording, or is it at least named like one? */

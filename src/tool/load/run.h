@@ -123,6 +123,7 @@ struct run {
 
     struct run_pair *pairs; /* both grow from pair to pair; none: the file does not tell */
     size_t pair_count;
+    double last_slope; /* of the clocks, behind the last pair */
     struct run_fn *fns;
     size_t fn_count;
     struct run_frame *frames; /* in order of start */

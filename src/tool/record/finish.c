@@ -193,7 +193,11 @@ static void say_nothing_sampled(const struct record *r, const struct piano__rec_
 {
     char name[NAME_MAX];
     char rate[UNITS_LEN];
-    if (may_have_changed(h, status))
+    if (h->trace.samples_lost > 0)
+        say("nothing was sampled: %s blocks the signal that samples come by, has a handler of its "
+            "own there, as programs in Go have, or became another program",
+            program_name(name, sizeof name, h));
+    else if (may_have_changed(h, status))
         say("nothing was sampled: if %s became another program, that one cannot be recorded "
             "(statically linked, or started without LD_PRELOAD)",
             program_name(name, sizeof name, h));
@@ -272,13 +276,17 @@ void finish_attached(const struct record *r, struct cpu *cpu)
         say("next: piano report");
 }
 
-void finish(const struct record *r, struct recordings *recordings, struct cpu *cpu, int status)
+void finish(const struct record *r, struct recordings *recordings, struct cpu *cpu,
+            const struct watch *w)
 {
+    int status = w->status;
     char path[PATH_MAX];
     if (cpu)
         end_recording(cpu, WIFEXITED(status));
     recordings_find(recordings);
     tally_events(recordings);
+    if (r->cpu_inside)
+        tally_samples(recordings, w->cpu_ns);
     names_settle(recordings);
     size_t empty = names_drop_empty(recordings);
     const struct recording *main_one = asked_for(recordings);

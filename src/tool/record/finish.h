@@ -5,9 +5,11 @@
 #include "tool/record/cpu.h"
 #include "tool/record/record.h"
 #include "tool/record/recordings.h"
+#include "tool/record/watch.h"
 
-/* STATUS as waitpid gave it; CPU may be NULL. */
-void finish(const struct record *r, struct recordings *recordings, struct cpu *cpu, int status);
+/* CPU may be NULL. */
+void finish(const struct record *r, struct recordings *recordings, struct cpu *cpu,
+            const struct watch *w);
 /* Of a process that was not started here. */
 void finish_attached(const struct record *r, struct cpu *cpu);
 

@@ -36,6 +36,25 @@ uint64_t process_resident(pid_t pid)
     return (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
+/* The name of the program comes before it, in parentheses, and may have any in it. */
+uint64_t process_cpu_ns(pid_t pid)
+{
+    char line[1024] = "";
+    unsigned long long user = 0, kernel = 0;
+    FILE *f = open_proc(pid, "stat");
+    size_t len = f ? fread(line, 1, sizeof line - 1, f) : 0;
+    if (f)
+        fclose(f);
+    line[len] = '\0';
+    const char *behind = strrchr(line, ')');
+    long hz = sysconf(_SC_CLK_TCK);
+    if (!behind || hz <= 0 ||
+        sscanf(behind, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &user, &kernel) !=
+            2)
+        return 0;
+    return (uint64_t)((user + kernel) * (1000000000u / (unsigned long long)hz));
+}
+
 /* What stands behind NAME in /proc/PID/status; false when it cannot be read. */
 static bool status_field(pid_t pid, const char *name, char *text, size_t size)
 {

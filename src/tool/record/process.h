@@ -9,6 +9,9 @@
 /* Resident bytes; 0 when not known. */
 uint64_t process_resident(pid_t pid);
 
+/* The CPU time of all its threads, those that have ended too; 0 when not known. */
+uint64_t process_cpu_ns(pid_t pid);
+
 /* Has it ended, though nobody has waited for it? */
 bool process_is_zombie(pid_t pid);
 

@@ -217,7 +217,7 @@ static int run(struct session *s)
         make_recording(s, &recordings);
     watch_program(r, &recordings, s->cpu, &s->signals->awaited, &watch);
     save_samples(s, &recordings);
-    finish(r, &recordings, s->cpu, watch.status);
+    finish(r, &recordings, s->cpu, &watch);
     recordings_release(&recordings);
     if (watch.timed_out)
         return EXIT_DONE;

@@ -153,6 +153,17 @@ static void handle(const struct signalfd_siginfo *info, pid_t pid, struct record
         kill(pid, (int)info->ssi_signo);
 }
 
+/* How much it has run is to be had between its end and its burial. */
+static bool is_over(pid_t pid, struct watch *w)
+{
+    siginfo_t info = {.si_pid = 0};
+    if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == 0)
+        return false;
+    w->cpu_ns = process_cpu_ns(pid);
+    waitpid(pid, &w->status, 0);
+    return true;
+}
+
 void watch_program(const struct record *r, struct recordings *recordings, struct cpu *cpu,
                    const sigset_t *awaited, struct watch *w)
 {
@@ -163,7 +174,7 @@ void watch_program(const struct record *r, struct recordings *recordings, struct
     *w = (struct watch){0};
     waits_open(&waits, awaited, cpu);
     series_start(&series, r->heap ? r->every_s : 0, now_s());
-    while (waitpid(pid, &w->status, WNOHANG) == 0) {
+    while (!is_over(pid, w)) {
         double now = now_s();
         struct signalfd_siginfo info;
         if (d.signal && now >= d.at_s) {

@@ -3,6 +3,7 @@
 #define PIANO_TOOL_RECORD_WATCH_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "tool/record/cpu.h"
 #include "tool/record/launch.h"
@@ -10,8 +11,9 @@
 #include "tool/record/recordings.h"
 
 struct watch {
-    int status;     /* as waitpid gave it */
-    bool timed_out; /* the duration was over and we ended it */
+    int status;      /* as waitpid gave it */
+    bool timed_out;  /* the duration was over and we ended it */
+    uint64_t cpu_ns; /* that it took; 0: not known */
 };
 
 /* Waits for the program of RECORDINGS, takes the snapshots that are due or asked for, and the samples of CPU, which

@@ -1,0 +1,134 @@
+/* exec in front of the C library's: a sample that is on its way when the program becomes another would be the end of that
+ * (cpu/threads.c). All forms of it, since the C library's own do not pass each other's hooks. */
+#include <alloca.h>
+#include <dlfcn.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "target/cpu/cpu.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+static struct {
+    __typeof__(execve) *execve;
+    __typeof__(execv) *execv;
+    __typeof__(execvp) *execvp;
+    __typeof__(execvpe) *execvpe;
+    __typeof__(execveat) *execveat;
+    __typeof__(fexecve) *fexecve;
+} next;
+
+static void find(void *where, const char *name)
+{
+    void *found = dlsym(RTLD_NEXT, name);
+    memcpy(where, &found, sizeof found);
+}
+
+/* Before the program begins: a child of vfork or a handler is no place to look for functions. */
+__attribute__((constructor(101))) static void find_all(void)
+{
+    if (next.fexecve)
+        return;
+    find(&next.execve, "execve");
+    find(&next.execv, "execv");
+    find(&next.execvp, "execvp");
+    find(&next.execvpe, "execvpe");
+    find(&next.execveat, "execveat");
+    find(&next.fexecve, "fexecve");
+}
+
+static void begin(void)
+{
+    find_all();
+    piano__cpu_pause();
+}
+
+/* It only ever comes back with an error. */
+static int end(int result)
+{
+    piano__cpu_resume();
+    return result;
+}
+
+EXPORT int execve(const char *path, char *const argv[], char *const envp[])
+{
+    begin();
+    return end(next.execve(path, argv, envp));
+}
+
+EXPORT int execv(const char *path, char *const argv[])
+{
+    begin();
+    return end(next.execv(path, argv));
+}
+
+EXPORT int execvp(const char *file, char *const argv[])
+{
+    begin();
+    return end(next.execvp(file, argv));
+}
+
+EXPORT int execvpe(const char *file, char *const argv[], char *const envp[])
+{
+    begin();
+    return end(next.execvpe(file, argv, envp));
+}
+
+EXPORT int execveat(int fd, const char *path, char *const argv[], char *const envp[], int flags)
+{
+    begin();
+    return end(next.execveat(fd, path, argv, envp, flags));
+}
+
+EXPORT int fexecve(int fd, char *const argv[], char *const envp[])
+{
+    begin();
+    return end(next.fexecve(fd, argv, envp));
+}
+
+/* ---- those that have the arguments one by one ---- */
+
+/* WORDS stays behind the NULL at their end. */
+#define GATHER(argv, first, words)                                                                 \
+    do {                                                                                           \
+        size_t count = 1;                                                                          \
+        va_start(words, first);                                                                    \
+        while (va_arg(words, char *))                                                              \
+            count++;                                                                               \
+        va_end(words);                                                                             \
+        (argv) = alloca((count + 1) * sizeof(char *));                                             \
+        (argv)[0] = (char *)(size_t)(first);                                                       \
+        va_start(words, first);                                                                    \
+        for (size_t i = 1; i <= count; i++)                                                        \
+            (argv)[i] = va_arg(words, char *);                                                     \
+    } while (0)
+
+EXPORT int execl(const char *path, const char *arg, ...)
+{
+    va_list words;
+    char **argv;
+    GATHER(argv, arg, words);
+    va_end(words);
+    return execv(path, argv);
+}
+
+EXPORT int execlp(const char *file, const char *arg, ...)
+{
+    va_list words;
+    char **argv;
+    GATHER(argv, arg, words);
+    va_end(words);
+    return execvp(file, argv);
+}
+
+EXPORT int execle(const char *path, const char *arg, ...)
+{
+    va_list words;
+    char **argv;
+    GATHER(argv, arg, words);
+    char *const *envp = va_arg(words, char *const *);
+    va_end(words);
+    return execve(path, argv, envp);
+}

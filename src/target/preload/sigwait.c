@@ -1,0 +1,145 @@
+/* The calls that take signals without a handler, in front of the C library's. A program that blocks all signals and waits for any
+ * of them is not meant by those that samples come by: one that it would get is dropped, and it waits on. It counts as lost,
+ * like all the time that the program blocks the signal.
+ *
+ * One that waits for the very signal samples come by, and leaves others alone, wants it for itself (preload/signals.c). */
+#include <dlfcn.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "target/cpu/cpu.h"
+#include "target/cpu/signal.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+enum { SECOND = 1000000000 };
+
+static struct {
+    __typeof__(sigwait) *sigwait;
+    __typeof__(sigtimedwait) *sigtimedwait;
+    __typeof__(sigwaitinfo) *sigwaitinfo;
+    __typeof__(signalfd) *signalfd;
+} next;
+
+static void find(void *where, const char *name)
+{
+    void *found = dlsym(RTLD_NEXT, name);
+    memcpy(where, &found, sizeof found);
+}
+
+__attribute__((constructor(101))) static void find_all(void)
+{
+    if (next.sigtimedwait)
+        return;
+    find(&next.sigwait, "sigwait");
+    find(&next.sigwaitinfo, "sigwaitinfo");
+    find(&next.signalfd, "signalfd");
+    find(&next.sigtimedwait, "sigtimedwait");
+}
+
+/* Before a wait for SET: whether samples may come in between. */
+static bool is_disturbed(const sigset_t *set)
+{
+    find_all();
+    if (piano__cpu_threads_count() == 0 || !set)
+        return false; /* and when samples have ended, one may be on its way */
+    bool is_any = sigismember(set, (SIGRTMIN + SIGRTMAX) / 2) == 1;
+    if (!is_any && sigismember(set, SIGPROF) == 1 && piano__signal_is(SIGPROF))
+        piano__cpu_yield(SIGPROF);
+    return true;
+}
+
+/* What a timer or an event of ours has sent says so, and counts even if samples come by another signal since. */
+static bool is_sample(int signal, const siginfo_t *info)
+{
+    if (signal <= 0 || !piano__cpu_may_be_ours(info))
+        return false;
+    return info->si_code == SI_TIMER || (signal == SIGPROF && info->si_code > 0) ||
+           piano__signal_is(signal);
+}
+
+static int64_t now_ns(void)
+{
+    struct timespec now = {0, 0};
+    syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * SECOND + now.tv_nsec;
+}
+
+/* Without INFO of the program's own, and again with what is left of the time. */
+static int wait_for(const sigset_t *set, siginfo_t *info, const struct timespec *timeout)
+{
+    struct timespec left = timeout ? *timeout : (struct timespec){0, 0};
+    int64_t began = now_ns();
+    siginfo_t got;
+    int signal;
+    for (;;) {
+        signal = next.sigtimedwait(set, &got, timeout ? &left : NULL);
+        if (!is_sample(signal, &got))
+            break;
+        if (!timeout)
+            continue;
+        int64_t gone = now_ns() - began;
+        left.tv_sec = timeout->tv_sec - (time_t)(gone / SECOND);
+        left.tv_nsec = timeout->tv_nsec - (long)(gone % SECOND);
+        if (left.tv_nsec < 0) {
+            left.tv_nsec += SECOND;
+            left.tv_sec--;
+        }
+        if (left.tv_sec < 0)
+            left = (struct timespec){0, 0};
+    }
+    if (signal > 0 && info)
+        *info = got;
+    return signal;
+}
+
+EXPORT int sigtimedwait(const sigset_t *restrict set, siginfo_t *restrict info,
+                        const struct timespec *restrict timeout)
+{
+    if (!is_disturbed(set))
+        return next.sigtimedwait(set, info, timeout);
+    return wait_for(set, info, timeout);
+}
+
+EXPORT int sigwaitinfo(const sigset_t *restrict set, siginfo_t *restrict info)
+{
+    if (!is_disturbed(set))
+        return next.sigwaitinfo(set, info);
+    return wait_for(set, info, NULL);
+}
+
+/* It is interrupted by nothing, and leaves errno alone. */
+EXPORT int sigwait(const sigset_t *restrict set, int *restrict signal)
+{
+    if (!is_disturbed(set))
+        return next.sigwait(set, signal);
+    int saved = errno;
+    int got, err;
+    do {
+        got = wait_for(set, NULL, NULL);
+        err = got < 0 ? errno : 0;
+    } while (err == EINTR);
+    errno = saved;
+    if (err == 0)
+        *signal = got;
+    return err;
+}
+
+/* What is read from the descriptor later passes no hook, so it has to be without the signal. */
+EXPORT int signalfd(int fd, const sigset_t *set, int flags)
+{
+    if (!is_disturbed(set))
+        return next.signalfd(fd, set, flags);
+    sigset_t others = *set;
+    for (int i = 1; i < SIGRTMAX; i++)
+        if (piano__signal_is(i))
+            sigdelset(&others, i);
+    return next.signalfd(fd, &others, flags);
+}

@@ -1,0 +1,39 @@
+/* Chunks of a program that runs. Those of events and samples are taken again for new ones when the recording is full, whoever may be
+ * reading them: they are copied first, and a copy counts if the chunk was the same before and after. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tool/load/rec.h"
+
+struct rec_copy {
+    struct rec_copy *next;
+    char bytes[];
+};
+
+const char *rec_copy(struct recording *rec, const struct piano__chunk *chunk, uint64_t index,
+                     size_t bytes)
+{
+    struct rec_copy *copy = malloc(sizeof(*copy) + bytes);
+    if (!copy)
+        return NULL;
+    memcpy(copy->bytes, chunk + 1, bytes);
+    /* Pairs with the release in src/target/trace/buffers.c, and in src/tool/record/view.c. */
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    if (__atomic_load_n(&chunk->ready, __ATOMIC_RELAXED) != 1 ||
+        __atomic_load_n(&chunk->index, __ATOMIC_RELAXED) != index) {
+        free(copy);
+        return NULL;
+    }
+    copy->next = rec->copies;
+    rec->copies = copy;
+    return copy->bytes;
+}
+
+void rec_free_copies(struct recording *rec)
+{
+    while (rec->copies) {
+        struct rec_copy *next = rec->copies->next;
+        free(rec->copies);
+        rec->copies = next;
+    }
+}
