@@ -213,16 +213,21 @@ static PyObject *py_blocks(PyObject *self, PyObject *unused)
     return result;
 }
 
-static PyObject *described(const char *function, const char *file, unsigned long long where,
-                           int is_python)
+/* Takes both. */
+static PyObject *described(PyObject *name, PyObject *path, unsigned long long where, int is_python)
 {
-    PyObject *name = text_or_none(function);
-    PyObject *path = name ? text_or_none(file) : NULL;
     PyObject *result =
-        path ? Py_BuildValue("(OOKO)", name, path, where, is_python ? Py_True : Py_False) : NULL;
+        name && path ? Py_BuildValue("(OOKO)", name, path, where, is_python ? Py_True : Py_False)
+                     : NULL;
     Py_XDECREF(path);
     Py_XDECREF(name);
     return result;
+}
+
+/* Names of Python are UTF-8 here, whatever the locale is; bytes that are none are what they were. */
+static PyObject *python_text(const char *text)
+{
+    return PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "surrogateescape");
 }
 
 /* What lies at the call before a return address: the name of its function and of its file, either of them None, how far
@@ -237,11 +242,12 @@ static PyObject *py_resolve(PyObject *self, PyObject *arg)
     if (PyErr_Occurred())
         return NULL;
     if (is_loaded() && piano.python_frame(address, &frame))
-        return described(frame.function, frame.file, frame.line, 1);
+        return described(python_text(frame.function), python_text(frame.file), frame.line, 1);
     uintptr_t call = (uintptr_t)address - (address > 0);
     if (!dladdr((void *)call, &info) || !info.dli_fname)
-        return described(NULL, NULL, address, 0);
-    return described(info.dli_sname, info.dli_fname, call - (uintptr_t)info.dli_fbase, 0);
+        return described(text_or_none(NULL), text_or_none(NULL), address, 0);
+    return described(text_or_none(info.dli_sname), text_or_none(info.dli_fname),
+                     call - (uintptr_t)info.dli_fbase, 0);
 }
 
 static PyMethodDef methods[] = {

@@ -57,6 +57,16 @@ def test_collapsed_names_do_not_split_lines(tmp_path: Path) -> None:
     assert (tmp_path / "x").read_text() == "?;<listcomp>;a:b_c_d_e 15\n"
 
 
+def test_names_that_are_no_text_are_spelled_out(tmp_path: Path) -> None:
+    """Python has surrogates for the bytes of a file name that are no UTF-8; no file of text can have them."""
+    s = snapshot((10, [frame("\udc80f", "/x\udcff.py", 3, True)]))
+    s.save(tmp_path / "x", "collapsed")
+    assert (tmp_path / "x").read_text(encoding="utf-8") == "\\udc80f 10\n"
+    s.save(tmp_path / "y")
+    named = json.loads((tmp_path / "y").read_text(encoding="utf-8"))["shared"]["frames"]
+    assert named == [{"name": "\\udc80f", "file": "/x\\udcff.py", "line": 3}]
+
+
 def test_unknown_format_writes_nothing(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no format 'svg'"):
         snapshot((1, MIXED)).save(tmp_path / "x", "svg")

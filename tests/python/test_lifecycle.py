@@ -152,6 +152,45 @@ def test_context_manager(python: Python) -> None:
     assert said[4] == "the memory profiler is not running"
 
 
+def test_ctrl_c_in_a_snapshot_does_not_blind_the_thread(python: Python) -> None:
+    """What a snapshot allocates is left out. When it is interrupted right after that began, it has to end all the same."""
+    said = python.run("""
+    import json
+    from piano import memprof
+    memprof.start(1)
+    real = memprof._memprof.ignore
+    class Interrupting:
+        def __getattr__(self, name):
+            return getattr(memprof_c, name)
+        def ignore(self, on):
+            real(on)
+            if on:
+                raise KeyboardInterrupt
+    memprof_c, memprof._memprof = memprof._memprof, Interrupting()
+    try:
+        memprof.get_snapshot()
+    except KeyboardInterrupt:
+        memprof._memprof = memprof_c
+    kept = [bytes(1000) for _ in range(1000)]
+    ids = {id(b) for b in kept}
+    print(json.dumps(len({s.address for s in memprof.get_snapshot(resolve=False).samples} & ids)))
+    """).json
+    assert said > 400
+
+
+def test_a_block_that_has_no_snapshot_is_stopped_all_the_same(python: Python) -> None:
+    said = python.run(TELL + """
+    def fail(*args):
+        raise MemoryError
+    real, memprof._snapshot = memprof._snapshot, fail
+    def block():
+        with memprof.MemoryProfiler(1):
+            pass
+    print(json.dumps([error(block), error(memprof.stop), error(memprof.start)]))
+    """).json
+    assert said == ["MemoryError: ", "RuntimeError: the memory profiler is not running", None]
+
+
 def test_a_thousand_starts_leave_nothing_behind(python: Python) -> None:
     said = python.run("""
     import json, os

@@ -177,6 +177,94 @@ def test_the_snapshot_at_the_end_has_what_the_script_held(python: Python) -> Non
     assert sum(int(line.rsplit(" ", 1)[1]) for line in lines) > 8_000_000
 
 
+AS_IT_IS = {
+    "main.py": """
+        import __main__, atexit, inspect, pickle, sys
+        class Kept: pass
+        def f(x: int) -> str: ...
+        print(f.__annotations__, sorted(globals()), __name__, __file__, type(__loader__), type(__spec__), sys.argv, sys.path[0])
+        print(type(pickle.loads(pickle.dumps(Kept()))), __main__.Kept is Kept, len(inspect.getsource(__main__)))
+        atexit.register(lambda: print(sorted(vars(__main__))[-3:]))
+    """,
+    "fails.py": "def f():\n    return 1 / 0\ntry:\n    f()\nexcept ArithmeticError as e:\n    raise KeyError('k') from e\n",
+    "syntax.py": "def f(:\n",
+    "hook.py": """
+        import sys
+        def hook(kind, error, trace):
+            lines = []
+            while trace:
+                lines.append(trace.tb_lineno)
+                trace = trace.tb_next
+            print(kind, error, lines)
+        sys.excepthook = hook
+        def f():
+            raise ValueError(3)
+        f()
+    """,
+    "interrupted.py": "import signal\nsignal.raise_signal(signal.SIGINT)\n",
+    "says.py": "raise SystemExit('bye')\n",
+    "pool.py": """
+        import multiprocessing as mp
+        def square(n):
+            return n * n
+        if __name__ == "__main__":
+            for method in ("fork", "spawn"):
+                with mp.get_context(method).Pool(2) as pool:
+                    print(pool.map(square, range(5)))
+    """,
+    "folder/__main__.py": "import sys, beside\nprint(__name__, __package__, __file__, sys.argv, sys.path[0])\n1 / 0\n",
+    "folder/beside.py": "",
+    "folder/__init__.py": "",
+}
+
+
+@pytest.mark.parametrize("words", [
+    ["main.py", "x"], ["./main.py"], ["fails.py"], ["syntax.py"], ["hook.py"], ["interrupted.py"], ["says.py"], ["pool.py"],
+    ["folder", "x"], ["-m", "main", "x"], ["-m", "folder"], ["-m", "nothing.there"], ["nothing.py"],
+    ["-c", "import pickle, sys\ndef f(x: int): pass\nprint(pickle.dumps(f), f.__annotations__, sys.argv, sys.path[0])", "x"],
+    ["-c", "1 / 0"]], ids=lambda words: "-".join(w for w in words if w.isalnum() or "." in w and " " not in w))
+@pytest.mark.parametrize("flags", [(), ("-P",)])
+def test_a_saved_script_runs_as_it_is(python: Python, words: list[str], flags: tuple[str, ...]) -> None:
+    """With --save the script runs inside of a module of piano, and must not be able to tell."""
+    (python.root / "folder").mkdir()
+    for name, text in AS_IT_IS.items():
+        python.write(name, text)
+    expected = python.command([sys.executable, *flags, *words], check=False)
+    done = run(python, "-q", "--save", "out.json", *words, check=False, flags=flags)
+    assert (done.status, done.out, done.err) == (expected.status, expected.out, expected.err)
+    assert json.loads((python.root / "out.json").read_text())["profiles"]
+
+
+def test_a_snapshot_that_cannot_be_saved(python: Python) -> None:
+    """It is said, and what became of the script is not hidden by it."""
+    python.write("off.py", "from piano import memprof; import sys; memprof.shutdown(); print(1); sys.exit(int(sys.argv[1]))")
+    python.write("stopped.py", "from piano import memprof; memprof.stop()")
+    for status in (0, 3):
+        done = run(python, "-q", "--save", "out.json", "off.py", str(status), check=False)
+        assert (done.status, done.out) == (status, "1\n")
+        assert done.err == "piano: no snapshot is saved: the memory profiler was shut down\n"
+    assert not (python.root / "out.json").exists()
+    run(python, "-q", "--save", "out.json", "stopped.py")
+    assert (python.root / "out.json").exists()
+    for place in ("no/where", "."):
+        done = run(python, "-q", "--save", place, "off.py", "0", check=False)
+        assert (done.status, done.out) == (2, "") and "no place for a file" in done.err
+
+
+def test_children_of_a_saved_script(python: Python) -> None:
+    python.write("fork.py", """
+    import os
+    if os.fork() == 0:
+        kept = [bytes(1000) for _ in range(1000)]
+        os._exit(0)
+    os.wait()
+    """)
+    run(python, "-q", "-r", "1", "--children", "--save", "out.json", "-o", "it.rec", "fork.py")
+    children = [p for p in python.root.iterdir() if p.name.startswith("it.rec-")]
+    assert len(children) == 1
+    assert json.loads(python.piano("report", "--heap", "--json", str(children[0])).out)["samples"] > 500
+
+
 def test_wrong_command_lines(python: Python) -> None:
     (python.root / "there").write_text("")
     for words, text in ((["-r", "0", "x.py"], "1 or more"), (["-o", "there", "x.py"], "nothing is overwritten"),

@@ -293,6 +293,47 @@ def test_names_that_are_not_ascii(python: Python) -> None:
     assert said == [["größe", "alt.py"], ["数据", "日本.py"], ["ħ", "x\U0001f40d.py"], ["<module>", "r\udcff.py"]]
 
 
+def test_names_in_a_locale_without_them(python: Python) -> None:
+    """They are UTF-8 in the recording, and text again here, whatever the locale says of file names; and one may be empty."""
+    said = run(python, """
+    def größe():
+        return bytearray(700_001)
+    def other():
+        return bytearray(700_003)
+    other.__code__ = other.__code__.replace(co_qualname="")
+    kept = [größe(), other()]
+    out = []
+    for size in (700_001, 700_003):
+        out.append(next(f for f in samples(size)[0].stack if f.is_python).function)
+    print(json.dumps(out + [sys.getfilesystemencoding()]))
+    """, PYTHONUTF8="0", PYTHONCOERCECLOCALE="0", LC_ALL="C")
+    assert said == ["größe", "?", "ascii"] or said == ["größe", "?", "iso8859-1"]
+
+
+def test_records_of_code_have_a_bound(python: Python) -> None:
+    """Large functions, made without end, each met in one sample: the recording does not grow without end too."""
+    said = run(python, """
+    lines = ";".join(["x=a"] * 50) + "\\n "
+    text = "def f(a):\\n " + lines * 120 + "\\n return bytearray(500_000)"
+    made = compile(text, "made", "exec").co_consts[0]
+    table = len(made.co_linetable)
+    def f(a): pass
+    def after():
+        return bytearray(700_001)
+    def grow(count):
+        for n in range(1, count + 1):
+            f.__code__ = made.replace(co_firstlineno=n)
+            f(1)
+    path = memprof.recording_path()
+    grow(4000)
+    late = after()
+    print(json.dumps([table, os.stat(path).st_size, stack(700_001)]))
+    """)
+    assert said[0] > 20_000, "the functions are too small: the test shows nothing"
+    assert said[1] < 80 << 20  # it was 190 MB
+    assert said[2][-1] == ["<module>", AT + 14, True]  # what was known before is known still
+
+
 def test_children_have_stacks_of_their_own(python: Python) -> None:
     """fork, multiprocessing and workers that are forked ahead: each knows the code it runs, whatever its parent knew."""
     said = run(python, """

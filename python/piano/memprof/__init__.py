@@ -191,7 +191,10 @@ def _resolve(frame: StackFrame) -> None:
     function, file, where, frame.is_python = _memprof.resolve(frame.address)
     frame.file = file or ""
     frame.line = where if frame.is_python else 0
-    frame.function = function or f"{os.path.basename(file) if file else '[unknown]'}+{where:#x}"
+    if frame.is_python:
+        frame.function = function or "?"
+    else:
+        frame.function = function or f"{os.path.basename(file) if file else '[unknown]'}+{where:#x}"
 
 
 def get_snapshot(resolve: bool = True) -> HeapSnapshot:
@@ -200,8 +203,8 @@ def get_snapshot(resolve: bool = True) -> HeapSnapshot:
 
     RuntimeError before the first `start` and after `shutdown`.
     """
-    _memprof.ignore(True)
     try:
+        _memprof.ignore(True)  # inside: Ctrl-C may come right behind it
         stats = _stats()
         now = time.monotonic_ns()
         found = _memprof.blocks()
@@ -284,8 +287,10 @@ class MemoryProfiler:
         trace: Optional[TracebackType],
     ) -> None:
         try:
-            self._snapshot = get_snapshot()
-            stop()
+            try:
+                self._snapshot = get_snapshot()
+            finally:
+                stop()
         except RuntimeError:
             if kind is None:  # it was stopped inside, or shut down; an error of the block is more important
                 raise

@@ -7,18 +7,15 @@ to write a snapshot when the script has ended.
 from __future__ import annotations
 
 import argparse
-import io
+import contextlib
 import os
-import runpy
 import sys
 import time
-import types
-import zipfile
 from pathlib import Path
-from typing import Any, NoReturn, Optional
+from typing import NoReturn, Optional
 
 from .. import __version__, _memprof
-from . import get_snapshot, library_path, start, stop
+from . import _program, get_snapshot, library_path, start, stop
 
 AGAIN = "PIANO_MEMPROF_AGAIN"
 
@@ -123,41 +120,25 @@ def environment(options: argparse.Namespace, path: Path) -> dict[str, str]:
     return env
 
 
-def run_here(target: list[str]) -> dict[str, Any]:
-    """As the interpreter would, as far as that can be done from inside. Returns the script's globals, which live to its end."""
-    if target[0] == "-m":
-        sys.argv = target[1:]
-        sys.path[0] = os.getcwd()
-        return runpy.run_module(target[1], run_name="__main__", alter_sys=True)
-    if target[0] == "-c":
-        sys.argv = ["-c", *target[2:]]
-        sys.path[0] = ""
-        space: dict[str, Any] = {"__name__": "__main__", "__builtins__": __builtins__}
-        exec(compile(target[1], "<string>", "exec"), space)
-        return space
-    sys.argv = list(target)
-    if not os.path.isfile(target[0]) or zipfile.is_zipfile(target[0]):
-        return runpy.run_path(target[0], run_name="__main__")
-    sys.path[0] = os.path.dirname(os.path.realpath(target[0]))
-    with io.open_code(os.path.abspath(target[0])) as text:
-        code = compile(text.read(), target[0], "exec")
-    main = types.ModuleType("__main__")
-    main.__dict__.update(__file__=os.path.abspath(target[0]), __builtins__=__builtins__)
-    sys.modules["__main__"] = main
-    exec(code, main.__dict__)
-    return main.__dict__
-
-
 def run_and_save(options: argparse.Namespace, target: list[str]) -> None:
+    if options.children:  # theirs begin by themselves
+        os.environ["PIANO_HEAP"] = str(options.rate * 1024)
     start(options.rate)
-    space: dict[str, Any] = {}
     try:
-        space = run_here(target)
-    finally:  # an exception holds on to the frames, and they to the globals
+        _program.run(target)
+    finally:
+        save(options)
+
+
+def save(options: argparse.Namespace) -> None:
+    """However the script has ended, and whatever it did to the profiler, that is not to be hidden by an error here."""
+    try:
         snapshot = get_snapshot()
-        del space
-        stop()
+        with contextlib.suppress(RuntimeError):
+            stop()
         snapshot.save(options.save, options.format)
+    except (OSError, RuntimeError) as error:
+        print(f"piano: no snapshot is saved: {error}", file=sys.stderr)
 
 
 def main(words: Optional[list[str]] = None) -> None:
@@ -172,6 +153,8 @@ def main(words: Optional[list[str]] = None) -> None:
         fail(f"{target[0]} wants an argument")
     if options.save and (not target or target[0] == "-"):
         fail("--save wants a script")
+    if options.save and (Path(options.save).is_dir() or not Path(options.save).absolute().parent.is_dir()):
+        fail(f"--save {options.save}: this is no place for a file")
     if options.save and os.environ.pop(AGAIN, None) == str(os.getpid()):
         if not _memprof.is_loaded():
             fail("the loader did not take piano's library into this interpreter")

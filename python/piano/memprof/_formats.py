@@ -16,6 +16,15 @@ class Frame(NamedTuple):
 Stack = tuple[list[Frame], int]
 
 
+def frame(function: str, file: str, line: int, is_python: bool) -> Frame:
+    """Names are text afterwards: what Python holds in place of bytes that are none (surrogates) is spelled out."""
+    return Frame(_text(function), _text(file), line, is_python)
+
+
+def _text(name: str) -> str:
+    return name.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
 def speedscope(stacks: list[Stack]) -> str:
     """A file of www.speedscope.app: one profile in bytes. Weights add up to the estimate."""
     numbers: dict[Frame, int] = {}

@@ -183,7 +183,7 @@ class HeapSnapshot:
             before = stacks.get(id(sample.stack), (sample.stack, 0))
             stacks[id(sample.stack)] = (sample.stack, before[1] + sample.estimated_bytes)
         text = writers[format](
-            [([_formats.Frame(f.function, f.file, f.line, f.is_python) for f in reversed(stack)], weight)
+            [([_formats.frame(f.function, f.file, f.line, f.is_python) for f in reversed(stack)], weight)
              for stack, weight in stacks.values()]
         )
         Path(path).write_text(text, encoding="utf-8")

@@ -17,7 +17,7 @@
 #include "target/sys/log.h"
 #include "target/unwind/memory.h"
 
-enum { MOST_CODES = 1 << 16, PLACES = 2 * MOST_CODES, NEARBY = 8192 };
+enum { MOST_CODES = 1 << 16, MOST_BYTES = 32 << 20, PLACES = 2 * MOST_CODES, NEARBY = 8192 };
 
 /* str and bytes, as all versions have them. */
 enum { OBJECT_TYPE = 8, OBJECT_SIZE = 16, TEXT_STATE = 32, BYTES_AT = 32, OBJECT_HEAD = 40 };
@@ -34,6 +34,7 @@ struct near {
 static struct {
     uint32_t lock;
     uint32_t count;
+    uint32_t bytes; /* of all records */
     uint32_t *places;
     struct near *nearby;
     struct piano__python_code **records; /* by number */
@@ -206,7 +207,7 @@ static uint32_t write_locked(const struct view *v)
     uint32_t text = v->name.len + v->file.len + v->table.len;
     uint32_t bytes = (uint32_t)(sizeof(struct piano__python_code) + text + 7) & ~7u;
     uint32_t number = codes.count + 1;
-    if (number >= MOST_CODES)
+    if (number >= MOST_CODES || codes.bytes + bytes > MOST_BYTES)
         return 0;
     struct piano__python_code *c = piano__log_room(&codes.log, PIANO_CHUNK_PYTHON, bytes);
     if (!c)
@@ -226,6 +227,7 @@ static uint32_t write_locked(const struct view *v)
     /* Pairs with the acquire in `piano__python_record`. */
     __atomic_store_n(&codes.records[number], c, __ATOMIC_RELEASE);
     codes.count = number;
+    codes.bytes += bytes;
     return number;
 }
 

@@ -1,0 +1,94 @@
+"""Runs a program inside this interpreter as `python3 PROGRAM` runs it: the same `__main__`, arguments, path and tracebacks.
+
+Differences that are left: a few frames of piano lie behind the program's outermost one, and its modules are imported.
+"""
+from __future__ import annotations
+
+import builtins
+import importlib.machinery
+import io
+import os
+import pkgutil
+import runpy
+import sys
+import types
+import zipfile
+from types import CodeType, TracebackType
+from typing import Any, Optional
+
+
+def run(target: list[str]) -> None:
+    """TARGET: a file, a directory or an archive, `-m MODULE` or `-c CODE`; then its arguments. `__main__` stays, as the program's
+    globals do."""
+    main = types.ModuleType("__main__")
+    main.__dict__.update(__builtins__=builtins, __annotations__={}, __loader__=importlib.machinery.BuiltinImporter)
+    sys.modules["__main__"] = main
+    try:
+        if target[0] == "-m":
+            sys.argv = ["-m", *target[2:]]
+            _first_in_path(os.getcwd())
+            runpy._run_module_as_main(target[1])  # type: ignore[attr-defined]
+        elif target[0] == "-c":
+            sys.argv = ["-c", *target[2:]]
+            _first_in_path("")
+            exec(compile(target[1], "<string>", "exec", dont_inherit=True), main.__dict__)
+        else:
+            sys.argv = list(target)
+            _run_path(os.path.join(os.getcwd(), target[0]), main)
+    except SystemExit:
+        raise
+    except BaseException as error:
+        _tell_as_its_own(error)
+        raise
+
+
+def _first_in_path(folder: str) -> None:
+    if not sys.flags.safe_path:  # else `-m piano.memprof` has put nothing there that could be replaced
+        sys.path[0] = folder
+
+
+def _run_path(path: str, main: types.ModuleType) -> None:
+    if os.path.isdir(path) or zipfile.is_zipfile(path):
+        if sys.flags.safe_path:
+            sys.path.insert(0, path)
+        else:
+            sys.path[0] = path
+        runpy._run_module_as_main("__main__", False)  # type: ignore[attr-defined]
+        return
+    loader = importlib.machinery.SourceFileLoader("__main__", path)
+    try:
+        code = _code_of(path)
+    except OSError as error:
+        print(f"{sys.orig_argv[0]}: can't open file {path!r}: [Errno {error.errno}] {error.strerror}", file=sys.stderr)
+        sys.exit(2)
+    _first_in_path(os.path.dirname(os.path.realpath(path)))
+    main.__dict__.update(__file__=path, __cached__=None, __loader__=loader)
+    exec(code, main.__dict__)
+
+
+def _code_of(path: str) -> CodeType:
+    with io.open_code(path) as file:
+        made: Optional[CodeType] = pkgutil.read_code(file)
+    if made is not None:
+        return made
+    with io.open_code(path) as file:
+        text = file.read()
+    code: CodeType = compile(text, path, "exec", dont_inherit=True)
+    return code
+
+
+def _tell_as_its_own(error: BaseException) -> None:
+    """The interpreter is about to end with ERROR: it is told without the frames of piano."""
+    hook = sys.excepthook
+    own = error.__traceback__
+    while own is not None and own.tb_frame.f_code.co_filename == __file__:
+        own = own.tb_next
+
+    def tell(kind: type[BaseException], value: BaseException, trace: Optional[TracebackType]) -> Any:
+        sys.excepthook = hook
+        if value is error:
+            trace = sys.last_traceback = own
+            value = value.with_traceback(own)
+        return hook(kind, value, trace)
+
+    sys.excepthook = tell
