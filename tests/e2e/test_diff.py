@@ -239,3 +239,95 @@ def test_list_of_nothing(project: Project) -> None:
     done = project.piano("list")
     assert done.out.strip() == "" or "no runs" in (done.out + done.err).lower()
     assert project.json("list")["runs"] == []
+
+
+# ---- what the probes cannot tell ----
+
+CALLS = 44_850  # in a frame
+
+
+def hot_run(leaf_ns: int, caller_ns: int, other_ns: int = 400_000, frames: int = 60) -> str:
+    """`overlap`, timed by sample and called by `collide`; `draw` calls nothing. Times of a frame."""
+    whole = max(leaf_ns, 0) + caller_ns
+    return ndjson(header(["collide", "overlap", "draw"], places=["a.c:1", "a.c:2", "a.c:3"]),
+                  *[frame(i, [fn(0, 1, caller_ns + i % 7, total_ns=whole + i % 7),
+                              fn(1, CALLS, leaf_ns + i % 7, total_ns=leaf_ns + i % 7, timed=40),
+                              fn(2, 1, other_ns + i % 7, total_ns=other_ns + i % 7)],
+                          whole + other_ns + 100) for i in range(frames)])
+
+
+def changes(project: Project, before: str, after: str, *flags: str, check: bool = True) -> dict:
+    put_run(project, "1740000000001-1", before)
+    put_run(project, "1740000000002-2", after)
+    return {f["name"]: f for f in project.json("diff", *flags, check=check)["functions"]}
+
+
+def test_time_that_wanders_between_a_tiny_function_and_its_caller(project: Project) -> None:
+    """1 ns of each call more here, less there: two runs of one program."""
+    rows = changes(project, hot_run(80_000, 35_000), hot_run(175_000, -20_000),
+                   "--fail-above", "20")
+    for name in ("overlap", "collide"):
+        assert rows[name]["significant"] is None, name
+        assert rows[name]["resolved"] is False and rows[name]["failed"] is False, name
+    assert rows["overlap"]["sampled"] == [True, True]
+    assert rows["collide"]["sampled"] == [False, False]
+    out = project.piano("diff", "--fail-above", "20").out
+    lines = {line.split()[0]: line.split() for line in out.splitlines() if line.strip()}
+    assert lines["overlap"][1].startswith("~4.8ms") and lines["overlap"][2].startswith("~10.5ms")
+    assert lines["collide"][1:3] == ["2.1ms", "~0"]
+    assert "slower" not in out and "faster" not in out
+    assert "no word: changed by less than the probes can tell" in out
+    assert "~ timed by sample, or too small to tell" in out
+
+
+def test_a_tiny_function_that_did_get_slower(project: Project) -> None:
+    """From 2 to 12 ns a call: no probe is that wrong."""
+    rows = changes(project, hot_run(90_000, 30_000), hot_run(540_000, 30_000), "--fail-above", "20",
+                   check=False)
+    assert rows["overlap"]["significant"] is True and rows["overlap"]["failed"] is True
+    assert rows["overlap"]["resolved"] is True
+
+
+def test_a_function_without_callees_answers_for_itself(project: Project) -> None:
+    """`draw` moved the other way than `overlap`, but cannot have called it: its total is its self time."""
+    rows = changes(project, hot_run(175_000, 35_000), hot_run(120_000, 35_000, 470_000))
+    assert rows["overlap"]["significant"] is None
+    assert rows["draw"]["significant"] is True and rows["draw"]["resolved"] is True
+
+
+def test_repeated_runs_resolve_no_more(project: Project) -> None:
+    """Runs that agree among themselves may all be wrong the same way."""
+    for side, leaf in (("before", 80_000), ("after", 120_000)):
+        for i in range(3):
+            put_run(project, f"174000000{'1' if side == 'before' else '2'}00{i}-{i + 1}",
+                    hot_run(leaf + 10 * i, 30_000))
+            project.piano("tag", side, *(["--add"] if i else []))
+    row = next(f for f in project.json("diff", "before", "after")["functions"]
+               if f["name"] == "overlap")
+    assert row["significant"] is None and row["resolved"] is False
+
+
+def test_calls_that_are_all_timed_have_a_limit_too(project: Project) -> None:
+    def run(ns: int) -> str:
+        return ndjson(header(["update"], places=["a.c:1"]),
+                      *[frame(i, [fn(0, 1000, ns + i % 5, total_ns=ns + i % 5)], ns + 100)
+                        for i in range(40)])
+    assert changes(project, run(50_000), run(51_500))["update"]["resolved"] is False
+    assert changes(project, run(50_000), run(53_000))["update"]["significant"] is True
+
+
+def test_a_caller_of_little_else_is_as_uncertain_as_its_callee(project: Project) -> None:
+    """Both came out longer, by less than 2 ns a call: what was taken off for the probes of the calls is as uncertain as they."""
+    rows = changes(project, hot_run(80_000, 20_000), hot_run(140_000, 70_000), "--fail-above", "20")
+    assert rows["collide"]["significant"] is None and rows["collide"]["failed"] is False
+    rows = changes(project, hot_run(80_000, 20_000), hot_run(80_000, 400_000), "--fail-above", "20",
+                   check=False)
+    assert rows["collide"]["significant"] is True and rows["collide"]["failed"] is True
+
+
+def test_too_small_to_tell_on_both_sides_is_no_change(project: Project) -> None:
+    rows = changes(project, hot_run(80_000, -5_000), hot_run(80_000, -9_000))
+    assert rows["collide"]["self_ns"] == [0, 0] and rows["collide"]["significant"] is False
+    row = next(line for line in project.piano("diff", "--all").out.splitlines()
+               if line.startswith("collide"))
+    assert row.split() == ["collide", "~0", "~0", "0ns", "+0.0%"]

@@ -3,6 +3,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from conftest import Project
 
 
@@ -24,3 +26,21 @@ def test_calls_of_a_stripped_function_have_one_name(project: Project) -> None:
     named = {site["stack"][0]["function"] for site in report["sites"]
              if site["live_bytes"] in (1000, 2001) and site["stack"][0]["module"] == "prog"}
     assert len(named) == 1 and named.pop().startswith("prog+0x"), report["sites"]
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_the_inlined_half_of_a_probe_is_its_function(project: Project, compiler: str) -> None:
+    """Half of the time of such a loop goes to the probe; none of it is a function of the program."""
+    program = project.cc("""
+        static volatile unsigned sink;
+        static unsigned tiny(unsigned x) { return x * 3 + 1; }
+        int main(void) { for (int i = 0; i < 100000000; i++) sink += tiny(sink); return 0; }
+    """, "-g", select=["--fn", "tiny", "--fn", "main"], compiler=compiler)
+    project.piano("record", "--cpu=999", "-o", "out.rec", "--", program)
+    report = project.json("report", "--cpu", "--all", "out.rec")
+    names = {row["name"]: row for row in report["functions"]}
+    assert not [name for name in names if name.startswith(("__piano_begin", "__piano_leave"))], names
+    samples = sum(row["samples"] for row in report["functions"])
+    assert names["tiny"]["samples"] + names["main"]["samples"] > 0.5 * samples
+    folded = project.piano("export", "out.rec", "--format", "collapsed").out
+    assert "tiny" in folded and "__piano_begin" not in folded

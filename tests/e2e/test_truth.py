@@ -81,6 +81,38 @@ def test_parent_of_many_allocations_is_not_inflated(project: Project, compiler: 
     assert report.row("allocates")["self_ns"] * 1.5 < report.row("worker")["self_ns"]
 
 
+@COMPILERS
+def test_a_hot_leaf_has_no_time_but_its_own(project: Project, compiler: str) -> None:
+    """20 million calls of a body that hides behind the loop around it: what is taken off its self time for that is taken
+    off its total, too."""
+    report = project.profile_c(WORK + """
+        struct box { float x, y, w, h; };
+        static struct box boxes[300];
+        static int overlap(const struct box *a, const struct box *b)
+        {
+            float dx = a->x - b->x, dy = a->y - b->y;
+            return dx * dx + dy * dy < 0.01f;
+        }
+        static void collide(void)
+        {
+            for (int i = 0; i < 300; i++)
+                for (int j = i + 1; j < 300; j++)
+                    if (overlap(&boxes[i], &boxes[j])) sink++;
+        }
+        int main(void)
+        {
+            for (int i = 0; i < 300; i++) { boxes[i].x = i % 100; boxes[i].y = i * 7 % 100; }
+            for (int i = 0; i < 450; i++) collide();
+            return 0;
+        }
+    """, compiler=compiler)
+    leaf, caller = report.row("overlap"), report.row("collide")
+    assert leaf["calls"] == 450 * 44_850 and leaf["sampled"] is True
+    assert leaf["total_ns"] == pytest.approx(leaf["self_ns"], rel=0.001)
+    # self times add up to the total of the caller, whatever the estimates were
+    assert caller["self_ns"] + leaf["self_ns"] == pytest.approx(caller["total_ns"], rel=0.001)
+
+
 def test_medium_calls_keep_their_share(project: Project) -> None:
     """A parent that only loops over 100 ns bodies has little self time of its own."""
     report = project.profile_c(WORK + """

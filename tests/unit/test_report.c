@@ -221,14 +221,17 @@ static void a_residue_in_a_frame_is_not_an_absence(void **state)
         "{\"format_version\":2,\"functions\":[\"f\",\"g\"]}\n"
         "{\"frame\":0,\"root\":0,\"wall_ns\":50,\"fns\":[{\"id\":0,\"calls\":1,\"self_ns\":60},"
         "{\"id\":1,\"calls\":1,\"self_ns\":-10}]}\n"
-        "{\"frame\":1,\"root\":0,\"wall_ns\":50,\"fns\":[{\"id\":0,\"calls\":1,\"self_ns\":50}]}\n";
+        "{\"frame\":1,\"root\":0,\"wall_ns\":50,\"fns\":[{\"id\":0,\"calls\":1,\"self_ns\":50}]}\n"
+        "{\"frame\":2,\"root\":0,\"wall_ns\":50,\"fns\":[{\"id\":0,\"calls\":1,\"self_ns\":50},"
+        "{\"id\":1,\"calls\":44850,\"self_ns\":0,\"timed\":0}]}\n";
     shows(file, report_frames, (struct report_options){0},
           "Frame  Total     f   g\n"
           "----------------------\n"
           "    1   50ns  60ns  ~0\n"
           "    2   50ns  50ns   -\n"
+          "    3   50ns  50ns  ~0\n"
           "\n"
-          "2 frames of f | 50ns avg | 50ns p99 | 0 spikes (>2x median)\n");
+          "3 frames of f | 50ns avg | 50ns p99 | 0 spikes (>2x median)\n");
 }
 
 /* `main` was still open at the end, `hot` is timed by sample. */

@@ -40,7 +40,8 @@ function spansQuestion(model: Model): Question[] {
       const fn = byName.get(text(row, "name") ?? "");
       const fact: Fact = { words: [name(safe(text(row, "name") ?? "-")), " ", figure(by), share],
         part: delta(row) / most, bad: b > a && judged === true,
-        more: judged === true ? "beyond the noise" : judged === false ? "within the noise" : "noise not known" };
+        more: judged === true ? "beyond the noise" : judged === false ? "within the noise"
+          : member(row, "resolved") === false ? "less than the probes can tell" : "noise not known" };
       return fn === undefined ? fact
         : { ...fact, go: (store) => store.open("table", { kind: "function", function: fn }) };
     }),

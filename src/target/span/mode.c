@@ -124,9 +124,10 @@ static void set_estimates(struct piano__thread *t, struct piano__slot *slot)
     struct piano__head *head = piano__head_of(t, slot);
     int64_t self = slot->sample_self / slot->samples;
     int64_t total = slot->sample_total / slot->samples;
-    head->estimate =
-        self > 0 ? (int32_t)without_overlap(t, self) : 0; /* at most some microseconds */
+    int64_t alone = self > 0 ? self : 0;
+    head->estimate = (int32_t)without_overlap(t, alone); /* at most some microseconds */
     head->cost = (int32_t)piano__curve(bias->body, bias->counted, 256 * self);
+    total -= alone - head->estimate; /* what hides in a body hides in all of the call */
     slot->total_estimate = total > 0 && !slot->outer_timed ? total : 0;
 }
 

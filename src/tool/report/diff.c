@@ -21,6 +21,7 @@ struct item {
     size_t run;
     const struct tally *sum;
     struct samples *frames;
+    bool sampled;
 };
 
 static int compare_items(const void *a, const void *b)
@@ -55,7 +56,13 @@ static int collect(const struct diff *d, struct item **out, size_t *count)
             for (size_t i = 0; i < run->fn_count; i++) {
                 struct run_fn *f = &run->fns[i];
                 if (f->sum.seen && !f->alias)
-                    items[n++] = (struct item){f->name, f->file, s, r, &f->sum, &f->frames};
+                    items[n++] = (struct item){f->name,
+                                               f->file,
+                                               s,
+                                               r,
+                                               &f->sum,
+                                               &f->frames,
+                                               report_sampled(run, (uint32_t)i, &f->sum)};
             }
         }
     qsort(items, n, sizeof(*items), compare_items);
@@ -132,8 +139,9 @@ static enum verdict test_frames(const struct diff *d, const struct diff_row *row
     bool greater = false;
     enum verdict verdict = stats_mann_whitney(items[0].frames, items[1].frames, &greater);
     double change = diff_figure(row, DIFF_SELF, 1) - diff_figure(row, DIFF_SELF, 0);
-    /* Most frames say one thing, the mean another: a few spikes are no verdict. */
-    return verdict == VERDICT_REAL && greater != (change > 0) ? VERDICT_NOISE : verdict;
+    /* Most frames say one thing, the mean another, or nothing: a few spikes are no verdict. */
+    bool agrees = change != 0 && greater == (change > 0);
+    return verdict == VERDICT_REAL && !agrees ? VERDICT_NOISE : verdict;
 }
 
 static void fill_row(struct diff_row *row, const struct diff *d, struct series *s,
@@ -142,7 +150,15 @@ static void fill_row(struct diff_row *row, const struct diff *d, struct series *
     row->name = items[0].name;
     row->file = items[0].file;
     for (size_t i = 0; i < n; i++) {
-        row->present[items[i].side] = true;
+        const struct tally *sum = items[i].sum;
+        int side = items[i].side;
+        row->present[side] = true;
+        row->sampled[side] |= items[i].sampled;
+        row->residue[side] |= sum->self_ns < 0;
+        row->total[side] =
+            sum->has_total && row->total[side] >= 0
+                ? row->total[side] + (double)sum->total_ns / (double)d->sides[side].count
+                : -1;
         row->by_frame |= d->by_frame && items[i].frames->count > 0;
     }
     for (int side = 0; side < 2; side++)
@@ -181,6 +197,8 @@ bool diff_grew(const struct diff *d, const struct diff_row *row, enum diff_measu
 {
     double a = diff_figure(row, m, 0), b = diff_figure(row, m, 1);
     if (b <= a || diff_percent(row, m) <= percent || row->real[m] == VERDICT_NOISE)
+        return false;
+    if (m == DIFF_SELF && row->unresolved)
         return false;
     return row->value[m][1] >= MATTERS * d->sum[m][1];
 }
@@ -241,6 +259,7 @@ int diff_make(struct diff *d, struct diff_side sides[2])
             row[-1].namesake = row->namesake = true;
     }
     if (err == 0) {
+        diff_resolve(d);
         qsort(d->rows, d->count, sizeof(*d->rows), compare_rows);
         sum_up(d);
     }

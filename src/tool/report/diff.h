@@ -28,6 +28,11 @@ struct diff_row {
     double value[DIFF_MEASURES][2]; /* means over the runs of a side, whole runs */
     double per_frame[DIFF_MEASURES][2];
     double calls[2];
+    double total[2]; /* like value; negative: not known */
+    bool sampled[2]; /* its time is an estimate */
+    bool residue[2]; /* its time came out below zero */
+    bool unresolved; /* its time changed by less than the probes can tell: never a verdict */
+    bool untold;     /* there would have been one */
     enum verdict real[DIFF_MEASURES];
     bool by_frame;                /* compared per frame; false for what runs outside frames */
     double impact[DIFF_MEASURES]; /* size of the change, over a whole run */
@@ -45,6 +50,8 @@ struct diff {
 /* 0 or -ENOMEM. SIDES must outlive DIFF; percentile bags in it are sorted. */
 int diff_make(struct diff *diff, struct diff_side sides[2]);
 void diff_release(struct diff *diff);
+/* Takes back the verdicts on changes of time that the probes cannot resolve; part of `diff_make`. */
+void diff_resolve(struct diff *diff);
 
 /* Both figures in the unit of comparison (per frame or per run). */
 double diff_figure(const struct diff_row *row, enum diff_measure m, int side);

@@ -51,6 +51,16 @@ static const char *count_delta(char *text, double v)
     return text;
 }
 
+/* As in `report`: `~` for an estimate, `~0` for what is too small to tell. */
+static void time_cell(struct table *t, const struct diff_row *row, int side)
+{
+    char text[UNITS_LEN], marked[UNITS_LEN + 1];
+    int64_t ns = whole(diff_figure(row, DIFF_SELF, side));
+    bool residue = ns == 0 && row->residue[side];
+    snprintf(marked, sizeof(marked), "%s%s", row->sampled[side] ? "~" : "", report_time(text, ns));
+    table_cell(t, !row->present[side] ? "-" : residue ? "~0" : marked);
+}
+
 static void percent_cell(struct table *t, const struct diff_row *row)
 {
     char text[UNITS_LEN];
@@ -118,7 +128,7 @@ static void add_row(struct table *t, const struct diff *d, size_t at, bool alloc
     double bytes[2] = {diff_figure(row, DIFF_BYTES, 0), diff_figure(row, DIFF_BYTES, 1)};
     name_cell(t, d, at);
     for (int s = 0; s < 2; s++)
-        table_cell(t, row->present[s] ? report_time(text, whole(self[s])) : "-");
+        time_cell(t, row, s);
     table_cell(t, units_time_signed(text, whole(self[1] - self[0])));
     percent_cell(t, row);
     if (verdict)
@@ -130,6 +140,20 @@ static void add_row(struct table *t, const struct diff *d, size_t at, bool alloc
     table_cell(t, pair);
     table_cell(t, count_delta(text, count[1] - count[0]));
     table_cell(t, units_bytes_signed(text, whole(bytes[1] - bytes[0])));
+}
+
+static void print_notes(FILE *out, const struct diff *d, size_t shown, bool colour)
+{
+    bool sampled = false, unresolved = false;
+    for (size_t i = 0; i < shown; i++) {
+        const struct diff_row *row = &d->rows[i];
+        sampled |= row->sampled[0] || row->sampled[1] || row->residue[0] || row->residue[1];
+        unresolved |= row->unresolved && row->untold;
+    }
+    if (sampled)
+        report_dim(out, colour, "~ timed by sample, or too small to tell");
+    if (unresolved)
+        report_dim(out, colour, "no word: changed by less than the probes can tell");
 }
 
 static void print_footer(FILE *out, const struct diff *d)
@@ -168,6 +192,8 @@ int diff_print(FILE *out, const struct diff *d, const struct report_options *o)
     if (err == 0 && shown < d->count && !o->top)
         report_dim(out, o->colour, "%zu more function%s: --all", d->count - shown,
                    d->count - shown == 1 ? "" : "s");
+    if (err == 0)
+        print_notes(out, d, shown, o->colour);
     if (err == 0)
         print_footer(out, d);
     return err;
@@ -223,6 +249,8 @@ static void put_row(struct buf *b, const struct diff *d, const struct diff_row *
                row->present[1] ? "true" : "false");
     buf_printf(b, "\"alloc_count_significant\":%s,\"alloc_bytes_significant\":%s,",
                verdict_text(row->real[DIFF_ALLOCS]), verdict_text(row->real[DIFF_BYTES]));
+    buf_printf(b, "\"sampled\":[%s,%s],\"resolved\":%s,", row->sampled[0] ? "true" : "false",
+               row->sampled[1] ? "true" : "false", row->unresolved ? "false" : "true");
     if (fail_above >= 0) {
         bool failed = false;
         for (int m = 0; m < DIFF_MEASURES; m++)

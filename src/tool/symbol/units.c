@@ -255,6 +255,13 @@ static void find_line(struct units *u, struct unit *unit, uint64_t pc, struct sy
     frame->file = file ? strings_puts(u->strings, file) : NULL;
 }
 
+/* The inline half of a probe (common/probe.h) is nothing of the program's: its samples are those of the function it
+ * stands in. */
+static bool is_probe(const char *function)
+{
+    return strncmp(function, "__piano_", strlen("__piano_")) == 0;
+}
+
 size_t units_find(struct units *u, uint64_t pc, struct symbol_frame frames[UNITS_FRAMES],
                   bool *scoped)
 {
@@ -279,7 +286,8 @@ size_t units_find(struct units *u, uint64_t pc, struct symbol_frame frames[UNITS
             name_inlined(u, unit, found[depth]);
             next.function = found[depth]->name ? found[depth]->name : "[inlined]";
             next.inlined = true;
-            frames[count++] = next;
+            if (!is_probe(next.function))
+                frames[count++] = next;
             next = (struct symbol_frame){.file = found[depth]->file, .line = found[depth]->line};
         }
         if (!f->named) {
