@@ -3,6 +3,7 @@
 import { describe } from "./details";
 import type { Panel, PanelRow } from "./details";
 import { bytes, count, cut, moment, ns, percent, shortName, times } from "./format";
+import { frameNumber } from "./frame";
 import { kindOfFrame } from "./framekinds";
 import { siteCode } from "./heap_places";
 import { trieOf } from "./keys";
@@ -110,7 +111,7 @@ describe("frame", (panel, selection, model, store) => {
   const row = selection.frame;
   const root = frames.root[row] as number, wall = frames.wall[row] as number;
   const median = kindOfFrame(model, row)?.figures().p50 ?? 0;
-  panel.title(`Frame ${frames.number[row] as number}${frames.spike[row] ? ": a spike" : ""}`,
+  panel.title(`Frame ${frameNumber(model.tables, row)}${frames.spike[row] ? ": a spike" : ""}`,
     root === NONE ? "" : model.label(functions.name[root] as number));
   panel.facts([
     ["took", median > 0 ? `${ns(wall)}, ${times(wall / median)} the median of ${ns(median)}` : ns(wall)],
@@ -122,7 +123,7 @@ describe("frame", (panel, selection, model, store) => {
   frameFunctions(panel, row, model, store);
   const range = model.rangeOf(selection);
   if (range) insideOf(panel, model, range, store);
-}, (selection, model) => `frame ${model.tables.frames.number[selection.frame] as number}, ` +
+}, (selection, model) => `frame ${frameNumber(model.tables, selection.frame)}, ` +
   ns(model.tables.frames.wall[selection.frame] as number));
 
 function frameFunctions(panel: Panel, frame: number, model: Model, store: Store): void {

@@ -5,6 +5,7 @@ import { WHOLE } from "./flame_scope";
 import { topDown } from "./flame_trie";
 import { ask, QUESTIONS, type Question } from "./flame_weight";
 import { bytes, count, cut, ns, percent } from "./format";
+import { frameNumber } from "./frame";
 import { sumFunctions, type FunctionSums } from "./function_sums";
 import { placesOf, type Place } from "./heap_places";
 import { keysOf, trieOf } from "./keys";
@@ -45,7 +46,7 @@ function worstFrames(panel: Panel, model: Model, store: Store, fn: number): void
   if (worst.length === 0) return;
   panel.heading("Where it was slowest");
   panel.table("Frames where it was slowest", ["Frame", "Self", "Of the frame"], worst.map(({ frame, self }) => ({
-    cells: [`Frame ${count(frames.number[frame]!)}`, ns(self), percent(self, frames.wall[frame]!)],
+    cells: [`Frame ${count(frameNumber(model.tables, frame))}`, ns(self), percent(self, frames.wall[frame]!)],
     part: self / worst[0]!.self,
     go: () => store.open("frames", { kind: "frame", frame }),
   })));

@@ -12,6 +12,8 @@ export interface Fact {
   readonly more?: string;
   /** Length of the bar, 0 to 1, beside others of the list. */
   readonly part?: number;
+  /** What it is called on top, where the question's own word says too much. */
+  readonly headline?: string;
   /** Something to look at first. */
   readonly bad?: boolean;
   go?(store: Store): void;

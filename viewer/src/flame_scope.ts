@@ -34,7 +34,8 @@ export function scopeOf(tables: Tables, s: Selection | null): Scope {
   const { frames, polls, parks } = tables;
   switch (s.kind) {
     case "range": return { of: s, t0: s.t0, t1: s.t1, thread: s.thread ?? NONE, polled: null };
-    case "frame": return stretch(s, frames.start[s.frame]!, frames.wall[s.frame]!, frames.thread[s.frame]!);
+    // Not its last nanosecond: the next frame may begin there.
+    case "frame": return stretch(s, frames.start[s.frame]!, frames.took[s.frame]! - 1, frames.thread[s.frame]!);
     case "poll": return stretch(s, polls.start[s.poll]!, polls.length[s.poll]!, polls.thread[s.poll]!);
     case "park": return stretch(s, parks.start[s.park]!, parks.length[s.park]!, parks.thread[s.park]!);
     case "thread": return { ...WHOLE, of: s, thread: s.thread };

@@ -4,6 +4,7 @@ import { Surface } from "./canvas";
 import "./about_frame";
 import { button, choice, h } from "./element";
 import { count, cut, moment, ns, percent, times } from "./format";
+import { frameNumber } from "./frame";
 import { drawFrames, framesIn, showValue } from "./framechart";
 import type { ToY } from "./framechart";
 import { frameKinds } from "./framekinds";
@@ -16,6 +17,7 @@ import { TIME_HELP, TimeInput } from "./timeinput";
 import { tooltip } from "./tooltip";
 import type { TipLine } from "./tooltip";
 import type { View } from "./view";
+import { firstOnly } from "./which";
 
 const GUTTER = 76, AXIS = 22;
 const MEASURES = [["wall", "Time"], ["bytes", "Bytes allocated"], ["count", "Allocations"]] as const;
@@ -59,7 +61,7 @@ class Frames implements View {
     this.select.addEventListener("change", () =>
       store.setOption("frames.kind", this.select.value === "0" ? null : this.select.value));
     const map = h("div", { class: "timeline-map" }), chart = h("div", { class: "frames-chart" });
-    el.append(h("div", { class: "toolbar" }, this.kinds.length > 1 && this.select, this.figures),
+    el.append(...firstOnly(model.meta), h("div", { class: "toolbar" }, this.kinds.length > 1 && this.select, this.figures),
       h("div", { class: "toolbar" }, this.measures.element, this.scales.element,
         button("Previous spike", () => this.spike(-1)), button("Next spike", () => this.spike(1)),
         button("Whole run", () => store.zoom(0, model.end))), map, chart);
@@ -149,7 +151,7 @@ class Frames implements View {
         match = root < functions.rows && this.model.label(functions.name[root] as number).toLowerCase().includes(text);
         names.set(root, match);
       }
-      if (match || frames.number[row] === numbered) found.push(row);
+      if (match || frameNumber(this.model.tables, row) === numbered) found.push(row);
     }
     return found;
   }
@@ -284,7 +286,7 @@ class Frames implements View {
     const time = scale.toTime(x);
     const [from, to] = framesIn(walls, time - scale.step / 2, time + scale.step / 2);
     const wall = frames.wall[row] as number;
-    const tip: TipLine[] = [`frame ${frames.number[row] as number}${frames.spike[row] ? ", a spike" : ""}`,
+    const tip: TipLine[] = [`frame ${frameNumber(this.model.tables, row)}${frames.spike[row] ? ", a spike" : ""}`,
       ["took", `${ns(wall)} (${times(wall / this.kind().figures().p50)} median)`],
       ["allocated", `${showValue(frames.alloc_bytes[row] as number, "bytes")} in ${count(frames.alloc_count[row] as number)}`],
       ["at", moment(frames.start[row] as number, Math.min(scale.step, 1e6))]];

@@ -4,6 +4,7 @@
 import type { TimeScale } from "./axis";
 import type { Surface } from "./canvas";
 import { shortName } from "./format";
+import { frameNumber } from "./frame";
 import type { Intervals } from "./intervals";
 import type { Lane, Lanes, Strip } from "./lanes";
 import type { Model } from "./model";
@@ -262,7 +263,7 @@ export class LanePainter {
       case "frame": {
         const root = frames.root[row] as number;
         const name = root === NONE ? "frame" : shortName(this.model.label(functions.name[root] as number));
-        return `${name} ${frames.number[row] as number}`;
+        return `${name} ${frameNumber(this.model.tables, row)}`;
       }
       case "poll": return shortName(this.model.taskName(polls.task[row] as number));
       case "park": return "parked";

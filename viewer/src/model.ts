@@ -211,7 +211,7 @@ export class Model implements Bounds {
       case "range": return selection;
       case "frame": {
         const row = selection.frame;
-        return span(at(t.frames.start, row), at(t.frames.wall, row), at(t.frames.thread, row));
+        return span(at(t.frames.start, row), at(t.frames.took, row), at(t.frames.thread, row));
       }
       case "poll": {
         const row = selection.poll;

@@ -69,7 +69,7 @@ class Overview implements View {
       if (!fact || out.childElementCount >= MOST_HEADLINES) continue;
       if (id === "leaks" && !fact.bad) continue;
       if ((id === "live" || id === "peak") && out.querySelector("[data-id=leaks], [data-id=live]")) continue;
-      out.append(this.headline(id, title, fact));
+      out.append(this.headline(id, fact.headline ?? title, fact));
     }
     return out;
   }

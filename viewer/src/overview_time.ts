@@ -3,6 +3,7 @@ import { figure, greatest, name, type Fact, type Question, type Word } from "./f
 import { dig, list, number, text, type Json } from "./figures";
 import { flameOf, flameOfFunction } from "./flame_link";
 import { count, ns, percent, safe, times } from "./format";
+import { frameNumber } from "./frame";
 import type { Model } from "./model";
 import { NONE } from "./schema";
 import { sheetsOf, type Sheet } from "./table_sheet";
@@ -39,7 +40,7 @@ export function frameFact(model: Model, frame: number, worst: number): Fact {
   const wall = frames.wall[frame]!;
   const median = medianOf(model, frames.root[frame]!);
   const mostly = mostlyIn(model, frame);
-  const words: Word[] = [figure(ns(wall)), ` in frame ${count(frames.number[frame]!)}`];
+  const words: Word[] = [figure(ns(wall)), ` in frame ${count(frameNumber(model.tables, frame))}`];
   if (median) words.push(`, ${times(wall / median)} the median`);
   if (mostly && mostly.self > 0) {
     words.push(`: ${percent(mostly.self, wall)} in `, name(model.label(functions.name[mostly.fn]!)));

@@ -54,8 +54,10 @@ export const SCHEMA = {
   frames: {
     start: "ns", wall: "length", thread: "threads", root: "functions?", spike: "u8", alloc_count: "u32",
     alloc_bytes: "num",
-    /** Its number in the reports of the command line. */
+    /** Its number, from 0; in words it is one more, as in the reports of the command line. */
     number: "u32",
+    /** From its begin to its end by the clock: with what the measuring took besides. Samples are joined by it. */
+    took: "length",
   },
   frame_functions: {
     frame: "frames", function: "functions", calls: "u32", self: "ns", alloc_count: "u32",

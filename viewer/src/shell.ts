@@ -12,6 +12,7 @@ import type { Change, Store } from "./state";
 import { ThemeSwitch } from "./theme";
 import { tooltip } from "./tooltip";
 import type { View } from "./view";
+import { programName } from "./which";
 
 interface Tab {
   readonly view: View;
@@ -56,13 +57,14 @@ export class Shell {
 
   private header(): HTMLElement {
     const { meta } = this.model;
-    const name = safe(meta.name || meta.program || "run");
+    const name = safe(meta.name || "run"), program = programName(meta);
     const tabs = h("div", { class: "tabs", role: "tablist", "aria-label": "Views" },
       ...this.tabs.map((tab) => tab.tab));
     tabs.addEventListener("keydown", (event) => this.tabKey(event));
     this.searchBox.addEventListener("input", () => this.store.set({ search: this.searchBox.value }));
     return h("header", { class: "top" },
-      h("h1", {}, h("span", { class: "run", title: cut(safe(meta.command || name), 1000) }, cut(name, 80)),
+      h("h1", {}, program !== "" && h("span", { class: "run", title: cut(safe(meta.command || name), 1000) }, cut(program, 40)),
+        h("span", { class: program === "" ? "run" : "run dim", title: cut(name, 1000) }, cut(name, 80)),
         meta.b && h("span", { class: "run", title: "what it is compared with" }, `→ ${cut(safe(meta.b.name), 80)}`),
         h("span", { class: "dim" }, ns(meta.duration_ns))),
       tabs,

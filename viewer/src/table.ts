@@ -11,6 +11,7 @@ import { sparksOf, SPARK_COLUMNS, type Sparks } from "./spark";
 import { writeSelection, type Changed, type Store } from "./state";
 import { ordered, sheetsOf, type Kind, type Sheet } from "./table_sheet";
 import type { View } from "./view";
+import { firstOnly } from "./which";
 
 export function tableView(): View {
   return new Table();
@@ -59,7 +60,7 @@ class Table implements View {
       sortedBy: () => this.sorting(), sort: (id) => this.sort(id),
       take: (i) => this.take(i), isTaken: (i) => this.isTaken(i),
     });
-    el.append(h("div", { class: "toolbar" }, this.kinds.element, this.number), this.grid.element,
+    el.append(...firstOnly(model.meta), h("div", { class: "toolbar" }, this.kinds.element, this.number), this.grid.element,
       h("div", { class: "table-foot" }, this.note));
   }
 

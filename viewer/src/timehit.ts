@@ -1,6 +1,7 @@
 /* What is at a point of the timeline, and what the tooltip says about it. */
 import type { TimeScale } from "./axis";
 import { brief, cut, moment, ns } from "./format";
+import { frameNumber } from "./frame";
 import type { Lane, Lanes, Strip } from "./lanes";
 import type { Model } from "./model";
 import { NONE, POLL_OPEN, SAMPLE_CPU, SAMPLE_PREEMPTED } from "./schema";
@@ -68,7 +69,7 @@ export function tipOf(model: Model, strip: Strip, row: number, scale: TimeScale)
   const when = (time: number): TipLine => ["at", moment(time, Math.min(scale.step, 1e6))];
   switch (strip.kind) {
     case "frame":
-      return [`frame ${frames.number[row] as number}${frames.spike[row] ? ", a spike" : ""}`,
+      return [`frame ${frameNumber(model.tables, row)}${frames.spike[row] ? ", a spike" : ""}`,
         ["took", ns(frames.wall[row] as number)], when(frames.start[row] as number)];
     case "poll": return pollTip(model, row, when(polls.start[row] as number));
     case "park": return ["parked", ["for", ns(parks.length[row] as number)], when(parks.start[row] as number)];

@@ -90,9 +90,9 @@ test("children are the reverse of parents", async () => {
 test("functions of a frame, and the range of a selection", async () => {
   const model = await open(synthetic(SIZES));
   assert.deepEqual(model.functionsOf(7), { from: 28, to: 32 });
-  const { start, wall } = model.tables.frames;
+  const { start, took } = model.tables.frames;
   assert.deepEqual(model.rangeOf({ kind: "frame", frame: 7 }),
-    { t0: start[7], t1: (start[7] as number) + (wall[7] as number), thread: 0 });
+    { t0: start[7], t1: (start[7] as number) + (took[7] as number), thread: 0 });
   assert.equal(model.rangeOf({ kind: "site", site: 1 }), null);
   assert.equal(model.has({ kind: "frame", frame: 49 }), true);
   assert.equal(model.has({ kind: "frame", frame: 50 }), false);

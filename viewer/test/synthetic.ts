@@ -134,7 +134,8 @@ function frames(w: PageWriter, sizes: Sizes, duration: number, functions: string
     p99: zeros().fill(-1), alloc_count: zeros().fill(9), alloc_bytes: zeros().fill(4096), free_count: zeros(), free_bytes: zeros() });
   w.table("frames", n, { start, wall, thread: new Uint32Array(n), root: new Uint32Array(n).fill(1), spike,
     alloc_count: Uint32Array.from({ length: n }, () => Math.floor(40 * next())),
-    alloc_bytes: Float64Array.from({ length: n }, () => Math.floor(65536 * next())), number: Uint32Array.from({ length: n }, (_, i) => i) });
+    alloc_bytes: Float64Array.from({ length: n }, () => Math.floor(65536 * next())), number: Uint32Array.from({ length: n }, (_, i) => i),
+    took: wall.map((length) => length + 100) });
   const each = 4, m = n * each;
   w.table("frame_functions", m, { frame: Uint32Array.from({ length: m }, (_, i) => Math.floor(i / each)),
     function: Uint32Array.from({ length: m }, (_, i) => 1 + (i % each)), calls: Uint32Array.from({ length: m }, () => 1 + Math.floor(9 * next())),

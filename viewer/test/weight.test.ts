@@ -33,7 +33,7 @@ const run = tables({
     at: [0, 10, 20, 30, 40, 50], thread: [0, 1, 0, 1, 0, 1], node: [0, 1, 2, 1, 1, NONE],
     kind: [SAMPLE_CPU, SAMPLE_CPU, SAMPLE_CPU, SAMPLE_OFF, SAMPLE_CPU, SAMPLE_CPU], value: [1, 2, 4, 8, 16, 32],
   },
-  frames: { start: [10], wall: [30], thread: [0] },
+  frames: { start: [10, 10], wall: [25, 25], took: [31, 30], thread: [0, 0] },
   polls: { start: [0, 35, 5], length: [5, 10, 10], thread: [0, 0, 1], task: [3, 3, 3] },
   blocks_live: { at: [15, 90], size: [10, 10], weight: [100, 200], thread: [0, 1], node: [1, 2] },
   sites: { node: [1, 2], live_bytes: [100, 200], live_objects: [10, 20], allocated_bytes: [1000, 300],
@@ -56,7 +56,8 @@ test("samples of the whole run, a range, a frame, a poll, a thread, a task", () 
   assert.equal(cpu(null), 1 + 2 + 4 + 16 + 32);
   assert.equal(cpu({ kind: "range", t0: 10, t1: 40 }), 2 + 4);
   assert.equal(cpu({ kind: "range", t0: 10, t1: 41, thread: 0 }), 4 + 16);
-  assert.equal(cpu({ kind: "frame", frame: 0 }), 4 + 16);
+  assert.equal(cpu({ kind: "frame", frame: 0 }), 4 + 16, "by the time it took, not by its wall time");
+  assert.equal(cpu({ kind: "frame", frame: 1 }), 4, "without its end");
   assert.equal(cpu({ kind: "poll", poll: 1 }), 16);
   assert.equal(cpu({ kind: "thread", thread: 1 }), 2 + 32);
   assert.equal(cpu({ kind: "task", task: 3 }), 1 + 2 + 16);

@@ -129,6 +129,21 @@ static int not_joined(const char *path, struct run_error *error)
     return -EINVAL;
 }
 
+/* From a frame's begin to its end by the clock of the samples: its wall time and what the measuring took besides. Without
+ * samples nobody asks, and the lines of the frames need not be read once more. */
+static int64_t took(const struct packer *k, const struct run *run, const struct run_frame *f)
+{
+    int64_t wall = f->wall_ns > 0 ? f->wall_ns : 0;
+    if (k->base_ns == 0 || f->start_ns == INT64_MIN)
+        return wall;
+    int64_t length = run_frame_took(run, f);
+    int64_t begin = run_mono(run, f->start_ns);
+    int64_t end = run_mono(run, saturating_add(f->start_ns, length));
+    if (begin >= 0 && end >= begin)
+        length = end - begin;
+    return length > 0 ? length : 0;
+}
+
 /* Frames without a start lie one behind the other. */
 static void add_frames(struct packer *k, const struct run *run, const uint32_t *row_of)
 {
@@ -139,8 +154,10 @@ static void add_frames(struct packer *k, const struct run *run, const uint32_t *
                                                {"spike", COLUMN_U8, COLUMN_PLAIN, false},
                                                {"alloc_count", COLUMN_U32, COLUMN_PLANES, false},
                                                {"alloc_bytes", COLUMN_I64, COLUMN_PLANES, true},
-                                               {"number", COLUMN_U32, COLUMN_DELTA_PLANES, false}};
-    struct pack_table *t = pack_table(&k->pack, "frames", kinds, 8);
+                                               {"number", COLUMN_U32, COLUMN_DELTA_PLANES, false},
+                                               {"took", COLUMN_I64, COLUMN_PLANES, true}};
+    enum { COLUMNS = sizeof(kinds) / sizeof(*kinds) };
+    struct pack_table *t = pack_table(&k->pack, "frames", kinds, COLUMNS);
     int64_t before = 0, unknown = 0;
     uint32_t thread = 0, lane = PACK_NONE;
     for (size_t i = 0; t && i < run->frame_count; i++) {
@@ -160,8 +177,9 @@ static void add_frames(struct packer *k, const struct run *run, const uint32_t *
             start,          f->wall_ns > 0 ? f->wall_ns : 0,
             lane,           f->root == RUN_NO_ROOT ? PACK_NONE : row_of[f->root],
             f->spike,       f->alloc_count,
-            f->alloc_bytes, (int64_t)i};
-        for (size_t c = 0; c < 8; c++)
+            f->alloc_bytes, (int64_t)i,
+            took(k, run, f)};
+        for (size_t c = 0; c < COLUMNS; c++)
             column_put(&t->columns[c], values[c]);
     }
     if (unknown)

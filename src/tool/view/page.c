@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tool/util/program.h"
 #include "tool/util/say.h"
 #include "tool/view/assets.h"
 #include "tool/view/base64.h"
@@ -77,21 +78,35 @@ static void put_json(struct buf *b, const struct buf *json)
     }
 }
 
+static const char *text_of(const struct buf *b)
+{
+    return b->len ? b->data : "";
+}
+
 static void put_head(struct buf *b, const struct packer *k)
 {
     struct asset style = asset_style();
+    char program[256];
     buf_puts(b, "<!doctype html><html lang=en><head><meta charset=utf-8>"
                 "<meta http-equiv=\"Content-Security-Policy\" content=\"");
     page_put_policy(b);
-    buf_puts(b, "\"><meta name=viewport content=\"width=device-width\"><title>piano: ");
-    put_escaped(b, k->about.name.len ? k->about.name.data : "");
+    buf_puts(b, "\"><meta name=viewport content=\"width=device-width\"><title>");
+    if (*program_called(program, sizeof(program), text_of(&k->about.program),
+                        text_of(&k->about.command))) {
+        put_escaped(b, program);
+        buf_puts(b, ": ");
+    }
+    put_escaped(b, text_of(&k->about.name));
     if (k->compared) {
         buf_puts(b, " and ");
-        put_escaped(b, k->other.name.len ? k->other.name.data : "");
+        put_escaped(b, text_of(&k->other.name));
     }
-    buf_puts(b, "</title><style>");
+    buf_puts(b, " | piano</title><style>");
     buf_put(b, style.text, style.len);
-    buf_puts(b, "</style></head><body><div id=app></div>"
+    buf_puts(b, "</style></head><body><div id=app>"
+                "<div class=loading>Reading the page. If it stays like this, the file is cut "
+                "short: make it again with "
+                "`piano view`.</div></div>"
                 "<noscript>This page shows a run with the help of its own script, which the "
                 "browser does not run.</noscript>\n<script type=\"application/json\" "
                 "id=\"piano-meta\">");

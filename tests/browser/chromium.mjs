@@ -1,0 +1,17 @@
+/* Debian's Chromium, driven by the playwright-core that tests/browser/setup puts into build/. */
+import { existsSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+
+const BUILD = join(dirname(dirname(dirname(fileURLToPath(import.meta.url)))), "build/browser");
+const { chromium } = await import(pathToFileURL(join(BUILD, "node_modules/playwright-core/index.mjs")).href);
+const PROGRAM = process.env.CHROMIUM ?? ["/usr/bin/chromium", "/usr/bin/chromium-browser"].find((path) => existsSync(path));
+
+export function launch() {
+  return chromium.launch({ executablePath: PROGRAM, args: ["--no-first-run", "--disable-background-networking"] });
+}
+
+/** What was changed has been drawn. */
+export function drawn(page) {
+  return page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done()))));
+}

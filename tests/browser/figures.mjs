@@ -1,0 +1,22 @@
+/* Figures as a page shows them, read back: "27.9 ms" is 27,900,000 ns give or take half of its last digit. */
+import assert from "node:assert/strict";
+
+const UNITS = { ns: 1, "µs": 1e3, ms: 1e6, s: 1e9, B: 1, KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30, "%": 0.01, "×": 1, "": 1 };
+
+/** The first figure in TEXT: {value, slack}. */
+export function figure(text) {
+  const found = /(\d[\d\u202f]*)(?:\.(\d+))?\s*(ns|µs|ms|s|B|KiB|MiB|GiB|%|×|)(?![\w])/.exec(text);
+  assert.ok(found, `no figure in ${JSON.stringify(text)}`);
+  const [, whole, part = "", unit] = found;
+  const scale = UNITS[unit];
+  return { value: Number(`${whole.replaceAll("\u202f", "")}.${part}`) * scale,
+    slack: unit === "" && part === "" || unit === "ns" || unit === "B" ? 0.5 : 0.5 * scale * 10 ** -part.length };
+}
+
+/** TEXT says VALUE (nanoseconds, bytes, a share or a count), as exactly as it can; null is "-". */
+export function says(text, value, what = "") {
+  if (value === null || value === undefined) return assert.equal(text.trim(), "-", what);
+  const shown = figure(text);
+  assert.ok(Math.abs(shown.value - value) <= shown.slack * 1.000001,
+    `${what}: the page says ${JSON.stringify(text)}, the report ${value}`);
+}
