@@ -163,3 +163,57 @@ def test_a_recording_without_a_sample(project: Project) -> None:
     done = project.piano("report", put(project, rec))
     assert "there is no CPU sample" in done.err and "no samples" in done.out
     assert json.loads(project.piano("report", "--json").out)["functions"] == []
+
+
+@tool
+def test_processes_without_a_sample_are_left_out(project: Project, program: Path) -> None:
+    """A shim of shell starts a dozen processes that come to nothing before the one that matters."""
+    rec, burn, wait, _ = traced(program)
+    rec.thread(4711, "worker")
+    rec.cpu(4711, 0, burn, ms=10, count=3)
+    for pid in range(5001, 5006):
+        rec.thread(pid, "bash", pid=pid)
+        rec.off(pid, 0, wait, ms=5, pid=pid)
+    path = put(project, rec)
+    text = project.piano("report", path, "--cpu").out
+    assert "Process" not in text and "5 more without a sample" in text, text
+    assert project.piano("report", path, "--cpu", "--all").out.count("Process bash") == 5
+    rec.thread(6000, "other", pid=6000)
+    rec.cpu(6000, 0, burn, ms=10, pid=6000)
+    path = put(project, rec)
+    text = project.piano("report", path, "--cpu").out
+    assert text.count("Process ") == 2 and "bash" not in text, text
+    assert project.piano("report", path, "--cpu", "--top", "1").out.count("Process ") == 1
+
+
+@tool
+def test_a_table_in_a_pipe_is_bounded(project: Project, program: Path, tmp_path: Path) -> None:
+    long_one = tmp_path / ("a_module_with_a_name_" * 8)
+    long_one.write_bytes(program.read_bytes())
+    rec, burn, _, _ = traced(long_one)
+    rec.cpu(11, 0, burn, ms=10)
+    path = put(project, rec)
+    text = project.piano("report", path, "--cpu").out
+    assert "burn" in text and max(len(line) for line in text.splitlines()[1:]) < 180
+    assert long_one.name in project.piano("report", path, "--cpu", "--all").out
+
+
+@tool
+@pytest.mark.parametrize("name,source,said", [("python3.12", 1, True), ("libpython3.11.so.1.0", 2, True),
+                                              ("python3.12", 3, False), ("pythonic", 1, False)])
+def test_python_by_perf_says_what_is_missing(project: Project, program: Path, tmp_path: Path, name: str, source: int,
+                                             said: bool) -> None:
+    python = tmp_path / name
+    python.write_bytes(program.read_bytes())
+    rec, burn, _, _ = traced(python)
+    rec.cpu_source = source
+    rec.cpu(11, 0, burn, ms=10)
+    done = project.piano("report", put(project, rec), "--cpu")
+    assert ("Python's own functions are not in these stacks" in done.err) == said, done.err
+
+
+@tool
+def test_the_name_the_program_was_called_by(project: Project, program: Path) -> None:
+    rec, burn, _, _ = traced(program, command=["/usr/bin/redis-server", "--port", "0"])
+    rec.cpu(11, 0, burn, ms=10)
+    assert project.piano("report", put(project, rec), "--cpu").out.startswith("redis-server (pid ")

@@ -164,6 +164,16 @@ def test_what_was_dropped_is_said_and_nothing_else(project: Project, program: Pa
 
 
 @tool
+def test_the_hint_keeps_what_else_was_recorded(project: Project, program: Path) -> None:
+    rec, s = recording(program)
+    rec.sample(s.parse, 64 * 1024, count=9)
+    rec.cpu(11, 0, s.parse)
+    assert "`piano record --heap=64K --cpu` takes more" in project.piano("report", "--heap", put(project, rec)).err
+    rec.poll(11, 100, 50, task=1, name=rec.name("slow"))
+    assert "`piano record --heap=64K --cpu --events` takes more" in project.piano("report", "--heap", put(project, rec)).err
+
+
+@tool
 def test_few_samples_are_a_warning(project: Project, program: Path) -> None:
     rec, s = recording(program)
     rec.sample(s.parse, 64 * 1024, count=99)

@@ -265,6 +265,39 @@ def traced(program: Path, **options: Any) -> tuple[Any, Any, Any, Any]:
 
 
 @tool
+def test_what_most_of_a_poll_was_in(project: Project, program: Path) -> None:
+    """Its stacks are many and end anywhere; what they have in common is told."""
+    rec, burn, wait, parse = traced(program)
+    rec.poll(11, 100, 50, task=1, name=rec.name("slow")).poll(11, 200, 50, task=1, name=rec.name("slow"))
+    rec.cpu(11, 100, burn, count=2).cpu(11, 130, parse, count=2)
+    rec.cpu(11, 200, wait, count=3).cpu(11, 230, parse, count=2)
+    first, second = sorted(polls(project, rec)["longest"], key=lambda poll: poll["start_ns"])
+    assert first["mostly"] == {"function": "parse", "samples": 4, "share": 1.0}
+    assert second["mostly"] == {"function": "burn", "samples": 3, "share": 0.6}
+    text = project.piano("report", "--polls").out
+    assert "     all of it in parse < main\n" in text and "     60 % in burn < wait_for < main\n" in text, text
+
+
+@tool
+@pytest.mark.parametrize("columns", ["", "60", "80", "120"])
+def test_stacks_fit_and_have_the_first_own_function(project: Project, program: Path, tmp_path: Path, columns: str) -> None:
+    """Behind a dozen frames of the C library is who called it; long names are cut, never it."""
+    libc = tmp_path / "libc.so.6"
+    libc.write_bytes(program.read_bytes())
+    rec = make.Recording(program=str(program))
+    own, plumbing = make.Program(rec, program), make.Program(rec, libc, base=0x7f0000000000)
+    deep = plumbing.pcs("burn", *["wait_for", "burn"] * 5, "wait_for") + own.pcs("parse", *["wait_for", "burn"] * 20, "main")
+    stack = rec.stack(deep, generation=0)
+    rec.poll(11, 100, 50, task=1, name=rec.name("slow")).off(11, 100, stack, ms=40)
+    done = project.piano("report", "--polls", put(project, rec), env={"COLUMNS": columns} if columns else {})
+    (line,) = [line for line in done.out.splitlines() if line.startswith("     off ")]
+    assert "burn < ... < wait_for < parse" in line and line.endswith(" < ..."), line
+    assert len(line) <= max(int(columns or 160), 64), line
+    (whole,) = [line for line in project.piano("report", "--polls", "--all").out.splitlines() if line.startswith("     off ")]
+    assert whole.count(" < ") == len(deep) - 1 and whole.endswith("main")
+
+
+@tool
 def test_samples_of_a_poll(project: Project, program: Path) -> None:
     """Joined by thread and time: what is a nanosecond outside, or of another thread, is not in it."""
     rec, burn, wait, parse = traced(program)

@@ -1,6 +1,7 @@
 """`piano view -o`: pages, decoded by a second reader (pages.py), against what `piano report --json` says."""
 from __future__ import annotations
 
+import json
 import os
 import random
 import shutil
@@ -290,6 +291,30 @@ def test_a_run_and_its_recording_are_one_page(project: Project, program: Path, w
 
 
 @tool
+def test_the_title_begins_with_the_program(project: Project, program: Path) -> None:
+    run, path = both(project, program, start_mono_ns=6 * 10**9)
+    (title,) = [e[2] for e in view(project, path).elements if e[0] == "title"]
+    assert title.startswith(f"{program.name}: ") and title.endswith(" | piano"), title
+
+
+@tool
+def test_a_frame_ends_where_the_report_ends_it(project: Project, program: Path) -> None:
+    """Its wall time is without what measuring took; the samples of that time are its own all the same."""
+    run, _ = both(project, program, start_mono_ns=6 * 10**9)
+    plain = view(project, run).rows("frames")
+    lines = [json.loads(line) for line in run.read_text().splitlines()]
+    for line in lines:
+        if "wall_ns" in line and "frame" in line:
+            line["took_ns"] = line["wall_ns"] + 94_000
+    run.write_text(ndjson(*lines))
+    frames = view(project, run).rows("frames")
+    inside = [f["inside"] for f in project.json("report", run, "--frames", "--all")["frames"]]
+    assert [f["took"] for f in plain] == pytest.approx([f["wall"] for f in plain], abs=10)
+    assert [f["took"] for f in frames] == [i["end_mono_ns"] - i["begin_mono_ns"] for i in inside]
+    assert frames[0]["took"] == pytest.approx(frames[0]["wall"] + 94_000, abs=10)
+
+
+@tool
 def test_a_run_that_does_not_tell_its_clock(project: Project, program: Path) -> None:
     run, path = both(project, program, timestamp_ms=1740000000123 + 700)
     page = view(project, run, path)
@@ -414,7 +439,7 @@ def test_names_of_files(project: Project) -> None:
     os.rename(run, odd)
     page = view(project, os.fsdecode(odd))
     (title,) = [e[2] for e in page.elements if e[0] == "title"]
-    assert title == r"piano: a\xff\u{202e}b\x1b&<i>.ndjson"
+    assert title == r"a\xff\u{202e}b\x1b&<i>.ndjson | piano"
     assert page.meta["name"] == "a\ufffd\u202eb\x1b&<i>.ndjson"
 
 

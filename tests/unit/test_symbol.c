@@ -304,6 +304,28 @@ static void test_plt(void **state)
     assert_int_equal(found, 2);
 }
 
+/* Stubs of C++ have the names that people know, too. */
+static void test_plt_of_cpp(void **state)
+{
+    char line[TEXT], command[TEXT];
+    size_t found = 0;
+    (void)state;
+    struct symbols *s = symbols_new();
+    assert_true(
+        sh("echo 'int main(int n, char **) { int *p = new int[n]; *(int *volatile *)&p = p; "
+           "operator delete(p); }' > d.cc; g++ -O1 -w d.cc -o d"));
+    snprintf(command, sizeof(command), "objdump -d %s", in_dir("d"));
+    FILE *p = popen(command, "r");
+    while (fgets(line, sizeof(line), p))
+        if (strstr(line, "<_ZdlPv@plt>:")) {
+            assert_name(s, in_dir("d"), strtoull(line, NULL, 16), "operator delete(void*)@plt");
+            found++;
+        }
+    pclose(p);
+    symbols_free(s);
+    assert_int_equal(found, 1);
+}
+
 static void test_dwz(void **state)
 {
     (void)state;
@@ -325,6 +347,7 @@ static void test_demangle(void **state)
     assert_string_equal(demangle(&strings, "plain"), "plain");
     assert_string_equal(demangle(&strings, "_Z"), "_Z");
     assert_string_equal(demangle(&strings, "_Z3fooi"), "foo(int)");
+    assert_string_equal(demangle(&strings, "_ZdlPv"), "operator delete(void*)");
     /* Each reference doubles the text: comes back, with whatever name. */
     static const char digits[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
     strcpy(bomb, "_Z1f1aIiiES0_");
@@ -432,6 +455,7 @@ int main(void)
         cmocka_unit_test(test_cxx_names),
         cmocka_unit_test(test_symbol_sizes),
         cmocka_unit_test(test_plt),
+        cmocka_unit_test(test_plt_of_cpp),
         cmocka_unit_test(test_dwz),
         cmocka_unit_test(test_demangle),
         cmocka_unit_test(test_rust_names),

@@ -13,6 +13,7 @@
 #include "tool/report/overview.h"
 #include "tool/report/report.h"
 #include "tool/util/json.h"
+#include "tool/util/program.h"
 #include "tool/util/say.h"
 #include "tool/util/table.h"
 #include "tool/util/units.h"
@@ -95,13 +96,13 @@ static void add_recording(struct table *t, const struct runs_entry *e, const str
     struct recording rec;
     struct run_error error;
     struct buf names = {0}, kinds = {0};
-    char text[UNITS_LEN], safe[128];
+    char text[UNITS_LEN], safe[128], name[PIANO_REC_PATH] = "";
     bool good = recording_peek(&rec, e->path, &error) == 0;
     table_cell(t, say_safe(safe, sizeof(safe), e->stem));
     table_cell(t, units_age(text, (now_ms - e->timestamp_ms) / 1000));
-    table_cell(t, !good                 ? "(unreadable)"
-                  : *rec.header.program ? program_name(safe, sizeof(safe), rec.header.program)
-                                        : "-");
+    if (good)
+        program_called(name, sizeof(name), rec.header.program, rec.header.command);
+    table_cell(t, !good ? "(unreadable)" : *name ? say_safe(safe, sizeof(safe), name) : "-");
     table_cell(t, good && rec.duration_ns >= 0 ? units_time(text, rec.duration_ns) : "-");
     if (good)
         put_kinds(&kinds, &rec, false);

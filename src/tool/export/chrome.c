@@ -21,6 +21,7 @@
 #include "tool/report/cpu.h"
 #include "tool/report/map.h"
 #include "tool/util/json.h"
+#include "tool/util/program.h"
 #include "tool/util/say.h"
 
 enum { OFF_CPU_PIDS = 1000000000 };
@@ -286,12 +287,12 @@ static void put_metadata(struct writer *w, const char *what, uint64_t pid, uint6
 static void put_process(struct writer *w, uint32_t pid, bool off)
 {
     const struct recording *rec = w->p->rec;
-    const char *slash = strrchr(rec->header.program, '/');
+    char own[PIANO_REC_PATH];
+    program_called(own, sizeof(own), rec->header.program, rec->header.command);
     const struct recording_thread *t = recording_thread_of(rec, pid);
-    const char *name = pid == rec->header.pid && *rec->header.program
-                           ? (slash ? slash + 1 : rec->header.program)
-                       : t && t->name[0] ? t->name
-                                         : "process";
+    const char *name = pid == rec->header.pid && *rec->header.program ? own
+                       : t && t->name[0]                              ? t->name
+                                                                      : "process";
     struct buf text = {0};
     buf_printf(&text, "%s%s", name, off ? ": off the CPU" : "");
     put_metadata(w, "process_name", (uint64_t)pid + (off ? OFF_CPU_PIDS : 0), pid,

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "tool/util/json.h"
+#include "tool/util/program.h"
 
 /* The frames of the file: functions by name, file and line. Strings are shared, so pointers are enough. */
 struct frames {
@@ -150,10 +151,11 @@ int export_speedscope(FILE *out, const struct heap *heap, enum heap_by by)
     const struct symbol_frame **frames = calloc(HEAP_MAX_FRAMES, sizeof(*frames));
     struct frames f = {.list = NULL};
     struct buf b = {0};
-    const char *slash = strrchr(heap->rec.header.program, '/');
+    const struct piano__rec_header *h = &heap->rec.header;
+    char name[PIANO_REC_PATH];
     int err = frames ? 0 : -ENOMEM;
     buf_puts(&b, "{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\"name\":");
-    json_put_string(&b, slash ? slash + 1 : heap->rec.header.program);
+    json_put_string(&b, program_called(name, sizeof(name), h->program, h->command));
     buf_puts(&b, ",\"exporter\":\"piano\",\"activeProfileIndex\":0,\"profiles\":[");
     if (err == 0)
         err = put_profile(&b, out, heap, by, &f, frames);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "tool/report/map.h"
+#include "tool/report/python.h"
 #include "tool/util/say.h"
 
 /* ---- processes and threads ---- */
@@ -259,6 +260,21 @@ const char *cpu_source_text(char *text, size_t size, const struct recording *rec
     return text;
 }
 
+/* perf sees the interpreter, not what it interprets. */
+static void notice_python(const struct recording *rec)
+{
+    bool python = false;
+    for (size_t i = 0; i < rec->module_count && !python; i++) {
+        const char *slash = strrchr(rec->modules[i].path, '/');
+        const struct symbol_frame frame = {.module = slash ? slash + 1 : rec->modules[i].path};
+        python = python_is_interpreter(&frame);
+    }
+    if (python && rec->cpu_samples > 0 && rec->header.trace.cpu_source != PIANO_CPU_TIMERS)
+        say("Python's own functions are not in these stacks: they are where `piano record` starts "
+            "the interpreter itself (not --pid, --kernel or a shim: name what sys.executable "
+            "says)");
+}
+
 void cpu_notices(const struct cpu *c)
 {
     const struct piano__trace *t = &c->rec->header.trace;
@@ -274,7 +290,8 @@ void cpu_notices(const struct cpu *c)
         say("%llu thread%s could not be sampled: no timer or perf event was to be had for %s",
             (unsigned long long)t->threads_missed, t->threads_missed == 1 ? "" : "s",
             t->threads_missed == 1 ? "it" : "them");
-    if (c->rec->cpu_samples == 0)
+    if (c->rec->cpu_samples == 0 && t->samples_lost == 0)
         say("there is no CPU sample: the program was hardly on a CPU, or not for long enough");
+    notice_python(c->rec);
     heap_notice_symbols(&c->named);
 }

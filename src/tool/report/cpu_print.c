@@ -10,6 +10,7 @@
 #include "tool/util/units.h"
 
 enum { CPU_TOP = 20, PART_TOP = 8, PARTS_SHOWN = 20 };
+enum { NAME_WIDTH = 80, MODULE_WIDTH = 32 }; /* where nobody says how wide a line may be */
 
 static const char *plural(uint64_t n)
 {
@@ -32,14 +33,27 @@ static void print_answer(FILE *out, const struct cpu *c)
     fputc('\n', out);
 }
 
-static int add_row(struct table *t, const struct cpu_row *row, const struct cpu_flat *f, bool off)
+/* A table fits itself to a terminal; for a file or a pipe, names are bounded here. */
+static void add_text(struct table *t, const char *text, size_t width,
+                     const struct report_options *o)
+{
+    char cut[4 * NAME_WIDTH + 8];
+    if (o->width == 0 && !o->all) {
+        table_shorten(cut, sizeof(cut), text, width);
+        text = cut;
+    }
+    table_cell(t, text);
+}
+
+static int add_row(struct table *t, const struct cpu_row *row, const struct cpu_flat *f, bool off,
+                   const struct report_options *o)
 {
     char text[UNITS_LEN], module[200];
     char *name = heap_name(row->function, false);
     double all = f->cpu_ns ? (double)f->cpu_ns : 1;
     if (!name)
         return -ENOMEM;
-    table_cell(t, name);
+    add_text(t, name, NAME_WIDTH, o);
     table_cell(t, units_time(text, (int64_t)row->self_ns));
     table_cell(t, units_percent(text, (double)row->self_ns / all));
     table_cell(t, units_time(text, (int64_t)row->total_ns));
@@ -47,7 +61,7 @@ static int add_row(struct table *t, const struct cpu_row *row, const struct cpu_
     table_cell(t, units_count(text, (int64_t)row->self_samples));
     if (off)
         table_cell(t, row->off_ns ? units_time(text, (int64_t)row->off_ns) : "");
-    table_cell(t, say_safe(module, sizeof(module), row->module));
+    add_text(t, say_safe(module, sizeof(module), row->module), MODULE_WIDTH, o);
     free(name);
     return 0;
 }
@@ -73,7 +87,7 @@ static int print_flat(FILE *out, const struct cpu_flat *f, size_t top,
         table_column(&t, "Off CPU", TABLE_RIGHT, -3);
     table_column(&t, "Module", TABLE_LEFT, -4);
     for (size_t i = 0; i < shown && err == 0; i++)
-        err = add_row(&t, &f->rows[i], f, off);
+        err = add_row(&t, &f->rows[i], f, off, o);
     if (err == 0)
         err = table_print(&t, out, o->width, o->colour);
     if (err == 0 && shown < f->count)
@@ -104,13 +118,18 @@ static void print_part_name(FILE *out, const struct cpu *c, const struct cpu_par
     fputc('\n', out);
 }
 
-/* A table for each of LIST. */
+/* A table for each of LIST; processes that were never seen on a CPU (a shell that only started the next) with --all only. */
 static int print_parts(FILE *out, struct cpu *c, const struct cpu_part *list, size_t count,
                        const struct report_options *o)
 {
-    size_t shown = o->all || count < PARTS_SHOWN ? count : PARTS_SHOWN;
     size_t top = o->all ? SIZE_MAX : o->top ? o->top : PART_TOP;
+    size_t shown = o->all || count < PARTS_SHOWN ? count : PARTS_SHOWN;
     int err = 0;
+    if (count > 0 && list[0].tid == 0 && !o->all) {
+        shown = o->top && o->top < shown ? o->top : shown;
+        while (shown > 0 && list[shown - 1].samples == 0)
+            shown--;
+    }
     for (size_t i = 0; i < shown && err == 0; i++) {
         struct cpu_flat f;
         err = cpu_flat_make(&f, c, list[i].pid, list[i].tid);
@@ -145,7 +164,11 @@ int cpu_report(FILE *out, struct cpu *c, const struct cpu_options *h,
     if (h->threads)
         return print_parts(out, c, c->threads, c->thread_count, o);
     int err = print_all(out, c, o);
-    if (err == 0 && c->process_count > 1)
-        err = print_parts(out, c, c->processes, c->process_count, o);
-    return err;
+    if (err || c->process_count < 2)
+        return err;
+    if (o->all || c->processes[1].samples > 0)
+        return print_parts(out, c, c->processes, c->process_count, o);
+    report_dim(out, o->colour, "all of process %u; %zu more without a sample: --all",
+               c->processes[0].pid, c->process_count - 1);
+    return 0;
 }

@@ -206,7 +206,8 @@ static int add_frame(struct view *v, size_t index)
     for (size_t i = 0; i < v->columns.count; i++) {
         uint32_t slot = v->scratch.slot[v->columns.fns[i]];
         const struct tally *sum = slot ? &v->scratch.entries[slot - 1].sum : NULL;
-        bool residue = sum && sum->self_ns < 0; /* it did run: not `-` */
+        /* It did run, so not `-`, and no call takes no time at all. */
+        bool residue = sum && (sum->self_ns < 0 || (sum->self_ns == 0 && sum->calls > 0));
         table_cell(t, residue ? "~0" : sum ? units_time(text, sum->self_ns) : "-");
     }
     if (v->allocs) {

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tool/report/overview.h"
 #include "tool/report/python.h"
 #include "tool/util/say.h"
 #include "tool/util/units.h"
@@ -208,6 +209,7 @@ void heap_notices(const struct heap *heap)
 {
     const struct recording *rec = &heap->rec;
     uint64_t live = rec->total.live_samples;
+    unsigned kinds = overview_instruments(rec); /* --heap alone would leave out the others */
     char rate[32];
     heap_notice_reading(rec);
     notice_dropped(&rec->header.stats);
@@ -216,7 +218,8 @@ void heap_notices(const struct heap *heap)
         notice_nameless(heap);
     if (rec->header.rate > 1 && live > 0 && live < FEW_SAMPLES)
         say("only %llu sampled block%s live: the figures of single sites are rough; "
-            "`piano record --heap=%s` takes more samples",
+            "`piano record --heap=%s%s%s` takes more samples",
             (unsigned long long)live, live == 1 ? " is" : "s are",
-            finer(rate, sizeof(rate), rec->header.rate));
+            finer(rate, sizeof(rate), rec->header.rate), kinds & OVERVIEW_CPU ? " --cpu" : "",
+            kinds & OVERVIEW_EVENTS ? " --events" : "");
 }

@@ -1,6 +1,7 @@
 /* `piano report --heap`: the answer in a few lines, then sites by what they hold, ask for, and throw away
  * again. */
 #include "tool/report/heap.h"
+#include "tool/util/program.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -40,9 +41,8 @@ static void print_end(FILE *out, const struct recording *rec)
 void heap_print_program(FILE *out, const struct recording *rec)
 {
     const struct piano__rec_header *h = &rec->header;
-    char safe[PIANO_REC_PATH], text[UNITS_LEN];
-    const char *slash = strrchr(h->program, '/');
-    const char *name = slash && slash[1] ? slash + 1 : h->program;
+    char safe[PIANO_REC_PATH], text[UNITS_LEN], name[PIANO_REC_PATH];
+    program_called(name, sizeof(name), h->program, h->command);
     fprintf(out, "%s (pid %u) | ", *name ? say_safe(safe, sizeof(safe), name) : "-", h->pid);
     if (rec->duration_ns >= 0)
         fprintf(out, "%s%s | ", rec->duration_atleast ? "at least " : "",

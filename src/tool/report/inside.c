@@ -15,9 +15,10 @@
 #include "tool/report/stretch.h"
 #include "tool/util/json.h"
 #include "tool/util/say.h"
+#include "tool/util/table.h"
 #include "tool/util/units.h"
 
-enum { WORST_SHOWN = 5, STACKS_SHOWN = 3 };
+enum { WORST_SHOWN = 5, STACKS_SHOWN = 3, STACK_COLUMN = 24, ROOT_WIDTH = 60 };
 
 struct inside {
     const struct run *run;
@@ -118,7 +119,7 @@ static const char *plural(uint64_t n)
 static int print_stack(FILE *out, struct inside *in, const char *what, uint32_t stack, bool memory,
                        const struct report_options *o)
 {
-    char *text = stretch_text(&in->named, stack, o->all, memory, in->frames);
+    char *text = stretch_text(&in->named, stack, o, STACK_COLUMN, memory, in->frames);
     if (!text)
         return -ENOMEM;
     fprintf(out, "     %-18s %s\n", what, text);
@@ -155,9 +156,11 @@ static void print_head(FILE *out, const struct inside *in, size_t index, const s
 {
     const struct run_frame *frame = &in->run->frames[index];
     const struct run_thread *thread = run_thread_find(in->run, frame->thread);
-    char text[UNITS_LEN], safe[40];
+    char text[UNITS_LEN], safe[40], cut[4 * ROOT_WIDTH + 8] = "";
     char *root = frame->root == RUN_NO_ROOT ? NULL : report_name(in->run, frame->root);
-    fprintf(out, "Frame %zu%s%s: %s", index + 1, root ? " of " : "", root ? root : "",
+    if (root)
+        table_shorten(cut, sizeof(cut), root, ROOT_WIDTH);
+    fprintf(out, "Frame %zu%s%s: %s", index + 1, root ? " of " : "", cut,
             units_time(text, frame->wall_ns));
     free(root);
     if ((double)(f->span.end_ns - f->span.begin_ns) > 1.1 * (double)frame->wall_ns)

@@ -123,6 +123,23 @@ static int put_tasks(struct buf *b, FILE *out, struct polls *p, const struct rep
     return err;
 }
 
+static void put_mostly(struct buf *b, const struct polls *p, const struct stretch_stack *list,
+                       size_t count, const struct symbol_frame **frames)
+{
+    struct stretch_mostly m;
+    b->failed |= stretch_mostly(&m, &p->named, list, count, frames) != 0;
+    if (!m.function) {
+        buf_puts(b, "\"mostly\":null,");
+        return;
+    }
+    buf_puts(b, "\"mostly\":{");
+    json_put_text(b, "function", m.function);
+    json_put_count(b, "samples", m.samples);
+    put_share(b, "share", (double)m.samples / (double)m.all);
+    close_object(b);
+    buf_putc(b, ',');
+}
+
 static void put_stacks(struct buf *b, struct polls *p, const struct poll *poll, unsigned kind,
                        const struct symbol_frame **frames)
 {
@@ -140,6 +157,8 @@ static void put_stacks(struct buf *b, struct polls *p, const struct poll *poll, 
         buf_putc(b, '}');
     }
     buf_puts(b, "],");
+    if (kind == PIANO_SAMPLE_CPU)
+        put_mostly(b, p, list, count, frames);
     free(list);
 }
 

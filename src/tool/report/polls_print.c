@@ -9,7 +9,7 @@
 #include "tool/util/table.h"
 #include "tool/util/units.h"
 
-enum { STACKS_SHOWN = 3, THREADS_SHOWN = 16 };
+enum { STACKS_SHOWN = 3, THREADS_SHOWN = 16, STACK_COLUMN = 24, MARGIN = 5 };
 
 static void heading(FILE *out, const struct report_options *o, const char *text)
 {
@@ -101,6 +101,22 @@ static int print_groups(FILE *out, struct polls *p, const struct report_options 
 
 /* ---- the longest ---- */
 
+/* What its stacks have in common. */
+static int print_mostly(FILE *out, const struct polls *p, const struct stretch_stack *list,
+                        size_t count, const struct report_options *o,
+                        const struct symbol_frame **frames)
+{
+    struct stretch_mostly m;
+    int err = stretch_mostly(&m, &p->named, list, count, frames);
+    if (err || !m.function)
+        return err;
+    char *text = stretch_mostly_text(&m, &p->named, o, MARGIN, frames);
+    if (text)
+        fprintf(out, "%*s%s\n", MARGIN, "", text);
+    free(text);
+    return text ? 0 : -ENOMEM;
+}
+
 static int print_stacks(FILE *out, struct polls *p, const struct poll *poll, unsigned kind,
                         const struct report_options *o, const struct symbol_frame **frames)
 {
@@ -110,7 +126,7 @@ static int print_stacks(FILE *out, struct polls *p, const struct poll *poll, uns
     int err = 0;
     for (size_t i = 0; i < shown && err == 0; i++) {
         char text[UNITS_LEN];
-        char *stack = stretch_text(&p->named, list[i].stack, o->all, false, frames);
+        char *stack = stretch_text(&p->named, list[i].stack, o, STACK_COLUMN, false, frames);
         err = stack ? 0 : -ENOMEM;
         if (err == 0 && kind == PIANO_SAMPLE_CPU)
             fprintf(out, "     CPU  %4llu sample%s  %s\n", (unsigned long long)list[i].samples,
@@ -122,6 +138,8 @@ static int print_stacks(FILE *out, struct polls *p, const struct poll *poll, uns
     }
     if (err == 0 && shown < count)
         fprintf(out, "          (%zu more stack%s)\n", count - shown, plural(count - shown));
+    if (err == 0 && kind == PIANO_SAMPLE_CPU && count > 1)
+        err = print_mostly(out, p, list, count, o, frames);
     free(list);
     return err;
 }
@@ -169,7 +187,8 @@ static int print_poll(FILE *out, struct polls *p, size_t number, const struct re
     if (poll->time.preempted_ns)
         fprintf(out, ", %s waiting for one", units_time(share, (int64_t)poll->time.preempted_ns));
     if (poll->time.waited_ns)
-        fprintf(out, ", %s in calls that wait", units_time(share, (int64_t)poll->time.waited_ns));
+        fprintf(out, ", %s in calls that wait%s", units_time(share, (int64_t)poll->time.waited_ns),
+                poll->time.preempted_ns ? " (some of it both)" : "");
     if (poll->depth)
         fprintf(out, " | in another poll");
     fputs(poll->open ? " | not over\n" : "\n", out);

@@ -5,10 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tool/util/buf.h"
-
-enum { FRAMES_SHOWN = 7 };
-
 struct found {
     struct stretch_stack sum;
     const char **functions; /* innermost first; strings are shared, so pointers tell them apart */
@@ -187,26 +183,4 @@ struct stretch_stack *stretch_blocks(struct heap *named, const struct companion_
                                                   .bytes = blocks[i].bytes,
                                                   .objects = blocks[i].objects};
     return merge(named, list, count);
-}
-
-char *stretch_text(const struct heap *named, uint32_t stack, bool all, bool memory,
-                   const struct symbol_frame **frames)
-{
-    struct buf b = {0};
-    size_t count = heap_frames(named, stack, frames), first = 0;
-    while (memory && first + 1 < count && heap_is_plumbing(frames[first]))
-        first++;
-    size_t shown = all || count - first <= FRAMES_SHOWN ? count : first + FRAMES_SHOWN;
-    for (size_t i = first; i < shown; i++) {
-        char *name = heap_name(frames[i]->function, false);
-        buf_printf(&b, "%s%s", i > first ? " < " : "", name ? name : "?");
-        free(name);
-    }
-    if (shown < count)
-        buf_puts(&b, " < ...");
-    if (b.failed) {
-        buf_free(&b);
-        return NULL;
-    }
-    return b.data;
 }

@@ -9,6 +9,7 @@
 
 #include "tool/load/companion.h"
 #include "tool/report/heap.h"
+#include "tool/report/report.h"
 
 /* Samples or blocks with the same functions on their stacks. */
 struct stretch_stack {
@@ -27,9 +28,32 @@ struct stretch_stack *stretch_blocks(struct heap *named, const struct companion_
                                      const struct recording_block *blocks, size_t block_count,
                                      size_t *count);
 
-/* "leaf < caller < ...", the innermost frames that fit, all with ALL; without what lies between a program and its malloc
- * with MEMORY. FRAMES of HEAP_MAX_FRAMES. Malloc'd, or NULL. */
-char *stretch_text(const struct heap *named, uint32_t stack, bool all, bool memory,
+/* "leaf < caller < ...", the innermost frames that fit into the line of O that has INDENT columns already, all with O->all;
+ * without what lies between a program and its malloc with MEMORY. FRAMES of HEAP_MAX_FRAMES. Malloc'd, or NULL. */
+char *stretch_text(const struct heap *named, uint32_t stack, const struct report_options *o,
+                   size_t indent, bool memory, const struct symbol_frame **frames);
+
+/* The same of COUNT frames, from FIRST on; they fit. */
+char *stretch_line(const struct symbol_frame *const *frames, size_t first, size_t count,
+                   const struct report_options *o, size_t indent);
+/* Is it plumbing, which is passed over where there is something of the program's own? */
+bool stretch_is_passed(const struct symbol_frame *frame);
+
+/* Where most of it was: the innermost function of the program's own that is on more than half of LIST, by samples. */
+struct stretch_mostly {
+    const char *function; /* NULL: there is none */
+    uint32_t stack;       /* the heaviest it is on */
+    size_t frame;         /* of that stack */
+    uint64_t samples, all;
+};
+
+/* 0 or -ENOMEM. */
+int stretch_mostly(struct stretch_mostly *m, const struct heap *named,
+                   const struct stretch_stack *list, size_t count,
                    const struct symbol_frame **frames);
+/* "all of it in function < caller ...", "91 % in ...". Malloc'd, or NULL. */
+char *stretch_mostly_text(const struct stretch_mostly *m, const struct heap *named,
+                          const struct report_options *o, size_t indent,
+                          const struct symbol_frame **frames);
 
 #endif

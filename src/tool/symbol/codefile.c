@@ -224,9 +224,9 @@ static const char *symbol_name(struct codefile *code, uint64_t addr, bool mangle
     const char *raw = code->symtab ? symtab_find(code->symtab, addr) : NULL;
     if (!raw || (mangled && !demangle_likely(raw)))
         return NULL;
-    /* "memcpy@@GLIBC_2.14": the version is the linker's business. */
-    const char *version = strstr(raw, "@@");
-    if (version && version != raw)
+    /* "memcpy@@GLIBC_2.14", "memcpy@GLIBC_2.2.5": the version is the linker's business. */
+    const char *version = strchr(raw, '@');
+    if (version && version != raw && strcmp(version, "@plt") != 0)
         raw = strings_put(code->strings, raw, (size_t)(version - raw));
     return raw ? demangle(code->strings, raw) : NULL;
 }

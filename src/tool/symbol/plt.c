@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tool/symbol/demangle.h"
+
 enum { STUBS_MAX = 1 << 20, STUB_BYTES = 16 };
 
 /* A slot of the global offset table and whose it is. */
@@ -61,7 +63,7 @@ static void read_slots(struct slots *slots, Elf *elf, Elf_Scn *scn, const GElf_S
 static void add_stub(struct plt *p, uint64_t addr, size_t bytes, const char *name,
                      struct strings *strings)
 {
-    const char *text = strings_printf(strings, "%s@plt", name);
+    const char *text = strings_printf(strings, "%s@plt", demangle(strings, name));
     if (p->count == p->cap) {
         size_t cap = p->cap ? p->cap * 2 : 256;
         const char **names = realloc(p->names, cap * sizeof(*names));

@@ -1,0 +1,116 @@
+/* Samples of a loop that calls a hundred things are in as many stacks, and none of the heaviest says what all of them have in
+ * common: the function they were called from. It counts once for each stack it is on, where it is innermost. Of all that are on
+ * more than half of the samples, the one that is nearest to their leaves says the most. */
+#include "tool/report/stretch.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "tool/report/map.h"
+#include "tool/util/buf.h"
+
+struct hits {
+    const char *function;
+    uint64_t samples, distance; /* from the leaf, of all samples */
+    size_t seen;                /* the last stack it was counted for, + 1 */
+    size_t stack, frame;        /* the first */
+};
+
+struct table_of_hits {
+    struct hits *list;
+    size_t count, cap;
+    struct map rows; /* by the pointer of the name */
+};
+
+static struct hits *hits_of(struct table_of_hits *t, const char *function)
+{
+    uint32_t at = map_find(&t->rows, (uintptr_t)function);
+    if (at != MAP_NONE)
+        return &t->list[at];
+    if (t->count == t->cap) {
+        size_t cap = t->cap ? t->cap * 2 : 64;
+        struct hits *more = realloc(t->list, cap * sizeof(*more));
+        if (!more)
+            return NULL;
+        t->list = more;
+        t->cap = cap;
+    }
+    if (map_put(&t->rows, (uintptr_t)function, (uint32_t)t->count) != 0)
+        return NULL;
+    t->list[t->count] = (struct hits){.function = function};
+    return &t->list[t->count++];
+}
+
+static int count_stack(struct table_of_hits *table, const struct stretch_stack *s, size_t index,
+                       const struct symbol_frame *const *frames, size_t depth)
+{
+    for (size_t i = 0; i < depth; i++) {
+        if (stretch_is_passed(frames[i]))
+            continue;
+        struct hits *t = hits_of(table, frames[i]->function);
+        if (!t)
+            return -ENOMEM;
+        if (t->seen == index + 1)
+            continue;
+        if (t->seen == 0) {
+            t->stack = index;
+            t->frame = i;
+        }
+        t->seen = index + 1;
+        t->samples += s->samples;
+        t->distance += s->samples * i;
+    }
+    return 0;
+}
+
+static bool is_inner(const struct hits *a, const struct hits *b)
+{
+    return (double)a->distance / (double)a->samples < (double)b->distance / (double)b->samples;
+}
+
+int stretch_mostly(struct stretch_mostly *m, const struct heap *named,
+                   const struct stretch_stack *list, size_t count,
+                   const struct symbol_frame **frames)
+{
+    struct table_of_hits all = {.list = NULL};
+    const struct hits *best = NULL;
+    int err = 0;
+    *m = (struct stretch_mostly){.function = NULL};
+    for (size_t i = 0; i < count && err == 0; i++) {
+        m->all += list[i].samples;
+        err = count_stack(&all, &list[i], i, frames, heap_frames(named, list[i].stack, frames));
+    }
+    for (size_t i = 0; i < all.count && err == 0; i++)
+        if (all.list[i].samples > m->all / 2 && (!best || is_inner(&all.list[i], best)))
+            best = &all.list[i];
+    if (best)
+        *m = (struct stretch_mostly){.function = best->function,
+                                     .stack = list[best->stack].stack,
+                                     .frame = best->frame,
+                                     .samples = best->samples,
+                                     .all = m->all};
+    map_release(&all.rows);
+    free(all.list);
+    return err;
+}
+
+char *stretch_mostly_text(const struct stretch_mostly *m, const struct heap *named,
+                          const struct report_options *o, size_t indent,
+                          const struct symbol_frame **frames)
+{
+    struct buf b = {0};
+    size_t count = heap_frames(named, m->stack, frames);
+    if (m->samples == m->all)
+        buf_puts(&b, "all of it in ");
+    else
+        buf_printf(&b, "%.0f %% in ", (double)m->samples / (double)m->all * 100);
+    char *line = stretch_line(frames, m->frame, count, o, indent + b.len);
+    buf_puts(&b, line ? line : "");
+    b.failed |= !line;
+    free(line);
+    if (b.failed) {
+        buf_free(&b);
+        return NULL;
+    }
+    return b.data;
+}

@@ -1,0 +1,171 @@
+/* A stack in one line, innermost function first.
+ *
+ * What a reader wants is at two places: where the thread was, and the first function of the program's own. Between them lies
+ * plumbing (`heap_is_plumbing`: the C library, the innards of libstdc++), for a mutex of C++ a dozen frames of it. Of each such
+ * run the frame the program called is left, and of the innermost also the leaf; the rest is "...".
+ *
+ * The line is as wide as the terminal. Names are cut in the middle, all to the same width at most, but before they
+ * get too short to be told apart the outermost frames go; never the first of the program's own. */
+#include "tool/report/stretch.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tool/util/buf.h"
+#include "tool/util/table.h"
+
+enum {
+    FRAMES_SHOWN = 8,
+    PIPE_WIDTH = 160,  /* where nobody says how wide a line may be */
+    LEAST_LINE = 40,   /* of a stack, however narrow the terminal */
+    LEGIBLE_NAME = 20, /* frames go before names are cut shorter */
+    LEAST_NAME = 6,
+};
+
+static const char gap[] = "...", between[] = " < ";
+
+struct line {
+    char *names[FRAMES_SHOWN]; /* NULL: a gap */
+    size_t count, needed;      /* NEEDED: with the first own function */
+    bool more;                 /* frames are left out behind the last */
+};
+
+bool stretch_is_passed(const struct symbol_frame *frame)
+{
+    return heap_is_plumbing(frame) || strncmp(frame->function, "__gthread", 9) == 0;
+}
+
+static void add(struct line *l, const struct symbol_frame *frame)
+{
+    if (l->count < FRAMES_SHOWN)
+        l->names[l->count++] = frame ? heap_name(frame->function, false) : NULL;
+}
+
+/* The frames from FIRST on that are shown. */
+static void choose(struct line *l, const struct symbol_frame *const *frames, size_t first,
+                   size_t count)
+{
+    for (size_t at = first, run; at < count && l->count < FRAMES_SHOWN; at += run) {
+        for (run = 0; at + run < count && stretch_is_passed(frames[at + run]); run++)
+            ;
+        if (run == 0) {
+            add(l, frames[at]);
+            l->needed = l->needed ? l->needed : l->count;
+            run = 1;
+            l->more = at + run < count;
+        } else if (at + run == count && at > first) { /* how the thread began */
+            l->more = true;
+        } else {
+            size_t leaf = at == first ? 1 : 0;
+            if (leaf)
+                add(l, frames[at]);
+            if (run > leaf + 1)
+                add(l, NULL);
+            if (run > leaf)
+                add(l, frames[at + run - 1]);
+            l->more = at + run < count;
+        }
+    }
+    if (l->needed == 0)
+        l->needed = l->count < 3 ? l->count : 3;
+}
+
+/* Of the first COUNT names, none wider than CAP. */
+static size_t width_of(const struct line *l, size_t count, size_t cap)
+{
+    size_t width = 0;
+    for (size_t i = 0; i < count; i++) {
+        size_t own = l->names[i] ? table_width(l->names[i]) : strlen(gap);
+        width += (own < cap || !l->names[i] ? own : cap) + (i ? strlen(between) : 0);
+    }
+    return width + (l->more || count < l->count ? strlen(between) + strlen(gap) : 0);
+}
+
+/* How wide a name may be so that COUNT fit into WIDTH; LEAST when they do not. */
+static size_t cap_of(const struct line *l, size_t count, size_t width, size_t least)
+{
+    size_t cap = width > least ? width : least;
+    while (cap > least && width_of(l, count, cap) > width)
+        cap--;
+    return cap;
+}
+
+static void print(struct buf *b, const struct line *l, size_t count, size_t cap)
+{
+    size_t size = 4 * cap + 8; /* bytes of a character */
+    char *cut = malloc(size);
+    if (!cut)
+        b->failed = true;
+    for (size_t i = 0; cut && i < count; i++) {
+        if (l->names[i])
+            table_shorten(cut, size, l->names[i], cap);
+        buf_printf(b, "%s%s", i ? between : "", l->names[i] ? cut : gap);
+    }
+    if (l->more || count < l->count)
+        buf_printf(b, "%s%s", between, gap);
+    free(cut);
+}
+
+static void put_line(struct buf *b, const struct symbol_frame *const *frames, size_t first,
+                     size_t count, size_t width)
+{
+    struct line l = {.count = 0};
+    choose(&l, frames, first, count);
+    size_t shown = l.count, cap = cap_of(&l, shown, width, LEGIBLE_NAME);
+    while (shown > l.needed && width_of(&l, shown, cap) > width)
+        cap = cap_of(&l, --shown, width, LEGIBLE_NAME);
+    if (width_of(&l, shown, cap) > width)
+        cap = cap_of(&l, shown, width, LEAST_NAME);
+    while (shown > 1 && shown < l.count && !l.names[shown - 1]) /* no gap before a gap */
+        shown--;
+    print(b, &l, shown, cap);
+    for (size_t i = 0; i < l.count; i++)
+        free(l.names[i]);
+}
+
+static void put_all(struct buf *b, const struct symbol_frame *const *frames, size_t first,
+                    size_t count)
+{
+    for (size_t i = first; i < count; i++) {
+        char *name = heap_name(frames[i]->function, false);
+        buf_printf(b, "%s%s", i > first ? between : "", name ? name : "?");
+        free(name);
+    }
+}
+
+static size_t room(const struct report_options *o, size_t indent)
+{
+    size_t width = o->width ? o->width : PIPE_WIDTH;
+    return width > indent + LEAST_LINE ? width - indent : LEAST_LINE;
+}
+
+static char *finish(struct buf *b)
+{
+    buf_puts(b, "");
+    if (b->failed) {
+        buf_free(b);
+        return NULL;
+    }
+    return b->data;
+}
+
+char *stretch_line(const struct symbol_frame *const *frames, size_t first, size_t count,
+                   const struct report_options *o, size_t indent)
+{
+    struct buf b = {0};
+    put_line(&b, frames, first, count, room(o, indent));
+    return finish(&b);
+}
+
+char *stretch_text(const struct heap *named, uint32_t stack, const struct report_options *o,
+                   size_t indent, bool memory, const struct symbol_frame **frames)
+{
+    size_t count = heap_frames(named, stack, frames), first = 0;
+    while (memory && first + 1 < count && heap_is_plumbing(frames[first]))
+        first++;
+    if (!o->all)
+        return stretch_line(frames, first, count, o, indent);
+    struct buf b = {0};
+    put_all(&b, frames, first, count);
+    return finish(&b);
+}

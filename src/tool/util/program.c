@@ -1,0 +1,28 @@
+/* Debian's redis-server is a link to redis-check-rdb, busybox has hundreds of names: the executable's own says little then. */
+#include "tool/util/program.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char *base(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash && slash[1] ? slash + 1 : path;
+}
+
+const char *program_called(char *text, size_t size, const char *program, const char *command)
+{
+    size_t len = strcspn(command, " \t\n"); /* a server's title may be all of it in one word */
+    int most = len < size ? (int)len : (int)size - 1;
+    const char *own = base(program);
+    snprintf(text, size, "%.*s", most, command);
+    const char *called = base(text);
+    size_t given = strlen(called);
+    /* Quoted, or cut in the middle of a name with spaces: not a name. */
+    if (given == 0 || called[given - 1] == '/' || called[given - 1] == ':' ||
+        strpbrk(called, "'\"") || strncmp(command, program, strlen(program)) == 0)
+        snprintf(text, size, "%s", own);
+    else
+        memmove(text, called, given + 1);
+    return text;
+}
