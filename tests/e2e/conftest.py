@@ -81,6 +81,18 @@ def need(program: str) -> str:
     return found
 
 
+def npm_pack(package: str, place: Path) -> Path:
+    """The archive of an npm package in PLACE; a named skip where it cannot be had."""
+    try:
+        subprocess.run([need("npm"), "pack", "--silent", package], cwd=place, capture_output=True, timeout=60, check=False)
+    except subprocess.TimeoutExpired:
+        pass
+    found = sorted(place.glob("*.tgz"))
+    if not found:
+        pytest.skip(f"the npm package {package} cannot be had here")
+    return found[-1]
+
+
 def fingerprint(root: Path) -> dict[str, tuple]:
     """Every path below ROOT but .piano/: kind, mode, link target or hash of the content."""
     seen: dict[str, tuple] = {}

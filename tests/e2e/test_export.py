@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from conftest import PIANO, Project, need
+from conftest import PIANO, Project, npm_pack
 from made import make, program, put, recording  # noqa: F401 (program is a fixture)
 
 tool = pytest.mark.tool
@@ -100,14 +100,8 @@ def test_speedscope(project: Project, program: Path, by: str, key: str) -> None:
 
 
 def speedscope_schema() -> Any:
-    npm = need("npm")
     with tempfile.TemporaryDirectory() as there:
-        done = subprocess.run([npm, "pack", "--silent", SPEEDSCOPE], cwd=there, capture_output=True, timeout=60,
-                              check=False)
-        packages = list(Path(there).glob("*.tgz"))
-        if done.returncode != 0 or not packages:
-            pytest.skip(f"the npm package {SPEEDSCOPE} cannot be had here")
-        with tarfile.open(packages[0]) as files:
+        with tarfile.open(npm_pack(SPEEDSCOPE, Path(there))) as files:
             return json.load(files.extractfile(next(
                 m for m in files if m.name.endswith("file-format-schema.json"))))
 

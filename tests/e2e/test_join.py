@@ -99,10 +99,11 @@ def joined(project: Project, done: Done, *which: Any) -> list[tuple[int, int, in
         said.setdefault(numbers[0], []).append(numbers)
     lines = [json.loads(line) for line in project.run_files()[-1].read_text().splitlines()]
     pid = lines[0]["pid"]
-    main = next(l["thread"] for l in lines if l.get("tid") == pid)
+    # What a killed program had not written yet, the main thread's own line for one, is in its live image alone.
+    others = {l["thread"] for l in lines if l.get("tid", pid) != pid}
     found = []
     for thread, numbers in said.items():
-        own = [f for f in frames if (f["thread"] == main) == (thread == 1)]
+        own = [f for f in frames if (f["thread"] not in others) == (thread == 1)]
         assert len(own) == len(numbers), (thread, len(own), len(numbers))
         found += [(*n, f) for n, f in zip(numbers, own)]
     return found

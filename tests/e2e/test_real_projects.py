@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Project, fingerprint, need
+from conftest import Project, fingerprint, need, npm_pack
 
 BOTH = pytest.mark.parametrize("compiler", ["gcc", "clang"])
 NETWORK_S = 20
@@ -36,14 +36,7 @@ def shared_dir(factory: pytest.TempPathFactory) -> Path:
 
 def fetch_sqlite(place: Path) -> Path:
     found = sorted(place.glob("better-sqlite3-*.tgz"))
-    if not found:
-        need("npm")
-        done = subprocess.run(["npm", "pack", "better-sqlite3", "--silent"], cwd=place,
-                              capture_output=True, timeout=60)
-        found = sorted(place.glob("better-sqlite3-*.tgz"))
-        if done.returncode != 0 or not found:
-            pytest.skip("the npm package better-sqlite3 (SQLite's source) cannot be fetched")
-    return found[-1]
+    return found[-1] if found else npm_pack("better-sqlite3", place)
 
 
 def package_index() -> str:

@@ -82,15 +82,18 @@ class Running:
     """`piano record` at work on a program that has said its process id."""
 
     def __init__(self, project: Project, program: Path, *flags: str, env: dict[str, str] | None = None):
+        ours, self.input = os.pipe()  # not Popen's own, which it closes when it waits: the program would go on
         self.tool = subprocess.Popen([PIANO, "record", "--heap=64K", *flags, "--", str(program)],
-                                     cwd=project.root, env={**project.env, **(env or {})}, stdin=subprocess.PIPE,
+                                     cwd=project.root, env={**project.env, **(env or {})}, stdin=ours,
                                      stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+        os.close(ours)
         self.pid = int(self.tool.stdout.readline())
 
     def end(self) -> tuple[int, str, str]:
         """Lets the program go on; (status, out, err)."""
         try:
-            out, err = self.tool.communicate(b"\n", LIMIT_S)
+            os.write(self.input, b"\n")
+            out, err = self.tool.communicate(timeout=LIMIT_S)
         finally:
             self.kill()
         return self.tool.returncode, out.decode(), err.decode()
@@ -108,6 +111,9 @@ class Running:
         except ProcessLookupError:
             pass
         self.tool.wait()
+        if self.input >= 0:
+            os.close(self.input)
+            self.input = -1
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import type { Intervals } from "./intervals";
 import type { Lane, Lanes, Strip } from "./lanes";
 import type { Model } from "./model";
 import { inkOn, mix, palette } from "./palette";
-import { NONE, POLL_OPEN, SAMPLE_PREEMPTED } from "./schema";
+import { NONE, POLL_OPEN, SAMPLE_PREEMPTED, TASK_CALLBACK } from "./schema";
 import { TASKS, Tones, TONE_CPU, TONE_DIM, TONE_FRAME, TONE_NONE, TONE_OFF, TONE_PARK, TONE_PREEMPTED,
   TONE_SPIKE, TONE_WAIT } from "./tones";
 
@@ -265,10 +265,18 @@ export class LanePainter {
         const name = root === NONE ? "frame" : shortName(this.model.label(functions.name[root] as number));
         return `${name} ${frameNumber(this.model.tables, row)}`;
       }
-      case "poll": return shortName(this.model.taskName(polls.task[row] as number));
+      case "poll": return this.pollLabel(polls.task[row] as number);
       case "park": return "parked";
       default: return "";
     }
+  }
+
+  /** A callback by its function alone: what comes before it ("timer on_compute") takes the room of the name. */
+  private pollLabel(task: number): string {
+    const name = this.model.taskName(task);
+    const space = name.indexOf(" ");
+    const callback = task !== NONE && this.model.tables.tasks.kind[task] === TASK_CALLBACK;
+    return shortName(callback && space > 0 ? name.slice(space + 1) : name);
   }
 
   /* Charts --------------------------------------------------------------------------------------- */

@@ -22,6 +22,8 @@ export const SAMPLE_PREEMPTED = 2;
 /** polls.flags */
 export const POLL_OPEN = 1;
 export const POLL_NESTED = 2;
+/** Kind of a task that is a callback: its name is what it is called for, and its function. */
+export const TASK_CALLBACK = 2;
 
 export const SCHEMA = {
   threads: { tid: "u32", name: "strings", worker: "strings?", is_main: "u8" },
