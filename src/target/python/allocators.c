@@ -58,22 +58,23 @@ extern int Py_AddPendingCall(int (*call)(void *), void *arg) __attribute__((weak
 static struct allocator next[DOMAINS];
 static struct arenas next_arenas;
 
-/* Where the countdown of this thread stands. While `left` is kept at 0, `hidden` counts instead, and the gaps drawn. */
+/* Where the countdown of this thread stands: `left`, or `hidden` while `left` is kept at 0. Where every block is a sample, a new
+ * gap may be as the old one was, so those drawn count too. */
 struct mark {
-    uint64_t left, hidden;
+    uint64_t left, hidden, drawn;
 };
 
 static inline struct mark mark_here(void)
 {
     const struct piano__heap_self *self = &piano__heap_self;
     uint64_t left = self->left;
-    return (struct mark){left, unlikely(left == 0) ? self->hidden + (self->drawn << 48) : 0};
+    return (struct mark){left, unlikely(left == 0) ? self->hidden : 0, self->drawn};
 }
 
 static __attribute__((noinline)) void count_slowly(const void *p, size_t size, struct mark before)
 {
     struct mark now = mark_here();
-    if (!p || now.left != before.left || now.hidden != before.hidden)
+    if (!p || now.left != before.left || now.hidden != before.hidden || now.drawn != before.drawn)
         return;
     if (!piano__heap_passes_hidden(size))
         piano__heap_allocated(p, size, 0);
