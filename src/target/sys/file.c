@@ -190,6 +190,8 @@ void *piano__memory_map_file(int fd, off_t offset, size_t size)
     void *at = MAP_FAILED;
     if (may_reach(offset + (off_t)size) && reserve(fd, offset, size))
         at = (void *)syscall(SYS_mmap, NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, offset);
+    if (at != MAP_FAILED)
+        (void)syscall(SYS_madvise, at, size, MADV_RANDOM); /* there is nothing to read ahead */
     errno = saved;
     return at == MAP_FAILED ? NULL : at;
 }

@@ -79,7 +79,7 @@ static inline void leave(struct piano__events_self *self)
 
 static inline uint8_t *put_varint(uint8_t *at, uint64_t value)
 {
-    while (value >= 0x80) {
+    while (unlikely(value >= 0x80)) {
         *at++ = (uint8_t)value | 0x80;
         value >>= 7;
     }
@@ -87,17 +87,30 @@ static inline uint8_t *put_varint(uint8_t *at, uint64_t value)
     return at;
 }
 
+/* What an event says besides its time: `count` of three fields. By value, so that it stays in registers. */
+struct fields {
+    uint64_t count;
+    uint64_t at[3];
+};
+
+#define FIELDS(...)                                                                                \
+    ((struct fields){sizeof((uint64_t[]){0, ##__VA_ARGS__}) / sizeof(uint64_t) - 1, {__VA_ARGS__}})
+
 /* There is room in B. */
-static inline void put(struct piano__buffer *b, enum piano__event_code code, const uint64_t *fields,
-                       int count)
+static inline __attribute__((always_inline)) void put(struct piano__buffer *b, int64_t ticks,
+                                                      enum piano__event_code code, struct fields f)
 {
-    uint64_t now = (uint64_t)piano__ticks();
+    uint64_t now = (uint64_t)ticks;
     uint8_t *start = b->at;
     /* Counters of two processors may be some ticks apart: time stands still then. */
     uint64_t since = now > b->ticks ? now - b->ticks : 0;
     uint8_t *at = put_varint(start + 2, since);
-    for (int i = 0; i < count; i++)
-        at = put_varint(at, fields[i]);
+    if (f.count > 0)
+        at = put_varint(at, f.at[0]);
+    if (f.count > 1)
+        at = put_varint(at, f.at[1]);
+    if (f.count > 2)
+        at = put_varint(at, f.at[2]);
     start[0] = (uint8_t)code;
     start[1] = (uint8_t)(at - start - 2);
     b->at = at;
@@ -118,8 +131,7 @@ static struct piano__buffer *attach(struct piano__events_self *self)
     if (have_end_key)
         pthread_setspecific(end_key, self);
     if (!piano__buffer_is_full(b)) {
-        const uint64_t fields[] = {self->tid};
-        put(b, PIANO_EVENT_THREAD, fields, 1);
+        put(b, piano__ticks(), PIANO_EVENT_THREAD, FIELDS(self->tid));
     }
     return b;
 }
@@ -140,24 +152,35 @@ static __attribute__((noinline)) struct piano__buffer *make_room(struct piano__e
     return b;
 }
 
-static inline void write_event(struct piano__events_self *self, enum piano__event_code code,
-                               const uint64_t *fields, int count)
+static __attribute__((noinline, cold)) void write_slowly(struct piano__events_self *self,
+                                                         enum piano__event_code code,
+                                                         uint64_t count, uint64_t a, uint64_t b,
+                                                         uint64_t c)
+{
+    struct piano__buffer *buffer = make_room(self);
+    if (buffer)
+        put(buffer, piano__ticks(), code, (struct fields){count, {a, b, c}});
+    leave(self);
+}
+
+/* Calls nothing that comes back, so that the usual way needs no stack. */
+static inline __attribute__((always_inline)) void
+write_event(struct piano__events_self *self, enum piano__event_code code, struct fields f)
 {
     struct piano__buffer *b = self->buffer;
-    if (unlikely(!b || piano__buffer_is_full(b)))
-        b = make_room(self);
-    if (b)
-        put(b, code, fields, count);
+    if (unlikely(!b || piano__buffer_is_full(b) || !piano__clock_is_counter)) {
+        write_slowly(self, code, f.count, f.at[0], f.at[1], f.at[2]);
+        return;
+    }
+    put(b, piano__counter(), code, f);
+    leave(self);
 }
 
 #define EVENT(code, ...)                                                                           \
     do {                                                                                           \
         struct piano__events_self *self_ = &piano__events_self;                                    \
-        if (enter(self_)) {                                                                        \
-            const uint64_t fields_[] = {__VA_ARGS__};                                              \
-            write_event(self_, code, fields_, (int)(sizeof fields_ / sizeof fields_[0]));          \
-            leave(self_);                                                                          \
-        }                                                                                          \
+        if (enter(self_))                                                                          \
+            write_event(self_, code, FIELDS(__VA_ARGS__));                                         \
     } while (0)
 
 void piano__events_worker_start(uint64_t worker, const char *name)
@@ -169,9 +192,8 @@ void piano__events_worker_start(uint64_t worker, const char *name)
     if (self->buffer)
         piano__threads_note(self);
     errno = saved;
-    const uint64_t fields[] = {worker, piano__names_intern(name)};
-    write_event(self, PIANO_EVENT_WORKER_START, fields, 2);
-    leave(self);
+    uint32_t number = piano__names_intern(name);
+    write_event(self, PIANO_EVENT_WORKER_START, FIELDS(worker, number));
 }
 
 void piano__events_worker_stop(void)
