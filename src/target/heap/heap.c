@@ -177,11 +177,13 @@ static uint32_t stack_here(struct piano__heap_self *self, uint32_t flags)
 }
 
 static __attribute__((noinline)) void sample(struct piano__heap_self *self, const void *p,
-                                             size_t size, uint32_t flags)
+                                             size_t size, uint64_t rate, uint32_t flags)
 {
+    int saved = errno;
+    self->inside = 1;
     struct piano__block block = {.address = (uintptr_t)p,
                                  .size = size,
-                                 .rate = self->rate,
+                                 .rate = rate,
                                  .birth_ns = (uint64_t)piano__monotonic_ns(),
                                  .stack = stack_here(self, flags),
                                  .thread = self->tid};
@@ -191,6 +193,8 @@ static __attribute__((noinline)) void sample(struct piano__heap_self *self, cons
     add_filter_counts(self);
     draw(self);
     piano__python_look();
+    self->inside = 0;
+    errno = saved;
 }
 
 bool piano__heap_allocated(const void *p, size_t size, uint32_t flags)
@@ -198,12 +202,24 @@ bool piano__heap_allocated(const void *p, size_t size, uint32_t flags)
     struct piano__heap_self *self = &piano__heap_self;
     if (self->own || !is_due(self, piano__heap_size(size)))
         return false;
-    int saved = errno;
-    self->inside = 1;
-    sample(self, p, size, flags);
-    self->inside = 0;
-    errno = saved;
+    sample(self, p, size, self->rate, flags);
     return true;
+}
+
+uint64_t piano__heap_due(size_t size)
+{
+    struct piano__heap_self *self = &piano__heap_self;
+    if (self->own || !is_due(self, piano__heap_size(size)))
+        return 0;
+    uint64_t rate = self->rate;
+    draw(self);
+    return rate;
+}
+
+void piano__heap_sample(const void *p, size_t size, uint64_t rate)
+{
+    if (piano__gate_is_open(&piano__gate->sampling))
+        sample(&piano__heap_self, p, size, rate, 0);
 }
 
 bool piano__heap_detach(const void *p, struct piano__block *block)

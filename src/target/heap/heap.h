@@ -68,6 +68,10 @@ static inline bool piano__heap_passes_hidden(size_t size)
 /* SIZE bytes at P, just allocated, that did not pass. FLAGS of its stack: 0 or PIANO_STACK_MMAP. True
  * when it became a sample. */
 bool piano__heap_allocated(const void *p, size_t size, uint32_t flags);
+/* The two halves of that, for an allocator that may be built upon another one whose blocks are seen: before it is called, counts
+ * SIZE down and, where a gap ends in that, draws the next; the rate of the one that ended, or 0. Then the sample. */
+uint64_t piano__heap_due(size_t size);
+void piano__heap_sample(const void *p, size_t size, uint64_t rate);
 /* P is about to be freed, and the filter may hold it. */
 void piano__heap_freed(const void *p);
 /* The two halves of that for realloc, which may fail: takes the block out, and puts it back or closes it. */

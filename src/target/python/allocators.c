@@ -2,11 +2,14 @@
  * arenas from mmap, and asks malloc for all others. All three can be replaced, before the interpreter is set up as well
  * as later (then by one that calls the old one, as these do).
  *
- * NOTHING TWICE. A block that pymalloc had from malloc was seen there. Whether it was is not guessed by its size, which
- * would be wrong for a debug build, PYTHONMALLOC=malloc, a realloc of a block that once was large, or an
- * arena that could not be had. It is seen: malloc's hooks count every block down (heap/heap.h), so if this thread's
- * countdown stands where it stood before the call, nobody saw the block yet. An arena itself is not counted, even where
- * mappings are (`piano record --maps`): what is in it is.
+ * NOTHING TWICE. A block that pymalloc had from malloc is seen there, too. Which blocks are is not known beforehand: size tells
+ * nothing in a debug build, with PYTHONMALLOC=malloc, for a realloc of a block that once was large, or when no arena
+ * could be had. It does not have to be known. Every block is counted down here, and those that come to malloc's hooks once more
+ * there: a Poisson process has no memory, so a gap that had bytes taken off without ending in them is as good as a fresh one,
+ * and malloc's hooks sample what they see as often as they should. Where the gap does end here, a new one is drawn, and
+ * the block is a sample only if nothing was counted down meanwhile, or malloc's hooks had their own chance. So the usual
+ * call is a subtraction and a jump. An arena itself is not counted, even where mappings are (`piano record --maps`): what
+ * is in it is.
  *
  * NO TEARING. The hooks are put in one word after another while other threads may be allocating. They have the context
  * that was there, and do not use it, so any mixture of the old functions and these does the right thing.
@@ -58,51 +61,53 @@ extern int Py_AddPendingCall(int (*call)(void *), void *arg) __attribute__((weak
 static struct allocator next[DOMAINS];
 static struct arenas next_arenas;
 
-/* Where the countdown of this thread stands: `left`, or `hidden` while `left` is kept at 0. Where every block is a sample, a new
- * gap may be as the old one was, so those drawn count too. */
+/* Where the countdown of this thread stands. A new gap may be as the old one was, so those drawn count too. */
 struct mark {
     uint64_t left, hidden, drawn;
 };
 
-static inline struct mark mark_here(void)
+static struct mark mark_here(void)
 {
     const struct piano__heap_self *self = &piano__heap_self;
-    uint64_t left = self->left;
-    return (struct mark){left, unlikely(left == 0) ? self->hidden : 0, self->drawn};
+    return (struct mark){self->left, self->hidden, self->drawn};
 }
 
-static __attribute__((noinline)) void count_slowly(const void *p, size_t size, struct mark before)
+/* P of SIZE bytes, in which a gap ended that was drawn with RATE, is a sample unless malloc's hooks have seen it since BEFORE. */
+static void *taken(void *p, size_t size, uint64_t rate, struct mark before)
 {
     struct mark now = mark_here();
-    if (!p || now.left != before.left || now.hidden != before.hidden || now.drawn != before.drawn)
-        return;
-    if (!piano__heap_passes_hidden(size))
-        piano__heap_allocated(p, size, 0);
+    if (p && rate && now.left == before.left && now.hidden == before.hidden &&
+        now.drawn == before.drawn)
+        piano__heap_sample(p, size, rate);
+    return p;
 }
 
-/* Counts P, unless malloc's hooks have. */
-static inline void *taken(void *p, size_t size, struct mark before)
+static __attribute__((noinline, cold)) void *take_slowly(const struct allocator *from, size_t size)
 {
-    struct piano__heap_self *self = &piano__heap_self;
-    uint64_t bytes = piano__heap_size(size);
-    if (likely(p && self->left == before.left && bytes < before.left))
-        self->left = before.left - bytes;
-    else
-        count_slowly(p, size, before);
-    return p;
+    uint64_t rate = piano__heap_due(size);
+    struct mark before = mark_here();
+    return taken(from->malloc(from->ctx, size), size, rate, before);
 }
 
 static inline void *take(const struct allocator *from, size_t size)
 {
+    return likely(piano__heap_passes(size)) ? from->malloc(from->ctx, size)
+                                            : take_slowly(from, size);
+}
+
+static __attribute__((noinline, cold)) void *zeroed_slowly(const struct allocator *from,
+                                                           size_t count, size_t size, size_t all)
+{
+    uint64_t rate = piano__heap_due(all);
     struct mark before = mark_here();
-    return taken(from->malloc(from->ctx, size), size, before);
+    return taken(from->calloc(from->ctx, count, size), all, rate, before);
 }
 
 static inline void *take_zeroed(const struct allocator *from, size_t count, size_t size)
 {
-    struct mark before = mark_here();
-    /* The product fits, or there would be no block. */
-    return taken(from->calloc(from->ctx, count, size), count * size, before);
+    size_t all = count * size; /* where that is too much there will be no block */
+    return likely(piano__heap_passes(all)) ? from->calloc(from->ctx, count, size)
+                                           : zeroed_slowly(from, count, size, all);
 }
 
 static inline void give(const struct allocator *to, void *p)
@@ -113,17 +118,26 @@ static inline void give(const struct allocator *to, void *p)
 }
 
 /* As malloc's realloc, except that a size of 0 is not a free: NULL is a failure, and then the block stays. */
-static inline void *resize(const struct allocator *from, void *p, size_t size)
+static __attribute__((noinline, cold)) void *resize_slowly(const struct allocator *from, void *p,
+                                                           size_t size)
 {
     struct piano__block old;
-    bool sampled = unlikely(piano__filter_may_hold(p)) && piano__heap_detach(p, &old);
+    bool sampled = piano__filter_may_hold(p) && piano__heap_detach(p, &old);
+    uint64_t rate = piano__heap_due(size);
     struct mark before = mark_here();
     void *fresh = from->realloc(from->ctx, p, size);
     if (sampled && !fresh)
         piano__heap_reattach(&old);
     else if (sampled)
         piano__heap_close(&old);
-    return taken(fresh, size, before);
+    return taken(fresh, size, rate, before);
+}
+
+static inline void *resize(const struct allocator *from, void *p, size_t size)
+{
+    if (likely(!piano__filter_may_hold(p)) && likely(piano__heap_passes(size)))
+        return from->realloc(from->ctx, p, size);
+    return resize_slowly(from, p, size);
 }
 
 /* One set of hooks for each domain: the context is not ours to use. */
