@@ -1,4 +1,4 @@
-"""What piano says about functions of known length, against what they take when nobody looks."""
+"""What piano says about functions of known length, against what their twins take, which nobody looks at."""
 import os
 import shutil
 
@@ -11,14 +11,13 @@ QUIET = 0.03  # a run that waited for longer than this was disturbed
 
 
 def truth_of(run):
-    """{name: (calls, mean ns, ns in the least disturbed of ten batches)} as the plain program prints it."""
+    """{name: (calls, mean ns, ns in the least disturbed of ten batches)} as the program prints it."""
     rows = [line.split() for line in run.out.splitlines()]
     return {name: (int(calls), float(mean), float(least)) for name, calls, least, mean in rows}
 
 
-def turn(plain, piano, uftrace):
-    """One of each, in a row: (share of time disturbed, truth, piano, uftrace), ns per call."""
-    alone = Run([plain], ahead=True)
+def turn(piano, uftrace):
+    """(share of time disturbed, truth, piano, uftrace), ns per call."""
     with scratch() as there:
         watched = Run([piano], env={"PIANO_RUNS_DIR": there}, ahead=True)
         rows = piano_rows(there)
@@ -29,14 +28,14 @@ def turn(plain, piano, uftrace):
             data = os.path.join(there, "trace")
             Run(["uftrace", "record", "-d", data, uftrace])
             theirs = {name: ns / calls for name, (ns, calls) in uftrace_rows(data).items()}
-    return max(alone.waited, watched.waited), truth_of(alone), mine, theirs
+    return watched.waited, truth_of(watched), mine, theirs
 
 
 def quietest(theme, *programs):
     """So many turns as it takes to have enough of them undisturbed, within reason.
 
     piano measures by the clock on the wall, as the truth does. When other programs push this one off the
-    processor in the middle of a body, both are right and no longer comparable."""
+    processor in the middle of a body and not of its twin, both are right and no longer comparable."""
     turns, tries = [], 0
     while tries < 3 * theme.repetitions and sum(t[0] < QUIET for t in turns) < theme.repetitions:
         tries += 1
@@ -68,8 +67,7 @@ def disorder(names, calls, truth, said):
 def run(theme):
     folder = fresh("accuracy")
     sources(folder, "bodies.c", "chain.h")
-    plain, peer = os.path.join(folder, "plain"), None
-    Run(["gcc", *FLAGS, plain], cwd=folder)
+    peer = None
     piano, _ = piano_build(folder, [], ["gcc", *FLAGS, "bodies"])
     if shutil.which("uftrace"):
         peer = os.path.join(folder, "pg")
@@ -77,7 +75,7 @@ def run(theme):
     else:
         theme.skip("uftrace's figures", "uftrace is not installed")
 
-    turns = quietest(theme, plain, piano, peer)
+    turns = quietest(theme, piano, peer)
     names = list(turns[0][1])
     calls = {n: turns[0][1][n][0] for n in names}
     truth = {n: median(t[1][n][1] for t in turns) for n in names}
@@ -93,8 +91,8 @@ def run(theme):
     theme.table("Self time per call, ns",
                 ["function", "calls", "least", "truth", "piano", "off by", "", "uftrace"],
                 map(row, names))
-    theme.note("The truth is the plain program's own: many calls between two clock reads, the cost of "
-               "an empty call taken off. It is a mean over all calls, as self time / calls is: what the "
+    theme.note("The truth is what a twin of the function takes that is not instrumented, in the same process and in "
+               "turns with it: many calls between two clock reads, the cost of an empty call taken off. It is a mean over all calls, as self time / calls is: what the "
                "kernel and the host take now and then (the least of ten batches has little of it) is in "
                "both. A sampled function's estimate leaves such interruptions out, so anything between the "
                "least and the mean counts as right.")

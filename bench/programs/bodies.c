@@ -1,7 +1,8 @@
 /* Functions of known length, for checking what a profiler says about them.
  *
- * Run plain, the program times each case itself (clock_gettime around many calls, nothing inside) and prints
- * `name calls least mean` lines: the truth. Run under a profiler the same output is ignored. */
+ * Each has a twin that does the same and is never instrumented. The program times the twins itself (clock_gettime around many
+ * calls, nothing inside), in turns with calls of the others, and prints `name calls least mean` lines: the truth, of the same
+ * moments as what the profiler saw. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -12,8 +13,14 @@ enum {
     PARENTS = 20,
 };
 
+#define TWIN __attribute__((noinline, no_instrument_function))
+
 #define BODY(name, steps)                                                                          \
     __attribute__((noinline)) void name(void)                                                      \
+    {                                                                                              \
+        CHAIN(steps);                                                                              \
+    }                                                                                              \
+    TWIN void twin_of_##name(void)                                                                 \
     {                                                                                              \
         CHAIN(steps);                                                                              \
     }
@@ -30,21 +37,45 @@ BODY(body_100us, 85000)
 BODY(body_1ms, 850000)
 BODY(short_call, 10)
 
+#define CALLS(child)                                                                               \
+    do {                                                                                           \
+        for (int i = 0; i < CHILDREN; i++)                                                         \
+            child();                                                                               \
+        CHAIN(850000);                                                                             \
+    } while (0)
+
 __attribute__((noinline)) void parent_of_calls(void)
 {
-    for (int i = 0; i < CHILDREN; i++)
-        short_call();
-    CHAIN(850000);
+    CALLS(short_call);
 }
+
+TWIN void twin_of_parent_of_calls(void)
+{
+    CALLS(twin_of_short_call);
+}
+
+#define ALLOCATIONS(malloc, free)                                                                  \
+    do {                                                                                           \
+        for (int i = 0; i < CHILDREN; i++) {                                                       \
+            void *p = malloc(64);                                                                  \
+            __asm__ __volatile__("" ::"r"(p) : "memory");                                          \
+            free(p);                                                                               \
+        }                                                                                          \
+        CHAIN(850000);                                                                             \
+    } while (0)
 
 __attribute__((noinline)) void parent_of_allocs(void)
 {
-    for (int i = 0; i < CHILDREN; i++) {
-        void *p = malloc(64);
-        __asm__ __volatile__("" ::"r"(p) : "memory");
-        free(p);
-    }
-    CHAIN(850000);
+    ALLOCATIONS(malloc, free);
+}
+
+/* What a profiler puts in place of malloc is not the twin's. */
+void *__libc_malloc(size_t size);
+void __libc_free(void *p);
+
+TWIN void twin_of_parent_of_allocs(void)
+{
+    ALLOCATIONS(__libc_malloc, __libc_free);
 }
 
 struct spent {
@@ -52,14 +83,24 @@ struct spent {
     double mean;  /* what a profiler that adds up everything can know */
 };
 
-static struct spent per_call(void (*body)(void), int calls)
+static void call(void (*body)(void), int calls)
+{
+    for (int i = 0; i < calls; i++)
+        body();
+}
+
+/* Of the TWIN. BODY is called as often, before or after it. */
+static struct spent per_call(void (*body)(void), void (*twin)(void), int calls)
 {
     struct spent ns = {1e18, 0};
     for (int batch = 0; batch < 10; batch++) {
+        if (batch % 2)
+            call(body, calls / 10);
         double start = clock_ns(CLOCK_MONOTONIC);
-        for (int i = 0; i < calls / 10; i++)
-            body();
+        call(twin, calls / 10);
         double spent = (clock_ns(CLOCK_MONOTONIC) - start) / (calls / 10);
+        if (batch % 2 == 0)
+            call(body, calls / 10);
         ns.least = spent < ns.least ? spent : ns.least;
         ns.mean += spent / 10;
     }
@@ -72,26 +113,29 @@ static void tell(const char *name, int calls, struct spent ns, double different)
     printf("%s %d %.2f %.2f\n", name, calls, ns.least - different, ns.mean - different);
 }
 
+#define CASE(name) #name, name, twin_of_##name
+
 int main(void)
 {
     static const struct {
         const char *name;
-        void (*body)(void);
+        void (*body)(void), (*twin)(void);
         int calls;
     } cases[] = {
-        {"body_12ns", body_12ns, 1000000},  {"body_30ns", body_30ns, 500000},
-        {"body_100ns", body_100ns, 200000}, {"body_300ns", body_300ns, 100000},
-        {"body_1us", body_1us, 50000},      {"body_3us", body_3us, 20000},
-        {"body_10us", body_10us, 5000},     {"body_100us", body_100us, 500},
-        {"body_1ms", body_1ms, 50},
+        {CASE(body_12ns), 1000000}, {CASE(body_30ns), 500000}, {CASE(body_100ns), 200000},
+        {CASE(body_300ns), 100000}, {CASE(body_1us), 50000},   {CASE(body_3us), 20000},
+        {CASE(body_10us), 5000},    {CASE(body_100us), 500},   {CASE(body_1ms), 50},
     };
-    double call = per_call(body_empty, 100000).least;
-    struct spent short_ns = per_call(short_call, 100000);
+    double empty = per_call(body_empty, twin_of_body_empty, 100000).least;
+    struct spent short_ns = per_call(short_call, twin_of_short_call, 100000);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        tell(cases[i].name, cases[i].calls, per_call(cases[i].body, cases[i].calls), call);
-    double children = CHILDREN * (short_ns.least - call);
-    tell("short_call", 100000 + PARENTS * CHILDREN, short_ns, call);
-    tell("parent_of_calls", PARENTS, per_call(parent_of_calls, PARENTS), call + children);
-    tell("parent_of_allocs", PARENTS, per_call(parent_of_allocs, PARENTS), call);
+        tell(cases[i].name, cases[i].calls, per_call(cases[i].body, cases[i].twin, cases[i].calls),
+             empty);
+    double children = CHILDREN * (short_ns.least - empty);
+    tell("short_call", 100000 + PARENTS * CHILDREN, short_ns, empty);
+    tell("parent_of_calls", PARENTS, per_call(parent_of_calls, twin_of_parent_of_calls, PARENTS),
+         empty + children);
+    tell("parent_of_allocs", PARENTS, per_call(parent_of_allocs, twin_of_parent_of_allocs, PARENTS),
+         empty);
     return state == 0;
 }

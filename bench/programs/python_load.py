@@ -27,7 +27,7 @@ def calls(n):
     def fib(k):
         return k if k < 2 else fib(k - 1) + fib(k - 2)
 
-    return sum(fib(15) for _ in range(n // 4000))
+    return sum(fib(15) for _ in range(n // 250))
 
 
 def arrays(n):
