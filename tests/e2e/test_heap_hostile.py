@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from conftest import LIB, Project, need
-from heaps import compile, compile_library, record
+from conftest import LIB, ROOT, Project, need
+from heaps import compile, compile_library, record, same_with_and_without
 
 PLUGIN = """
     void *plug_take(int n) { void *p = malloc(n); KEEP(p); return p; }
@@ -267,3 +267,96 @@ def test_a_full_live_table_is_not_called_freed(project: Project) -> None:
     live, lost = (sum(site[key] for site in kept) for key in ("live_bytes", "untracked_bytes"))
     assert 0 < live < 21_000_000 and live + lost == 21_000_000
     assert heap["live_bytes_ci95"][1] >= 21_000_000
+
+
+# ---- the loader ----
+
+HOST = r"""
+    #include <dlfcn.h>
+    #include <sys/mman.h>
+    static int use_of(void *library)
+    {
+        if (!library) { puts(dlerror()); exit(1); }
+        int (*use)(void) = (int (*)(void))dlsym(library, "use");
+        return use();
+    }
+    int main(int argc, char **argv)
+    {
+        Dl_info info;
+        void *first = dlopen("./first.so", RTLD_NOW | RTLD_LOCAL);
+        printf("%d\n", use_of(first));
+        dladdr(dlsym(first, "use"), &info);
+        dlclose(first);
+        /* what comes next lies elsewhere */
+        for (int i = 0; i < 16; i++)
+            mmap((char *)info.dli_fbase + i * 4096, 4096, PROT_NONE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+        if (argc > 1)
+            printf("%d\n", use_of(dlopen(argv[1], RTLD_NOW | RTLD_LOCAL)));
+        return 0;
+    }
+"""
+
+
+def test_a_library_that_waits_for_its_threads_while_it_is_loaded(project: Project) -> None:
+    """Its first delete is that of a thread, and who waits for that thread has the loader's lock."""
+    compile(project, r"""
+        #include <thread>
+        static int ready = [] { std::thread t([] { }); t.join(); return 7; }();
+        extern "C" int use(void) { return ready; }
+    """, "-shared", "-fPIC", name="first.so", cxx=True)
+    program = compile(project, HOST, "-ldl")
+    done, _ = record(project, "timeout", "20", program)
+    assert done.out == "7\n"
+
+
+def test_operators_of_libraries_that_come_and_go(project: Project) -> None:
+    """A program without C++ of its own, and two libraries that bring operators. The second comes when the first is gone; each
+    has one that the other has not, and what they make goes to who made it."""
+    source = r"""
+        static int made;
+        #if SECOND
+        void *operator new(size_t n) { made++; return (char *)malloc(n + 64) + 64; }
+        void operator delete(void *p) noexcept { made--; free((char *)p - 64); }
+        void operator delete(void *p, size_t) noexcept { made--; free((char *)p - 64); }
+        #else
+        void *operator new(size_t n) { made++; return (char *)malloc(n + 32) + 32; }
+        void operator delete(void *p) noexcept { made--; free((char *)p - 32); }
+        void operator delete(void *p, size_t) noexcept { made--; free((char *)p - 32); }
+        #endif
+        extern "C" int use(void)
+        {
+            int *p = new int(7);
+            KEEP(p);
+            int value = *p;
+        #if SECOND
+            operator delete(p);
+        #else
+            delete p;
+        #endif
+            return value;
+        }
+    """
+    for name, second in (("first.so", 0), ("second.so", 1)):
+        compile(project, f"#define SECOND {second}\n#include <cstddef>\n" + source, "-shared", "-fPIC", "-fno-exceptions",
+                "-nodefaultlibs", "-lc", name=name, cxx=True)
+    program = compile(project, HOST, "-ldl")
+    same_with_and_without(project, program, "./second.so", rates=("1",))
+
+
+def test_what_dlerror_says(project: Project) -> None:
+    """Nothing of piano's looks something up between a failure of the program's and its question."""
+    program = compile(project, r"""
+        #include <dlfcn.h>
+        #include <string>
+        int main()
+        {
+            dlopen("/missing.so", RTLD_NOW);
+            std::string *text = new std::string(100, 'x');
+            delete text;
+            const char *said = dlerror();
+            puts(said ? said : "nothing");
+            return 0;
+        }
+    """, "-ldl", cxx=True)
+    same_with_and_without(project, program, rates=("1",))

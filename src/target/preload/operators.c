@@ -46,20 +46,41 @@ typedef void delete_function(void *p, const void *a, const void *b);
 
 static bool are_counted; /* those in line are the allocator's own, and do not come to malloc */
 
-/* NAME, as the library that CALLER is in would have it without us. */
-static void *find_next(const char *name, const void *caller)
+#define NEXT_NEW(name) static new_function *next_##name;
+#define NEXT_DELETE(name) static delete_function *next_##name;
+EVERY_NEW(NEXT_NEW)
+EVERY_DELETE(NEXT_DELETE)
+
+static void find(void *where, void *library, const char *name)
+{
+    void *found = dlsym(library, name);
+    if (found)
+        memcpy(where, &found, sizeof found);
+}
+
+/* All together, so that a new and its delete are of one kind. */
+static void find_all(void *library)
+{
+#define FIND(name) find(&next_##name, library, #name);
+    EVERY_NEW(FIND)
+    EVERY_DELETE(FIND)
+}
+
+/* As the library that CALLER is in would have them without us. Whoever has the first need finds all of them: a thread that needs
+ * another one later may be one that the holder of the loader's lock waits for. They are remembered, so their library stays. */
+static __attribute__((noinline)) void find_from(const void *caller)
 {
     Dl_info info;
+    void *library = RTLD_NEXT;
     piano__heap_self.own++;
-    void *found = dlsym(RTLD_NEXT, name);
-    if (!found && dladdr(caller, &info) && info.dli_fname) {
-        void *handle = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
-        found = handle ? dlsym(handle, name) : NULL;
-        if (handle)
-            dlclose(handle);
-    }
+    if (!dlsym(RTLD_NEXT, "_Znwm"))
+        library = dladdr(caller, &info) ? dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+    if (library)
+        find_all(library);
+    if (next__Znwm && dladdr((void *)next__Znwm, &info))
+        (void)dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+    (void)dlerror(); /* none of it is the program's concern */
     piano__heap_self.own--;
-    return found;
 }
 
 /* The block is there; what the hooks of malloc would do. */
@@ -84,36 +105,31 @@ static void gone(const void *p)
 }
 
 #define NEW(name)                                                                                  \
-    static new_function *next_##name;                                                              \
     EXPORT new_function name;                                                                      \
     EXPORT void *name(size_t size, const void *a, const void *b)                                   \
     {                                                                                              \
-        if (__builtin_expect(!next_##name, 0)) {                                                   \
-            void *found = find_next(#name, __builtin_return_address(0));                           \
-            memcpy(&next_##name, &found, sizeof found);                                            \
-        }                                                                                          \
+        if (__builtin_expect(!next_##name, 0))                                                     \
+            find_from(__builtin_return_address(0));                                                \
         if (__builtin_expect(!next_##name, 0))                                                     \
             return piano__alloc_take(size);                                                        \
         return __builtin_expect(!are_counted, 1) ? next_##name(size, a, b)                         \
                                                  : made(next_##name(size, a, b), size);            \
     }
 #define DELETE(name)                                                                               \
-    static delete_function *next_##name;                                                           \
     EXPORT delete_function name;                                                                   \
     EXPORT void name(void *p, const void *a, const void *b)                                        \
     {                                                                                              \
-        if (__builtin_expect(!next_##name, 0)) {                                                   \
-            void *found = find_next(#name, __builtin_return_address(0));                           \
-            memcpy(&next_##name, &found, sizeof found);                                            \
-        }                                                                                          \
-        if (__builtin_expect(are_counted, 0))                                                      \
+        const bool is_counted = are_counted;                                                       \
+        if (__builtin_expect(!next_##name, 0))                                                     \
+            find_from(__builtin_return_address(0));                                                \
+        if (__builtin_expect(is_counted, 0))                                                       \
             gone(p);                                                                               \
-        piano__heap_self.own += are_counted; /* some of them come to free all the same */          \
+        piano__heap_self.own += is_counted; /* some of them come to free all the same */           \
         if (__builtin_expect(!next_##name, 0))                                                     \
             piano__alloc_give(p);                                                                  \
         else                                                                                       \
             next_##name(p, a, b);                                                                  \
-        piano__heap_self.own -= are_counted;                                                       \
+        piano__heap_self.own -= is_counted;                                                        \
     }
 
 EVERY_NEW(NEW)
@@ -136,6 +152,8 @@ static void call_new(void)
 void piano__operators_place(const void *malloc_function, bool (*reaches_us)(void (*step)(void)))
 {
     const void *theirs = dlsym(RTLD_NEXT, "_Znwm");
+    if (theirs && !next__Znwm)
+        find_all(RTLD_NEXT);
     if (are_counted || !same_module(theirs, malloc_function))
         return;
     bool reaches = reaches_us(call_new);
