@@ -304,3 +304,35 @@ def test_liburing_behind_a_loaded_library(project: Project) -> None:
         }
     """)
     check_uring(*record(project, program))
+
+
+def test_liburing_that_comes_and_goes(project: Project) -> None:
+    """A library of that name, unloaded and loaded again at another place: its functions are those that are there now."""
+    compile(project, "int io_uring_submit_and_wait(void *ring, unsigned count) { return (int)count; }", "-shared", "-fPIC",
+            "-Wl,-soname,liburing.so.2", name="liburing.so.2")
+    compile(project, "int io_uring_submit_and_wait(void *, unsigned); int use(void) { return io_uring_submit_and_wait(0, 7); }",
+            "-shared", "-fPIC", "./liburing.so.2", f"-Wl,-rpath,{project.root}", name="user.so")
+    program = compile(project, r"""
+        #include <dlfcn.h>
+        #include <sys/mman.h>
+        int main(void)
+        {
+            for (int i = 0; i < 3; i++) {
+                Dl_info info;
+                void *library = dlopen("./user.so", RTLD_NOW | RTLD_LOCAL);
+                CHECK(library);
+                int (*use)(void) = dlsym(library, "use");
+                CHECK(use() == 7);
+                void *uring = dlopen("liburing.so.2", RTLD_NOW | RTLD_NOLOAD);
+                CHECK(dladdr(dlsym(uring, "io_uring_submit_and_wait"), &info));
+                dlclose(uring);
+                dlclose(library);
+                for (int k = 0; k < 16; k++)
+                    mmap((char *)info.dli_fbase + k * 4096, 4096, PROT_NONE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+            }
+            return 0;
+        }
+    """)
+    r, _ = record(project, program)
+    assert parks(r) == [("uring", 8)] * 3

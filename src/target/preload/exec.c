@@ -1,13 +1,12 @@
 /* exec in front of the C library's: a sample that is on its way when the program becomes another would be the end of that
  * (cpu/threads.c). All forms of it, since the C library's own do not pass each other's hooks. */
 #include <alloca.h>
-#include <dlfcn.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "target/cpu/cpu.h"
+#include "target/preload/next.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -20,23 +19,17 @@ static struct {
     __typeof__(fexecve) *fexecve;
 } next;
 
-static void find(void *where, const char *name)
-{
-    void *found = dlsym(RTLD_NEXT, name);
-    memcpy(where, &found, sizeof found);
-}
-
 /* Before the program begins: a child of vfork or a handler is no place to look for functions. */
 __attribute__((constructor(101))) static void find_all(void)
 {
     if (next.fexecve)
         return;
-    find(&next.execve, "execve");
-    find(&next.execv, "execv");
-    find(&next.execvp, "execvp");
-    find(&next.execvpe, "execvpe");
-    find(&next.execveat, "execveat");
-    find(&next.fexecve, "fexecve");
+    piano__next_find(&next.execve, "execve");
+    piano__next_find(&next.execv, "execv");
+    piano__next_find(&next.execvp, "execvp");
+    piano__next_find(&next.execvpe, "execvpe");
+    piano__next_find(&next.execveat, "execveat");
+    piano__next_find(&next.fexecve, "fexecve");
 }
 
 static void begin(void)

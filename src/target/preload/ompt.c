@@ -37,7 +37,6 @@
 #include "target/heap/heap.h"
 #include "target/record/control.h"
 #include "target/record/modules.h"
-#include "target/record/modules.h"
 #include "target/trace/events.h"
 
 #define EXPORT __attribute__((visibility("default")))

@@ -23,6 +23,7 @@
 #include <sys/select.h>
 #include <time.h>
 
+#include "target/preload/next.h"
 #include "target/trace/events.h"
 #include "target/unwind/module.h"
 
@@ -67,29 +68,23 @@ static void find_condition(void *where, const char *name)
     memcpy(where, &found, sizeof found);
 }
 
-static void find(void *where, const char *name)
-{
-    void *found = dlsym(RTLD_NEXT, name);
-    memcpy(where, &found, sizeof found);
-}
-
 __attribute__((constructor(101))) static void find_all(void)
 {
-    find(&next.epoll_wait, "epoll_wait");
-    find(&next.epoll_pwait, "epoll_pwait");
-    find(&next.epoll_pwait2, "epoll_pwait2");
-    find(&next.poll, "poll");
-    find(&next.ppoll, "ppoll");
-    find(&next.poll_chk, "__poll_chk");
-    find(&next.ppoll_chk, "__ppoll_chk");
-    find(&next.select, "select");
-    find(&next.pselect, "pselect");
+    piano__next_find(&next.epoll_wait, "epoll_wait");
+    piano__next_find(&next.epoll_pwait, "epoll_pwait");
+    piano__next_find(&next.epoll_pwait2, "epoll_pwait2");
+    piano__next_find(&next.poll, "poll");
+    piano__next_find(&next.ppoll, "ppoll");
+    piano__next_find(&next.poll_chk, "__poll_chk");
+    piano__next_find(&next.ppoll_chk, "__ppoll_chk");
+    piano__next_find(&next.select, "select");
+    piano__next_find(&next.pselect, "pselect");
     find_condition(&next.cond_wait, "pthread_cond_wait");
     find_condition(&next.cond_timedwait, "pthread_cond_timedwait");
-    find(&next.cond_clockwait, "pthread_cond_clockwait");
-    find(&next.sem_wait, "sem_wait");
-    find(&next.sem_timedwait, "sem_timedwait");
-    find(&next.sem_clockwait, "sem_clockwait");
+    piano__next_find(&next.cond_clockwait, "pthread_cond_clockwait");
+    piano__next_find(&next.sem_wait, "sem_wait");
+    piano__next_find(&next.sem_timedwait, "sem_timedwait");
+    piano__next_find(&next.sem_clockwait, "sem_clockwait");
     (void)dlerror(); /* some C libraries lack some of them: not the program's concern */
 }
 
@@ -268,19 +263,6 @@ EXPORT int sem_clockwait(sem_t *sem, clockid_t clock, const struct timespec *unt
     return PARKED(SEMAPHORE, true, next.sem_clockwait(sem, clock, until));
 }
 
-/* liburing has its own errors: negative errno. A library that was loaded for itself, with liburing behind it, finds us first, but
- * is not among those that come next: then it is asked for by its name. */
-static void *find_uring(const char *name)
-{
-    void *found = dlsym(RTLD_NEXT, name);
-    void *library = found ? NULL : dlopen("liburing.so.2", RTLD_LAZY | RTLD_NOLOAD);
-    if (library) {
-        found = dlsym(library, name);
-        dlclose(library); /* whoever calls has it open */
-    }
-    return found;
-}
-
 static bool is_of(const void *caller, const void *function)
 {
     struct piano__module_info module;
@@ -291,13 +273,14 @@ static bool is_of(const void *caller, const void *function)
 /* liburing calls or jumps to its own functions by name: the CALLER of those is liburing, or already one of the hooks. */
 static bool is_part_of_a_wait(const void *caller, const void *function)
 {
-    return is_of(caller, function) || is_of(caller, (void *)find_uring);
+    return is_of(caller, function) || is_of(caller, (void *)is_of);
 }
 
+/* It has its own errors: negative errno. */
 #define URING(function)                                                                            \
     static __typeof__(function) *next_one;                                                         \
     if (!next_one) {                                                                               \
-        void *found = find_uring(#function);                                                       \
+        void *found = piano__next_of("liburing.so.2", #function);                                  \
         memcpy(&next_one, &found, sizeof found);                                                   \
     }                                                                                              \
     if (!next_one)                                                                                 \

@@ -3,11 +3,11 @@
  *
  * A thread of C11 is one like others. Its function returns an int, of which thrd_join takes the lower half of what was in the register,
  * as the C library's own does. */
-#include <dlfcn.h>
 #include <errno.h>
 #include <string.h>
 #include <threads.h>
 
+#include "target/preload/next.h"
 #include "target/span/handoff.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -16,10 +16,8 @@ EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(
                           void *arg)
 {
     static piano__create_fn *next;
-    if (!next) {
-        void *found = dlsym(RTLD_NEXT, "pthread_create");
-        memcpy(&next, &found, sizeof found);
-    }
+    if (!next)
+        piano__next_find(&next, "pthread_create");
     return __piano_create(next, thread, attr, start, arg);
 }
 

@@ -4,11 +4,9 @@
  *
  * An alternate stack is for handlers that the program knows. One that is too small for ours is left alone, by all threads: the flag is the
  * signal's, not the thread's. */
-#include <dlfcn.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <string.h>
 #include <sys/auxv.h>
 #include <sys/gmon.h>
 #include <sys/profil.h>
@@ -16,6 +14,7 @@
 
 #include "target/cpu/cpu.h"
 #include "target/cpu/signal.h"
+#include "target/preload/next.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -44,29 +43,23 @@ static struct {
     __typeof__(sprofil) *sprofil;
 } next;
 
-static void find(void *where, const char *name)
-{
-    void *found = dlsym(RTLD_NEXT, name);
-    memcpy(where, &found, sizeof found);
-}
-
 /* Before the program begins: a handler, where these may be called, is no place to look for functions. Whoever calls them before that
  * is alone. */
 __attribute__((constructor(101))) static void find_all(void)
 {
     if (piano__signal_next)
         return;
-    find(&next.signal, "signal");
-    find(&next.sysv_signal, "__sysv_signal");
-    find(&next.sigset, "sigset");
-    find(&next.sigignore, "sigignore");
-    find(&next.siginterrupt, "siginterrupt");
-    find(&next.sigaltstack, "sigaltstack");
-    find(&next.monstartup, "__monstartup");
-    find(&next.moncontrol, "moncontrol");
-    find(&next.profil, "profil");
-    find(&next.sprofil, "sprofil");
-    find(&piano__signal_next, "sigaction");
+    piano__next_find(&next.signal, "signal");
+    piano__next_find(&next.sysv_signal, "__sysv_signal");
+    piano__next_find(&next.sigset, "sigset");
+    piano__next_find(&next.sigignore, "sigignore");
+    piano__next_find(&next.siginterrupt, "siginterrupt");
+    piano__next_find(&next.sigaltstack, "sigaltstack");
+    piano__next_find(&next.monstartup, "__monstartup");
+    piano__next_find(&next.moncontrol, "moncontrol");
+    piano__next_find(&next.profil, "profil");
+    piano__next_find(&next.sprofil, "sprofil");
+    piano__next_find(&piano__signal_next, "sigaction");
 }
 
 static void make_way(int signal)

@@ -3,12 +3,10 @@
  * like all the time that the program blocks the signal.
  *
  * One that waits for the very signal samples come by, and leaves others alone, wants it for itself (preload/signals.c). */
-#include <dlfcn.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <string.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -16,6 +14,7 @@
 
 #include "target/cpu/cpu.h"
 #include "target/cpu/signal.h"
+#include "target/preload/next.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -28,20 +27,14 @@ static struct {
     __typeof__(signalfd) *signalfd;
 } next;
 
-static void find(void *where, const char *name)
-{
-    void *found = dlsym(RTLD_NEXT, name);
-    memcpy(where, &found, sizeof found);
-}
-
 __attribute__((constructor(101))) static void find_all(void)
 {
     if (next.sigtimedwait)
         return;
-    find(&next.sigwait, "sigwait");
-    find(&next.sigwaitinfo, "sigwaitinfo");
-    find(&next.signalfd, "signalfd");
-    find(&next.sigtimedwait, "sigtimedwait");
+    piano__next_find(&next.sigwait, "sigwait");
+    piano__next_find(&next.sigwaitinfo, "sigwaitinfo");
+    piano__next_find(&next.signalfd, "signalfd");
+    piano__next_find(&next.sigtimedwait, "sigtimedwait");
 }
 
 /* Before a wait for SET: whether samples may come in between. */

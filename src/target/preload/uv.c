@@ -12,9 +12,9 @@
  * libuv calls some of these functions by name itself. What comes with a callback of ours is on its way already. */
 #include "target/preload/uv.h"
 
-#include <dlfcn.h>
 #include <sys/types.h>
 
+#include "target/preload/next.h"
 #include "target/unwind/module.h"
 
 typedef void on_handle(void *handle);
@@ -29,15 +29,7 @@ typedef void on_addresses(void *request, int status, void *addresses);
 
 void *piano__uv_find(const char *name)
 {
-    int saved = errno;
-    void *found = dlsym(RTLD_NEXT, name);
-    /* It may be there for the sake of a library that was loaded for itself: then it is not among those that come next.
-     * It stays from now on, since its functions are remembered. */
-    void *library = found ? NULL : dlopen("libuv.so.1", RTLD_LAZY | RTLD_NOLOAD);
-    if (library)
-        found = dlsym(library, name);
-    errno = saved;
-    return found;
+    return piano__next_of("libuv.so.1", name);
 }
 
 /* libuv makes handles for itself, too. Those callbacks are not the program's; what they call is. */
