@@ -360,3 +360,58 @@ def test_what_dlerror_says(project: Project) -> None:
         }
     """, "-ldl", cxx=True)
     same_with_and_without(project, program, rates=("1",))
+
+
+# ---- the recording ----
+
+NO_FALLOCATE = r"""
+    #include <linux/filter.h>
+    #include <linux/seccomp.h>
+    #include <stddef.h>
+    #include <sys/prctl.h>
+    #include <sys/syscall.h>
+    int main(int argc, char **argv)
+    {
+        struct sock_filter filter[] = {
+            BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+            BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_fallocate, 0, 1),
+            BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EOPNOTSUPP),
+            BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+        struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
+        prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+        if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)) { puts("no seccomp"); return 0; }
+        execvp(argv[1], argv + 1);
+        return 1;
+    }
+"""
+
+
+def test_a_file_system_that_reserves_nothing(project: Project) -> None:
+    """Threads that want room at the same time, where it has to be written: nobody writes over what another has there."""
+    launcher = compile(project, NO_FALLOCATE, name="launcher")
+    program = compile(project, r"""
+        #include "piano.h"
+        static NOINLINE void *keeps(void *arg)
+        {
+            for (int i = 0; i < 100000; i++) { void *p = malloc(50); KEEP(p); }
+            return NULL;
+        }
+        static void *tells(void *arg)
+        {
+            for (int i = 0; i < 400000; i++) piano_value("value", i);
+            return NULL;
+        }
+        int main(void)
+        {
+            pthread_t t[4];
+            for (int i = 0; i < 4; i++) pthread_create(&t[i], NULL, i % 2 ? keeps : tells, NULL);
+            for (int i = 0; i < 4; i++) pthread_join(t[i], NULL);
+            return 0;
+        }
+    """, f"-I{ROOT}/include", f"-L{LIB}", "-lpiano", f"-Wl,-rpath,{LIB}")
+    done, heap = record(project, launcher, program, flags=["--events", "--snapshot-every", "0"])
+    if done.out == "no seccomp\n":
+        pytest.skip("no seccomp filter can be had here")
+    assert heap.live("keeps") == (200000, 10000000)
+    missing = heap["missing"]
+    assert [missing[key] for key in ("gaps", "bad_numbers", "unfinished_chunks")] == [0, 0, 0], missing

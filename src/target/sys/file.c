@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 int piano__file_open(const char *path, int flags)
@@ -162,26 +163,30 @@ bool piano__memory_renew(void *at, size_t size)
     return got == at;
 }
 
-/* Writing zeroes reserves as well. */
-static bool write_zeroes(int fd, off_t offset, size_t size)
+/* Writing zeroes reserves as well. They are only ever put behind the end of the file, wherever that is by then: others reserve the
+ * same bytes at the same time, and may be using them already. Then the file grows a little further than to END. */
+static bool write_zeroes(int fd, off_t end)
 {
-    static const char zeroes[4096];
-    while (size > 0) {
-        size_t part = size < sizeof zeroes ? size : sizeof zeroes;
-        long put = syscall(SYS_pwrite64, fd, zeroes, part, offset);
-        if (put <= 0)
+    enum { FURTHER = 64 * 1024 };
+    static char zeroes[4096];
+    const struct iovec page = {zeroes, sizeof zeroes};
+    struct stat st;
+    while (fstat(fd, &st) == 0) {
+        if (st.st_size >= end)
+            return true;
+        if (!may_reach(end + FURTHER) ||
+            syscall(SYS_pwritev2, fd, &page, 1ul, 0ul, 0ul, RWF_APPEND) <= 0)
             return false;
-        offset += put;
-        size -= (size_t)put;
     }
-    return true;
+    return false;
 }
 
 static bool reserve(int fd, off_t offset, size_t size)
 {
     if (syscall(SYS_fallocate, fd, 0, offset, (off_t)size) == 0)
         return true;
-    return errno == EOPNOTSUPP && write_zeroes(fd, offset, size); /* ext2, ramfs, NFS before 4.2 */
+    return errno == EOPNOTSUPP &&
+           write_zeroes(fd, offset + (off_t)size); /* ext2, ramfs, NFS before 4.2 */
 }
 
 void *piano__memory_map_file(int fd, off_t offset, size_t size)

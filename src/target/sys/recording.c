@@ -67,38 +67,46 @@ static void fill_header(struct piano__rec_header *h)
     h->trace.start_ticks = now.ticks;
     h->trace.has_counter = piano__clock_is_counter;
     h->start_real_ns = real_ns();
+    int saved = errno;
     long len = readlink("/proc/self/exe", h->program, PIANO_REC_PATH - 1);
+    errno = saved;
     h->program[len > 0 ? len : 0] = '\0';
     read_into("/proc/self/cmdline", h->command);
 }
 
-/* A program with so few descriptors to have can spare none: then the file is opened by its path each time. */
+/* A program with so few descriptors to have can spare none: then the file is opened by its path each time, for one claim. */
 static bool is_tight(void)
 {
     struct rlimit limit;
     return getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < FEW_DESCRIPTORS;
 }
 
+/* To be let go of after its use, in any case. */
 static int descriptor(void)
 {
-    if (piano__recording.fd >= 0 && piano__file_check(piano__recording.fd, file, 0) == 0)
-        return piano__recording.fd;
-    int fd = piano__file_open(path_of, O_RDWR | O_NOFOLLOW);
+    int fd = __atomic_load_n(&piano__recording.fd, __ATOMIC_RELAXED);
+    if (fd >= 0 && piano__file_check(fd, file, 0) == 0)
+        return fd;
+    fd = piano__file_open(path_of, O_RDWR | O_NOFOLLOW);
     if (fd < 0)
         return -1;
     if (piano__file_check(fd, file, 0) != 0) {
         piano__file_close(fd);
         return -1;
     }
-    return piano__recording.fd = piano__file_move_up(fd);
+    if (is_tight())
+        return fd;
+    fd = piano__file_move_up(fd);
+    __atomic_store_n(&piano__recording.fd, fd, __ATOMIC_RELAXED);
+    return fd;
 }
 
-static void let_go(void)
+/* One that is not kept, or not any more: another thread may have opened one at the same time. */
+static void let_go(int fd)
 {
-    if (!is_tight() || piano__file_check(piano__recording.fd, file, 0) != 0)
-        return;
-    piano__file_close(piano__recording.fd);
-    piano__recording.fd = -1;
+    if (fd >= 0 && fd != __atomic_load_n(&piano__recording.fd, __ATOMIC_RELAXED) &&
+        piano__file_check(fd, file, 0) == 0)
+        piano__file_close(fd);
 }
 
 static struct piano__chunk *chunk_at(struct piano__rec_view *view, uint64_t number)
@@ -117,10 +125,9 @@ static struct piano__chunk *claim_for_view(struct piano__rec_view *view, uint32_
     return piano__recording_claim(type, index);
 }
 
-static struct piano__chunk *map_next(uint64_t *number)
+static struct piano__chunk *map_next(int fd, uint64_t *number)
 {
     struct piano__rec_header *header = piano__recording.view.header;
-    int fd = descriptor();
     while (fd >= 0) {
         uint64_t n = __atomic_load_n(&header->chunks, __ATOMIC_RELAXED);
         if (n >= piano__rec_most(header))
@@ -146,8 +153,9 @@ struct piano__chunk *piano__recording_claim(uint32_t type, uint64_t index)
     if (!header || (retry && (uint64_t)piano__monotonic_ns() < retry))
         return NULL;
     uint64_t number;
-    struct piano__chunk *c = map_next(&number);
-    let_go();
+    int fd = descriptor();
+    struct piano__chunk *c = map_next(fd, &number);
+    let_go(fd);
     if (!c) {
         retry = (uint64_t)piano__monotonic_ns() + RETRY_NS;
         __atomic_store_n(&piano__recording.retry_ns, retry, __ATOMIC_RELAXED);
@@ -177,14 +185,15 @@ int piano__recording_create(const char *path)
     }
     memcpy(path_of, path, len + 1);
     fill_header(h);
-    piano__recording.fd = piano__file_move_up(fd);
-    file = piano__file_id(piano__recording.fd);
+    file = piano__file_id(fd);
+    piano__recording.fd = is_tight() ? -1 : piano__file_move_up(fd);
+    if (piano__recording.fd < 0)
+        piano__file_close(fd);
     piano__recording.retry_ns = 0;
     piano__recording.view.chunk = chunk_at;
     piano__recording.view.claim = claim_for_view;
     piano__recording.view.log = NULL;
     __atomic_store_n(&piano__recording.view.header, h, __ATOMIC_RELEASE);
-    let_go();
     return 0;
 }
 
@@ -227,8 +236,10 @@ void piano__recording_blank(void)
 void piano__recording_discard(void)
 {
     int saved = errno;
-    if (piano__recording.view.header && descriptor() >= 0) /* it is still ours by that name */
+    int fd = piano__recording.view.header ? descriptor() : -1;
+    if (fd >= 0) /* it is still ours by that name */
         unlink(path_of);
+    let_go(fd);
     piano__recording_forget();
     errno = saved;
 }
