@@ -415,3 +415,35 @@ def test_a_file_system_that_reserves_nothing(project: Project) -> None:
     assert heap.live("keeps") == (200000, 10000000)
     missing = heap["missing"]
     assert [missing[key] for key in ("gaps", "bad_numbers", "unfinished_chunks")] == [0, 0, 0], missing
+
+
+def test_heap_and_cpu_begun_at_the_same_time(project: Project) -> None:
+    """There is one recording for both, whoever comes first."""
+    program = compile(project, r"""
+        #include "piano.h"
+        static pthread_barrier_t line;
+        static void *heap(void *arg)
+        {
+            long status;
+            pthread_barrier_wait(&line);
+            do status = piano_heap_start(1); while (status == -EBUSY);
+            return (void *)status;
+        }
+        int main(void)
+        {
+            pthread_t t;
+            void *status;
+            int cpu;
+            pthread_barrier_init(&line, NULL, 2);
+            pthread_create(&t, NULL, heap, NULL);
+            pthread_barrier_wait(&line);
+            do cpu = piano_cpu_start(NULL); while (cpu == -EBUSY);
+            pthread_join(t, &status);
+            printf("%d %ld\n", cpu, (long)status);
+            return 0;
+        }
+    """, f"-I{ROOT}/include", f"-L{LIB}", "-lpiano", f"-Wl,-rpath,{LIB}")
+    for i in range(60):
+        runs = project.root / f"runs{i}"
+        done = project.command(program, env={"PIANO_RUNS_DIR": str(runs)})
+        assert (done.out, len(list(runs.iterdir()))) == ("0 0\n", 1)

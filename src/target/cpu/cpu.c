@@ -1,6 +1,6 @@
 /* The life of sampling inside the program: the recording, the signal, the threads, in this order, and backwards.
  *
- * Sampling may end and begin again, with other wishes, in the same recording. One thread at a time begins or ends it. */
+ * Sampling may end and begin again, with other wishes, in the same recording. */
 #include "target/cpu/cpu.h"
 
 #include <errno.h>
@@ -16,15 +16,14 @@
 enum { LOCK_TRIES = 20 }; /* less than a second */
 
 static struct piano__cpu_wish wish; /* in force */
-static uint32_t changing;
-static bool off_stacks; /* alternate ones */
+static bool off_stacks;             /* alternate ones */
 
 /* Where it matters more than some waiting. The holder may be this very thread, below a signal handler. */
 static bool lock_long(void)
 {
     bool is_locked = false;
     for (int i = 0; i < LOCK_TRIES && !is_locked; i++)
-        is_locked = piano__lock_try(&changing);
+        is_locked = piano__lock_try(&piano__control_changing);
     return is_locked;
 }
 
@@ -97,10 +96,10 @@ static int start(const struct piano__cpu_wish *asked)
 int piano__cpu_start(const struct piano__cpu_wish *asked)
 {
     int saved = errno;
-    if (!piano__lock_try(&changing))
+    if (!piano__lock_try(&piano__control_changing))
         return -EBUSY;
     int err = start(asked);
-    piano__lock_release(&changing);
+    piano__lock_release(&piano__control_changing);
     errno = saved;
     return err;
 }
@@ -108,12 +107,12 @@ int piano__cpu_start(const struct piano__cpu_wish *asked)
 int piano__cpu_stop(void)
 {
     int saved = errno;
-    if (!piano__lock_try(&changing))
+    if (!piano__lock_try(&piano__control_changing))
         return -EBUSY;
     bool was_on = piano__cpu_is_on();
     if (was_on)
         disarm(false);
-    piano__lock_release(&changing);
+    piano__lock_release(&piano__control_changing);
     errno = saved;
     return was_on ? 0 : -ENOTCONN;
 }
@@ -127,7 +126,7 @@ void piano__cpu_yield(int signal)
     if (is_locked && arm(signal) != 0 && piano__cpu_is_on())
         disarm(false);
     if (is_locked)
-        piano__lock_release(&changing);
+        piano__lock_release(&piano__control_changing);
     errno = saved;
 }
 
@@ -139,7 +138,7 @@ void piano__cpu_stay_off_stacks(void)
         for (int i = 1; i < SIGRTMAX; i++)
             if (piano__signal_is(i))
                 leave_stacks(i);
-        piano__lock_release(&changing);
+        piano__lock_release(&piano__control_changing);
     }
     errno = saved;
 }
@@ -166,7 +165,6 @@ void piano__cpu_end(void)
 
 void piano__cpu_forget(void)
 {
-    changing = 0;
     piano__signal_forget();
     piano__cpu_threads_forget();
     piano__cpu_samples_forget();

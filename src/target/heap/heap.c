@@ -335,15 +335,12 @@ static int start(uint64_t rate)
     return 0;
 }
 
-/* One thread at a time begins or ends. */
-static uint32_t changing;
-
 int piano__heap_start(uint64_t rate)
 {
-    if (!piano__lock_try(&changing))
+    if (!piano__lock_try(&piano__control_changing))
         return -EBUSY;
     int err = start(rate);
-    piano__lock_release(&changing);
+    piano__lock_release(&piano__control_changing);
     return err;
 }
 
@@ -358,10 +355,10 @@ static int stop(void)
 
 int piano__heap_stop(void)
 {
-    if (!piano__lock_try(&changing))
+    if (!piano__lock_try(&piano__control_changing))
         return -EBUSY;
     int err = stop();
-    piano__lock_release(&changing);
+    piano__lock_release(&piano__control_changing);
     return err;
 }
 
@@ -376,16 +373,17 @@ int piano__heap_shutdown(void)
     return 0;
 }
 
+static uint32_t snapping; /* a thread is at it */
+
 int piano__heap_snapshot(void)
 {
-    static uint32_t busy;
     if (!has_heap() || !piano__gate_is_open(&piano__gate->following))
         return -ENOTCONN;
-    if (__atomic_exchange_n(&busy, 1, __ATOMIC_ACQUIRE))
+    if (__atomic_exchange_n(&snapping, 1, __ATOMIC_ACQUIRE))
         return -EBUSY;
     int number = piano__snapshot_take(&piano__recording.view, PIANO_SNAPSHOT_CALLED,
                                       (uint64_t)piano__monotonic_ns(), 0);
-    __atomic_store_n(&busy, 0, __ATOMIC_RELEASE);
+    __atomic_store_n(&snapping, 0, __ATOMIC_RELEASE);
     return number;
 }
 
@@ -402,7 +400,7 @@ bool piano__heap_wants_maps(void)
 
 bool piano__heap_forget(void)
 {
-    changing = 0;
+    snapping = 0;
     if (piano__heap_self.inside)
         return true; /* forked by a signal handler in the middle of a sample: that will go on with what there is */
     piano__live_forget();

@@ -41,6 +41,8 @@
 
 enum { MOST_IMAGES = 999 };
 
+uint32_t piano__control_changing;
+
 static bool is_child; /* forked, without an exec since */
 
 uint64_t piano__control_number(const char *name)
@@ -171,6 +173,7 @@ static void in_child(void)
 {
     int saved = errno;
     bool was_recording = piano__recording.view.header != NULL;
+    piano__control_changing = 0;
     piano__gate_shut();
     piano__cpu_forget();
     bool interrupted = piano__events_forget();

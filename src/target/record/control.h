@@ -9,7 +9,9 @@
 /* At the first allocation: begins what the environment asks for. Once; nothing before the C library knows its
  * environment. */
 void piano__control_begin(void);
-/* An instrument begins: creates the recording unless there is one. 0 or negative errno. Not thread-safe. */
+/* One thread at a time begins or ends an instrument, whichever: the recording is one for all. (sys/lock.h) */
+extern uint32_t piano__control_changing;
+/* An instrument begins: creates the recording unless there is one. 0 or negative errno. */
 int piano__control_open(void);
 /* It could not: lets go of the recording unless another one is at work in it. */
 void piano__control_abandon(void);

@@ -25,6 +25,7 @@ enum { MAX_MODULES = 4096, MAX_LEFT = 64, MAX_LOADED = 4096 };
 
 static struct {
     uint32_t lock;
+    uint32_t asking; /* the lock of `piano__modules_unloaded` */
     uint32_t generation;
     uint32_t count;
     struct piano__log log;
@@ -234,8 +235,7 @@ static void add_left_locked(struct piano__module *m)
 void piano__modules_unloaded(void)
 {
     static struct loaded loaded;
-    static uint32_t asking;
-    if (__atomic_load_n(&modules.count, __ATOMIC_RELAXED) == 0 || !piano__lock_try(&asking))
+    if (__atomic_load_n(&modules.count, __ATOMIC_RELAXED) == 0 || !piano__lock_try(&modules.asking))
         return;
     loaded.count = 0;
     dl_iterate_phdr(add_loaded, &loaded);
@@ -245,7 +245,7 @@ void piano__modules_unloaded(void)
                 add_left_locked(modules.all[i]);
         unlock();
     }
-    piano__lock_release(&asking);
+    piano__lock_release(&modules.asking);
 }
 
 void piano__modules_forget(void)
