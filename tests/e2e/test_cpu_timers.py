@@ -379,6 +379,42 @@ def test_children(project: Project, deny: Path) -> None:
     assert names.count("in_child") > 20 and child.source == TIMERS
 
 
+def test_a_fork_while_another_thread_is_in_the_loader(project: Project, deny: Path) -> None:
+    """The child has the loader's lock as it was, and nobody in it who would give it back."""
+    program = compiled(project, WORK + r"""
+        #define _GNU_SOURCE
+        #include <link.h>
+        #include <pthread.h>
+        #include <sys/wait.h>
+        static pthread_barrier_t inside, over;
+        static int look(struct dl_phdr_info *info, size_t size, void *arg)
+        {
+            pthread_barrier_wait(&inside);
+            pthread_barrier_wait(&over);
+            return 1;
+        }
+        static void *looks(void *arg) { dl_iterate_phdr(look, NULL); return NULL; }
+        int main(void)
+        {
+            pthread_t t;
+            pthread_barrier_init(&inside, NULL, 2);
+            pthread_barrier_init(&over, NULL, 2);
+            pthread_create(&t, NULL, looks, NULL);
+            pthread_barrier_wait(&inside);
+            pid_t child = fork();
+            if (child == 0)
+                _exit(0);
+            waitpid(child, NULL, 0);
+            pthread_barrier_wait(&over);
+            pthread_join(t, NULL);
+            puts("fine");
+            return 0;
+        }
+    """)
+    _, done = record(project, deny, "timeout", "20", program, flags=("--cpu=499", "--children"), check=False)
+    assert done.out == "fine\n"
+
+
 def test_small_stacks(project: Project, deny: Path) -> None:
     """Coroutines and alternate signal stacks: walked or marked as lost, never a fault."""
     rec, done = record(project, deny, compiled(project, WORK + r"""

@@ -57,10 +57,8 @@ static struct {
     struct told told[TOLD];
     uint32_t told_count;
     uint32_t chunks;
-    uint64_t unloads; /* as the loader counts them */
+    uint64_t unloads; /* as the loader counts them; at first 0 */
 } all;
-
-static void note_unloads(void);
 
 bool piano__cpu_samples_init(void)
 {
@@ -68,7 +66,6 @@ bool piano__cpu_samples_init(void)
         all.lanes = piano__memory_map(LANES * sizeof *all.lanes);
     if (!all.index)
         all.index = piano__memory_map(PLACES * sizeof(struct piano__stack *));
-    note_unloads();
     __atomic_add_fetch(&all.generation, 1, __ATOMIC_RELAXED);
     if (!all.lanes || !all.index)
         return false;
@@ -99,20 +96,15 @@ static int read_unloads(struct dl_phdr_info *info, size_t size, void *arg)
     return 1;
 }
 
-static void note_unloads(void)
-{
-    uint64_t unloads = all.unloads;
-    dl_iterate_phdr(read_unloads, &unloads);
-    __atomic_store_n(&all.unloads, unloads, __ATOMIC_RELAXED);
-}
-
+/* Nothing is known before the first time, which then counts as an unloading: to ask at the start would be to ask in forked children,
+ * where the loader's lock may be held by a thread that is not there. */
 void piano__cpu_samples_unloaded(void)
 {
-    uint64_t before = __atomic_load_n(&all.unloads, __ATOMIC_RELAXED);
+    uint64_t unloads = __atomic_load_n(&all.unloads, __ATOMIC_RELAXED);
     if (!all.lanes)
         return;
-    note_unloads();
-    if (before != __atomic_load_n(&all.unloads, __ATOMIC_RELAXED))
+    dl_iterate_phdr(read_unloads, &unloads);
+    if (unloads != __atomic_exchange_n(&all.unloads, unloads, __ATOMIC_RELAXED))
         __atomic_add_fetch(&all.generation, 1, __ATOMIC_RELEASE);
 }
 
