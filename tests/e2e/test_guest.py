@@ -1,7 +1,7 @@
 """A guest in another's process: the places where a runtime does harm without being asked."""
 from __future__ import annotations
 
-from conftest import Project
+from conftest import LIB, ROOT, Project
 
 NOINLINE = "#define NOINLINE __attribute__((noinline))\n"
 
@@ -159,3 +159,56 @@ def test_a_fork_inside_a_counted_call(project: Project) -> None:
         }
     """)
     assert project.out == "0\n"
+
+
+def test_forks_while_functions_are_registered(project: Project) -> None:
+    """A child that loads an instrumented library, made while another thread loads one."""
+    project.write({"host.c": r"""
+        #define _GNU_SOURCE
+        #include <pthread.h>
+        #include <stdio.h>
+        #include <stdlib.h>
+        #include <sys/wait.h>
+        #include <unistd.h>
+        #include "common/probe.h"
+        enum { COUNT = 2000 };
+        static int over;
+        static struct __piano_unit *unit(int count)
+        {
+            struct __piano_unit *u = calloc(1, sizeof *u);
+            u->version = __piano_abi;
+            u->count = count;
+            u->fns = calloc(count, sizeof *u->fns);
+            u->heads = calloc(count, sizeof *u->heads);
+            for (int i = 0; i < count; i++) u->fns[i] = (struct __piano_fn){"a_function_with_a_name", "a/file.c", i, 0};
+            return u;
+        }
+        static void *loads(void *arg)
+        {
+            while (!__atomic_load_n(&over, __ATOMIC_RELAXED)) __piano_register(arg);
+            return 0;
+        }
+        int main(void)
+        {
+            pthread_t thread;
+            struct __piano_unit *other = unit(1);
+            pthread_create(&thread, 0, loads, unit(COUNT));
+            for (int i = 0; i < 50; i++) {
+                int status = 1;
+                pid_t child = fork();
+                if (child == 0) {
+                    alarm(10);
+                    __piano_register(other);
+                    _exit(0);
+                }
+                waitpid(child, &status, 0);
+                if (status) { printf("status %x\n", status); return 1; }
+            }
+            __atomic_store_n(&over, 1, __ATOMIC_RELAXED);
+            pthread_join(thread, 0);
+            puts("fine");
+            return 0;
+        }
+    """})
+    project.command("gcc", "-O1", f"-I{ROOT}/src", "host.c", "-o", "host", f"-L{LIB}", "-lpiano", f"-Wl,-rpath,{LIB}", "-pthread")
+    assert project.command(project.root / "host", check=False).out == "fine\n"

@@ -112,9 +112,9 @@ static int64_t find_or_add_locked(const struct __piano_fn *fn)
     f->line = fn->line;
     f->flags = fn->flags;
     f->hash = hash;
-    registry.table[at] = count + 1;
-    /* Pairs with the load in `piano__registry_count`. */
+    /* Pairs with the load in `piano__registry_count`. In this order: a fork in between costs a number, and gives none twice. */
     atomic_store_explicit(&registry.count, count + 1, memory_order_release);
+    registry.table[at] = count + 1;
     return count;
 }
 
@@ -154,6 +154,11 @@ void __piano_register(struct __piano_unit *unit)
     piano__run_functions_added();
     if (piano__alloc_place)
         piano__alloc_place();
+}
+
+void piano__registry_forget(void)
+{
+    atomic_flag_clear_explicit(&registry.lock, memory_order_release);
 }
 
 /* The functions keep their numbers and names: their figures are still to be reported. */

@@ -17,6 +17,9 @@ struct piano__function {
 uint32_t piano__registry_count(void);
 const struct piano__function *piano__registry_get(uint32_t id);
 
+/* In a forked child: who was registering something is not there. */
+void piano__registry_forget(void);
+
 /* What the units say about the run; NULL or empty when none did. */
 const char *piano__registry_runs_dir(void);
 const char *piano__registry_frame_fn(void);

@@ -67,6 +67,8 @@ static bool make_path(char *path, size_t size, const char *ending)
     return !text.full;
 }
 
+static char run_path[PATH_MAX];
+
 /* Sets `stem` and creates the run file; the descriptor or negative errno. */
 static int create_run_file(int64_t now_ms)
 {
@@ -76,7 +78,7 @@ static int create_run_file(int64_t now_ms)
     int err = piano__file_make_dirs(dir);
     if (err != 0)
         return err;
-    static char path[PATH_MAX], cwd[PATH_MAX]; /* the first call may come on a small stack */
+    static char cwd[PATH_MAX]; /* the first call may come on a small stack */
     if (!getcwd(cwd, sizeof cwd))
         cwd[0] = '\0';
     for (int try = 0; try < 100; try++) {
@@ -92,9 +94,9 @@ static int create_run_file(int64_t now_ms)
         piano__text_puts(&text, "-");
         piano__text_int(&text, getpid());
         *text.at = '\0';
-        if (text.full || !make_path(path, sizeof path, ".ndjson"))
+        if (text.full || !make_path(run_path, sizeof run_path, ".ndjson"))
             return -ENAMETOOLONG;
-        int fd = piano__file_create(path, 1);
+        int fd = piano__file_create(run_path, 1);
         if (fd != -EEXIST)
             return fd;
     }
@@ -290,10 +292,7 @@ void piano__run_functions_added(void)
  * opened again by its path. */
 static __attribute__((noinline)) int reopen_file(size_t len)
 {
-    char path[PATH_MAX];
-    if (!make_path(path, sizeof path, ".ndjson"))
-        return -ENAMETOOLONG;
-    int fd = piano__file_append(path);
+    int fd = piano__file_append(run_path);
     if (fd < 0)
         return fd;
     int err = piano__file_check(fd, piano__run.file, len);
@@ -394,6 +393,7 @@ static void in_child(void)
 {
     int state = atomic_load(&piano__run.state);
     piano__thread_forget();
+    piano__registry_forget();
     if (state == PIANO_RUN_ON || state == PIANO_RUN_STARTING) {
         piano__blocks_abandon();
         if (piano__file_check(piano__run.fd, piano__run.file, 0) != -EBADF)
