@@ -47,6 +47,28 @@ def test_anonymous_mappings_are_a_kind_of_their_own(project: Project) -> None:
     assert not [site for site in heap.sites if site["kind"] == "mmap"] and not heap["run"]["maps"]
 
 
+def test_a_mapping_that_grows_is_a_new_one(project: Project) -> None:
+    """It is so small at first that it is hardly ever sampled, and so large in the end that it always is."""
+    program = compile(project, r"""
+        #include <sys/mman.h>
+        static NOINLINE void *mover(void *p, size_t a, size_t b) { return mremap(p, a, b, MREMAP_MAYMOVE); }
+        int main(void)
+        {
+            for (int i = 0; i < 20; i++) {
+                void *p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+                mover(p, 4096, 100 << 20);
+            }
+            void *filed = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, 0, 0);
+            if (mover(filed, 4096, 100 << 20) == MAP_FAILED) return 1;
+            return 0;
+        }
+    """)
+    (project.root / "input").write_bytes(bytes(4096))
+    with open(project.root / "input", "rb") as file:
+        subprocess.run([PIANO, "record", "--heap=1M", "--maps", "-o", project.root / "out.rec", "--", program], stdin=file, check=True)
+    assert read(project, project.root / "out.rec").live("mover", "mmap") == (20, 2000 << 20)
+
+
 @pytest.mark.parametrize("part", ["a, 4096", "a + 4096, 4096", "a + (1 << 20) - 4096, 4096"])
 def test_mappings_in_parts(project: Project, part: str) -> None:
     """munmap of a part is followed, or counted as what it is; a mapping that another is laid over is gone."""
@@ -485,3 +507,26 @@ def test_a_day_in_miniature(project: Project) -> None:
     assert not heap.lost
     truth = 24_000_000 * 115.5
     assert abs(total["allocated_bytes"] - truth) < 6 * math.sqrt(truth * 4096)
+
+
+def test_live_samples_are_those_that_are_followed(project: Project) -> None:
+    """What found no room is not called live: as many as the program is shown, block by block."""
+    program = compile(project, r"""
+        #include <sys/resource.h>
+        #include "piano.h"
+        static int each(void *arg, const struct piano_heap_block *block) { return 0; }
+        int main(void)
+        {
+            struct piano_heap_stats stats;
+            if (piano_heap_start(1)) return 1;
+            for (int i = 0; i < 1000; i++) { void *p = malloc(1000); KEEP(p); }
+            struct rlimit limit = {300000, 300000};
+            setrlimit(RLIMIT_FSIZE, &limit);
+            for (int i = 0; i < 20000; i++) { void *p = malloc(1000); KEEP(p); }
+            int shown = piano_heap_blocks(each, NULL);
+            piano_heap_stats(&stats);
+            if (shown < 1000 || stats.samples < 21000 || stats.dropped == 0) return 2;
+            return shown != (int)stats.live_samples;
+        }
+    """, f"-I{ROOT}/include", f"-L{LIB}", "-lpiano", f"-Wl,-rpath,{LIB}")
+    project.command(program)

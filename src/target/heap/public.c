@@ -40,7 +40,8 @@ EXPORT int piano_heap_stats(struct piano_heap_stats *out)
     *out = (struct piano_heap_stats){
         .mean_bytes = h->rate,
         .samples = h->stats.samples,
-        .live_samples = h->stats.samples - h->stats.freed,
+        .live_samples =
+            h->stats.samples - h->stats.freed - h->stats.dropped_live - h->stats.dropped_memory,
         .freed_samples = h->stats.freed,
         .stacks = h->stats.stacks,
         .dropped = h->stats.dropped_live + h->stats.dropped_stacks + h->stats.dropped_memory +

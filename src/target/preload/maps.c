@@ -4,16 +4,16 @@
  *
  * A mapping is known by its first address. One that is unmapped in parts stays as it was, and is counted: a list of those
  * sampled tells. */
-#include <dlfcn.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "target/heap/heap.h"
+#include "target/preload/next.h"
+#include "target/sys/maps.h"
 #include "target/sys/recording.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -25,12 +25,9 @@ static void *(*next_mremap)(void *, size_t, size_t, int, ...);
 /* Before this has run, the kernel is called directly, which is all that libc does. */
 __attribute__((constructor(101))) static void find_next(void)
 {
-    void *found = dlsym(RTLD_NEXT, "mmap");
-    memcpy(&next_mmap, &found, sizeof found);
-    found = dlsym(RTLD_NEXT, "munmap");
-    memcpy(&next_munmap, &found, sizeof found);
-    found = dlsym(RTLD_NEXT, "mremap");
-    memcpy(&next_mremap, &found, sizeof found);
+    piano__next_find(&next_mmap, "mmap");
+    piano__next_find(&next_munmap, "munmap");
+    piano__next_find(&next_mremap, "mremap");
 }
 
 static void count(uint64_t *counter)
@@ -90,36 +87,47 @@ EXPORT void *mmap64(void *at, size_t size, int protection, int flags, int fd, of
     return mmap(at, size, protection, flags, fd, offset);
 }
 
-/* Takes the mapping at P out of the live table if all of its SIZE bytes go; false when nothing is known of it. */
-static bool detach(void *p, size_t size, struct piano__block *old)
+enum what { UNKNOWN, PART, WHOLE };
+
+/* What [P, P + SIZE) is of the mappings that were sampled. The whole of one is taken out of the live table. */
+static enum what detach(void *p, size_t size, struct piano__block *old)
 {
     if (!piano__heap_wants_maps())
-        return false;
+        return UNKNOWN;
     count(&piano__recording.view.header->stats.map_calls);
-    if (!piano__filter_may_hold(p) || !piano__heap_detach(p, old)) {
-        if (is_part((uintptr_t)p, size))
-            count(&piano__recording.view.header->stats.map_partial);
-        return false;
-    }
-    if (size >= old->size) {
+    bool known = piano__filter_may_hold(p) && piano__heap_detach(p, old);
+    if (known && size >= old->size) {
         forget((uintptr_t)p);
-        return true;
+        return WHOLE;
     }
-    piano__heap_reattach(old);
+    if (known)
+        piano__heap_reattach(old);
+    if (!known && !is_part((uintptr_t)p, size))
+        return UNKNOWN;
     count(&piano__recording.view.header->stats.map_partial);
-    return false;
+    return PART;
 }
 
 EXPORT int munmap(void *p, size_t size)
 {
     struct piano__block old;
-    bool known = detach(p, size, &old);
+    bool known = detach(p, size, &old) == WHOLE;
     int result = next_munmap ? next_munmap(p, size) : (int)syscall(SYS_munmap, p, size);
     if (known && result == 0)
         piano__heap_close(&old);
     else if (known)
         piano__heap_reattach(&old);
     return result;
+}
+
+/* Nobody knows of one that was not sampled; its next size may be. */
+static bool is_anonymous(const void *p)
+{
+    int saved = errno;
+    struct piano__maps_range range;
+    bool found = piano__maps_find(&range, (uintptr_t)p);
+    errno = saved;
+    return found && !range.is_file;
 }
 
 EXPORT void *mremap(void *p, size_t old_size, size_t size, int flags, ...)
@@ -129,14 +137,16 @@ EXPORT void *mremap(void *p, size_t old_size, size_t size, int flags, ...)
     void *at = flags & MREMAP_FIXED ? va_arg(more, void *) : NULL;
     va_end(more);
     struct piano__block old;
-    bool known = detach(p, old_size, &old);
+    enum what what = detach(p, old_size, &old);
+    bool known = what == WHOLE;
+    bool counts = known || (what == UNKNOWN && piano__heap_wants_maps() && is_anonymous(p));
     void *q = next_mremap ? next_mremap(p, old_size, size, flags, at)
                           : (void *)syscall(SYS_mremap, p, old_size, size, flags, at);
     if (known && q == MAP_FAILED)
         piano__heap_reattach(&old);
-    if (known && q != MAP_FAILED) {
+    if (known && q != MAP_FAILED)
         piano__heap_close(&old);
+    if (counts && q != MAP_FAILED)
         mapped(q, size);
-    }
     return q;
 }
