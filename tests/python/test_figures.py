@@ -324,3 +324,61 @@ def test_gc_epochs(python: Python) -> None:
     (old, young), survivors, epoch, bad, callbacks = said
     assert old > 180 and young > 180 and epoch == 3 and "1 or more" in bad and callbacks == 0
     assert survivors == [[old, young], [old, 0], [old, 0], [0, 0]]
+
+
+WRAPPER = r"""
+    #include <stddef.h>
+    struct allocator {
+        void *ctx;
+        void *(*malloc)(void *, size_t);
+        void *(*calloc)(void *, size_t, size_t);
+        void *(*realloc)(void *, void *, size_t);
+        void (*free)(void *, void *);
+    };
+    void PyMem_GetAllocator(int, struct allocator *);
+    void PyMem_SetAllocator(int, struct allocator *);
+    enum { OBJ = 2 };
+    static struct allocator next;
+    static long tiny, calls;
+    static void *my_malloc(void *ctx, size_t n) { tiny += n == 1; calls++; return next.malloc(next.ctx, n); }
+    static void *my_calloc(void *ctx, size_t n, size_t m) { return next.calloc(next.ctx, n, m); }
+    static void *my_realloc(void *ctx, void *p, size_t n) { return next.realloc(next.ctx, p, n); }
+    static void my_free(void *ctx, void *p) { next.free(next.ctx, p); }
+    void install(void)
+    {
+        struct allocator mine = {NULL, my_malloc, my_calloc, my_realloc, my_free};
+        PyMem_GetAllocator(OBJ, &next);
+        PyMem_SetAllocator(OBJ, &mine);
+    }
+    void take_out(void) { PyMem_SetAllocator(OBJ, &next); }
+    long tiny_blocks(void) { return tiny; }
+    long all_blocks(void) { return calls; }
+"""
+
+
+def test_another_allocator_gets_the_programs_requests_only(python: Python) -> None:
+    """One that puts itself in front, and out again, again and again: piano asks nothing of it on its own, nothing goes round in a
+    circle, and every object is seen once."""
+    python.write("wrapper.c", WRAPPER)
+    python.command(["gcc", "-shared", "-fPIC", "-w", "wrapper.c", "-o", "wrapper.so"])
+    said = python.run("""
+    import ctypes, json
+    from piano import memprof
+    wrapper = ctypes.PyDLL("./wrapper.so")
+    def seen():
+        kept = [bytes(200) for _ in range(5000)]
+        ids = {id(b) for b in kept}
+        return sum(s.estimated_bytes for s in memprof.get_snapshot(resolve=False).samples if s.address in ids) / (5000 * 233)
+    memprof.start(1)
+    out = []
+    for _ in range(8):
+        wrapper.install()
+        noticed = [bytes(2000) for _ in range(2000)]
+        out.append(seen())
+        wrapper.take_out()
+        out.append(seen())
+    wrapper.install()
+    print(json.dumps([out, wrapper.tiny_blocks(), wrapper.all_blocks() > 40000]))
+    """).json
+    assert all(0.8 < share < 1.2 for share in said[0]), said
+    assert said[1:] == [0, True]

@@ -14,12 +14,13 @@
  * NO TEARING. The hooks are put in one word after another while other threads may be allocating. They have the context
  * that was there, and do not use it, so any mixture of the old functions and these does the right thing.
  *
- * FOR GOOD. PYTHONMALLOC=debug and -X dev have the interpreter replace what it finds when it begins. A sample that finds others
- * in our place asks the interpreter to call back when it suits it, and then they are put in again.
+ * FOR GOOD. PYTHONMALLOC=debug and -X dev have the interpreter replace what it finds when it begins. Others put themselves in
+ * front, tracemalloc for one, and take themselves out by writing back what they found. A sample that finds others on top
+ * asks the interpreter to call back when it suits it, and then hooks are put in again.
  *
- * NO CIRCLE. Others put themselves in front in the same way, tracemalloc for one, and take themselves out by writing back what
- * they found. When these are not on top, they may be beneath, and must not be put in again; or gone.
- * A block tells: it is counted down or not. */
+ * NO CIRCLE. When hooks are not on top, nobody can tell whether they are beneath, or gone, without an allocation of his own. So those
+ * that are put in again are another set, which calls what it found, for ever: on top of a set that is still there, it finds
+ * that everything was counted already. There are a few sets; after that, whoever is on top stays there. */
 #include "target/python/allocators.h"
 
 #include <stdbool.h>
@@ -33,6 +34,7 @@
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
 enum domain { MEM = 1, OBJ = 2, DOMAINS = 3 };
+enum { SETS = 4 };
 
 /* CPython's PyMemAllocatorEx and PyObjectArenaAllocator: part of its stable interface since 3.5 and 3.4. */
 struct allocator {
@@ -58,7 +60,8 @@ extern int Py_IsInitialized(void) __attribute__((weak));
 extern int PyGILState_Check(void) __attribute__((weak));
 extern int Py_AddPendingCall(int (*call)(void *), void *arg) __attribute__((weak));
 
-static struct allocator next[DOMAINS];
+static struct allocator next[SETS][DOMAINS];
+static int used[DOMAINS]; /* sets of them */
 static struct arenas next_arenas;
 
 /* Where the countdown of this thread stands. A new gap may be as the old one was, so those drawn count too. */
@@ -140,50 +143,51 @@ static inline void *resize(const struct allocator *from, void *p, size_t size)
     return resize_slowly(from, p, size);
 }
 
-/* One set of hooks for each domain: the context is not ours to use. */
-#define HOOKS(name, domain)                                                                        \
+/* Hooks of their own for each set and domain: the context is not ours to use. */
+#define HOOKS(name, set, domain)                                                                   \
     static void *name##_malloc(void *ctx, size_t size)                                             \
     {                                                                                              \
         (void)ctx;                                                                                 \
-        return take(&next[domain], size);                                                          \
+        return take(&next[set][domain], size);                                                     \
     }                                                                                              \
     static void *name##_calloc(void *ctx, size_t count, size_t size)                               \
     {                                                                                              \
         (void)ctx;                                                                                 \
-        return take_zeroed(&next[domain], count, size);                                            \
+        return take_zeroed(&next[set][domain], count, size);                                       \
     }                                                                                              \
     static void *name##_realloc(void *ctx, void *p, size_t size)                                   \
     {                                                                                              \
         (void)ctx;                                                                                 \
-        return resize(&next[domain], p, size);                                                     \
+        return resize(&next[set][domain], p, size);                                                \
     }                                                                                              \
     static void name##_free(void *ctx, void *p)                                                    \
     {                                                                                              \
         (void)ctx;                                                                                 \
-        give(&next[domain], p);                                                                    \
+        give(&next[set][domain], p);                                                               \
     }
 
-HOOKS(mem, MEM)
-HOOKS(obj, OBJ)
+#define EVERY_HOOK(X)                                                                              \
+    X(mem_0, 0, MEM)                                                                               \
+    X(obj_0, 0, OBJ)                                                                               \
+    X(mem_1, 1, MEM)                                                                               \
+    X(obj_1, 1, OBJ)                                                                               \
+    X(mem_2, 2, MEM)                                                                               \
+    X(obj_2, 2, OBJ)                                                                               \
+    X(mem_3, 3, MEM)                                                                               \
+    X(obj_3, 3, OBJ)
+EVERY_HOOK(HOOKS)
 
-static const struct allocator hooks[DOMAINS] = {
-    [MEM] = {NULL, mem_malloc, mem_calloc, mem_realloc, mem_free},
-    [OBJ] = {NULL, obj_malloc, obj_calloc, obj_realloc, obj_free},
-};
+#define ENTRY(name, set, domain)                                                                   \
+    [set][domain] = {NULL, name##_malloc, name##_calloc, name##_realloc, name##_free},
+static const struct allocator hooks[SETS][DOMAINS] = {EVERY_HOOK(ENTRY)};
 
-/* Whether a block of NOW is counted down on its way. Only while this thread may use CPython. */
-static bool is_seen(const struct allocator *now)
+static bool is_ours(int domain, const struct allocator *now)
 {
-    const uint64_t far = (uint64_t)1 << 40;
-    struct piano__heap_self *self = &piano__heap_self;
-    uint64_t left = self->left;
-    self->left = far; /* so that the block passes, whatever this thread is at */
-    void *p = now->malloc(now->ctx, 1);
-    bool seen = !p || self->left != far;
-    self->left = left;
-    if (p)
-        now->free(now->ctx, p);
-    return seen;
+    for (int set = 0; set < SETS; set++) {
+        if (now->malloc == hooks[set][domain].malloc)
+            return true;
+    }
+    return false;
 }
 
 static bool may_use_python(void)
@@ -195,13 +199,11 @@ static void attach(int domain)
 {
     struct allocator now;
     PyMem_GetAllocator(domain, &now);
-    if (now.malloc == hooks[domain].malloc)
+    if (is_ours(domain, &now) || used[domain] == SETS)
         return;
-    if (next[domain].malloc && (!may_use_python() || is_seen(&now)))
-        return;
-    struct allocator ours = hooks[domain];
+    struct allocator ours = hooks[used[domain]][domain];
     ours.ctx = now.ctx;
-    next[domain] = now;
+    next[used[domain]++][domain] = now;
     PyMem_SetAllocator(domain, &ours);
 }
 
@@ -231,10 +233,12 @@ static void attach_arenas(void)
     PyObject_SetArenaAllocator(&now);
 }
 
+/* The first time in any state of the interpreter. Later ones are for whoever may use it: others change the allocators too. */
 void piano__python_attach(void)
 {
     static uint32_t lock;
-    if (!PyMem_GetAllocator || !PyMem_SetAllocator || !piano__lock_try(&lock))
+    if (!PyMem_GetAllocator || !PyMem_SetAllocator || (used[OBJ] > 0 && !may_use_python()) ||
+        !piano__lock_try(&lock))
         return;
     if (piano__heap_wants_maps())
         attach_arenas();
@@ -250,15 +254,16 @@ static int attach_again(void *arg)
     return 0;
 }
 
+/* By the one who may use the interpreter: newer versions have a lock around the allocators, and another thread that holds it
+ * would leave it locked in a child of a fork. */
 void piano__python_look(void)
 {
     static void *(*asked_for)(void *, size_t);
     struct allocator now;
-    if (!next[OBJ].malloc || !Py_AddPendingCall || !Py_IsInitialized || !Py_IsInitialized())
+    if (used[OBJ] == 0 || !Py_AddPendingCall || !may_use_python())
         return;
     PyMem_GetAllocator(OBJ, &now);
-    if (now.malloc == hooks[OBJ].malloc ||
-        now.malloc == __atomic_load_n(&asked_for, __ATOMIC_RELAXED))
+    if (is_ours(OBJ, &now) || now.malloc == __atomic_load_n(&asked_for, __ATOMIC_RELAXED))
         return;
     if (Py_AddPendingCall(attach_again, NULL) == 0)
         __atomic_store_n(&asked_for, now.malloc, __ATOMIC_RELAXED);
