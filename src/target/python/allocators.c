@@ -7,7 +7,7 @@
  * could be had. It does not have to be known. Every block is counted down here, and those that come to malloc's hooks once more
  * there: a Poisson process has no memory, so a gap that had bytes taken off without ending in them is as good as a fresh one,
  * and malloc's hooks sample what they see as often as they should. Where the gap does end here, a new one is drawn, and
- * the block is a sample only if nothing was counted down meanwhile, or malloc's hooks had their own chance. So the usual
+ * the block is a sample only if nothing was counted down meanwhile: else malloc's hooks had their own chance at it. So the usual
  * call is a subtraction and a jump. An arena itself is not counted, even where mappings are (`piano record --maps`): what
  * is in it is.
  *
@@ -19,8 +19,8 @@
  * asks the interpreter to call back when it suits it, and then hooks are put in again.
  *
  * NO CIRCLE. When hooks are not on top, nobody can tell whether they are beneath, or gone, without an allocation of his own. So those
- * that are put in again are another set, which calls what it found, for ever: on top of a set that is still there, it finds
- * that everything was counted already. There are a few sets; after that, whoever is on top stays there. */
+ * that are put in again are another set, which calls what it found, for ever: a set that is still
+ * beneath it has its own chance at every block, as malloc's hooks have. There are a few sets; after that, whoever is on top stays there. */
 #include "target/python/allocators.h"
 
 #include <stdbool.h>
