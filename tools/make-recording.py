@@ -18,6 +18,7 @@ As a module (tests load it by its path):
     rec.event(4711, 30.0, POLL_END)
     rec.cpu(4711, 15.0, leaf, ms=10)                    # a sample that stands for 10 ms
     rec.off(4711, 20.0, leaf, ms=5)                     # off the CPU for 5 ms
+    rec.symbol("/bin/demo", 0x100F, [("leaf", "demo.c", 12, False)])   # what an address meant
     rec.write("demo.rec")
 
 The format is src/common/recording.h, described in docs/recording-format.md; this is a second, independent
@@ -33,7 +34,8 @@ import subprocess
 MAGIC = b"PIANOREC"
 HEADER, CHUNK, CHUNK_HEAD = 4096, 65536, 64
 PAYLOAD = CHUNK - CHUNK_HEAD
-MODULES, STACKS, TOTALS, LIVE, SNAPSHOT, THREADS, EVENTS, SAMPLES, NAMES = range(1, 10)
+MODULES, STACKS, TOTALS, LIVE, SNAPSHOT, THREADS, EVENTS, SAMPLES, NAMES, PYTHON, SYMBOLS = range(1, 12)
+TEXT, MODULE, ADDRESS, INLINED = 1, 2, 3, 1
 (THREAD, WORKER_START, WORKER_STOP, TASK_SPAWN, TASK_END, POLL_BEGIN, POLL_END, PARK, UNPARK, WAKE, QUEUE, MARK,
  VALUE) = range(1, 14)
 API, EPOLL, POLL, SELECT, URING, CONDITION, SEMAPHORE = range(7)
@@ -112,6 +114,7 @@ class Recording:
         self.peak_ns = self.peak_epoch = 0
         self.now_ns = start_ns
         self.threads, self.names, self.samples = [], [], []
+        self.symbols, self.symbol_texts, self.symbol_modules = [], [], []
         self.events = {}  # by tid: [(at_ns, code, fields)]
         self.ticks_per_ns = ticks_per_ns  # None: there is no counter, ticks are nanoseconds
         self.trace = dict.fromkeys(TRACE, 0)
@@ -190,6 +193,19 @@ class Recording:
         if text not in self.names:
             self.names.append(text)
         return self.names.index(text) + 1
+
+    def symbol(self, path, address, frames, build_id=b""):
+        """Kept names: FRAMES, (function, file, line, inlined) innermost first, at file address ADDRESS of the module PATH, or at
+        an address of the kernel where that is None."""
+        def number(of, what):
+            if what not in of:
+                of.append(what)
+            return of.index(what) + 1
+        module = number(self.symbol_modules, (path, build_id)) if path else 0
+        self.symbols.append((module, address, [
+            (number(self.symbol_texts, function), number(self.symbol_texts, file) if file else 0, line, INLINED * inlined)
+            for function, file, line, inlined in frames]))
+        return self
 
     def moment(self, at_ms):
         return self.start_ns + round(at_ms * 10**6)
@@ -310,8 +326,23 @@ class Recording:
             text = (text.encode() if isinstance(text, str) else text) + b"\0"
             text += bytes(-len(text) % 8)
             yield NAMES, struct.pack("<II", 8 + len(text), number) + text
+        yield from self._symbol_records()
         for kind, flags, tid, pid, at, value, stack, cpu in self.samples:
             yield SAMPLES, struct.pack("<IHHIIQQII", 40, kind, flags, tid, pid, at, value, stack, cpu)
+
+    def _symbol_records(self):
+        def padded(text):
+            text = (text.encode() if isinstance(text, str) else text) + b"\0"
+            return text + bytes(-len(text) % 8)
+        for number, text in enumerate(self.symbol_texts, 1):
+            text = padded(text)
+            yield SYMBOLS, struct.pack("<4I", 16 + len(text), TEXT, number, 0) + text
+        for number, (path, build_id) in enumerate(self.symbol_modules, 1):
+            path = padded(path)
+            yield SYMBOLS, struct.pack("<4I32s", 48 + len(path), MODULE, number, len(build_id), build_id) + path
+        for module, address, frames in self.symbols:
+            yield SYMBOLS, struct.pack("<4IQ", 24 + 16 * len(frames), ADDRESS, module, len(frames), address) + b"".join(
+                struct.pack("<4I", *frame) for frame in frames)
 
     def _table(self, kind, records, size):
         """Chunks of a table, from {place: bytes}."""
@@ -324,7 +355,7 @@ class Recording:
             yield kind, index, 0, bytes(payload)
 
     def chunks(self):
-        logs = {MODULES: [], STACKS: [], SNAPSHOT: [], THREADS: [], NAMES: [], SAMPLES: []}
+        logs = {MODULES: [], STACKS: [], SNAPSHOT: [], THREADS: [], NAMES: [], SYMBOLS: [], SAMPLES: []}
         for kind, record in self._records():
             if not logs[kind] or len(logs[kind][-1]) + len(record) > PAYLOAD:
                 logs[kind].append(b"")

@@ -9,8 +9,8 @@
  * disk is a refused claim and not a SIGBUS. A claimed chunk whose `ready` is 0 was never finished: readers leave it
  * out. Readers skip chunks of a type they do not know.
  *
- * Tables (TOTALS, LIVE) are arrays of fixed records; chunk `index` i holds records i*n to i*n+n-1. Logs (MODULES, STACKS,
- * SNAPSHOT) hold records one after another, `used` bytes of them, each beginning with its length; a record never
+ * Tables (TOTALS, LIVE) are arrays of fixed records; chunk `index` i holds records i*n to i*n+n-1. Logs (all others but
+ * EVENTS) hold records one after another, `used` bytes of them, each beginning with its length; a record never
  * crosses a chunk. Everything is little-endian, and aligned to 8 bytes.
  *
  * A `double` here is a sum of weights: what the samples stand for, see docs/heap.md. */
@@ -44,6 +44,7 @@ enum piano__chunk_type {
     PIANO_CHUNK_SAMPLES = 8,
     PIANO_CHUNK_NAMES = 9,
     PIANO_CHUNK_PYTHON = 10, /* common/python.h */
+    PIANO_CHUNK_SYMBOLS = 11,
 };
 
 struct piano__chunk {
@@ -316,6 +317,52 @@ struct piano__python_code {
     char text[]; /* its qualified name, its file, its table of lines (co_linetable) */
 };
 
+/* What addresses mean, put down by the tool while the files that ran are still there. Three kinds of log records in chunks of one
+ * type; numbers of texts and modules are from 1. */
+enum piano__symbol_kind {
+    PIANO_SYMBOL_TEXT = 1,
+    PIANO_SYMBOL_MODULE = 2,
+    PIANO_SYMBOL_ADDRESS = 3,
+};
+
+struct piano__symbol_text {
+    uint32_t bytes;
+    uint32_t kind;
+    uint32_t id;
+    uint32_t reserved;
+    char text[]; /* ends with a NUL */
+};
+
+/* By path and build-id, wherever and how often it was mapped. */
+struct piano__symbol_module {
+    uint32_t bytes;
+    uint32_t kind;
+    uint32_t id;
+    uint32_t build_id_len;
+    uint8_t build_id[32];
+    char path[]; /* ends with a NUL */
+};
+
+enum piano__symbol_flags { PIANO_SYMBOL_INLINED = 1 };
+
+struct piano__symbol_frame {
+    uint32_t function; /* a text */
+    uint32_t file;     /* a text; 0: not known */
+    uint32_t line;     /* 0: not known */
+    uint32_t flags;
+};
+
+/* The functions at one address, innermost first: those inlined there, then the one that is. */
+struct piano__symbol_address {
+    uint32_t bytes;
+    uint32_t kind;
+    uint32_t module; /* 0: the kernel */
+    uint32_t count;  /* of frames */
+    uint64_t
+        address; /* in the file of the module, of the call where it is one; of the kernel in memory */
+    struct piano__symbol_frame frames[];
+};
+
 enum piano__sample_kind {
     PIANO_SAMPLE_CPU = 1, /* `value`: ns of CPU time it stands for */
     PIANO_SAMPLE_OFF =
@@ -355,6 +402,7 @@ _Static_assert(sizeof(struct piano__rec_header) <= PIANO_REC_HEADER_BYTES, "a fo
 _Static_assert(sizeof(struct piano__totals) == 256, "a format is bytes");
 _Static_assert(sizeof(struct piano__live) == 48, "a format is bytes");
 _Static_assert(sizeof(struct piano__snapshot_entry) == 40, "a format is bytes");
+_Static_assert(sizeof(struct piano__symbol_frame) == 16, "a format is bytes");
 _Static_assert(offsetof(struct piano__rec_header, stats) == 176, "a format is bytes");
 
 #endif

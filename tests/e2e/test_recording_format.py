@@ -18,7 +18,9 @@ STRUCTURES = {"## Header": "piano__rec_header", "`stats`, all u64": "piano__heap
               "## 2: stack": "piano__stack", "## 3: totals": "piano__totals", "## 4: live": "piano__live",
               "## 5: snapshot": "piano__snapshot", "An entry, of a stack": "piano__snapshot_entry",
               "`trace`, of events": "piano__trace", "## 6: thread": "piano__thread_record",
-              "## 7: events": "piano__events_head", "## 8: sample": "piano__sample", "## 9: name": "piano__name"}
+              "## 7: events": "piano__events_head", "## 8: sample": "piano__sample", "## 9: name": "piano__name",
+              "### Kind 1: a text": "piano__symbol_text", "### Kind 2: a module": "piano__symbol_module",
+              "### Kind 3: an address": "piano__symbol_address", "A frame:": "piano__symbol_frame"}
 
 
 def documented() -> dict[str, list[tuple[str, int, str]]]:

@@ -7,6 +7,7 @@
  *   `rec_snapshots.c`  snapshots, put together from their parts
  *   `rec_threads.c`    threads and names
  *   `rec_python.c`     code objects of CPython
+ *   `rec_symbols.c`    names of addresses, kept when it was made
  *   `rec_samples.c`    CPU samples and switches, by thread and time
  *   `rec_events.c`     where the events of each thread are; `rec_clock.c`: their time; `rec_walk.c`: one after another
  *   `rec_sums.c`       what is read off sums afterwards
@@ -26,6 +27,8 @@ enum {
     REC_MAX_THREADS = 1 << 17,
     REC_MAX_NAMES = 1 << 18,
     REC_MAX_CODES = 1 << 18,
+    REC_MAX_TEXTS = 1 << 20,   /* of kept names */
+    REC_MAX_SYMBOLS = 1 << 20, /* addresses that have them */
     REC_MAX_SAMPLES = 1 << 23,
     REC_MAX_SEGMENTS = 1 << 21, /* of events: a thread in a chunk */
 };
@@ -74,6 +77,8 @@ int rec_read_snapshots(struct rec_reader *r);
 int rec_read_threads(struct rec_reader *r);
 int rec_read_python(struct rec_reader *r);
 void rec_free_python(struct recording *rec);
+int rec_read_symbols(struct rec_reader *r);
+void rec_free_symbols(struct recording *rec);
 int rec_read_samples(struct rec_reader *r);
 int rec_read_events(struct rec_reader *r);
 /* Takes PAIRS (malloc'd) in any order. */

@@ -345,7 +345,7 @@ static void take_chunk(struct rec_reader *r, uint64_t at)
     }
     memcpy(&c, in_file, sizeof(c));
     c.used = __atomic_load_n(&in_file->used, __ATOMIC_ACQUIRE);
-    if (c.type < PIANO_CHUNK_MODULES || c.type > PIANO_CHUNK_PYTHON) {
+    if (c.type < PIANO_CHUNK_MODULES || c.type > PIANO_CHUNK_SYMBOLS) {
         rec->unknown_chunks++;
         return;
     }
@@ -420,28 +420,18 @@ static void keep_live_chunks(const struct rec_reader *r)
     r->rec->live_chunk_count = count;
 }
 
-static int read_chunks(struct recording *rec)
+typedef int stage(struct rec_reader *r);
+
+static int read_chunks(struct recording *rec, stage *const *stages, size_t count)
 {
     struct rec_reader r = {.rec = rec, .fd = open(rec->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
     int err = r.fd < 0 ? -errno : find_chunks(&r);
     if (r.fd >= 0)
         close(r.fd);
-    if (err == 0)
-        err = rec_read_stacks(&r);
-    if (err == 0)
-        err = rec_read_tables(&r);
-    say_progress_again();
-    if (err == 0)
-        err = rec_read_snapshots(&r);
-    if (err == 0)
-        err = rec_read_threads(&r);
-    if (err == 0)
-        err = rec_read_python(&r);
-    if (err == 0)
-        err = rec_read_samples(&r);
-    if (err == 0)
-        err = rec_read_events(&r);
-    say_progress_again();
+    for (size_t i = 0; i < count && err == 0; i++) {
+        err = stages[i](&r);
+        say_progress_again();
+    }
     keep_live_chunks(&r);
     rec->ids = r.ids;
     rec->id_count = r.id_count;
@@ -449,12 +439,13 @@ static int read_chunks(struct recording *rec)
     return err;
 }
 
-int recording_load(struct recording *rec, const char *path, struct run_error *error)
+static int load(struct recording *rec, const char *path, stage *const *stages, size_t count,
+                struct run_error *error)
 {
     int err = recording_peek(rec, path, error);
     if (err)
         return err;
-    err = read_chunks(rec);
+    err = read_chunks(rec, stages, count);
     if (err) {
         fail(error, err, path, strerror(-err));
         recording_unload(rec);
@@ -462,6 +453,20 @@ int recording_load(struct recording *rec, const char *path, struct run_error *er
     }
     find_duration(rec);
     return 0;
+}
+
+int recording_load(struct recording *rec, const char *path, struct run_error *error)
+{
+    static stage *const all[] = {rec_read_stacks,  rec_read_tables, rec_read_snapshots,
+                                 rec_read_threads, rec_read_python, rec_read_symbols,
+                                 rec_read_samples, rec_read_events};
+    return load(rec, path, all, sizeof(all) / sizeof(*all), error);
+}
+
+int recording_load_addresses(struct recording *rec, const char *path, struct run_error *error)
+{
+    static stage *const some[] = {rec_read_stacks, rec_read_threads, rec_read_symbols};
+    return load(rec, path, some, sizeof(some) / sizeof(*some), error);
 }
 
 void recording_unload(struct recording *rec)
@@ -480,6 +485,7 @@ void recording_unload(struct recording *rec)
     free(rec->threads);
     free(rec->names);
     rec_free_python(rec);
+    rec_free_symbols(rec);
     rec_free_copies(rec);
     free(rec->samples);
     free(rec->events.tracks);

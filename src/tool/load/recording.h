@@ -97,6 +97,9 @@ struct recording_code {
     size_t table_len;
 };
 
+/* Names of addresses, kept in the recording when it was made. */
+struct recording_symbols;
+
 /* A moment of a thread: `common/recording.h`, struct piano__sample. */
 struct recording_sample {
     uint64_t at_ns, value;
@@ -191,7 +194,8 @@ struct recording {
     size_t code_count;
     char **code_texts; /* all of theirs */
     size_t code_text_count;
-    struct recording_sample *samples; /* by tid, then time */
+    struct recording_symbols *symbols; /* NULL: none are kept */
+    struct recording_sample *samples;  /* by tid, then time */
     size_t sample_count;
     uint64_t cpu_samples, off_samples;
     struct recording_events events;
@@ -225,6 +229,8 @@ bool recording_named(const char *name);
 int recording_peek(struct recording *rec, const char *path, struct run_error *error);
 /* All of it. */
 int recording_load(struct recording *rec, const char *path, struct run_error *error);
+/* Only what addresses are in it and what names are kept of them: modules, stacks, names, symbols. */
+int recording_load_addresses(struct recording *rec, const char *path, struct run_error *error);
 void recording_unload(struct recording *rec);
 
 /* The thread TID, or NULL. */
@@ -233,6 +239,17 @@ const struct recording_thread *recording_thread_of(const struct recording *rec, 
 const char *recording_name_of(const struct recording *rec, uint64_t id);
 /* Code object ID, or NULL. */
 const struct recording_code *recording_code_of(const struct recording *rec, uint32_t id);
+/* ---- kept names ---- */
+
+/* The module with PATH and BUILD_ID of LEN bytes among those whose addresses have names, from 1; 0: it is not. */
+uint32_t recording_symbol_module(const struct recording_symbols *s, const char *path,
+                                 const uint8_t *build_id, size_t len);
+/* The frames at file address ADDRESS of MODULE (0: of the kernel, in memory), in the mapped file; their number, 0: none are kept. */
+size_t recording_symbol_frames(const struct recording_symbols *s, uint32_t module, uint64_t address,
+                               const struct piano__symbol_frame **frames);
+/* Text ID; NULL: there is none. It lives as long as the recording. */
+const char *recording_symbol_text(const struct recording_symbols *s, uint32_t id);
+
 /* Index of the first sample of TID that is at AT_NS or later, and behind its last, in *END. */
 size_t recording_samples_of(const struct recording *rec, uint32_t tid, uint64_t at_ns, size_t *end);
 

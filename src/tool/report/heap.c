@@ -11,6 +11,8 @@
 #include <unistd.h>
 
 #include "common/python.h"
+#include "tool/report/keep.h"
+#include "tool/report/kept.h"
 #include "tool/report/kernel.h"
 #include "tool/report/python.h"
 #include "tool/util/say.h"
@@ -100,9 +102,10 @@ static int resolve(struct heap *heap, struct heap_pc *pc)
     if (kernel_is(pc->pc) || piano__python_is(pc->pc)) {
         pc->frames = malloc(sizeof(*pc->frames));
         pc->count = pc->frames != NULL;
-        if (pc->frames)
-            *pc->frames =
-                kernel_is(pc->pc) ? kernel_resolve(pc->pc) : python_resolve(&heap->rec, pc->pc);
+        if (pc->frames && !kernel_is(pc->pc))
+            *pc->frames = python_resolve(&heap->rec, pc->pc);
+        else if (pc->frames && !kept_kernel(&heap->rec, pc->pc, pc->frames))
+            *pc->frames = kernel_resolve(pc->pc);
         return pc->frames ? 0 : -ENOMEM;
     }
     if (m)
@@ -237,6 +240,8 @@ int heap_open(struct heap *heap, const char *path, struct run_error *error)
     if (getrandom(&heap->addresses->seed, sizeof(heap->addresses->seed), GRND_NONBLOCK) < 0)
         heap->addresses->seed = (uintptr_t)heap;
     symbols_progress(heap->symbols, progress, NULL);
+    kept_give(&heap->rec, heap->symbols);
+    keep_while_reading(&heap->rec, heap->symbols);
     return 0;
 }
 

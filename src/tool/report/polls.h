@@ -202,6 +202,9 @@ int polls_note(struct polls *p, const struct poll *poll);
 uint32_t polls_group(struct polls *p, enum polls_kind kind, uint64_t key); /* or POLLS_NO_GROUP */
 /* The name of a callback or a task, with its function where it has an address. */
 void polls_put_callback(struct buf *b, const struct polls *p, const char *name);
+/* The module that the address in NAME is in, and the address in *PC; NULL: there is none. */
+const struct recording_module *polls_callback_at(const struct recording *rec, const char *name,
+                                                 uint64_t *pc);
 struct polls_task *polls_task_of(struct polls *p, uint64_t id, bool make); /* or NULL */
 void polls_task_gone(struct polls *p, uint64_t id);
 struct polls_series *polls_series_of(struct polls *p, struct map *map, struct polls_series **list,

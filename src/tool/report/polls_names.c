@@ -49,6 +49,16 @@ static const struct recording_module *module_at(const struct recording *rec, uin
     return found;
 }
 
+const struct recording_module *polls_callback_at(const struct recording *rec, const char *name,
+                                                 uint64_t *pc)
+{
+    struct address a;
+    if (!split(name, &a))
+        return NULL;
+    *pc = a.pc;
+    return module_at(rec, a.pc);
+}
+
 /* Parts of OpenMP programs are functions of the compiler's, which nobody knows by name. */
 static bool is_outlined(const char *function)
 {

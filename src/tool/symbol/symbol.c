@@ -20,6 +20,8 @@ struct module {
     const char *name; /* last part of the path */
     struct codefile *code;
     bool opened;
+    const char *reason;  /* why it has no `code`, as long as nobody was told */
+    uint32_t remembered; /* its number in the memory; 0: nothing is */
 };
 
 /* What was found for a pc; COUNT 0: a free place. */
@@ -35,6 +37,7 @@ enum { NO_MODULE = UINT32_MAX, FIRST_ANSWERS = 4096, GUESSES = 256 };
 struct symbols {
     struct strings strings;
     struct debugfile_search search;
+    struct symbol_memory memory;
     char *dirs;
     struct module *modules;
     size_t module_count, module_cap;
@@ -84,6 +87,16 @@ void symbols_debug_dirs(struct symbols *s, const char *dirs)
     s->dirs = strdup(dirs);
 }
 
+void symbols_remember(struct symbols *s, const struct symbol_memory *memory)
+{
+    s->memory = *memory;
+}
+
+void symbols_offline(struct symbols *s)
+{
+    s->search.debuginfod.off = true;
+}
+
 size_t symbols_complaints(const struct symbols *s, const struct symbol_complaint **list)
 {
     *list = s->complaints;
@@ -102,8 +115,7 @@ static void complain(struct symbols *s, const char *path, const char *reason)
     }
     path = strings_puts(&s->strings, path);
     if (path)
-        s->complaints[s->complaint_count++] =
-            (struct symbol_complaint){path, reason ? reason : "out of memory"};
+        s->complaints[s->complaint_count++] = (struct symbol_complaint){path, reason};
 }
 
 static bool is_module(const struct module *m, const struct symbol_module *wanted)
@@ -143,6 +155,8 @@ static uint32_t find_module(struct symbols *s, const struct symbol_module *wante
     }
     if (m.build_id_len)
         memcpy(m.build_id, wanted->build_id, m.build_id_len);
+    if (s->memory.module)
+        m.remembered = s->memory.module(s->memory.ctx, wanted);
     s->modules[s->module_count] = m;
     return *guess = (uint32_t)s->module_count++;
 }
@@ -158,7 +172,13 @@ static void open_module(struct symbols *s, struct module *m, const struct symbol
     s->search.dirs = s->dirs ? s->dirs : "/usr/lib/debug";
     m->code = codefile_open(wanted, &s->search, &s->strings, &reason);
     if (!m->code)
-        complain(s, m->path, reason);
+        m->reason = reason ? reason : "out of memory";
+}
+
+bool symbols_has(struct symbols *s, const struct symbol_module *module)
+{
+    uint32_t index = find_module(s, module);
+    return index != NO_MODULE && s->modules[index].code;
 }
 
 static size_t answer_slot(const struct answer *list, size_t cap, uint32_t module, uint64_t addr)
@@ -213,6 +233,44 @@ static void answer_keep(struct symbols *s, struct answer *answer, struct symbol_
     answer->count = kept ? (uint32_t)count : 1;
 }
 
+/* What is remembered of ADDR in M, in strings of ours. */
+static size_t recall(struct symbols *s, const struct module *m, uint64_t addr,
+                     struct symbol_frame frames[UNITS_FRAMES])
+{
+    size_t count = m->remembered
+                       ? s->memory.find(s->memory.ctx, m->remembered, addr, frames, UNITS_FRAMES)
+                       : 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct symbol_frame f = frames[i];
+        frames[i] = (struct symbol_frame){.function = strings_puts(&s->strings, f.function),
+                                          .file = f.file ? strings_puts(&s->strings, f.file) : NULL,
+                                          .line = f.line,
+                                          .inlined = f.inlined};
+    }
+    return count;
+}
+
+/* Frames of ADDR in M, which is WANTED, without their module; 0: nothing is known. A file without a build-id may be any other by
+ * now, so there the memory has the first word too. */
+static size_t find_frames(struct symbols *s, struct module *m, const struct symbol_module *wanted,
+                          uint64_t addr, struct symbol_frame frames[UNITS_FRAMES])
+{
+    size_t count = recall(s, m, addr, frames);
+    if (count > 0 && (frames[0].file || m->build_id_len == 0))
+        return count;
+    if (!m->opened)
+        open_module(s, m, wanted);
+    struct symbol_frame found[UNITS_FRAMES];
+    size_t better = m->code ? codefile_find(m->code, addr, found) : 0;
+    if (better > 0)
+        memcpy(frames, found, better * sizeof(*found));
+    if (count == 0 && m->reason) { /* what is remembered is not missed */
+        complain(s, m->path, m->reason);
+        m->reason = NULL;
+    }
+    return better > 0 ? better : count;
+}
+
 size_t symbols_resolve(struct symbols *s, const struct symbol_module *module, uint64_t pc,
                        const struct symbol_frame **frames)
 {
@@ -226,11 +284,8 @@ size_t symbols_resolve(struct symbols *s, const struct symbol_module *module, ui
     uint64_t addr = module ? pc - module->bias : pc;
     struct answer *answer = &s->answers[answer_slot(s->answers, s->answer_cap, index, addr)];
     if (!answer->count) {
-        struct module *m = module ? &s->modules[index] : NULL;
-        if (m && !m->opened)
-            open_module(s, m, module);
-        if (m && m->code)
-            count = codefile_find(m->code, addr, found);
+        if (module)
+            count = find_frames(s, &s->modules[index], module, addr, found);
         if (count == 0)
             found[count++] = (struct symbol_frame){0};
         *answer = (struct answer){.addr = addr, .module = index};

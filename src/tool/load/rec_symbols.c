@@ -1,0 +1,256 @@
+/* Names of addresses that are kept in a recording: texts, the modules they are of, and for each address which texts.
+ *
+ * Texts are copied, for they are handed on; the frames of an address stay in the file and are read when they are asked for. A
+ * number that is there twice means what it meant first. */
+#include "tool/load/rec.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct text {
+    uint32_t id;
+    const char *text; /* in `arena` */
+};
+
+struct module {
+    uint32_t id;
+    const char *path; /* in `arena` */
+    uint8_t build_id[32];
+    uint32_t build_id_len;
+};
+
+struct address {
+    uint64_t address;
+    uint32_t module, count;
+    const struct piano__symbol_frame *frames; /* in the mapped file */
+};
+
+struct recording_symbols {
+    char *arena;
+    size_t arena_used;
+    struct text *texts; /* by id */
+    size_t text_count, text_cap;
+    struct module *modules;
+    size_t module_count, module_cap;
+    struct address *list; /* by module and address */
+    size_t count, cap;
+};
+
+enum { FRAMES_MOST = PIANO_REC_PAYLOAD / sizeof(struct piano__symbol_frame) };
+
+/* TEXT, which ends within BYTES, as one of ours; NULL when it does not. Every text has a record that is longer than it, and the
+ * arena is as large as all of them. */
+static const char *keep(struct recording_symbols *s, const char *text, size_t bytes)
+{
+    const char *end = memchr(text, '\0', bytes);
+    if (!end)
+        return NULL;
+    size_t len = (size_t)(end - text);
+    char *copy = s->arena + s->arena_used;
+    memcpy(copy, text, len);
+    copy[len] = '\0';
+    s->arena_used += len + 1;
+    return copy;
+}
+
+static int take_text(struct rec_reader *r, struct recording_symbols *s, const char *record,
+                     uint32_t bytes, uint64_t at)
+{
+    struct piano__symbol_text t;
+    memcpy(&t, record, sizeof(t));
+    const char *text = t.id > 0 ? keep(s, record + sizeof(t), bytes - sizeof(t)) : NULL;
+    if (!text) {
+        rec_gap(r->rec, at, at + bytes, "a kept name that makes no sense");
+        return 0;
+    }
+    if (s->text_count == REC_MAX_TEXTS) {
+        rec_gap(r->rec, at, at + bytes, "more kept names than can be read");
+        return 0;
+    }
+    struct text *more = rec_grow(s->texts, s->text_count, &s->text_cap, sizeof(*more));
+    if (!more)
+        return -ENOMEM;
+    s->texts = more;
+    s->texts[s->text_count++] = (struct text){t.id, text};
+    return 0;
+}
+
+static int take_module(struct rec_reader *r, struct recording_symbols *s, const char *record,
+                       uint32_t bytes, uint64_t at)
+{
+    struct piano__symbol_module m;
+    if (bytes < sizeof(m)) {
+        rec_gap(r->rec, at, at + bytes, "a module with kept names that makes no sense");
+        return 0;
+    }
+    memcpy(&m, record, sizeof(m));
+    bool sane = m.id > 0 && m.build_id_len <= sizeof(m.build_id);
+    const char *path = sane ? keep(s, record + sizeof(m), bytes - sizeof(m)) : NULL;
+    if (!path) {
+        rec_gap(r->rec, at, at + bytes, "a module with kept names that makes no sense");
+        return 0;
+    }
+    if (s->module_count == REC_MAX_MODULES) {
+        rec_gap(r->rec, at, at + bytes, "more modules with kept names than can be read");
+        return 0;
+    }
+    struct module *more = rec_grow(s->modules, s->module_count, &s->module_cap, sizeof(*more));
+    if (!more)
+        return -ENOMEM;
+    s->modules = more;
+    struct module *new = &s->modules[s->module_count++];
+    *new = (struct module){.id = m.id, .path = path, .build_id_len = m.build_id_len};
+    memcpy(new->build_id, m.build_id, sizeof(new->build_id));
+    return 0;
+}
+
+static int take_address(struct rec_reader *r, struct recording_symbols *s, const char *record,
+                        uint32_t bytes, uint64_t at)
+{
+    struct piano__symbol_address a;
+    bool sane = bytes >= sizeof(a);
+    if (sane)
+        memcpy(&a, record, sizeof(a));
+    if (!sane || a.count == 0 || a.count > FRAMES_MOST ||
+        sizeof(a) + a.count * sizeof(a.frames[0]) > bytes) {
+        rec_gap(r->rec, at, at + bytes, "kept names of an address that make no sense");
+        return 0;
+    }
+    if (s->count == REC_MAX_SYMBOLS) {
+        rec_gap(r->rec, at, at + bytes, "more addresses with kept names than can be read");
+        return 0;
+    }
+    struct address *more = rec_grow(s->list, s->count, &s->cap, sizeof(*more));
+    if (!more)
+        return -ENOMEM;
+    s->list = more;
+    s->list[s->count++] =
+        (struct address){a.address, a.module, a.count, (const void *)(record + sizeof(a))};
+    return 0;
+}
+
+static int take(struct rec_reader *r, void *symbols, const char *record, uint32_t bytes,
+                uint64_t at)
+{
+    struct piano__symbol_text head;
+    memcpy(&head, record, sizeof(head));
+    switch (head.kind) {
+    case PIANO_SYMBOL_TEXT:
+        return take_text(r, symbols, record, bytes, at);
+    case PIANO_SYMBOL_MODULE:
+        return take_module(r, symbols, record, bytes, at);
+    case PIANO_SYMBOL_ADDRESS:
+        return take_address(r, symbols, record, bytes, at);
+    default: /* of a later piano */
+        return 0;
+    }
+}
+
+/* Equal ones in the order of the file, in which they lie side by side in memory. */
+static int compare_texts(const void *a, const void *b)
+{
+    const struct text *x = a, *y = b;
+    if (x->id != y->id)
+        return x->id < y->id ? -1 : 1;
+    return (x->text > y->text) - (x->text < y->text);
+}
+
+static int compare_places(const struct address *x, const struct address *y)
+{
+    if (x->module != y->module)
+        return x->module < y->module ? -1 : 1;
+    return (x->address > y->address) - (x->address < y->address);
+}
+
+static int compare_addresses(const void *a, const void *b)
+{
+    const struct address *x = a, *y = b;
+    int order = compare_places(x, y);
+    return order ? order : (x->frames > y->frames) - (x->frames < y->frames);
+}
+
+static size_t room_needed(const struct rec_reader *r)
+{
+    size_t sum = 0;
+    for (size_t i = 0; i < r->chunk_count; i++)
+        sum += r->chunks[i].type == PIANO_CHUNK_SYMBOLS ? r->chunks[i].used : 0;
+    return sum;
+}
+
+int rec_read_symbols(struct rec_reader *r)
+{
+    size_t room = room_needed(r);
+    if (room == 0)
+        return 0;
+    struct recording_symbols *s = calloc(1, sizeof(*s));
+    if (!s)
+        return -ENOMEM;
+    r->rec->symbols = s;
+    s->arena = malloc(room);
+    if (!s->arena)
+        return -ENOMEM;
+    int err =
+        rec_each(r, PIANO_CHUNK_SYMBOLS, sizeof(struct piano__symbol_text),
+                 "a kept name that cannot be read: the rest of its chunk is left out", take, s);
+    if (s->text_count)
+        qsort(s->texts, s->text_count, sizeof(*s->texts), compare_texts);
+    if (s->count)
+        qsort(s->list, s->count, sizeof(*s->list), compare_addresses);
+    return err;
+}
+
+void rec_free_symbols(struct recording *rec)
+{
+    struct recording_symbols *s = rec->symbols;
+    if (!s)
+        return;
+    free(s->arena);
+    free(s->texts);
+    free(s->modules);
+    free(s->list);
+    free(s);
+}
+
+uint32_t recording_symbol_module(const struct recording_symbols *s, const char *path,
+                                 const uint8_t *build_id, size_t len)
+{
+    for (size_t i = 0; i < s->module_count; i++) {
+        const struct module *m = &s->modules[i];
+        if (m->build_id_len == len && (len == 0 || memcmp(m->build_id, build_id, len) == 0) &&
+            strcmp(m->path, path) == 0)
+            return m->id;
+    }
+    return 0;
+}
+
+size_t recording_symbol_frames(const struct recording_symbols *s, uint32_t module, uint64_t address,
+                               const struct piano__symbol_frame **frames)
+{
+    const struct address key = {.module = module, .address = address};
+    size_t low = 0, high = s->count;
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if (compare_places(&s->list[mid], &key) < 0)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    if (low == s->count || compare_places(&s->list[low], &key) != 0)
+        return 0;
+    *frames = s->list[low].frames;
+    return s->list[low].count;
+}
+
+const char *recording_symbol_text(const struct recording_symbols *s, uint32_t id)
+{
+    size_t low = 0, high = s->text_count;
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if (s->texts[mid].id < id)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low < s->text_count && s->texts[low].id == id ? s->texts[low].text : NULL;
+}

@@ -1,0 +1,44 @@
+/* Between the reader of recordings, which knows no symbolizer, and the symbolizer, which knows no recordings. */
+#include "tool/report/kept.h"
+
+static uint32_t find_module(void *symbols, const struct symbol_module *m)
+{
+    return recording_symbol_module(symbols, m->path, m->build_id, m->build_id_len);
+}
+
+/* A frame without a name makes the others worthless: nobody could say what is missing. */
+static size_t find_frames(void *symbols, uint32_t number, uint64_t addr,
+                          struct symbol_frame *frames, size_t most)
+{
+    const struct piano__symbol_frame *kept = NULL;
+    size_t count = recording_symbol_frames(symbols, number, addr, &kept);
+    if (count > most)
+        return 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct piano__symbol_frame f = kept[i];
+        frames[i] =
+            (struct symbol_frame){.function = recording_symbol_text(symbols, f.function),
+                                  .file = f.file ? recording_symbol_text(symbols, f.file) : NULL,
+                                  .line = f.line,
+                                  .inlined = f.flags & PIANO_SYMBOL_INLINED};
+        if (!frames[i].function)
+            return 0;
+    }
+    return count;
+}
+
+void kept_give(const struct recording *rec, struct symbols *symbols)
+{
+    const struct symbol_memory memory = {rec->symbols, find_module, find_frames};
+    if (rec->symbols)
+        symbols_remember(symbols, &memory);
+}
+
+bool kept_kernel(const struct recording *rec, uint64_t pc, struct symbol_frame *frame)
+{
+    struct symbol_frame kept;
+    if (!rec->symbols || find_frames(rec->symbols, 0, pc, &kept, 1) != 1)
+        return false;
+    *frame = (struct symbol_frame){.function = kept.function, .module = "[kernel]"};
+    return true;
+}
