@@ -84,7 +84,7 @@ def test_diff_of_a_run_and_a_recording(project: Project, program: Path) -> None:
     for sides in ((a, run), (run, a)):
         done = project.piano("diff", *sides, check=False)
         assert done.status == 1 and done.out == "", done
-        assert "is a heap recording and" in done.err and a.name in done.err and run.name in done.err
+        assert "is a recording and" in done.err and a.name in done.err and run.name in done.err
     assert os.path.exists(a)
 
 

@@ -9,7 +9,7 @@
 #include "tool/load/recording.h"
 #include "tool/load/runs.h"
 #include "tool/report/diff.h"
-#include "tool/report/heap_diff.h"
+#include "tool/report/recordings_diff.h"
 #include "tool/util/say.h"
 #include "tool/util/table.h"
 #include "tool/util/units.h"
@@ -20,14 +20,16 @@ static const char help_text[] =
     "Compares two runs, or two groups of runs: time and allocations of each function, the "
     "greatest\n"
     "change first. A and B are files, tags or run ids; several joined by commas, or a tag with\n"
-    "several runs, make a group. With no arguments: the two latest runs. Two heap recordings are\n"
-    "compared by site: what is live, was live at the peak, and was allocated.\n"
+    "several runs, make a group. With no arguments: the two latest runs. Two recordings are\n"
+    "compared by what both have: CPU time by function, memory by site, polls by task.\n"
     "\n"
     "  --fail-above PCT  exit 1 when a function that matters (1 % of the run or more) grew by "
     "more\n"
     "                    than PCT percent in self time, allocations or bytes, beyond the noise\n"
-    "                    (heap recordings: in live, peak or allocated bytes)\n"
-    "  --skip PATTERN    of heap recordings: functions that are wrappers of malloc; again and "
+    "                    (recordings: in self CPU time; in live, peak or allocated bytes of a "
+    "site;\n"
+    "                    in p50 or p99 of a task's polls)\n"
+    "  --skip PATTERN    of memory: functions that are wrappers of malloc; again and "
     "again\n"
     "  --no-skip         not even those that everybody knows (xmalloc, g_malloc, ...)\n"
     "  --top N           the first N functions\n"
@@ -227,44 +229,6 @@ static int diff_spans(const struct request *q, const struct runs_paths paths[2],
 
 /* ---- recordings ---- */
 
-static int judge_heap(const struct heap_diff *d, double percent)
-{
-    int status = EXIT_DONE;
-    for (size_t i = 0; i <= d->count; i++) {
-        const struct heap_change *c = i < d->count ? &d->rows[i] : &d->total;
-        char safe[200], caller[200] = "", grown[UNITS_LEN];
-        for (int f = 0; f < HEAP_DIFFS; f++) {
-            double by = heap_diff_percent(c, (enum heap_diff_figure)f);
-            if (!heap_diff_grew(d, c, (enum heap_diff_figure)f, percent))
-                continue;
-            units_percent_signed(grown, by / 100.0);
-            say("%s%s%s: %s %s, above %g%%", say_safe(safe, sizeof(safe), c->function),
-                c->caller ? " < " : "",
-                c->caller ? say_safe(caller, sizeof(caller), c->caller) : "", heap_diff_names[f],
-                isfinite(by) ? grown : "from nothing", percent);
-            status = EXIT_FAILED;
-        }
-    }
-    return status;
-}
-
-static int compare_heaps(const struct request *q, const struct heap heaps[2],
-                         const char *const labels[2])
-{
-    struct heap_diff d;
-    int err = heap_diff_make(&d, heaps, labels);
-    if (err == 0)
-        heap_diff_notices(&d);
-    if (err == 0)
-        err = q->json ? heap_diff_json(stdout, &d, q->fail_above)
-                      : heap_diff_print(stdout, &d, &q->options);
-    if (err && !ferror(stdout))
-        return say_error(NULL, "the comparison stopped: %s", strerror(-err));
-    int status = err == 0 && q->fail_above >= 0 ? judge_heap(&d, q->fail_above) : EXIT_DONE;
-    heap_diff_release(&d);
-    return status;
-}
-
 static int several(const char *word, size_t count)
 {
     char safe[300];
@@ -273,25 +237,26 @@ static int several(const char *word, size_t count)
                      say_safe(safe, sizeof(safe), word), count);
 }
 
-static int diff_heaps(const struct request *q, const struct runs_paths paths[2],
-                      const char *const labels[2])
+static int diff_recordings(const struct request *q, const struct runs_paths sides[2],
+                           const char *const labels[2])
 {
-    struct heap heaps[2] = {{.pc_count = 0}, {.pc_count = 0}};
+    struct recordings_diff d;
     struct run_error error = {.text = ""};
-    int err = 0, status = EXIT_DONE;
     for (int s = 0; s < 2; s++)
-        if (paths[s].count > 1)
-            return several(q->word_count ? q->words[s] : labels[s], paths[s].count);
-    for (int s = 0; s < 2 && err == 0; s++) {
-        err = heap_load(&heaps[s], paths[s].paths[0], &error);
-        if (err == 0)
-            err = heap_resite(&heaps[s], &q->skip);
-        if (err == 0)
-            heap_notices(&heaps[s]);
-    }
-    status = err ? failed(err, &error) : compare_heaps(q, heaps, labels);
-    for (int s = 0; s < 2; s++)
-        heap_unload(&heaps[s]);
+        if (sides[s].count > 1)
+            return several(q->word_count ? q->words[s] : labels[s], sides[s].count);
+    const char *const paths[2] = {sides[0].paths[0], sides[1].paths[0]};
+    int err = recordings_diff_make(&d, paths, labels, &q->skip, &error);
+    if (err)
+        return failed(err, &error);
+    err = q->json ? recordings_diff_json(stdout, &d, q->fail_above)
+                  : recordings_diff_print(stdout, &d, &q->options);
+    int status = EXIT_DONE;
+    if (err && !ferror(stdout))
+        status = say_error(NULL, "the comparison stopped: %s", strerror(-err));
+    else if (err == 0 && q->fail_above >= 0 && recordings_diff_judge(&d, q->fail_above))
+        status = EXIT_FAILED;
+    recordings_diff_release(&d);
     return status;
 }
 
@@ -306,11 +271,11 @@ static int diff_paths(const struct request *q, const struct runs_paths paths[2],
             of_kind[recording_is(paths[s].paths[i])] = paths[s].paths[i];
     if (of_kind[0] && of_kind[1])
         return say_error("piano list",
-                         "%s is a heap recording and %s a run of functions: there is "
+                         "%s is a recording and %s a run of functions: there is "
                          "nothing to compare",
                          say_safe(recording, sizeof(recording), of_kind[1]),
                          say_safe(run, sizeof(run), of_kind[0]));
-    return of_kind[1] ? diff_heaps(q, paths, labels) : diff_spans(q, paths, labels);
+    return of_kind[1] ? diff_recordings(q, paths, labels) : diff_spans(q, paths, labels);
 }
 
 static int diff(const struct request *q)

@@ -53,6 +53,7 @@ static void add_sums(struct recording *rec)
         for (int k = 0; k < 2; k++) {
             sums[k]->cpu_samples += cpu;
             sums[k]->cpu_ns += cpu ? s->value : 0;
+            sums[k]->cpu_squares += cpu ? (double)s->value * (double)s->value : 0;
             sums[k]->off_samples += !cpu && !preempted;
             sums[k]->off_ns += !cpu && !preempted ? s->value : 0;
             sums[k]->preempted_ns += !cpu && preempted ? s->value : 0;

@@ -39,6 +39,7 @@ void recording_sum_add(struct recording_sum *to, const struct recording_sum *mor
         to->lifetimes[b] += more->lifetimes[b];
     to->cpu_samples += more->cpu_samples;
     to->cpu_ns += more->cpu_ns;
+    to->cpu_squares += more->cpu_squares;
     to->off_samples += more->off_samples;
     to->off_ns += more->off_ns;
     to->preempted_ns += more->preempted_ns;

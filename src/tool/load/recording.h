@@ -37,6 +37,7 @@ struct recording_sum {
     uint64_t oldest_ns, newest_ns; /* births, CLOCK_MONOTONIC; 0 when there are none */
     /* From CPU samples and switches. */
     uint64_t cpu_samples, cpu_ns;
+    double cpu_squares; /* of what each sample stands for: the variance of `cpu_ns`, at most */
     uint64_t off_samples, off_ns; /* it waited for something, not for a CPU */
     uint64_t preempted_ns;
 };

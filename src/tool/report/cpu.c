@@ -160,6 +160,7 @@ static int add_stack(struct maker *m, const struct heap *named, uint32_t stack,
             return -ENOMEM;
         row->self_ns += i == 0 ? sum->cpu_ns : 0;
         row->self_samples += i == 0 ? sum->cpu_samples : 0;
+        row->self_squares += i == 0 ? sum->cpu_squares : 0;
         if (row->seen == stack + 1)
             continue;
         row->seen = stack + 1;
@@ -197,6 +198,7 @@ static struct recording_sum *sums_of(const struct cpu *c, uint32_t pid, uint32_t
             continue;
         sums[s->stack].cpu_samples += cpu;
         sums[s->stack].cpu_ns += cpu ? s->value : 0;
+        sums[s->stack].cpu_squares += cpu ? (double)s->value * (double)s->value : 0;
         sums[s->stack].off_samples += !cpu && !preempted;
         sums[s->stack].off_ns += !cpu && !preempted ? s->value : 0;
         sums[s->stack].preempted_ns += !cpu && preempted ? s->value : 0;

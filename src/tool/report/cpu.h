@@ -18,9 +18,10 @@ struct cpu_row {
     const char *function, *module, *file; /* FILE may be NULL */
     uint64_t self_ns, total_ns;
     uint64_t self_samples, total_samples;
-    uint64_t off_ns; /* waiting in it, or in what it called */
-    uint32_t next;   /* of the same name; while it is made */
-    uint32_t seen;   /* the last stack it was counted for, + 1 */
+    double self_squares; /* see struct recording_sum */
+    uint64_t off_ns;     /* waiting in it, or in what it called */
+    uint32_t next;       /* of the same name; while it is made */
+    uint32_t seen;       /* the last stack it was counted for, + 1 */
 };
 
 /* Functions of some samples. */

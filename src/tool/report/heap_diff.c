@@ -162,19 +162,19 @@ bool heap_diff_grew(const struct heap_diff *d, const struct heap_change *c,
            figure_of(&c->sum[1], figure) >= all * matters;
 }
 
-static const char *program_of(char *safe, size_t size, const struct heap *heap)
+static const char *program_of(char *safe, size_t size, const struct recording *rec)
 {
-    const char *slash = strrchr(heap->rec.header.program, '/');
-    return say_safe(safe, size, slash && slash[1] ? slash + 1 : heap->rec.header.program);
+    const char *slash = strrchr(rec->header.program, '/');
+    return say_safe(safe, size, slash && slash[1] ? slash + 1 : rec->header.program);
 }
 
-void heap_diff_notices(const struct heap_diff *d)
+void heap_diff_notices(const struct recording *a, const struct recording *b)
 {
-    char a[300], b[300];
-    program_of(a, sizeof(a), &d->sides[0]);
-    program_of(b, sizeof(b), &d->sides[1]);
-    if (strcmp(a, b) != 0)
-        say("these are recordings of different programs: %s and %s", a, b);
+    char first[300], second[300];
+    program_of(first, sizeof(first), a);
+    program_of(second, sizeof(second), b);
+    if (strcmp(first, second) != 0)
+        say("these are recordings of different programs: %s and %s", first, second);
 }
 
 /* ---- text ---- */
@@ -353,29 +353,49 @@ static void put_failed(struct buf *b, const struct heap_diff *d, const struct he
     put_flag(b, "failed", failed);
 }
 
+static int put_rows(struct buf *b, FILE *out, const struct heap_diff *d, double fail_above)
+{
+    int err = 0;
+    for (size_t i = 0; i < d->count && err == 0; i++) {
+        const struct heap_change *c = &d->rows[i];
+        buf_puts(b, i ? ",\n{" : "\n{");
+        json_put_text(b, "name", c->function);
+        json_put_text(b, "caller", c->caller);
+        json_put_text(b, "file", c->file);
+        json_put_text(b, "memory", c->mmap ? "mmap" : "malloc");
+        buf_printf(b, "\"self_ns\":null,\"present\":[%s,%s],", c->present[0] ? "true" : "false",
+                   c->present[1] ? "true" : "false");
+        put_failed(b, d, c, fail_above);
+        put_change(b, d, c);
+        buf_putc(b, '}');
+        err = report_flush(b, out, false);
+    }
+    return err;
+}
+
+static void put_total(struct buf *b, const char *key, const struct heap_diff *d, double fail_above)
+{
+    buf_printf(b, "\n],\n\"%s\":{", key);
+    put_failed(b, d, &d->total, fail_above);
+    put_change(b, d, &d->total);
+    buf_puts(b, "},\n");
+}
+
+int heap_diff_put(struct buf *b, FILE *out, const struct heap_diff *d, double fail_above)
+{
+    buf_puts(b, "\"sites\":[");
+    int err = put_rows(b, out, d, fail_above);
+    put_total(b, "heap_total", d, fail_above);
+    return err;
+}
+
 int heap_diff_json(FILE *out, const struct heap_diff *d, double fail_above)
 {
     struct buf b = {0};
-    int err = 0;
     buf_puts(&b, "{\"kind\":\"heap\",\"functions\":[");
-    for (size_t i = 0; i < d->count && err == 0; i++) {
-        const struct heap_change *c = &d->rows[i];
-        buf_puts(&b, i ? ",\n{" : "\n{");
-        json_put_text(&b, "name", c->function);
-        json_put_text(&b, "caller", c->caller);
-        json_put_text(&b, "file", c->file);
-        json_put_text(&b, "memory", c->mmap ? "mmap" : "malloc");
-        buf_printf(&b, "\"self_ns\":null,\"present\":[%s,%s],", c->present[0] ? "true" : "false",
-                   c->present[1] ? "true" : "false");
-        put_failed(&b, d, c, fail_above);
-        put_change(&b, d, c);
-        buf_putc(&b, '}');
-        err = report_flush(&b, out, false);
-    }
-    buf_puts(&b, "\n],\n\"total\":{");
-    put_failed(&b, d, &d->total, fail_above);
-    put_change(&b, d, &d->total);
-    buf_puts(&b, "},\n\"programs\":[");
+    int err = put_rows(&b, out, d, fail_above);
+    put_total(&b, "total", d, fail_above);
+    buf_puts(&b, "\"programs\":[");
     json_put_string(&b, d->sides[0].rec.header.program);
     buf_putc(&b, ',');
     json_put_string(&b, d->sides[1].rec.header.program);

@@ -36,9 +36,11 @@ double heap_diff_percent(const struct heap_change *c, enum heap_diff_figure figu
 bool heap_diff_grew(const struct heap_diff *d, const struct heap_change *c,
                     enum heap_diff_figure figure, double percent);
 /* Are both sides of one program? Says so if not. */
-void heap_diff_notices(const struct heap_diff *d);
+void heap_diff_notices(const struct recording *a, const struct recording *b);
 
 int heap_diff_print(FILE *out, const struct heap_diff *d, const struct report_options *o);
 int heap_diff_json(FILE *out, const struct heap_diff *d, double fail_above);
+/* Members "sites" and "heap_total", each with a comma behind it. */
+int heap_diff_put(struct buf *b, FILE *out, const struct heap_diff *d, double fail_above);
 
 #endif

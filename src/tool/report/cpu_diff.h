@@ -1,0 +1,45 @@
+/* Comparison of the CPU samples of two recordings, by function. */
+#ifndef PIANO_TOOL_REPORT_CPU_DIFF_H
+#define PIANO_TOOL_REPORT_CPU_DIFF_H
+
+#include "tool/report/cpu.h"
+#include "tool/report/heap_diff.h"
+
+/* One function on both sides, [0] and [1]; or all of them. */
+struct cpu_change {
+    const char *function, *module;
+    const char *file; /* or NULL */
+    bool present[2];  /* on the CPU in it, or in what it called */
+    double self_ns[2], total_ns[2];
+    double squares[2]; /* the variance of `self_ns` */
+    uint64_t samples[2];
+    double noise;   /* a change of self time by more is beyond it */
+    bool is_beyond; /* and this one is */
+    /* Of the heap, where both sides have recorded it. */
+    double alloc_count[2], alloc_bytes[2];
+};
+
+struct cpu_diff {
+    const struct recording *recs[2];
+    const char *labels[2];
+    struct cpu_change *rows; /* greatest change of self time first */
+    size_t count;
+    struct cpu_change total;
+    bool has_cpu, has_heap;
+};
+
+/* Of SIDES, and of what their functions allocate by HEAPS; either may be NULL. 0 or -ENOMEM. All must outlive D. */
+int cpu_diff_make(struct cpu_diff *d, struct cpu sides[2], const struct heap heaps[2],
+                  const char *const labels[2]);
+void cpu_diff_release(struct cpu_diff *d);
+
+/* Change of self time in percent; infinite from nothing. */
+double cpu_diff_percent(const struct cpu_change *c);
+/* Did it grow by more than PERCENT, beyond the noise, and does it matter (1 % of all of side B)? */
+bool cpu_diff_grew(const struct cpu_diff *d, const struct cpu_change *c, double percent);
+
+int cpu_diff_print(FILE *out, const struct cpu_diff *d, const struct report_options *o);
+/* Members "functions" and "cpu_total", each with a comma behind it. */
+int cpu_diff_put(struct buf *b, FILE *out, const struct cpu_diff *d, double fail_above);
+
+#endif

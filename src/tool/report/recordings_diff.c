@@ -1,0 +1,300 @@
+/* What two recordings have in common is compared, each instrument by the rules of its own file; here is only which, in what order, and
+ * what of it fails a build. Two recordings of the heap alone are what they were before there was anything else to compare. */
+#include "tool/report/recordings_diff.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tool/report/overview.h"
+#include "tool/util/json.h"
+#include "tool/util/say.h"
+#include "tool/util/units.h"
+
+/* ---- reading ---- */
+
+/* What has been said about one recording: its instruments are read one by one, and say the same of the file. */
+struct said {
+    uint64_t lines[64];
+    size_t count;
+};
+
+static bool hear_once(void *ctx, const char *text)
+{
+    struct said *said = ctx;
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (; *text; text++)
+        hash = (hash ^ (unsigned char)*text) * 0x100000001b3u;
+    for (size_t i = 0; i < said->count; i++)
+        if (said->lines[i] == hash)
+            return false;
+    if (said->count < sizeof(said->lines) / sizeof(*said->lines))
+        said->lines[said->count++] = hash;
+    return true;
+}
+
+/* What each recording was made with: a file that does not say is one of the heap. */
+static int find_common(const char *const paths[2], unsigned found[2], struct run_error *error)
+{
+    for (int s = 0; s < 2; s++) {
+        struct recording rec;
+        int err = recording_peek(&rec, paths[s], error);
+        if (err)
+            return err;
+        found[s] = overview_instruments(&rec);
+        found[s] = found[s] ? found[s] : OVERVIEW_HEAP;
+        recording_unload(&rec);
+    }
+    return 0;
+}
+
+static void put_instruments(struct buf *b, unsigned found)
+{
+    static const char *const names[] = {"heap", "CPU", "events"};
+    const char *before = "";
+    for (int i = 0; i < 3; i++)
+        if (found & 1u << i) {
+            buf_printf(b, "%s%s", before, names[i]);
+            before = ", ";
+        }
+}
+
+static int nothing_common(const char *const paths[2], const unsigned found[2],
+                          struct run_error *error)
+{
+    char safe[2][200];
+    struct buf of[2] = {{0}, {0}};
+    for (int s = 0; s < 2; s++) {
+        put_instruments(&of[s], found[s]);
+        say_safe(safe[s], sizeof(safe[s]), paths[s]);
+    }
+    snprintf(error->text, sizeof(error->text),
+             "%s has %s, %s has %s: there is nothing in common to compare", safe[0],
+             of[0].data ? of[0].data : "?", safe[1], of[1].data ? of[1].data : "?");
+    snprintf(error->hint, sizeof(error->hint), "piano record, with the same flags for both");
+    for (int s = 0; s < 2; s++)
+        buf_free(&of[s]);
+    return -ENOENT;
+}
+
+static int load(struct recordings_diff *d, int s, const char *path, unsigned common,
+                const struct heap_skip *skip, struct run_error *error)
+{
+    int err = common & OVERVIEW_HEAP ? heap_load(&d->heaps[s], path, error) : 0;
+    if (err == 0 && common & OVERVIEW_HEAP) {
+        err = heap_resite(&d->heaps[s], skip);
+        if (err == 0)
+            heap_notices(&d->heaps[s]);
+    }
+    if (err == 0 && common & OVERVIEW_CPU) {
+        err = cpu_load(&d->cpus[s], path, error);
+        if (err == 0)
+            cpu_notices(&d->cpus[s]);
+    }
+    if (err == 0 && common & OVERVIEW_EVENTS) {
+        err = polls_load(&d->polls[s], path, 1, error);
+        if (err == 0)
+            polls_notices(&d->polls[s]);
+    }
+    return err;
+}
+
+static int compare(struct recordings_diff *d, unsigned common, const char *const labels[2])
+{
+    const struct heap *h = d->heaps;
+    d->has_cpu =
+        common & OVERVIEW_CPU && d->cpus[0].rec->cpu_samples + d->cpus[1].rec->cpu_samples > 0;
+    d->has_polls = common & OVERVIEW_EVENTS && d->polls[0].polls + d->polls[1].polls > 0;
+    bool alone = !d->has_cpu && !d->has_polls;
+    d->has_heap =
+        common & OVERVIEW_HEAP && (alone || h[0].rec.total.samples + h[1].rec.total.samples > 0);
+    int err = d->has_heap ? heap_diff_make(&d->heap, h, labels) : 0;
+    if (err == 0 && (d->has_cpu || (d->has_polls && d->has_heap)))
+        err = cpu_diff_make(&d->functions, d->has_cpu ? d->cpus : NULL, d->has_heap ? h : NULL,
+                            labels);
+    if (err == 0 && d->has_polls)
+        err = polls_diff_make(&d->tasks, d->polls, labels);
+    return err;
+}
+
+static const struct recording *recording_of(const struct recordings_diff *d, int s)
+{
+    return d->has_heap ? &d->heaps[s].rec : d->has_cpu ? d->cpus[s].rec : d->polls[s].rec;
+}
+
+int recordings_diff_make(struct recordings_diff *d, const char *const paths[2],
+                         const char *const labels[2], const struct heap_skip *skip,
+                         struct run_error *error)
+{
+    unsigned found[2] = {0, 0};
+    *d = (struct recordings_diff){.has_cpu = false};
+    int err = find_common(paths, found, error);
+    unsigned common = found[0] & found[1];
+    if (err == 0 && common == 0)
+        err = nothing_common(paths, found, error);
+    for (int s = 0; s < 2 && err == 0; s++) {
+        struct said said = {.count = 0};
+        say_listen(hear_once, &said);
+        err = load(d, s, paths[s], common, skip, error);
+        say_listen(NULL, NULL);
+    }
+    if (err == 0)
+        err = compare(d, common, labels);
+    if (err == 0 && !d->has_cpu && !d->has_heap && !d->has_polls) {
+        snprintf(error->text, sizeof(error->text),
+                 "neither recording has a sample or a poll: there is nothing to compare");
+        err = -ENOENT;
+    }
+    if (err)
+        recordings_diff_release(d);
+    else
+        heap_diff_notices(recording_of(d, 0), recording_of(d, 1));
+    return err;
+}
+
+void recordings_diff_release(struct recordings_diff *d)
+{
+    heap_diff_release(&d->heap);
+    cpu_diff_release(&d->functions);
+    polls_diff_release(&d->tasks);
+    for (int s = 0; s < 2; s++) {
+        heap_unload(&d->heaps[s]);
+        cpu_unload(&d->cpus[s]);
+        polls_unload(&d->polls[s]);
+    }
+    *d = (struct recordings_diff){.has_cpu = false};
+}
+
+/* ---- text ---- */
+
+static void heading(FILE *out, const char *text, bool first, const struct report_options *o)
+{
+    fprintf(out, "%s%s%s%s\n", first ? "" : "\n", o->colour ? "\x1b[1m" : "", text,
+            o->colour ? "\x1b[0m" : "");
+}
+
+int recordings_diff_print(FILE *out, const struct recordings_diff *d,
+                          const struct report_options *o)
+{
+    bool several = d->has_cpu + d->has_heap + d->has_polls > 1;
+    int err = 0;
+    if (d->has_cpu) {
+        if (several)
+            heading(out, "CPU time by function", true, o);
+        err = cpu_diff_print(out, &d->functions, o);
+    }
+    if (d->has_heap && err == 0) {
+        if (several)
+            heading(out, "Memory by site", !d->has_cpu, o);
+        err = heap_diff_print(out, &d->heap, o);
+    }
+    if (d->has_polls && err == 0) {
+        if (several)
+            heading(out, "Polls by task", false, o);
+        err = polls_diff_print(out, &d->tasks, o);
+    }
+    return err;
+}
+
+/* ---- JSON ---- */
+
+int recordings_diff_json(FILE *out, const struct recordings_diff *d, double fail_above)
+{
+    struct buf b = {0};
+    int err = 0;
+    if (!d->has_cpu && !d->has_polls)
+        return heap_diff_json(out, &d->heap, fail_above);
+    buf_puts(&b, "{\"kind\":\"recording\",");
+    if (d->functions.rows)
+        err = cpu_diff_put(&b, out, &d->functions, fail_above);
+    else
+        buf_puts(&b, "\"functions\":[],\n");
+    if (err == 0 && d->has_heap)
+        err = heap_diff_put(&b, out, &d->heap, fail_above);
+    if (err == 0 && d->has_polls)
+        err = polls_diff_put(&b, out, &d->tasks, fail_above);
+    const struct recording *recs[2] = {recording_of(d, 0), recording_of(d, 1)};
+    buf_puts(&b, "\"programs\":[");
+    json_put_string(&b, recs[0]->header.program);
+    buf_putc(&b, ',');
+    json_put_string(&b, recs[1]->header.program);
+    buf_puts(&b, "],\n\"runs\":[[");
+    json_put_string(&b, recs[0]->path);
+    buf_puts(&b, "],[");
+    json_put_string(&b, recs[1]->path);
+    buf_puts(&b, "]]}\n");
+    if (err == 0)
+        err = report_flush(&b, out, true);
+    buf_free(&b);
+    return err;
+}
+
+/* ---- what fails a build ---- */
+
+static void say_grown(const char *who, const char *what, double by, double percent)
+{
+    char grown[UNITS_LEN];
+    units_percent_signed(grown, by / 100.0);
+    say("%s: %s %s, above %g%%", who, what, isfinite(by) ? grown : "from nothing", percent);
+}
+
+static bool judge_functions(const struct cpu_diff *d, double percent)
+{
+    bool failed = false;
+    for (size_t i = 0; i <= d->count; i++) {
+        const struct cpu_change *c = i < d->count ? &d->rows[i] : &d->total;
+        char safe[300];
+        if (!cpu_diff_grew(d, c, percent))
+            continue;
+        say_grown(say_safe(safe, sizeof(safe), c->function),
+                  i < d->count ? "self CPU time" : "CPU time", cpu_diff_percent(c), percent);
+        failed = true;
+    }
+    return failed;
+}
+
+static bool judge_sites(const struct heap_diff *d, double percent)
+{
+    bool failed = false;
+    for (size_t i = 0; i <= d->count; i++) {
+        const struct heap_change *c = i < d->count ? &d->rows[i] : &d->total;
+        char function[200], caller[200] = "", who[420];
+        for (int f = 0; f < HEAP_DIFFS; f++) {
+            if (!heap_diff_grew(d, c, (enum heap_diff_figure)f, percent))
+                continue;
+            snprintf(who, sizeof(who), "%s%s%s", say_safe(function, sizeof(function), c->function),
+                     c->caller ? " < " : "",
+                     c->caller ? say_safe(caller, sizeof(caller), c->caller) : "");
+            say_grown(who, heap_diff_names[f], heap_diff_percent(c, (enum heap_diff_figure)f),
+                      percent);
+            failed = true;
+        }
+    }
+    return failed;
+}
+
+static bool judge_tasks(const struct polls_diff *d, double percent)
+{
+    bool failed = false;
+    for (size_t i = 0; i < d->count; i++)
+        for (int f = 0; f < POLLS_DIFFS; f++) {
+            const struct polls_change *c = &d->rows[i];
+            char safe[300], what[32];
+            if (!polls_diff_grew(d, c, (enum polls_diff_figure)f, percent))
+                continue;
+            snprintf(what, sizeof(what), "%s of its polls", polls_diff_names[f]);
+            say_grown(say_safe(safe, sizeof(safe), c->name), what,
+                      polls_diff_percent(c, (enum polls_diff_figure)f), percent);
+            failed = true;
+        }
+    return failed;
+}
+
+bool recordings_diff_judge(const struct recordings_diff *d, double percent)
+{
+    bool failed = d->has_cpu && judge_functions(&d->functions, percent);
+    failed |= d->has_heap && judge_sites(&d->heap, percent);
+    failed |= d->has_polls && judge_tasks(&d->tasks, percent);
+    return failed;
+}
