@@ -16,17 +16,15 @@
 #include <sched.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "common/python.h"
 #include "target/python/frames.h"
+#include "target/record/modules.h"
 #include "target/sys/clock.h"
 #include "target/sys/file.h"
 #include "target/sys/log.h"
 #include "target/sys/recording.h"
 #include "target/trace/stats.h"
-#include "target/unwind/module.h"
 
 enum {
     LANES = 32,
@@ -162,39 +160,19 @@ static void remember_told(const struct piano__module_info *info, uint32_t genera
     __atomic_store_n(&t->generation, generation, __ATOMIC_RELEASE);
 }
 
-/* A library that was loaded as ./x.so has that for a name: made whole, as long as the directory is still the same. */
-static const char *whole_path(struct lane *l, const char *path)
-{
-    char *whole = l->path;
-    long len = path[0] != '/' && path[0] != '[' ? syscall(SYS_getcwd, whole, sizeof l->path) : 0;
-    if (len <= 0 || (size_t)len + strlen(path) + 1 > sizeof l->path)
-        return path;
-    whole[len - 1] = '/';
-    memcpy(whole + len, path, strlen(path) + 1);
-    return whole;
-}
-
 static void tell_module(struct lane *l, uintptr_t pc, uint32_t generation)
 {
     struct piano__module_info info;
     if (is_told(pc, generation) || !piano__module_find(pc, &info) ||
         __atomic_load_n(&all.told_count, __ATOMIC_RELAXED) >= MOST_TOLD)
         return;
-    const char *path = whole_path(l, info.path);
-    size_t len = strlen(path) + 1;
-    uint32_t bytes = (uint32_t)(sizeof(struct piano__module) + len + 7) & ~7u;
+    const char *path = piano__module_path(&info, l->path);
+    uint32_t bytes = piano__module_bytes(path);
     struct piano__module *m = room(&l->modules, PIANO_CHUNK_MODULES, bytes);
     if (!m)
         return;
-    *m = (struct piano__module){.bytes = bytes,
-                                .since = PIANO_CPU_STACK + generation,
-                                .until = PIANO_CPU_STACK + generation + 1,
-                                .build_id_len = info.build_id_len,
-                                .start = info.start,
-                                .end = info.end,
-                                .bias = info.bias};
-    memcpy(m->build_id, info.build_id, sizeof m->build_id);
-    memcpy(m->path, path, len);
+    piano__module_fill(m, &info, path, PIANO_CPU_STACK + generation,
+                       PIANO_CPU_STACK + generation + 1);
     piano__log_commit(&l->modules, bytes);
     remember_told(&info, generation);
 }

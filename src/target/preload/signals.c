@@ -108,41 +108,18 @@ EXPORT int __sigaction(int signal, const struct sigaction *action, struct sigact
     return sigaction(signal, action, before);
 }
 
-EXPORT __sighandler_t signal(int signal, __sighandler_t handler)
-{
-    find_all();
-    return set_by(next.signal, signal, handler);
-}
-
-EXPORT __sighandler_t bsd_signal(int signal, __sighandler_t handler)
-{
-    find_all();
-    return set_by(next.signal, signal, handler);
-}
-
-EXPORT __sighandler_t ssignal(int signal, __sighandler_t handler)
-{
-    find_all();
-    return set_by(next.signal, signal, handler);
-}
-
-EXPORT __sighandler_t sysv_signal(int signal, __sighandler_t handler)
-{
-    find_all();
-    return set_by(next.sysv_signal, signal, handler);
-}
-
-EXPORT __sighandler_t __sysv_signal(int signal, __sighandler_t handler)
-{
-    find_all();
-    return set_by(next.sysv_signal, signal, handler);
-}
-
-EXPORT __sighandler_t sigset(int signal, __sighandler_t handler)
-{
-    find_all();
-    return set_by(next.sigset, signal, handler);
-}
+#define SETS(name, of)                                                                             \
+    EXPORT __sighandler_t name(int signal, __sighandler_t handler)                                 \
+    {                                                                                              \
+        find_all();                                                                                \
+        return set_by(next.of, signal, handler);                                                   \
+    }
+SETS(signal, signal)
+SETS(bsd_signal, signal)
+SETS(ssignal, signal)
+SETS(sysv_signal, sysv_signal)
+SETS(__sysv_signal, sysv_signal)
+SETS(sigset, sigset)
 
 EXPORT int sigignore(int signal)
 {

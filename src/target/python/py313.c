@@ -1,9 +1,7 @@
 /* CPython 3.13. From this version on the interpreter says itself where things are, at the beginning of _PyRuntime (_Py_DebugOffsets in
  * Include/internal/pycore_runtime.h): that holds for builds of every kind. The free-threaded one is left out: there, a
  * `str` begins in another way. */
-#include <string.h>
-
-#include "target/python/layout.h"
+#include "target/python/offsets.h"
 
 struct offsets {
     char cookie[8];
@@ -25,22 +23,8 @@ struct offsets {
 bool piano__python_layout_313(struct piano__python_layout *out, const void *runtime)
 {
     const struct offsets *o = runtime;
-    if (!o || memcmp(o->cookie, "xdebugpy", sizeof o->cookie) != 0 || o->version >> 16 != 0x30d ||
-        o->free_threaded || o->frame.size > 256 || o->code.size > 512 || o->thread.size > 4096)
+    if (!PIANO_PYTHON_TELLS(o, 0x30d))
         return false;
-    *out = (struct piano__python_layout){.thread_frame = (uint16_t)o->thread.current_frame,
-                                         .frame_code = (uint16_t)o->frame.executable,
-                                         .frame_previous = (uint16_t)o->frame.previous,
-                                         .frame_instruction = (uint16_t)o->frame.instr_ptr,
-                                         .frame_owner = (uint16_t)o->frame.owner,
-                                         .frame_bytes = (uint16_t)o->frame.localsplus,
-                                         .owner_c = 3,
-                                         .code_file = (uint16_t)o->code.filename,
-                                         .code_name = (uint16_t)o->code.qualname,
-                                         .code_table = (uint16_t)o->code.linetable,
-                                         .code_first_line = (uint16_t)o->code.firstlineno,
-                                         .code_instructions = (uint16_t)o->code.code_adaptive,
-                                         .text_ascii = 40,
-                                         .text_wide = 56};
+    *out = PIANO_PYTHON_TOLD(o, .code_tags = 0);
     return true;
 }

@@ -16,10 +16,8 @@
 #include <unistd.h>
 
 #include "common/python.h"
-#include "common/recording.h"
 #include "target/sys/lock.h"
 #include "target/sys/log.h"
-#include "target/unwind/module.h"
 
 enum { MAX_MODULES = 4096, MAX_LEFT = 64, MAX_LOADED = 4096 };
 
@@ -37,6 +35,7 @@ static struct {
         struct piano__module *last; /* who was */
     } left[MAX_LEFT];
     uint32_t left_count;
+    char path[PATH_MAX]; /* being put together */
 } modules;
 
 static bool try_lock(void)
@@ -59,16 +58,34 @@ static struct piano__module *module_of_locked(uintptr_t pc)
     return NULL;
 }
 
-/* A library that was loaded as ./x.so has that for a name: made whole, as long as the directory is still the same. */
-static const char *whole_path_locked(const char *path)
+const char *piano__module_path(const struct piano__module_info *info, char *room)
 {
-    static char whole[PATH_MAX];
-    long len = path[0] != '/' && path[0] != '[' ? syscall(SYS_getcwd, whole, sizeof whole) : 0;
-    if (len <= 0 || (size_t)len + strlen(path) + 1 > sizeof whole)
+    const char *path = info->path;
+    long len = path[0] != '/' && path[0] != '[' ? syscall(SYS_getcwd, room, PATH_MAX) : 0;
+    if (len <= 0 || (size_t)len + strlen(path) + 1 > PATH_MAX)
         return path;
-    whole[len - 1] = '/';
-    memcpy(whole + len, path, strlen(path) + 1);
-    return whole;
+    room[len - 1] = '/';
+    memcpy(room + len, path, strlen(path) + 1);
+    return room;
+}
+
+uint32_t piano__module_bytes(const char *path)
+{
+    return (uint32_t)(sizeof(struct piano__module) + strlen(path) + 1 + 7) & ~7u;
+}
+
+void piano__module_fill(struct piano__module *m, const struct piano__module_info *info,
+                        const char *path, uint32_t since, uint32_t until)
+{
+    *m = (struct piano__module){.bytes = piano__module_bytes(path),
+                                .since = since,
+                                .until = until,
+                                .build_id_len = info->build_id_len,
+                                .start = info->start,
+                                .end = info->end,
+                                .bias = info->bias};
+    memcpy(m->build_id, info->build_id, sizeof m->build_id);
+    memcpy(m->path, path, strlen(path) + 1);
 }
 
 /* The newest generation of the ranges that overlap [START, END), or FLOOR. */
@@ -90,21 +107,12 @@ static void add_module_locked(uintptr_t pc)
     struct piano__module_info info;
     if (modules.count == MAX_MODULES || !piano__module_find(pc, &info))
         return;
-    const char *path = whole_path_locked(info.path);
-    size_t len = strlen(path) + 1;
-    uint32_t bytes = (uint32_t)(sizeof(struct piano__module) + len + 7) & ~7u;
+    const char *path = piano__module_path(&info, modules.path);
+    uint32_t bytes = piano__module_bytes(path);
     struct piano__module *m = piano__log_room(&modules.log, PIANO_CHUNK_MODULES, bytes);
     if (!m)
         return;
-    *m = (struct piano__module){.bytes = bytes,
-                                .since = newest_of(info.start, info.end, 0),
-                                .until = UINT32_MAX,
-                                .build_id_len = info.build_id_len,
-                                .start = info.start,
-                                .end = info.end,
-                                .bias = info.bias};
-    memcpy(m->build_id, info.build_id, sizeof m->build_id);
-    memcpy(m->path, path, len);
+    piano__module_fill(m, &info, path, newest_of(info.start, info.end, 0), UINT32_MAX);
     piano__log_commit(&modules.log, bytes);
     modules.all[modules.count++] = m;
 }
@@ -141,10 +149,11 @@ static void settle_locked(struct left *l, uintptr_t pc)
     struct piano__module *m = l->last;
     if (!l->is_open || !piano__module_find(pc, &info))
         return;
-    bool is_same = m->start == info.start && m->end == info.end && m->bias == info.bias &&
-                   m->build_id_len == info.build_id_len &&
-                   memcmp(m->build_id, info.build_id, sizeof m->build_id) == 0 &&
-                   (m->build_id_len > 0 || strcmp(m->path, whole_path_locked(info.path)) == 0);
+    bool is_same =
+        m->start == info.start && m->end == info.end && m->bias == info.bias &&
+        m->build_id_len == info.build_id_len &&
+        memcmp(m->build_id, info.build_id, sizeof m->build_id) == 0 &&
+        (m->build_id_len > 0 || strcmp(m->path, piano__module_path(&info, modules.path)) == 0);
     if (!is_same) {
         uint32_t now = ++modules.generation;
         __atomic_store_n(&m->until, now, __ATOMIC_RELAXED);

@@ -6,6 +6,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/recording.h"
+#include "target/unwind/module.h"
+
 /* The module at PC is in the recording from now on. The caller must not be left by a fork in the middle of it: it is `inside`
  * (trace/events.h, heap/heap.h). */
 void piano__modules_note(uintptr_t pc);
@@ -18,5 +21,13 @@ uint32_t piano__modules_generation(const uint64_t *pcs, uint32_t count);
 void piano__modules_unloaded(void);
 /* The recording is another one, or none. */
 void piano__modules_forget(void);
+
+/* A record of the log, for whoever has one of his own: INFO is good for the stacks of generations SINCE to UNTIL. ROOM of PATH_MAX
+ * bytes is for its path: a library that was loaded as ./x.so has that for a name, and is made whole as long as the directory is still the
+ * same. */
+const char *piano__module_path(const struct piano__module_info *info, char *room);
+uint32_t piano__module_bytes(const char *path);
+void piano__module_fill(struct piano__module *m, const struct piano__module_info *info,
+                        const char *path, uint32_t since, uint32_t until);
 
 #endif
