@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "tool/util/buf.h"
+#include "tool/util/paths.h"
 
 enum shape {
     EXACT,    /* -c */
@@ -192,12 +193,6 @@ static const struct option options[] = {
     {"-mkernel", EXACT, ARG_FLAG, REFUSE},
 };
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 static bool starts_with(const char *s, const char *prefix)
 {
     return strncmp(s, prefix, strlen(prefix)) == 0;
@@ -217,7 +212,7 @@ static bool is_one_of(const char *s, const char *const *names, size_t count)
 static bool is_launcher(const char *path)
 {
     static const char *const names[] = {"ccache", "sccache", "distcc", "icecc"};
-    const char *base = base_name(path);
+    const char *base = paths_base(path);
     return IS_ONE_OF(base, names);
 }
 
@@ -238,7 +233,7 @@ static enum args_lang lang_of_suffix(const struct args *a, const char *path)
         "i", "ii", "h",   "hh",  "H",  "hp", "hxx",  "hpp", "h++", "m",   "mm",
         "M", "mi", "mii", "cu",  "cl", "f",  "for",  "f90", "F",   "F90", "f95",
         "d", "go", "adb", "ads", "bc", "ll", "cppm", "ixx", "pcm", "cui", "hip"};
-    const char *dot = strrchr(base_name(path), '.');
+    const char *dot = strrchr(paths_base(path), '.');
     if (!dot)
         return LANG_NONE;
     if (strcmp(dot + 1, "c") == 0)
@@ -431,8 +426,8 @@ static void recognise_driver(struct args *a)
 {
     const char *path = a->words.items[a->command - 1];
     char *real = realpath(path, NULL);
-    a->cxx = strstr(base_name(path), "++") != NULL;
-    a->clang = strstr(base_name(path), "clang") || (real && strstr(base_name(real), "clang"));
+    a->cxx = strstr(paths_base(path), "++") != NULL;
+    a->clang = strstr(paths_base(path), "clang") || (real && strstr(paths_base(real), "clang"));
     free(real);
 }
 
@@ -461,114 +456,4 @@ void args_release(struct args *a)
     words_release(&a->words);
     free(a->list);
     *a = (struct args){0};
-}
-
-const char *args_input(const struct args *a, const struct arg *arg)
-{
-    return a->words.items[arg->at];
-}
-
-char *args_stem(const char *path)
-{
-    char *stem = strdup(base_name(path));
-    char *dot = stem ? strrchr(stem, '.') : NULL;
-    if (dot && dot != stem)
-        *dot = '\0';
-    return stem;
-}
-
-char *args_output_of(const struct args *a, const struct arg *source)
-{
-    if (a->output)
-        return strdup(a->output);
-    if (a->mode == ARGS_LINK)
-        return strdup("a.out");
-    struct buf name = {0};
-    char *stem = args_stem(args_input(a, source));
-    buf_printf(&name, "%s.%c", stem ? stem : "", a->mode == ARGS_ASSEMBLE ? 's' : 'o');
-    free(stem);
-    return name.data;
-}
-
-static void add_command(const struct args *a, struct words *out)
-{
-    for (size_t i = 0; i < a->command; i++)
-        words_add(out, a->words.items[i]);
-}
-
-static void add_arg(const struct args *a, const struct arg *arg, struct words *out)
-{
-    for (size_t i = 0; i < arg->words; i++)
-        words_add(out, a->words.items[arg->at + i]);
-}
-
-static void add_roles(const struct args *a, unsigned roles, struct words *out)
-{
-    for (size_t i = 0; i < a->count; i++) {
-        if (roles & 1u << a->list[i].role)
-            add_arg(a, &a->list[i], out);
-    }
-}
-
-/* Compilers name the dependency file after the output: its last suffix becomes `.d`. Without -o
- * they take the source's name, and gcc puts `a-` before it when it links to a.out. */
-static void add_depfile(const struct args *a, const struct arg *source, struct words *out)
-{
-    char *stem = args_stem(args_input(a, source));
-    if (!stem) {
-        out->failed = true;
-        return;
-    }
-    if (!a->depfile) {
-        words_add(out, "-MF");
-        const char *dot = a->output ? strrchr(base_name(a->output), '.') : NULL;
-        if (!a->output)
-            words_addf(out, "%s%s.d", a->mode == ARGS_LINK && !a->clang ? "a-" : "", stem);
-        else
-            words_addf(out, "%.*s.d", (int)(dot ? dot - a->output : (long)strlen(a->output)),
-                       a->output);
-    }
-    if (!a->dep_target) {
-        words_add(out, "-MQ");
-        if (a->output)
-            words_add(out, a->output);
-        else
-            words_addf(out, "%s.o", stem);
-    }
-    free(stem);
-}
-
-static void add_source(const struct arg *source, const char *path, bool preprocessed,
-                       struct words *out)
-{
-    words_add(out, "-x");
-    if (preprocessed)
-        words_add(out, source->lang == LANG_CXX ? "c++-cpp-output" : "cpp-output");
-    else
-        words_add(out, source->lang == LANG_CXX ? "c++" : "c");
-    words_add(out, path);
-}
-
-void args_preprocess(const struct args *a, const struct arg *source, struct words *out)
-{
-    add_command(a, out);
-    add_roles(a, 1u << ARG_FLAG | 1u << ARG_PREPROCESS | 1u << ARG_DEPEND | 1u << ARG_STRICT, out);
-    if (a->depends)
-        add_depfile(a, source, out);
-    words_add(out, "-E");
-    add_source(source, args_input(a, source), false, out);
-}
-
-void args_compile(const struct args *a, const struct arg *source, const char *text,
-                  const char *object, struct words *out)
-{
-    add_command(a, out);
-    add_roles(a, 1u << ARG_FLAG, out);
-    words_add(out, "-w");
-    words_add(out, a->mode == ARGS_ASSEMBLE && !object ? "-S" : "-c");
-    char *output = object ? NULL : args_output_of(a, source);
-    words_add(out, "-o");
-    words_add(out, object ? object : output ? output : "");
-    free(output);
-    add_source(source, text, true, out);
 }

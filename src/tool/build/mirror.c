@@ -217,8 +217,7 @@ static bool is_relocated(const struct manifest_entry *e)
 {
     static const char *const names[] = {"Makefile",      "makefile", "GNUmakefile",
                                         "config.status", "libtool",  "config.mk"};
-    const char *slash = strrchr(e->rel, '/');
-    const char *name = slash ? slash + 1 : e->rel;
+    const char *name = paths_base(e->rel);
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (strcmp(name, names[i]) == 0)
             return e->size <= MAX_RELOCATED_BYTES;

@@ -78,18 +78,12 @@ static void add_path(struct program_list *l, const char *output)
     paths[l->count++] = path;
 }
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 /* Does PROGRAM name the shared library OUTPUT? It does so by its soname, so what follows `.so` is
  * not compared. */
 static bool uses_library(const char *program, const char *output)
 {
     char stem[NAME_MAX + 1];
-    const char *name = base_name(output);
+    const char *name = paths_base(output);
     const char *so = strstr(name, ".so");
     size_t len = so ? (size_t)(so - name) + 3 : strlen(name);
     snprintf(stem, sizeof stem, "%.*s", (int)len, name);
@@ -142,7 +136,8 @@ static bool has_tail(const char *path, const char *word)
            strcmp(path + len - tail, word) == 0;
 }
 
-const char *program_list_find(const struct program_list *l, const char *word)
+/* The one that WORD names, by path or by last part; NULL when there is none. */
+static const char *find_named(const struct program_list *l, const char *word)
 {
     for (size_t i = 0; i < l->count; i++) {
         if (strcmp(l->paths[i], word) == 0)
@@ -177,7 +172,7 @@ static char *library_path(const struct records *r, const char *program)
     struct buf b = {0};
     for (size_t i = 0; i < r->link_count; i++) {
         const char *output = r->links[i].output;
-        const char *name = base_name(output);
+        const char *name = paths_base(output);
         if (!r->links[i].shared || name == output || !uses_library(program, output))
             continue;
         size_t len = (size_t)(name - output) - 1;
@@ -299,7 +294,7 @@ static void put_others(struct buf *b, const struct program_list *l, const char *
             return;
         }
         buf_printf(b, "%s%s", shown > 1 ? ", " : "",
-                   say_safe(safe, sizeof safe, base_name(l->paths[i])));
+                   say_safe(safe, sizeof safe, paths_base(l->paths[i])));
     }
 }
 
@@ -311,8 +306,8 @@ static void say_choice(const struct program_list *l)
     put_others(&others, l, l->paths[0]);
     if (!others.failed)
         say("running %s (also built: %s; piano run -- %s ...)",
-            say_safe(running, sizeof running, base_name(l->paths[0])), others.data,
-            say_safe(other, sizeof other, base_name(l->paths[1])));
+            say_safe(running, sizeof running, paths_base(l->paths[0])), others.data,
+            say_safe(other, sizeof other, paths_base(l->paths[1])));
     buf_free(&others);
 }
 
@@ -323,7 +318,7 @@ static const char *choose(const struct program_run *p, const struct records *r,
 {
     const char *word = p->words[0];
     char safe[PATH_MAX];
-    const char *path = word ? program_list_find(l, word) : NULL;
+    const char *path = word ? find_named(l, word) : NULL;
     *named = path;
     if (path)
         return path;
@@ -338,7 +333,7 @@ static const char *choose(const struct program_run *p, const struct records *r,
         struct buf hint = {0};
         say_safe(safe, sizeof safe, word);
         buf_printf(&hint, "piano run -- %s ...   (or -- %s %s ... to pass it as an argument)",
-                   base_name(l->paths[0]), base_name(l->paths[0]), safe);
+                   paths_base(l->paths[0]), paths_base(l->paths[0]), safe);
         say_error(hint.data, "%s is not a program that piano built", safe);
         buf_free(&hint);
         return NULL;

@@ -19,8 +19,6 @@ struct program_list {
 
 void program_list_load(struct program_list *l, const struct records *r);
 void program_list_release(struct program_list *l);
-/* The one that WORD names, by path or by last part; NULL when there is none. */
-const char *program_list_find(const struct program_list *l, const char *word);
 
 struct program_run {
     char *const *words; /* what followed `--`, ended by NULL; may be empty */

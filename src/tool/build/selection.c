@@ -224,7 +224,8 @@ static bool is_own(const char *file)
     return true;
 }
 
-bool selection_narrows(const struct selection *s)
+/* Does any of `fns`, `files`, `dirs` narrow the choice? */
+static bool narrows(const struct selection *s)
 {
     return s->fns.count + s->files.count + s->dirs.count > 0;
 }
@@ -244,7 +245,7 @@ bool selection_wants(const struct selection *s, const char *bare, const char *qu
     if (selection_is_frame(s, bare, qualified))
         return true;
     file = selection_relative(s, file);
-    if (!selection_narrows(s))
+    if (!narrows(s))
         return is_own(file);
     return fn_matches(s, bare, qualified) || file_matches(s, file) || dir_matches(s, file);
 }

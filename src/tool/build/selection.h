@@ -42,8 +42,6 @@ bool selection_wants(const struct selection *s, const char *bare, const char *qu
                      const char *file);
 /* Is this the function named by `--frame`? */
 bool selection_is_frame(const struct selection *s, const char *bare, const char *qualified);
-/* Does any of `fns`, `files`, `dirs` narrow the choice? */
-bool selection_narrows(const struct selection *s);
 /* PATH without the root's or mirror's prefix: what stands in reports. Points into PATH. */
 const char *selection_relative(const struct selection *s, const char *path);
 

@@ -7,6 +7,7 @@
 
 #include "tool/report/map.h"
 #include "tool/report/python.h"
+#include "tool/util/paths.h"
 #include "tool/util/say.h"
 
 /* ---- processes and threads ---- */
@@ -267,8 +268,7 @@ static void notice_python(const struct recording *rec)
 {
     bool python = false;
     for (size_t i = 0; i < rec->module_count && !python; i++) {
-        const char *slash = strrchr(rec->modules[i].path, '/');
-        const struct symbol_frame frame = {.module = slash ? slash + 1 : rec->modules[i].path};
+        const struct symbol_frame frame = {.module = paths_base(rec->modules[i].path)};
         python = python_is_interpreter(&frame);
     }
     if (python && rec->cpu_samples > 0 && rec->header.trace.cpu_source != PIANO_CPU_TIMERS)

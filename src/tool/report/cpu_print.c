@@ -12,18 +12,13 @@
 enum { CPU_TOP = 20, PART_TOP = 8, PARTS_SHOWN = 20 };
 enum { NAME_WIDTH = 80, MODULE_WIDTH = 32 }; /* where nobody says how wide a line may be */
 
-static const char *plural(uint64_t n)
-{
-    return n == 1 ? "" : "s";
-}
-
 static void print_answer(FILE *out, const struct cpu *c)
 {
     const struct recording *rec = c->rec;
     char text[UNITS_LEN], source[80];
     heap_print_program(out, rec);
     fprintf(out, " | %s | %llu CPU sample%s, %s", cpu_source_text(source, sizeof(source), rec),
-            (unsigned long long)rec->cpu_samples, plural(rec->cpu_samples),
+            (unsigned long long)rec->cpu_samples, units_plural(rec->cpu_samples),
             units_time(text, (int64_t)rec->total.cpu_ns));
     if (rec->off_samples)
         fprintf(out, " | %llu switch%s, off the CPU %s", (unsigned long long)rec->off_samples,
@@ -92,7 +87,7 @@ static int print_flat(FILE *out, const struct cpu_flat *f, size_t top,
         err = table_print(&t, out, o->width, o->colour);
     if (err == 0 && shown < f->count)
         report_dim(out, o->colour, "%zu more function%s%s", f->count - shown,
-                   plural(f->count - shown), o->top ? "" : ": --all");
+                   units_plural(f->count - shown), o->top ? "" : ": --all");
     table_release(&t);
     return err;
 }
@@ -110,7 +105,7 @@ static void print_part_name(FILE *out, const struct cpu *c, const struct cpu_par
         fprintf(out, "Process %s", cpu_thread_name(name, sizeof(name), c->rec, p->pid));
     fprintf(out, "%s | on the CPU %s, %llu sample%s", o->colour ? "\x1b[0m" : "",
             units_time(cpu, (int64_t)p->cpu_ns), (unsigned long long)p->samples,
-            plural(p->samples));
+            units_plural(p->samples));
     if (c->rec->off_samples)
         fprintf(out, " | off %s", units_time(cpu, (int64_t)p->off_ns));
     if (p->preempted_ns)

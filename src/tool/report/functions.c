@@ -22,6 +22,11 @@ enum {
     COVERED_PERCENT = 90
 };
 
+void report_heading(FILE *out, bool colour, const char *text)
+{
+    fprintf(out, "\n%s%s%s\n", colour ? "\x1b[1m" : "", text, colour ? "\x1b[0m" : "");
+}
+
 void report_dim(FILE *out, bool colour, const char *fmt, ...)
 {
     va_list ap;

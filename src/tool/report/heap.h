@@ -205,9 +205,6 @@ void heap_print_past_peak(FILE *out, const struct heap *heap, const struct heap_
                           const struct report_options *o);
 void heap_print_wrappers(FILE *out, const struct heap *heap, const struct report_options *o);
 
-void heap_print_answer(FILE *out, const struct heap *heap, const struct report_options *o);
-int heap_print_tables(FILE *out, const struct heap *heap, const struct heap_options *h,
-                      const struct report_options *o);
 int heap_print_tree(FILE *out, const struct heap *heap, enum heap_by by,
                     const struct report_options *o);
 int heap_print_leaks(FILE *out, const struct heap *heap, const struct report_options *o);

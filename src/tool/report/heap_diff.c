@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "tool/util/json.h"
+#include "tool/util/paths.h"
 #include "tool/util/say.h"
 #include "tool/util/table.h"
 #include "tool/util/units.h"
@@ -164,8 +165,7 @@ bool heap_diff_grew(const struct heap_diff *d, const struct heap_change *c,
 
 static const char *program_of(char *safe, size_t size, const struct recording *rec)
 {
-    const char *slash = strrchr(rec->header.program, '/');
-    return say_safe(safe, size, slash && slash[1] ? slash + 1 : rec->header.program);
+    return say_safe(safe, size, paths_base(rec->header.program));
 }
 
 void heap_diff_notices(const struct recording *a, const struct recording *b)

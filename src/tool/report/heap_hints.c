@@ -4,8 +4,8 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "tool/util/paths.h"
 #include "tool/util/say.h"
 #include "tool/util/table.h"
 #include "tool/util/units.h"
@@ -13,14 +13,6 @@
 enum { COMMAND_WIDTH = 100, LEAST_WIDTH = 40, LEAST_UNEXPLAINED = 8 << 20 };
 
 /* ---- the file ---- */
-
-static const char *short_path(char *text, size_t size, const char *path)
-{
-    char here[4096];
-    size_t len = getcwd(here, sizeof(here)) ? strlen(here) : 0;
-    bool below = len > 1 && strncmp(path, here, len) == 0 && path[len] == '/';
-    return say_safe(text, size, below ? path + len + 1 : path);
-}
 
 static void put_command(struct buf *b, const struct piano__rec_header *h)
 {
@@ -40,7 +32,7 @@ void heap_print_source(FILE *out, const struct recording *rec, const struct repo
     char path[1024], cut[1024];
     struct buf command = {0};
     put_command(&command, &rec->header);
-    short_path(path, sizeof(path), rec->path);
+    paths_short(path, sizeof(path), rec->path);
     fputs(path, out);
     if (command.data && command.len > 0 && !command.failed) {
         size_t used = table_width(path) + 3, width = o->width ? o->width : COMMAND_WIDTH;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "tool/util/json.h"
+#include "tool/util/paths.h"
 
 static void put_number(struct buf *b, const char *key, double value)
 {
@@ -268,8 +269,7 @@ void heap_put_run(struct buf *b, const struct recording *rec)
 {
     static const char *const ends[] = {"running", "exited", "killed", "unknown"};
     const struct piano__rec_header *h = &rec->header;
-    const char *slash = strrchr(rec->path, '/');
-    char *stem = strdup(slash ? slash + 1 : rec->path), *dot = stem ? strstr(stem, ".rec") : NULL;
+    char *stem = strdup(paths_base(rec->path)), *dot = stem ? strstr(stem, ".rec") : NULL;
     if (dot && dot > stem && dot[4] == '\0')
         *dot = '\0';
     buf_puts(b, "\"run\":{");

@@ -205,10 +205,9 @@ int heap_print_leaks(FILE *out, const struct heap *heap, const struct report_opt
     count = (size_t)left;
     if (count)
         qsort(leaks, count, sizeof(*leaks), compare);
-    fprintf(out, "\n%s%s%s\n", o->colour ? "\x1b[1m" : "",
-            heap->rec.end == RECORDING_RUNNING ? "Not freed so far, by stack"
-                                               : "Not freed at the end, by stack",
-            o->colour ? "\x1b[0m" : "");
+    report_heading(out, o->colour,
+                   heap->rec.end == RECORDING_RUNNING ? "Not freed so far, by stack"
+                                                      : "Not freed at the end, by stack");
     if (count == 0)
         fputs("nothing, as far as was sampled\n", out);
     int err = print_list(out, heap, leaks, count, o);

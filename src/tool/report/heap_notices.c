@@ -7,17 +7,13 @@
 
 #include "tool/report/overview.h"
 #include "tool/report/python.h"
+#include "tool/util/paths.h"
 #include "tool/util/say.h"
 #include "tool/util/units.h"
 
 static const double matters = 0.05; /* of all bytes: from here on a module without names is said */
 
 enum { FEW_SAMPLES = 100, GAPS_SHOWN = 5, COMPLAINTS_SHOWN = 5, COMPARABLE = 1 << 20 };
-
-static const char *plural(uint64_t n)
-{
-    return n == 1 ? "" : "s";
-}
 
 static void notice_gaps(const struct recording *rec, const char *path)
 {
@@ -59,10 +55,10 @@ void heap_notice_reading(const struct recording *rec)
             (unsigned long long)rec->bad_number_at);
     if (rec->unknown_chunks)
         say("%s: %llu chunk%s of a kind this piano does not know", path,
-            (unsigned long long)rec->unknown_chunks, plural(rec->unknown_chunks));
+            (unsigned long long)rec->unknown_chunks, units_plural(rec->unknown_chunks));
     if (rec->orphans)
         say("%s: the stacks of %llu sample%s are not in the file", path,
-            (unsigned long long)rec->orphans, plural(rec->orphans));
+            (unsigned long long)rec->orphans, units_plural(rec->orphans));
 }
 
 static void notice_dropped(const struct piano__heap_stats *s)
@@ -118,11 +114,9 @@ static bool is_complained_of(const struct heap *heap, const char *module)
 {
     const struct symbol_complaint *list = NULL;
     size_t count = symbols_complaints(heap->symbols, &list);
-    for (size_t i = 0; i < count; i++) {
-        const char *slash = strrchr(list[i].module, '/');
-        if (strcmp(slash ? slash + 1 : list[i].module, module) == 0)
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(paths_base(list[i].module), module) == 0)
             return true;
-    }
     return false;
 }
 

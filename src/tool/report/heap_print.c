@@ -96,7 +96,7 @@ static void print_health(FILE *out, const struct piano__heap_stats *s)
         heap_print_cut_short(out, s);
 }
 
-void heap_print_answer(FILE *out, const struct heap *heap, const struct report_options *o)
+static void print_answer(FILE *out, const struct heap *heap, const struct report_options *o)
 {
     const struct recording *rec = &heap->rec;
     const struct recording_sum *all = &rec->total;
@@ -242,7 +242,7 @@ static void print_heading(FILE *out, enum heap_by by, const struct recording *re
         rec->end == RECORDING_RUNNING ? "Who holds memory now" : "Who held memory at the end",
         "Who asked for memory, over the whole run", "Who held memory at the peak",
         "Who asked for memory and freed it within about 1 ms"};
-    fprintf(out, "\n%s%s%s\n", o->colour ? "\x1b[1m" : "", texts[by], o->colour ? "\x1b[0m" : "");
+    report_heading(out, o->colour, texts[by]);
 }
 
 static int print_table(FILE *out, const struct heap *heap, enum heap_by by,
@@ -278,8 +278,8 @@ static int print_table(FILE *out, const struct heap *heap, enum heap_by by,
     return err;
 }
 
-int heap_print_tables(FILE *out, const struct heap *heap, const struct heap_options *h,
-                      const struct report_options *o)
+static int print_tables(FILE *out, const struct heap *heap, const struct heap_options *h,
+                        const struct report_options *o)
 {
     static const enum heap_by usual[] = {HEAP_LIVE, HEAP_ALLOCATED, HEAP_CHURN};
     if (h->mode == HEAP_AT_PEAK)
@@ -299,7 +299,7 @@ int heap_report(FILE *out, const struct heap *heap, const struct heap_options *h
                 const struct report_options *o)
 {
     int err = 0;
-    heap_print_answer(out, heap, o);
+    print_answer(out, heap, o);
     switch (h->mode) {
     case HEAP_TREE:
         err = heap_print_tree(out, heap, h->by, o);
@@ -311,7 +311,7 @@ int heap_report(FILE *out, const struct heap *heap, const struct heap_options *h
         err = heap_print_growth(out, heap, h->growth, o);
         break;
     default:
-        err = heap_print_tables(out, heap, h, o);
+        err = print_tables(out, heap, h, o);
     }
     if (err == 0) {
         heap_print_past_peak(out, heap, h, o);

@@ -14,6 +14,7 @@
 #include "tool/report/overview.h"
 #include "tool/report/stretch.h"
 #include "tool/util/json.h"
+#include "tool/util/paths.h"
 #include "tool/util/say.h"
 #include "tool/util/table.h"
 #include "tool/util/units.h"
@@ -110,11 +111,6 @@ static void release(struct found *f)
 
 /* ---- in words ---- */
 
-static const char *plural(uint64_t n)
-{
-    return n == 1 ? "" : "s";
-}
-
 /* The first part of a line, WHAT fills it; then the stack. */
 static int print_stack(FILE *out, struct inside *in, const char *what, uint32_t stack, bool memory,
                        const struct report_options *o)
@@ -139,7 +135,7 @@ static int print_stacks(FILE *out, struct inside *in, enum kind kind,
         char what[80], text[UNITS_LEN];
         if (kind == ON_CPU)
             snprintf(what, sizeof(what), "CPU  %4llu sample%s", (unsigned long long)list[i].samples,
-                     plural(list[i].samples));
+                     units_plural(list[i].samples));
         else if (kind == OFF_CPU)
             snprintf(what, sizeof(what), "%s %8s", list[i].preempted ? "wait" : "off ",
                      units_time(text, (int64_t)list[i].ns));
@@ -148,7 +144,7 @@ static int print_stacks(FILE *out, struct inside *in, enum kind kind,
         err = print_stack(out, in, what, list[i].stack, kind == LIVE, o);
     }
     if (err == 0 && shown < count)
-        fprintf(out, "          (%zu more stack%s)\n", count - shown, plural(count - shown));
+        fprintf(out, "          (%zu more stack%s)\n", count - shown, units_plural(count - shown));
     return err;
 }
 
@@ -175,10 +171,10 @@ static void print_head(FILE *out, const struct inside *in, size_t index, const s
         fprintf(out, ", %s of it waiting for one", units_time(text, (int64_t)f->preempted_ns));
     if (in->instruments & OVERVIEW_CPU)
         fprintf(out, " | %llu CPU sample%s", (unsigned long long)f->cpu_samples,
-                plural(f->cpu_samples));
+                units_plural(f->cpu_samples));
     if (f->blocks)
         fprintf(out, " | %s allocated in it are alive (%llu sampled block%s)",
-                heap_bytes(text, f->bytes), (unsigned long long)f->blocks, plural(f->blocks));
+                heap_bytes(text, f->bytes), (unsigned long long)f->blocks, units_plural(f->blocks));
     fputc('\n', out);
 }
 
@@ -186,11 +182,10 @@ int inside_print(FILE *out, struct inside *in, const struct report_options *o)
 {
     size_t *list = NULL, count = 0;
     char safe[300];
-    const char *slash = strrchr(in->run->companion, '/');
     int err = frames_worst(in->run, o->top ? o->top : WORST_SHOWN, &list, &count);
     fprintf(out, "\n%sInside the worst frames%s, by the recording %s\n", o->colour ? "\x1b[1m" : "",
             o->colour ? "\x1b[0m" : "",
-            say_safe(safe, sizeof(safe), slash ? slash + 1 : in->run->companion));
+            say_safe(safe, sizeof(safe), paths_base(in->run->companion)));
     for (size_t i = 0; i < count && err == 0; i++) {
         struct found f;
         if (!find(in, &in->run->frames[list[i]], &f))

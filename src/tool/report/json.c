@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "tool/util/json.h"
+#include "tool/util/paths.h"
 
 enum { FLUSH_BYTES = 1 << 16 };
 
@@ -25,8 +26,7 @@ int report_flush(struct buf *b, FILE *out, bool last)
 /* The name a run goes by in the runs directory: that of its file, without the ending. */
 static void put_stem(struct buf *b, const char *path)
 {
-    const char *slash = strrchr(path, '/');
-    char *stem = strdup(slash ? slash + 1 : path);
+    char *stem = strdup(paths_base(path));
     char *dot = stem ? strrchr(stem, '.') : NULL;
     if (dot && dot > stem)
         *dot = '\0';

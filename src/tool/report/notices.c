@@ -3,6 +3,7 @@
 #include "tool/report/report.h"
 
 #include "tool/util/say.h"
+#include "tool/util/units.h"
 
 static const char *const drop_texts[RUN_DROP_KINDS] = {
     "frames are missing: the run file could not be written",
@@ -13,17 +14,12 @@ static const char *const drop_texts[RUN_DROP_KINDS] = {
     "calls from signal handlers were not measured: piano was at work",
 };
 
-static const char *plural(uint64_t n)
-{
-    return n == 1 ? "" : "s";
-}
-
 static void notice_reading(const struct run *run)
 {
     int64_t failed = run->dropped[RUN_DROP_WRITE];
     if (failed > 0)
         say("%lld write%s to the run file failed (disk full?): what follows is incomplete",
-            (long long)failed, plural((uint64_t)failed));
+            (long long)failed, units_plural((uint64_t)failed));
     if (run->recovered)
         say("the program did not exit cleanly (or is still running): recovered what it left "
             "behind");
@@ -38,7 +34,7 @@ static void notice_reading(const struct run *run)
         say("%s: the last line is not whole and was left out", path);
     if (run->bad_lines)
         say("%s: %llu line%s could not be read (line %llu: %s)", path,
-            (unsigned long long)run->bad_lines, plural(run->bad_lines),
+            (unsigned long long)run->bad_lines, units_plural(run->bad_lines),
             (unsigned long long)run->bad_first, run->bad_why ? run->bad_why : "");
     if (run->saturated)
         say("%s: %llu number%s too large and cut to the largest that fits", path,

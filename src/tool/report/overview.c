@@ -33,11 +33,6 @@ static void more(FILE *out, const char *flag, const char *run, const struct repo
                run ? say_safe(safe, sizeof(safe), run) : "");
 }
 
-static void heading(FILE *out, const char *text, const struct report_options *o)
-{
-    fprintf(out, "\n%s%s%s\n", o->colour ? "\x1b[1m" : "", text, o->colour ? "\x1b[0m" : "");
-}
-
 /* ---- one instrument ---- */
 
 static int show_polls(FILE *out, const char *path, const char *run, const struct report_options *o,
@@ -52,7 +47,7 @@ static int show_polls(FILE *out, const char *path, const char *run, const struct
         return err;
     err = polls_flags_make(&flags, &p);
     uint32_t *sorted = polls_sorted(&p, &count);
-    heading(out, "Polls", o);
+    report_heading(out, o->colour, "Polls");
     for (size_t i = 0; err == 0 && i < flags.count && i < ROWS; i++)
         fprintf(out, "%s!%s %s\n", o->colour ? "\x1b[31m" : "", o->colour ? "\x1b[0m" : "",
                 flags.list[i].text);
@@ -86,7 +81,7 @@ static int show_cpu(FILE *out, const char *path, const char *run, const struct r
     if (err)
         return err;
     err = cpu_flat_make(&f, &c, 0, 0);
-    heading(out, "CPU", o);
+    report_heading(out, o->colour, "CPU");
     fprintf(out, "%s on the CPU, %llu samples, %s\n", units_time(text, (int64_t)f.cpu_ns),
             (unsigned long long)f.samples, cpu_source_text(source, sizeof(source), c.rec));
     for (size_t i = 0; err == 0 && i < f.count && i < ROWS && f.rows[i].self_ns > 0; i++) {
@@ -112,7 +107,7 @@ static int show_heap(FILE *out, const char *path, const char *run, const struct 
     if (err)
         return err;
     uint32_t *sites = heap_sorted(&heap, HEAP_LIVE, &count);
-    heading(out, "Heap", o);
+    report_heading(out, o->colour, "Heap");
     fprintf(out, "%s live, %s allocated, %s at the peak\n",
             heap_bytes(live, heap.rec.total.live_bytes),
             heap_bytes(all, heap.rec.total.allocated_bytes),

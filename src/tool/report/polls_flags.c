@@ -31,11 +31,6 @@ static struct polls_flag *add(struct polls_flags *f, enum polls_flag_kind kind)
     return &f->list[f->count++];
 }
 
-static const char *plural(uint64_t n)
-{
-    return n == 1 ? "" : "s";
-}
-
 static const char *since_start(char *text, const struct polls *p, uint64_t at_ns)
 {
     return units_time(text, at_ns > p->start_ns ? (int64_t)(at_ns - p->start_ns) : 0);
@@ -69,7 +64,7 @@ static int flag_long(struct polls_flags *f, const struct polls *p)
         snprintf(very, sizeof(very), ", %llu of them more than 50ms",
                  (unsigned long long)p->very_long);
     int len = snprintf(flag->text, sizeof(flag->text), "%llu poll%s took more than %s%s",
-                       (unsigned long long)p->long_polls, plural(p->long_polls),
+                       (unsigned long long)p->long_polls, units_plural(p->long_polls),
                        all ? "50ms" : "10ms", very);
     if (p->longest_count == 0)
         return 0;

@@ -11,16 +11,6 @@
 
 enum { STACKS_SHOWN = 3, THREADS_SHOWN = 16, STACK_COLUMN = 24, MARGIN = 5 };
 
-static void heading(FILE *out, const struct report_options *o, const char *text)
-{
-    fprintf(out, "\n%s%s%s\n", o->colour ? "\x1b[1m" : "", text, o->colour ? "\x1b[0m" : "");
-}
-
-static const char *plural(uint64_t n)
-{
-    return n == 1 ? "" : "s";
-}
-
 static const char *share_text(char *text, double share)
 {
     return share < 0 ? "-" : units_percent(text, share);
@@ -33,12 +23,12 @@ static void print_answer(FILE *out, const struct polls *p)
     const struct recording *rec = p->rec;
     heap_print_program(out, rec);
     fprintf(out, " | %llu event%s on %zu thread%s | %llu poll%s",
-            (unsigned long long)rec->events.count, plural(rec->events.count),
-            rec->events.track_count, plural(rec->events.track_count), (unsigned long long)p->polls,
-            plural(p->polls));
+            (unsigned long long)rec->events.count, units_plural(rec->events.count),
+            rec->events.track_count, units_plural(rec->events.track_count),
+            (unsigned long long)p->polls, units_plural(p->polls));
     if (rec->cpu_samples)
         fprintf(out, " | %llu CPU sample%s", (unsigned long long)rec->cpu_samples,
-                plural(rec->cpu_samples));
+                units_plural(rec->cpu_samples));
     if (rec->off_samples)
         fprintf(out, " | %llu switch%s", (unsigned long long)rec->off_samples,
                 rec->off_samples == 1 ? "" : "es");
@@ -47,7 +37,7 @@ static void print_answer(FILE *out, const struct polls *p)
 
 static void print_flags(FILE *out, const struct polls_flags *flags, const struct report_options *o)
 {
-    heading(out, o, "Red flags");
+    report_heading(out, o->colour, "Red flags");
     if (flags->count == 0)
         fputs("none\n", out);
     for (size_t i = 0; i < flags->count; i++)
@@ -81,7 +71,7 @@ static int print_groups(FILE *out, struct polls *p, const struct report_options 
     size_t top = o->all ? count : o->top ? o->top : REPORT_TOP, shown = count < top ? count : top;
     if (!sorted)
         return -ENOMEM;
-    heading(out, o, "Polls by task");
+    report_heading(out, o->colour, "Polls by task");
     if (count == 0)
         fputs("none: no thread told its polls, and none came back to a wait again and again\n",
               out);
@@ -137,7 +127,7 @@ static int print_stacks(FILE *out, struct polls *p, const struct poll *poll, uns
         free(stack);
     }
     if (err == 0 && shown < count)
-        fprintf(out, "          (%zu more stack%s)\n", count - shown, plural(count - shown));
+        fprintf(out, "          (%zu more stack%s)\n", count - shown, units_plural(count - shown));
     if (err == 0 && kind == PIANO_SAMPLE_CPU && count > 1)
         err = print_mostly(out, p, list, count, o, frames);
     free(list);
@@ -204,7 +194,7 @@ static int print_longest(FILE *out, struct polls *p, const struct report_options
     const struct symbol_frame **frames = calloc(HEAP_MAX_FRAMES, sizeof(*frames));
     int err = frames ? 0 : -ENOMEM;
     if (p->longest_count)
-        heading(out, o, "Longest polls");
+        report_heading(out, o->colour, "Longest polls");
     for (size_t i = 0; i < p->longest_count && err == 0; i++)
         err = print_poll(out, p, i, o, frames);
     if (err == 0 && p->exact && p->longest_count)
@@ -256,7 +246,7 @@ static int print_threads(FILE *out, const struct polls *p, const struct report_o
         list[i] = (struct ranked){p->tracks[i].busy_ns, i};
     if (count)
         qsort(list, count, sizeof(*list), compare);
-    heading(out, o, "Threads");
+    report_heading(out, o->colour, "Threads");
     table_column(&t, "Thread", TABLE_LEFT, 0);
     for (size_t i = 0; i < sizeof(titles) / sizeof(*titles); i++)
         table_column(&t, titles[i], TABLE_RIGHT, i == 0 ? 3 : i > 4 ? 2 : 0);

@@ -47,6 +47,7 @@ bool report_sampled(const struct run *run, uint32_t fn, const struct tally *sum)
 /* A sum of times, TEXT of UNITS_LEN. What the correction for the cost of measuring leaves below zero
  * is less than can be resolved, and counts as 0. */
 const char *report_time(char *text, int64_t ns);
+void report_heading(FILE *out, bool colour, const char *text);
 void report_dim(FILE *out, bool colour, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /* "N frames | avg | p99 | spikes", a line per kind of frame. */
 void report_footer(FILE *out, const struct run *run, const struct report_options *o);

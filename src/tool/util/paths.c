@@ -178,6 +178,20 @@ char *paths_lib_dir(void)
     return found;
 }
 
+const char *paths_base(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash && slash[1] ? slash + 1 : path;
+}
+
+const char *paths_short(char *text, size_t size, const char *path)
+{
+    char here[PATH_MAX];
+    size_t len = getcwd(here, sizeof(here)) ? strlen(here) : 0;
+    bool below = len > 1 && strncmp(path, here, len) == 0 && path[len] == '/';
+    return say_safe(text, size, below ? path + len + 1 : path);
+}
+
 int paths_make_dirs(const char *path)
 {
     if (!*path)

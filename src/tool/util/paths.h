@@ -1,8 +1,11 @@
 /* Where things are: the one place that decides on the project root, the runs directory and the
  * libraries, for every command. All results are malloc'd; NULL only when out of memory or, where
- * said, when there is no such thing. */
+ * said, when there is no such thing. Not so `paths_base`, a part of PATH,
+ * and `paths_short`, which writes to TEXT. */
 #ifndef PIANO_TOOL_UTIL_PATHS_H
 #define PIANO_TOOL_UTIL_PATHS_H
+
+#include <stddef.h>
 
 /* Where what was built and recorded is: the nearest directory at or above the working directory that
  * holds `.piano`; else what `paths_build_root` says. */
@@ -27,6 +30,12 @@ char *paths_tool(void);
 
 /* "a/b"; either part may be NULL or empty. */
 char *paths_join(const char *dir, const char *name);
+
+/* The last part of PATH: its file name. */
+const char *paths_base(const char *path);
+
+/* PATH as seen from the working directory where it lies below it, safe to print; into TEXT. */
+const char *paths_short(char *text, size_t size, const char *path);
 
 /* mkdir -p with mode 0700 for what is missing; 0 or negative errno. */
 int paths_make_dirs(const char *path);

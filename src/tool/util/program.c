@@ -4,19 +4,15 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *base(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash && slash[1] ? slash + 1 : path;
-}
+#include "tool/util/paths.h"
 
 const char *program_called(char *text, size_t size, const char *program, const char *command)
 {
     size_t len = strcspn(command, " \t\n"); /* a server's title may be all of it in one word */
     int most = len < size ? (int)len : (int)size - 1;
-    const char *own = base(program);
+    const char *own = paths_base(program);
     snprintf(text, size, "%.*s", most, command);
-    const char *called = base(text);
+    const char *called = paths_base(text);
     size_t given = strlen(called);
     /* Quoted, or cut in the middle of a name with spaces: not a name. */
     if (given == 0 || called[given - 1] == '/' || called[given - 1] == ':' ||

@@ -116,3 +116,8 @@ const char *units_age(char *text, int64_t seconds)
         }
     return text;
 }
+
+const char *units_plural(uint64_t count)
+{
+    return count == 1 ? "" : "s";
+}

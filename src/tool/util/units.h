@@ -1,5 +1,5 @@
-/* Numbers as a person reads them. Every function writes to TEXT (UNITS_LEN bytes are enough) and
- * returns it. */
+/* Numbers as a person reads them. Functions with a TEXT write to it (UNITS_LEN bytes are enough) and
+ * return it. */
 #ifndef PIANO_TOOL_UTIL_UNITS_H
 #define PIANO_TOOL_UTIL_UNITS_H
 
@@ -17,5 +17,6 @@ const char *units_count_signed(char *text, int64_t count); /* +3000 */
 const char *units_percent(char *text, double part);        /* 0.125 -> 12.5% */
 const char *units_percent_signed(char *text, double part); /* +12.5% */
 const char *units_age(char *text, int64_t seconds);        /* 5s 12m 3h 2d ago; "just now" */
+const char *units_plural(uint64_t count);                  /* "s", or "" for 1 */
 
 #endif

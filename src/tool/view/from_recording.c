@@ -9,12 +9,13 @@
 
 #include "tool/report/cpu.h"
 #include "tool/report/overview.h"
+#include "tool/util/paths.h"
 #include "tool/util/say.h"
 #include "tool/view/packer.h"
 
 /* ---- stacks ---- */
 
-int packer_stacks_start(struct packer_stacks *s, struct heap *heap)
+static int stacks_start(struct packer_stacks *s, struct heap *heap)
 {
     *s = (struct packer_stacks){.heap = heap};
     s->nodes = malloc((heap->rec.stack_count + 1) * sizeof(*s->nodes));
@@ -24,7 +25,7 @@ int packer_stacks_start(struct packer_stacks *s, struct heap *heap)
     return 0;
 }
 
-void packer_stacks_release(struct packer_stacks *s)
+static void stacks_release(struct packer_stacks *s)
 {
     free(s->nodes);
     *s = (struct packer_stacks){.heap = NULL};
@@ -62,7 +63,7 @@ static void put_sample(struct packer *k, struct packer_stacks *s, struct pack_ta
                sample->value < (uint64_t)INT64_MAX ? (int64_t)sample->value : INT64_MAX);
 }
 
-int packer_add_samples(struct packer *k, struct packer_stacks *s)
+static int add_samples(struct packer *k, struct packer_stacks *s)
 {
     static const struct column_kind kinds[] = {{"at", COLUMN_I64, COLUMN_DELTA_PLANES, false},
                                                {"thread", COLUMN_U32, COLUMN_PLANES, false},
@@ -93,9 +94,8 @@ int packer_add_samples(struct packer *k, struct packer_stacks *s)
 static void add_about(struct packer_about *about, const struct recording *rec)
 {
     const struct piano__rec_header *h = &rec->header;
-    const char *slash = strrchr(rec->path, '/');
     if (about->name.len == 0)
-        buf_puts(&about->name, slash ? slash + 1 : rec->path);
+        buf_puts(&about->name, paths_base(rec->path));
     if (about->program.len == 0)
         buf_puts(&about->program, h->program);
     size_t len = sizeof(h->command) - 1;
@@ -163,7 +163,7 @@ static void name_threads(struct packer *k, const struct recording *rec)
 static int add_parts(struct packer *k, struct polls *p, unsigned found)
 {
     struct packer_stacks s;
-    int err = packer_stacks_start(&s, &p->named);
+    int err = stacks_start(&s, &p->named);
     if (err == 0 && found & OVERVIEW_HEAP) {
         k->kinds |= PACKER_HEAP;
         err = packer_add_heap(k, &s);
@@ -172,7 +172,7 @@ static int add_parts(struct packer *k, struct polls *p, unsigned found)
         k->kinds |= PACKER_CPU;
         err = reports_cpu(&k->reports, &p->named);
         if (err == 0)
-            err = packer_add_samples(k, &s);
+            err = add_samples(k, &s);
     }
     if (err == 0 && found & OVERVIEW_EVENTS) {
         k->kinds |= PACKER_EVENTS;
@@ -180,7 +180,7 @@ static int add_parts(struct packer *k, struct polls *p, unsigned found)
         if (err == 0)
             err = reports_polls(&k->reports, p);
     }
-    packer_stacks_release(&s);
+    stacks_release(&s);
     return err;
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tool/util/paths.h"
 #include "tool/util/say.h"
 #include "tool/view/packer.h"
 
@@ -18,7 +19,10 @@ enum { MOST_ROWS = 1 << 24 };
 
 /* ---- functions ---- */
 
-void packer_functions(struct packer *k, const char *table, const struct run *run, uint32_t *row_of)
+/* The columns of a table of functions, filled from RUN. ROW_OF gets the row of each function, PACK_NONE of
+ * aliases; NULL: not asked for. */
+static void add_functions(struct packer *k, const char *table, const struct run *run,
+                          uint32_t *row_of)
 {
     static const struct column_kind kinds[] = {{"name", COLUMN_U32, COLUMN_PLANES, false},
                                                {"file", COLUMN_U32, COLUMN_PLANES, false},
@@ -311,9 +315,8 @@ static int add_frame_functions(struct packer *k, const struct run *run, const ui
 
 static void add_about(struct packer_about *about, const struct run *run)
 {
-    const char *slash = strrchr(run->path, '/');
     if (about->name.len == 0)
-        buf_puts(&about->name, slash ? slash + 1 : run->path);
+        buf_puts(&about->name, paths_base(run->path));
     if (about->program.len == 0 && run->program)
         buf_puts(&about->program, run->program);
     about->pid = about->pid ? about->pid : run->pid;
@@ -363,7 +366,7 @@ int packer_add_run(struct packer *k, const char *path, struct run_error *error)
     uint32_t *row_of = calloc(run.fn_count + 1, sizeof(*row_of));
     err = row_of ? 0 : -ENOMEM;
     if (err == 0) {
-        packer_functions(k, "functions", &run, row_of);
+        add_functions(k, "functions", &run, row_of);
         add_threads(k, &run);
         if (run.frame_count > 0) {
             add_frames(k, &run, row_of);
@@ -393,7 +396,7 @@ int packer_add_other_run(struct packer *k, const char *path, const char *other,
     add_about(&k->other, &runs[1]);
     k->other.duration_ns = end_of(&runs[1]);
     report_notices(&runs[1], true);
-    packer_functions(k, "b_functions", &runs[1], NULL);
+    add_functions(k, "b_functions", &runs[1], NULL);
     err = reports_diff(&k->reports, runs);
     run_unload(&runs[0]);
     run_unload(&runs[1]);

@@ -76,17 +76,11 @@ struct packer_stacks {
     struct heap *heap;
     uint32_t *nodes; /* of each stack; PACK_NONE: not made yet */
 };
-int packer_stacks_start(struct packer_stacks *s, struct heap *heap);
-void packer_stacks_release(struct packer_stacks *s);
 /* PACK_NONE: memory is out. */
 uint32_t packer_node(struct packer *k, struct packer_stacks *s, uint32_t stack);
 
-/* The columns of a table of functions, filled from RUN. ROW_OF gets the row of each function, PACK_NONE of
- * aliases; NULL: not asked for. */
-void packer_functions(struct packer *k, const char *table, const struct run *run, uint32_t *row_of);
 /* The parts of a recording; 0 or -ENOMEM. */
 int packer_add_heap(struct packer *k, struct packer_stacks *s);
-int packer_add_samples(struct packer *k, struct packer_stacks *s);
 int packer_add_events(struct packer *k, struct polls *p);
 
 #endif

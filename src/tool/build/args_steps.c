@@ -1,0 +1,120 @@
+/* Writing command lines: those of the single steps (preprocess, compile) that the wrapper makes of one command. A step gets
+ * the words whose role says so, in their order, and what compilers make up when they are not told (the names of the output and
+ * of the dependency file) is spelled out, since a step has other names than the whole. */
+#include "tool/build/args.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tool/util/buf.h"
+#include "tool/util/paths.h"
+
+const char *args_input(const struct args *a, const struct arg *arg)
+{
+    return a->words.items[arg->at];
+}
+
+char *args_stem(const char *path)
+{
+    char *stem = strdup(paths_base(path));
+    char *dot = stem ? strrchr(stem, '.') : NULL;
+    if (dot && dot != stem)
+        *dot = '\0';
+    return stem;
+}
+
+char *args_output_of(const struct args *a, const struct arg *source)
+{
+    if (a->output)
+        return strdup(a->output);
+    if (a->mode == ARGS_LINK)
+        return strdup("a.out");
+    struct buf name = {0};
+    char *stem = args_stem(args_input(a, source));
+    buf_printf(&name, "%s.%c", stem ? stem : "", a->mode == ARGS_ASSEMBLE ? 's' : 'o');
+    free(stem);
+    return name.data;
+}
+
+static void add_command(const struct args *a, struct words *out)
+{
+    for (size_t i = 0; i < a->command; i++)
+        words_add(out, a->words.items[i]);
+}
+
+static void add_arg(const struct args *a, const struct arg *arg, struct words *out)
+{
+    for (size_t i = 0; i < arg->words; i++)
+        words_add(out, a->words.items[arg->at + i]);
+}
+
+static void add_roles(const struct args *a, unsigned roles, struct words *out)
+{
+    for (size_t i = 0; i < a->count; i++) {
+        if (roles & 1u << a->list[i].role)
+            add_arg(a, &a->list[i], out);
+    }
+}
+
+/* Compilers name the dependency file after the output: its last suffix becomes `.d`. Without -o
+ * they take the source's name, and gcc puts `a-` before it when it links to a.out. */
+static void add_depfile(const struct args *a, const struct arg *source, struct words *out)
+{
+    char *stem = args_stem(args_input(a, source));
+    if (!stem) {
+        out->failed = true;
+        return;
+    }
+    if (!a->depfile) {
+        words_add(out, "-MF");
+        const char *dot = a->output ? strrchr(paths_base(a->output), '.') : NULL;
+        if (!a->output)
+            words_addf(out, "%s%s.d", a->mode == ARGS_LINK && !a->clang ? "a-" : "", stem);
+        else
+            words_addf(out, "%.*s.d", (int)(dot ? dot - a->output : (long)strlen(a->output)),
+                       a->output);
+    }
+    if (!a->dep_target) {
+        words_add(out, "-MQ");
+        if (a->output)
+            words_add(out, a->output);
+        else
+            words_addf(out, "%s.o", stem);
+    }
+    free(stem);
+}
+
+static void add_source(const struct arg *source, const char *path, bool preprocessed,
+                       struct words *out)
+{
+    words_add(out, "-x");
+    if (preprocessed)
+        words_add(out, source->lang == LANG_CXX ? "c++-cpp-output" : "cpp-output");
+    else
+        words_add(out, source->lang == LANG_CXX ? "c++" : "c");
+    words_add(out, path);
+}
+
+void args_preprocess(const struct args *a, const struct arg *source, struct words *out)
+{
+    add_command(a, out);
+    add_roles(a, 1u << ARG_FLAG | 1u << ARG_PREPROCESS | 1u << ARG_DEPEND | 1u << ARG_STRICT, out);
+    if (a->depends)
+        add_depfile(a, source, out);
+    words_add(out, "-E");
+    add_source(source, args_input(a, source), false, out);
+}
+
+void args_compile(const struct args *a, const struct arg *source, const char *text,
+                  const char *object, struct words *out)
+{
+    add_command(a, out);
+    add_roles(a, 1u << ARG_FLAG, out);
+    words_add(out, "-w");
+    words_add(out, a->mode == ARGS_ASSEMBLE && !object ? "-S" : "-c");
+    char *output = object ? NULL : args_output_of(a, source);
+    words_add(out, "-o");
+    words_add(out, object ? object : output ? output : "");
+    free(output);
+    add_source(source, text, true, out);
+}
