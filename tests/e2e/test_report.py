@@ -91,6 +91,16 @@ def test_frames_table(game: Project) -> None:
     assert len([line for line in lines if line.lstrip()[:1].isdigit()]) >= 20
 
 
+@pytest.mark.tool
+def test_columns_of_methods_tell_their_classes(project: Project) -> None:
+    run = update_run([1_000_000] * 5).replace('"physics"', '"ui::Box::step"').replace('"update"', '"ui::Pen::step"')
+    head = project.piano("report", "--frames", put_run(project, "1-77", run)).out.splitlines()[0]
+    assert head.split()[2:4] == ["Pen::step", "Box::step"]
+    run = update_run([1_000_000] * 5).replace('"physics"', '"ui::Box::step"').replace('"update"', '"ui::Pen::draw"')
+    head = project.piano("report", "--frames", put_run(project, "2-77", run)).out.splitlines()[0]
+    assert head.split()[2:4] == ["draw", "step"]
+
+
 def test_long_runs_show_the_worst_frames_and_their_neighbours(project: Project) -> None:
     walls = [10_000_000] * 500
     walls[123], walls[400] = 90_000_000, 80_000_000

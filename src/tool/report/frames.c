@@ -20,6 +20,7 @@ enum {
     WORST = 10,       /* of a longer run, how many spikes */
     PIPE_COLUMNS = 6, /* functions when there is no terminal to fill */
     MAX_COLUMNS = 16,
+    MAX_PARTS = 16, /* of a qualified name; further ones are one with the last */
     TITLE_WIDTH = 14,
     NUMBER_WIDTH = 9,
     PRINT_EVERY = 500,
@@ -30,60 +31,80 @@ enum {
 
 struct columns {
     uint32_t fns[MAX_COLUMNS];
+    char *names[MAX_COLUMNS];
     char *titles[MAX_COLUMNS];
     size_t count;
 };
 
 /* ---- which functions ---- */
 
-/* `parse_node` of `Parser<T>::parse_node(int)`: from the last `::` outside brackets on. */
-static const char *bare_name(const char *name)
+/* The last PARTS parts of a qualified name: of `ui::Parser<T>::parse_node(int)`, `parse_node(int)` is one and
+ * `Parser<T>::parse_node(int)` two. What is in brackets is no part. */
+static const char *last_parts(const char *name, size_t parts)
 {
+    const char *starts[MAX_PARTS] = {name};
+    size_t count = 1;
     int depth = 0;
-    const char *bare = name;
     for (const char *p = name; *p; p++) {
         if (*p == '<' || *p == '(')
             depth++;
         else if (*p == '>' || *p == ')')
             depth--;
-        else if (depth == 0 && p[0] == ':' && p[1] == ':' && p[2])
-            bare = p + 2;
+        else if (depth == 0 && p[0] == ':' && p[1] == ':' && p[2] && count < MAX_PARTS)
+            starts[count++] = p + 2;
     }
-    return bare;
+    return starts[count > parts ? count - parts : 0];
+}
+
+static bool is_alone(const struct columns *c, size_t column, size_t parts)
+{
+    const char *name = last_parts(c->names[column], parts);
+    for (size_t i = 0; i < c->count; i++)
+        if (i != column && strcmp(last_parts(c->names[i], parts), name) == 0)
+            return false;
+    return true;
 }
 
 static bool title_taken(const struct columns *c, const char *title)
 {
-    for (size_t i = 0; i < c->count; i++)
+    for (size_t i = 0; i < c->count && c->titles[i]; i++)
         if (strcmp(c->titles[i], title) == 0)
             return true;
     return false;
 }
 
-/* A short title that no other column has: the bare name, cut; else more of the full one. */
-static char *make_title(const struct columns *c, const char *full)
+/* A short title that no other column has: as many parts of the name as tell it from the others, cut. */
+static char *make_title(const struct columns *c, size_t column)
 {
     char text[512];
+    size_t parts = 1;
+    while (parts < MAX_PARTS && !is_alone(c, column, parts))
+        parts++;
     for (size_t width = TITLE_WIDTH; width < sizeof(text) / 4; width *= 2) {
-        table_shorten(text, sizeof(text), bare_name(full), width);
-        if (!title_taken(c, text))
-            return strdup(text);
-        table_shorten(text, sizeof(text), full, width);
+        table_shorten(text, sizeof(text), last_parts(c->names[column], parts), width);
         if (!title_taken(c, text))
             return strdup(text);
     }
-    return strdup(full);
+    return strdup(c->names[column]);
+}
+
+static int make_titles(struct columns *c)
+{
+    for (size_t i = 0; i < c->count; i++) {
+        c->titles[i] = make_title(c, i);
+        if (!c->titles[i])
+            return -ENOMEM;
+    }
+    return 0;
 }
 
 static int add_column(struct columns *c, const struct run *run, uint32_t fn)
 {
-    char *full = report_name(run, fn);
-    char *title = full ? make_title(c, full) : NULL;
-    free(full);
-    if (!title)
+    char *name = report_name(run, fn);
+    if (!name)
         return -ENOMEM;
     c->fns[c->count] = fn;
-    c->titles[c->count++] = title;
+    c->names[c->count++] = name;
     return 0;
 }
 
@@ -121,13 +142,15 @@ static int choose_columns(struct columns *c, const struct run *run, int64_t *wei
         weights[best] = ABSENT;
         err = add_column(c, run, best);
     }
-    return err;
+    return err ? err : make_titles(c);
 }
 
 static void columns_release(struct columns *c)
 {
-    for (size_t i = 0; i < c->count; i++)
+    for (size_t i = 0; i < c->count; i++) {
+        free(c->names[i]);
         free(c->titles[i]);
+    }
 }
 
 /* ---- the table ---- */
@@ -184,7 +207,7 @@ static void kind_cell(struct view *v, uint32_t root)
 {
     char *name = root == RUN_NO_ROOT ? NULL : report_name(v->run, root);
     char text[64];
-    table_shorten(text, sizeof(text), name ? bare_name(name) : "-", TITLE_WIDTH);
+    table_shorten(text, sizeof(text), name ? last_parts(name, 1) : "-", TITLE_WIDTH);
     table_cell(&v->table, text);
     free(name);
 }
