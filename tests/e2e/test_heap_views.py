@@ -258,6 +258,16 @@ def test_trend(project: Project, program: Path, values: list[int], trend: str | 
 
 
 @tool
+def test_a_last_snapshot_of_the_end_is_named(project: Project, program: Path) -> None:
+    """A program that frees what it had while it ends: by the last snapshot, nothing ever grew."""
+    path = put(project, ramp(program, [1, 10, 20, 30, 2]))
+    assert "293.0KB were live at snapshot 4, before most was freed: --to 4\n" in project.piano("report", path, "--growth").out
+    assert "before most" not in project.piano("report", path, "--growth", "--to", 4).out
+    path = put(project, ramp(program, [1, 10, 20, 30, 16]), "9-9.rec")
+    assert "before most" not in project.piano("report", path, "--growth").out
+
+
+@tool
 def test_the_trend_is_that_of_the_window(project: Project, program: Path) -> None:
     path = put(project, ramp(program, [1, 5, 10, 15, 20, 20, 20, 20, 20, 20, 20, 18, 16, 14]))
     for window, trend, snapshots in (([], "varies", 14), (["--to", 5], "grows", 5), (["--from", 11], "shrinks", 4),

@@ -373,6 +373,23 @@ static int add_row(struct table *t, const struct heap *heap, const struct heap_g
     return err;
 }
 
+/* A program that ends frees what it had: a snapshot in the middle of that hides all growth. */
+static void print_fullest(FILE *out, const struct recording *rec, const struct heap_growth *g,
+                          const struct report_options *o)
+{
+    const struct recording_snapshot *fullest = NULL;
+    char text[UNITS_LEN];
+    for (size_t i = 0; i < rec->snapshot_count; i++) {
+        const struct recording_snapshot *s = &rec->snapshots[i];
+        bool within = s->at_ns > g->from->at_ns && s->at_ns < g->to->at_ns;
+        if (within && (!fullest || s->live_bytes > fullest->live_bytes))
+            fullest = s;
+    }
+    if (fullest && fullest->live_bytes > 2 * g->to->live_bytes)
+        report_dim(out, o->colour, "%s were live at snapshot %u, before most was freed: --to %u",
+                   heap_bytes(text, fullest->live_bytes), fullest->number, fullest->number);
+}
+
 int heap_print_growth(FILE *out, const struct heap *heap, const struct heap_growth *g,
                       const struct report_options *o)
 {
@@ -391,6 +408,7 @@ int heap_print_growth(FILE *out, const struct heap *heap, const struct heap_grow
         fprintf(out, ", %zu of %zu snapshots\n", taken, heap->rec.snapshot_count);
     else
         fprintf(out, ", %zu snapshot%s\n", taken, taken == 1 ? "" : "s");
+    print_fullest(out, &heap->rec, g, o);
     table_column(&t, "Site", TABLE_LEFT, 0);
     table_column(&t, "From", TABLE_RIGHT, 1);
     table_column(&t, "To", TABLE_RIGHT, 0);
