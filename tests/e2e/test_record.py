@@ -369,7 +369,7 @@ def test_runs_dir_of_the_environment(project: Project) -> None:
 def test_named_file_is_relative_to_the_user(project: Project) -> None:
     """Even when the program goes elsewhere before anything is loaded."""
     (project.root / "sub").mkdir()
-    done = record(project, "env", "-C", "/", compiled(project, LARGE), flags=("--heap=64M", "-o", "sub/x.rec"))
+    done = record(project, "env", "-C", "/", compiled(project, LARGE), flags=("--heap=64M", "--output", "sub/x.rec"))
     assert [p.name for p in (project.root / "sub").iterdir()] == ["x.rec"]
     assert "next: piano report sub/x.rec" in done.err
     assert not project.runs.exists()

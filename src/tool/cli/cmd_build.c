@@ -41,7 +41,8 @@ static const char help[] =
     "The path of the newest program goes to stdout when that is not a terminal.\n";
 
 static const char *const names[] = {"--fn",    "--exact",        "--file",    "--dir", "--skip",
-                                    "--frame", "--list-skipped", "--verbose", "-j",    "--help"};
+                                    "--frame", "--list-skipped", "--verbose", "-j",    "--help",
+                                    NULL};
 
 static int read_flags(struct flags *f, struct driver *d, bool *list_skipped, bool *help_wanted)
 {
@@ -54,12 +55,11 @@ static int read_flags(struct flags *f, struct driver *d, bool *list_skipped, boo
         }
         enum flag_taken taken = flags_build(f, d);
         taken = taken ? taken : flags_switch(f, "--list-skipped", list_skipped);
-        taken = taken ? taken : flags_switch(f, "--help", help_wanted);
-        taken = taken ? taken : flags_switch(f, "-h", help_wanted);
+        taken = taken ? taken : flags_help(f, help_wanted);
         if (taken == FLAG_BAD)
             return EXIT_USAGE;
         if (taken == FLAG_NO)
-            return flags_unknown(f, names, sizeof names / sizeof names[0]);
+            return flags_unknown(f);
         if (*help_wanted)
             return EXIT_DONE;
     }
@@ -102,7 +102,7 @@ static int tell(const struct driver *d, bool list_skipped)
 int cmd_build(int argc, char **argv)
 {
     struct driver d = {0};
-    struct flags f = {"build", argc, argv, 1};
+    struct flags f = {"build", argc, argv, names, 1};
     bool list_skipped = false;
     bool help_wanted = false;
     int status = read_flags(&f, &d, &list_skipped, &help_wanted);

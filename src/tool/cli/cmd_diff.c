@@ -6,10 +6,12 @@
 
 #include "tool/cli/commands.h"
 #include "tool/cli/flags.h"
+#include "tool/cli/outcome.h"
 #include "tool/load/recording.h"
 #include "tool/load/runs.h"
 #include "tool/report/diff.h"
 #include "tool/report/recordings_diff.h"
+#include "tool/util/paths.h"
 #include "tool/util/say.h"
 #include "tool/util/table.h"
 #include "tool/util/units.h"
@@ -17,21 +19,19 @@
 static const char help_text[] =
     "Usage: piano diff [A B] [OPTIONS]\n"
     "\n"
-    "Compares two runs, or two groups of runs: time and allocations of each function, the "
-    "greatest\n"
-    "change first. A and B are files, tags or run ids; several joined by commas, or a tag with\n"
-    "several runs, make a group. With no arguments: the two latest runs. Two recordings are\n"
-    "compared by what both have: CPU time by function, memory by site, polls by task.\n"
+    "Compares two runs, or two groups of runs: time and allocations of each\n"
+    "function, the greatest change first. A and B are files, tags or run ids;\n"
+    "several joined by commas, or a tag with several runs, make a group. With no\n"
+    "arguments: the two latest runs. Two recordings are compared by what both\n"
+    "have: CPU time by function, memory by site, polls by task.\n"
     "\n"
-    "  --fail-above PCT  exit 1 when a function that matters (1 % of the run or more) grew by "
-    "more\n"
-    "                    than PCT percent in self time, allocations or bytes, beyond the noise\n"
-    "                    (recordings: in self CPU time; in live, peak or allocated bytes of a "
-    "site;\n"
-    "                    in p50 or p99 of a task's polls)\n"
-    "  --skip PATTERN    of memory: functions that are wrappers of malloc; again and "
-    "again\n"
-    "  --no-skip         not even those that everybody knows (xmalloc, g_malloc, ...)\n"
+    "  --fail-above PCT  exit 1 when a function that matters (1 % of the run or\n"
+    "                    more) grew by more than PCT percent in self time,\n"
+    "                    allocations or bytes, beyond the noise (recordings: in\n"
+    "                    self CPU time; in live, peak or allocated bytes of a\n"
+    "                    site; in p50 or p99 of a task's polls)\n"
+    "  --skip PATTERN    of memory: a wrapper of malloc; may be repeated\n"
+    "  --no-skip         not even well-known wrappers (xmalloc, g_malloc, ...)\n"
     "  --top N           the first N functions\n"
     "  --all             all functions\n"
     "  --json            the same as JSON, all of it\n"
@@ -43,8 +43,8 @@ static const char help_text[] =
     "  piano diff before after --fail-above 5\n"
     "  piano diff a1,a2,a3 b1,b2,b3 --json\n";
 
-static const char *const flag_names[] = {"--fail-above", "--top",  "--all",    "--json",
-                                         "--help",       "--skip", "--no-skip"};
+static const char *const flag_names[] = {"--fail-above", "--top",  "--all",     "--json",
+                                         "--help",       "--skip", "--no-skip", NULL};
 
 struct request {
     struct report_options options;
@@ -74,14 +74,10 @@ static enum flag_taken take_percent(struct flags *f, struct request *q)
 
 static enum flag_taken take(struct flags *f, struct request *q)
 {
-    double top = 0;
-    enum flag_taken taken = flags_number(f, "--top", 1, &top);
-    if (taken == FLAG_YES)
-        q->options.top = (size_t)top;
+    enum flag_taken taken = flags_top(f, &q->options.top);
     taken = taken ? taken : flags_switch(f, "--all", &q->options.all);
     taken = taken ? taken : flags_switch(f, "--json", &q->json);
-    taken = taken ? taken : flags_switch(f, "--help", &q->help);
-    taken = taken ? taken : flags_switch(f, "-h", &q->help);
+    taken = taken ? taken : flags_help(f, &q->help);
     taken = taken ? taken : flags_skip(f, &q->skip);
     return taken ? taken : take_percent(f, q);
 }
@@ -90,17 +86,15 @@ static int parse(struct flags *f, struct request *q)
 {
     for (f->at = 1; f->at < f->argc; f->at++) {
         enum flag_taken taken = take(f, q);
-        if (taken == FLAG_BAD)
-            return EXIT_USAGE;
-        if (taken == FLAG_YES)
-            continue;
-        const char *word = f->argv[f->at];
-        if (word[0] == '-' && word[1])
-            return flags_unknown(f, flag_names, sizeof(flag_names) / sizeof(*flag_names));
-        if (q->word_count == 2)
-            return say_usage("diff", "two sides at most; join the runs of a side by commas");
-        q->words[q->word_count++] = word;
+        int status = taken == FLAG_BAD ? EXIT_USAGE
+                     : taken == FLAG_YES
+                         ? EXIT_DONE
+                         : flags_word(f, "two sides at most; join the runs of a side by commas",
+                                      q->words, 2);
+        if (status != EXIT_DONE)
+            return status;
     }
+    q->word_count = q->words[1] ? 2 : q->words[0] ? 1 : 0;
     if (q->word_count == 1 && !q->help)
         return say_usage("diff", "one run is nothing to compare; name two, or none for the latest "
                                  "two");
@@ -162,8 +156,7 @@ static int load(struct diff_side *side, const struct runs_paths *paths, struct r
 /* How a side is headed: the word used for it, without directory and ending. */
 static void make_label(char *label, size_t size, const char *word)
 {
-    const char *slash = strrchr(word, '/');
-    snprintf(label, size, "%s", slash ? slash + 1 : word);
+    snprintf(label, size, "%s", paths_base(word));
     char *dot = strrchr(label, '.');
     if (dot && (!strcmp(dot, ".ndjson") || !strcmp(dot, ".json") || !strcmp(dot, ".rec")))
         *dot = '\0';
@@ -199,18 +192,11 @@ static int compare(const struct request *q, struct diff_side sides[2])
     if (err == 0)
         err = q->json ? diff_print_json(stdout, &d, q->fail_above)
                       : diff_print(stdout, &d, &q->options);
-    if (err && !ferror(stdout))
-        return say_error(NULL, "the comparison stopped: %s", strerror(-err));
-    int status = err == 0 && q->fail_above >= 0 ? judge(&d, q->fail_above) : EXIT_DONE;
-    if (err == 0)
-        diff_release(&d);
+    int status = outcome_written("the comparison", err);
+    if (err == 0 && q->fail_above >= 0)
+        status = judge(&d, q->fail_above);
+    diff_release(&d);
     return status;
-}
-
-static int failed(int err, const struct run_error *error)
-{
-    return say_error(error->hint[0] ? error->hint : NULL, "%s",
-                     error->text[0] ? error->text : strerror(-err));
 }
 
 static int diff_spans(const struct request *q, const struct runs_paths paths[2],
@@ -221,7 +207,7 @@ static int diff_spans(const struct request *q, const struct runs_paths paths[2],
     int err = 0;
     for (int s = 0; s < 2 && err == 0; s++)
         err = load(&sides[s], &paths[s], &error);
-    int status = err ? failed(err, &error) : compare(q, sides);
+    int status = err ? outcome_failed(err, &error) : compare(q, sides);
     for (int s = 0; s < 2; s++)
         unload(&sides[s]);
     return status;
@@ -248,13 +234,11 @@ static int diff_recordings(const struct request *q, const struct runs_paths side
     const char *const paths[2] = {sides[0].paths[0], sides[1].paths[0]};
     int err = recordings_diff_make(&d, paths, labels, &q->skip, &error);
     if (err)
-        return failed(err, &error);
+        return outcome_failed(err, &error);
     err = q->json ? recordings_diff_json(stdout, &d, q->fail_above)
                   : recordings_diff_print(stdout, &d, &q->options);
-    int status = EXIT_DONE;
-    if (err && !ferror(stdout))
-        status = say_error(NULL, "the comparison stopped: %s", strerror(-err));
-    else if (err == 0 && q->fail_above >= 0 && recordings_diff_judge(&d, q->fail_above))
+    int status = outcome_written("the comparison", err);
+    if (err == 0 && q->fail_above >= 0 && recordings_diff_judge(&d, q->fail_above))
         status = EXIT_FAILED;
     recordings_diff_release(&d);
     return status;
@@ -290,7 +274,7 @@ static int diff(const struct request *q)
         err = runs_resolve(q->words[s], &paths[s], &error);
     for (int s = 0; s < 2; s++)
         make_label(texts[s], sizeof(texts[s]), q->word_count ? q->words[s] : latest[s]);
-    int status = err ? failed(err, &error) : diff_paths(q, paths, labels);
+    int status = err ? outcome_failed(err, &error) : diff_paths(q, paths, labels);
     for (int s = 0; s < 2; s++)
         runs_paths_release(&paths[s]);
     return status;
@@ -299,7 +283,7 @@ static int diff(const struct request *q)
 int cmd_diff(int argc, char **argv)
 {
     struct request q = {.fail_above = -1};
-    struct flags f = {.command = "diff", .argc = argc, .argv = argv};
+    struct flags f = {"diff", argc, argv, flag_names, 1};
     int status = parse(&f, &q);
     if (status != EXIT_DONE)
         return status;

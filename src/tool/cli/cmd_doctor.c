@@ -26,8 +26,9 @@
 static const char help_text[] =
     "Usage: piano doctor\n"
     "\n"
-    "Checks that this machine has what piano needs: a compiler, libclang, piano's own libraries,\n"
-    "a steady clock, a runs directory that can be written to and room for it.\n"
+    "Checks that this machine has what piano needs: a compiler, libclang, libdw,\n"
+    "piano's own libraries and whether programs can be recorded with them, a steady\n"
+    "clock, perf events, a runs directory that can be written to and room for it.\n"
     "Exits 1 when something needed is missing.\n"
     "\n"
     "Example:\n"
@@ -256,16 +257,13 @@ static void check_runs_dir(void)
 
 int cmd_doctor(int argc, char **argv)
 {
-    static const char *const flag_names[] = {"--help"};
+    static const char *const flag_names[] = {"--help", NULL};
     bool help = false;
-    struct flags f = {.command = "doctor", .argc = argc, .argv = argv};
+    struct flags f = {"doctor", argc, argv, flag_names, 1};
     for (f.at = 1; f.at < argc; f.at++) {
-        enum flag_taken taken = flags_switch(&f, "--help", &help);
-        taken = taken ? taken : flags_switch(&f, "-h", &help);
-        if (taken == FLAG_NO && argv[f.at][0] != '-')
-            return say_usage("doctor", "`piano doctor` takes no arguments");
+        enum flag_taken taken = flags_help(&f, &help);
         if (taken == FLAG_NO)
-            return flags_unknown(&f, flag_names, 1);
+            return flags_word(&f, "`piano doctor` takes no arguments", NULL, 0);
     }
     if (help) {
         fputs(help_text, stdout);

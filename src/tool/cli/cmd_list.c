@@ -7,12 +7,14 @@
 
 #include "tool/cli/commands.h"
 #include "tool/cli/flags.h"
+#include "tool/cli/outcome.h"
 #include "tool/load/recording.h"
 #include "tool/load/runs.h"
 #include "tool/load/tags.h"
 #include "tool/report/overview.h"
 #include "tool/report/report.h"
 #include "tool/util/json.h"
+#include "tool/util/paths.h"
 #include "tool/util/program.h"
 #include "tool/util/say.h"
 #include "tool/util/table.h"
@@ -23,25 +25,27 @@ enum { LIST_TOP = 20 };
 static const char help_text[] =
     "Usage: piano list [--all] [--json]\n"
     "\n"
-    "Lists the runs and recordings, newest first: id, age, program, length, frames (of a\n"
-    "recording what is in it: heap, cpu, events), functions called, size and tags. The latest 20\n"
-    "unless --all is given; with --json all of them.\n"
+    "Lists the runs and recordings, newest first: id, age, program, length, frames\n"
+    "(of a recording what is in it: heap, cpu, events), functions called, size and\n"
+    "tags.\n"
     "\n"
-    "Runs are files in PIANO_RUNS_DIR, else in .piano/runs of the project. Delete what is not\n"
-    "needed any more with rm.\n"
+    "  --all   all of them, not only the latest 20\n"
+    "  --json  all of them as JSON\n"
+    "\n"
+    "Runs are files in PIANO_RUNS_DIR, else in .piano/runs of the project. Delete\n"
+    "what is not needed any more with rm.\n"
     "\n"
     "Examples:\n"
     "  piano list\n"
     "  piano list --json | jq -r '.runs[0].path'\n";
 
-static const char *const flag_names[] = {"--all", "--json", "--help"};
+static const char *const flag_names[] = {"--all", "--json", "--help", NULL};
 
 /* "a, b": the tags that hold this run; into B. */
 static void tags_of(struct buf *b, const struct tags *tags, const struct runs_entry *e, bool json)
 {
-    const char *file = strrchr(e->path, '/');
+    const char *file = paths_base(e->path);
     char safe[256];
-    file = file ? file + 1 : e->path;
     const char *comma = "";
     for (size_t i = 0; i < tags->count; i++)
         for (size_t k = 0; k < tags->list[i].run_count; k++) {
@@ -64,12 +68,6 @@ static size_t called(const struct run *run)
     for (size_t i = 0; i < run->fn_count; i++)
         count += run->fns[i].sum.calls > 0;
     return count;
-}
-
-static const char *program_name(char *safe, size_t size, const char *program)
-{
-    const char *slash = strrchr(program, '/');
-    return say_safe(safe, size, slash && slash[1] ? slash + 1 : program);
 }
 
 /* "heap, cpu": what RECORDING was made with. With JSON each in quotes. */
@@ -128,7 +126,7 @@ static void add_row(struct table *t, const struct runs_entry *e, const struct ta
     table_cell(t, say_safe(safe, sizeof(safe), e->stem));
     table_cell(t, units_age(text, (now_ms - e->timestamp_ms) / 1000));
     table_cell(t, !good         ? "(unreadable)"
-                  : run.program ? program_name(safe, sizeof(safe), run.program)
+                  : run.program ? say_safe(safe, sizeof(safe), paths_base(run.program))
                                 : "-");
     table_cell(t, good && run.wall_ns >= 0 ? units_time(text, run.wall_ns) : "-");
     table_cell(t, good ? units_count(text, run.all.count) : "-");
@@ -269,23 +267,19 @@ static int list(bool all, bool json)
         err = list_table(&runs, &tags, all);
     tags_release(&tags);
     runs_release(&runs);
-    return err && !ferror(stdout) ? say_error(NULL, "the list stopped: %s", strerror(-err))
-                                  : EXIT_DONE;
+    return outcome_written("the list", err);
 }
 
 int cmd_list(int argc, char **argv)
 {
     bool all = false, json = false, help = false;
-    struct flags f = {.command = "list", .argc = argc, .argv = argv};
+    struct flags f = {"list", argc, argv, flag_names, 1};
     for (f.at = 1; f.at < argc; f.at++) {
         enum flag_taken taken = flags_switch(&f, "--all", &all);
         taken = taken ? taken : flags_switch(&f, "--json", &json);
-        taken = taken ? taken : flags_switch(&f, "--help", &help);
-        taken = taken ? taken : flags_switch(&f, "-h", &help);
-        if (taken == FLAG_NO && argv[f.at][0] != '-')
-            return say_usage("list", "`piano list` takes no runs");
+        taken = taken ? taken : flags_help(&f, &help);
         if (taken == FLAG_NO)
-            return flags_unknown(&f, flag_names, 3);
+            return flags_word(&f, "`piano list` takes no runs", NULL, 0);
     }
     if (help) {
         fputs(help_text, stdout);

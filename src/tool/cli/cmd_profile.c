@@ -14,6 +14,7 @@
 #include "tool/build/summary.h"
 #include "tool/cli/commands.h"
 #include "tool/cli/flags.h"
+#include "tool/util/paths.h"
 #include "tool/util/say.h"
 
 static const char help[] =
@@ -23,9 +24,10 @@ static const char help[] =
     "Builds the project with the chosen functions instrumented, runs the program and\n"
     "reports. Takes the options of `piano build` (--fn, --exact, --file, --dir,\n"
     "--skip, --frame, -j, --verbose), of `piano run` (--duration, --kill-timeout)\n"
-    "and of `piano report` (--top N, --all, --frames, --threads, --json). The first\n"
-    "word after `--` decides: a compiler or a build tool (cc, make, cmake, ...)\n"
-    "starts a build command, anything else is the program's.\n"
+    "and of `piano report` (--top N, --all, --frames, --threads, --places,\n"
+    "--uncorrected, --json). The first word after `--` decides: a compiler or a build\n"
+    "tool (cc, make, cmake, ...) starts a build command, anything else is the\n"
+    "program's.\n"
     "\n"
     "With --json, stdout holds the report alone: what the program prints goes to\n"
     "stderr.\n"
@@ -36,10 +38,10 @@ static const char help[] =
     "  piano profile --fn update --duration 10 -- --level 3\n"
     "  piano profile --fn update -- cc -O2 game.c -o game -- --frames 100\n";
 
-static const char *const names[] = {"--fn",       "--exact",        "--file",    "--dir",
-                                    "--skip",     "--frame",        "--verbose", "-j",
-                                    "--duration", "--kill-timeout", "--top",     "--all",
-                                    "--frames",   "--threads",      "--json",    "--help"};
+static const char *const names[] = {
+    "--fn",   "--exact",    "--file",         "--dir",  "--skip", "--frame",  "--verbose",
+    "-j",     "--duration", "--kill-timeout", "--top",  "--all",  "--frames", "--threads",
+    "--json", "--places",   "--uncorrected",  "--help", NULL};
 
 enum { MAX_REPORT_WORDS = 12 };
 
@@ -53,8 +55,8 @@ struct profile {
 
 static enum flag_taken take_report(struct flags *f, struct profile *p)
 {
-    static const char *const switches[] = {"--all", "--frames", "--threads", "--json",
-                                           "--uncorrected"};
+    static const char *const switches[] = {"--all",  "--frames", "--threads",
+                                           "--json", "--places", "--uncorrected"};
     int first = f->at;
     enum flag_taken taken = FLAG_NO;
     const char *value = NULL;
@@ -82,8 +84,7 @@ static bool starts_build(const char *word)
     static const char *const tools[] = {"make",    "gmake", "cmake", "ninja", "meson",
                                         "cc",      "c++",   "gcc",   "g++",   "clang",
                                         "clang++", "sh",    "bash",  "ccache"};
-    const char *slash = strrchr(word, '/');
-    const char *name = slash ? slash + 1 : word;
+    const char *name = paths_base(word);
     for (size_t i = 0; i < sizeof tools / sizeof tools[0]; i++) {
         size_t len = strlen(tools[i]);
         if (strncmp(name, tools[i], len) != 0)
@@ -124,12 +125,11 @@ static int read_flags(struct flags *f, struct profile *p)
         enum flag_taken taken = flags_build(f, &p->build);
         taken = taken ? taken : flags_run(f, &p->run);
         taken = taken ? taken : take_report(f, p);
-        taken = taken ? taken : flags_switch(f, "--help", &p->help_wanted);
-        taken = taken ? taken : flags_switch(f, "-h", &p->help_wanted);
+        taken = taken ? taken : flags_help(f, &p->help_wanted);
         if (taken == FLAG_BAD)
             return EXIT_USAGE;
         if (taken == FLAG_NO)
-            return flags_unknown(f, names, sizeof names / sizeof names[0]);
+            return flags_unknown(f);
     }
     return flags_check_build(f, &p->build);
 }
@@ -179,7 +179,7 @@ static int profile(struct profile *p)
 int cmd_profile(int argc, char **argv)
 {
     char name[] = "report";
-    struct flags f = {"profile", argc, argv, 1};
+    struct flags f = {"profile", argc, argv, names, 1};
     struct profile p = {
         .run = {.words = argv + argc, .kill_s = 10}, .report = {name}, .report_count = 1};
     int status = read_flags(&f, &p);

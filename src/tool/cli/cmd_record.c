@@ -36,7 +36,8 @@ static const char help[] =
     "                      tenth of a second, then less and less often\n"
     "  --max-size SIZE     of a recording, 1M to 1G, the default; the oldest events\n"
     "                      and samples make room for new ones\n"
-    "  -o FILE             the recording; default: a new one among the runs\n"
+    "  -o FILE, --output FILE\n"
+    "                      the recording; default: a new one among the runs\n"
     "  --duration S        end it after S seconds (SIGTERM); exit status 0 then; with\n"
     "                      --pid only the recording ends, and so it does with Ctrl-C\n"
     "  --kill-timeout S    and if it has not ended S seconds later, kill it;\n"
@@ -51,11 +52,21 @@ static const char help[] =
     "  piano record --cpu --pid 4711 --duration 10\n"
     "  piano record --children --duration 60 -- make -j4\n";
 
-static const char *const names[] = {
-    "--heap",     "--cpu",      "--events",       "--kernel",
-    "--pid",      "--maps",     "--children",     "--snapshot-every",
-    "--max-size", "--duration", "--kill-timeout", "-o",
-    "--help"};
+static const char *const names[] = {"--heap",
+                                    "--cpu",
+                                    "--events",
+                                    "--kernel",
+                                    "--pid",
+                                    "--maps",
+                                    "--children",
+                                    "--snapshot-every",
+                                    "--max-size",
+                                    "--duration",
+                                    "--kill-timeout",
+                                    "--output",
+                                    "-o",
+                                    "--help",
+                                    NULL};
 
 static const uint64_t USUAL_RATE = 512 * 1024;
 static const uint64_t MAX_RATE = (uint64_t)1 << 48;
@@ -206,17 +217,16 @@ static int read_flags(struct flags *f, struct record *r, bool *help_wanted)
         taken = taken ? taken : take_max_size(f, r);
         taken = taken ? taken : flags_switch(f, "--maps", &r->maps);
         taken = taken ? taken : flags_switch(f, "--children", &r->children);
-        taken = taken ? taken : flags_value(f, "-o", &r->output);
+        taken = taken ? taken : flags_output(f, &r->output);
         taken = taken ? taken : flags_number(f, "--duration", 0.001, &r->duration_s);
         taken = taken ? taken : flags_number(f, "--kill-timeout", 0, &r->kill_s);
-        taken = taken ? taken : flags_switch(f, "--help", help_wanted);
-        taken = taken ? taken : flags_switch(f, "-h", help_wanted);
+        taken = taken ? taken : flags_help(f, help_wanted);
         if (taken == FLAG_BAD)
             return EXIT_USAGE;
         if (taken == FLAG_NO && f->argv[f->at][0] != '-')
             return say_bare_word(f);
         if (taken == FLAG_NO)
-            return flags_unknown(f, names, sizeof names / sizeof names[0]);
+            return flags_unknown(f);
     }
     return EXIT_DONE;
 }
@@ -244,7 +254,7 @@ static int settle(struct record *r)
 
 int cmd_record(int argc, char **argv)
 {
-    struct flags f = {"record", argc, argv, 1};
+    struct flags f = {"record", argc, argv, names, 1};
     struct record r = {.words = argv + argc,
                        .heap_rate = USUAL_RATE,
                        .cpu_hz = USUAL_HZ,

@@ -5,6 +5,7 @@
 
 #include "tool/cli/commands.h"
 #include "tool/cli/flags.h"
+#include "tool/cli/outcome.h"
 #include "tool/load/companion.h"
 #include "tool/load/recording.h"
 #include "tool/load/runs.h"
@@ -19,41 +20,41 @@
 static const char help_text[] =
     "Usage: piano report [RUN] [OPTIONS]\n"
     "\n"
-    "Shows where the time and the allocations of a run went, or what was seen of a recorded\n"
-    "program: its polls, its CPU time, its memory. RUN is a file, a tag, a run id, or nothing for\n"
-    "the latest of the project. Of a tag with several runs, the newest is shown. Of a recording "
-    "of\n"
-    "several instruments, a summary of each; --polls, --cpu and --heap pick one.\n"
+    "Shows where the time and the allocations of a run went, or what was seen of a\n"
+    "recorded program: its polls, its CPU time, its memory. RUN is a file, a tag, a\n"
+    "run id, or nothing for the latest of the project. Of a tag with several runs,\n"
+    "the newest is shown. A recording of several instruments has a summary of each;\n"
+    "--polls, --cpu and --heap pick one.\n"
     "\n"
-    "  --frames       frame by frame: the worst ones and their neighbours, spikes marked\n"
-    "  --threads      thread by thread\n"
-    "  --top N        the first N functions (with --frames: the N worst frames)\n"
-    "  --all          everything: functions never called, every frame, every thread\n"
-    "  --places       with file and line\n"
-    "  --uncorrected  self times as measured, with the cost of the measurement still in them\n"
-    "                 (no Total then: it is not kept raw)\n"
-    "  --json         the same as JSON, all of it\n"
+    "  --frames        frame by frame: the worst and their neighbours, spikes marked\n"
+    "  --threads       thread by thread\n"
+    "  --top N         the first N functions (with --frames: the N worst frames)\n"
+    "  --all           everything: functions never called, every frame and thread\n"
+    "  --places        with file and line\n"
+    "  --uncorrected   self times as measured, with the cost of measuring still in\n"
+    "                  them (no Total then: it is not kept raw)\n"
+    "  --json          the same as JSON, all of it\n"
     "\n"
     "Of events (`piano record --events`):\n"
-    "  --polls        red flags, polls by task, the longest ones and what happened in them\n"
+    "  --polls         red flags, polls by task, the longest and what was in them\n"
     "\n"
     "Of CPU samples (`piano record --cpu`):\n"
-    "  --cpu          functions by CPU time\n"
-    "  --threads      the same thread by thread\n"
-    "  --tree         the call tree; with --by off-cpu that of times off the CPU\n"
+    "  --cpu           functions by CPU time\n"
+    "  --threads       the same thread by thread\n"
+    "  --tree          the call tree; with --by off-cpu that of times off the CPU\n"
     "\n"
     "Of heap recordings (`piano record --heap`):\n"
-    "  --heap         the latest recording: totals, then sites by live, allocated, churned bytes\n"
-    "  --tree         the call tree, from the roots\n"
-    "  --leaks        what was not freed, stack by stack\n"
-    "  --growth       what changed between two snapshots: the first and the last, or\n"
-    "                 --from N and --to N (`end`: what the recording ended with)\n"
-    "  --peak         who held the memory at the peak\n"
-    "  --by FIGURE    live, allocated, peak or churn: for the tree and the first table\n"
-    "                 (of CPU samples: cpu or off-cpu)\n"
-    "  --skip PATTERN a function that is a wrapper of malloc: sites are who calls it; again and\n"
-    "                 again, * and ? as in the shell\n"
-    "  --no-skip      not even the wrappers that everybody knows (xmalloc, g_malloc, ...)\n"
+    "  --heap          totals, then sites by live, allocated and churned bytes\n"
+    "  --tree          the call tree, from the roots\n"
+    "  --leaks         what was not freed, stack by stack\n"
+    "  --growth        what changed between two snapshots: the first and the last, or\n"
+    "                  --from N and --to N (`end`: what the recording ended with)\n"
+    "  --peak          who held the memory at the peak\n"
+    "  --by FIGURE     live, allocated, peak or churn: for the tree and the first\n"
+    "                  table (of CPU samples: cpu or off-cpu)\n"
+    "  --skip PATTERN  a wrapper of malloc: memory counts to who calls it. May be\n"
+    "                  repeated; * and ? as in the shell\n"
+    "  --no-skip       not even well-known wrappers (xmalloc, g_malloc, ...)\n"
     "\n"
     "Examples:\n"
     "  piano report\n"
@@ -61,12 +62,12 @@ static const char help_text[] =
     "  piano report --polls --top 3\n"
     "  piano report --cpu --tree\n"
     "  piano report --heap --tree --by allocated\n"
-    "  piano report .piano/runs/1740000000123-4711.ndjson --json | jq '.functions[0]'\n";
+    "  piano report --json | jq '.functions[0]'\n";
 
 static const char *const flag_names[] = {
     "--frames", "--threads", "--top",   "--all",   "--places", "--uncorrected", "--json",
     "--help",   "--heap",    "--tree",  "--leaks", "--growth", "--peak",        "--by",
-    "--from",   "--to",      "--polls", "--cpu",   "--skip",   "--no-skip"};
+    "--from",   "--to",      "--polls", "--cpu",   "--skip",   "--no-skip",     NULL};
 
 struct request {
     struct report_options options;
@@ -77,15 +78,6 @@ struct request {
     struct heap_skip skip;
     const char *run;
 };
-
-static enum flag_taken take_top(struct flags *f, struct request *q)
-{
-    double top = 0;
-    enum flag_taken taken = flags_number(f, "--top", 1, &top);
-    if (taken == FLAG_YES)
-        q->options.top = (size_t)top;
-    return taken;
-}
 
 static enum flag_taken take_by(struct flags *f, struct request *q)
 {
@@ -135,10 +127,9 @@ static enum flag_taken take(struct flags *f, struct request *q)
     taken = taken ? taken : flags_switch(f, "--all", &q->options.all);
     taken = taken ? taken : flags_switch(f, "--places", &q->options.places);
     taken = taken ? taken : flags_switch(f, "--uncorrected", &q->uncorrected);
-    taken = taken ? taken : flags_switch(f, "--help", &q->help);
-    taken = taken ? taken : flags_switch(f, "-h", &q->help);
+    taken = taken ? taken : flags_help(f, &q->help);
     taken = taken ? taken : take_heap(f, q);
-    return taken ? taken : take_top(f, q);
+    return taken ? taken : flags_top(f, &q->options.top);
 }
 
 /* Which of the reports of a recording is meant: one that is named, or that only one has the flags of. */
@@ -208,8 +199,7 @@ static int parse(struct flags *f, struct request *q)
             taken == FLAG_BAD ? EXIT_USAGE
             : taken == FLAG_YES
                 ? EXIT_DONE
-                : flags_one_run(f, flag_names, sizeof(flag_names) / sizeof(*flag_names),
-                                "one run at a time; `piano diff` compares several", &q->run);
+                : flags_word(f, "one run at a time; `piano diff` compares several", &q->run, 1);
         if (status != EXIT_DONE)
             return status;
     }
@@ -224,18 +214,6 @@ static int print(const struct request *q, const struct run *run)
     if (q->threads)
         return q->json ? report_threads_json(stdout, run, o) : report_threads(stdout, run, o);
     return q->json ? report_functions_json(stdout, run, o) : report_functions(stdout, run, o);
-}
-
-static int failed(const struct run_error *error)
-{
-    return say_error(error->hint[0] ? error->hint : NULL, "%s", error->text);
-}
-
-static int stopped(int err)
-{
-    if (err && !ferror(stdout))
-        return say_error(NULL, "the report stopped: %s", strerror(-err));
-    return EXIT_DONE;
 }
 
 /* PATH is the other file of the same process. */
@@ -255,7 +233,7 @@ static int report_spans(const struct request *q, const char *path)
     int err = run_load(&run, path, &load, &error);
     say_progress_done();
     if (err)
-        return failed(&error);
+        return outcome_failed(err, &error);
     run.companion = companion_find(path);
     report_notices(&run, !q->threads);
     if (run.companion && !q->frames)
@@ -263,7 +241,7 @@ static int report_spans(const struct request *q, const char *path)
                       "; piano report --frames: what that knows of the worst frames");
     err = print(q, &run);
     run_unload(&run);
-    return stopped(err);
+    return outcome_written("the report", err);
 }
 
 static int report_heap(const struct request *q, const char *path)
@@ -272,20 +250,21 @@ static int report_heap(const struct request *q, const char *path)
     struct heap_growth growth = {.rows = NULL};
     struct heap_options options = q->heap_options;
     struct run_error error;
-    if (heap_load(&heap, path, &error) != 0)
-        return failed(&error);
+    int err = heap_load(&heap, path, &error);
+    if (err)
+        return outcome_failed(err, &error);
     int status = EXIT_DONE;
-    int err = heap_resite(&heap, &q->skip);
+    err = heap_resite(&heap, &q->skip);
+    if (err == 0 && q->growth)
+        err = heap_growth_make(&growth, &heap, &options, &error);
     if (err) {
-        status = stopped(err);
-    } else if (q->growth && heap_growth_make(&growth, &heap, &options, &error) != 0) {
-        status = failed(&error);
+        status = outcome_failed(err, &error);
     } else {
         options.growth = q->growth ? &growth : NULL;
         heap_notices(&heap);
         err = q->json ? heap_report_json(stdout, &heap, &options, &q->options)
                       : heap_report(stdout, &heap, &options, &q->options);
-        status = stopped(err);
+        status = outcome_written("the report", err);
     }
     heap_growth_release(&growth);
     heap_unload(&heap);
@@ -299,13 +278,14 @@ static int report_cpu(const struct request *q, const char *path)
     struct cpu_options options = {.tree = q->tree || (q->by && !q->threads),
                                   .threads = q->threads,
                                   .off = q->heap_options.by == HEAP_OFF_CPU};
-    if (cpu_load(&cpu, path, &error) != 0)
-        return failed(&error);
+    int err = cpu_load(&cpu, path, &error);
+    if (err)
+        return outcome_failed(err, &error);
     cpu_notices(&cpu);
-    int err = q->json ? cpu_report_json(stdout, &cpu, &options, &q->options)
-                      : cpu_report(stdout, &cpu, &options, &q->options);
+    err = q->json ? cpu_report_json(stdout, &cpu, &options, &q->options)
+                  : cpu_report(stdout, &cpu, &options, &q->options);
     cpu_unload(&cpu);
-    return stopped(err);
+    return outcome_written("the report", err);
 }
 
 static int report_polls(const struct request *q, const char *path)
@@ -315,36 +295,36 @@ static int report_polls(const struct request *q, const char *path)
     size_t longest = q->options.all   ? POLLS_MAX_LONGEST
                      : q->options.top ? q->options.top
                                       : POLLS_TOP;
-    if (polls_load(&polls, path, longest, &error) != 0)
-        return failed(&error);
+    int err = polls_load(&polls, path, longest, &error);
+    if (err)
+        return outcome_failed(err, &error);
     polls_notices(&polls);
-    int err = q->json ? polls_report_json(stdout, &polls, &q->options)
-                      : polls_report(stdout, &polls, &q->options);
+    err = q->json ? polls_report_json(stdout, &polls, &q->options)
+                  : polls_report(stdout, &polls, &q->options);
     heap_notice_symbols(&polls.named);
     polls_unload(&polls);
-    return stopped(err);
+    return outcome_written("the report", err);
 }
 
 /* ASKED (enum overview_instrument) is not in the recording. */
 static int not_recorded(const char *path, unsigned asked)
 {
-    char safe[512];
     const char *what = asked == OVERVIEW_CPU      ? "CPU samples"
                        : asked == OVERVIEW_EVENTS ? "events"
                                                   : "heap samples";
     const char *hint = asked == OVERVIEW_CPU      ? "piano record --cpu -- PROGRAM"
                        : asked == OVERVIEW_EVENTS ? "piano record --events -- PROGRAM"
                                                   : "piano record --heap -- PROGRAM";
-    return say_error(hint, "%s is a recording: it has no %s", say_safe(safe, sizeof(safe), path),
-                     what);
+    return outcome_not_recorded(path, what, hint);
 }
 
 static int report_recording(const struct request *q, const char *path)
 {
     struct recording rec;
     struct run_error error;
-    if (recording_peek(&rec, path, &error) != 0)
-        return failed(&error);
+    int err = recording_peek(&rec, path, &error);
+    if (err)
+        return outcome_failed(err, &error);
     unsigned found = overview_instruments(&rec);
     recording_unload(&rec);
     unsigned asked = q->polls               ? OVERVIEW_EVENTS
@@ -356,10 +336,10 @@ static int report_recording(const struct request *q, const char *path)
                                                                                    : OVERVIEW_HEAP;
     if (asked == 0 && (found & (found - 1)) == 0)
         asked = found ? found : OVERVIEW_HEAP;
-    if (asked == 0)
-        return overview_report(stdout, path, q->run, q->json, &q->options, &error) != 0
-                   ? failed(&error)
-                   : EXIT_DONE;
+    if (asked == 0) {
+        err = overview_report(stdout, path, q->run, q->json, &q->options, &error);
+        return err ? outcome_failed(err, &error) : EXIT_DONE;
+    }
     if (found && !(found & asked))
         return not_recorded(path, asked);
     return asked == OVERVIEW_EVENTS ? report_polls(q, path)
@@ -416,8 +396,9 @@ static int report(const struct request *q)
     enum runs_kind kind = recorded                                    ? RUNS_RECORDING
                           : q->frames || q->threads || q->uncorrected ? RUNS_SPANS
                                                                       : RUNS_ANY;
-    if (runs_resolve_kind(q->run, kind, &paths, &error) != 0)
-        return failed(&error);
+    int err = runs_resolve_kind(q->run, kind, &paths, &error);
+    if (err)
+        return outcome_failed(err, &error);
     int status;
     if (paths.count > 1 && strchr(q->run, ',')) {
         status = say_usage("report", "that names several runs; `piano diff` compares them");
@@ -436,7 +417,7 @@ static int report(const struct request *q)
 int cmd_report(int argc, char **argv)
 {
     struct request q = {.heap_options = {.from = HEAP_NOT_GIVEN, .to = HEAP_NOT_GIVEN}};
-    struct flags f = {.command = "report", .argc = argc, .argv = argv};
+    struct flags f = {"report", argc, argv, flag_names, 1};
     int status = parse(&f, &q);
     if (status != EXIT_DONE)
         return status;

@@ -1,11 +1,12 @@
 /* `piano run`: runs a program that `piano build` made and says where its run is. */
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "tool/build/program.h"
 #include "tool/cli/commands.h"
 #include "tool/cli/flags.h"
+#include "tool/util/paths.h"
 #include "tool/util/say.h"
 
 static const char help[] =
@@ -25,7 +26,7 @@ static const char help[] =
     "  piano run -- --level 3\n"
     "  piano run --duration 30 -- server --port 8080\n";
 
-static const char *const names[] = {"--duration", "--kill-timeout", "--help"};
+static const char *const names[] = {"--duration", "--kill-timeout", "--help", NULL};
 
 static int read_flags(struct flags *f, struct program_run *p, bool *help_wanted)
 {
@@ -35,30 +36,22 @@ static int read_flags(struct flags *f, struct program_run *p, bool *help_wanted)
             break;
         }
         enum flag_taken taken = flags_run(f, p);
-        taken = taken ? taken : flags_switch(f, "--help", help_wanted);
-        taken = taken ? taken : flags_switch(f, "-h", help_wanted);
+        taken = taken ? taken : flags_help(f, help_wanted);
         if (taken == FLAG_BAD)
             return EXIT_USAGE;
         if (taken == FLAG_NO)
-            return flags_unknown(f, names, sizeof names / sizeof names[0]);
+            return flags_unknown(f);
     }
     return EXIT_DONE;
 }
 
-/* PATH from the working directory, where it lies below it. */
-static const char *short_path(const char *path)
-{
-    static char cwd[4096];
-    size_t len = getcwd(cwd, sizeof cwd) ? strlen(cwd) : 0;
-    return len > 1 && strncmp(path, cwd, len) == 0 && path[len] == '/' ? path + len + 1 : path;
-}
-
 int cmd_run(int argc, char **argv)
 {
-    struct flags f = {"run", argc, argv, 1};
+    struct flags f = {"run", argc, argv, names, 1};
     struct program_run p = {.words = argv + argc, .kill_s = 10};
     bool help_wanted = false;
     bool started = false;
+    char path[PATH_MAX];
     int status = read_flags(&f, &p, &help_wanted);
     if (status != EXIT_DONE)
         return status;
@@ -68,7 +61,7 @@ int cmd_run(int argc, char **argv)
     }
     status = program_run(&p, &started);
     if (started && p.run) {
-        say("run: %s", short_path(p.run));
+        say("run: %s", paths_short(path, sizeof(path), p.run));
         say("next: piano report");
     } else if (started) {
         (void)program_no_run(); /* the exit status is the program's */

@@ -26,7 +26,7 @@ static const char help[] =
     "  piano snapshot 4711\n"
     "  piano snapshot $(pidof server)\n";
 
-static const char *const names[] = {"--help"};
+static const char *const names[] = {"--help", NULL};
 
 /* Whose process it is, for messages. */
 static const char *owner(char *text, size_t size, pid_t pid)
@@ -121,18 +121,15 @@ static int take(pid_t pid)
 
 int cmd_snapshot(int argc, char **argv)
 {
-    struct flags f = {"snapshot", argc, argv, 1};
+    struct flags f = {"snapshot", argc, argv, names, 1};
     const char *word = NULL;
     bool help_wanted = false;
     for (; f.at < argc; f.at++) {
-        enum flag_taken taken = flags_switch(&f, "--help", &help_wanted);
-        taken = taken ? taken : flags_switch(&f, "-h", &help_wanted);
-        if (taken == FLAG_NO && argv[f.at][0] == '-')
-            return flags_unknown(&f, names, sizeof names / sizeof names[0]);
-        if (taken == FLAG_NO && word)
-            return say_usage("snapshot", "one process at a time");
-        if (taken == FLAG_NO)
-            word = argv[f.at];
+        enum flag_taken taken = flags_help(&f, &help_wanted);
+        int status =
+            taken == FLAG_YES ? EXIT_DONE : flags_word(&f, "one process at a time", &word, 1);
+        if (status != EXIT_DONE)
+            return status;
     }
     if (help_wanted) {
         fputs(help, stdout);

@@ -5,6 +5,7 @@
 
 #include "tool/cli/commands.h"
 #include "tool/cli/flags.h"
+#include "tool/cli/outcome.h"
 #include "tool/load/runs.h"
 #include "tool/load/tags.h"
 #include "tool/util/json.h"
@@ -13,20 +14,21 @@
 #include "tool/util/say.h"
 
 static const char help_text[] =
-    "Usage: piano tag                      list the tags\n"
+    "Usage: piano tag [--json]             list the tags\n"
     "       piano tag NAME [RUN]           name the latest run, or RUN\n"
     "       piano tag NAME [RUN] --add     one more run under the same name\n"
     "       piano tag NAME [RUN] --force   the name moves to another run\n"
     "       piano tag --delete NAME        forget the name; the run stays\n"
     "\n"
-    "A name may stand wherever a run is asked for. A tag with several runs is a side of\n"
-    "`piano diff`: with repeated runs it can tell a change from noise.\n"
+    "A name may stand wherever a run is asked for. A tag with several runs is a side\n"
+    "of `piano diff`: with repeated runs it can tell a change from noise.\n"
     "\n"
     "Examples:\n"
-    "  piano tag before && make change && piano profile && piano tag after\n"
+    "  piano profile && piano tag before     # then change the code\n"
+    "  piano profile && piano tag after\n"
     "  piano diff before after\n";
 
-static const char *const flag_names[] = {"--add", "--force", "--delete", "--json", "--help"};
+static const char *const flag_names[] = {"--add", "--force", "--delete", "--json", "--help", NULL};
 
 struct request {
     bool add, force, remove, json, help;
@@ -127,7 +129,7 @@ static int write_tag(const char *dir, const struct request *q)
                          "there is a tag `%s` already", name);
     err = runs_resolve(q->word_count > 1 ? q->words[1] : NULL, &paths, &error);
     if (err)
-        return say_error(error.hint[0] ? error.hint : NULL, "%s", error.text);
+        return outcome_failed(err, &error);
     bool add = q->add;
     for (size_t i = 0; i < paths.count && err == 0; i++) {
         char *run = reference(dir, paths.paths[i]);
@@ -148,16 +150,13 @@ static int parse(struct flags *f, struct request *q)
         taken = taken ? taken : flags_switch(f, "--force", &q->force);
         taken = taken ? taken : flags_switch(f, "--delete", &q->remove);
         taken = taken ? taken : flags_switch(f, "--json", &q->json);
-        taken = taken ? taken : flags_switch(f, "--help", &q->help);
-        taken = taken ? taken : flags_switch(f, "-h", &q->help);
-        if (taken == FLAG_YES)
-            continue;
-        if (f->argv[f->at][0] == '-')
-            return flags_unknown(f, flag_names, sizeof(flag_names) / sizeof(*flag_names));
-        if (q->word_count == 2)
-            return say_usage("tag", "at most a name and a run");
-        q->words[q->word_count++] = f->argv[f->at];
+        taken = taken ? taken : flags_help(f, &q->help);
+        int status =
+            taken == FLAG_YES ? EXIT_DONE : flags_word(f, "at most a name and a run", q->words, 2);
+        if (status != EXIT_DONE)
+            return status;
     }
+    q->word_count = q->words[1] ? 2 : q->words[0] ? 1 : 0;
     if (q->remove && q->word_count != 1 && !q->help)
         return say_usage("tag", "--delete needs the name of one tag");
     return EXIT_DONE;
@@ -166,7 +165,7 @@ static int parse(struct flags *f, struct request *q)
 int cmd_tag(int argc, char **argv)
 {
     struct request q = {.word_count = 0};
-    struct flags f = {.command = "tag", .argc = argc, .argv = argv};
+    struct flags f = {"tag", argc, argv, flag_names, 1};
     int status = parse(&f, &q);
     if (status != EXIT_DONE)
         return status;

@@ -8,30 +8,30 @@
 
 #include "tool/cli/commands.h"
 #include "tool/cli/flags.h"
+#include "tool/cli/outcome.h"
 #include "tool/load/companion.h"
 #include "tool/load/recording.h"
 #include "tool/load/runs.h"
+#include "tool/util/output.h"
 #include "tool/util/say.h"
 #include "tool/util/units.h"
-#include "tool/view/output.h"
 #include "tool/view/page.h"
 #include "tool/view/server.h"
 
 static const char help_text[] =
     "Usage: piano view [RUN [RUN]] [-o FILE.html] [OPTIONS]\n"
     "\n"
-    "Shows a run or a recording as a page: what was slow, frames, a timeline of threads, flame\n"
-    "graphs, memory over time, functions. RUN is a file, a tag, a run id, or nothing for the "
-    "latest.\n"
-    "A run and the recording of the same process come together on one page; two of a kind are\n"
-    "compared.\n"
+    "Shows a run or a recording as a page: what was slow, frames, a timeline of\n"
+    "threads, flame graphs, memory over time, functions. RUN is a file, a tag, a run\n"
+    "id, or nothing for the latest. A run and the recording of the same process come\n"
+    "together on one page; two of a kind are compared.\n"
     "\n"
-    "Without -o the page is served to this machine alone, under an address nobody can guess, and\n"
-    "opened in a browser where there is a display. Ctrl-C ends it.\n"
+    "Without -o the page is served to this machine alone, under an address nobody\n"
+    "can guess, and opened in a browser where there is a display. Ctrl-C ends it.\n"
     "\n"
     "  -o FILE, --output FILE\n"
-    "                 write the page to a file instead: one file, which needs no network and no\n"
-    "                 piano; `-` is stdout\n"
+    "                 write the page to a file instead: one file, which needs no\n"
+    "                 network and no piano; `-` is stdout\n"
     "  --force        even if FILE exists\n"
     "  --port N       serve at this port; default is any that is free\n"
     "  --no-open      do not open a browser\n"
@@ -44,7 +44,7 @@ static const char help_text[] =
     "  piano view --port 8080 --no-open\n";
 
 static const char *const flag_names[] = {"--output",  "--force", "--port", "--help",
-                                         "--no-open", "--alone", "-o"};
+                                         "--no-open", "--alone", "-o",     NULL};
 
 struct request {
     const char *words[2];
@@ -57,24 +57,19 @@ struct request {
 static int parse(struct flags *f, struct request *q)
 {
     for (f->at = 1; f->at < f->argc; f->at++) {
-        enum flag_taken taken = flags_value(f, "--output", &q->output);
-        taken = taken ? taken : flags_value(f, "-o", &q->output);
+        enum flag_taken taken = flags_output(f, &q->output);
         taken = taken ? taken : flags_switch(f, "--force", &q->force);
         taken = taken ? taken : flags_number(f, "--port", 1, &q->port);
         taken = taken ? taken : flags_switch(f, "--no-open", &q->no_open);
         taken = taken ? taken : flags_switch(f, "--alone", &q->alone);
-        taken = taken ? taken : flags_switch(f, "--help", &q->help);
-        taken = taken ? taken : flags_switch(f, "-h", &q->help);
-        if (taken == FLAG_BAD)
-            return EXIT_USAGE;
-        if (taken == FLAG_YES)
-            continue;
-        if (f->argv[f->at][0] == '-' && f->argv[f->at][1])
-            return flags_unknown(f, flag_names, sizeof(flag_names) / sizeof(*flag_names));
-        if (q->word_count == 2)
-            return say_usage(f->command, "two runs at most");
-        q->words[q->word_count++] = f->argv[f->at];
+        taken = taken ? taken : flags_help(f, &q->help);
+        int status = taken == FLAG_BAD   ? EXIT_USAGE
+                     : taken == FLAG_YES ? EXIT_DONE
+                                         : flags_word(f, "two runs at most", q->words, 2);
+        if (status != EXIT_DONE)
+            return status;
     }
+    q->word_count = q->words[1] ? 2 : q->words[0] ? 1 : 0;
     if (q->port > UINT16_MAX)
         return say_usage(f->command, "--port %.0f: ports go up to 65535", q->port);
     if (q->output && (q->port > 0 || q->no_open))
@@ -85,12 +80,6 @@ static int parse(struct flags *f, struct request *q)
 
 /* ---- which ---- */
 
-static int failed(int err, const struct run_error *error)
-{
-    return say_error(error->hint[0] ? error->hint : NULL, "%s",
-                     error->text[0] ? error->text : strerror(-err));
-}
-
 /* The one run that WORD means, malloc'd; NULL: said why. */
 static char *resolve(const char *word)
 {
@@ -99,7 +88,7 @@ static char *resolve(const char *word)
     char safe[512], *path = NULL;
     int err = runs_resolve(word, &paths, &error);
     if (err) {
-        failed(err, &error);
+        outcome_failed(err, &error);
         return NULL;
     }
     if (paths.count > 1 && strchr(word, ',')) {
@@ -172,8 +161,8 @@ static int pack(struct packer *k, const struct content *c, struct run_error *err
 
 static int write_file(const struct packer *k, const struct request *q)
 {
-    struct output o;
-    int status = output_open(&o, q->output);
+    struct output o = {.what = "the page", .path = q->output, .mode = 0600}; /* for nobody else */
+    int status = output_open(&o);
     return status == EXIT_DONE ? output_close(&o, page_write(o.out, k)) : status;
 }
 
@@ -230,11 +219,13 @@ static int view(const struct request *q)
     struct packer k;
     struct run_error error = {.text = ""};
     int status = q->output ? output_check(q->output, q->force) : EXIT_DONE;
+    if (q->output && strcmp(q->output, "-") == 0 && isatty(STDOUT_FILENO) == 1)
+        status = say_error("-o FILE, or a pipe", "a page is not for a terminal");
     if (status == EXIT_DONE)
         status = choose(&c, q);
     if (status == EXIT_DONE) {
         int err = pack(&k, &c, &error);
-        status = err ? failed(err, &error) : q->output ? write_file(&k, q) : serve(&k, q);
+        status = err ? outcome_failed(err, &error) : q->output ? write_file(&k, q) : serve(&k, q);
         packer_release(&k);
     }
     content_release(&c);
@@ -244,7 +235,7 @@ static int view(const struct request *q)
 int cmd_view(int argc, char **argv)
 {
     struct request q = {.port = 0};
-    struct flags f = {.command = "view", .argc = argc, .argv = argv};
+    struct flags f = {"view", argc, argv, flag_names, 1};
     int status = parse(&f, &q);
     if (status != EXIT_DONE)
         return status;

@@ -14,6 +14,8 @@
 #include "tool/util/paths.h"
 #include "tool/util/say.h"
 
+enum { LEAST_PREFIX = 4 }; /* dashes included */
+
 enum flag_taken flags_value(struct flags *f, const char *name, const char **value)
 {
     const char *word = f->argv[f->at];
@@ -61,6 +63,27 @@ enum flag_taken flags_switch(const struct flags *f, const char *name, bool *valu
     return FLAG_YES;
 }
 
+enum flag_taken flags_help(const struct flags *f, bool *wanted)
+{
+    enum flag_taken taken = flags_switch(f, "--help", wanted);
+    return taken ? taken : flags_switch(f, "-h", wanted);
+}
+
+enum flag_taken flags_output(struct flags *f, const char **path)
+{
+    enum flag_taken taken = flags_value(f, "--output", path);
+    return taken ? taken : flags_value(f, "-o", path);
+}
+
+enum flag_taken flags_top(struct flags *f, size_t *top)
+{
+    double value = 0;
+    enum flag_taken taken = flags_number(f, "--top", 1, &value);
+    if (taken == FLAG_YES)
+        *top = (size_t)value;
+    return taken;
+}
+
 enum flag_taken flags_skip(struct flags *f, struct heap_skip *skip)
 {
     const char *pattern = NULL;
@@ -90,16 +113,17 @@ enum flag_taken flags_by(struct flags *f, bool churn, enum heap_by *by)
     return FLAG_BAD;
 }
 
-int flags_one_run(const struct flags *f, const char *const *names, size_t count,
-                  const char *several, const char **run)
+int flags_word(const struct flags *f, const char *too_many, const char **words, size_t most)
 {
     const char *word = f->argv[f->at];
     if (word[0] == '-' && word[1])
-        return flags_unknown(f, names, count);
-    if (*run)
-        return say_usage(f->command, "%s", several);
-    *run = word;
-    return EXIT_DONE;
+        return flags_unknown(f);
+    for (size_t i = 0; i < most; i++)
+        if (!words[i]) {
+            words[i] = word;
+            return EXIT_DONE;
+        }
+    return say_usage(f->command, "%s", too_many);
 }
 
 /* A path the user gave from where he stands, as seen from the root; malloc'd. One that does not
@@ -228,7 +252,7 @@ int flags_check_build(const struct flags *f, const struct driver *d)
     return EXIT_DONE;
 }
 
-int flags_unknown(const struct flags *f, const char *const *names, size_t count)
+int flags_unknown(const struct flags *f)
 {
     const char *word = f->argv[f->at];
     char safe[128];
@@ -241,7 +265,12 @@ int flags_unknown(const struct flags *f, const char *const *names, size_t count)
         len = sizeof name - 1;
     memcpy(name, word, len);
     name[len] = '\0';
-    const char *near = nearest_name(name, names, count);
+    size_t count = 0;
+    const char *longer = NULL; /* one that begins so: it was cut short rather than mistyped */
+    for (; f->names[count]; count++)
+        if (len >= LEAST_PREFIX && !longer && strncmp(f->names[count], name, len) == 0)
+            longer = f->names[count];
+    const char *near = longer ? longer : nearest_name(name, f->names, count);
     if (near)
         return say_usage(f->command, "there is no flag `%s`; did you mean `%s`?", safe, near);
     return say_usage(f->command, "there is no flag `%s`", safe);

@@ -15,7 +15,8 @@ struct flags {
     const char *command; /* for messages */
     int argc;
     char **argv;
-    int at; /* the word looked at */
+    const char *const *names; /* all flags of the command, to suggest one of; NULL ends them */
+    int at;                   /* the word looked at */
 };
 
 enum flag_taken {
@@ -31,15 +32,21 @@ enum flag_taken flags_number(struct flags *f, const char *name, double min, doub
 /* Is the word exactly `--NAME`? Sets *VALUE. */
 enum flag_taken flags_switch(const struct flags *f, const char *name, bool *value);
 
+/* --help or -h. */
+enum flag_taken flags_help(const struct flags *f, bool *wanted);
+/* --output FILE or -o FILE. */
+enum flag_taken flags_output(struct flags *f, const char **path);
+/* --top N. */
+enum flag_taken flags_top(struct flags *f, size_t *top);
+
 /* --skip PATTERN, any number of times, and --no-skip: which frames of a heap recording are wrappers. */
 enum flag_taken flags_skip(struct flags *f, struct heap_skip *skip);
 
 /* --by FIGURE: sets *BY; CHURN: that is one of them, too. */
 enum flag_taken flags_by(struct flags *f, bool churn, enum heap_by *by);
-/* A word that no flag took: RUN, of which there may be one (SEVERAL is what to say of two); else an unknown one of
- * NAMES. An exit status. */
-int flags_one_run(const struct flags *f, const char *const *names, size_t count,
-                  const char *several, const char **run);
+/* A word that no flag took: the next of WORDS, of which there may be MOST (TOO_MANY is what to say of more), unless it
+ * looks like a flag. An exit status. */
+int flags_word(const struct flags *f, const char *too_many, const char **words, size_t most);
 
 /* The selection, -j and so on: `piano build`'s own. */
 enum flag_taken flags_build(struct flags *f, struct driver *d);
@@ -48,7 +55,7 @@ enum flag_taken flags_run(struct flags *f, struct program_run *p);
 /* Flags that contradict each other; an exit status. */
 int flags_check_build(const struct flags *f, const struct driver *d);
 
-/* For a word nobody took: a usage error with the nearest of NAMES. */
-int flags_unknown(const struct flags *f, const char *const *names, size_t count);
+/* For a word nobody took: a usage error with the nearest of the command's flags. */
+int flags_unknown(const struct flags *f);
 
 #endif

@@ -29,7 +29,7 @@ static const struct command commands[] = {
     {"run", cmd_run, "run the newest instrumented program"},
     {"record", cmd_record, "run any program and record its memory, CPU time and waits"},
     {"snapshot", cmd_snapshot, "take a snapshot of a program that is being recorded"},
-    {"report", cmd_report, "show where the time and the allocations went"},
+    {"report", cmd_report, "show where the time, the allocations and the memory went"},
     {"diff", cmd_diff, "compare two runs, or two groups of runs"},
     {"export", cmd_export, "write a recording for Speedscope, pprof, flame graphs or Perfetto"},
     {"view", cmd_view, "look at a run in a browser, or as one HTML file"},
@@ -51,9 +51,11 @@ static const struct command *find(const char *name)
 
 static void print_help(FILE *out)
 {
-    fputs("piano shows which functions and which frames of a C or C++ program were slow,\n"
-          "and what they allocated.\n\nUsage: piano COMMAND [OPTIONS]\n\nCommands:\n",
-          out);
+    fputs(
+        "piano is a profiler for C and C++ programs, and for Python and Tokio: it shows\n"
+        "slow functions and frames, who holds the memory, where the CPU time goes and\n"
+        "which turns of an event loop were long.\n\nUsage: piano COMMAND [OPTIONS]\n\nCommands:\n",
+        out);
     for (size_t i = 0; i < COMMAND_COUNT; i++)
         if (commands[i].help)
             fprintf(out, "  %-9s %s\n", commands[i].name, commands[i].help);

@@ -1,6 +1,6 @@
-/* A page goes to its place under another name first, readable by nobody else, and takes its name when it is whole. A
- * link that has the name is replaced, not followed. */
-#include "tool/view/output.h"
+/* A file is written under another name first and takes its own when it is whole. A link that has the name is replaced,
+ * not followed. */
+#include "tool/util/output.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,6 +18,11 @@ static int failed(const char *path, int err)
     return say_error(NULL, "%s: %s", say_safe(safe, sizeof(safe), path), strerror(err));
 }
 
+static bool is_stdout(const char *path)
+{
+    return !path || strcmp(path, "-") == 0;
+}
+
 /* A pipe, a terminal, /dev/null: something that was never a file to be lost. */
 static bool is_stream(const char *path)
 {
@@ -30,7 +35,7 @@ static int open_temp(struct output *o)
     struct buf name = {0};
     buf_printf(&name, "%s.tmp-%d", o->path, (int)getpid());
     o->temp = name.failed ? NULL : name.data;
-    int fd = o->temp ? open(o->temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600) : -1;
+    int fd = o->temp ? open(o->temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, o->mode) : -1;
     o->out = fd >= 0 ? fdopen(fd, "w") : NULL;
     if (o->out)
         return EXIT_DONE;
@@ -48,11 +53,7 @@ int output_check(const char *path, bool force)
 {
     struct stat st;
     char safe[300];
-    if (strcmp(path, "-") == 0)
-        return isatty(STDOUT_FILENO) == 1
-                   ? say_error("-o FILE, or a pipe", "a page is not for a terminal")
-                   : EXIT_DONE;
-    if (lstat(path, &st) != 0 || is_stream(path))
+    if (is_stdout(path) || lstat(path, &st) != 0 || is_stream(path))
         return EXIT_DONE;
     if (S_ISDIR(st.st_mode))
         return failed(path, EISDIR);
@@ -61,25 +62,24 @@ int output_check(const char *path, bool force)
                              say_safe(safe, sizeof(safe), path));
 }
 
-int output_open(struct output *o, const char *path)
+int output_open(struct output *o)
 {
-    *o = (struct output){.path = path};
-    if (strcmp(path, "-") == 0) {
+    if (is_stdout(o->path)) {
         o->path = NULL;
         o->out = stdout;
         return EXIT_DONE;
     }
-    if (!is_stream(path))
+    if (!is_stream(o->path))
         return open_temp(o);
-    o->out = fopen(path, "we");
-    return o->out ? EXIT_DONE : failed(path, errno);
+    o->out = fopen(o->path, "we");
+    return o->out ? EXIT_DONE : failed(o->path, errno);
 }
 
 int output_close(struct output *o, int err)
 {
     char safe[300];
     if (!o->path)
-        return err && !ferror(stdout) ? say_error(NULL, "the page stopped: %s", strerror(-err))
+        return err && !ferror(stdout) ? say_error(NULL, "%s stopped: %s", o->what, strerror(-err))
                                       : EXIT_DONE;
     if (fflush(o->out) != 0 && err == 0)
         err = -errno;
