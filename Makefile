@@ -4,6 +4,7 @@
 #   make demo         set up, build, profile the bundled game, print its reports
 #   make python       build/python/: the package, for PYTHONPATH
 #   make test         set up, then everything tests/run knows
+#   make install      PREFIX=/usr/local, DESTDIR=
 #   make SAN=address  the same products under build/san-address/ (address, undefined, thread)
 #
 # Sources are found by wildcard: a new file in a room is built with that room.
@@ -243,7 +244,7 @@ $(B)/man/piano.1: docs/piano.md tools/md2man
 D = $(DESTDIR)$(PREFIX)
 install: all man
 	install -d $(D)/bin $(D)/lib/piano $(D)/lib/pkgconfig $(D)/include $(D)/share/man/man1 \
-	    $(D)/share/bash-completion/completions $(D)/share/zsh/site-functions
+	    $(D)/share/bash-completion/completions $(D)/share/zsh/site-functions $(D)/share/doc/piano/images
 	install -m 755 $(B)/piano $(D)/bin/piano
 	install -m 755 $(filter %.so,$(LIBS)) $(D)/lib/piano
 	install -m 644 $(filter-out %.so,$(LIBS)) $(D)/lib/piano
@@ -252,6 +253,8 @@ install: all man
 	install -m 644 $(B)/man/*.1 $(D)/share/man/man1
 	install -m 644 tools/completion/piano.bash $(D)/share/bash-completion/completions/piano
 	install -m 644 tools/completion/_piano $(D)/share/zsh/site-functions/_piano
+	install -m 644 docs/*.md LICENSE $(D)/share/doc/piano
+	install -m 644 docs/images/*.png $(D)/share/doc/piano/images
 
 clean:
 	rm -rf build
