@@ -1,5 +1,6 @@
-/* piano.h: the interface of the runtime that `piano build` links into a program. Including it is never
- * needed to be profiled; it is for programs that want to know. */
+/* piano.h: the interface of the runtime, libpiano.so, that `piano build` links into a program and `piano record` loads into
+ * one. No program needs it to be profiled. It is for those that want to start and stop profilers by themselves, or to tell
+ * piano about their own tasks (docs/integrating.md). */
 #ifndef PIANO_H
 #define PIANO_H
 
@@ -51,9 +52,8 @@ struct piano_heap_stats {
     uint64_t collisions;    /* look-ups of stacks that met another stack first */
     uint64_t walks;         /* stacks walked, one for each sample */
     uint64_t walked_frames; /* their depths, added up */
-    uint64_t
-        walks_cut; /* of them cut short: they could not be followed to their end, or are too deep */
-    uint64_t least_depth; /* of the shallowest */
+    uint64_t walks_cut;     /* of them cut short: not followed to the end, or too deep */
+    uint64_t least_depth;   /* of the shallowest */
 };
 
 /* -ENOTCONN when there is no recording. */
@@ -69,9 +69,9 @@ struct piano_heap_block {
     double objects;
     uint32_t thread; /* that allocated it: its tid */
     uint32_t stack;  /* a number for each distinct stack; 0: there was no room for it */
-    uint32_t depth;
-    const uint64_t
-        *pcs; /* its return addresses, innermost first; valid until the process ends or forks */
+    uint32_t depth;  /* of the stack: how many PCS there are */
+    /* Return addresses, innermost first; valid until the process ends or forks. */
+    const uint64_t *pcs;
 };
 
 /* A function of Python in such a stack. */
@@ -103,21 +103,20 @@ const char *piano_heap_recording(void);
  * uses that. Threads that block the signal are not sampled; what is missing is counted as lost. */
 enum piano_cpu_source {
     PIANO_SOURCE_AUTO = 0, /* timers: they need no rights, and no descriptors of the program */
-    PIANO_SOURCE_CPU_CLOCK =
-        1, /* perf's clock: a descriptor for each thread, more exact than the kernel's tick */
-    PIANO_SOURCE_CYCLES =
-        2, /* perf's count of the processor's cycles, where there is one; likewise */
-    PIANO_SOURCE_TIMERS =
-        3, /* a CPU-time timer for each thread, which the kernel looks at when it ticks */
+    /* perf's clock: a descriptor for each thread, more exact than the kernel's tick */
+    PIANO_SOURCE_CPU_CLOCK = 1,
+    /* perf's count of the processor's cycles, where there is one; likewise */
+    PIANO_SOURCE_CYCLES = 2,
+    /* a CPU-time timer for each thread, which the kernel looks at when it ticks */
+    PIANO_SOURCE_TIMERS = 3,
 };
 
 /* All 0 but `size` is the default. */
 struct piano_cpu_options {
-    size_t size;           /* sizeof(struct piano_cpu_options) */
-    uint32_t frequency_hz; /* samples in a second of a thread's CPU time, 1 to 10000; 0: 99 */
-    uint32_t source;       /* enum piano_cpu_source */
-    uint32_t
-        include_kernel; /* 1: time in the kernel is sampled there, with its frames; perf only */
+    size_t size;             /* sizeof(struct piano_cpu_options) */
+    uint32_t frequency_hz;   /* samples in a second of a thread's CPU time, 1 to 10000; 0: 99 */
+    uint32_t source;         /* enum piano_cpu_source */
+    uint32_t include_kernel; /* 1: time in the kernel too, with its frames; perf only */
 };
 
 /* start      -> sampling of all threads, as OPTIONS say; NULL: the default. -EALREADY while it samples, -EINVAL for options that
