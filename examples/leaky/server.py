@@ -27,4 +27,4 @@ def serve(requests):
     return done
 
 
-print(serve(int(sys.argv[1])))
+print(serve(int(sys.argv[1]) if len(sys.argv) > 1 else 100000))

@@ -73,7 +73,7 @@ def interpreter_flags() -> list[str]:
 
 
 def runs_dir() -> Path:
-    """As every command of piano has it: PIANO_RUNS_DIR, else .piano/runs of the project."""
+    """PIANO_RUNS_DIR, else .piano/runs of the nearest directory, from here upwards, that has one; else of this one."""
     given = os.environ.get("PIANO_RUNS_DIR")
     if given:
         return Path(given).absolute()
