@@ -1,10 +1,12 @@
 /* What reaches a terminal: no name from a run file may carry an escape to it. */
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #include "tool/util/say.h"
@@ -39,11 +41,45 @@ static void a_small_room_is_never_left(void **state)
     }
 }
 
+/* What has come out of the terminal FD so far is added to TEXT. */
+static const char *read_more(int fd, char *text, size_t size)
+{
+    size_t len = strlen(text);
+    ssize_t got = read(fd, text + len, size - 1 - len);
+    text[len + (got > 0 ? (size_t)got : 0)] = '\0';
+    return text;
+}
+
+/* A line stays as long as it says the same, however often it is said: written anew it would flicker. */
+static void progress_is_written_once(void **state)
+{
+    (void)state;
+    static char text[65536];
+    int terminal = posix_openpt(O_RDWR | O_NOCTTY | O_NONBLOCK), kept = dup(STDERR_FILENO);
+    assert_true(terminal >= 0 && grantpt(terminal) == 0 && unlockpt(terminal) == 0);
+    int far = open(ptsname(terminal), O_RDWR | O_NOCTTY);
+    assert_true(far >= 0 && dup2(far, STDERR_FILENO) >= 0);
+    while (!strstr(read_more(terminal, text, sizeof text), "reading"))
+        say_progress("reading");
+    for (int i = 0; i < 100; i++)
+        say_progress("reading");
+    say_progress("naming");
+    while (!strstr(read_more(terminal, text, sizeof text), "naming"))
+        continue;
+    say_progress_done();
+    dup2(kept, STDERR_FILENO);
+    close(kept);
+    close(far);
+    close(terminal);
+    assert_null(strstr(strstr(text, "reading") + 1, "reading"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(escapes_become_visible),
         cmocka_unit_test(a_small_room_is_never_left),
+        cmocka_unit_test(progress_is_written_once),
     };
     return cmocka_run_group_tests_name("say", tests, NULL, NULL);
 }

@@ -22,7 +22,8 @@ static struct {
     char text[512];
     bool waiting;     /* there is a text, shown or not yet */
     long long due_ms; /* when it may be shown */
-    size_t shown;     /* bytes of it on the terminal: at least its columns */
+    size_t shown;     /* bytes on the terminal: at least as many as columns */
+    char seen[512];   /* what these are */
 } progress;
 
 static struct {
@@ -205,9 +206,13 @@ void say_progress_again(void)
     if (!progress.waiting || now_ms() < progress.due_ms)
         return;
     size_t room = stderr_columns() - 1, len = strlen(progress.text);
+    len = len < room ? len : room;
+    if (progress.shown == len && memcmp(progress.seen, progress.text, len) == 0)
+        return; /* written anew, it would flicker */
     wipe_progress();
-    progress.shown = len < room ? len : room;
-    fprintf(stderr, "%.*s", (int)progress.shown, progress.text);
+    memcpy(progress.seen, progress.text, len);
+    progress.shown = len;
+    fprintf(stderr, "%.*s", (int)len, progress.text);
     fflush(stderr);
 }
 
