@@ -60,6 +60,7 @@ def test_options_are_the_same_everywhere(project: Project, command: str) -> None
     helped = flags(project.piano("help", command).out)
     page = (ROOT / "docs" / f"{command}.md").read_text()
     synopsis = flags(page.split("```")[1])
+    assert max(map(len, page.split("```")[1].splitlines())) <= 73, "too wide for a manual page"
     bash = re.search(rf'^    {command}\) options="([^"]*)"', (ROOT / "tools/completion/piano.bash").read_text(), re.M)
     assert bash
     completed = flags(bash[1].replace("$select", "--fn --exact --file --dir --skip --frame").replace("=", "")) - {"--help"}
