@@ -155,6 +155,16 @@ def test_tag_with_several_runs_is_a_group(project: Project) -> None:
     assert row["self_ns"] == [10_100_000, 20_100_000] and row["significant"] is True
 
 
+@pytest.mark.tool
+def test_a_run_that_is_named_twice_counts_once(project: Project) -> None:
+    """Twice the same run does not vary at all, and would prove any difference."""
+    a, b = groups(project, [10.0], [10.5])
+    done = project.piano("diff", f"{a},{a}", f"{b},{b}", "--json")
+    assert [len(side) for side in json.loads(done.out)["runs"]] == [1, 1]
+    assert json.loads(done.out)["functions"][0]["significant"] is None
+    assert done.err.count("is named twice, and counts once") == 2
+
+
 def test_runs_of_different_length_are_compared_per_frame(project: Project) -> None:
     put_run(project, "1740000000001-1", frames_run([1_000_000] * 100))
     put_run(project, "1740000000002-2", frames_run([1_000_000] * 300))
