@@ -11,7 +11,7 @@
 #include "tool/cli/flags.h"
 #include "tool/util/say.h"
 
-static const char help[] =
+const char cmd_build_help[] =
     "Usage: piano build [OPTIONS] [-- BUILD COMMAND]\n"
     "\n"
     "Builds the project with the chosen functions instrumented. The build is found\n"
@@ -44,7 +44,7 @@ static const char *const names[] = {"--fn",    "--exact",        "--file",    "-
                                     "--frame", "--list-skipped", "--verbose", "-j",    "--help",
                                     NULL};
 
-static int read_flags(struct flags *f, struct driver *d, bool *list_skipped, bool *help_wanted)
+static int read_flags(struct flags *f, struct driver *d, bool *list_skipped)
 {
     for (f->at = 1; f->at < f->argc; f->at++) {
         if (strcmp(f->argv[f->at], "--") == 0) {
@@ -55,13 +55,10 @@ static int read_flags(struct flags *f, struct driver *d, bool *list_skipped, boo
         }
         enum flag_taken taken = flags_build(f, d);
         taken = taken ? taken : flags_switch(f, "--list-skipped", list_skipped);
-        taken = taken ? taken : flags_help(f, help_wanted);
         if (taken == FLAG_BAD)
             return EXIT_USAGE;
         if (taken == FLAG_NO)
             return flags_unknown(f);
-        if (*help_wanted)
-            return EXIT_DONE;
     }
     return flags_check_build(f, d);
 }
@@ -104,15 +101,11 @@ int cmd_build(int argc, char **argv)
     struct driver d = {0};
     struct flags f = {"build", argc, argv, names, 1};
     bool list_skipped = false;
-    bool help_wanted = false;
-    int status = read_flags(&f, &d, &list_skipped, &help_wanted);
-    if (status == EXIT_DONE && help_wanted) {
-        fputs(help, stdout);
-    } else if (status == EXIT_DONE) {
+    int status = read_flags(&f, &d, &list_skipped);
+    if (status == EXIT_DONE)
         status = driver_build(&d);
-        if (status == EXIT_DONE)
-            status = tell(&d, list_skipped);
-    }
+    if (status == EXIT_DONE)
+        status = tell(&d, list_skipped);
     driver_release(&d);
     return status;
 }

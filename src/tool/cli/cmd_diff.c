@@ -17,7 +17,7 @@
 #include "tool/util/table.h"
 #include "tool/util/units.h"
 
-static const char help_text[] =
+const char cmd_diff_help[] =
     "Usage: piano diff [A B] [OPTIONS]\n"
     "\n"
     "Compares two runs, or two groups of runs: time and allocations of each\n"
@@ -50,7 +50,7 @@ static const char *const flag_names[] = {"--fail-above", "--top",  "--all",     
 struct request {
     struct report_options options;
     double fail_above; /* < 0: not asked */
-    bool json, help;
+    bool json;
     struct heap_skip skip;
     const char *words[2];
     size_t word_count;
@@ -78,7 +78,6 @@ static enum flag_taken take(struct flags *f, struct request *q)
     enum flag_taken taken = flags_top(f, &q->options.top);
     taken = taken ? taken : flags_switch(f, "--all", &q->options.all);
     taken = taken ? taken : flags_switch(f, "--json", &q->json);
-    taken = taken ? taken : flags_help(f, &q->help);
     taken = taken ? taken : flags_skip(f, &q->skip);
     return taken ? taken : take_percent(f, q);
 }
@@ -96,7 +95,7 @@ static int parse(struct flags *f, struct request *q)
             return status;
     }
     q->word_count = q->words[1] ? 2 : q->words[0] ? 1 : 0;
-    if (q->word_count == 1 && !q->help)
+    if (q->word_count == 1)
         return say_usage("diff", "one run is nothing to compare; name two, or none for the latest "
                                  "two");
     return EXIT_DONE;
@@ -316,10 +315,6 @@ int cmd_diff(int argc, char **argv)
     int status = parse(&f, &q);
     if (status != EXIT_DONE)
         return status;
-    if (q.help) {
-        fputs(help_text, stdout);
-        return EXIT_DONE;
-    }
     q.options.width = table_terminal(stdout);
     q.options.colour = say_colour(stdout);
     return diff(&q);

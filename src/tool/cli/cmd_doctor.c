@@ -23,7 +23,7 @@
 #include "tool/util/say.h"
 #include "tool/util/units.h"
 
-static const char help_text[] =
+const char cmd_doctor_help[] =
     "Usage: piano doctor\n"
     "\n"
     "Checks that this machine has what piano needs: a compiler, libclang, libdw,\n"
@@ -258,17 +258,9 @@ static void check_runs_dir(void)
 int cmd_doctor(int argc, char **argv)
 {
     static const char *const flag_names[] = {"--help", NULL};
-    bool help = false;
     struct flags f = {"doctor", argc, argv, flag_names, 1};
-    for (f.at = 1; f.at < argc; f.at++) {
-        enum flag_taken taken = flags_help(&f, &help);
-        if (taken == FLAG_NO)
-            return flags_word(&f, "`piano doctor` takes no arguments", NULL, 0);
-    }
-    if (help) {
-        fputs(help_text, stdout);
-        return EXIT_DONE;
-    }
+    if (argc > 1)
+        return flags_word(&f, "`piano doctor` takes no arguments", NULL, 0);
     char *lib = paths_lib_dir();
     check_compilers();
     check_libclang();

@@ -15,7 +15,7 @@
 #include "tool/util/say.h"
 #include "tool/util/units.h"
 
-static const char help_text[] =
+const char cmd_export_help[] =
     "Usage: piano export [RUN] --format FORMAT [-o FILE] [OPTIONS]\n"
     "\n"
     "Writes a recording in the format of another tool. RUN is a file, a tag, an id,\n"
@@ -65,7 +65,7 @@ struct request {
     bool has_by;
     const char *output, *run;
     struct heap_skip skip;
-    bool force, help;
+    bool force;
 };
 
 static enum flag_taken take_format(struct flags *f, struct request *q)
@@ -107,14 +107,13 @@ static int parse(struct flags *f, struct request *q)
         taken = taken ? taken : flags_output(f, &q->output);
         taken = taken ? taken : flags_switch(f, "--force", &q->force);
         taken = taken ? taken : flags_skip(f, &q->skip);
-        taken = taken ? taken : flags_help(f, &q->help);
         int status = taken == FLAG_BAD   ? EXIT_USAGE
                      : taken == FLAG_YES ? EXIT_DONE
                                          : flags_word(f, "one recording at a time", &q->run, 1);
         if (status != EXIT_DONE)
             return status;
     }
-    if (!q->format && !q->help)
+    if (!q->format)
         return say_usage(f->command, "--format speedscope, pprof, collapsed or chrome is needed");
     if (q->format && !q->format->write && q->has_by)
         return say_usage(f->command, "--by is not for --format chrome: all is in it");
@@ -274,9 +273,5 @@ int cmd_export(int argc, char **argv)
     int status = parse(&f, &q);
     if (status != EXIT_DONE)
         return status;
-    if (q.help) {
-        fputs(help_text, stdout);
-        return EXIT_DONE;
-    }
     return export(&q);
 }

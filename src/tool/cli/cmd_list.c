@@ -22,7 +22,7 @@
 
 enum { LIST_TOP = 20 };
 
-static const char help_text[] =
+const char cmd_list_help[] =
     "Usage: piano list [--all] [--json]\n"
     "\n"
     "Lists the runs and recordings, newest first: id, age, program, length, frames\n"
@@ -272,18 +272,13 @@ static int list(bool all, bool json)
 
 int cmd_list(int argc, char **argv)
 {
-    bool all = false, json = false, help = false;
+    bool all = false, json = false;
     struct flags f = {"list", argc, argv, flag_names, 1};
     for (f.at = 1; f.at < argc; f.at++) {
         enum flag_taken taken = flags_switch(&f, "--all", &all);
         taken = taken ? taken : flags_switch(&f, "--json", &json);
-        taken = taken ? taken : flags_help(&f, &help);
         if (taken == FLAG_NO)
             return flags_word(&f, "`piano list` takes no runs", NULL, 0);
-    }
-    if (help) {
-        fputs(help_text, stdout);
-        return EXIT_DONE;
     }
     return list(all, json);
 }

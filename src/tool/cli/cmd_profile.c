@@ -17,7 +17,7 @@
 #include "tool/util/paths.h"
 #include "tool/util/say.h"
 
-static const char help[] =
+const char cmd_profile_help[] =
     "Usage: piano profile [OPTIONS] [-- [PROGRAM] ARGS]\n"
     "       piano profile [OPTIONS] -- BUILD COMMAND [-- [PROGRAM] ARGS]\n"
     "\n"
@@ -50,7 +50,6 @@ struct profile {
     struct program_run run;
     char *report[MAX_REPORT_WORDS]; /* argv of `piano report` */
     int report_count;
-    bool help_wanted;
 };
 
 static enum flag_taken take_report(struct flags *f, struct profile *p)
@@ -125,7 +124,6 @@ static int read_flags(struct flags *f, struct profile *p)
         enum flag_taken taken = flags_build(f, &p->build);
         taken = taken ? taken : flags_run(f, &p->run);
         taken = taken ? taken : take_report(f, p);
-        taken = taken ? taken : flags_help(f, &p->help_wanted);
         if (taken == FLAG_BAD)
             return EXIT_USAGE;
         if (taken == FLAG_NO)
@@ -183,9 +181,7 @@ int cmd_profile(int argc, char **argv)
     struct profile p = {
         .run = {.words = argv + argc, .kill_s = 10}, .report = {name}, .report_count = 1};
     int status = read_flags(&f, &p);
-    if (status == EXIT_DONE && p.help_wanted)
-        fputs(help, stdout);
-    else if (status == EXIT_DONE)
+    if (status == EXIT_DONE)
         status = profile(&p);
     driver_release(&p.build);
     program_run_release(&p.run);

@@ -11,7 +11,7 @@
 #include "tool/util/buf.h"
 #include "tool/util/say.h"
 
-static const char help[] =
+const char cmd_record_help[] =
     "Usage: piano record [OPTIONS] -- PROGRAM [ARGS]\n"
     "       piano record --cpu[=HZ] --pid PID [--duration S] [-o FILE]\n"
     "\n"
@@ -201,7 +201,7 @@ static int say_bare_word(const struct flags *f)
                      rest[0] ? rest + 1 : safe);
 }
 
-static int read_flags(struct flags *f, struct record *r, bool *help_wanted)
+static int read_flags(struct flags *f, struct record *r)
 {
     for (f->at = 1; f->at < f->argc; f->at++) {
         if (strcmp(f->argv[f->at], "--") == 0) {
@@ -220,7 +220,6 @@ static int read_flags(struct flags *f, struct record *r, bool *help_wanted)
         taken = taken ? taken : flags_output(f, &r->output);
         taken = taken ? taken : flags_number(f, "--duration", 0.001, &r->duration_s);
         taken = taken ? taken : flags_number(f, "--kill-timeout", 0, &r->kill_s);
-        taken = taken ? taken : flags_help(f, help_wanted);
         if (taken == FLAG_BAD)
             return EXIT_USAGE;
         if (taken == FLAG_NO && f->argv[f->at][0] != '-')
@@ -260,14 +259,9 @@ int cmd_record(int argc, char **argv)
                        .cpu_hz = USUAL_HZ,
                        .every_s = -1,
                        .kill_s = 10};
-    bool help_wanted = false;
-    int status = read_flags(&f, &r, &help_wanted);
+    int status = read_flags(&f, &r);
     if (status != EXIT_DONE)
         return status;
-    if (help_wanted) {
-        fputs(help, stdout);
-        return EXIT_DONE;
-    }
     status = settle(&r);
     return status == EXIT_DONE ? record_run(&r) : status;
 }

@@ -17,7 +17,7 @@
 #include "tool/util/say.h"
 #include "tool/util/table.h"
 
-static const char help_text[] =
+const char cmd_report_help[] =
     "Usage: piano report [RUN] [OPTIONS]\n"
     "\n"
     "Shows where the time and the allocations of a run went, or what was seen of a\n"
@@ -72,7 +72,7 @@ static const char *const flag_names[] = {
 struct request {
     struct report_options options;
     struct heap_options heap_options;
-    bool frames, threads, json, uncorrected, help;
+    bool frames, threads, json, uncorrected;
     bool heap, tree, leaks, growth, peak, by;
     bool cpu, polls;
     struct heap_skip skip;
@@ -127,7 +127,6 @@ static enum flag_taken take(struct flags *f, struct request *q)
     taken = taken ? taken : flags_switch(f, "--all", &q->options.all);
     taken = taken ? taken : flags_switch(f, "--places", &q->options.places);
     taken = taken ? taken : flags_switch(f, "--uncorrected", &q->uncorrected);
-    taken = taken ? taken : flags_help(f, &q->help);
     taken = taken ? taken : take_heap(f, q);
     return taken ? taken : flags_top(f, &q->options.top);
 }
@@ -203,7 +202,7 @@ static int parse(struct flags *f, struct request *q)
         if (status != EXIT_DONE)
             return status;
     }
-    return q->help ? EXIT_DONE : settle(f, q);
+    return settle(f, q);
 }
 
 static int print(const struct request *q, const struct run *run)
@@ -421,10 +420,6 @@ int cmd_report(int argc, char **argv)
     int status = parse(&f, &q);
     if (status != EXIT_DONE)
         return status;
-    if (q.help) {
-        fputs(help_text, stdout);
-        return EXIT_DONE;
-    }
     q.options.width = table_terminal(stdout);
     q.options.colour = say_colour(stdout);
     return report(&q);

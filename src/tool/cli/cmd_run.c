@@ -9,7 +9,7 @@
 #include "tool/util/paths.h"
 #include "tool/util/say.h"
 
-static const char help[] =
+const char cmd_run_help[] =
     "Usage: piano run [OPTIONS] [-- [PROGRAM] ARGS]\n"
     "\n"
     "Runs the newest instrumented program, in this directory, with this terminal.\n"
@@ -28,7 +28,7 @@ static const char help[] =
 
 static const char *const names[] = {"--duration", "--kill-timeout", "--help", NULL};
 
-static int read_flags(struct flags *f, struct program_run *p, bool *help_wanted)
+static int read_flags(struct flags *f, struct program_run *p)
 {
     for (f->at = 1; f->at < f->argc; f->at++) {
         if (strcmp(f->argv[f->at], "--") == 0) {
@@ -36,7 +36,6 @@ static int read_flags(struct flags *f, struct program_run *p, bool *help_wanted)
             break;
         }
         enum flag_taken taken = flags_run(f, p);
-        taken = taken ? taken : flags_help(f, help_wanted);
         if (taken == FLAG_BAD)
             return EXIT_USAGE;
         if (taken == FLAG_NO)
@@ -49,16 +48,11 @@ int cmd_run(int argc, char **argv)
 {
     struct flags f = {"run", argc, argv, names, 1};
     struct program_run p = {.words = argv + argc, .kill_s = 10};
-    bool help_wanted = false;
     bool started = false;
     char path[PATH_MAX];
-    int status = read_flags(&f, &p, &help_wanted);
+    int status = read_flags(&f, &p);
     if (status != EXIT_DONE)
         return status;
-    if (help_wanted) {
-        fputs(help, stdout);
-        return EXIT_DONE;
-    }
     status = program_run(&p, &started);
     if (started && p.run) {
         say("run: %s", paths_short(path, sizeof(path), p.run));

@@ -15,7 +15,7 @@
 #include "tool/record/view.h"
 #include "tool/util/say.h"
 
-static const char help[] =
+const char cmd_snapshot_help[] =
     "Usage: piano snapshot PID\n"
     "\n"
     "Takes a snapshot of the heap of a running program that `piano record` has\n"
@@ -123,17 +123,10 @@ int cmd_snapshot(int argc, char **argv)
 {
     struct flags f = {"snapshot", argc, argv, names, 1};
     const char *word = NULL;
-    bool help_wanted = false;
     for (; f.at < argc; f.at++) {
-        enum flag_taken taken = flags_help(&f, &help_wanted);
-        int status =
-            taken == FLAG_YES ? EXIT_DONE : flags_word(&f, "one process at a time", &word, 1);
+        int status = flags_word(&f, "one process at a time", &word, 1);
         if (status != EXIT_DONE)
             return status;
-    }
-    if (help_wanted) {
-        fputs(help, stdout);
-        return EXIT_DONE;
     }
     if (!word)
         return say_usage("snapshot", "of which process? piano snapshot PID");

@@ -13,7 +13,7 @@
 #include "tool/util/paths.h"
 #include "tool/util/say.h"
 
-static const char help_text[] =
+const char cmd_tag_help[] =
     "Usage: piano tag [--json]             list the tags\n"
     "       piano tag NAME [RUN]           name the latest run, or RUN\n"
     "       piano tag NAME [RUN] --add     one more run under the same name\n"
@@ -31,7 +31,7 @@ static const char help_text[] =
 static const char *const flag_names[] = {"--add", "--force", "--delete", "--json", "--help", NULL};
 
 struct request {
-    bool add, force, remove, json, help;
+    bool add, force, remove, json;
     const char *words[2];
     size_t word_count;
 };
@@ -150,14 +150,13 @@ static int parse(struct flags *f, struct request *q)
         taken = taken ? taken : flags_switch(f, "--force", &q->force);
         taken = taken ? taken : flags_switch(f, "--delete", &q->remove);
         taken = taken ? taken : flags_switch(f, "--json", &q->json);
-        taken = taken ? taken : flags_help(f, &q->help);
         int status =
             taken == FLAG_YES ? EXIT_DONE : flags_word(f, "at most a name and a run", q->words, 2);
         if (status != EXIT_DONE)
             return status;
     }
     q->word_count = q->words[1] ? 2 : q->words[0] ? 1 : 0;
-    if (q->remove && q->word_count != 1 && !q->help)
+    if (q->remove && q->word_count != 1)
         return say_usage("tag", "--delete needs the name of one tag");
     return EXIT_DONE;
 }
@@ -169,10 +168,6 @@ int cmd_tag(int argc, char **argv)
     int status = parse(&f, &q);
     if (status != EXIT_DONE)
         return status;
-    if (q.help) {
-        fputs(help_text, stdout);
-        return EXIT_DONE;
-    }
     const char *problem = q.word_count ? tags_name_problem(q.words[0]) : NULL;
     if (problem) {
         char safe[128];

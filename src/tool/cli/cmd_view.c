@@ -18,7 +18,7 @@
 #include "tool/view/page.h"
 #include "tool/view/server.h"
 
-static const char help_text[] =
+const char cmd_view_help[] =
     "Usage: piano view [RUN [RUN]] [-o FILE.html] [OPTIONS]\n"
     "\n"
     "Shows a run or a recording as a page: what was slow, frames, a timeline of\n"
@@ -51,7 +51,7 @@ struct request {
     size_t word_count;
     const char *output;
     double port;
-    bool force, no_open, alone, help;
+    bool force, no_open, alone;
 };
 
 static int parse(struct flags *f, struct request *q)
@@ -62,7 +62,6 @@ static int parse(struct flags *f, struct request *q)
         taken = taken ? taken : flags_number(f, "--port", 1, &q->port);
         taken = taken ? taken : flags_switch(f, "--no-open", &q->no_open);
         taken = taken ? taken : flags_switch(f, "--alone", &q->alone);
-        taken = taken ? taken : flags_help(f, &q->help);
         int status = taken == FLAG_BAD   ? EXIT_USAGE
                      : taken == FLAG_YES ? EXIT_DONE
                                          : flags_word(f, "two runs at most", q->words, 2);
@@ -239,9 +238,5 @@ int cmd_view(int argc, char **argv)
     int status = parse(&f, &q);
     if (status != EXIT_DONE)
         return status;
-    if (q.help) {
-        fputs(help_text, stdout);
-        return EXIT_DONE;
-    }
     return view(&q);
 }

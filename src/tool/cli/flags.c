@@ -63,12 +63,6 @@ enum flag_taken flags_switch(const struct flags *f, const char *name, bool *valu
     return FLAG_YES;
 }
 
-enum flag_taken flags_help(const struct flags *f, bool *wanted)
-{
-    enum flag_taken taken = flags_switch(f, "--help", wanted);
-    return taken ? taken : flags_switch(f, "-h", wanted);
-}
-
 enum flag_taken flags_output(struct flags *f, const char **path)
 {
     enum flag_taken taken = flags_value(f, "--output", path);

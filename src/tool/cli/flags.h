@@ -32,8 +32,6 @@ enum flag_taken flags_number(struct flags *f, const char *name, double min, doub
 /* Is the word exactly `--NAME`? Sets *VALUE. */
 enum flag_taken flags_switch(const struct flags *f, const char *name, bool *value);
 
-/* --help or -h. */
-enum flag_taken flags_help(const struct flags *f, bool *wanted);
 /* --output FILE or -o FILE. */
 enum flag_taken flags_output(struct flags *f, const char **path);
 /* --top N. */

@@ -6,6 +6,7 @@
  * by whoever started us, the write error is swallowed at the end instead. */
 #include <errno.h>
 #include <locale.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -20,23 +21,28 @@
 struct command {
     const char *name;
     int (*run)(int argc, char **argv);
-    const char *help; /* NULL: hidden */
+    const char *help; /* in one line; NULL: hidden */
+    const char *text; /* of its --help */
 };
 
 static const struct command commands[] = {
-    {"profile", cmd_profile, "build, run and report in one step"},
-    {"build", cmd_build, "build the project with chosen functions instrumented"},
-    {"run", cmd_run, "run the newest instrumented program"},
-    {"record", cmd_record, "run any program and record its memory, CPU time and waits"},
-    {"snapshot", cmd_snapshot, "take a snapshot of a program that is being recorded"},
-    {"report", cmd_report, "show where the time, the allocations and the memory went"},
-    {"diff", cmd_diff, "compare two runs, or two groups of runs"},
-    {"export", cmd_export, "write a recording for Speedscope, pprof, flame graphs or Perfetto"},
-    {"view", cmd_view, "look at a run in a browser, or as one HTML file"},
-    {"list", cmd_list, "list the recorded runs"},
-    {"tag", cmd_tag, "give a run a name"},
-    {"doctor", cmd_doctor, "check that this machine has what piano needs"},
-    {"cc-wrap", cmd_cc_wrap, NULL},
+    {"profile", cmd_profile, "build, run and report in one step", cmd_profile_help},
+    {"build", cmd_build, "build the project with chosen functions instrumented", cmd_build_help},
+    {"run", cmd_run, "run the newest instrumented program", cmd_run_help},
+    {"record", cmd_record, "run any program and record its memory, CPU time and waits",
+     cmd_record_help},
+    {"snapshot", cmd_snapshot, "take a snapshot of a program that is being recorded",
+     cmd_snapshot_help},
+    {"report", cmd_report, "show where the time, the allocations and the memory went",
+     cmd_report_help},
+    {"diff", cmd_diff, "compare two runs, or two groups of runs", cmd_diff_help},
+    {"export", cmd_export, "write a recording for Speedscope, pprof, flame graphs or Perfetto",
+     cmd_export_help},
+    {"view", cmd_view, "look at a run in a browser, or as one HTML file", cmd_view_help},
+    {"list", cmd_list, "list the recorded runs", cmd_list_help},
+    {"tag", cmd_tag, "give a run a name", cmd_tag_help},
+    {"doctor", cmd_doctor, "check that this machine has what piano needs", cmd_doctor_help},
+    {"cc-wrap", cmd_cc_wrap, NULL, NULL},
 };
 
 enum { COMMAND_COUNT = sizeof(commands) / sizeof(commands[0]) };
@@ -92,10 +98,17 @@ static int help(int argc, char **argv)
     const struct command *c = find(argv[0]);
     if (!c || !c->help)
         return unknown(argv[0]);
-    char name[16], flag[] = "--help";
-    snprintf(name, sizeof(name), "%s", c->name);
-    char *args[] = {name, flag, NULL};
-    return c->run(2, args);
+    fputs(c->text, stdout);
+    return EXIT_DONE;
+}
+
+/* Is --help or -h among WORDS? Behind `--` stands somebody else's command line. */
+static bool asks_for_help(char **words)
+{
+    for (; *words && strcmp(*words, "--") != 0; words++)
+        if (strcmp(*words, "--help") == 0 || strcmp(*words, "-h") == 0)
+            return true;
+    return false;
 }
 
 /* What was printed must have arrived: a full disk is an error, a closed pipe is not. */
@@ -124,5 +137,7 @@ int main(int argc, char **argv)
     const struct command *c = find(name);
     if (!c)
         return unknown(name);
+    if (c->help && asks_for_help(argv + 2))
+        return finish(help(1, argv + 1));
     return finish(c->run(argc - 1, argv + 1));
 }
