@@ -3,13 +3,16 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import struct
+import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from conftest import PIANO, Project
+from conftest import LIMIT_S, PIANO, Project
 from heaps import compile
 from made import make, names, program, put, recording
 
@@ -144,6 +147,56 @@ def test_however_it_ends(project: Project, ends: str) -> None:
                   check=False, env={"KILL": "1"} if ends == "killed" else {})
     prog.unlink()
     assert "maker_old" in project.piano("report", "--heap", path).out
+
+
+# Put in front of libdw, it stops the tool where it begins to look for names.
+SLOW = """
+    #define _GNU_SOURCE
+    #include <dlfcn.h>
+    #include <fcntl.h>
+    #include <signal.h>
+    #include <stdlib.h>
+    #include <unistd.h>
+    void *dwfl_begin(const void *callbacks)
+    {
+        const char *word = getenv("STOP_AT_NAMES");
+        sigset_t told, before;
+        sigemptyset(&told);
+        sigaddset(&told, SIGINT);
+        sigprocmask(SIG_BLOCK, &told, &before);
+        close(open("naming", O_CREAT | O_WRONLY, 0600));
+        do sigsuspend(&before); while (word && *word == 'f');
+        sigprocmask(SIG_SETMASK, &before, NULL);
+        return ((void *(*)(const void *))dlsym(RTLD_NEXT, "dwfl_begin"))(callbacks);
+    }
+"""
+
+
+@pytest.mark.parametrize("stops", ["once", "for good"])
+def test_whoever_has_no_time_for_names(project: Project, stops: str) -> None:
+    """Ctrl-C ends the search for names and leaves the rest; a second one ends all, even where files are being read."""
+    prog = compile(project, OLD)
+    project.write({"slow.c": SLOW})
+    project.command("gcc", "-shared", "-fPIC", "slow.c", "-o", "slow.so", "-ldl")
+    path = project.root / "out.rec"
+    recorder = subprocess.Popen([PIANO, "record", "--heap=1", "-o", path, "--", prog],
+                                cwd=project.root, stderr=subprocess.PIPE, text=True,
+                                env={**project.env, "LD_PRELOAD": str(project.root / "slow.so"), "STOP_AT_NAMES": stops})
+    until = time.monotonic() + LIMIT_S
+    while not (project.root / "naming").exists() and recorder.poll() is None and time.monotonic() < until:
+        time.sleep(0.01)
+    recorder.send_signal(signal.SIGINT)
+    if stops == "for good":
+        while recorder.poll() is None and time.monotonic() < until:  # the first may not have arrived yet
+            recorder.send_signal(signal.SIGINT)
+            time.sleep(0.01)
+    said = recorder.communicate(timeout=LIMIT_S)[1]
+    assert recorder.returncode == (0 if stops == "once" else -signal.SIGINT), said
+    assert "recording: out.rec" in said
+    assert ("interrupted: the names" in said and "next: piano report" in said) == (stops == "once"), said
+    assert make.SYMBOLS not in types_of(path)
+    assert "maker_old" in project.piano("report", "--heap", path).out
+    assert make.SYMBOLS in types_of(path)
 
 
 # Recordings that have none ---------------------------------------------------------------------------------

@@ -4,12 +4,10 @@
  * the recordings, before the program is built again. */
 #include "tool/record/finish.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -18,10 +16,9 @@
 #include <unistd.h>
 
 #include "tool/load/companion.h"
+#include "tool/record/keeping.h"
 #include "tool/record/names.h"
 #include "tool/record/tally.h"
-#include "tool/report/keep.h"
-#include "tool/symbol/symbol.h"
 #include "tool/util/buf.h"
 #include "tool/util/say.h"
 #include "tool/util/units.h"
@@ -266,62 +263,6 @@ static void end_recording(struct cpu *cpu, bool is_over)
     h->state = PIANO_REC_ENDED;
 }
 
-/* Names ------------------------------------------------------------------------------------------------- */
-
-/* Those that are blocked while a program is recorded, and mean that we are to end. */
-static void ending_signals(sigset_t *set)
-{
-    sigemptyset(set);
-    sigaddset(set, SIGINT);
-    sigaddset(set, SIGTERM);
-    sigaddset(set, SIGHUP);
-    sigaddset(set, SIGQUIT);
-}
-
-/* Whether one of them has come since; it is used up. */
-static bool is_told_to_end(void)
-{
-    const struct timespec at_once = {0};
-    sigset_t pending, ending;
-    ending_signals(&ending);
-    sigpending(&pending);
-    sigandset(&pending, &pending, &ending);
-    return !sigisemptyset(&pending) && sigtimedwait(&pending, NULL, &at_once) > 0;
-}
-
-static void show_progress(void *ctx, const char *what)
-{
-    (void)ctx;
-    say_progress("%s", what);
-}
-
-/* One symbolizer for all: the processes of one program have the same files. */
-static void keep_all(const struct recording *list, size_t count)
-{
-    struct symbols *symbols = symbols_new();
-    int err = symbols ? 0 : -ENOMEM;
-    size_t without = 0;
-    while (is_told_to_end()) /* meant for the program, which has ended */
-        continue;
-    if (symbols) {
-        symbols_offline(symbols); /* nobody waits for a server here */
-        symbols_progress(symbols, show_progress, NULL);
-    }
-    for (size_t i = 0; i < count && err != -ENOMEM && err != -EINTR; i++) {
-        err = keep_names(list[i].path, symbols, is_told_to_end);
-        without += err == -ENOSPC;
-    }
-    symbols_free(symbols);
-    if (err == -EINTR)
-        say("interrupted: the names of functions are not in the recording%s yet; piano report puts "
-            "them there, as long as the program is not built again",
-            plural(count));
-    else if (without > 0)
-        say("no room for all names of functions in %s: they are lost when the program is built "
-            "again",
-            count == 1 ? "the recording" : "some of the recordings");
-}
-
 void finish_attached(const struct record *r, struct cpu *cpu)
 {
     char path[PATH_MAX];
@@ -329,7 +270,7 @@ void finish_attached(const struct record *r, struct cpu *cpu)
     end_recording(cpu, true);
     say_one(&one, true);
     say_missed(cpu);
-    keep_all(&one, 1);
+    keeping_names(&one, 1);
     if (cpu->journal.trace.samples == 0)
         say("nothing was sampled: the process did not run in this time, or hardly");
     else if (r->output)
@@ -367,7 +308,7 @@ void finish(const struct record *r, struct recordings *recordings, struct cpu *c
     if (recordings->refused > 0)
         say("%" PRIu64 " snapshot%s not taken: no room left for them in the recording",
             recordings->refused, recordings->refused == 1 ? " was" : "s were");
-    keep_all(recordings->list, recordings->count);
+    keeping_names(recordings->list, recordings->count);
     char *run = main_one ? companion_find(main_one->path) : NULL;
     if (run)
         say("its functions and frames: %s", short_path(path, sizeof path, run));

@@ -134,9 +134,8 @@ static int add_place(struct keep *k, uint64_t pc, const struct recording_module 
 /* -EINTR when there is something better to do. */
 static int take_turn(struct keep *k)
 {
-    if (k->turn++ % TURN != 0)
-        return 0;
-    say_progress_again();
+    if (k->turn++ % TURN == 0)
+        say_progress_again();
     return k->is_asked && k->is_asked() ? -EINTR : 0;
 }
 
