@@ -212,3 +212,54 @@ def test_forks_while_functions_are_registered(project: Project) -> None:
     """})
     project.command("gcc", "-O1", f"-I{ROOT}/src", "host.c", "-o", "host", f"-L{LIB}", "-lpiano", f"-Wl,-rpath,{LIB}", "-pthread")
     assert project.command(project.root / "host", check=False).out == "fine\n"
+
+
+def test_a_library_with_an_allocator_of_its_own(project: Project) -> None:
+    """An allocator stands before piano, so calls are led past it. Those of a library that is bound to its own malloc (RTLD_DEEPBIND)
+    are none of them."""
+    project.write({"first.c": r"""
+        #include <stddef.h>
+        void *__libc_malloc(size_t);
+        void *__libc_calloc(size_t, size_t);
+        void *__libc_realloc(void *, size_t);
+        void __libc_free(void *);
+        void *malloc(size_t n) { return __libc_malloc(n); }
+        void *calloc(size_t n, size_t m) { return __libc_calloc(n, m); }
+        void *realloc(void *p, size_t n) { return __libc_realloc(p, n); }
+        void free(void *p) { __libc_free(p); }
+    """, "own.c": r"""
+        #include <stddef.h>
+        static char arena[4096];
+        static size_t used;
+        void *malloc(size_t n) { used += 64; return arena + used; }
+        void free(void *p) { }
+        int use(void)
+        {
+            char *p = malloc(10);
+            free(p);
+            return p >= arena && p < arena + sizeof arena;
+        }
+    """, "host.c": r"""
+        #define _GNU_SOURCE
+        #include <dlfcn.h>
+        #include <stdio.h>
+        #include <stdlib.h>
+        #include "common/probe.h"
+        int main(void)
+        {
+            static struct __piano_fn fn = {"f", "f.c", 1, 0};
+            static unsigned head;
+            struct __piano_unit unit = {__piano_abi, 1, &fn, &head, "", ""};
+            void *library = dlopen("./own.so", RTLD_NOW | RTLD_DEEPBIND);
+            int (*use)(void) = (int (*)(void))dlsym(library, "use");
+            int before = use();
+            __piano_register(&unit); /* as an instrumented library does that is loaded */
+            printf("%d %d\n", before, use());
+            return 0;
+        }
+    """})
+    for name in ("first", "own"):
+        project.command("gcc", "-O1", "-w", "-fno-builtin", "-shared", "-fPIC", f"{name}.c", "-o", f"{name}.so")
+    project.command("gcc", "-O1", f"-I{ROOT}/src", "host.c", "-o", "host", f"-L{LIB}", "-lpiano", f"-Wl,-rpath,{LIB}", "-ldl")
+    done = project.command(project.root / "host", env={"LD_PRELOAD": str(project.root / "first.so")}, check=False)
+    assert done.out == "1 1\n", done

@@ -28,6 +28,7 @@ struct plan {
 };
 
 struct module {
+    const struct dl_phdr_info *info;
     uintptr_t base;
     const ElfW(Sym) * symbols;
     const char *strings;
@@ -72,6 +73,7 @@ static bool describe(struct module *m, const struct dl_phdr_info *info)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     const ElfW(Dyn) *dyn = NULL;
+    m->info = info;
     m->base = info->dlpi_addr;
     for (int i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *ph = &info->dlpi_phdr[i];
@@ -105,13 +107,16 @@ static void redirect_entry(const struct module *m, const ElfW(Rela) * rela, cons
     unsigned type = ELF64_R_TYPE(rela->r_info);
     if (type != JUMP_SLOT && type != GLOB_DAT)
         return;
-    const char *name = m->strings + m->symbols[ELF64_R_SYM(rela->r_info)].st_name;
+    const ElfW(Sym) *symbol = &m->symbols[ELF64_R_SYM(rela->r_info)];
+    const char *name = m->strings + symbol->st_name;
     void **entry = (void **)(m->base + rela->r_offset);
     for (size_t i = 0; i < plan->count; i++) {
         const struct piano__redirect *r = &plan->redirects[i];
         if (!r->from || strcmp(name, r->name) != 0)
             continue;
-        bool unbound = type == JUMP_SLOT && *entry != r->to;
+        /* Then it leads back into the module, and not to a function of this name that the module has. */
+        void *own = symbol->st_shndx != SHN_UNDEF ? (void *)(m->base + symbol->st_value) : NULL;
+        bool unbound = type == JUMP_SLOT && *entry != own && holds(m->info, (uintptr_t)*entry);
         if (*entry == r->from || unbound)
             point_at(m, entry, r->to);
         return;

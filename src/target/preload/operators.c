@@ -15,6 +15,7 @@
 #include "target/heap/count.h"
 #include "target/heap/heap.h"
 #include "target/preload/place.h"
+#include "target/unwind/module.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -53,12 +54,14 @@ EVERY_DELETE(NEXT_DELETE)
 
 static void find(void *where, void *library, const char *name)
 {
-    void *found = dlsym(library, name);
-    if (found)
-        memcpy(where, &found, sizeof found);
+    void *found;
+    memcpy(&found, where, sizeof found);
+    if (!found)
+        found = dlsym(library, name);
+    memcpy(where, &found, sizeof found);
 }
 
-/* All together, so that a new and its delete are of one kind. */
+/* All that are not known yet, so that a new and its delete are of one kind. */
 static void find_all(void *library)
 {
 #define FIND(name) find(&next_##name, library, #name);
@@ -66,19 +69,31 @@ static void find_all(void *library)
     EVERY_DELETE(FIND)
 }
 
+/* What is remembered stays loaded. */
+static void keep(const void *function)
+{
+    struct piano__module_info module;
+    if (function && piano__module_find((uintptr_t)function, &module))
+        (void)dlopen(module.path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+}
+
 /* As the library that CALLER is in would have them without us. Whoever has the first need finds all of them: a thread that needs
- * another one later may be one that the holder of the loader's lock waits for. They are remembered, so their library stays. */
+ * another one later may be one that the holder of the loader's lock waits for. */
 static __attribute__((noinline)) void find_from(const void *caller)
 {
-    Dl_info info;
-    void *library = RTLD_NEXT;
+    struct piano__module_info module;
+    void *library = NULL;
     piano__heap_self.own++;
-    if (!dlsym(RTLD_NEXT, "_Znwm"))
-        library = dladdr(caller, &info) ? dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD) : NULL;
-    if (library)
+    find_all(RTLD_NEXT);
+    if (piano__module_find((uintptr_t)caller, &module))
+        library = dlopen(module.path, RTLD_LAZY | RTLD_NOLOAD);
+    if (library) {
         find_all(library);
-    if (next__Znwm && dladdr((void *)next__Znwm, &info))
-        (void)dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+#define KEEP(name) keep((const void *)next_##name);
+        EVERY_NEW(KEEP)
+        EVERY_DELETE(KEEP)
+        dlclose(library);
+    }
     (void)dlerror(); /* none of it is the program's concern */
     piano__heap_self.own--;
 }
