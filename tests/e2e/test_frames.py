@@ -208,12 +208,12 @@ def test_frames_of_each_thread(project: Project) -> None:
         static void job(void) { BURN(3000); }
         static void *worker(void *p) { for (int i = 0; i < 10; i++) job(); return p; }
         static void tick(void) { BURN(3000); }
+        static void *game(void *p) { for (int i = 0; i < 20; i++) tick(); return p; }
         int main(void)
         {
-            pthread_t t[3];
-            for (int i = 0; i < 3; i++) pthread_create(&t[i], 0, worker, 0);
-            for (int i = 0; i < 20; i++) tick();
-            for (int i = 0; i < 3; i++) pthread_join(t[i], 0);
+            pthread_t t[4];
+            for (int i = 0; i < 4; i++) pthread_create(&t[i], 0, i ? worker : game, 0);
+            for (int i = 0; i < 4; i++) pthread_join(t[i], 0);
             return 0;
         }
     """, "-pthread")

@@ -169,6 +169,11 @@ def test_sampled_rows_are_marked(project: Project) -> None:
     out = project.piano("report").out
     tiny = next(line for line in out.splitlines() if line.startswith("tiny"))
     assert "~" in tiny and "sample" in out
+    lines = [line.split() for line in project.piano("report", "--frames").out.splitlines()]
+    title = next(line for line in lines if "tiny" in line)
+    cells = [line for line in lines if len(line) == len(title) and line[0].isdigit()]
+    assert [row[title.index("tiny")] for row in cells] == ["~9.0us"] * 4
+    assert [row[title.index("update")] for row in cells] == ["10.0us"] * 4
 
 
 def test_uncorrected(project: Project) -> None:

@@ -212,6 +212,18 @@ static void kind_cell(struct view *v, uint32_t root)
     free(name);
 }
 
+/* FN's time in a frame; SUM is NULL when it did not run there. */
+static void time_cell(struct view *v, uint32_t fn, const struct tally *sum)
+{
+    char time[UNITS_LEN], text[UNITS_LEN + 1];
+    /* It did run, so not `-`, and no call takes no time at all. */
+    bool residue = sum && (sum->self_ns < 0 || (sum->self_ns == 0 && sum->calls > 0));
+    if (sum && !residue)
+        snprintf(text, sizeof(text), "%s%s", report_sampled(v->run, fn, sum) ? "~" : "",
+                 units_time(time, sum->self_ns));
+    table_cell(&v->table, residue ? "~0" : sum ? text : "-");
+}
+
 static int add_frame(struct view *v, size_t index)
 {
     const struct run_frame *f = &v->run->frames[index];
@@ -228,10 +240,7 @@ static int add_frame(struct view *v, size_t index)
     table_cell(t, units_time(text, f->wall_ns));
     for (size_t i = 0; i < v->columns.count; i++) {
         uint32_t slot = v->scratch.slot[v->columns.fns[i]];
-        const struct tally *sum = slot ? &v->scratch.entries[slot - 1].sum : NULL;
-        /* It did run, so not `-`, and no call takes no time at all. */
-        bool residue = sum && (sum->self_ns < 0 || (sum->self_ns == 0 && sum->calls > 0));
-        table_cell(t, residue ? "~0" : sum ? units_time(text, sum->self_ns) : "-");
+        time_cell(v, v->columns.fns[i], slot ? &v->scratch.entries[slot - 1].sum : NULL);
     }
     if (v->allocs) {
         table_cell(t, units_count(text, f->alloc_count));
