@@ -15,7 +15,6 @@
 #include "target/heap/count.h"
 #include "target/heap/heap.h"
 #include "target/preload/place.h"
-#include "target/unwind/module.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -72,21 +71,21 @@ static void find_all(void *library)
 /* What is remembered stays loaded. */
 static void keep(const void *function)
 {
-    struct piano__module_info module;
-    if (function && piano__module_find((uintptr_t)function, &module))
-        (void)dlopen(module.path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+    Dl_info info;
+    if (function && dladdr(function, &info))
+        (void)dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
 /* As the library that CALLER is in would have them without us. Whoever has the first need finds all of them: a thread that needs
  * another one later may be one that the holder of the loader's lock waits for. */
 static __attribute__((noinline)) void find_from(const void *caller)
 {
-    struct piano__module_info module;
+    Dl_info info;
     void *library = NULL;
     piano__heap_self.own++;
     find_all(RTLD_NEXT);
-    if (piano__module_find((uintptr_t)caller, &module))
-        library = dlopen(module.path, RTLD_LAZY | RTLD_NOLOAD);
+    if (dladdr(caller, &info))
+        library = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
     if (library) {
         find_all(library);
 #define KEEP(name) keep((const void *)next_##name);
