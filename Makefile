@@ -38,7 +38,7 @@ TOOL_FLAGS   := $(BASE) -I$(LLVM)/include -DPIANO_VERSION='"$(VERSION)"' -Wa,-Is
 # No vector for two neighbouring counters: each is to change with one instruction, see target/span/span.c.
 TARGET_FLAGS := $(BASE) -fPIC -fvisibility=hidden -ftls-model=initial-exec \
                 -fno-omit-frame-pointer -fno-tree-slp-vectorize -pthread
-TOOL_LIBS    := -L$(LLVM)/lib -lclang -ldw -lelf -lz -lstdc++ -lm -pthread
+TOOL_LIBS    := -ldw -lelf -lz -lstdc++ -lm -pthread
 # Code that is loaded into foreign programs cannot bring ASan or TSan along: an ASan library
 # refuses to load into a plain program. It gets UBSan; its tables get all three in unit tests.
 LOADED_SAN   := $(if $(filter undefined,$(SAN)),$(SAN_FLAGS_undefined))

@@ -177,6 +177,23 @@ def test_doctor_names_what_is_missing(project: Project) -> None:
 
 
 @pytest.mark.tool
+def test_without_libclang(project: Project) -> None:
+    """Only `build` needs it, and says so."""
+    lib = project.home / "lib"
+    lib.mkdir()
+    for name in ("libclang-14.so.13", "libclang.so.13"):
+        (lib / name).write_text("no library")
+    without = {"LD_LIBRARY_PATH": str(lib)}
+    put_run(project, "1740000000123-77", update_run([1_000_000] * 30))
+    assert "physics" in project.piano("report", env=without).out
+    done = project.piano("doctor", env=without, check=False)
+    assert done.status == 1 and re.search(rf"FAIL +libclang: {re.escape(str(lib))}/libclang-14\.so\.13: ", done.out), done
+    project.write({"prog.c": "int main(void) { return 0; }\n"})
+    done = project.piano("build", "--fn", "main", "--", "gcc", "prog.c", "-o", "prog", env=without, check=False)
+    assert done.status == 1 and "without libclang" in done.err and "piano doctor" in done.err, done
+
+
+@pytest.mark.tool
 def test_doctor_sees_an_unwritable_runs_directory(project: Project) -> None:
     (project.root / "file").write_text("")
     done = project.piano("doctor", env={"PIANO_RUNS_DIR": str(project.root / "file" / "runs")},

@@ -14,15 +14,17 @@
  * Called once per unit by the wrapper. libclang catches its own crashes and reports them. */
 #include "tool/build/analyse.h"
 
-#include <clang-c/Index.h>
 #include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "tool/build/libclang.h"
 #include "tool/build/place.h"
 #include "tool/build/tokens.h"
 #include "tool/util/buf.h"
+
+static const struct libclang *clang;
 
 struct walk {
     struct analyse *out;
@@ -38,16 +40,16 @@ struct walk {
 
 static char *copy_and_dispose(CXString s)
 {
-    const char *c = clang_getCString(s);
+    const char *c = clang->getCString(s);
     char *copy = strdup(c ? c : "");
-    clang_disposeString(s);
+    clang->disposeString(s);
     return copy;
 }
 
 static size_t offset_of(CXSourceLocation where)
 {
     unsigned offset = 0;
-    clang_getSpellingLocation(where, NULL, NULL, NULL, &offset);
+    clang->getSpellingLocation(where, NULL, NULL, NULL, &offset);
     return offset;
 }
 
@@ -68,15 +70,15 @@ static bool names_a_scope(enum CXCursorKind kind)
 
 static void put_scopes(struct buf *out, CXCursor at, int depth)
 {
-    CXCursor parent = clang_getCursorSemanticParent(at);
-    enum CXCursorKind kind = clang_getCursorKind(parent);
-    if (depth > 64 || clang_Cursor_isNull(parent) || clang_isInvalid(kind) ||
+    CXCursor parent = clang->getCursorSemanticParent(at);
+    enum CXCursorKind kind = clang->getCursorKind(parent);
+    if (depth > 64 || clang->Cursor_isNull(parent) || clang->isInvalid(kind) ||
         kind == CXCursor_TranslationUnit)
         return;
     put_scopes(out, parent, depth + 1);
     if (!names_a_scope(kind))
         return;
-    char *name = copy_and_dispose(clang_getCursorSpelling(parent));
+    char *name = copy_and_dispose(clang->getCursorSpelling(parent));
     if (name && *name && !strchr(name, '(')) {
         cut_template_args(name);
         buf_printf(out, "%s::", name);
@@ -103,7 +105,7 @@ static const char *file_of_marker(struct walk *w, const char *marker)
 static enum CXChildVisitResult keep_body(CXCursor c, CXCursor parent, CXClientData data)
 {
     (void)parent;
-    enum CXCursorKind kind = clang_getCursorKind(c);
+    enum CXCursorKind kind = clang->getCursorKind(c);
     if (kind == CXCursor_CompoundStmt || kind == CXCursor_CXXTryStmt ||
         kind == CXCursor_UnexposedStmt)
         *(CXCursor *)data = c;
@@ -158,7 +160,7 @@ static const char *why_skip(const struct walk *w, const struct analyse_fn *fn, s
 static void fill_names(struct walk *w, struct analyse_fn *fn, CXCursor c)
 {
     struct buf qualified = {0};
-    fn->bare = copy_and_dispose(clang_getCursorSpelling(c));
+    fn->bare = copy_and_dispose(clang->getCursorSpelling(c));
     if (fn->bare)
         cut_template_args(fn->bare);
     if (w->source->cxx)
@@ -170,13 +172,13 @@ static void fill_names(struct walk *w, struct analyse_fn *fn, CXCursor c)
 
 static void fill_brace(struct walk *w, struct analyse_fn *fn, CXCursor body)
 {
-    CXSourceRange extent = clang_getCursorExtent(body);
-    CXSourceLocation open = clang_getRangeStart(extent);
+    CXSourceRange extent = clang->getCursorExtent(body);
+    CXSourceLocation open = clang->getRangeStart(extent);
     CXString marker;
     unsigned column;
     fn->brace = offset_of(open);
-    fn->end = offset_of(clang_getRangeEnd(extent));
-    clang_getPresumedLocation(open, &marker, &fn->brace_line, &column);
+    fn->end = offset_of(clang->getRangeEnd(extent));
+    clang->getPresumedLocation(open, &marker, &fn->brace_line, &column);
     fn->marker = copy_and_dispose(marker);
     w->failed |= !fn->marker;
 }
@@ -225,8 +227,8 @@ static size_t before_attributes(const char *text, size_t start)
 static size_t head_start(const struct walk *w, CXCursor c, size_t brace)
 {
     const char *text = w->source->text;
-    size_t start = offset_of(clang_getRangeStart(clang_getCursorExtent(c)));
-    size_t name = offset_of(clang_getCursorLocation(c));
+    size_t start = offset_of(clang->getRangeStart(clang->getCursorExtent(c)));
+    size_t name = offset_of(clang->getCursorLocation(c));
     if (start == 0 && name < w->source->len)
         for (start = name; start > 0 && !strchr(";{}", text[start - 1]);)
             start--;
@@ -235,19 +237,19 @@ static size_t head_start(const struct walk *w, CXCursor c, size_t brace)
 
 static void visit_function(struct walk *w, CXCursor c)
 {
-    CXCursor body = clang_getNullCursor();
-    if (!clang_isCursorDefinition(c) || clang_CXXMethod_isDefaulted(c))
+    CXCursor body = clang->getNullCursor();
+    if (!clang->isCursorDefinition(c) || clang->CXXMethod_isDefaulted(c))
         return;
     CXString name;
     struct analyse_fn fn = {0};
-    clang_getPresumedLocation(clang_getCursorLocation(c), &name, &fn.line, NULL);
+    clang->getPresumedLocation(clang->getCursorLocation(c), &name, &fn.line, NULL);
     char *marker = copy_and_dispose(name);
     const char *file = marker ? file_of_marker(w, marker) : NULL;
     free(marker);
     if (!file || !place_is_own(w->source->place, file))
         return;
-    clang_visitChildren(c, keep_body, &body);
-    if (clang_Cursor_isNull(body))
+    clang->visitChildren(c, keep_body, &body);
+    if (clang->Cursor_isNull(body))
         return; /* defaulted or deleted */
     fn.file = strdup(file);
     fill_names(w, &fn, c);
@@ -257,7 +259,7 @@ static void visit_function(struct walk *w, CXCursor c)
         release_fn(&fn);
         return;
     }
-    fn.skip = why_skip(w, &fn, head_start(w, c, fn.brace), clang_getCursorKind(body));
+    fn.skip = why_skip(w, &fn, head_start(w, c, fn.brace), clang->getCursorKind(body));
     keep_fn(w, &fn);
 }
 
@@ -267,14 +269,14 @@ static enum CXChildVisitResult visit_decl(CXCursor c, CXCursor parent, CXClientD
     (void)parent;
     if (w->failed)
         return CXChildVisit_Break;
-    switch (clang_getCursorKind(c)) {
+    switch (clang->getCursorKind(c)) {
     case CXCursor_FunctionDecl:
     case CXCursor_CXXMethod:
     case CXCursor_Constructor:
     case CXCursor_Destructor:
     case CXCursor_ConversionFunction:
     case CXCursor_FunctionTemplate:
-        if (!clang_Location_isInSystemHeader(clang_getCursorLocation(c)))
+        if (!clang->Location_isInSystemHeader(clang->getCursorLocation(c)))
             visit_function(w, c);
         return CXChildVisit_Continue;
     case CXCursor_Namespace:
@@ -286,7 +288,7 @@ static enum CXChildVisitResult visit_decl(CXCursor c, CXCursor parent, CXClientD
     case CXCursor_ClassTemplatePartialSpecialization:
     case CXCursor_FriendDecl:
     case CXCursor_UnexposedDecl: /* extern "C" { } in older libclangs */
-        if (!w->source->cxx || clang_Location_isInSystemHeader(clang_getCursorLocation(c)))
+        if (!w->source->cxx || clang->Location_isInSystemHeader(clang->getCursorLocation(c)))
             return CXChildVisit_Continue;
         return CXChildVisit_Recurse;
     default:
@@ -315,13 +317,13 @@ static char *describe(CXDiagnostic d)
     CXString file;
     unsigned line = 0;
     struct buf out = {0};
-    clang_getPresumedLocation(clang_getDiagnosticLocation(d), &file, &line, NULL);
-    CXString what = clang_getDiagnosticSpelling(d);
-    const char *name = clang_getCString(file);
-    const char *text = clang_getCString(what);
+    clang->getPresumedLocation(clang->getDiagnosticLocation(d), &file, &line, NULL);
+    CXString what = clang->getDiagnosticSpelling(d);
+    const char *name = clang->getCString(file);
+    const char *text = clang->getCString(what);
     buf_printf(&out, "%s:%u: %s", name ? name : "", line, text ? text : "");
-    clang_disposeString(file);
-    clang_disposeString(what);
+    clang->disposeString(file);
+    clang->disposeString(what);
     return out.data;
 }
 
@@ -329,20 +331,20 @@ static char *describe(CXDiagnostic d)
  * and none of it matters. */
 static bool is_own_error(CXDiagnostic d)
 {
-    return clang_getDiagnosticSeverity(d) >= CXDiagnostic_Error &&
-           !clang_Location_isInSystemHeader(clang_getDiagnosticLocation(d));
+    return clang->getDiagnosticSeverity(d) >= CXDiagnostic_Error &&
+           !clang->Location_isInSystemHeader(clang->getDiagnosticLocation(d));
 }
 
 static void note_errors(struct walk *w, CXTranslationUnit tu)
 {
-    unsigned count = clang_getNumDiagnostics(tu);
+    unsigned count = clang->getNumDiagnostics(tu);
     w->errors = calloc(count + 1, sizeof *w->errors);
     w->failed |= !w->errors;
     for (unsigned i = 0; i < count && w->errors; i++) {
-        CXDiagnostic d = clang_getDiagnostic(tu, i);
+        CXDiagnostic d = clang->getDiagnostic(tu, i);
         if (is_own_error(d))
-            w->errors[w->error_count++] = offset_of(clang_getDiagnosticLocation(d));
-        clang_disposeDiagnostic(d);
+            w->errors[w->error_count++] = offset_of(clang->getDiagnosticLocation(d));
+        clang->disposeDiagnostic(d);
     }
 }
 
@@ -358,12 +360,12 @@ static bool is_in_function(const struct analyse *a, size_t offset)
 /* Where libclang stumbled outside of any body we know, it may have overlooked a function. */
 static void note_stray_error(struct walk *w, CXTranslationUnit tu)
 {
-    unsigned count = w->error_count ? clang_getNumDiagnostics(tu) : 0;
+    unsigned count = w->error_count ? clang->getNumDiagnostics(tu) : 0;
     for (unsigned i = 0; i < count && !w->out->first_error; i++) {
-        CXDiagnostic d = clang_getDiagnostic(tu, i);
-        if (is_own_error(d) && !is_in_function(w->out, offset_of(clang_getDiagnosticLocation(d))))
+        CXDiagnostic d = clang->getDiagnostic(tu, i);
+        if (is_own_error(d) && !is_in_function(w->out, offset_of(clang->getDiagnosticLocation(d))))
             w->out->first_error = describe(d);
-        clang_disposeDiagnostic(d);
+        clang->disposeDiagnostic(d);
     }
 }
 
@@ -391,7 +393,7 @@ static int parse(const struct analyse_source *s, CXIndex index, CXTranslationUni
                           "-Wno-reserved-user-defined-literal"};
     const char *name = s->cxx ? "/unit.ii" : "/unit.i";
     struct CXUnsavedFile file = {name, s->text, s->len};
-    enum CXErrorCode code = clang_parseTranslationUnit2(
+    enum CXErrorCode code = clang->parseTranslationUnit2(
         index, name, args, sizeof args / sizeof args[0], &file, 1, CXTranslationUnit_KeepGoing, tu);
     buf_free(&std);
     return code == CXError_Success ? 0 : -EIO;
@@ -434,18 +436,21 @@ int analyse_run(struct analyse *a, const struct analyse_source *source)
     struct walk w = {.out = a, .source = source};
     CXTranslationUnit tu = NULL;
     *a = (struct analyse){0};
-    CXIndex index = clang_createIndex(0, 0);
+    clang = libclang();
+    if (!clang)
+        return -ENOENT;
+    CXIndex index = clang->createIndex(0, 0);
     int err = index ? parse(source, index, &tu) : -ENOMEM;
     if (err == 0) {
         note_errors(&w, tu);
-        clang_visitChildren(clang_getTranslationUnitCursor(tu), visit_decl, &w);
+        clang->visitChildren(clang->getTranslationUnitCursor(tu), visit_decl, &w);
         put_in_order(a);
         skip_early(a, source);
         note_stray_error(&w, tu);
-        clang_disposeTranslationUnit(tu);
+        clang->disposeTranslationUnit(tu);
     }
     if (index)
-        clang_disposeIndex(index);
+        clang->disposeIndex(index);
     free(w.errors);
     free(w.seen_name);
     free(w.seen_file);

@@ -37,7 +37,7 @@ struct analyse_source {
     const struct place *place;
 };
 
-/* 0 or negative errno (-EIO: libclang gave up). The caller releases A in any case. */
+/* 0 or negative errno (-EIO: libclang gave up; -ENOENT: there is none). The caller releases A in any case. */
 int analyse_run(struct analyse *a, const struct analyse_source *source);
 void analyse_release(struct analyse *a);
 

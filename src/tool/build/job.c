@@ -13,8 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tool/build/rewrite.h"
 #include "tool/build/cc_run.h"
+#include "tool/build/libclang.h"
+#include "tool/build/rewrite.h"
 #include "tool/build/scratch.h"
 #include "tool/build/selection.h"
 #include "tool/build/unit.h"
@@ -149,7 +150,9 @@ static int analyse(struct job *j, const struct buf *text)
                                     .place = &j->place};
     int err = analyse_run(&j->functions, &source);
     j->analysed = err == 0;
-    if (err != 0)
+    if (err == -ENOENT)
+        job_note(j, "compiled untouched: libclang cannot be loaded: %s", libclang_error());
+    else if (err != 0)
         job_note(j, "compiled untouched: libclang could not read it");
     else if (j->functions.uses_ifunc)
         job_note(j, "uses ifunc: its functions may run before the program is relocated");

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "tool/build/build_log.h"
+#include "tool/build/libclang.h"
 #include "tool/build/names.h"
 #include "tool/build/program.h"
 #include "tool/util/buf.h"
@@ -238,6 +239,11 @@ int summary_check(const struct driver *d, const struct records *r)
     gather(&g, r);
     bool compiled = compiled_count(r) > 0;
     int status = EXIT_DONE;
+    if (compiled && g.count == 0 && !libclang()) {
+        free(g.fns);
+        return say_error("piano doctor", "no function can be found without libclang: %s",
+                         libclang_error());
+    }
     for (size_t i = 0; compiled && i < 3; i++) {
         int one = check_list(d, &questions[i], r, &g);
         status = one ? one : status;

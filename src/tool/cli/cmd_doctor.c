@@ -1,6 +1,5 @@
 /* `piano doctor`: is this machine fit for piano? One line per thing: `ok`, `warn` (something will be
  * missing or less exact) or `FAIL` (piano cannot work), with what to do about it. */
-#include <clang-c/Index.h>
 #include <dlfcn.h>
 #include <elfutils/libdwfl.h>
 #include <errno.h>
@@ -15,6 +14,7 @@
 #include <unistd.h>
 
 #include "tool/build/child.h"
+#include "tool/build/libclang.h"
 #include "tool/cli/commands.h"
 #include "tool/cli/flags.h"
 #include "tool/record/perf.h"
@@ -83,10 +83,16 @@ static void check_compilers(void)
 
 static void check_libclang(void)
 {
-    char safe[200];
-    CXString version = clang_getClangVersion();
-    tell(GOOD, "libclang: %s", say_safe(safe, sizeof(safe), clang_getCString(version)));
-    clang_disposeString(version);
+    char safe[300];
+    const struct libclang *clang = libclang();
+    if (!clang) {
+        tell(BAD, "libclang: %s (apt-get install libclang1-14); `piano build` needs it",
+             say_safe(safe, sizeof(safe), libclang_error()));
+        return;
+    }
+    CXString version = clang->getClangVersion();
+    tell(GOOD, "libclang: %s", say_safe(safe, sizeof(safe), clang->getCString(version)));
+    clang->disposeString(version);
 }
 
 /* Names, inlined functions and lines of programs that were not built by piano. */
