@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shutil
+import subprocess
 import tarfile
 import tempfile
 from pathlib import Path
@@ -227,11 +228,13 @@ def test_pprof_of_an_empty_recording(project: Project) -> None:
     assert profile.samples == [] and len(profile.types) == 4
 
 
-def go_pprof() -> list[str]:
+def go_pprof() -> tuple[list[str], str]:
+    """The command, and where this machine's Go keeps what it built: newer ones build pprof when it is first asked for."""
     go = shutil.which("go") or shutil.which("/usr/local/go/bin/go") or shutil.which("/usr/lib/go/bin/go")
     if go is None:
         pytest.skip("go is not installed, so there is no `go tool pprof`")
-    return [go, "tool", "pprof"]
+    cache = subprocess.run([go, "env", "GOCACHE"], stdout=subprocess.PIPE, text=True, timeout=60).stdout.strip()
+    return [go, "tool", "pprof"], cache
 
 
 @tool
@@ -239,8 +242,8 @@ def test_pprof_is_read_by_go_tool_pprof(project: Project, program: Path) -> None
     path = put(project, sample_recording(program))
     out = project.root / "heap.pb"
     project.piano("export", path, "--format", "pprof", "-o", out)
-    env = {"GOFLAGS": "-mod=mod", "GOCACHE": str(project.home / "go"), "PPROF_TMPDIR": str(project.home)}
-    command = go_pprof()
+    command, cache = go_pprof()
+    env = {"GOFLAGS": "-mod=mod", "GOCACHE": cache or str(project.home / "go"), "PPROF_TMPDIR": str(project.home)}
     probe = project.command(*command, "-h", check=False, env=env, limit=300)
     if "usage" not in (probe.out + probe.err).lower():
         pytest.skip(f"`go tool pprof` does not start here: {probe.err.strip()[:200]}")
