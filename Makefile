@@ -11,11 +11,11 @@
 
 CC       ?= cc
 OBJCOPY  ?= objcopy
-CFLAGS   ?= -O2 -g
+SAN      ?=
+CFLAGS   ?= $(if $(SAN),-O1,-O2) -g
 PREFIX   ?= /usr/local
 VERSION  := 0.1.0
 LLVM     ?= /usr/lib/llvm-14
-SAN      ?=
 B        := build$(if $(SAN),/san-$(SAN))
 
 # AddressSanitizer and UndefinedBehaviorSanitizer go together well; one build serves both.
@@ -41,7 +41,7 @@ TARGET_FLAGS := $(BASE) -fPIC -fvisibility=hidden -ftls-model=initial-exec \
 TOOL_LIBS    := -ldw -lelf -lz -lstdc++ -lm -pthread
 # Code that is loaded into foreign programs cannot bring ASan or TSan along: an ASan library
 # refuses to load into a plain program. It gets UBSan; its tables get all three in unit tests.
-LOADED_SAN   := $(if $(filter undefined,$(SAN)),$(SAN_FLAGS_undefined))
+LOADED_SAN   := $(if $(filter address undefined,$(SAN)),$(SAN_FLAGS_undefined))
 
 # `make V=1` shows whole commands, `make -s` nothing.
 Q   := $(if $(V),,@)
@@ -59,11 +59,11 @@ PRELOAD_SRC := $(filter src/target/preload/%,$(TARGET_SRC))
 TEST_SRC    := $(sort $(wildcard tests/unit/test_*.c))
 
 # obj/tool: for the tool. obj/loaded: position-independent, for the libraries. obj/unit: the same
-# sources as the libraries, with every sanitizer, for unit tests.
+# sources as the libraries, with every sanitizer, for unit tests; without any, obj/loaded serves both.
 TOOL_OBJ    := $(patsubst src/%.c,$(B)/obj/tool/%.o,$(TOOL_SRC) $(COMMON_SRC))
 TARGET_OBJ  := $(patsubst src/%.c,$(B)/obj/loaded/%.o,$(TARGET_SRC) $(COMMON_SRC))
 STATIC_OBJ  := $(filter-out $(patsubst src/%.c,$(B)/obj/loaded/%.o,$(PRELOAD_SRC)),$(TARGET_OBJ))
-UNIT_OBJ    := $(patsubst src/%.c,$(B)/obj/unit/%.o,$(filter-out $(PRELOAD_SRC),$(TARGET_SRC)))
+UNIT_OBJ    := $(patsubst src/%.c,$(B)/obj/$(if $(SAN),unit,loaded)/%.o,$(filter-out $(PRELOAD_SRC),$(TARGET_SRC)))
 UNIT_LIB    := $(B)/tests/libunder_test.a
 TESTS       := $(patsubst tests/%.c,$(B)/tests/%,$(TEST_SRC))
 
@@ -81,9 +81,10 @@ MANS := $(patsubst docs/%.md,$(B)/man/piano-%.1,\
 
 all: $(if $(wildcard $(MAIN_SRC)),$(B)/piano) $(LIBS)
 
+# ASan within the tool: as a library it would have to be the first of all, before what tests preload.
 $(B)/piano: $(TOOL_OBJ)
 	$(call say,LINK $@)
-	$(Q)$(CC) $(CFLAGS) $(SAN_FLAGS_$(SAN)) $(LDFLAGS) -o $@ $^ $(TOOL_LIBS)
+	$(Q)$(CC) $(CFLAGS) $(SAN_FLAGS_$(SAN)) $(if $(filter address,$(SAN)),-static-libasan) $(LDFLAGS) -o $@ $^ $(TOOL_LIBS)
 
 EXPORTS := $(wildcard src/target/exports.map)
 $(B)/lib/libpiano.so: $(TARGET_OBJ) $(EXPORTS)
