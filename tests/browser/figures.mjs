@@ -1,11 +1,11 @@
-/* Figures as a page shows them, read back: "27.9 ms" is 27,900,000 ns give or take half of its last digit. */
+/* Figures as a page shows them, read back: "27.9ms" is 27,900,000 ns give or take half of its last digit. */
 import assert from "node:assert/strict";
 
-const UNITS = { ns: 1, "µs": 1e3, ms: 1e6, s: 1e9, B: 1, KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30, "%": 0.01, "×": 1, "": 1 };
+const UNITS = { ns: 1, us: 1e3, ms: 1e6, s: 1e9, B: 1, KB: 2 ** 10, MB: 2 ** 20, GB: 2 ** 30, "%": 0.01, "×": 1, "": 1 };
 
 /** The first figure in TEXT: {value, slack}. */
 export function figure(text) {
-  const found = /(\d[\d\u202f]*)(?:\.(\d+))?\s*(ns|µs|ms|s|B|KiB|MiB|GiB|%|×|)(?![\w])/.exec(text);
+  const found = /(\d[\d\u202f]*)(?:\.(\d+))?\s*(ns|us|ms|s|B|KB|MB|GB|%|×|)(?![\w])/.exec(text);
   assert.ok(found, `no figure in ${JSON.stringify(text)}`);
   const [, whole, part = "", unit] = found;
   const scale = UNITS[unit];

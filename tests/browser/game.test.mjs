@@ -8,11 +8,12 @@ import { perfRefused, Project } from "./piano.mjs";
 
 const project = new Project();
 const NO_PERF = perfRefused();
-let page, functions, frames, heap, cpu;
+let page, functions, frames, heap, cpu, run, recording;
 
 before(() => {
   const game = project.game(NO_PERF ? ["--heap=64K"] : ["--heap=64K", "--cpu=999"]);
-  page = project.view("game.html", game.run, game.recording);
+  ({ run, recording } = game);
+  page = project.view("game.html", run, recording);
   functions = project.json("report", game.run, "--all");
   frames = project.json("report", game.run, "--frames", "--all").frames;
   heap = project.json("report", game.recording, "--heap");
@@ -41,7 +42,7 @@ test("every view opens, and each has something to show", async () => {
 test("the overview says what the report says", async () => {
   const view = await show(page);
   const lead = await view.locator(".question-frames > p").innerText();
-  const said = [...lead.matchAll(/[\d\u202f.]+ (?:ms|µs|s)\b/g)].map(([text]) => text);
+  const said = [...lead.matchAll(/[\d\u202f.]+(?:ms|us|s)\b/g)].map(([text]) => text);
   says(lead, functions.frames.count, "frames");
   says(said[0], functions.frames.p50_ns, "median");
   says(said[1], functions.frames.p99_ns, "p99");
@@ -53,7 +54,7 @@ test("the overview says what the report says", async () => {
     assert.match(answers[place], new RegExp(`in frame ${frame.frame + 1}\\b`));
     const mostly = frame.functions.reduce((a, b) => b.self_ns > a.self_ns ? b : a);
     assert.ok(answers[place].endsWith(mostly.name), answers[place]);
-    says(/: ([\d.]+ %)/.exec(answers[place])[1], mostly.self_ns / frame.wall_ns, "its share");
+    says(/: ([\d.]+%)/.exec(answers[place])[1], mostly.self_ns / frame.wall_ns, "its share");
   }
   const spans = await view.locator(".question-spans .answer").allInnerTexts();
   for (const [place, row] of functions.functions.slice(0, 5).entries()) {
@@ -163,6 +164,23 @@ test("the heap view has the sums and the places of the report", async () => {
       assert.ok(shown[row][0].startsWith(place.function), `${button}: ${shown[row][0]}, not ${place.function}`);
       says(shown[row][1], place[key], place.function);
     }
+  }
+});
+
+test("figures are those that the terminal shows, digit by digit", async () => {
+  const view = await show(page, { hash: "#v=heap" });
+  const printed = project.piano("report", recording, "--heap");
+  const sums = await facts(view, ".view-heap dl.figures");
+  for (const [name, own] of [["Peak", "Peak"], ["Allocated", "Allocated"], ["Live at exit", "Live at the end"]]) {
+    const [, size] = new RegExp(`^${name} +([\\d.]+[KMGT]?B) in`, "m").exec(printed);
+    assert.ok(sums[own].startsWith(`${size} `), `${own}: ${sums[own]}, not ${size}`);
+  }
+  await tab(view, "Functions");
+  const shown = await view.locator(".grid-body [role=row]").evaluateAll((all) => all.map((row) => [...row.children].map((c) => c.textContent)));
+  const lines = project.piano("report", run).split("\n");
+  for (const [name, , self] of shown.slice(0, 5)) {
+    const line = lines.find((text) => text.startsWith(`${name} `));
+    assert.ok(line.split(/\s+/).includes(self), `${name}: ${self}; ${line}`);
   }
 });
 

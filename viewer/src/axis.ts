@@ -33,6 +33,13 @@ export function roundStep(span: number, most: number): number {
   return power * 10;
 }
 
+/** A round number of bytes, at least LEAST: 1, 2, 4... times a power of 1024. */
+export function roundBytes(least: number): number {
+  let step = 1;
+  while (step < least) step *= 2;
+  return step;
+}
+
 /** Ticks of SCALE, about one per GAP pixels: [time, label]. */
 export function ticks(scale: TimeScale, gap: number): [number, string][] {
   const step = Math.max(1, roundStep(scale.t1 - scale.t0, scale.width / gap));
@@ -48,7 +55,7 @@ export function drawAxis(surface: Surface, scale: TimeScale, y: number, height: 
   const { ctx } = surface;
   const colours = palette();
   surface.setFont(colours.fontSmall);
-  const gap = Math.max(90, surface.measure("000.000000 s") * 1.5);
+  const gap = Math.max(90, surface.measure("000.000000s") * 1.5);
   for (const [time, label] of ticks(scale, gap)) {
     const x = Math.round(scale.toX(time)) + 0.5;
     ctx.fillStyle = colours.line;

@@ -12,7 +12,7 @@ export function amount(answer: Answer, value: number): string {
   return answer.question.unit === "ns" ? ns(value) : bytes(value);
 }
 
-/** "+1.2 MiB (2.1×)", "gone", "new", "no change". */
+/** "+1.2MB (2.10×)", "gone", "new", "no change". */
 export function changeText(answer: Answer, before: number, after: number): string {
   if (before <= 0 && after <= 0) return "-";
   if (before <= 0) return `new, ${amount(answer, after)}`;
@@ -31,7 +31,7 @@ export function boxFigure(answer: Answer, layout: Layout, node: number): string 
   if (after <= 0) return "gone";
   const by = Math.round((after / before - 1) * 100);
   if (Math.abs(changeOf(before, after)) === 1) return times(after / before);
-  return by === 0 ? "same" : `${by > 0 ? "+" : "\u2212"}${Math.abs(by)} %`;
+  return by === 0 ? "same" : `${by > 0 ? "+" : "\u2212"}${Math.abs(by)}%`;
 }
 
 export function boxLines(answer: Answer, layout: Layout, keys: Keys, form: Form, node: number): TipLine[] {

@@ -21,14 +21,17 @@ export function safe(text: string): string {
 export function cut(text: string, most: number): string {
   if (text.length <= most) return text;
   if (most <= 1) return "…";
-  const tail = most < 10 ? 0 : Math.floor((most - 1) / 3); // two letters of an end tell nothing
-  return whole(text.slice(0, most - 1 - tail), -1) + "…" + (tail > 0 ? whole(text.slice(-tail), 1) : "");
+  let [head, tail] = cutEnds(most);
+  // Without half a surrogate pair at the cut.
+  if ((text.charCodeAt(head - 1) & 0xfc00) === 0xd800) head--;
+  if (tail > 0 && (text.charCodeAt(text.length - tail) & 0xfc00) === 0xdc00) tail--;
+  return text.slice(0, head) + "…" + (tail > 0 ? text.slice(-tail) : "");
 }
 
-/** Without half a surrogate pair at the cut. */
-function whole(text: string, side: 1 | -1): string {
-  if (side < 0) return /[\ud800-\udbff]$/.test(text) ? text.slice(0, -1) : text;
-  return /^[\udc00-\udfff]/.test(text) ? text.slice(1) : text;
+/** How many letters of the beginning and of the end a cut leaves. */
+export function cutEnds(most: number): [head: number, tail: number] {
+  const tail = most < 10 ? 0 : Math.floor((most - 1) / 3); // two letters of an end tell nothing
+  return [most - 1 - tail, tail];
 }
 
 /** A C++ or C function name without its argument list: for tight labels. */
@@ -42,46 +45,56 @@ export function baseName(path: string): string {
   return path.slice(path.lastIndexOf("/") + 1) || path;
 }
 
-/* Numbers ---------------------------------------------------------------------------------------- */
+/* Numbers ----------------------------------------------------------------------------------------
+ *
+ * As `piano report` writes them (src/tool/util/units.c), letter by letter, so that a figure read here is found there: times
+ * and sizes with one digit behind the point, sizes in steps of 1024, the next unit where rounding would give 1000 or
+ * 1024, no space before the unit. */
 
-/** Three significant digits, without trailing zeros after the point only if whole. */
+/** As printf's "%.1f": of two that are equally near, the even one, where toFixed() takes the greater. */
+function oneDigit(value: number): string {
+  return value * 4 % 4 === 1 ? `${Math.floor(value)}.2` : value.toFixed(1);
+}
+
+/** VALUE in the first of UNITS in which it is below LIMIT, or the last. */
+function scaled(value: number, units: readonly (readonly [name: string, size: number])[], limit: number): string {
+  const [name, size] = units.find((unit) => value / unit[1] < limit - 0.05) ?? units[units.length - 1]!;
+  return oneDigit(value / size) + name;
+}
+
+/** Three significant digits. */
 function three(value: number): string {
   const size = Math.abs(value);
   return value.toFixed(size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2);
 }
 
-/** A length of time: "840 ns", "12.3 µs", "1.20 ms", "3.4 s", "2 m 05 s". Negative (not known): "-". */
+const TIMES = [["us", 1e3], ["ms", 1e6], ["s", 1e9]] as const;
+const SIZES = [["KB", 2 ** 10], ["MB", 2 ** 20], ["GB", 2 ** 30], ["TB", 2 ** 40]] as const;
+
+/** A length of time: "840ns", "12.3us", "1.2ms", "3.4s". Negative (not known): "-". */
 export function ns(value: number): string {
   if (!(value >= 0)) return "-";
-  if (value < 999.5) return `${Math.round(value)} ns`;
-  if (value < 999.5e3) return `${three(value / 1e3)} µs`;
-  if (value < 999.5e6) return `${three(value / 1e6)} ms`;
-  if (value < 120e9) return `${three(value / 1e9)} s`;
-  const seconds = Math.round(value / 1e9);
-  const pad = (n: number): string => String(n).padStart(2, "0");
-  if (seconds < 7200) return `${Math.floor(seconds / 60)} m ${pad(seconds % 60)} s`;
-  return `${Math.floor(seconds / 3600)} h ${pad(Math.floor((seconds % 3600) / 60))} m`;
+  const whole = Math.round(value);
+  return whole < 1000 ? `${whole}ns` : scaled(whole, TIMES, 1000);
 }
 
 /** A moment: exact enough to tell two places apart that are STEP ns apart on the axis. */
 export function moment(value: number, step: number): string {
   const seconds = value / 1e9;
   const digits = Math.min(9, Math.max(0, Math.ceil(-Math.log10(Math.max(step, 1) / 1e9) - 1e-9)));
-  return `${seconds.toFixed(digits)} s`;
+  return `${seconds.toFixed(digits)}s`;
 }
 
-/** "512 B", "1.50 KiB", "23.4 MiB". Negative: with its sign. NaN: "-". */
+/** "512B", "1.5KB", "23.4MB". Negative: with its sign. NaN: "-". */
 export function bytes(value: number): string {
   if (!Number.isFinite(value)) return "-";
-  const size = Math.abs(value);
-  if (size < 1023.5) return `${Math.round(value)} B`;
-  const units = ["KiB", "MiB", "GiB", "TiB", "PiB"];
-  let unit = 0, scaled = value / 1024;
-  while (Math.abs(scaled) >= 1023.5 && unit < units.length - 1) {
-    scaled /= 1024;
-    unit++;
-  }
-  return `${three(scaled)} ${units[unit] ?? ""}`;
+  const size = Math.round(Math.abs(value)), sign = value < 0 && size > 0 ? "-" : "";
+  return sign + (size < 1024 ? `${size}B` : scaled(size, SIZES, 1024));
+}
+
+/** A figure beside an axis: "2MB", where it is no more exact than that. */
+export function tick(text: string): string {
+  return text.replace(/\.0(?=[a-zA-Z%])/, "");
 }
 
 /** "1 234 567" with thin spaces: exact. NaN or not known (negative): "-". */
@@ -100,11 +113,10 @@ export function brief(value: number): string {
   return `${three(value / 1e9)}G`;
 }
 
-/** PART of WHOLE: "12.3 %"; "-" of nothing. */
+/** PART of WHOLE: "12.3%"; "-" of nothing. */
 export function percent(part: number, all: number): string {
   if (!(all > 0) || !Number.isFinite(part)) return "-";
-  const value = (100 * part) / all;
-  return `${Math.abs(value) >= 99.95 ? value.toFixed(0) : value.toFixed(1)} %`;
+  return `${((100 * part) / all).toFixed(1)}%`;
 }
 
 /** "2.1×" */

@@ -1,8 +1,8 @@
 /* Draws the frames: a bar each, at its time, as high as it took long. Where several share a pixel column
  * the pale bar is the longest of them and the full one their mean. */
-import { drawAxis, roundStep, TimeScale } from "./axis";
+import { roundBytes, drawAxis, roundStep, TimeScale } from "./axis";
 import type { Surface } from "./canvas";
-import { brief, bytes, ns } from "./format";
+import { brief, bytes, ns, tick } from "./format";
 import type { FrameFigures, Measure } from "./framekinds";
 import type { Intervals } from "./intervals";
 import { lowerBound } from "./model";
@@ -131,12 +131,13 @@ function drawGrid(chart: FrameChart, most: number, toY: ToY, floor: number): voi
     if (y < 8 || y > floor - 4) return;
     surface.ctx.fillStyle = colours.line;
     surface.ctx.fillRect(scale.x, y, scale.width, 1);
-    const text = showValue(value, chart.measure);
+    const text = tick(showValue(value, chart.measure));
     surface.text(text, scale.x - surface.measure(text) - 8, y, 100, colours.textDim);
   };
   if (chart.logarithmic) for (let value = 1; value < most * 2; value *= 10) label(value);
   else {
-    const step = roundStep(most * HEADROOM, Math.max(2, floor / 60));
+    const lines = Math.max(2, floor / 60);
+    const step = chart.measure === "bytes" ? roundBytes(most * HEADROOM / lines) : roundStep(most * HEADROOM, lines);
     for (let value = step; value < most * HEADROOM; value += step) label(value);
   }
   surface.text("0", scale.x - surface.measure("0") - 8, floor - 1, 40, colours.textDim);
@@ -168,9 +169,7 @@ function drawLines(chart: FrameChart, toY: ToY): void {
     free = middle;
     const wide = surface.measure(text), x = scale.right - wide - 8;
     ctx.fillStyle = colours.surface;
-    ctx.globalAlpha = 0.82;
-    ctx.fillRect(x - 4, middle - 7, wide + 8, 14);
-    ctx.globalAlpha = 1;
+    ctx.fillRect(x - 4, middle - 7, wide + 8, 14); // bars behind it would be read as letters
     surface.text(text, x, middle, 400, colour);
   }
 }

@@ -2,7 +2,7 @@
 import { figure, greatest, name, type Fact, type Question, type Word } from "./fact";
 import { dig, list, number, text, type Json } from "./figures";
 import { flameOf, flameOfFunction } from "./flame_link";
-import { count, ns, percent, safe, times } from "./format";
+import { count, moment, ns, percent, safe, times } from "./format";
 import { frameNumber } from "./frame";
 import type { Model } from "./model";
 import { NONE } from "./schema";
@@ -98,7 +98,7 @@ function pollFact(model: Model, row: number, longest: number): Fact {
   const onCpu = number(known, "on_cpu");
   const away = list(list(known, "blocked")[0], "stack")[0];
   const words: Word[] = [figure(ns(length)), " in ", name(model.taskName(polls.task[row]!)),
-    ` at ${ns(polls.start[row]!)}`];
+    ` at ${moment(polls.start[row]!, 1e6)}`];
   const inside = onCpu !== null && onCpu < 0.5 && away ? null : busyIn(model, row), left = text(away, "function");
   if (inside !== null) words.push(", mostly in ", name(inside));
   else if (left !== null && left !== "(no stack)") words.push(", off the CPU in ", name(safe(left)));

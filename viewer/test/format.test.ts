@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { brief, bytes, count, cut, moment, ns, percent, safe, shortName } from "../src/format";
+import { brief, bytes, count, cut, moment, ns, percent, safe, shortName, tick } from "../src/format";
 
 test("what cannot be seen is written out", () => {
   assert.equal(safe("a\u202eb\u0000c\u007f"), "a‹U+202E›b‹U+0000›c‹U+007F›");
@@ -21,20 +21,28 @@ test("names are cut in the middle, never through a character", () => {
 });
 
 test("times", () => {
-  const cases: [number, string][] = [[0, "0 ns"], [840, "840 ns"], [999.6, "1.00 µs"], [12345, "12.3 µs"], [1.2e6, "1.20 ms"],
-    [999.6e6, "1.00 s"], [3.4e9, "3.40 s"], [125e9, "2 m 05 s"], [7260e9, "2 h 01 m"], [-1, "-"], [NaN, "-"]];
+  // As units_time() of the tool has them: tests/unit/test_units.c.
+  const cases: [number, string][] = [[0, "0ns"], [840, "840ns"], [999.6, "1.0us"], [12345, "12.3us"], [1.2e6, "1.2ms"],
+    [1250, "1.2us"], [1350, "1.4us"], [1750, "1.8us"], [999949, "999.9us"], [999950, "1.0ms"], [999.6e6, "999.6ms"],
+    [3.4e9, "3.4s"], [125e9, "125.0s"], [7260e9, "7260.0s"], [-1, "-"], [NaN, "-"]];
   for (const [value, text] of cases) assert.equal(ns(value), text);
-  assert.equal(moment(1500000000, 1e9), "2 s");
-  assert.equal(moment(1500000000, 1e8), "1.5 s");
-  assert.equal(moment(1234567890, 1), "1.234567890 s");
+  assert.equal(moment(1500000000, 1e9), "2s");
+  assert.equal(moment(1500000000, 1e8), "1.5s");
+  assert.equal(moment(1234567890, 1), "1.234567890s");
 });
 
 test("sizes, counts and parts", () => {
   assert.deepEqual([bytes(0), bytes(1023), bytes(1024), bytes(1.5 * 1048576), bytes(-2048), bytes(NaN)],
-    ["0 B", "1023 B", "1.00 KiB", "1.50 MiB", "-2.00 KiB", "-"]);
+    ["0B", "1023B", "1.0KB", "1.5MB", "-2.0KB", "-"]);
+  assert.deepEqual([bytes(1280), bytes(1792), bytes(1048524), bytes(1048525), bytes(2 ** 40), bytes(2 ** 52), bytes(-0.2)],
+    ["1.2KB", "1.8KB", "1023.9KB", "1.0MB", "1.0TB", "4096.0TB", "0B"]);
   assert.deepEqual([count(0), count(1234567), count(-1), count(999)], ["0", "1\u202f234\u202f567", "-", "999"]);
   assert.deepEqual([brief(12), brief(12345), brief(4.5e6)], ["12", "12.3k", "4.50M"]);
-  assert.deepEqual([percent(1, 3), percent(3, 3), percent(1, 0)], ["33.3 %", "100 %", "-"]);
+  assert.deepEqual([percent(1, 3), percent(3, 3), percent(1, 0)], ["33.3%", "100.0%", "-"]);
+});
+
+test("beside an axis", () => {
+  assert.deepEqual(["2.0MB", "2.5MB", "10.0ms", "840ns", "0B"].map(tick), ["2MB", "2.5MB", "10ms", "840ns", "0B"]);
 });
 
 test("short names", () => {

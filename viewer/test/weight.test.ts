@@ -106,12 +106,12 @@ test("a diff carries both runs whatever its widths, and tells the change in figu
     assert.equal(sum(answer.channels[0]!), { after: 110, before: 150, both: 260 }[widths]);
     const layout = layOut(topDown(trie, answer.channels, null), "weight");
     assert.deepEqual([layout.tree.total[1]![0], layout.tree.total[2]![0]], [150, 110]);
-    assert.equal(boxFigure(answer, layout, 1), "−27 %");
+    assert.equal(boxFigure(answer, layout, 1), "−27%");
     assert.equal(boxFigure(answer, layout, 2), "same");
     assert.equal(boxFigure(answer, layout, 3), "gone");
-    assert.equal(changeText(answer, 100, 250), "+150 ns (2.50×)");
-    assert.equal(changeText(answer, 0, 5), "new, 5 ns");
-    assert.equal(changeText(answer, 5, 0), "gone, 5 ns before");
+    assert.equal(changeText(answer, 100, 250), "+150ns (2.50×)");
+    assert.equal(changeText(answer, 0, 5), "new, 5ns");
+    assert.equal(changeText(answer, 5, 0), "gone, 5ns before");
   }
 });
 
