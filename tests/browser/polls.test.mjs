@@ -44,6 +44,23 @@ test("a click on a long poll shows it in the timeline, with its stacks", { skip:
   assert.equal(inside, longest.samples);
 });
 
+test("where a poll was off the CPU is told by stack, with all its stays there", { skip: NO_PERF }, async () => {
+  const view = await show(page, { hash: "#v=timeline" });
+  let seen = 0;
+  for (let row = 0; row < 40; row++) {
+    await view.evaluate((poll) => (location.hash = `#v=timeline&s=poll:${poll}`), row);
+    await drawn(view);
+    const lead = view.locator(".details p", { hasText: /stays?\.$/ });
+    if (await lead.count() === 0) continue;
+    seen++;
+    const [, away, stays] = /^(\S+) of it \(\S+\), in (\d+) stay/.exec(await lead.innerText());
+    const table = await rows(view, "[aria-label='Where it was off the CPU']");
+    assert.equal(table.reduce((sum, [, many]) => sum + figure(many).value, 0), Number(stays));
+    if (table.length === 1) assert.equal(table[0][2], away, "one stack, and all of the time");
+  }
+  assert.ok(seen > 0, "a poll that sleeps is off the CPU");
+});
+
 test("tasks are told as the report tells them", async () => {
   const view = await show(page, { hash: "#v=timeline" });
   for (const [row, task] of polls.tasks.entries()) {

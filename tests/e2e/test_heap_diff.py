@@ -4,6 +4,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -135,6 +136,28 @@ def test_diff_of_different_programs_is_said(project: Project, program: Path) -> 
     b = put(project, rec.sample(s.load, 5), "2-1.rec")
     assert "recordings of different programs: prog and other\\x1b" in project.piano("diff", a, b).err
     assert "different" not in project.piano("diff", a, a).err
+
+
+@tool
+def test_diff_of_two_builds_with_names_of_their_own(project: Project, program: Path) -> None:
+    """app-old and app-new, with symbols and stripped: sites are matched, also those that are an address in the program."""
+    for stripped in (False, True):
+        sides = []
+        for name, size in (("app-old", 100), ("app-new", 300)):
+            shutil.copy(program, project.root / name)
+            elf_of = program  # addresses are looked up in the one with symbols
+            if stripped:
+                project.command("strip", project.root / name)
+            rec = make.Recording(program=str(project.root / name), rate=1)
+            elf = make.Program(rec, elf_of)
+            rec.modules = [(str(project.root / name) if m[0] == str(elf_of) else m[0], *m[1:]) for m in rec.modules]
+            rec.sample(rec.stack(elf.pcs("make_node", "load", "main")), size)
+            sides.append(put(project, rec, f"{name}.rec"))
+        done = project.piano("diff", *sides, "--json")
+        (row,) = json.loads(done.out)["functions"]
+        assert row["present"] == [True, True] and row["live_bytes"] == [100, 300]
+        assert row["name"].startswith("app-new+0x" if stripped else "make_node")
+        assert "recordings of different programs: app-old and app-new" in done.err
 
 
 @tool

@@ -134,6 +134,9 @@ def test_heap(project: Project, program: Path) -> None:
         assert mine["oldest"] == (-1 if site["oldest_ns"] is None else site["oldest_ns"])
         assert page.stack(mine["site_node"]) == [f["function"] for f in
                                                  reversed(site["stack"][site["site_frame"]:])]
+    places = {(page.stack(s["site_node"])[-1], page.stack(s["caller_node"])[-1] if s["caller_node"] != NONE else None)
+              for s in sites.values()}
+    assert places == {(p["function"], p["caller"]) for p in report["places"]}
     code = {page.strings[c["function"]]: c for c in page.rows("code")}
     assert code["inner"]["inlined"] == 1 and code["inner"]["line"] == 3 and code["parse"]["line"] == 4
     assert page.strings[code["inner"]["file"]].endswith("prog.c") and code["(no stack)"]["file"] == NONE
@@ -174,6 +177,7 @@ def test_sites_are_not_wrappers(project: Project) -> None:
     (site,) = page.rows("sites")
     assert page.stack(site["node"]) == ["main", "open_file", "xmalloc"]
     assert page.stack(site["site_node"]) == ["main", "open_file"]
+    assert page.stack(site["caller_node"]) == ["main"]
 
 
 def trace(program: Path) -> Any:
@@ -368,6 +372,41 @@ def test_two_recordings(project: Project, program: Path) -> None:
     assert page.meta["b"]["name"] == paths[1].name and page.json("report")["heap_diff"]
 
 
+@tool
+def test_two_builds_with_names_of_their_own(project: Project, program: Path) -> None:
+    """The same functions in app-old and app-new, with symbols and stripped, are the same stacks; those of a library with
+    another name are not."""
+    for stripped in (False, True):
+        paths = []
+        for name, size in (("app-old", 100), ("app-new", 300)):
+            shutil.copy(program, project.root / name)
+            shutil.copy(program, project.root / f"lib-{name}")
+            if stripped:
+                project.command("strip", project.root / name)
+            rec = make.Recording(program=str(project.root / name), rate=1)
+            own = make.Program(rec, program)
+            lib = make.Program(rec, project.root / f"lib-{name}", base=0x7F0000000000)
+            rec.modules = [(str(project.root / name) if m[0] == str(program) else m[0], *m[1:]) for m in rec.modules]
+            rec.sample(rec.stack(own.pcs("make_node", "load", "main")), size)
+            rec.sample(rec.stack(lib.pcs("parse") + own.pcs("main")), 7)
+            paths.append(put(project, rec, f"{name}.rec"))
+        page = view(project, *paths)
+        figures = sorted((r["a_alloc"], r["b_alloc"]) for r in page.rows("diff"))
+        assert figures == [(0, 7), (7, 0), (100, 300)], f"stripped: {stripped}"
+        both = next(r for r in page.rows("diff") if r["a_alloc"] == 100)
+        assert page.stack(both["site_node"])[-1].startswith("app-old+0x" if stripped else "make_node")
+
+
+@tool
+def test_plumbing_is_marked(project: Project, program: Path) -> None:
+    shutil.copy(program, project.root / "libc.so.6")
+    rec = make.Recording(program=str(program), rate=1)
+    own, libc = make.Program(rec, program), make.Program(rec, project.root / "libc.so.6", base=0x7F0000000000)
+    rec.cpu(4711, 5.0, rec.stack(libc.pcs("make_node") + own.pcs("load", "main")), ms=1)
+    page = view(project, put(project, rec))
+    assert {page.strings[c["function"]]: c["plumbing"] for c in page.rows("code")} == {"make_node": 1, "load": 0, "main": 0}
+
+
 # Hostile, broken, large ---------------------------------------------------------------------------
 
 @tool
@@ -502,7 +541,8 @@ def checked(page: Page) -> None:
     sizes = {name: info.get("rows", 1) for name, info in page.meta["tables"].items()}
     rows = {"thread": "threads", "node": "nodes", "task": "tasks", "waker_thread": "threads", "waker_task": "tasks",
             "code": "code", "queue": "queue_names", "function": "functions", "frame": "frames", "site": "sites",
-            "snapshot": "snapshots", "root": "functions", "site_node": "nodes", "parent": "nodes"}
+            "snapshot": "snapshots", "root": "functions", "site_node": "nodes", "caller_node": "nodes",
+            "parent": "nodes"}
     for table, info in page.meta["tables"].items():
         for column in info.get("columns", []):
             values = page.column(table, column["name"])

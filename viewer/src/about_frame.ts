@@ -5,7 +5,6 @@ import type { Panel, PanelRow } from "./details";
 import { bytes, count, cut, moment, ns, percent, shortName, times } from "./format";
 import { frameNumber } from "./frame";
 import { kindOfFrame } from "./framekinds";
-import { siteCode } from "./heap_places";
 import { trieOf } from "./keys";
 import { lowerBound } from "./model";
 import type { Model, TimeRange } from "./model";
@@ -13,7 +12,6 @@ import { NONE, SAMPLE_OFF, SAMPLE_PREEMPTED } from "./schema";
 import type { Selection, Store } from "./state";
 
 const MOST_STACKS = 12;
-const MOST_STAYS = 8;
 
 /** Links from a time to the views that show it. */
 export function timeLinks(panel: Panel, selection: Selection, model: Model, store: Store): void {
@@ -40,7 +38,7 @@ function whereIn(model: Model, node: number): string {
   const name = short(model.functionOf(node));
   if (node === NONE) return name;
   const parent = model.tables.nodes.parent[node] as number;
-  const site = model.codeName(siteCode(model, node));
+  const site = model.functionOf(model.ownNode(node));
   if (site !== model.functionOf(node) && (parent === NONE || site !== model.functionOf(parent))) {
     return `${name} ← … ← ${short(site)}`;
   }
@@ -60,7 +58,7 @@ export function insideOf(panel: Panel, model: Model, range: TimeRange, store: St
   for (const part of sum > (range.t1 - range.t0) / 2 ? parts.reverse() : parts) part();
 }
 
-/** How long it was away from the CPU in all, and its longest stays, if the run knows. */
+/** How long it was away from the CPU in all, and where, if the run knows. */
 function offCpu(panel: Panel, model: Model, range: TimeRange, store: Store, rows: number[], sum: number,
   away: (row: number) => number): void {
   if (rows.length === 0) return;
@@ -68,13 +66,43 @@ function offCpu(panel: Panel, model: Model, range: TimeRange, store: Store, rows
   panel.heading("Off the CPU");
   panel.text(`${ns(sum)} of it (${percent(sum, range.t1 - range.t0)}), in ${count(rows.length)} ` +
     (rows.length === 1 ? "stay." : "stays."));
-  rows.sort((a, b) => away(b) - away(a));
-  panel.table("Stays off the CPU", ["in", "away", ""], rows.slice(0, MOST_STAYS).map((row) => ({
-    cells: [whereIn(model, samples.node[row] as number), ns(away(row)),
-      samples.kind[row] === SAMPLE_PREEMPTED ? "preempted" : ""],
-    go: () => store.select({ kind: "sample", sample: row }),
-  })));
-  if (rows.length > MOST_STAYS) panel.text(`… and ${count(rows.length - MOST_STAYS)} shorter stays`);
+  const merged = byStack(model, rows, away);
+  panel.table("Where it was off the CPU", ["function ← caller", "stays", "away"],
+    merged.slice(0, MOST_STACKS).map(({ first, hits, time }) => ({
+      cells: [whereIn(model, samples.node[first] as number) +
+        (samples.kind[first] === SAMPLE_PREEMPTED ? ", preempted" : ""), count(hits), ns(time)],
+      part: sum > 0 ? time / sum : 0,
+      go: () => store.select({ kind: "sample", sample: first }),
+    })));
+  if (merged.length > MOST_STACKS) panel.text(`… and ${count(merged.length - MOST_STACKS)} more stacks`);
+}
+
+/** Samples of one kind on one stack. */
+interface Alike {
+  /** A row of samples: the one that weighs most. */
+  first: number;
+  hits: number;
+  time: number;
+}
+
+/** ROWS of samples by the functions on their stacks, whichever lines those were at; what weighs most first. */
+export function byStack(model: Model, rows: readonly number[], weight: (row: number) => number): Alike[] {
+  const { node: nodes, kind } = model.tables.samples;
+  const { ofRow, count: all } = trieOf(model);
+  const found = new Map<number, Alike>();
+  for (const row of rows) {
+    const node = nodes[row] as number, time = weight(row);
+    const key = (node === NONE ? 0 : ofRow[node] as number) + all * (kind[row] as number);
+    const known = found.get(key);
+    if (!known) {
+      found.set(key, { first: row, hits: 1, time });
+      continue;
+    }
+    if (time > weight(known.first)) known.first = row;
+    known.hits++;
+    known.time += time;
+  }
+  return [...found.values()].sort((a, b) => b.time - a.time);
 }
 
 /** CPU samples of a range: how many, and the stacks with the most. */
@@ -87,17 +115,9 @@ function cpuStacks(panel: Panel, model: Model, range: TimeRange, store: Store): 
     panel.text("No CPU sample fell into it.");
     return;
   }
-  // Stacks of the same functions are one, whichever lines they were at; the first one seen stands for it.
-  const found = new Map<number, { node: number; hits: number }>();
-  const { ofRow } = trieOf(model);
-  for (const row of rows) {
-    const node = samples.node[row] as number, key = node === NONE ? NONE : ofRow[node] as number;
-    const known = found.get(key);
-    if (known) known.hits++;
-    else found.set(key, { node, hits: 1 });
-  }
-  const order = [...found.values()].sort((a, b) => b.hits - a.hits);
-  const lines = order.slice(0, MOST_STACKS).map(({ node, hits }): PanelRow => {
+  const order = byStack(model, rows, () => 1);
+  const lines = order.slice(0, MOST_STACKS).map(({ first, hits }): PanelRow => {
+    const node = samples.node[first] as number;
     const row: PanelRow = { cells: [whereIn(model, node), count(hits), percent(hits, rows.length)],
       part: hits / rows.length };
     return node === NONE ? row : { ...row, go: () => store.select({ kind: "node", node }) };

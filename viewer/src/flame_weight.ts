@@ -176,10 +176,15 @@ function askSites(question: Question, tables: Tables, trie: Trie, scope: Scope):
   return { question, channels: out, first: null, whole: scope !== WHOLE, rests };
 }
 
+/** What a question about two runs compares, by rows of diff: before and after. */
+export function sidesOf(question: Question, diff: Tables["diff"]): [Float64Array, Float64Array] {
+  return question.id === "diffcpu" ? [diff.a_cpu, diff.b_cpu]
+    : question.id === "diffalloc" ? [diff.a_alloc, diff.b_alloc] : [diff.a_live, diff.b_live];
+}
+
 function askDiff(question: Question, tables: Tables, trie: Trie, scope: Scope, widths: Widths): Answer {
   const { diff } = tables;
-  const [a, b] = question.id === "diffcpu" ? [diff.a_cpu, diff.b_cpu]
-    : question.id === "diffalloc" ? [diff.a_alloc, diff.b_alloc] : [diff.a_live, diff.b_live];
+  const [a, b] = sidesOf(question, diff);
   const out = channels(trie, 3);
   for (let row = 0; row < diff.rows; row++) {
     const n = nodeOf(trie, diff.node[row]!);

@@ -1,12 +1,11 @@
 /* The sites of the page, which are stacks, put together into places as a reader thinks of them: a
- * function, its line, and who called it. Figures are sums; intervals are those of the report, where it has
- * the place: a sum of intervals would be none.
+ * function, its line, and who called it. Which frame of a stack that is, the tool has said. Figures are sums;
+ * intervals are those of the report, where it has the place: a sum of intervals would be none.
  */
 import { halfWidth, list, number, text, type Json } from "./figures";
 import { safe } from "./format";
 import type { Model } from "./model";
-import { roleOf, siteOf, type Role } from "./plumbing";
-import { NONE } from "./schema";
+import { NONE, SITE_MMAP } from "./schema";
 
 export interface Place {
   /** Row of code of the site's frame. */
@@ -14,6 +13,8 @@ export interface Place {
   readonly name: string;
   readonly where: string;
   readonly caller: string;
+  /** Asked of mmap, not of malloc. */
+  readonly mmap: boolean;
   /** Rows of sites, the most live first. */
   readonly sites: number[];
   live: number;
@@ -34,32 +35,6 @@ export interface Place {
   peakHalf: number | null;
 }
 
-/** Where in a stack (innermost first) the site is. */
-function innermostFirst(model: Model, node: number): number[] {
-  return model.stack(node).reverse();
-}
-
-class Roles {
-  private readonly known: (Role | undefined)[] = [];
-  constructor(private readonly model: Model) {}
-
-  of(code: number): Role {
-    const { function: fn, module } = this.model.tables.code;
-    return (this.known[code] ??= roleOf(this.model.text(fn[code]!), this.model.text(module[code]!)));
-  }
-}
-
-function rolesOf(model: Model): Roles {
-  return model.keep("heap: roles", () => new Roles(model));
-}
-
-/** Row of code of the frame of a stack that is to blame for an allocation. */
-export function siteCode(model: Model, node: number): number {
-  const stack = innermostFirst(model, node).map((n) => model.tables.nodes.code[n]!);
-  const roles = rolesOf(model);
-  return stack[siteOf(stack.map((c) => roles.of(c)), () => false).site]!;
-}
-
 export function placesOf(model: Model): Place[] {
   return model.keep("heap: places", () => {
     const places = group(model);
@@ -70,18 +45,15 @@ export function placesOf(model: Model): Place[] {
 
 function group(model: Model): Place[] {
   const { sites, nodes, code } = model.tables;
-  const roles = rolesOf(model);
   const found = new Map<string, Place>();
   const logLife = new Map<Place, [number, number]>();
   for (let row = 0; row < sites.rows; row++) {
-    const stack = innermostFirst(model, sites.node[row]!).map((node) => nodes.code[node]!);
-    const same = (a: number, b: number): boolean => code.function[stack[a]!] === code.function[stack[b]!];
-    const { site, caller } = siteOf(stack.map((c) => roles.of(c)), same);
-    const at = stack[site]!;
-    const by = caller < 0 ? NONE : code.function[stack[caller]!]!;
-    const key = `${code.function[at]},${code.file[at]},${code.line[at]},${code.module[at]},${by}`;
+    const at = nodes.code[sites.site_node[row]!]!, caller = sites.caller_node[row]!;
+    const by = caller === NONE ? NONE : code.function[nodes.code[caller]!]!;
+    const mmap = (sites.flags[row]! & SITE_MMAP) !== 0;
+    const key = `${code.function[at]},${code.file[at]},${code.line[at]},${code.module[at]},${by},${mmap}`;
     let place = found.get(key);
-    if (!place) found.set(key, (place = newPlace(model, at, by)));
+    if (!place) found.set(key, (place = newPlace(model, at, by, mmap)));
     addSite(place, model, row, logLife);
   }
   for (const [place, [sum, bytes]] of logLife) if (bytes > 0) place.life = Math.exp(sum / bytes);
@@ -91,9 +63,9 @@ function group(model: Model): Place[] {
   return [...found.values()];
 }
 
-function newPlace(model: Model, code: number, caller: number): Place {
+function newPlace(model: Model, code: number, caller: number, mmap: boolean): Place {
   return {
-    code, name: model.codeName(code), where: model.placeOf(code),
+    code, mmap, name: model.codeName(code), where: model.placeOf(code),
     caller: caller === NONE ? "" : model.label(caller), sites: [], live: 0, objects: 0, allocated: 0, freed: 0,
     peak: 0, churn: 0, samples: 0, liveSamples: 0, oldest: Infinity, life: -1, liveHalf: null,
     allocatedHalf: null, peakHalf: null,
@@ -122,16 +94,16 @@ function addSite(place: Place, model: Model, row: number, logLife: Map<Place, [n
   }
 }
 
-/** What a place is known by in the reports: function, place, caller. */
+/** What a place is known by in the reports: function, place, caller, and whose memory it is. */
 export function nameOfPlace(place: Place): string {
-  return JSON.stringify([place.name, place.where, place.caller]);
+  return JSON.stringify([place.name, place.where, place.caller, place.mmap]);
 }
 
 /** The same of a row of a report. */
 export function nameOfRow(row: Json): string {
   const line = number(row, "line"), file = safe(text(row, "file") ?? "");
   return JSON.stringify([safe(text(row, "function") ?? ""), file !== "" && line ? `${file}:${line}` : file,
-    safe(text(row, "caller") ?? "")]);
+    safe(text(row, "caller") ?? ""), text(row, "kind") === "mmap"]);
 }
 
 /** The report has intervals of its own places: those of the same function, line and caller are these. */

@@ -2,7 +2,7 @@
  * are one function, a key. Names are read when they are needed, and kept short: a symbol may have 100 kB.
  */
 import { mergeStacks, type Trie } from "./flame_trie";
-import { baseName, cut } from "./format";
+import { baseName, cut, safe } from "./format";
 import type { Model } from "./model";
 import { NONE } from "./schema";
 
@@ -56,9 +56,11 @@ export class Keys {
     return this.moduleText(this.module(key));
   }
 
-  /** Of a row of strings. */
+  /** Of a row of strings. Of two builds of a program, which count as one module, both names. */
   moduleText(module: number): string {
-    return baseName(this.model.label(module));
+    const { program, b } = this.model.meta;
+    const own = baseName(this.model.label(module)), other = b ? baseName(safe(b.program)) : "";
+    return other !== "" && other !== own && own === baseName(safe(program)) ? `${own} → ${other}` : own;
   }
 
   place(key: number): string {

@@ -99,6 +99,14 @@ export class Model implements Bounds {
     return node === NONE ? "(no stack)" : this.codeName(at(this.tables.nodes.code, node));
   }
 
+  /** Of a stack, the innermost one that is no plumbing of libraries; NODE itself where all of them are. */
+  ownNode(node: number): number {
+    const { nodes, code } = this.tables;
+    let own = node;
+    while (own !== NONE && at(code.plumbing, at(nodes.code, own)) !== 0) own = at(nodes.parent, own);
+    return own === NONE ? node : own;
+  }
+
   /** "file:line", "file", or "" of a row of code. */
   placeOf(code: number): string {
     const { file, line } = this.tables.code;

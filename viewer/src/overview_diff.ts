@@ -4,12 +4,11 @@ import { list, member, text, type Json } from "./figures";
 import { flameOfFunction } from "./flame_link";
 import { topDown } from "./flame_trie";
 import { WHOLE } from "./flame_scope";
-import { ask, DIFFS, type Answer, type Question as Asked } from "./flame_weight";
+import { ask, DIFFS, sidesOf, type Answer, type Question as Asked } from "./flame_weight";
 import { amount } from "./flame_words";
 import { ns, percent, safe, times } from "./format";
 import { sumFunctions } from "./function_sums";
-import { siteCode } from "./heap_places";
-import { keysOf, rowsOfTrie, trieOf } from "./keys";
+import { keysOf, trieOf } from "./keys";
 import type { Model } from "./model";
 
 const MOST = 5;
@@ -63,14 +62,13 @@ function sumsOf(model: Model, question: Asked, answer: Answer): [Float64Array, F
     const { self } = sumFunctions(topDown(trie, answer.channels, null), keys.count);
     return [self[1]!, self[2]!];
   }
-  const rows = rowsOfTrie(model);
+  const { diff, nodes } = model.tables;
   const sums: [Float64Array, Float64Array] = [new Float64Array(keys.count), new Float64Array(keys.count)];
-  for (let n = 1; n < trie.count; n++) {
-    const before = answer.channels[1]![n]!, after = answer.channels[2]![n]!;
-    if (before === 0 && after === 0) continue;
-    const key = keys.ofCode[siteCode(model, rows[n]!)]!;
-    sums[0][key] = sums[0][key]! + before;
-    sums[1][key] = sums[1][key]! + after;
+  for (const [side, values] of sidesOf(question, diff).entries()) {
+    for (let row = 0; row < diff.rows; row++) {
+      const key = keys.ofCode[nodes.code[diff.site_node[row]!]!]!;
+      if (values[row]! > 0) sums[side]![key] = sums[side]![key]! + values[row]!;
+    }
   }
   return sums;
 }

@@ -52,7 +52,7 @@ export interface Meta {
   readonly notices: readonly string[];
   readonly dropped: Readonly<Record<string, number>>;
   /** The second run of a diff. */
-  readonly b: { readonly name: string } | null;
+  readonly b: { readonly name: string; readonly program: string; readonly duration_ns: number } | null;
   readonly tables: ReadonlyMap<string, TableInfo>;
   readonly json: ReadonlyMap<string, JsonInfo>;
   readonly blocks: readonly Block[];
@@ -112,7 +112,8 @@ export function readMeta(text: string): Meta {
     command: string(meta["command"]), kinds: strings(meta["kinds"]), notices: strings(meta["notices"]),
     pid: number(meta["pid"]), started_ms: number(meta["started_ms"]),
     duration_ns: whole(meta["duration_ns"], "duration_ns", Number.MAX_SAFE_INTEGER),
-    dropped: counts(meta["dropped"]), b: b && { name: string(b["name"]) }, tables, json: jsons, blocks,
+    dropped: counts(meta["dropped"]), tables, json: jsons, blocks,
+    b: b && { name: string(b["name"]), program: string(b["program"]), duration_ns: number(b["duration_ns"]) },
   };
 }
 

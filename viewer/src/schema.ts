@@ -19,6 +19,9 @@ export const SAMPLE_CPU = 0;
 export const SAMPLE_OFF = 1;
 export const SAMPLE_PREEMPTED = 2;
 
+/** sites.flags */
+export const SITE_MMAP = 1;
+
 /** polls.flags */
 export const POLL_OPEN = 1;
 export const POLL_NESTED = 2;
@@ -27,7 +30,11 @@ export const TASK_CALLBACK = 2;
 
 export const SCHEMA = {
   threads: { tid: "u32", name: "strings", worker: "strings?", is_main: "u8" },
-  code: { function: "strings", file: "strings?", line: "u32", module: "strings?", inlined: "u8" },
+  code: {
+    function: "strings", file: "strings?", line: "u32", module: "strings?", inlined: "u8",
+    /** 1: of the C library and its like, where there is something of the program's own to name instead. */
+    plumbing: "u8",
+  },
   /** A node is a stack: its own frame and its parent's. Parents come before children. */
   nodes: { parent: "nodes?", code: "code" },
   samples: { at: "ns", thread: "threads", node: "nodes?", kind: "u8", value: "length" },
@@ -69,6 +76,9 @@ export const SCHEMA = {
     node: "nodes", live_bytes: "num", live_objects: "num", allocated_bytes: "num",
     allocated_objects: "num", freed_bytes: "num", peak_bytes: "num", churn_bytes: "num",
     median_life: "ns", live_samples: "u32", samples: "u32", oldest: "ns",
+    /** Where in the stack the site is, and who called it. */
+    site_node: "nodes", caller_node: "nodes?",
+    flags: "u8",
   },
   blocks_live: { at: "ns", size: "num", weight: "num", thread: "threads?", node: "nodes" },
   snapshots: { at: "ns", live_bytes: "num", allocated_bytes: "num", resident: "num" },
@@ -76,6 +86,8 @@ export const SCHEMA = {
   diff: {
     node: "nodes", a_cpu: "num", b_cpu: "num", a_alloc: "num", b_alloc: "num", a_live: "num",
     b_live: "num",
+    /** Of stacks with allocations as in sites. */
+    site_node: "nodes",
   },
 } as const;
 

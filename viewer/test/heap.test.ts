@@ -1,31 +1,37 @@
-/* Which frame is to blame for an allocation, and words for how memory went. */
+/* Places of allocations, stacks without their plumbing, and words for how memory went. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { placesOf } from "../src/heap_places";
 import { trendOf } from "../src/heap_series";
-import { isPlumbing, isWrapper, roleOf, siteOf } from "../src/plumbing";
+import { NONE, SITE_MMAP } from "../src/schema";
+import { open } from "./opened";
+import { PageWriter, type PackedPage } from "./writer";
 
-test("plumbing is the C library, std and malloc's family; a namesake elsewhere is not", () => {
-  assert.ok(isPlumbing("anything", "libc.so.6"));
-  assert.ok(isPlumbing("std::vector<int>::push_back(int&&)", "game"));
-  assert.ok(isPlumbing("void std::vector<int>::_M_realloc_insert<int>(int&&)", "game"));
-  assert.ok(isPlumbing("operator new(unsigned long)", "game"));
-  assert.ok(!isPlumbing("stdlib_like", "game"));
-  assert.ok(!isPlumbing("make<std::string>(std::string const&)", "game"));
+/** Stacks of main, parse, xmalloc, malloc, as nodes 0 to 3, and of main, load, malloc, as 0, 4, 5. */
+function stacks(): PackedPage {
+  const w = new PageWriter();
+  const names = ["main", "parse", "xmalloc", "malloc", "load"].map((name) => w.string(name));
+  const each = (value: number): number[] => names.map(() => value);
+  w.table("code", 5, { function: names, file: each(w.string("a.c")), line: [1, 2, 3, 4, 5], module: each(NONE), inlined: each(0),
+    plumbing: [0, 0, 0, 1, 0] });
+  w.table("nodes", 6, { parent: [NONE, 0, 1, 2, 0, 4], code: [0, 1, 2, 3, 4, 3] });
+  const node = [3, 2, 5, 5];
+  const all = (value: number): number[] => node.map(() => value);
+  w.table("sites", 4, { node, live_bytes: [8, 16, 32, 64], live_objects: all(1), allocated_bytes: all(64), allocated_objects: all(1),
+    freed_bytes: all(0), peak_bytes: all(0), churn_bytes: all(0), median_life: all(-1), live_samples: all(1), samples: all(1),
+    oldest: all(0), site_node: [1, 1, 4, 4], caller_node: [0, 0, NONE, NONE], flags: [0, 0, 0, SITE_MMAP] });
+  return w.pack({ duration_ns: 10 });
+}
+
+test("places are the sites the tool names, by function, line, caller and kind of memory", async () => {
+  const places = placesOf(await open(stacks()));
+  assert.deepEqual(places.map(({ name, caller, mmap, live, sites }) => [name, caller, mmap, live, sites]),
+    [["load", "", true, 64, [3]], ["load", "", false, 32, [2]], ["parse", "main", false, 24, [1, 0]]]);
 });
 
-test("wrappers are matched whole", () => {
-  assert.ok(isWrapper("xmalloc") && isWrapper("g_malloc0_n") && isWrapper("sqlite3DbStrNDup"));
-  assert.ok(!isWrapper("my_xmalloc") && !isWrapper("xmalloc2") && !isWrapper("a".repeat(100000)));
-});
-
-test("the site is the first frame that counts, its caller the next other function that does", () => {
-  const names = ["malloc", "xmalloc", "parse", "parse", "std::sort", "main"];
-  const roles = names.map((name) => roleOf(name, "game"));
-  const same = (a: number, b: number): boolean => names[a] === names[b];
-  assert.deepEqual(siteOf(roles, same), { site: 2, caller: 5 });
-  assert.deepEqual(siteOf(roles.slice(0, 5), same), { site: 2, caller: -1 });
-  assert.deepEqual(siteOf([2, 1], () => false), { site: 1, caller: -1 });
-  assert.deepEqual(siteOf([2, 2], () => false), { site: 0, caller: -1 });
+test("a stack is told by the innermost function that is no plumbing", async () => {
+  const model = await open(stacks());
+  assert.deepEqual([3, 2, 5, 0].map((node) => model.functionOf(model.ownNode(node))), ["xmalloc", "xmalloc", "load", "main"]);
 });
 
 const at = Float64Array.from({ length: 20 }, (_, i) => i * 1e9);

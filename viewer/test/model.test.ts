@@ -1,20 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { inflateBlock } from "../src/decode";
-import { Model } from "../src/model";
 import { readMeta } from "../src/page";
 import { NONE } from "../src/schema";
-import { Source } from "../src/source";
+import { open } from "./opened";
 import { random, synthetic } from "./synthetic";
 import { PageWriter } from "./writer";
 import type { PackedPage } from "./writer";
-
-export async function open(page: PackedPage): Promise<Model> {
-  const meta = readMeta(JSON.stringify(page.meta));
-  const blocks: Uint8Array[] = [];
-  for (const block of meta.blocks) blocks.push(await inflateBlock(page.data, block));
-  return new Model(meta, new Source(meta, blocks));
-}
 
 /** What a page that is opened and read whole says is wrong with it; "" for nothing. */
 async function verdict(page: PackedPage): Promise<string> {
@@ -104,7 +95,7 @@ function small(change: (columns: { parent: number[]; code: number[]; at: number[
   change(c);
   const name = w.string("f");
   w.table("threads", 1, { tid: [1], name: [name], worker: [NONE], is_main: [1] });
-  w.table("code", 1, { function: [name], file: [NONE], line: [0], module: [NONE], inlined: [0] });
+  w.table("code", 1, { function: [name], file: [NONE], line: [0], module: [NONE], inlined: [0], plumbing: [0] });
   w.table("nodes", 3, { parent: c.parent, code: c.code });
   w.table("samples", 3, { at: c.at, thread: [0, 0, 0], node: [0, 1, 2], kind: [0, 0, 0], value: c.value });
   return w.pack({ duration_ns: 10 });

@@ -109,7 +109,8 @@ function stacks(w: PageWriter, functions: string[], next: () => number): void {
   w.table("code", functions.length, { function: each(functions.length, (i) => w.string(functions[i] as string)),
     file: each(functions.length, (i) => (i % 4 === 3 ? NONE : w.string(`src/${functions[i]?.slice(0, 6) ?? ""}.cc`))),
     line: each(functions.length, (i) => 10 * i), module: each(functions.length, () => w.string("game")),
-    inlined: each(functions.length, (i) => (i === 8 ? 1 : 0)) });
+    inlined: each(functions.length, (i) => (i === 8 ? 1 : 0)),
+    plumbing: functions.map((name) => (name === "malloc" || name === "memcpy" ? 1 : 0)) });
   w.table("nodes", NODES, { parent: each(NODES, (i) => (i === 0 ? NONE : Math.floor(i * (0.3 + 0.7 * next()) * 0.9))),
     code: each(NODES, (i) => (i === 0 ? 0 : 1 + Math.floor(next() * (functions.length - 1)))) });
 }
@@ -150,7 +151,8 @@ function heap(w: PageWriter, sizes: Sizes, duration: number, next: () => number)
   w.table("sites", n, { node: Uint32Array.from({ length: n }, (_, i) => NODES - 1 - i), live_bytes: live, live_objects: each((i) => 900 / (i + 1)),
     allocated_bytes: each((i) => (live[i] as number) * 3), allocated_objects: each((i) => 2700 / (i + 1)), freed_bytes: each((i) => (live[i] as number) * 2),
     peak_bytes: each((i) => (live[i] as number) * 1.3), churn_bytes: each((i) => (live[i] as number) * 2), median_life: each((i) => (i % 5 ? 3e6 * i : -1)),
-    live_samples: Uint32Array.from({ length: n }, () => 12), samples: Uint32Array.from({ length: n }, () => 40), oldest: each((i) => (i * duration) / n) });
+    live_samples: Uint32Array.from({ length: n }, () => 12), samples: Uint32Array.from({ length: n }, () => 40), oldest: each((i) => (i * duration) / n),
+    site_node: Uint32Array.from({ length: n }, (_, i) => NODES - 1 - i), caller_node: new Uint32Array(n).fill(NONE), flags: new Uint8Array(n) });
   w.table("blocks_live", n, { at: each((i) => Math.round((i * duration) / n)), size: each(() => 4096), weight: each(() => 5e5),
     thread: new Uint32Array(n), node: Uint32Array.from({ length: n }, (_, i) => NODES - 1 - i) });
   const total = live.reduce((a, b) => a + b, 0);

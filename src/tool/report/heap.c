@@ -15,6 +15,7 @@
 #include "tool/report/kept.h"
 #include "tool/report/kernel.h"
 #include "tool/report/python.h"
+#include "tool/util/paths.h"
 #include "tool/util/say.h"
 #include "tool/util/units.h"
 
@@ -201,6 +202,18 @@ size_t heap_frames(const struct heap *heap, uint32_t stack, const struct symbol_
     if (count == 0)
         frames[count++] = &no_stack;
     return count;
+}
+
+const char *heap_program(const struct heap *heap)
+{
+    return paths_base(heap->rec.header.program);
+}
+
+const char *heap_name_within(const char *name, const char *program)
+{
+    size_t len = strlen(program);
+    bool unnamed = len > 0 && strncmp(name, program, len) == 0 && !strncmp(name + len, "+0x", 3);
+    return unnamed ? name + len : name;
 }
 
 /* ---- loading ---- */

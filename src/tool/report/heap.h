@@ -34,7 +34,10 @@ struct heap_stack {
     uint32_t depth;
     uint32_t site;
     uint32_t site_frame; /* which of its frames, inlined ones counted, is the site */
+    uint32_t
+        caller_frame; /* and which called it, of another function; HEAP_NO_FRAME: none counts */
 };
+#define HEAP_NO_FRAME UINT32_MAX
 
 struct heap_site {
     const char *function, *file, *module; /* file may be NULL */
@@ -91,6 +94,12 @@ int heap_open(struct heap *heap, const char *path, struct run_error *error);
 /* Names the frames of STACK, once. 0 or -ENOMEM. */
 int heap_name_stack(struct heap *heap, uint32_t stack);
 void heap_unload(struct heap *heap);
+
+/* What the module of the program itself is called: the last part of its path. */
+const char *heap_program(const struct heap *heap);
+/* NAME where it is one; of an address in PROGRAM that has none, "program+0x1139", only where it is: "+0x1139". So that
+ * two recordings can be compared, whatever the files of their programs are called. */
+const char *heap_name_within(const char *name, const char *program);
 
 /* What has to be known besides the numbers, on stderr: see `report_notices`. */
 void heap_notices(const struct heap *heap);

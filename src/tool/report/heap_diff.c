@@ -1,5 +1,6 @@
 /* Two heap recordings compared. Sites are matched by the name of the function and of its caller, so neither
- * where a program was loaded nor how it was built matters, nor on which line the call is.
+ * where a program was loaded nor how it was built matters, nor on which line the call is, nor what the file of the
+ * program is called.
  *
  * Both sides are estimates. A change counts as real when the 95 % intervals of both do not touch: stricter than
  * a test of the difference, and easy to check by hand. */
@@ -38,6 +39,7 @@ static double figure_of(const struct recording_sum *sum, int figure)
 
 struct part {
     const struct heap_site *site;
+    const char *function, *caller; /* as they are matched */
     int side;
 };
 
@@ -48,8 +50,8 @@ static int compare_text(const char *a, const char *b)
 
 static int compare_names(const struct part *x, const struct part *y)
 {
-    int order = strcmp(x->site->function, y->site->function);
-    order = order ? order : compare_text(x->site->caller, y->site->caller);
+    int order = strcmp(x->function, y->function);
+    order = order ? order : compare_text(x->caller, y->caller);
     return order ? order : (int)x->site->mmap - (int)y->site->mmap;
 }
 
@@ -95,6 +97,14 @@ static int compare_rows(const void *a, const void *b)
     return order ? order : compare_text(x->caller, y->caller);
 }
 
+static struct part part_of(const struct heap_site *site, int side, const char *program)
+{
+    return (struct part){.site = site,
+                         .function = heap_name_within(site->function, program),
+                         .caller = site->caller ? heap_name_within(site->caller, program) : NULL,
+                         .side = side};
+}
+
 static void add_part(struct heap_diff *d, const struct part *p, bool new)
 {
     if (new)
@@ -124,7 +134,7 @@ int heap_diff_make(struct heap_diff *d, const struct heap sides[2], const char *
         d->total.sum[s].peak_bytes = sides[s].rec.header.peak_bytes;
         d->total.sum[s].peak_objects = sides[s].rec.header.peak_objects;
         for (size_t i = 0; i < sides[s].site_count; i++)
-            parts[n++] = (struct part){&sides[s].sites[i], s};
+            parts[n++] = part_of(&sides[s].sites[i], s, heap_program(&sides[s]));
     }
     qsort(parts, n, sizeof(*parts), compare_parts);
     for (size_t i = 0; i < n; i++)

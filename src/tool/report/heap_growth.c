@@ -473,10 +473,10 @@ void heap_put_growth(struct buf *b, const struct heap *heap, const struct heap_g
         else
             buf_puts(b, "null");
         buf_printf(b,
-                   ",\"line\":%u,\"live_bytes\":[%lld,%lld],\"delta_bytes\":%lld,"
-                   "\"delta_ci95\":%lld,\"trend\":",
-                   site->line, (long long)heap_whole(row->from), (long long)heap_whole(row->to),
-                   (long long)heap_whole(row->to - row->from),
+                   ",\"line\":%u,\"kind\":\"%s\",\"live_bytes\":[%lld,%lld],"
+                   "\"delta_bytes\":%lld,\"delta_ci95\":%lld,\"trend\":",
+                   site->line, site->mmap ? "mmap" : "malloc", (long long)heap_whole(row->from),
+                   (long long)heap_whole(row->to), (long long)heap_whole(row->to - row->from),
                    (long long)heap_whole(half_width(row)));
         if (trend)
             buf_printf(b, "\"%s\",\"bytes_per_second\":%.3f,\"correlation\":%.4f}", trend,

@@ -154,6 +154,7 @@ static struct claim claim_of(struct heap *heap, uint32_t stack, const struct sym
     size_t count = heap_frames(heap, stack, frames), at = site_of(heap, frames, count);
     size_t caller = caller_of(heap, frames, count, at);
     heap->stacks[stack].site_frame = (uint32_t)at;
+    heap->stacks[stack].caller_frame = caller < count ? (uint32_t)caller : HEAP_NO_FRAME;
     return (struct claim){.frame = *frames[at],
                           .caller = caller < count ? frames[caller]->function : NULL,
                           .mmap = (heap->rec.stacks[stack].flags & PIANO_STACK_MMAP) != 0,

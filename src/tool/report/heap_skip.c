@@ -68,9 +68,10 @@ void heap_trim(struct heap *heap)
 {
     for (uint32_t i = 0; i < heap->rec.stack_count; i++) {
         struct heap_stack *s = &heap->stacks[i];
-        uint32_t first = 0;
+        uint32_t first = 0, site = s->site_frame;
         while (first + 1 < s->depth && heap->pcs[s->pcs[first]].count <= s->site_frame)
             s->site_frame -= heap->pcs[s->pcs[first++]].count;
+        s->caller_frame -= s->caller_frame == HEAP_NO_FRAME ? 0 : site - s->site_frame;
         for (uint32_t k = first; k < s->depth; k++)
             s->pcs[k - first] = s->pcs[k];
         s->depth -= first;

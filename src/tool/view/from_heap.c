@@ -41,13 +41,18 @@ static const struct column_kind site_kinds[] = {
     {"oldest", COLUMN_I64, COLUMN_PLANES, false},
     {"freed_samples", COLUMN_U32, COLUMN_PLANES, false},
     {"site_node", COLUMN_U32, COLUMN_PLANES, false},
-    {"flags", COLUMN_U8, COLUMN_PLAIN, false}};
+    {"flags", COLUMN_U8, COLUMN_PLAIN, false},
+    {"caller_node", COLUMN_U32, COLUMN_PLANES, false}};
 enum { SITE_COLUMNS = sizeof(site_kinds) / sizeof(*site_kinds) };
 
-static void put_site(const struct packer *k, struct pack_table *t, uint32_t node,
-                     uint32_t site_node, uint32_t flags, const struct recording_sum *s)
+static void put_site(const struct packer *k, struct pack_table *t, const struct heap *heap,
+                     const struct placed *placed, uint32_t flags, const struct recording_sum *s)
 {
+    const struct heap_stack *stack = &heap->stacks[placed->stack];
+    uint32_t node = placed->node, caller = PACK_NONE;
     struct column *c = t->columns;
+    if (stack->caller_frame != HEAP_NO_FRAME)
+        caller = trie_outwards(&k->trie, node, stack->caller_frame);
     const double figures[] = {s->live_bytes,        s->live_objects, s->allocated_bytes,
                               s->allocated_objects, s->freed_bytes,  s->peak_bytes,
                               recording_churn(s)};
@@ -60,8 +65,9 @@ static void put_site(const struct packer *k, struct pack_table *t, uint32_t node
     column_put(&c[10], heap_whole((double)s->samples));
     column_put(&c[11], s->live_samples ? packer_moment(k, s->oldest_ns) : -1);
     column_put(&c[12], heap_whole((double)s->freed_samples));
-    column_put(&c[13], site_node);
+    column_put(&c[13], trie_outwards(&k->trie, node, stack->site_frame));
     column_put(&c[14], (flags & PIANO_STACK_MMAP ? 1 : 0) | (cut ? 2 : 0));
+    column_put(&c[15], caller);
 }
 
 /* Stacks with equal frames are one site. SITE_OF gets the row of each stack. */
@@ -82,15 +88,13 @@ static int put_sites(struct packer *k, struct packer_stacks *s, uint32_t *site_o
     qsort(list, placed, sizeof(*list), compare_placed);
     for (size_t i = 0, end; i < placed; i = end) {
         struct recording_sum sum = {.samples = 0};
-        uint32_t flags = 0, first = list[i].stack;
+        uint32_t flags = 0;
         for (end = i; end < placed && list[end].node == list[i].node; end++) {
             recording_sum_add(&sum, &heap->rec.stacks[list[end].stack].sum);
             flags |= heap->rec.stacks[list[end].stack].flags;
             site_of[list[end].stack] = (uint32_t)*count;
         }
-        put_site(k, t, list[i].node,
-                 trie_outwards(&k->trie, list[i].node, heap->stacks[first].site_frame), flags,
-                 &sum);
+        put_site(k, t, heap, &list[i], flags, &sum);
         ++*count;
     }
     free(list);

@@ -230,13 +230,13 @@ int packer_join(struct packer *k, const char *recording, struct run_error *error
 
 /* ---- two of them ---- */
 
-enum { DIFF_COLUMNS = 7 };
+enum { DIFF_COLUMNS = 8 };
 
 /* Sums of both sides by node: three figures, A and B. */
 struct sums {
     struct map row_of; /* a node */
     struct node_sums {
-        uint32_t node;
+        uint32_t node, site;
         double figures[3][2];
     } * rows;
     size_t count, cap;
@@ -257,7 +257,7 @@ static struct node_sums *row_of(struct sums *s, uint32_t node)
     }
     if (map_put(&s->row_of, node, (uint32_t)s->count) != 0)
         return NULL;
-    s->rows[s->count] = (struct node_sums){.node = node};
+    s->rows[s->count] = (struct node_sums){.node = node, .site = node};
     return &s->rows[s->count++];
 }
 
@@ -271,6 +271,8 @@ static int add_side(struct packer *k, struct sums *sums, struct heap *heap, int 
         struct node_sums *row = node == PACK_NONE ? NULL : row_of(sums, node);
         if (!row)
             return -ENOMEM;
+        if (sum->samples > 0 || sum->live_samples > 0)
+            row->site = trie_outwards(&k->trie, node, heap->stacks[i].site_frame);
         row->figures[0][side] += (double)sum->cpu_ns;
         row->figures[1][side] += sum->allocated_bytes;
         row->figures[2][side] += sum->live_bytes;
@@ -287,15 +289,26 @@ static int put_sums(struct packer *k, const struct sums *sums)
         {"a_alloc", COLUMN_F64, COLUMN_PLANES, false},
         {"b_alloc", COLUMN_F64, COLUMN_PLANES, false},
         {"a_live", COLUMN_F64, COLUMN_PLANES, false},
-        {"b_live", COLUMN_F64, COLUMN_PLANES, false}};
+        {"b_live", COLUMN_F64, COLUMN_PLANES, false},
+        {"site_node", COLUMN_U32, COLUMN_PLANES, false}};
     struct pack_table *t = pack_table(&k->pack, "diff", kinds, DIFF_COLUMNS);
     for (size_t i = 0; t && i < sums->count; i++) {
         column_put(&t->columns[0], sums->rows[i].node);
         for (int f = 0; f < 3; f++)
             for (int side = 0; side < 2; side++)
                 column_put_f64(&t->columns[1 + 2 * f + side], sums->rows[i].figures[f][side]);
+        column_put(&t->columns[7], sums->rows[i].site);
     }
     return t ? 0 : -ENOMEM;
+}
+
+/* app-old and app-new are two builds of one program: its functions are matched as if both files had the first one's name. */
+static void name_alike(struct trie *t, const struct heap heaps[2])
+{
+    const char *one = heap_program(&heaps[0]), *other = heap_program(&heaps[1]);
+    bool differ = *one && *other && strcmp(one, other) != 0;
+    t->program = differ ? other : NULL;
+    t->program_as = differ ? one : NULL;
 }
 
 int packer_add_other_recording(struct packer *k, const char *path, const char *other,
@@ -314,8 +327,10 @@ int packer_add_other_recording(struct packer *k, const char *path, const char *o
         heap_notices(&heaps[1]);
         if (k->kinds & PACKER_HEAP)
             memory = reports_heap_diff(&k->reports, heaps);
-        for (int i = 0; i < 2 && memory == 0; i++)
-            memory = add_side(k, &sums, &heaps[i], i);
+        memory = memory ? memory : add_side(k, &sums, &heaps[0], 0);
+        name_alike(&k->trie, heaps);
+        memory = memory ? memory : add_side(k, &sums, &heaps[1], 1);
+        k->trie.program = k->trie.program_as = NULL;
         memory = memory ? memory : put_sums(k, &sums);
         err = memory ? packer_no_memory(error, other) : 0;
     }

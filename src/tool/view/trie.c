@@ -3,6 +3,9 @@
 #include "tool/view/trie.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+#include "tool/report/stretch.h"
 
 static uint64_t mix(uint64_t h, uint64_t more)
 {
@@ -28,13 +31,33 @@ static bool same_code(const struct trie *t, const struct trie_code *a, const str
     return named && (t->by_name || (a->file == b->file && a->line == b->line));
 }
 
+static const char *module_of(const struct trie *t, const char *module)
+{
+    return t->program && strcmp(module, t->program) == 0 ? t->program_as : module;
+}
+
+static uint32_t function_of(struct trie *t, struct texts *s, const char *name)
+{
+    const char *within = t->program ? heap_name_within(name, t->program) : name;
+    if (within == name)
+        return texts_shared(s, name);
+    struct buf b = {0};
+    buf_printf(&b, "%s%s", t->program_as, within);
+    uint32_t number = b.failed ? PACK_NONE : texts_of(s, b.data);
+    t->failed |= b.failed;
+    buf_free(&b);
+    return number;
+}
+
 static uint32_t code_of(struct trie *t, struct texts *s, const struct symbol_frame *f)
 {
-    struct trie_code code = {.function = texts_shared(s, f->function),
+    const char *module = module_of(t, f->module);
+    struct trie_code code = {.function = function_of(t, s, f->function),
                              .file = texts_shared(s, f->file),
-                             .module = *f->module ? texts_shared(s, f->module) : PACK_NONE,
+                             .module = *module ? texts_shared(s, module) : PACK_NONE,
                              .line = f->line,
-                             .inlined = f->inlined};
+                             .inlined = f->inlined,
+                             .plumbing = stretch_is_passed(f)};
     uint64_t key = mix(mix(code.function, code.module), code.inlined);
     key = t->by_name ? key : mix(mix(key, code.file), code.line);
     uint32_t found;
@@ -98,19 +121,21 @@ void trie_pack(struct trie *t, struct pack *p)
                                               {"file", COLUMN_U32, COLUMN_PLANES, false},
                                               {"line", COLUMN_U32, COLUMN_PLANES, false},
                                               {"module", COLUMN_U32, COLUMN_PLANES, false},
-                                              {"inlined", COLUMN_U8, COLUMN_PLAIN, false}};
+                                              {"inlined", COLUMN_U8, COLUMN_PLAIN, false},
+                                              {"plumbing", COLUMN_U8, COLUMN_PLAIN, false}};
     static const struct column_kind nodes[] = {{"parent", COLUMN_U32, COLUMN_DELTA_PLANES, false},
                                                {"code", COLUMN_U32, COLUMN_PLANES, false}};
     p->failed |= t->failed;
     if (t->node_count == 0)
         return;
-    struct pack_table *c = pack_table(p, "code", code, 5), *n = pack_table(p, "nodes", nodes, 2);
+    struct pack_table *c = pack_table(p, "code", code, 6), *n = pack_table(p, "nodes", nodes, 2);
     for (size_t i = 0; c && i < t->code_count; i++) {
         column_put(&c->columns[0], t->codes[i].function);
         column_put(&c->columns[1], t->codes[i].file);
         column_put(&c->columns[2], t->codes[i].line);
         column_put(&c->columns[3], t->codes[i].module);
         column_put(&c->columns[4], t->codes[i].inlined);
+        column_put(&c->columns[5], t->codes[i].plumbing);
     }
     for (size_t i = 0; n && i < t->node_count; i++) {
         column_put(&n->columns[0], t->nodes[i].parent);

@@ -11,6 +11,7 @@
 struct trie_code {
     uint32_t function, file, module, line;
     bool inlined;
+    bool plumbing; /* `stretch_is_passed` */
 };
 
 struct trie_node {
@@ -24,8 +25,10 @@ struct trie {
     size_t node_count, node_cap;
     struct map code_of, node_of;
     const struct symbol_frame **frames; /* room for one stack */
-    bool
-        by_name; /* frames of one function are one, whatever the line: for two builds of a program */
+    /* For two builds of a program: frames of one function are one, whatever the line. What is in the module PROGRAM
+     * goes by the name PROGRAM_AS; NULL: it is called the same. Neither is owned. */
+    bool by_name;
+    const char *program, *program_as;
     bool failed;
 };
 
