@@ -9,7 +9,8 @@ import { Surface } from "./canvas";
 import { nameOf } from "./details";
 import { coloursOf, type Colours } from "./flame_colours";
 import { Graph } from "./flame_graph";
-import { boxAt, matchedShare, step, type Step } from "./flame_layout";
+import { Labels } from "./flame_labels";
+import { boxAt, matchedShare, step, type Layout, type Step } from "./flame_layout";
 import { isScope } from "./flame_scope";
 import { buildParts } from "./flame_parts";
 import { paint, rowHeight, type Picture } from "./flame_paint";
@@ -45,6 +46,11 @@ class Flame implements View {
   private store!: Store;
   private graph!: Graph;
   private surface!: Surface;
+  private labels!: Labels;
+  /** What colours and figures are of. */
+  private known: Layout | null = null;
+  private readonly figures = new Map<number, string>();
+  private drawing = false;
   private colours: Colours | null = null;
   private matches: Uint8Array | null = null;
   private left = 0;
@@ -68,6 +74,9 @@ class Flame implements View {
     el.append(this.parts.toolbar, this.parts.crumbs, this.parts.area, this.parts.foot);
     this.surface = new Surface(this.parts.area, "Flame graph. Arrow keys go from box to box, Enter zooms.");
     this.surface.canvas.setAttribute("role", "application");
+    const { keys } = this.graph;
+    this.labels = new Labels((text) => this.surface.measure(text),
+      (key) => key === NONE ? "all" : shortName(keys.name(key)));
     this.listen();
   }
 
@@ -76,9 +85,14 @@ class Flame implements View {
     this.surface.fit();
     const what = this.graph.follow();
     if (what === "graph") {
-      this.colours = null;
       this.cursor = this.hover = -1;
       this.scroll = 0;
+    }
+    if (this.graph.layout !== this.known) { // a zoom may make a finer one, with other boxes
+      this.known = this.graph.layout;
+      this.colours = null;
+      this.figures.clear();
+      if (what === "zoom") this.cursor = this.graph.focus;
     }
     if (changed.has("theme")) this.colours = null;
     if (what !== "nothing") this.toFocus(what === "zoom");
@@ -86,7 +100,7 @@ class Flame implements View {
     const search = this.store.state.search.trim().toLowerCase();
     this.matches = search === "" ? null : this.graph.keys.matching(search);
     this.words(search);
-    this.draw();
+    this.paint();
   }
 
   find(text: string): number {
@@ -173,18 +187,36 @@ class Flame implements View {
   }
 
   private picture(): Picture {
-    const { graph } = this;
-    const { layout, keys, answer } = graph;
+    const { layout, focus } = this.graph;
     return {
-      layout, colours: this.colours!, left: this.left, right: this.right, scroll: this.scroll,
-      row: rowHeight(), matches: this.matches, cursor: this.cursor, hover: this.hover, focus: graph.focus,
-      name: (node) => node === 0 ? "all" : shortName(keys.name(layout.tree.key[node]!)),
-      figure: (node) => (node === 0 ? `${amount(answer, layout.tree.total[0]![0]!)}  ` : "") +
-        (node === 0 && answer.question.colour !== "change" ? "" : boxFigure(answer, layout, node)),
+      layout, colours: this.colours!, labels: this.labels, left: this.left, right: this.right, scroll: this.scroll,
+      row: rowHeight(), matches: this.matches, cursor: this.cursor, hover: this.hover, focus,
+      figure: (node) => this.figure(node),
     };
   }
 
+  private figure(node: number): string {
+    let known = this.figures.get(node);
+    if (known === undefined) {
+      const { answer, layout } = this.graph;
+      known = (node === 0 ? `${amount(answer, layout.tree.total[0]![0]!)}  ` : "") +
+        (node === 0 && answer.question.colour !== "change" ? "" : boxFigure(answer, layout, node));
+      this.figures.set(node, known);
+    }
+    return known;
+  }
+
+  /** Once in the next animation frame, however much moves until then. */
   private draw(): void {
+    if (this.drawing) return;
+    this.drawing = true;
+    requestAnimationFrame(() => {
+      this.drawing = false;
+      this.paint();
+    });
+  }
+
+  private paint(): void {
     if (this.surface.width > 0 && this.colours) paint(this.surface, this.picture());
   }
 
@@ -279,7 +311,7 @@ class Flame implements View {
       this.setWindow(from[0]! + (left - from[0]!) * eased, from[1]! + (right - from[1]!) * eased);
       if (part < 1) requestAnimationFrame(move);
       else this.gliding = 0;
-      this.draw();
+      this.paint();
     };
     requestAnimationFrame(move);
   }

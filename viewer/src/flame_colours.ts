@@ -9,8 +9,8 @@ import { category, mix, palette } from "./palette";
 import { NONE } from "./schema";
 
 export interface Colours {
-  /** Fill of a box. */
-  of(node: number): string;
+  /** Fill of a box; NARROW: of one that cannot be told from its neighbours anyway, so that they need not differ. */
+  of(node: number, narrow: boolean): string;
   /** What the colours mean, for the legend: a colour and a word, in order. */
   readonly legend: readonly (readonly [colour: string, word: string])[];
 }
@@ -57,7 +57,7 @@ function byChange(tree: Tree): Colours {
   };
 }
 
-/* Short lives are what costs: they are orange. From 10 µs to 10 s, by powers. */
+/* Short lives are what costs: they are orange. From 10us to 10s, by powers. */
 const SHORT = Math.log(1e4);
 const LONG = Math.log(1e10);
 
@@ -71,8 +71,8 @@ function byLife(tree: Tree, run: number): Colours {
       const life = typicalLife(tree.total, node);
       return life < 0 ? idle : onScale(shades, place(life));
     },
-    legend: [[onScale(shades, 1), "lives 10 µs or less"], [onScale(shades, place(1e6)), "1 ms"],
-      [onScale(shades, place(1e9)), "1 s or more"], [idle, "not known"]],
+    legend: [[onScale(shades, 1), "lives 10us or less"], [onScale(shades, place(1e6)), "1ms"],
+      [onScale(shades, place(1e9)), "1s or more"], [idle, "not known"]],
   };
 }
 
@@ -124,15 +124,17 @@ function byModule(tree: Tree, trie: Trie, own: Float64Array, keys: Keys): Colour
     shades.set(module, [0, 1, 2].map((step) => shade(category(place), step)));
   }
   const other = [0, 1, 2].map((step) => mix(idle, dark ? "#ffffff" : "#000000", step * 0.03));
-  const ofKey: string[] = [];
+  const ofKey: string[] = [], ofNarrow: string[] = [];
   for (let key = 0; key < keys.count; key++) {
-    ofKey.push((shades.get(keys.module(key)) ?? other)[(Math.imul(key, 0x9e3779b1) >>> 16) % 3]!);
+    const three = shades.get(keys.module(key)) ?? other;
+    ofKey.push(three[(Math.imul(key, 0x9e3779b1) >>> 16) % 3]!);
+    ofNarrow.push(three[1]!);
   }
   const legend = ranked.slice(0, MODULES).map((module): [string, string] =>
     [shades.get(module)![1]!, keys.moduleText(module)]);
   if (ranked.length > MODULES || weight.has(NONE)) legend.push([other[1]!, "other code"]);
   return {
-    of: (node) => node === 0 ? idle : ofKey[tree.key[node]!] ?? other[0]!,
+    of: (node, narrow) => node === 0 ? idle : (narrow ? ofNarrow : ofKey)[tree.key[node]!] ?? other[0]!,
     legend,
   };
 }

@@ -1,0 +1,64 @@
+/* How much a picture of a flame graph costs. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { Surface } from "../src/canvas";
+import { Labels } from "../src/flame_labels";
+import { layOut } from "../src/flame_layout";
+import { paint, type Picture } from "../src/flame_paint";
+import type { Tree } from "../src/flame_trie";
+
+// The palette is read from the page's style; any will do.
+const page = { document: { documentElement: null }, getComputedStyle: () => ({ getPropertyValue: () => "#ffffff", fontSize: "16px" }) };
+Object.assign(globalThis, page);
+
+/** COUNT stacks of DEPTH functions each, all of one weight, side by side. */
+function stacks(count: number, depth: number): Tree {
+  const nodes = 1 + count * depth;
+  const parent = new Uint32Array(nodes), total = new Float64Array(nodes).fill(1);
+  for (let n = 1; n < nodes; n++) parent[n] = (n - 1) % depth === 0 ? 0 : n - 1;
+  total[0] = count;
+  return { count: nodes, parent, key: Uint32Array.from({ length: nodes }, (_, n) => n), self: [total], total: [total], first: null,
+    cut: null, leaf: null };
+}
+
+/** Rectangles of a picture 1000 pixels wide: [x, y, width, height]. */
+function drawn(tree: Tree, colour: (node: number) => string): number[][] {
+  const rects: number[][] = [];
+  const ctx = { fillRect: (...rect: number[]) => rects.push(rect), fillText: () => undefined, fillStyle: "", globalAlpha: 1 };
+  const surface = { ctx, width: 1000, height: 400, reset: () => undefined, measure: () => 7 } as unknown as Surface;
+  const labels = new Labels(() => 7, () => "name");
+  const picture: Picture = { layout: layOut(tree, "weight"), colours: { of: colour, legend: [] }, labels, left: 0, right: 1, scroll: 0,
+    row: 20, matches: null, cursor: -1, hover: -1, focus: 0, figure: () => "" };
+  paint(surface, picture);
+  return rects.slice(1); // without the paper
+}
+
+test("a narrow stack of one colour is one stroke as high as it is deep; where the colour changes, another begins", () => {
+  const one = drawn(stacks(500, 10), () => "#808080");
+  assert.equal(one.length, 1 + 500);
+  assert.ok(one.slice(1).every(([, y, width, height]) => y === 20 && width! < 2 && height === 199));
+  const two = drawn(stacks(500, 10), (node) => node === 0 || (node - 1) % 10 < 4 ? "#808080" : "#404040");
+  assert.equal(two.length, 1 + 2 * 500);
+});
+
+test("boxes that can be seen are boxes of their own", () => {
+  const rects = drawn(stacks(5, 10), () => "#808080");
+  assert.equal(rects.length, 1 + 50);
+  assert.ok(rects.every(([, , , height]) => height === 19));
+});
+
+test("stacks too narrow to be seen are stripes over all that touch, not one for each", () => {
+  const tree = stacks(300, 1);
+  // Under each of 300 boxes of 3.3 pixels eight functions of 0.4: dust.
+  const parent = [...tree.parent], total = [...tree.total[0]!];
+  for (let n = 1; n <= 300; n++) for (let i = 0; i < 8; i++) {
+    parent.push(n);
+    total.push(0.12);
+  }
+  const weights = Float64Array.from(total);
+  const rects = drawn({ ...tree, count: parent.length, parent: Uint32Array.from(parent),
+    key: Uint32Array.from(parent, (_, n) => n), self: [weights], total: [weights] }, () => "#808080");
+  const dust = rects.filter(([, y]) => y === 40);
+  assert.ok(dust.length < 10, `${dust.length} stripes`);
+  assert.ok(Math.abs(dust.reduce((sum, [, , width]) => sum + width!, 0) - 1000) < 20);
+});
