@@ -283,3 +283,55 @@ test("a page zoomed to 200 %, and a small window", async () => {
     }
   }
 });
+
+/** In the page: of the table, whether each column is in sight, and whether rows are in line with their heads. */
+function columns() {
+  const grid = document.querySelector(".grid");
+  const box = grid.getBoundingClientRect(), right = box.left + grid.clientWidth;
+  const heads = [...grid.querySelectorAll(".grid-th")], row = grid.querySelector(".grid-row");
+  const first = heads[0].getBoundingClientRect();
+  return heads.map((head, i) => {
+    const own = head.getBoundingClientRect(), cell = row.children[i].getBoundingClientRect();
+    return { name: head.textContent, seen: own.left >= box.left - 1 && own.right <= right + 1 && (i === 0 || own.left >= first.right - 1),
+      inLine: Math.abs(own.left - cell.left) < 1 && Math.abs(own.right - cell.right) < 1,
+      // Under the pointer, and not under something else or beyond an edge.
+      drawn: row.children[i].contains(document.elementFromPoint((cell.left + cell.right) / 2, (cell.top + cell.bottom) / 2)) };
+  });
+}
+
+test("the table of functions fits into 1200 pixels; where it does not, it says so, and all of it can be had", async () => {
+  for (const [width, height, size, fits] of [[1200, 750, "100%", true], [800, 600, "100%", false], [1200, 750, "200%", false]]) {
+    const view = await show(pages.game, { hash: "#v=table", viewport: { width, height } });
+    await view.evaluate((text) => document.documentElement.style.setProperty("font-size", text), size);
+    await view.setViewportSize({ width: width - 1, height }); // as a window that is drawn larger or smaller
+    await drawn(view);
+    const more = view.locator(".grid-more");
+    const what = `${width} pixels, text of ${size}`;
+    const seen = new Set();
+    for (let turn = 0; ; turn++) {
+      const found = await view.evaluate(columns);
+      for (const { name, seen: here, inLine, drawn: there } of found) {
+        assert.ok(inLine, `${what}: ${name} is not above its figures`);
+        if (here) assert.ok(there, `${what}: the figures of ${name} are hidden`);
+        if (here) seen.add(name);
+      }
+      assert.ok(found[0].seen, `${what}: the names of functions stay`);
+      const hidden = found.filter((column) => !column.seen).length;
+      if (turn === 0) {
+        assert.equal(hidden === 0, fits, `${what}: ${hidden} columns out of sight`);
+        assert.equal(await more.isVisible(), !fits, what);
+        assert.equal(await view.locator(".grid-edge").isVisible(), !fits, what);
+      }
+      if (hidden === 0 || !/more/.test(await more.innerText())) break;
+      assert.ok(turn < 10, `${what}: the last column is not reached`);
+      assert.match(await more.innerText(), /^\d+ more columns? →$/);
+      await more.click();
+      await drawn(view);
+    }
+    assert.equal(seen.size, await view.locator(".grid-th").count(), `${what}: seen in turn: ${[...seen].join(", ")}`);
+    if (fits) continue;
+    await view.getByRole("grid").focus();
+    for (let presses = 0; presses < 40; presses++) await view.keyboard.press("ArrowLeft");
+    await view.waitForFunction(() => document.querySelector(".grid").scrollLeft === 0);
+  }
+});

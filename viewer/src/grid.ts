@@ -1,18 +1,20 @@
 /* A table of many rows: only those in sight are elements. It is a grid to a screen reader: rows have their
  * numbers, columns say how they sort, the arrow keys move a cursor and Enter takes the row.
  *
- * The heads and the rows are in one box that scrolls both ways; the heads stay on top. Heights are in rem,
+ * The heads and the rows are in one box that scrolls both ways; the heads stay on top, and the first column at the left.
+ * Where columns are out of sight, the edge says so, and the button `more` says how many and goes there. Sizes are in rem,
  * so that larger text makes larger rows.
  */
-import { h } from "./element";
+import { button, h } from "./element";
 
 export interface GridColumn {
   readonly id: string;
   readonly title: string;
   /** Said when the pointer rests on the head. */
   readonly about: string;
-  /** A width of CSS grids: "6rem", "minmax(12rem, 2fr)". */
-  readonly width: string;
+  /** How wide it is at least, in rem, and its share of the room there is beyond that. */
+  readonly least: number;
+  readonly grow: number;
   readonly number: boolean;
   /** Heads of columns that cannot be sorted are no buttons. */
   readonly sorts: boolean;
@@ -32,9 +34,14 @@ export interface GridHost {
 
 const ROW_REM = 1.625;
 const SPARE = 6;
+/** How far an arrow key moves it sideways, in rem. */
+const ASIDE_REM = 6;
 
 export class Grid {
-  readonly element = h("div", { class: "grid", role: "grid", tabindex: "0" });
+  /** The grid and its edge; `more` is for a toolbar. */
+  readonly box: HTMLElement;
+  readonly more = button("", () => this.aside(), { class: "chip grid-more" });
+  private readonly element = h("div", { class: "grid", role: "grid", tabindex: "0" });
   private readonly head = h("div", { class: "grid-head", role: "row" });
   private readonly body = h("div", { class: "grid-body", role: "rowgroup" });
   private readonly rows = new Map<number, HTMLElement>();
@@ -46,6 +53,8 @@ export class Grid {
   constructor(private readonly host: GridHost) {
     this.element.setAttribute("aria-label", host.label);
     this.element.append(this.head, this.body);
+    this.box = h("div", { class: "grid-box" }, this.element, h("div", { class: "grid-edge", "aria-hidden": "true" }));
+    this.more.hidden = true;
     this.element.addEventListener("scroll", () => this.soon());
     this.body.addEventListener("click", (event) => this.click(event));
   }
@@ -59,17 +68,23 @@ export class Grid {
     });
   }
 
+  private rem(): number {
+    return parseFloat(getComputedStyle(document.documentElement).fontSize) || 16;
+  }
+
   private rowHeight(): number {
-    return Math.round(ROW_REM * (parseFloat(getComputedStyle(document.documentElement).fontSize) || 16));
+    return Math.round(ROW_REM * this.rem());
   }
 
   /** Everything may be new: columns, order, rows. */
   update(): void {
     const columns = this.host.columns();
-    const shape = columns.map((c) => `${c.id}:${c.width}`).join(" ");
+    const shape = columns.map((c) => `${c.id}:${c.least}`).join(" ");
     if (shape !== this.shape) {
       this.shape = shape;
-      this.element.style.setProperty("--columns", columns.map((c) => c.width).join(" "));
+      this.element.style.setProperty("--columns", columns.map((c) => `minmax(${c.least}rem, ${c.grow}fr)`).join(" "));
+      this.element.style.setProperty("--wide", `${columns.reduce((sum, c) => sum + c.least, 0)}rem`);
+      this.element.scrollLeft = 0;
       this.spare = [];
     }
     for (const [, row] of this.rows) row.remove();
@@ -136,8 +151,35 @@ export class Grid {
       row.setAttribute("aria-selected", String(this.host.isTaken(i)));
       row.classList.toggle("cursor", i === this.cursor);
     }
+    this.tellSides();
     if (count > 0) this.element.setAttribute("aria-activedescendant", `grid-row-${this.cursor}`);
     else this.element.removeAttribute("aria-activedescendant");
+  }
+
+  /** Heads beyond the right edge, in part or whole. */
+  private beyond(): HTMLElement[] {
+    const edge = this.element.scrollLeft + this.element.clientWidth + 1;
+    return ([...this.head.children] as HTMLElement[]).filter((head) => head.offsetLeft + head.offsetWidth > edge);
+  }
+
+  /** Says which columns are out of sight. */
+  private tellSides(): void {
+    const { scrollLeft, clientWidth, offsetWidth } = this.element;
+    const first = (this.head.firstElementChild as HTMLElement).offsetWidth;
+    const hidden = this.beyond().length, left = scrollLeft > 1;
+    this.element.classList.toggle("loose", first > clientWidth / 2); // no room for columns beside it
+    this.box.style.setProperty("--bar", `${offsetWidth - clientWidth}px`);
+    this.box.classList.toggle("more-left", left);
+    this.box.classList.toggle("more-right", hidden > 0);
+    this.more.hidden = !left && hidden === 0;
+    this.more.textContent = hidden > 0 ? `${hidden} more ${hidden === 1 ? "column" : "columns"} →` : "← first columns";
+  }
+
+  /** To the columns further right, or back to the first ones. */
+  private aside(): void {
+    const [next] = this.beyond();
+    const first = this.element.classList.contains("loose") ? 0 : (this.head.firstElementChild as HTMLElement).offsetWidth;
+    this.element.scrollTo({ left: next ? next.offsetLeft - first : 0 });
   }
 
   private newRow(): HTMLElement {
@@ -176,6 +218,9 @@ export class Grid {
     };
     const next = to[event.key];
     if (next !== undefined) this.go(next);
+    else if (event.key === "ArrowLeft" || event.key === "ArrowRight") {
+      this.element.scrollBy({ left: ASIDE_REM * this.rem() * (event.key === "ArrowLeft" ? -1 : 1) });
+    }
     else if (event.key === "Enter" && this.host.count() > 0) {
       this.host.take(this.cursor);
       this.draw();

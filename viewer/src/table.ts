@@ -26,7 +26,7 @@ class Table implements View {
   readonly id = "table";
   readonly title = "Functions";
   readonly help = [
-    ["Up Down PgUp PgDn", "go from row to row"], ["Enter", "tell about the function"],
+    ["Up Down PgUp PgDn", "go from row to row"], ["Left Right", "to the other columns"], ["Enter", "tell about the function"],
     ["Click on a head", "sort by it; again: the other way"],
   ] as const;
 
@@ -60,7 +60,7 @@ class Table implements View {
       sortedBy: () => this.sorting(), sort: (id) => this.sort(id),
       take: (i) => this.take(i), isTaken: (i) => this.isTaken(i),
     });
-    el.append(...firstOnly(model.meta), h("div", { class: "toolbar" }, this.kinds.element, this.number), this.grid.element,
+    el.append(...firstOnly(model.meta), h("div", { class: "toolbar" }, this.kinds.element, this.number, this.grid.more), this.grid.box,
       h("div", { class: "table-foot" }, this.note));
   }
 
@@ -137,16 +137,16 @@ class Table implements View {
   }
 
   private columns(): GridColumn[] {
-    const found: GridColumn[] = [{ id: "name", title: "Function", about: "", width: "minmax(13rem, 3fr)",
-      number: false, sorts: true }];
+    const found: GridColumn[] = [{ id: "name", title: "Function", about: "", least: 10, grow: 3, number: false, sorts: true }];
     if (this.hasSparks()) {
-      found.push({ id: "spark", title: "From frame to frame", number: false, sorts: false, width: "10.25rem",
+      found.push({ id: "spark", title: "Frame by frame", number: false, sorts: false, least: 8.75, grow: 0,
         about: "its self time along the run; each column is the worst of its frames, red: twice the usual" });
     }
-    for (const { id, title, about } of this.sheet.columns) {
-      found.push({ id, title, about, width: "minmax(6rem, 0.7fr)", number: true, sorts: true });
+    for (const { id, title, about, kind } of this.sheet.columns) {
+      const least = title.length > 6 ? 6.5 : kind === "ns" ? 5.75 : kind === "bytes" ? 6 : 5;
+      found.push({ id, title, about, least, grow: 0.7, number: true, sorts: true });
     }
-    found.push({ id: "place", title: "Place", about: "", width: "minmax(9rem, 2fr)", number: false, sorts: false });
+    found.push({ id: "place", title: "Place", about: "", least: 8, grow: 2, number: false, sorts: false });
     return found;
   }
 
