@@ -20,6 +20,22 @@ const LEAK = `
     for (int i = 0; i < 4000; i++) { leak(i); churn(); if (i % 100 == 0) pause_ms(5); }
     return 0;
   }`;
+/** All is freed at the end, so that nothing is live then. */
+const FREED = `
+  #include <stdlib.h>
+  #include <string.h>
+  #include <time.h>
+  static void pause_ms(long ms) { struct timespec t = {0, ms * 1000000}; nanosleep(&t, NULL); }
+  __attribute__((noinline)) static char *big(void) { char *p = malloc(3 << 20); memset(p, 1, 3 << 20); return p; }
+  __attribute__((noinline)) static char *small(void) { char *p = malloc(100000); memset(p, 1, 100000); return p; }
+  int main(void) {
+    char *a = big(), *b = small();
+    pause_ms(300);
+    free(a);
+    free(b);
+    pause_ms(100);
+    return 0;
+  }`;
 /** A program whose functions hot and cold take so many parts of its time. */
 const BURN = (hot, cold) => `
   static volatile unsigned sum;
@@ -62,7 +78,9 @@ test("live tables and sums of a leaking program are those of the report", async 
     const [name, live, , half, objects, allocated, samples] = shown[at];
     assert.ok(name.startsWith(place.function), `${name}, not ${place.function}`);
     says(live, place.live_bytes, `${name}: live`);
-    says(half, (place.live_bytes_ci95[1] - place.live_bytes_ci95[0]) / 2, `${name}: interval`);
+    const width = place.live_bytes_ci95[1] - place.live_bytes_ci95[0];
+    if (width === 0) assert.equal(half, "exact", name);
+    else says(half, width / 2, `${name}: interval`);
     says(objects, place.live_objects, `${name}: objects`);
     says(allocated, place.allocated_bytes, `${name}: allocated`);
     says(samples, place.samples, `${name}: samples`);
@@ -71,6 +89,28 @@ test("live tables and sums of a leaking program are those of the report", async 
   assert.match(await view.locator(".heap-stacks").innerText(), /leak[^]*main/);
   await view.locator(".heap-stacks").getByRole("button", { name: "Flame graph" }).click();
   await view.locator("#tab-flame[aria-selected=true]").waitFor();
+});
+
+test("the picture's legend says what places held, also when nothing is left of it at the end", async () => {
+  const recording = project.record("freed.rec", ["--heap=1", "--snapshot-every", "0.02"], project.compile("freed", FREED));
+  const { places } = project.json("report", recording, "--heap");
+  const view = await show(project.view("freed.html", recording), { hash: "#v=heap" });
+  const legend = async () => Object.fromEntries(await view.locator(".heap-legend li").evaluateAll((all) =>
+    all.map((item) => [item.children[1].textContent, item.children[2].textContent])));
+  const most = await legend();
+  for (const name of ["big", "small"]) {
+    const place = places.find(({ function: own }) => own === name);
+    assert.equal(place.live_bytes, 0);
+    says(most[name], place.peak_bytes, `${name}: at most`);
+  }
+  assert.equal(await view.locator(".heap-legend-head").innerText(), "Held at most");
+  const box = await view.locator(".heap-area canvas").boundingBox();
+  await view.mouse.move(box.x + box.width - 12, box.y + box.height / 2);
+  await view.locator(".heap-legend-head", { hasText: /^Held at \d/ }).waitFor();
+  assert.equal((await legend()).big, "0B", "under the pointer, at the end");
+  await view.mouse.move(1, 1);
+  await view.locator(".heap-legend-head", { hasText: "Held at most" }).waitFor();
+  assert.deepEqual(await legend(), most);
 });
 
 test("CPU samples alone: hot and cold, by time", { skip: NO_PERF }, async () => {
@@ -107,6 +147,42 @@ test("two recordings compared: what grew is said, and drawn", { skip: NO_PERF },
   for (const name of await view.getByRole("tab").allInnerTexts()) await tab(view, name);
 });
 
+/** A program that burns time and memory in functions of its own. */
+const BUILD = (hot, kept) => `
+  #include <stdlib.h>
+  ${BURN(hot, 30).replace("int main(void) { hot(); cold(); return 0; }", "")}
+  static char *all[1000];
+  __attribute__((noinline)) void keep(int i) { all[i] = malloc(${kept}); all[i][0] = 1; }
+  int main(void) { hot(); cold(); for (int i = 0; i < 1000; i++) keep(i); return 0; }`;
+
+test("two builds with names of their own are compared by function", { skip: NO_PERF }, async () => {
+  const flags = ["--cpu=999", "--heap=1"];
+  const old = project.record("old.rec", flags, project.compile("app-old", BUILD(30, 1000)));
+  const now = project.record("now.rec", flags, project.compile("app-new", BUILD(90, 3000)));
+  const compared = project.json("diff", old, now).functions.find(({ name }) => name === "keep");
+  assert.deepEqual([compared.present, compared.alloc_count], [[true, true], [1000, 1000]]);
+  const view = await show(project.view("builds.html", old, now));
+  for (const [question, name] of [["diffcpu", "hot"], ["diffalloc", "keep"], ["difflive", "keep"]]) {
+    const rows = await view.locator(`.question-${question} .answer`).allInnerTexts();
+    const own = rows.filter((text) => text.startsWith(name));
+    assert.equal(own.length, 1, `${question}: ${rows.join("; ")}`);
+    assert.match(own[0], /\d×/, "compared, and not new or gone");
+    assert.ok(!rows.some((text) => /^(main|cold|hot|keep)\b.*(new|gone)/.test(text)), rows.join("; "));
+  }
+  await tab(view, "Flame graph");
+  await view.getByRole("combobox", { name: "What the widths are" }).selectOption("diffalloc");
+  await view.locator(".flame-area canvas").focus();
+  for (let depth = 0; depth < 20; depth++) {
+    await view.keyboard.press("ArrowDown");
+    const told = await view.locator(".tooltip").innerText();
+    if (told.startsWith("main")) {
+      assert.match(told, /before\s+976\.6KB\s+after\s+2\.9MB/);
+      return;
+    }
+  }
+  assert.fail("main() is not in the graph");
+});
+
 test("two runs of functions compared", async () => {
   const run = (self) => [{ format_version: 2, run_id: "1_1", timestamp_ms: 1740000000123, functions: ["update", "draw"] },
     { thread: 1, tid: 1, name: "main", start_ns: 0 },
@@ -119,7 +195,7 @@ test("two runs of functions compared", async () => {
   const update = functions.find(({ name }) => name === "update");
   const said = await view.locator(".headlines").innerText();
   assert.match(said, /Largest change\s[^]*update/);
-  says(/\+([\d.]+ \S+)/.exec(said)[1], update.self_ns[1] - update.self_ns[0], JSON.stringify(update));
+  says(/\+([\d.]+[a-z]+)/.exec(said)[1], update.self_ns[1] - update.self_ns[0], JSON.stringify(update));
   for (const name of await view.getByRole("tab").allInnerTexts()) await tab(view, name);
 });
 

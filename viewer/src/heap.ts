@@ -5,7 +5,7 @@ import "./about_function";
 import { Surface } from "./canvas";
 import { button, choice, h } from "./element";
 import { dig, halfWidth, number, type Json } from "./figures";
-import { baseName, bytes, count, cut, ns, shortName } from "./format";
+import { baseName, bytes, count, cut, moment, ns, shortName } from "./format";
 import { HeapChart, layerColour, type Peak } from "./heap_chart";
 import type { Place } from "./heap_places";
 import { seriesOf, type Series } from "./heap_series";
@@ -44,6 +44,8 @@ class Heap implements View {
   private readonly open = new Set<Place>();
   private readonly body = h("div", { class: "heap-table-box" });
   private readonly legend = h("ul", { class: "heap-legend", "aria-label": "Places" });
+  private readonly legendHead = h("p", { class: "heap-legend-head dim" });
+  private readonly held: HTMLElement[] = [];
 
   available(model: Model): boolean {
     return model.tables.sites.rows > 0 || model.tables.snapshots.rows > 0;
@@ -68,6 +70,7 @@ class Heap implements View {
       this.chart.surface.fit();
       this.drawChart();
       if (changed.has("theme") || this.legend.childElementCount === 0) this.buildLegend();
+      this.fillLegend();
     }
     this.chosen.update();
     const table = this.table();
@@ -139,7 +142,7 @@ class Heap implements View {
     const lines = h("div", { class: "heap-lines", role: "group", "aria-label": "Lines" },
       known && toggle("resident", "– – resident"), toggle("allocated", "· · allocated so far"));
     this.input = this.listen(surface);
-    return h("div", { class: "heap-chart" }, area, h("div", { class: "heap-side" }, this.legend, lines));
+    return h("div", { class: "heap-chart" }, area, h("div", { class: "heap-side" }, this.legendHead, this.legend, lines));
   }
 
   private line(id: string): boolean {
@@ -153,22 +156,38 @@ class Heap implements View {
   }
 
   private buildLegend(): void {
-    const last = this.series.layers[0]?.values.length ?? 0;
     const names = this.series.layers.map((layer) => layer.place?.name);
+    this.held.length = 0;
     this.legend.replaceChildren(...this.series.layers.map((layer, index) => {
-      const mark = h("i");
+      const mark = h("i"), held = h("span", { class: "number" });
       mark.style.background = layerColour(index, layer.place === null);
-      const now = last > 0 ? bytes(layer.values[last - 1]!) : "-";
+      this.held.push(held);
       const shared = layer.place && layer.place.caller !== "" &&
         names.indexOf(layer.place.name) !== names.lastIndexOf(layer.place.name);
       const name = layer.place ? cut(shortName(layer.place.name) + (shared ? ` < ${shortName(layer.place.caller)}` : ""), 60)
         : "other places";
       const item = layer.place ? button(name, () => this.choose(layer.place!), { class: "link" }) : h("span", {}, name);
-      const row = h("li", {}, mark, item, h("span", { class: "number dim" }, now));
+      const row = h("li", {}, mark, item, held);
+      row.hidden = layer.place === null && !layer.values.some((value) => value >= 0.5);
       row.addEventListener("pointerenter", () => this.heat(index));
       row.addEventListener("pointerleave", () => this.heat(-1));
       return row;
     }));
+  }
+
+  /** What each place held at the snapshot under the pointer; else the most it did at any in sight. What is left at the
+   * end says little of a program that frees what it used. */
+  private fillLegend(): void {
+    const { at, layers } = this.series;
+    const { t0, t1 } = this.store.state;
+    const rows = this.hover >= 0 ? [this.hover] : [...at.keys()].filter((row) => at[row]! >= t0 && at[row]! <= t1);
+    const none = this.series.live.every((value) => value < 0.5);
+    this.legendHead.textContent = none ? "Nothing was live at any snapshot."
+      : this.hover >= 0 ? `Held at ${moment(at[this.hover]!, 1e6)}` : "Held at most";
+    for (const [index, cell] of this.held.entries()) {
+      const values = layers[index]!.values;
+      cell.textContent = rows.length === 0 ? "-" : bytes(rows.reduce((most, row) => Math.max(most, values[row]!), 0));
+    }
   }
 
   private heat(index: number): void {
@@ -190,11 +209,13 @@ class Heap implements View {
         this.hot = chart.layerAt(this.hover, y);
         if (this.hover >= 0) tooltip.show(event.clientX, event.clientY, chart.lines(this.hover, this.hot));
         this.drawChart();
+        this.fillLegend();
       },
       leave: () => {
         this.hover = this.hot = -1;
         tooltip.hide();
         this.drawChart();
+        this.fillLegend();
       },
       click: () => {
         const place = this.hot >= 0 ? this.series.layers[this.hot]?.place : null;
@@ -235,6 +256,7 @@ class Heap implements View {
     const isOpen = this.open.has(place);
     const opener = h("button", { type: "button", class: "heap-open", "aria-expanded": String(isOpen) },
       mark, h("span", { class: "heap-name" }, cut(shortName(place.name), 120)),
+      place.mmap && h("span", { class: "dim" }, " (mmap)"),
       place.caller !== "" && h("span", { class: "dim" }, ` < ${cut(shortName(place.caller), 60)}`),
       place.where !== "" && h("span", { class: "place dim", title: cut(place.where, 1000) },
         ` ${cut(baseName(place.where), 80)}`));

@@ -2,9 +2,9 @@
  * process had resident, and what was allocated so far, as lines. Values are known at snapshots, marked by
  * ticks; between them the picture is a straight line, and that is a guess.
  */
-import { drawAxis, TimeScale } from "./axis";
+import { drawAxis, roundBytes, TimeScale } from "./axis";
 import { Surface } from "./canvas";
-import { bytes, ns, shortName } from "./format";
+import { bytes, moment, shortName, tick } from "./format";
 import type { Series } from "./heap_series";
 import { category, mix, palette } from "./palette";
 import type { State } from "./state";
@@ -26,13 +26,6 @@ export function layerColour(index: number, last: boolean): string {
   return last ? mix(idle, textFaint, 0.25) : mix(category(index), surface, 0.3);
 }
 
-/** A round number of bytes: 1, 2, 4... times a power of 1024. */
-function roundBytes(value: number): number {
-  let step = 1;
-  while (step < value) step *= 2;
-  return step;
-}
-
 export class HeapChart {
   scale = new TimeScale(0, 1, 0, 1);
   private readonly top = 22;
@@ -48,7 +41,7 @@ export class HeapChart {
     surface.reset(theme.fontSmall);
     ctx.fillStyle = theme.surface;
     ctx.fillRect(0, 0, width, height);
-    const gutter = surface.measure("0000 MiB") + 10;
+    const gutter = surface.measure("0000MB") + 10;
     this.scale = new TimeScale(state.t0, state.t1, gutter, Math.max(width - gutter - 6, 10));
     this.bottom = height - 6;
     this.most = this.highest(lines);
@@ -58,6 +51,7 @@ export class HeapChart {
     ctx.beginPath();
     ctx.rect(gutter, 0, this.scale.width, height);
     ctx.clip();
+    this.gaps();
     this.layers(hot);
     this.ticks();
     if (lines.allocated) this.line(series.allocated, theme.warn, [2, 3], 1.5);
@@ -92,8 +86,27 @@ export class HeapChart {
       ctx.fillStyle = theme.line;
       ctx.fillRect(gutter, y - 0.5, this.scale.width, 1);
       ctx.fillStyle = theme.textDim;
-      const label = value === 0 ? "0" : bytes(value).replace(/\.0+ /, " ");
+      const label = value === 0 ? "0" : tick(bytes(value));
       if (y > this.top + 4 || value > 0) ctx.fillText(label, gutter - 6 - this.surface.measure(label), y);
+    }
+  }
+
+  /** Before the first snapshot and after the last nothing is known; where there is room, it says so. */
+  private gaps(): void {
+    const { ctx } = this.surface;
+    const { at } = this.series;
+    if (at.length === 0) return;
+    const theme = palette();
+    const first = this.scale.toX(at[0]!), last = this.scale.toX(at[at.length - 1]!);
+    for (const [from, to, text] of [[this.scale.x, first, "no snapshot yet"],
+      [last, this.scale.right, "no snapshot since"]] as const) {
+      if (to - from < 1) continue;
+      ctx.fillStyle = theme.background;
+      ctx.fillRect(from, this.top, to - from, this.bottom - this.top);
+      const wide = this.surface.measure(text);
+      if (to - from > wide + 16) {
+        this.surface.text(text, (from + to - wide) / 2, (this.top + this.bottom) / 2, to - from, theme.textDim);
+      }
     }
   }
 
@@ -194,9 +207,9 @@ export class HeapChart {
 
   lines(row: number, hot: number): TipLine[] {
     const { at, live, allocated, resident, layers } = this.series;
-    const found: TipLine[] = [`Snapshot at ${ns(at[row]!)}`, ["live", bytes(live[row]!)]];
+    const found: TipLine[] = [`Snapshot at ${moment(at[row]!, 1e6)}`, ["live", bytes(live[row]!)]];
     layers.forEach((layer, index) => {
-      if (!(layer.values[row]! > 0)) return;
+      if (!(layer.values[row]! >= 0.5)) return;
       const name = layer.place ? shortName(layer.place.name) : "other places";
       found.push([hot === index ? `▸ ${name}` : name, bytes(layer.values[row]!)]);
     });

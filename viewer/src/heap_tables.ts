@@ -29,7 +29,7 @@ export interface HeapTable {
   rows(): Place[];
 }
 
-const half = (value: number | null): string => value === null ? "-" : `±${bytes(value)}`;
+const half = (value: number | null): string => value === null ? "-" : value === 0 ? "exact" : `±${bytes(value)}`;
 const sumOf = (places: readonly Place[], of: (place: Place) => number): number =>
   places.reduce((sum, place) => sum + Math.max(of(place), 0), 0);
 
@@ -52,16 +52,16 @@ export function tablesOf(model: Model): HeapTable[] {
     { id: "live", title: "Who holds memory", weight: "live", rows: by((p) => p.live),
       about: "Not freed when the recording ended.",
       columns: [amount("Live", "not freed", (p) => p.live), share((p) => p.live),
-        { title: "95 %", about: "half of the interval", text: (p) => half(p.liveHalf) },
+        { title: "±", about: "half of the 95 % interval", text: (p) => half(p.liveHalf) },
         { title: "Objects", about: "estimated", text: (p) => count(p.objects) }, allocated, samples] },
     { id: "peak", title: "At the peak", weight: "peak", rows: by((p) => p.peak),
       about: "Live when there was most of it.",
       columns: [amount("At the peak", "", (p) => p.peak), share((p) => p.peak),
-        { title: "95 %", about: "half of the interval, at most", text: (p) => half(p.peakHalf) },
+        { title: "±", about: "half of the 95 % interval, at most", text: (p) => half(p.peakHalf) },
         { title: "Live", about: "not freed", text: (p) => bytes(p.live) }, allocated] },
     { id: "churn", title: "Who churns it", weight: "churn", rows: by((p) => p.churn),
       about: "Freed again within about a millisecond: work for the allocator that nobody keeps.",
-      columns: [amount("Churn", "freed within 1024 µs", (p) => p.churn), share((p) => p.churn),
+      columns: [amount("Churn", "freed within 1024us", (p) => p.churn), share((p) => p.churn),
         { title: "Of its own", about: "share of what it allocated", text: (p) => percent(p.churn, p.allocated) },
         allocated, { title: "Typical life", about: "of what was freed", text: (p) => p.life < 0 ? "-" : ns(p.life) },
         samples] },
@@ -86,7 +86,7 @@ function leaks(model: Model, all: readonly Place[]): HeapTable {
     rows: () => all.filter(suspect).sort((a, b) => Number(grows(b)) - Number(grows(a)) || b.live - a.live),
     columns: [
       { title: "Live", about: "not freed", text: (p) => bytes(p.live) },
-      { title: "95 %", about: "half of the interval", text: (p) => half(p.liveHalf) },
+      { title: "±", about: "half of the 95 % interval", text: (p) => half(p.liveHalf) },
       { title: "Objects", about: "estimated", text: (p) => count(p.objects) },
       { title: "Oldest", about: "age of its oldest sampled block",
         text: (p) => p.oldest < Infinity ? ns(age(p)) : "-" },

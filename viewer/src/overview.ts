@@ -41,6 +41,7 @@ class Overview implements View {
     const questions = [flagsQuestion(model, memory), ...diffQuestions(model), framesQuestion(model),
       pollsQuestion(model), ...functionQuestions(model), blockedQuestion(model), ...memory, missingQuestion(model)]
       .filter((q): q is Question => q !== null && (q.facts.length > 0 || q.none !== undefined));
+    if (!questions.some((q) => q.facts.length > 0 && q.id !== "missing")) questions.unshift(emptyQuestion(model));
     const page = h("div", { class: "overview", tabindex: "-1" }, this.about(model), this.headlines(questions),
       h("div", { class: "questions" }, ...questions.map((question) => this.question(question))));
     el.append(page);
@@ -152,6 +153,19 @@ function flagsQuestion(model: Model, memory: readonly Question[]): Question | nu
 }
 
 /* ---- what is not in the figures ---- */
+
+/** A page without anything to look at says why that may be. */
+function emptyQuestion(model: Model): Question {
+  const hints: Readonly<Record<string, string>> = {
+    spans: "None of the functions chosen for piano build was called.",
+    heap: "No allocation was sampled: --heap=1 records every one.",
+    cpu: "No CPU sample was taken: --cpu=4000 takes them more often.",
+    events: "No poll and no wait was seen.",
+  };
+  const ran = model.meta.duration_ns > 0 ? `The program ran for ${ns(model.meta.duration_ns)}. ` : "";
+  return { id: "empty", title: "There is nothing to show", lead: `${ran}What was asked for did not happen in it:`,
+    facts: model.meta.kinds.map((kind) => ({ words: [hints[kind] ?? safe(kind)] })), none: "" };
+}
 
 function missingQuestion(model: Model): Question {
   const { notices, dropped } = model.meta;

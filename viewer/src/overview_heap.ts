@@ -1,6 +1,6 @@
 /* The overview's answers about memory: who holds it, who churns it, what may leak. */
 import { figure, name, type Fact, type Question } from "./fact";
-import { halfWidth, number, type Json } from "./figures";
+import { dig, halfWidth, number, type Json } from "./figures";
 import { baseName, bytes, count, ns, percent, shortName } from "./format";
 import type { Place } from "./heap_places";
 import { trendsOf } from "./heap_series";
@@ -15,7 +15,7 @@ function placeFact(place: Place, table: string, value: number, most: number, res
   bad = false): Fact {
   const site = place.sites[0];
   return {
-    words: [name(place.name), " ", figure(bytes(value)), half === null ? "" : ` ±${bytes(half)}`, rest],
+    words: [name(place.name), " ", figure(bytes(value)), half ? ` ±${bytes(half)}` : "", rest],
     more: [baseName(place.where), place.caller === "" ? "" : `called by ${shortName(place.caller)}`]
       .filter((t) => t !== "").join(", "),
     part: most > 0 ? value / most : 0, bad,
@@ -29,7 +29,8 @@ export function heapQuestions(model: Model): Question[] {
   const report = (model.report()["heap"] ?? null) as Json;
   const value = (key: string): string => bytes(number(report, key) ?? NaN);
   const half = halfWidth(report, "live_bytes_ci95");
-  const sampled = `estimated from ${count(number(report, "samples") ?? NaN)} samples`;
+  const sampled = number(dig(report, "run"), "rate") === 1 ? "every allocation recorded"
+    : `estimated from ${count(number(report, "samples") ?? NaN)} samples`;
   // A list of what a program kept says little about what it needs.
   const passed = (number(report, "live_bytes") ?? 0) < (number(report, "peak_bytes") ?? 0) / 2;
   const found: Question[] = [];
@@ -37,7 +38,7 @@ export function heapQuestions(model: Model): Question[] {
     const rows = table.rows().slice(0, MOST);
     if (table.id === "live") {
       found.push({ id: "live", title: "Who holds memory?",
-        lead: `${value("live_bytes")}${half === null ? "" : ` ±${bytes(half)}`} live at the end, ` +
+        lead: `${value("live_bytes")}${half ? ` ±${bytes(half)}` : ""} live at the end, ` +
           `${value("peak_bytes")} at the peak; ${sampled}.`,
         facts: rows.map((p) => placeFact(p, "live", p.live, rows[0]!.live, "", p.liveHalf)) });
     } else if (table.id === "peak" && passed) {
