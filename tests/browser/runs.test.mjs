@@ -169,6 +169,10 @@ test("two builds with names of their own are compared by function", { skip: NO_P
     assert.match(own[0], /\d×/, "compared, and not new or gone");
     assert.ok(!rows.some((text) => /^(main|cold|hot|keep)\b.*(new|gone)/.test(text)), rows.join("; "));
   }
+  for (const name of ["Timeline", "Heap", "Functions"]) {
+    await tab(view, name);
+    assert.equal(await view.locator(".view:not([hidden]) .first-only").innerText(), "Of old.rec alone, the first of the two runs.");
+  }
   await tab(view, "Flame graph");
   await view.getByRole("combobox", { name: "What the widths are" }).selectOption("diffalloc");
   await view.locator(".flame-area canvas").focus();
@@ -202,5 +206,6 @@ test("two runs of functions compared", async () => {
 test("a program that does nothing", async () => {
   const recording = project.record("nothing.rec", ["--heap", "--events"], "/bin/true");
   const view = await show(project.view("nothing.html", recording));
+  assert.match(await view.locator(".overview").innerText(), /There is nothing to show[^]*No allocation was sampled/);
   for (const name of await view.getByRole("tab").allInnerTexts()) await tab(view, name);
 });

@@ -45,6 +45,11 @@ export function baseName(path: string): string {
   return path.slice(path.lastIndexOf("/") + 1) || path;
 }
 
+/** A path that leads far away, by its last two parts, as in reports; one within a project as it is. */
+export function nearName(path: string): string {
+  return /^\.{0,2}\//.test(path) ? path.split("/").slice(-2).join("/") : path;
+}
+
 /* Numbers ----------------------------------------------------------------------------------------
  *
  * As `piano report` writes them (src/tool/util/units.c), letter by letter, so that a figure read here is found there: times

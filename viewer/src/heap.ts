@@ -16,6 +16,7 @@ import type { Changed, Store } from "./state";
 import { TimeInput, TIME_HELP } from "./timeinput";
 import { tooltip } from "./tooltip";
 import type { View } from "./view";
+import { firstOnly } from "./which";
 
 export function heapView(): View {
   return new Heap();
@@ -56,7 +57,7 @@ class Heap implements View {
     this.store = store;
     this.series = seriesOf(model);
     this.tables = tablesOf(model);
-    el.append(this.figures());
+    el.append(...firstOnly(model.meta), this.figures());
     if (this.series.at.length > 1) el.append(this.buildChart());
     else el.append(h("p", { class: "heap-note dim" }, "There are too few snapshots for a picture over time. " +
       "piano record takes them on a timer; --snapshot-every sets it."));

@@ -58,8 +58,8 @@ export class HeapChart {
     if (lines.resident) this.line(series.resident, theme.textDim, [6, 4], 1.5);
     this.line(series.live, theme.text, [], 1.5);
     if (hover >= 0) this.cursor(hover);
-    this.mark();
     ctx.restore();
+    this.mark();
   }
 
   private y(value: number): number {
@@ -161,7 +161,7 @@ export class HeapChart {
   private mark(): void {
     const { ctx, surface } = { ctx: this.surface.ctx, surface: this.surface };
     const theme = palette();
-    if (!this.peak) return;
+    if (!this.peak || this.peak.at < this.scale.t0 || this.peak.at > this.scale.t1) return;
     const x = this.scale.toX(this.peak.at), y = this.y(this.peak.bytes);
     ctx.fillStyle = theme.bad;
     ctx.beginPath();

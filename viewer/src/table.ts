@@ -3,7 +3,7 @@
  */
 import "./about_function";
 import { choice, h } from "./element";
-import { bytes, count, cut, ns, percent } from "./format";
+import { bytes, count, cut, nearName, ns, percent } from "./format";
 import { Grid, type GridColumn } from "./grid";
 import type { Model } from "./model";
 import { palette } from "./palette";
@@ -137,7 +137,8 @@ class Table implements View {
   }
 
   private columns(): GridColumn[] {
-    const found: GridColumn[] = [{ id: "name", title: "Function", about: "", least: 10, grow: 3, number: false, sorts: true }];
+    const found: GridColumn[] = [{ id: "name", title: "Function", about: "", least: this.hasSparks() ? 10 : 12, grow: 3,
+      number: false, sorts: true }];
     if (this.hasSparks()) {
       found.push({ id: "spark", title: "Frame by frame", number: false, sorts: false, least: 8.75, grow: 0,
         about: "its self time along the run; each column is the worst of its frames, red: twice the usual" });
@@ -164,7 +165,7 @@ class Table implements View {
       cell.classList.add("part");
       cell.style.setProperty("--part", `${(100 * (values[row]! || 0) / this.greatest(id, values)).toFixed(1)}%`);
     }
-    put(cells[at]!, sheet.place(row));
+    put(cells[at]!, sheet.place(row), nearName(sheet.place(row)));
     cells[at]!.classList.add("dim", "place");
   }
 
@@ -186,10 +187,10 @@ class Table implements View {
   }
 }
 
-function put(cell: HTMLElement, text: string): void {
-  const short = cut(text, 200);
-  cell.textContent = short;
-  cell.title = short;
+/** TEXT, or SHORT instead, and all of it where the pointer rests. */
+function put(cell: HTMLElement, text: string, short = text): void {
+  cell.textContent = cut(short, 200);
+  cell.title = cut(text, 1000);
 }
 
 /* Bars from the bottom, the highest ones marked: what is unlike the rest is what one looks for. */

@@ -23,6 +23,7 @@ import { drawMarks, drawOverlay } from "./timemarks";
 import { tooltip } from "./tooltip";
 import { stepOf, walk, WALK_HELP } from "./timewalk";
 import type { View } from "./view";
+import { firstOnly } from "./which";
 
 const AXIS = 22, GUTTER = 168;
 const MOST_STRETCH = 1.6;
@@ -66,7 +67,7 @@ class Timeline implements View {
     this.scroller.append(fixed, this.spacer);
     map.append(h("div", { class: "range-shown" }, this.shown,
       button("All", () => store.zoom(0, model.end), { class: "chip", title: "Show the whole run ( 0 )" })));
-    el.append(h("div", { class: "toolbar" }, this.legend.element), map, this.scroller);
+    el.append(...firstOnly(model.meta), h("div", { class: "toolbar" }, this.legend.element), map, this.scroller);
     this.surface = new Surface(fixed, `Timeline: ${count(this.lanes.lanes.length)} lanes over time`);
     this.overlay = new Surface(fixed, null);
     this.minimap = new Minimap(map, model, store, "activity", () => GUTTER * palette().unit);

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { brief, bytes, count, cut, moment, ns, percent, safe, shortName, tick } from "../src/format";
+import { brief, bytes, count, cut, moment, nearName, ns, percent, safe, shortName, tick } from "../src/format";
 
 test("what cannot be seen is written out", () => {
   assert.equal(safe("a\u202eb\u0000c\u007f"), "a‹U+202E›b‹U+0000›c‹U+007F›");
@@ -43,6 +43,11 @@ test("sizes, counts and parts", () => {
 
 test("beside an axis", () => {
   assert.deepEqual(["2.0MB", "2.5MB", "10.0ms", "840ns", "0B"].map(tick), ["2MB", "2.5MB", "10ms", "840ns", "0B"]);
+});
+
+test("places", () => {
+  assert.deepEqual(["src/world/grid.c:19", "/home/me/game/src/grid.c:19", "../sysdeps/unix/brk.c:37", "./elf/dl-init.c:2", "/a.c", ""]
+    .map(nearName), ["src/world/grid.c:19", "src/grid.c:19", "unix/brk.c:37", "elf/dl-init.c:2", "/a.c", ""]);
 });
 
 test("short names", () => {
