@@ -158,3 +158,46 @@ def test_killed_with_everything_on(project: Project, seed: int) -> None:
             opened += 1
         path.unlink()
     assert opened >= 10
+
+
+STEPPER = r"""
+#include <sys/ptrace.h>
+/* Runs a program until its Nth stop at a system call, and kills it there: 1 when it ended before that. */
+int main(int argc, char **argv)
+{
+    int status, stops = atoi(argv[1]);
+    pid_t child = fork();
+    if (child == 0) {
+        ptrace(PTRACE_TRACEME, 0, NULL, NULL);
+        setenv("LD_PRELOAD", argv[2], 1);
+        execv(argv[3], argv + 3);
+        _exit(3);
+    }
+    waitpid(child, &status, 0);
+    for (int i = 0; i < stops && !WIFEXITED(status); i++) {
+        CHECK(ptrace(PTRACE_SYSCALL, child, NULL, NULL) == 0);
+        CHECK(waitpid(child, &status, 0) == child);
+    }
+    if (WIFEXITED(status))
+        return 1;
+    kill(child, SIGKILL);
+    waitpid(child, &status, 0);
+    return 0;
+}
+"""
+
+
+def test_killed_at_every_call_of_its_beginning(project: Project) -> None:
+    """A recording has its name when it is one."""
+    stepper = compile(project, STEPPER)
+    program = compile(project, "int main(void) { return 0; }", name="empty")
+    env = environment(project)
+    library = env.pop("LD_PRELOAD")
+    stops, found = 0, 0
+    while project.command(stepper, stops, library, program, env=env, check=False).status == 0:
+        for path in recordings(project):
+            project.json("report", path)
+            path.unlink()
+            found += 1
+        stops += 1
+    assert 20 < found < stops

@@ -49,6 +49,27 @@ int piano__file_create(const char *path, int append)
     return piano__file_open(path, flags | (append ? O_WRONLY | O_APPEND : O_RDWR));
 }
 
+int piano__file_unnamed(const char *folder)
+{
+    return piano__file_open(folder, O_TMPFILE | O_RDWR);
+}
+
+int piano__file_give_name(int fd, const char *path)
+{
+    int saved = errno;
+    char from[32] = "/proc/self/fd/";
+    char digits[12];
+    size_t at = strlen(from), count = 0;
+    for (unsigned rest = (unsigned)fd; rest > 0 || count == 0; rest /= 10)
+        digits[count++] = (char)('0' + rest % 10);
+    while (count > 0)
+        from[at++] = digits[--count];
+    long err = syscall(SYS_linkat, AT_FDCWD, from, AT_FDCWD, path, AT_SYMLINK_FOLLOW);
+    int result = err < 0 ? -errno : 0;
+    errno = saved;
+    return result;
+}
+
 int piano__file_append(const char *path)
 {
     return piano__file_open(path, O_WRONLY | O_APPEND | O_NOFOLLOW);

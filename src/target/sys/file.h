@@ -17,6 +17,10 @@ struct piano__file_id {
 int piano__file_read(const char *path, char *buf, size_t size);
 /* Exclusive, 0600, no symlink followed, close-on-exec, appending when APPEND. */
 int piano__file_create(const char *path, int append);
+/* A file without a name, in FOLDER, and a name for it that nothing has yet: who dies in between leaves nothing behind. Not every file
+ * system has the one, nor every process /proc for the other. */
+int piano__file_unnamed(const char *folder);
+int piano__file_give_name(int fd, const char *path);
 /* An existing file, to append to; no symlink followed. */
 int piano__file_append(const char *path);
 struct piano__file_id piano__file_id(int fd);

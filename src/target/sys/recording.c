@@ -169,22 +169,66 @@ struct piano__chunk *piano__recording_claim(uint32_t type, uint64_t index)
     return c;
 }
 
+static int put_header(int fd)
+{
+    struct piano__rec_header *h = piano__memory_map_file(fd, 0, PIANO_REC_HEADER_BYTES);
+    if (!h)
+        return -ENOSPC;
+    fill_header(h);
+    piano__memory_unmap(h, PIANO_REC_HEADER_BYTES);
+    return 0;
+}
+
+/* A recording without any chunks, which has its name only when it is whole: nobody finds half of one, whenever this process is
+ * killed. Opened by its name then, so that it has that in the list of mappings too. */
+static int make_whole(void)
+{
+    char *slash = strrchr(path_of, '/');
+    if (!slash)
+        return -EINVAL;
+    *slash = '\0';
+    int fd = piano__file_unnamed(path_of);
+    *slash = '/';
+    if (fd < 0)
+        return fd;
+    int err = put_header(fd);
+    if (err == 0)
+        err = piano__file_give_name(fd, path_of);
+    piano__file_close(fd);
+    return err ? err : piano__file_open(path_of, O_RDWR | O_NOFOLLOW);
+}
+
+/* The same where files have names from the beginning. */
+static int make_named(void)
+{
+    int fd = piano__file_create(path_of, 0);
+    if (fd < 0)
+        return fd;
+    int err = put_header(fd);
+    if (err == 0)
+        return fd;
+    piano__file_close(fd);
+    unlink(path_of);
+    return err;
+}
+
 int piano__recording_create(const char *path)
 {
     size_t len = strlen(path);
     if (len >= sizeof path_of)
         return -ENAMETOOLONG;
-    int fd = piano__file_create(path, 0);
+    memcpy(path_of, path, len + 1);
+    int fd = make_whole();
+    if (fd < 0 && fd != -EEXIST)
+        fd = make_named();
     if (fd < 0)
         return fd;
     struct piano__rec_header *h = piano__memory_map_file(fd, 0, PIANO_REC_HEADER_BYTES);
     if (!h) {
         piano__file_close(fd);
-        unlink(path);
+        unlink(path_of);
         return -ENOSPC;
     }
-    memcpy(path_of, path, len + 1);
-    fill_header(h);
     file = piano__file_id(fd);
     piano__recording.fd = is_tight() ? -1 : piano__file_move_up(fd);
     if (piano__recording.fd < 0)
