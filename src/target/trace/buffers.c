@@ -7,6 +7,9 @@
  * kept is the newest of all events. A thread needs a chunk to write at all, so when nothing is in the queue (more threads at
  * once than chunks allowed) one is claimed beyond the size.
  *
+ * The queue has a lock, whose holder may be kept from the processor for long. Nobody loses an event by that: a full chunk that cannot
+ * be put into the queue stays as it is, and claiming needs no lock.
+ *
  * A chunk that is taken again is marked as not ready first. Its `index` is a new number each time, larger than all
  * before: in its order the chunks of a thread follow each other, and a reader at work meanwhile finds it changed. */
 #include "target/trace/buffers.h"
@@ -26,10 +29,10 @@ static struct {
     struct piano__buffer *all;
     uint32_t count; /* ever taken */
     uint64_t free;  /* first free one, its number + 1; above 32 bits: how often it changed */
-    uint32_t lock;  /* for the rest */
     uint64_t most_chunks;
     uint64_t chunks; /* claimed */
     uint64_t uses;   /* the next `index` */
+    uint32_t lock;   /* for the rest */
     struct piano__chunk *full[PIANO_REC_MAX_CHUNKS];
     uint64_t first, last; /* of the full ones, modulo their room */
 } buffers;
@@ -107,14 +110,21 @@ void piano__buffers_count(void)
     piano__lock_release(&buffers.lock);
 }
 
-static struct piano__chunk *claim_locked(void)
+static uint64_t next_index(void)
 {
-    struct piano__chunk *c = piano__recording_claim(PIANO_CHUNK_EVENTS, buffers.uses);
-    if (!c)
-        return NULL;
-    buffers.chunks++;
-    buffers.uses++;
-    return c;
+    return __atomic_fetch_add(&buffers.uses, 1, __ATOMIC_RELAXED);
+}
+
+/* Whether one more chunk is within the size; it counts from now on. */
+static bool take_share(void)
+{
+    uint64_t chunks = __atomic_load_n(&buffers.chunks, __ATOMIC_RELAXED);
+    do {
+        if (chunks >= buffers.most_chunks)
+            return false;
+    } while (!__atomic_compare_exchange_n(&buffers.chunks, &chunks, chunks + 1, true,
+                                          __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+    return true;
 }
 
 static struct piano__chunk *recycle_locked(void)
@@ -125,19 +135,33 @@ static struct piano__chunk *recycle_locked(void)
     __atomic_store_n(&c->ready, 0, __ATOMIC_RELAXED);
     __atomic_thread_fence(__ATOMIC_RELEASE); /* who sees what is written now finds it not ready */
     __atomic_store_n(&c->used, 0, __ATOMIC_RELAXED);
-    __atomic_store_n(&c->index, buffers.uses++, __ATOMIC_RELAXED);
+    __atomic_store_n(&c->index, next_index(), __ATOMIC_RELAXED);
     piano__trace_add(&piano__trace_stats()->recycled, 1);
     return c;
 }
 
-/* When the disk is full, too, old events give way to new ones. */
-static struct piano__chunk *next_locked(void)
+static struct piano__chunk *recycle(void)
 {
-    bool within = buffers.chunks < buffers.most_chunks;
-    struct piano__chunk *c = within ? claim_locked() : recycle_locked();
-    if (!c)
-        c = within ? recycle_locked() : claim_locked();
+    if (!piano__lock_try(&buffers.lock))
+        return NULL;
+    struct piano__chunk *c = recycle_locked();
+    piano__lock_release(&buffers.lock);
     return c;
+}
+
+/* When the disk is full, too, old events give way to new ones. */
+static struct piano__chunk *next_chunk(void)
+{
+    struct piano__chunk *c = NULL;
+    bool within = take_share();
+    if (!within)
+        c = recycle();
+    if (!c)
+        c = piano__recording_claim(PIANO_CHUNK_EVENTS, next_index());
+    if (c || !within)
+        return c;
+    __atomic_fetch_sub(&buffers.chunks, 1, __ATOMIC_RELAXED);
+    return recycle();
 }
 
 static void begin_chunk(struct piano__buffer *b, struct piano__chunk *c, uint32_t tid)
@@ -153,16 +177,22 @@ static void begin_chunk(struct piano__buffer *b, struct piano__chunk *c, uint32_
     __atomic_store_n(&c->ready, 1, __ATOMIC_RELEASE);
 }
 
-bool piano__buffers_renew(struct piano__buffer *b, uint32_t tid)
+/* The full chunk of B into the queue. */
+static void retire(struct piano__buffer *b)
 {
     if (!piano__lock_try(&buffers.lock))
-        return false;
+        return;
     count_locked(b);
     if (b->chunk)
         buffers.full[buffers.last++ % PIANO_REC_MAX_CHUNKS] = b->chunk;
-    b->chunk = NULL;
-    struct piano__chunk *c = next_locked();
     piano__lock_release(&buffers.lock);
+}
+
+bool piano__buffers_renew(struct piano__buffer *b, uint32_t tid)
+{
+    retire(b);
+    b->chunk = NULL;
+    struct piano__chunk *c = next_chunk();
     if (c)
         begin_chunk(b, c, tid);
     return c != NULL;

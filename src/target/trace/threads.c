@@ -59,10 +59,10 @@ void piano__threads_note(struct piano__events_self *self)
         return;
     if (is_new)
         self->tid = (uint32_t)syscall(SYS_gettid);
+    if (!piano__lock_try(&threads.lock))
+        return; /* another time */
     memset(self->name, 0, sizeof self->name);
     memcpy(self->name, name, strlen(name));
-    if (!piano__lock_try(&threads.lock))
-        return;
     record_locked(self);
     piano__lock_release(&threads.lock);
 }
