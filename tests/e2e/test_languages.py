@@ -243,6 +243,41 @@ def test_cxx_plugin_linked_by_the_c_driver(project: Project) -> None:
     assert project.report().called() == {"main": 1, "twice": 1, "other": 2}
 
 
+def test_cxx_plugin_of_a_recorded_c_program(project: Project) -> None:
+    """Both were built for piano, and the plugin needs libpiano before libstdc++: its `new` is not piano's own again."""
+    project.write({"a.cpp": """
+        #include <new>
+        struct alignas(64) Wide { char text[64]; };
+        extern "C" int made(int n)
+        {
+            Wide *wide = new Wide;
+            int *several = new int[n];
+            int off = (int)((unsigned long)wide % 64);
+            delete wide;
+            delete[] several;
+            return off + n;
+        }
+    """, "m.c": """
+        #include <dlfcn.h>
+        #include <stdio.h>
+        int main(int argc, char **argv)
+        {
+            void *plugin = dlopen(argv[argc - 1], RTLD_NOW);
+            int (*made)(int) = plugin ? dlsym(plugin, "made") : 0;
+            if (made)
+                printf("%d\\n", made(5));
+            return !made;
+        }
+    """})
+    (project.root / "Makefile").write_text(
+        "all: m.c p.so\n\tgcc m.c -o m -ldl\np.so: a.cpp\n\tg++ -std=c++17 -fPIC -shared a.cpp -o p.so\n")
+    program = project.build()
+    plugin = program.parent / "p.so"
+    assert project.command(program, plugin).out == "5\n"
+    done = project.piano("record", "--heap", "-o", "r.rec", "--", program, plugin)
+    assert done.out == "5\n"
+
+
 @BOTH_C
 def test_assert_file_line_func_and_counter(project: Project, compiler: str) -> None:
     """What a program can see of its own text is what it would see without piano."""

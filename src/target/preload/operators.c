@@ -8,6 +8,7 @@
  * The operators come in many shapes, but the size or the block is always the first argument, and passing on more arguments
  * than there are does no harm in either calling convention. One that fails throws, through here. */
 #include <dlfcn.h>
+#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
@@ -46,26 +47,42 @@ typedef void delete_function(void *p, const void *a, const void *b);
 
 static bool are_counted; /* those in line are the allocator's own, and do not come to malloc */
 
-#define NEXT_NEW(name) static new_function *next_##name;
-#define NEXT_DELETE(name) static delete_function *next_##name;
+#define NEXT_NEW(name)                                                                             \
+    EXPORT new_function name;                                                                      \
+    static new_function *next_##name;
+#define NEXT_DELETE(name)                                                                          \
+    EXPORT delete_function name;                                                                   \
+    static delete_function *next_##name;
 EVERY_NEW(NEXT_NEW)
 EVERY_DELETE(NEXT_DELETE)
 
-static void find(void *where, void *library, const char *name)
+/* A library that was built for piano needs ours before all others: what is found there is no other than who asks. */
+static void *find(void *library, const char *name, const void *own)
 {
-    void *found;
-    memcpy(&found, where, sizeof found);
-    if (!found)
-        found = dlsym(library, name);
-    memcpy(where, &found, sizeof found);
+    void *found = dlsym(library, name);
+    return found == own ? NULL : found;
 }
 
-/* All that are not known yet, so that a new and its delete are of one kind. */
+/* All that are not known yet, so that a new and its delete are of one kind. Several threads may be at it: what one has found stays. */
 static void find_all(void *library)
 {
-#define FIND(name) find(&next_##name, library, #name);
+#define FIND(name)                                                                                 \
+    if (!__atomic_load_n(&next_##name, __ATOMIC_RELAXED)) {                                        \
+        void *found = find(library, #name, (const void *)(name));                                  \
+        if (found)                                                                                 \
+            __atomic_store_n(&next_##name, (__typeof__(next_##name))found, __ATOMIC_RELAXED);      \
+    }
     EVERY_NEW(FIND)
     EVERY_DELETE(FIND)
+}
+
+static void find_in(const char *library)
+{
+    void *loaded = dlopen(library, RTLD_LAZY | RTLD_NOLOAD);
+    if (!loaded)
+        return;
+    find_all(loaded);
+    dlclose(loaded);
 }
 
 /* What is remembered stays loaded. */
@@ -81,20 +98,19 @@ static void keep(const void *function)
 static __attribute__((noinline)) void find_from(const void *caller)
 {
     Dl_info info;
-    void *library = NULL;
+    int saved = errno;
     piano__heap_self.own++;
     find_all(RTLD_NEXT);
     if (dladdr(caller, &info))
-        library = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
-    if (library) {
-        find_all(library);
+        find_in(info.dli_fname);
+    find_in("libstdc++.so.6");
+    find_in("libc++.so.1");
 #define KEEP(name) keep((const void *)next_##name);
-        EVERY_NEW(KEEP)
-        EVERY_DELETE(KEEP)
-        dlclose(library);
-    }
+    EVERY_NEW(KEEP)
+    EVERY_DELETE(KEEP)
     (void)dlerror(); /* none of it is the program's concern */
     piano__heap_self.own--;
+    errno = saved;
 }
 
 /* The block is there; what the hooks of malloc would do. */
@@ -119,7 +135,6 @@ static void gone(const void *p)
 }
 
 #define NEW(name)                                                                                  \
-    EXPORT new_function name;                                                                      \
     EXPORT void *name(size_t size, const void *a, const void *b)                                   \
     {                                                                                              \
         if (__builtin_expect(!next_##name, 0))                                                     \
@@ -130,7 +145,6 @@ static void gone(const void *p)
                                                  : made(next_##name(size, a, b), size);            \
     }
 #define DELETE(name)                                                                               \
-    EXPORT delete_function name;                                                                   \
     EXPORT void name(void *p, const void *a, const void *b)                                        \
     {                                                                                              \
         const bool is_counted = are_counted;                                                       \
