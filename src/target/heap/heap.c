@@ -63,17 +63,18 @@ static void seed(struct piano__heap_self *self)
     static uint64_t serial;
     uint64_t number = __atomic_add_fetch(&serial, 1, __ATOMIC_RELAXED);
     uint64_t random = 0;
+    int saved = errno;
     (void)syscall(SYS_getrandom, &random, sizeof random, 1 /* GRND_NONBLOCK */);
     self->tid = (uint32_t)syscall(SYS_gettid);
     piano__random_seed(&self->random, random ^ number << 32 ^ (uint64_t)self->tid << 48 ^
                                           (uint64_t)piano__monotonic_ns() ^ (uintptr_t)self);
     __atomic_fetch_add(&header()->stats.threads, 1, __ATOMIC_RELAXED);
+    errno = saved;
 }
 
 static void draw(struct piano__heap_self *self)
 {
     self->rate = __atomic_load_n(&header()->rate, __ATOMIC_RELAXED);
-    self->drawn++;
     set_left(self, piano__poisson_gap(&self->random, self->rate));
 }
 
@@ -222,6 +223,28 @@ void piano__heap_sample(const void *p, size_t size, uint64_t rate)
         sample(&piano__heap_self, p, size, rate, 0);
 }
 
+struct piano__look piano__heap_look(void)
+{
+    struct piano__heap_self *self = &piano__heap_self;
+    struct piano__look look = {self->seen_count, self->watched};
+    self->looking++;
+    piano__heap_watch(true);
+    return look;
+}
+
+bool piano__heap_looked(struct piano__look look, const void *p)
+{
+    struct piano__heap_self *self = &piano__heap_self;
+    uintptr_t at = (uintptr_t)p;
+    bool found = false;
+    for (uint32_t i = look.first; i < self->seen_count && !found; i++)
+        found = at >= self->seen[i].from && at < self->seen[i].to;
+    self->looking--;
+    self->seen_count = look.first;
+    piano__heap_watch(look.watched);
+    return found;
+}
+
 bool piano__heap_detach(const void *p, struct piano__block *block)
 {
     if (!piano__gate_is_open(&piano__gate->following))
@@ -362,7 +385,7 @@ int piano__heap_stop(void)
     return err;
 }
 
-int piano__heap_shutdown(void)
+static int shut_down(void)
 {
     if (!has_heap())
         return -ENOTCONN;
@@ -371,6 +394,15 @@ int piano__heap_shutdown(void)
     header()->end_mono_ns = (uint64_t)piano__monotonic_ns();
     __atomic_store_n(&header()->state, PIANO_REC_TERMINATED, __ATOMIC_RELAXED);
     return 0;
+}
+
+int piano__heap_shutdown(void)
+{
+    if (!piano__lock_try(&piano__control_changing))
+        return -EBUSY;
+    int err = shut_down();
+    piano__lock_release(&piano__control_changing);
+    return err;
 }
 
 static uint32_t snapping; /* a thread is at it */

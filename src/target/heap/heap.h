@@ -15,12 +15,17 @@
 #include "target/heap/poisson.h"
 #include "target/unwind/walk.h"
 
+enum { PIANO_MOST_SEEN = 8 };
+
 struct piano__heap_self {
-    uint64_t left;   /* bytes until the next sample, as the hooks see it */
-    uint64_t hidden; /* the same, while `watched` keeps `left` at 0 */
-    uint64_t
-        drawn; /* gaps so far: with the two above, it tells whether any block was counted down since */
+    uint64_t left;    /* bytes until the next sample, as the hooks see it */
+    uint64_t hidden;  /* the same, while `watched` keeps `left` at 0 */
     uint32_t watched; /* every call has to come the long way */
+    uint32_t looking; /* calls of `piano__heap_look` that are open */
+    uint32_t seen_count;
+    struct piano__seen {
+        uintptr_t from, to;
+    } seen[PIANO_MOST_SEEN]; /* blocks, while somebody looks */
     uint32_t own;    /* piano itself is at work: what it makes libc allocate is not the program's */
     uint32_t inside; /* a sample is being taken */
     uint64_t rate;   /* that the gap was drawn with; 0 when not sampling */
@@ -65,6 +70,14 @@ static inline bool piano__heap_passes_hidden(size_t size)
     return true;
 }
 
+/* P has come the long way: whoever looks is told. */
+static inline void piano__heap_note(const void *p, size_t size)
+{
+    struct piano__heap_self *self = &piano__heap_self;
+    if (__builtin_expect(self->looking && self->seen_count < PIANO_MOST_SEEN, 0))
+        self->seen[self->seen_count++] = (struct piano__seen){(uintptr_t)p, (uintptr_t)p + size};
+}
+
 /* SIZE bytes at P, just allocated, that did not pass. FLAGS of its stack: 0 or PIANO_STACK_MMAP. True
  * when it became a sample. */
 bool piano__heap_allocated(const void *p, size_t size, uint32_t flags);
@@ -72,6 +85,14 @@ bool piano__heap_allocated(const void *p, size_t size, uint32_t flags);
  * SIZE down and, where a gap ends in that, draws the next; the rate of the one that ended, or 0. Then the sample. */
 uint64_t piano__heap_due(size_t size);
 void piano__heap_sample(const void *p, size_t size, uint64_t rate);
+/* In between: which blocks the hooks see. All calls of this thread come the long way meanwhile. The first few are remembered: what
+ * an allocator asks for beside the block comes after it. May be nested. */
+struct piano__look {
+    uint32_t first, watched;
+};
+struct piano__look piano__heap_look(void);
+/* Ends that; whether P lies in one of them. */
+bool piano__heap_looked(struct piano__look look, const void *p);
 /* P is about to be freed, and the filter may hold it. */
 void piano__heap_freed(const void *p);
 /* The two halves of that for realloc, which may fail: takes the block out, and puts it back or closes it. */

@@ -319,6 +319,8 @@ static void *done(bool outermost, void *p, size_t size)
     piano__hook_done(outermost, p, size);
     if (p && outermost && !piano__heap_passes_hidden(size))
         piano__heap_allocated(p, size, 0);
+    if (p)
+        piano__heap_note(p, size);
     return p;
 }
 
@@ -396,6 +398,7 @@ static void *resized(bool outermost, void *fresh, size_t old_size, bool had, siz
         piano__count_alloc(t, size);
         if (!piano__heap_passes_hidden(size))
             piano__heap_allocated(fresh, size, 0);
+        piano__heap_note(fresh, size);
     }
     return fresh;
 }

@@ -7,7 +7,7 @@
  * could be had. It does not have to be known. Every block is counted down here, and those that come to malloc's hooks once more
  * there: a Poisson process has no memory, so a gap that had bytes taken off without ending in them is as good as a fresh one,
  * and malloc's hooks sample what they see as often as they should. Where the gap does end here, a new one is drawn, and
- * the block is a sample only if nothing was counted down meanwhile: else malloc's hooks had their own chance at it. So the usual
+ * the block is a sample unless it is one that malloc's hooks see meanwhile: those had their own chance at it. So the usual
  * call is a subtraction and a jump. An arena itself is not counted, even where mappings are (`piano record --maps`): what
  * is in it is.
  *
@@ -64,32 +64,34 @@ static struct allocator next[SETS][DOMAINS];
 static int used[DOMAINS]; /* sets of them */
 static struct arenas next_arenas;
 
-/* Where the countdown of this thread stands. A new gap may be as the old one was, so those drawn count too. */
-struct mark {
-    uint64_t left, hidden, drawn;
+/* A call that did not pass: `rate` of the gap that ended in it, or 0. */
+struct asked {
+    uint64_t rate;
+    struct piano__look look;
 };
 
-static struct mark mark_here(void)
+static struct asked ask(size_t size)
 {
-    const struct piano__heap_self *self = &piano__heap_self;
-    return (struct mark){self->left, self->hidden, self->drawn};
+    struct asked asked = {.rate = piano__heap_due(size)};
+    if (asked.rate)
+        asked.look = piano__heap_look();
+    return asked;
 }
 
-/* P of SIZE bytes, in which a gap ended that was drawn with RATE, is a sample unless malloc's hooks have seen it since BEFORE. */
-static void *taken(void *p, size_t size, uint64_t rate, struct mark before)
+/* P of SIZE bytes is what came of it: a sample, unless it was seen on its way. */
+static void *answer(struct asked asked, void *p, size_t size)
 {
-    struct mark now = mark_here();
-    if (p && rate && now.left == before.left && now.hidden == before.hidden &&
-        now.drawn == before.drawn)
-        piano__heap_sample(p, size, rate);
+    if (asked.rate && !piano__heap_looked(asked.look, p) && p)
+        piano__heap_sample(p, size, asked.rate);
+    if (p)
+        piano__heap_note(p, size);
     return p;
 }
 
 static __attribute__((noinline, cold)) void *take_slowly(const struct allocator *from, size_t size)
 {
-    uint64_t rate = piano__heap_due(size);
-    struct mark before = mark_here();
-    return taken(from->malloc(from->ctx, size), size, rate, before);
+    struct asked asked = ask(size);
+    return answer(asked, from->malloc(from->ctx, size), size);
 }
 
 static inline void *take(const struct allocator *from, size_t size)
@@ -101,9 +103,8 @@ static inline void *take(const struct allocator *from, size_t size)
 static __attribute__((noinline, cold)) void *zeroed_slowly(const struct allocator *from,
                                                            size_t count, size_t size, size_t all)
 {
-    uint64_t rate = piano__heap_due(all);
-    struct mark before = mark_here();
-    return taken(from->calloc(from->ctx, count, size), all, rate, before);
+    struct asked asked = ask(all);
+    return answer(asked, from->calloc(from->ctx, count, size), all);
 }
 
 static inline void *take_zeroed(const struct allocator *from, size_t count, size_t size)
@@ -126,14 +127,13 @@ static __attribute__((noinline, cold)) void *resize_slowly(const struct allocato
 {
     struct piano__block old;
     bool sampled = piano__filter_may_hold(p) && piano__heap_detach(p, &old);
-    uint64_t rate = piano__heap_due(size);
-    struct mark before = mark_here();
+    struct asked asked = ask(size);
     void *fresh = from->realloc(from->ctx, p, size);
     if (sampled && !fresh)
         piano__heap_reattach(&old);
     else if (sampled)
         piano__heap_close(&old);
-    return taken(fresh, size, rate, before);
+    return answer(asked, fresh, size);
 }
 
 static inline void *resize(const struct allocator *from, void *p, size_t size)
