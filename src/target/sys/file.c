@@ -204,8 +204,13 @@ static bool write_zeroes(int fd, off_t end)
 
 static bool reserve(int fd, off_t offset, size_t size)
 {
-    if (syscall(SYS_fallocate, fd, 0, offset, (off_t)size) == 0)
-        return true;
+    enum { TRIES = 8 }; /* tmpfs gives up when a signal comes, one of ours for example */
+    for (int i = 0; i < TRIES; i++) {
+        if (syscall(SYS_fallocate, fd, 0, offset, (off_t)size) == 0)
+            return true;
+        if (errno != EINTR)
+            break;
+    }
     return errno == EOPNOTSUPP &&
            write_zeroes(fd, offset + (off_t)size); /* ext2, ramfs, NFS before 4.2 */
 }

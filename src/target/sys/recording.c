@@ -194,8 +194,11 @@ static int make_whole(void)
     int err = put_header(fd);
     if (err == 0)
         err = piano__file_give_name(fd, path_of);
+    int named = err == 0 ? piano__file_open(path_of, O_RDWR | O_NOFOLLOW) : err;
+    if (err == 0 && named < 0)
+        return fd; /* as good, but for the list */
     piano__file_close(fd);
-    return err ? err : piano__file_open(path_of, O_RDWR | O_NOFOLLOW);
+    return named;
 }
 
 /* The same where files have names from the beginning. */

@@ -8,7 +8,7 @@
  * once than chunks allowed) one is claimed beyond the size.
  *
  * The queue has a lock, whose holder may be kept from the processor for long. Nobody loses an event by that: a full chunk that cannot
- * be put into the queue stays as it is, and claiming needs no lock.
+ * be put into the queue stays as it is, and claiming needs no lock, at the price of a chunk beyond the size.
  *
  * A chunk that is taken again is marked as not ready first. Its `index` is a new number each time, larger than all
  * before: in its order the chunks of a thread follow each other, and a reader at work meanwhile finds it changed. */
@@ -150,11 +150,11 @@ static struct piano__chunk *recycle(void)
 }
 
 /* When the disk is full, too, old events give way to new ones. */
-static struct piano__chunk *next_chunk(void)
+static struct piano__chunk *next_chunk(bool queue_is_free)
 {
     struct piano__chunk *c = NULL;
     bool within = take_share();
-    if (!within)
+    if (!within && queue_is_free)
         c = recycle();
     if (!c)
         c = piano__recording_claim(PIANO_CHUNK_EVENTS, next_index());
@@ -177,22 +177,23 @@ static void begin_chunk(struct piano__buffer *b, struct piano__chunk *c, uint32_
     __atomic_store_n(&c->ready, 1, __ATOMIC_RELEASE);
 }
 
-/* The full chunk of B into the queue. */
-static void retire(struct piano__buffer *b)
+/* The full chunk of B into the queue; false when that could not be had. */
+static bool retire(struct piano__buffer *b)
 {
     if (!piano__lock_try(&buffers.lock))
-        return;
+        return false;
     count_locked(b);
     if (b->chunk)
         buffers.full[buffers.last++ % PIANO_REC_MAX_CHUNKS] = b->chunk;
     piano__lock_release(&buffers.lock);
+    return true;
 }
 
 bool piano__buffers_renew(struct piano__buffer *b, uint32_t tid)
 {
-    retire(b);
+    bool queue_is_free = retire(b);
     b->chunk = NULL;
-    struct piano__chunk *c = next_chunk();
+    struct piano__chunk *c = next_chunk(queue_is_free);
     if (c)
         begin_chunk(b, c, tid);
     return c != NULL;

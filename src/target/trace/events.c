@@ -17,6 +17,7 @@
 #include "target/record/control.h"
 #include "target/record/modules.h"
 #include "target/sys/clock.h"
+#include "target/sys/lock.h"
 #include "target/trace/buffers.h"
 #include "target/trace/names.h"
 #include "target/trace/stats.h"
@@ -287,7 +288,7 @@ static void forget(void)
     memset(&piano__events_self, 0, sizeof piano__events_self);
 }
 
-int piano__events_start(uint64_t max_bytes)
+static int start(uint64_t max_bytes)
 {
     if (piano__events_on())
         return -EALREADY;
@@ -309,6 +310,15 @@ int piano__events_start(uint64_t max_bytes)
     piano__control_started(PIANO_REC_HAS_EVENTS);
     piano__gate_set(&piano__gate->events, 1);
     return 0;
+}
+
+int piano__events_start(uint64_t max_bytes)
+{
+    if (!piano__lock_try(&piano__control_changing))
+        return -EBUSY;
+    int err = start(max_bytes);
+    piano__lock_release(&piano__control_changing);
+    return err;
 }
 
 void piano__events_end(void)

@@ -32,21 +32,23 @@ void piano__threads_forget(void)
     memset(&threads, 0, sizeof threads);
 }
 
-static void record_locked(const struct piano__events_self *self)
+/* NAME fills its room. */
+static bool record_locked(const struct piano__events_self *self, const char *name)
 {
     const uint32_t bytes = sizeof(struct piano__thread_record);
     const struct piano__chunk *c = threads.log.chunk;
     if (threads.log.chunks == threads.most_chunks && c && c->used + bytes > PIANO_REC_PAYLOAD)
-        return;
+        return false;
     struct piano__thread_record *record = piano__log_room(&threads.log, PIANO_CHUNK_THREADS, bytes);
     if (!record)
-        return;
+        return false;
     *record = (struct piano__thread_record){.bytes = bytes,
                                             .tid = self->tid,
                                             .pid = piano__recording.view.header->pid,
                                             .at_ns = (uint64_t)piano__monotonic_ns()};
-    memcpy(record->name, self->name, sizeof record->name);
+    memcpy(record->name, name, sizeof record->name);
     piano__log_commit(&threads.log, bytes);
+    return true;
 }
 
 void piano__threads_note(struct piano__events_self *self)
@@ -61,8 +63,7 @@ void piano__threads_note(struct piano__events_self *self)
         self->tid = (uint32_t)syscall(SYS_gettid);
     if (!piano__lock_try(&threads.lock))
         return; /* another time */
-    memset(self->name, 0, sizeof self->name);
-    memcpy(self->name, name, strlen(name));
-    record_locked(self);
+    if (record_locked(self, name))
+        memcpy(self->name, name, sizeof self->name);
     piano__lock_release(&threads.lock);
 }
