@@ -2,12 +2,8 @@
 #ifndef PIANO_TOOL_RECORD_APPEND_H
 #define PIANO_TOOL_RECORD_APPEND_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-/* May we write to the file at PATH, going by its owner and its mode, and without following a link? */
-bool append_may(const char *path);
 
 /* COUNT chunks, as they are at DATA, behind the first CHUNKS, which must be all there are. All of them are there afterwards or none:
  * then negative errno is returned. The file's times stay as they were. */

@@ -266,7 +266,7 @@ static void end_recording(struct cpu *cpu, bool is_over)
 void finish_attached(const struct record *r, struct cpu *cpu)
 {
     char path[PATH_MAX];
-    struct recording one = {.path = cpu->journal.path, .pid = r->pid, .image = 1};
+    struct recording one = {.path = cpu->journal.path, .pid = r->pid, .image = 1, .over = true};
     end_recording(cpu, true);
     say_one(&one, true);
     say_missed(cpu);

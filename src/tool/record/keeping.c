@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <string.h>
 #include <time.h>
 
 #include "tool/report/keep.h"
@@ -19,10 +20,17 @@ enum { ENDINGS = sizeof ending / sizeof ending[0] };
 
 static volatile sig_atomic_t is_told;
 
-static void hear(int signal)
+/* Once: whichever of them comes next ends us. */
+static void hear(int number)
 {
-    (void)signal;
+    const struct sigaction plain = {.sa_handler = SIG_DFL};
+    (void)number;
     is_told = 1;
+    for (size_t i = 0; i < ENDINGS; i++) {
+        struct sigaction now;
+        if (sigaction(ending[i], NULL, &now) == 0 && now.sa_handler == hear)
+            sigaction(ending[i], &plain, NULL);
+    }
 }
 
 static bool is_told_to_end(void)
@@ -38,7 +46,7 @@ struct attention {
 static void pay_attention(struct attention *a)
 {
     const struct timespec at_once = {0};
-    const struct sigaction once = {.sa_handler = hear, .sa_flags = (int)SA_RESETHAND};
+    const struct sigaction once = {.sa_handler = hear};
     sigset_t set;
     is_told = 0;
     sigemptyset(&set);
@@ -69,11 +77,36 @@ static void show_progress(void *ctx, const char *what)
     say_progress("%s", what);
 }
 
+/* A process that still runs may still write: another time, or never. */
+static bool is_over(const struct recording *r)
+{
+    return r->over || (kill(r->pid, 0) != 0 && errno == ESRCH);
+}
+
+static void say_without(int err, bool is_one, size_t without)
+{
+    if (err == -EINTR)
+        say("interrupted: the names of functions are not in the recording%s, and lost when the "
+            "program is built again",
+            is_one ? "" : "s");
+    else if (err == -ENOSPC)
+        say("no room for all names of functions in %s: they are lost when the program is built "
+            "again",
+            is_one ? "the recording" : "some of the recordings");
+    else if (err != 0)
+        say("the names of functions are not in %s: %s; they are lost when the program is built "
+            "again",
+            is_one         ? "the recording"
+            : without == 1 ? "a recording"
+                           : "some of the recordings",
+            strerror(-err));
+}
+
 void keeping_names(const struct recording *list, size_t count)
 {
     struct attention attention;
     struct symbols *symbols = symbols_new();
-    int err = 0;
+    int err = 0, first = 0;
     size_t without = 0;
     if (!symbols)
         return;
@@ -81,17 +114,11 @@ void keeping_names(const struct recording *list, size_t count)
     symbols_progress(symbols, show_progress, NULL);
     pay_attention(&attention);
     for (size_t i = 0; i < count && err != -ENOMEM && err != -EINTR; i++) {
-        err = keep_names(list[i].path, symbols, is_told_to_end);
-        without += err == -ENOSPC;
+        err = is_over(&list[i]) ? keep_names(list[i].path, symbols, is_told_to_end) : 0;
+        without += err != 0;
+        first = first && err != -EINTR ? first : err;
     }
     end_attention(&attention);
     symbols_free(symbols);
-    if (err == -EINTR)
-        say("interrupted: the names of functions are not in the recording%s yet; piano report puts "
-            "them there, as long as the program is not built again",
-            count == 1 ? "" : "s");
-    else if (without > 0)
-        say("no room for all names of functions in %s: they are lost when the program is built "
-            "again",
-            count == 1 ? "the recording" : "some of the recordings");
+    say_without(first, count == 1, without);
 }

@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "common/python.h"
-#include "tool/report/keep.h"
 #include "tool/report/kept.h"
 #include "tool/report/kernel.h"
 #include "tool/report/python.h"
@@ -254,7 +253,6 @@ int heap_open(struct heap *heap, const char *path, struct run_error *error)
         heap->addresses->seed = (uintptr_t)heap;
     symbols_progress(heap->symbols, progress, NULL);
     kept_give(&heap->rec, heap->symbols);
-    keep_while_reading(&heap->rec, heap->symbols);
     return 0;
 }
 

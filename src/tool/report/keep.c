@@ -339,8 +339,7 @@ static void release(struct keep *k)
 /* Nothing is put behind a file that is not whole, or not finished, or somebody else's. */
 static bool may_keep(const struct recording *rec)
 {
-    return rec->end != RECORDING_RUNNING && !rec->foreign && rec->gap_count == 0 && !rec->symbols &&
-           rec->header.chunks < piano__rec_most(&rec->header);
+    return rec->end != RECORDING_RUNNING && !rec->foreign && rec->gap_count == 0 && !rec->symbols;
 }
 
 static int keep(const struct recording *rec, struct symbols *symbols, bool (*is_asked)(void))
@@ -368,27 +367,10 @@ int keep_names(const char *path, struct symbols *symbols, bool (*is_asked)(void)
     int err = recording_load_addresses(&rec, path, &error);
     if (err)
         return err;
-    bool is_full = !rec.symbols && rec.header.chunks >= piano__rec_most(&rec.header);
-    err = may_keep(&rec) ? keep(&rec, symbols, is_asked) : is_full ? -ENOSPC : 0;
+    bool is_full = rec.header.chunks >= piano__rec_most(&rec.header);
+    if (may_keep(&rec))
+        err = is_full ? -ENOSPC : keep(&rec, symbols, is_asked);
     recording_unload(&rec);
     say_progress_done();
     return err;
-}
-
-void keep_while_reading(const struct recording *rec, struct symbols *symbols)
-{
-    const char *servers = getenv("DEBUGINFOD_URLS");
-    if (!may_keep(rec) || !append_may(rec->path))
-        return;
-    if (!servers || !*servers) {
-        (void)keep(rec, symbols, NULL);
-        return;
-    }
-    /* What is asked of servers is asked for what is shown, and for nothing else. */
-    struct symbols *local = symbols_new();
-    if (local) {
-        symbols_offline(local);
-        (void)keep(rec, local, NULL);
-    }
-    symbols_free(local);
 }

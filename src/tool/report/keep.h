@@ -4,15 +4,11 @@
 
 #include <stdbool.h>
 
-struct recording;
 struct symbols;
 
-/* Into the recording at PATH, with names by SYMBOLS, unless IS_ASKED says that there is something better to do (looked at again and
+/* Into the recording at PATH, which nobody writes to any more, with names by SYMBOLS, unless IS_ASKED says that there is something better to do (looked at again and
  * again; NULL: there never is). 0, also when there is nothing to keep; or negative errno, and the file is as it was: -ENOSPC when
  * some names (then the file has the others) or all had no room, -EINTR when it was given up. */
 int keep_names(const char *path, struct symbols *symbols, bool (*is_asked)(void));
-
-/* The same of REC, which is being read: only if none are kept yet, and if it may be written to. Nobody notices but by the names. */
-void keep_while_reading(const struct recording *rec, struct symbols *symbols);
 
 #endif
