@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "tool/util/json.h"
+#include "tool/util/paths.h"
 #include "tool/util/say.h"
 #include "tool/util/table.h"
 #include "tool/util/units.h"
@@ -26,6 +27,7 @@ static const double two_sided_99 = 2.576; /* standard deviations */
 
 struct part {
     const char *function, *module, *file;
+    const char *matched; /* the function, without what its program's file is called */
     int side;
     bool is_own;               /* of the program itself */
     const struct cpu_row *row; /* or */
@@ -35,8 +37,7 @@ struct part {
 static bool is_own(const struct recording *rec, const char *module)
 {
     static const char deleted[] = " (deleted)";
-    const char *slash = strrchr(rec->header.program, '/');
-    const char *name = slash ? slash + 1 : rec->header.program;
+    const char *name = paths_base(rec->header.program);
     size_t len = strlen(name);
     return strncmp(module, name, len) == 0 && (!module[len] || strcmp(module + len, deleted) == 0);
 }
@@ -57,7 +58,7 @@ static int compare_modules(const char *a, const char *b)
 
 static int compare_functions(const struct part *x, const struct part *y)
 {
-    int order = strcmp(x->function, y->function);
+    int order = strcmp(x->matched, y->matched);
     order = order ? order : (int)x->is_own - (int)y->is_own;
     return order || x->is_own ? order : compare_modules(x->module, y->module);
 }
@@ -108,13 +109,24 @@ static int compare_rows(const void *a, const void *b)
     return order ? order : strcmp(x->module, y->module);
 }
 
+static struct part part_of(const struct recording *rec, int side, const char *function,
+                           const char *module, const char *file)
+{
+    return (struct part){.function = function,
+                         .module = module,
+                         .file = file,
+                         .matched = heap_name_within(function, paths_base(rec->header.program)),
+                         .side = side,
+                         .is_own = is_own(rec, module)};
+}
+
 static size_t add_rows(struct part *parts, const struct cpu_flat *f, const struct recording *rec,
                        int side)
 {
     for (size_t i = 0; i < f->count; i++) {
         const struct cpu_row *r = &f->rows[i];
-        parts[i] =
-            (struct part){r->function, r->module, r->file, side, is_own(rec, r->module), r, NULL};
+        parts[i] = part_of(rec, side, r->function, r->module, r->file);
+        parts[i].row = r;
     }
     return f->count;
 }
@@ -123,8 +135,8 @@ static size_t add_sites(struct part *parts, const struct heap *heap, int side)
 {
     for (size_t i = 0; i < heap->site_count; i++) {
         const struct heap_site *s = &heap->sites[i];
-        parts[i] = (struct part){
-            s->function, s->module, s->file, side, is_own(&heap->rec, s->module), NULL, s};
+        parts[i] = part_of(&heap->rec, side, s->function, s->module, s->file);
+        parts[i].site = s;
     }
     return heap->site_count;
 }

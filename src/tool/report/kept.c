@@ -1,6 +1,8 @@
 /* Between the reader of recordings, which knows no symbolizer, and the symbolizer, which knows no recordings. */
 #include "tool/report/kept.h"
 
+#include "tool/report/kernel.h"
+
 static uint32_t find_module(void *symbols, const struct symbol_module *m)
 {
     return recording_symbol_module(symbols, m->path, m->build_id, m->build_id_len);
@@ -39,6 +41,6 @@ bool kept_kernel(const struct recording *rec, uint64_t pc, struct symbol_frame *
     struct symbol_frame kept;
     if (!rec->symbols || find_frames(rec->symbols, 0, pc, &kept, 1) != 1)
         return false;
-    *frame = (struct symbol_frame){.function = kept.function, .module = "[kernel]"};
+    *frame = (struct symbol_frame){.function = kept.function, .module = kernel_module};
     return true;
 }

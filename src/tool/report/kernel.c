@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+const char kernel_module[] = "[kernel]";
+
 #define KERNEL_FROM 0xffff800000000000u
 
 enum { FARTHEST = 1 << 20 }; /* from its beginning, a function does not reach */
@@ -67,8 +69,7 @@ bool kernel_is(uint64_t pc)
 
 struct symbol_frame kernel_resolve(uint64_t pc)
 {
-    static const char unknown[] = "[kernel]";
-    struct symbol_frame frame = {.function = unknown, .module = unknown};
+    struct symbol_frame frame = {.function = kernel_module, .module = kernel_module};
     if (!known.read)
         read_names();
     size_t low = 0, high = known.count;

@@ -7,6 +7,9 @@
 
 #include "tool/symbol/symbol.h"
 
+/* "[kernel]", the same pointer in all frames. */
+extern const char kernel_module[];
+
 bool kernel_is(uint64_t pc);
 /* One frame, of module "[kernel]"; its function is "[kernel]" too where there are no names. The strings
  * stay, and equal ones are the same pointer. */

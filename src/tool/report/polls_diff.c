@@ -61,7 +61,7 @@ static int compare_parts(const void *a, const void *b)
     return order ? order : x->side - y->side;
 }
 
-/* The value at place RANK, between the polls below and above it. */
+/* The poll at place RANK. */
 static double at_rank(const struct samples *s, double rank)
 {
     return (double)samples_rank(s, (uint64_t)rank);
@@ -281,7 +281,7 @@ static void put_figure(struct buf *b, const struct polls_change *c, enum polls_d
     double percent = polls_diff_percent(c, f);
     const char *key = polls_diff_names[f];
     put_times(b, key, c, c->ns[f]);
-    if (c->polls[0] && isfinite(percent))
+    if (c->polls[0] && c->polls[1] && isfinite(percent))
         buf_printf(b, "\"%s_delta_pct\":%.3f,", key, percent);
     else
         buf_printf(b, "\"%s_delta_pct\":null,", key);
