@@ -114,7 +114,7 @@ def slowdown(theme, load, peer):
     theme.note(f"Medians of {theme.repetitions} runs in turns ({PEER_RUNS} of the peers), a plain one right before each; the interpreter's start is in all of "
                "them. "
                "memray records every allocation, and so does tracemalloc; piano samples them. CPython is built so that its own allocator is part of "
-               "the code that calls it; whoever looks at small objects takes that away, and no less is lost with hooks that do nothing.")
+               "the code that calls it; whoever looks at small objects takes that away, as hooks that do nothing show.")
     for kind, what in kinds.items():
         theme.budget(f"{what} under piano --heap, against empty hooks", ratios[kind, "piano --heap (512 KB)"] / max(ratios[kind, EMPTY], 1.0),
                      HEAP, "x")

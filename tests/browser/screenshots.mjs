@@ -30,7 +30,7 @@ const PICTURES = {
   overview: [game, ""],
   frames: [game, "", (page) => page.locator(".question-frames .answer", { hasText: "asset_load" }).first().click()],
   timeline: [server, "", async (page) => {
-    await page.locator(".question-polls .answer", { hasText: "on_compute" }).first().click();
+    await page.locator(".question-polls .answer").first().click();
     for (let turn = 0; turn < 4; turn++) await page.keyboard.press("s");
   }],
   flame: [game, "#v=flame"],
