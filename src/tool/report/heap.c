@@ -109,12 +109,7 @@ static int resolve(struct heap *heap, struct heap_pc *pc)
         return pc->frames ? 0 : -ENOMEM;
     }
     if (m)
-        module = (struct symbol_module){.path = m->path,
-                                        .build_id = m->build_id,
-                                        .build_id_len = m->build_id_len,
-                                        .bias = m->bias,
-                                        .start = m->start,
-                                        .end = m->end};
+        module = kept_module(m);
     size_t count = symbols_resolve(heap->symbols, m ? &module : NULL, pc->pc, &frames);
     size_t skip = count > HEAP_MAX_INLINES ? count - HEAP_MAX_INLINES : 0;
     pc->frames = malloc((count - skip) * sizeof(*frames));

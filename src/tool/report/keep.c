@@ -15,6 +15,7 @@
 #include "common/python.h"
 #include "tool/load/recording.h"
 #include "tool/record/append.h"
+#include "tool/report/kept.h"
 #include "tool/report/kernel.h"
 #include "tool/report/map.h"
 #include "tool/report/polls.h"
@@ -295,12 +296,7 @@ static void keep_place(struct keep *k, const struct place *p)
     }
     if (f->is_looked_at && !f->is_there)
         return;
-    const struct symbol_module module = {.path = m->path,
-                                         .build_id = m->build_id,
-                                         .build_id_len = m->build_id_len,
-                                         .bias = m->bias,
-                                         .start = m->start,
-                                         .end = m->end};
+    const struct symbol_module module = kept_module(m);
     size_t count = symbols_resolve(k->symbols, &module, p->pc, &frames);
     if (!f->is_looked_at)
         f->is_there = symbols_has(k->symbols, &module);

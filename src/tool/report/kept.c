@@ -3,6 +3,16 @@
 
 #include "tool/report/kernel.h"
 
+struct symbol_module kept_module(const struct recording_module *m)
+{
+    return (struct symbol_module){.path = m->path,
+                                  .build_id = m->build_id,
+                                  .build_id_len = m->build_id_len,
+                                  .bias = m->bias,
+                                  .start = m->start,
+                                  .end = m->end};
+}
+
 static uint32_t find_module(void *symbols, const struct symbol_module *m)
 {
     return recording_symbol_module(symbols, m->path, m->build_id, m->build_id_len);

@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "tool/report/kept.h"
 #include "tool/util/buf.h"
 
 struct address {
@@ -90,12 +91,7 @@ void polls_put_callback(struct buf *b, const struct polls *p, const char *name)
         buf_puts(b, name);
         return;
     }
-    const struct symbol_module module = {.path = m->path,
-                                         .build_id = m->build_id,
-                                         .build_id_len = m->build_id_len,
-                                         .bias = m->bias,
-                                         .start = m->start,
-                                         .end = m->end};
+    const struct symbol_module module = kept_module(m);
     const struct symbol_frame *frames = NULL;
     size_t count = symbols_resolve(p->named.symbols, &module, a.pc, &frames);
     buf_printf(b, "%.*s", (int)a.before, name);
