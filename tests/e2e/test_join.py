@@ -122,7 +122,8 @@ def test_each_frame_gets_its_own(project: Project) -> None:
     # 150 ms of CPU time at 999 Hz; a sample stands for a millisecond.
     assert 100 <= burnt["cpu_samples"] <= 160 and 100e6 < burnt["cpu_ns"] < 170e6, burnt
     in_burn = sum(s["samples"] for s in burnt["stacks"] if "burn" in names(s["stack"]))
-    assert in_burn == burnt["cpu_samples"], burnt["stacks"]
+    # One or another falls between the beginning of the frame and that of `burn`, or behind its end.
+    assert burnt["cpu_samples"] - 3 <= in_burn <= burnt["cpu_samples"], burnt["stacks"]
     for i in (3, 4, 6, 7):  # its neighbours sleep
         near = rows[1, i][2]["inside"]
         assert near["cpu_samples"] <= 1 and not any("burn" in names(s["stack"]) for s in near["stacks"]), near

@@ -229,11 +229,11 @@ def test_loops_are_matched_without_the_number_of_their_thread(project: Project) 
 
 
 def test_of_one_program_built_twice(project: Project) -> None:
-    for version, turns in (("a", 100), ("b", 300)):
+    for version, turns in (("a", 40), ("b", 400)):
         prog = compile(project, """
             __attribute__((noinline)) unsigned same(unsigned n) { volatile unsigned x = 1; while (n--) x = x * 3; return x; }
             __attribute__((noinline)) unsigned changed(unsigned n) { volatile unsigned x = 1; while (n--) x = x * 5; return x; }
-            int main(void) { return (same(150 * 1000 * 1000) + changed(%d * 1000 * 1000)) == 1; }
+            int main(void) { return (same(60 * 1000 * 1000) + changed(%d * 1000 * 1000)) == 1; }
         """ % turns, "-g")
         project.piano("record", "--cpu=999", "-o", f"{version}.rec", "--", prog)
     done = project.piano("diff", "a.rec", "b.rec", "--fail-above", "80", "--json", check=False)
