@@ -14,6 +14,17 @@ static void change(const void *p, int by)
                                           __ATOMIC_RELAXED));
 }
 
+void piano__filter_fill(const void *p)
+{
+    for (int i = 0; i < UINT8_MAX; i++)
+        change(p, 1);
+}
+
+void piano__filter_begin(void)
+{
+    piano__filter_fill((const void *)UINTPTR_MAX);
+}
+
 void piano__filter_add(const void *p)
 {
     change(p, 1);

@@ -16,7 +16,7 @@ extern uint8_t piano__filter[PIANO_FILTER_PLACES] __attribute__((visibility("hid
 
 static inline unsigned piano__filter_place(uintptr_t address)
 {
-    return (unsigned)(address >> PIANO_FILTER_SHIFT ^ address >> 27) % PIANO_FILTER_PLACES;
+    return (unsigned)(address >> PIANO_FILTER_SHIFT) % PIANO_FILTER_PLACES;
 }
 
 static inline bool piano__filter_may_hold(const void *p)
@@ -24,6 +24,17 @@ static inline bool piano__filter_may_hold(const void *p)
     return __atomic_load_n(&piano__filter[piano__filter_place((uintptr_t)p)], __ATOMIC_RELAXED);
 }
 
+/* The same, and always yes when EVERY is all ones: that leads to the last place, which is full (`piano__filter_begin`). */
+static inline bool piano__filter_may_hold_or(const void *p, uintptr_t every)
+{
+    unsigned place = piano__filter_place((uintptr_t)p | every);
+    return __atomic_load_n(&piano__filter[place], __ATOMIC_RELAXED);
+}
+
+/* Before any of the others. */
+void piano__filter_begin(void);
+/* From now on and for ever, what lies where P does counts as sampled. */
+void piano__filter_fill(const void *p);
 void piano__filter_add(const void *p);
 void piano__filter_remove(const void *p);
 

@@ -226,7 +226,7 @@ void piano__heap_sample(const void *p, size_t size, uint64_t rate)
 struct piano__look piano__heap_look(void)
 {
     struct piano__heap_self *self = &piano__heap_self;
-    struct piano__look look = {self->seen_count, self->watched};
+    struct piano__look look = {self->seen_count, self->watched != 0};
     self->looking++;
     piano__heap_watch(true);
     return look;
@@ -290,7 +290,7 @@ void piano__heap_watch(bool on)
     struct piano__heap_self *self = &piano__heap_self;
     if (!self->watched && !piano__heap_always_watched)
         self->hidden = self->left;
-    self->watched = on;
+    self->watched = on ? UINTPTR_MAX : 0;
     set_left(self, self->hidden);
 }
 

@@ -18,10 +18,10 @@
 enum { PIANO_MOST_SEEN = 8 };
 
 struct piano__heap_self {
-    uint64_t left;    /* bytes until the next sample, as the hooks see it */
-    uint64_t hidden;  /* the same, while `watched` keeps `left` at 0 */
-    uint32_t watched; /* every call has to come the long way */
-    uint32_t looking; /* calls of `piano__heap_look` that are open */
+    uint64_t left;     /* bytes until the next sample, as the hooks see it */
+    uint64_t hidden;   /* the same, while `watched` keeps `left` at 0 */
+    uintptr_t watched; /* all ones: every call has to come the long way */
+    uint32_t looking;  /* calls of `piano__heap_look` that are open */
     uint32_t seen_count;
     struct piano__seen {
         uintptr_t from, to;
@@ -70,6 +70,12 @@ static inline bool piano__heap_passes_hidden(size_t size)
     return true;
 }
 
+/* Whether a free of P needs nothing of piano. */
+static inline bool piano__heap_free_passes(const void *p)
+{
+    return !piano__filter_may_hold_or(p, piano__heap_self.watched);
+}
+
 /* P has come the long way: whoever looks is told. */
 static inline void piano__heap_note(const void *p, size_t size)
 {
@@ -88,7 +94,8 @@ void piano__heap_sample(const void *p, size_t size, uint64_t rate);
 /* In between: which blocks the hooks see. All calls of this thread come the long way meanwhile. The first few are remembered: what
  * an allocator asks for beside the block comes after it. May be nested. */
 struct piano__look {
-    uint32_t first, watched;
+    uint32_t first;
+    bool watched;
 };
 struct piano__look piano__heap_look(void);
 /* Ends that; whether P lies in one of them. */

@@ -82,12 +82,11 @@ static bool in_arena(const void *p)
     return (const char *)p >= arena && (const char *)p < arena + ARENA;
 }
 
-/* Frees of the arena's blocks must not go the short way: it counts as full of sampled blocks, for ever. */
+/* Frees of the arena's blocks must not go the short way. */
 static void mark_arena(void)
 {
     for (const char *at = arena; at < arena + ARENA; at += 1 << PIANO_FILTER_SHIFT)
-        for (int i = 0; i < UINT8_MAX; i++)
-            piano__filter_add(at);
+        piano__filter_fill(at);
 }
 
 static void *no_aligned(size_t alignment, size_t size)
@@ -124,6 +123,7 @@ static __attribute__((noinline)) bool resolve(void)
     if (resolving)
         return false;
     resolving = 1;
+    piano__filter_begin();
     mark_arena();
     find(&next.free, "free", (void *)first_free);
     find(&next.calloc, "calloc", (void *)first_calloc);
@@ -369,7 +369,7 @@ static __attribute__((noinline)) void long_free(void *p)
 
 EXPORT void free(void *p)
 {
-    if (likely(!piano__filter_may_hold(p) && !piano__heap_self.watched))
+    if (likely(piano__heap_free_passes(p)))
         next.free(p);
     else
         long_free(p);

@@ -118,7 +118,7 @@ static __attribute__((noinline)) void long_free(void *p)
 
 static __attribute__((noinline)) void hooked_free(void *p)
 {
-    if (!piano__filter_may_hold(p) && !piano__heap_self.watched)
+    if (piano__heap_free_passes(p))
         next_free(p);
     else
         long_free(p);
