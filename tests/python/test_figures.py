@@ -92,6 +92,25 @@ def test_the_same_whatever_the_allocator_is(python: Python, allocator: str) -> N
     assert abs(other - plain) < 0.03 * plain  # large blocks of the debug layer have 24 bytes more
 
 
+@pytest.mark.parametrize("allocator", ["", "malloc"])
+def test_hooks_are_only_where_they_are_needed(python: Python, allocator: str) -> None:
+    """What is malloc all the same is seen there, at half the cost."""
+    more = {"PYTHONMALLOC": allocator} if allocator else {}
+    said = python.sampled("""
+    import ctypes, json
+    def owner(domain):
+        now = (ctypes.c_void_p * 5)()
+        ctypes.pythonapi.PyMem_GetAllocator(domain, ctypes.byref(now))
+        for line in open("/proc/self/maps"):
+            begin, end = (int(word, 16) for word in line.split()[0].split("-"))
+            if begin <= now[1] < end:
+                return "libpiano" in line
+    [bytes(100) for _ in range(1000)]
+    print(json.dumps([owner(domain) for domain in range(3)]))
+    """, **more).json
+    assert said == ([False, False, False] if allocator else [False, True, True])
+
+
 def test_arenas_are_not_counted_beside_what_is_in_them(python: Python) -> None:
     script = """
     from piano import memprof

@@ -9,7 +9,7 @@
  * and malloc's hooks sample what they see as often as they should. Where the gap does end here, a new one is drawn, and
  * the block is a sample unless it is one that malloc's hooks see meanwhile: those had their own chance at it. So the usual
  * call is a subtraction and a jump. An arena itself is not counted, even where mappings are (`piano record --maps`): what
- * is in it is.
+ * is in it is. Where all of a domain is malloc (PYTHONMALLOC=malloc) there is nothing to add, and no hook is put in.
  *
  * NO TEARING. The hooks are put in one word after another while other threads may be allocating. They have the context
  * that was there, and do not use it, so any mixture of the old functions and these does the right thing.
@@ -33,7 +33,7 @@
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
-enum domain { MEM = 1, OBJ = 2, DOMAINS = 3 };
+enum domain { RAW = 0, MEM = 1, OBJ = 2, DOMAINS = 3 };
 enum { SETS = 4 };
 
 /* CPython's PyMemAllocatorEx and PyObjectArenaAllocator: part of its stable interface since 3.5 and 3.4. */
@@ -195,11 +195,27 @@ static bool may_use_python(void)
     return Py_IsInitialized && PyGILState_Check && Py_IsInitialized() && PyGILState_Check();
 }
 
+/* Whether NOW is no other than the raw allocator, and that gives out malloc's blocks as they are. */
+static bool is_malloc(const struct allocator *now)
+{
+    struct allocator raw;
+    PyMem_GetAllocator(RAW, &raw);
+    if (raw.malloc != now->malloc || raw.realloc != now->realloc || raw.ctx != now->ctx)
+        return false;
+    piano__heap_self.own++; /* the block is ours */
+    struct piano__look look = piano__heap_look();
+    void *p = raw.malloc(raw.ctx, 1);
+    bool seen = piano__heap_looked(look, p) && p;
+    raw.free(raw.ctx, p);
+    piano__heap_self.own--;
+    return seen;
+}
+
 static void attach(int domain)
 {
     struct allocator now;
     PyMem_GetAllocator(domain, &now);
-    if (is_ours(domain, &now) || used[domain] == SETS)
+    if (is_ours(domain, &now) || used[domain] == SETS || is_malloc(&now))
         return;
     struct allocator ours = hooks[used[domain]][domain];
     ours.ctx = now.ctx;
