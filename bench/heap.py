@@ -9,6 +9,7 @@ PAIRS, PEER_PAIRS = 2_000_000, 500_000  # a tenth of a second
 LIVE, AT_ONCE = 1.08, 1.2
 SHORT_RUNS, JUDGED_RUNS = 4, 16  # of those that a budget judges
 JUDGED = "piano, 512 KB"
+PROGRAM_RUNS = 3
 SAMPLE_NS = 1000
 LIBRARY = os.path.join(os.path.dirname(os.path.realpath(PIANO)), "lib", "libpiano.so")
 WAYS = {1: "counts per page (piano's)", 2: "Bloom filter, repaired", 3: "sampled blocks page-aligned"}
@@ -160,21 +161,22 @@ PYTHON = ("d={}\nfor i in range(400000): d[i%5000]=[str(i)]*3\n"
 
 
 def programs(folder):
+    """{name: (its command, its environment)}"""
     data = os.path.join(folder, "data.json")
     with open(data, "w", encoding="utf-8") as out:
         out.write("[" + ",".join('{"id":%d,"name":"n%d","tags":["a","b","c%d"]}' % (i, i, i % 7)
                                  for i in range(120_000)) + "]")
-    return {"jq": lambda: [need("jq"), "[.[] | select(.id % 3 == 0) | .tags] | length", data],
-            "sqlite3": lambda: [need("sqlite3"), ":memory:", SQL],
-            "python3": lambda: ["/usr/bin/python3", "-c", PYTHON],
-            "python3, PYTHONMALLOC=malloc": lambda: ["/usr/bin/env", "PYTHONMALLOC=malloc",
-                                                     "/usr/bin/python3", "-c", PYTHON]}
+    python = ["/usr/bin/python3", "-c", PYTHON]
+    return {"jq": (lambda: [need("jq"), "[.[] | select(.id % 3 == 0) | .tags] | length", data], {}),
+            "sqlite3": (lambda: [need("sqlite3"), ":memory:", SQL], {}),
+            "python3": (lambda: python, {}),
+            "python3, PYTHONMALLOC=malloc": (lambda: python, {"PYTHONMALLOC": "malloc"})}
 
 
 def real_programs(theme, load):
     rows = []
     overlays = {"piano": lambda: (recorded(load.folder), []), **peer_environments(load)}
-    for name, command in programs(load.folder).items():
+    for name, (command, own) in programs(load.folder).items():
         theme.say(f"program: {name}")
         try:
             words = command()
@@ -183,26 +185,29 @@ def real_programs(theme, load):
             continue
         cells = []
         for overlay, make in overlays.items():
-            cells.append(slowdown(theme, words, make, overlay))
+            cells.append(slowdown(theme, words, own, make, overlay))
         rows.append([name, *cells])
         if isinstance(cells[0], str) and cells[0].endswith("x"):
             theme.budget(f"{name} under piano, CPU", float(cells[0][:-1]), 1.05, "x")
     theme.table("Real programs, CPU against plain", ["", *overlays], rows)
-    theme.note("Below 1.05x nothing can be told from noise on this machine. Medians, plain right before each.")
+    theme.note("Below 1.05x nothing can be told from noise on this machine. Medians of "
+               f"{PROGRAM_RUNS * theme.repetitions} pairs for piano, 5 or 2 for the others, plain right before each.")
 
 
-def slowdown(theme, words, make, overlay):
-    repetitions = 2 if overlay in ("massif", "heaptrack --raw") else 5
+def slowdown(theme, words, own, make, overlay):
+    judged = overlay == "piano"
+    repetitions = PROGRAM_RUNS * theme.repetitions if judged else 2 if overlay in ("massif", "heaptrack --raw") else 5
     try:
-        ratios = []
+        alone, under = [], []
         for _ in range(repetitions):
             env, prefix = make()
-            plain = Run(words)
-            watched = Run([*prefix, *words], env=env)
-            if plain.out != watched.out and overlay == "piano":
+            plain = Run(words, env=own)
+            watched = Run([*prefix, *words], env={**env, **own})
+            if plain.out != watched.out and judged:
                 theme.require(f"{words[0]}: same output", False, watched.out[:200])
-            ratios.append(watched.cpu / plain.cpu)
-        return f"{median(ratios):.2f}x"
+            alone.append(plain.cpu)
+            under.append(watched.cpu)
+        return f"{median(under) / median(alone):.2f}x"
     except (Missing, Failed):
         return "-"
 
