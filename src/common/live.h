@@ -55,7 +55,8 @@ struct piano__bias {     /* what probes cost, in 1/256 ticks; see target/span/ca
     int64_t window[PIANO_BODIES]; /* what a fenced pair reports for such a body */
     int64_t inner[PIANO_BODIES];  /* the part of that which is not the body */
     int64_t outer[PIANO_BODIES];
-    int64_t counted[PIANO_BODIES]; /* of the inline path, all in the caller's window */
+    int64_t counted[PIANO_BODIES];   /* of the inline path, all in the caller's window */
+    int64_t recursing[PIANO_BODIES]; /* the same of a function that calls itself */
 };
 
 struct piano__live_header {

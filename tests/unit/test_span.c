@@ -217,6 +217,36 @@ static void test_recursion_counts_once(void **state)
     assert_true(is_right);
 }
 
+static long counted_out_of_line;
+
+static __attribute__((noinline)) int looking_fib(int n)
+{
+    PROBE(FIB);
+    const struct __piano_head *head = (struct __piano_head *)((char *)__piano_self + at[FIB]);
+    counted_out_of_line += head->left < 0;
+    return n < 2 ? n : looking_fib(n - 1) + looking_fib(n - 2);
+}
+
+static void deep_samples(void)
+{
+    PROBE(MAIN);
+    for (int i = 0; i < 3; i++)
+        sink = looking_fib(24);
+    exit(counted_out_of_line > 0);
+}
+
+/* A sampled call far up has thousands of calls of itself below it. */
+static void test_calls_inside_a_sample_are_counted_inline(void **state)
+{
+    (void)state;
+    struct buf text = {0};
+    assert_int_equal(record(deep_samples, &text), 0);
+    finish(&text);
+    assert_int_equal(sum(&text, FIB, "calls"), 3 * 150049);
+    assert_true(sum(&text, FIB, "timed") < 150049); /* there were samples */
+    buf_free(&text);
+}
+
 static void jumps(void)
 {
     PROBE(MAIN);
@@ -405,6 +435,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_call_is_counted),
         cmocka_unit_test(test_recursion_counts_once),
+        cmocka_unit_test(test_calls_inside_a_sample_are_counted_inline),
         cmocka_unit_test(test_longjmp_leaves_no_dead_calls),
         cmocka_unit_test(test_a_kill_loses_nothing),
         cmocka_unit_test(test_exit_closes_open_calls),

@@ -29,7 +29,9 @@
 enum { DENSE = 3 }; /* bodies shorter than this one are calls and little else */
 enum { REPEATS = 64, ROUNDS = 11, LENGTHS = 3, SPIN_NS = 1500000 };
 
-static unsigned scratch_at = sizeof(struct piano__thread);
+/* Not static: the compiler would know its value, and make a probe that is faster than those of the program. */
+extern unsigned piano__scratch_at;
+unsigned piano__scratch_at = sizeof(struct piano__thread);
 
 static inline __attribute__((always_inline)) uint64_t chain(uint64_t x, int steps)
 {
@@ -48,7 +50,7 @@ static __attribute__((noinline)) uint64_t bare(uint64_t x, int steps)
 
 static __attribute__((noinline)) uint64_t probed(uint64_t x, int steps)
 {
-    void *guard __attribute__((cleanup(__piano_leave))) = __piano_begin(&scratch_at);
+    void *guard __attribute__((cleanup(__piano_leave))) = __piano_begin(&piano__scratch_at);
     return chain(x, steps);
 }
 
@@ -136,24 +138,30 @@ static __attribute__((noinline)) uint64_t calling_hook(uint64_t x, int steps)
     return chain(x, steps);
 }
 
-/* Code that does little but call: what a counted probe costs where there is nothing to hide behind, and where it keeps
- * the compiler from using registers. Called by pointer, so that the compiler does not unfold it. */
+/* A function that does little but call itself: what a counted probe costs where there is nothing to hide behind, where each
+ * waits for the sums of the one before, and where it keeps the compiler from using registers. The second call must not
+ * become a loop. */
 enum { TREE = 10, TREE_CALLS = 177 };
-
-static int bare_tree(int n);
-static int probed_tree(int n);
-static int (*volatile next_bare_tree)(int) = bare_tree;
-static int (*volatile next_probed_tree)(int) = probed_tree;
 
 static __attribute__((noinline)) int bare_tree(int n)
 {
-    return n < 2 ? n : next_bare_tree(n - 1) + next_bare_tree(n - 2);
+    if (n < 2)
+        return n;
+    int sum = bare_tree(n - 1);
+    int last = bare_tree(n - 2);
+    __asm__ __volatile__("" : "+r"(last));
+    return sum + last;
 }
 
 static __attribute__((noinline)) int probed_tree(int n)
 {
-    void *guard __attribute__((cleanup(__piano_leave))) = __piano_begin(&scratch_at);
-    return n < 2 ? n : next_probed_tree(n - 1) + next_probed_tree(n - 2);
+    void *guard __attribute__((cleanup(__piano_leave))) = __piano_begin(&piano__scratch_at);
+    if (n < 2)
+        return n;
+    int sum = probed_tree(n - 1);
+    int last = probed_tree(n - 2);
+    __asm__ __volatile__("" : "+r"(last));
+    return sum + last;
 }
 
 static uint64_t calling_bare_tree(uint64_t x, int steps)
@@ -241,10 +249,11 @@ static void calibrate_short(struct piano__slot *slot, struct piano__head *head,
     head->left = head->given = INT32_MAX;
     int64_t tree = time_calls(calling_probed_tree, 0) - time_calls(calling_bare_tree, 0);
     head->left = head->given = 0;
-    for (int i = 0; i < DENSE; i++)
-        if (found->counted[i] < tree / TREE_CALLS)
-            found->counted[i] = tree / TREE_CALLS;
-    found->counted[DENSE] = (found->counted[DENSE - 1] + found->counted[DENSE + 1]) / 2;
+    for (int i = 0; i < PIANO_BODIES; i++) {
+        bool dense = i < DENSE && found->counted[i] < tree / TREE_CALLS;
+        found->recursing[i] = dense ? tree / TREE_CALLS : found->counted[i];
+    }
+    found->recursing[DENSE] = (found->recursing[DENSE - 1] + found->recursing[DENSE + 1]) / 2;
 }
 
 static void calibrate_alloc(struct piano__bias *found)

@@ -33,7 +33,6 @@ enum {
     OUTLIER_NS = 5000, /* and 16 times the mean */
     GAP_MAX = 4096,
     BURST = 3, /* timed calls after the one that warms up */
-    TEACHING_DEPTH = 8,
     OVERLAP_NS = 10,
     PROOF_NS = 10000,
     BUDGET_NS = 500000,
@@ -126,7 +125,8 @@ static void set_estimates(struct piano__thread *t, struct piano__slot *slot)
     int64_t total = slot->sample_total / slot->samples;
     int64_t alone = self > 0 ? self : 0;
     head->estimate = (int32_t)without_overlap(t, alone); /* at most some microseconds */
-    head->cost = (int32_t)piano__curve(bias->body, bias->counted, 256 * self);
+    head->cost = (int32_t)piano__curve(
+        bias->body, slot->recursive ? bias->recursing : bias->counted, 256 * self);
     total -= alone - head->estimate; /* what hides in a body hides in all of the call */
     slot->total_estimate = total > 0 && !slot->outer_timed ? total : 0;
 }
@@ -224,21 +224,17 @@ static void learn(struct piano__thread *t, struct piano__slot *slot, int64_t sel
     set_estimates(t, slot);
 }
 
-/* What a sample says of a recursive function leans on the estimate itself, the more the deeper it went: only
- * shallow ones teach. */
 static void take_sample(struct piano__thread *t, struct piano__slot *slot,
                         const struct piano__entry *entry, int64_t self, int64_t total, int64_t now)
 {
     int64_t below = piano__span_calls_below(t, slot, entry);
-    slot->sampling = 0;
-    piano__frame_settle(t, slot);
     if (piano__mode_is_outlier(t, slot, self)) {
         set_mode(t, slot, PIANO_FENCED, now);
         return;
     }
     bool warm = slot->burst > 0;
     slot->burst = warm ? slot->burst - 1 : BURST;
-    if (warm && below <= TEACHING_DEPTH &&
+    if (warm && below <= PIANO_TEACHING_CALLS &&
         !piano__mode_is_outlier(t, slot, total - slot->total_estimate))
         learn(t, slot, self, total);
     if (++slot->window_calls >= WINDOW)
@@ -247,6 +243,15 @@ static void take_sample(struct piano__thread *t, struct piano__slot *slot,
         set_mode(t, slot, PIANO_FENCED, now);
     else if (slot->burst == 0)
         draw_gap(t, slot);
+}
+
+/* The next call is timed, unless a gap is drawn. */
+static void end_sample(struct piano__thread *t, struct piano__slot *slot)
+{
+    struct piano__head *head = piano__head_of(t, slot);
+    piano__frame_settle(t, slot);
+    head->left = head->given = 0;
+    slot->sampling = 0;
 }
 
 void piano__mode_timed(struct piano__thread *t, struct piano__slot *slot,
@@ -258,9 +263,9 @@ void piano__mode_timed(struct piano__thread *t, struct piano__slot *slot,
     slot->window_spent += spent;
     slot->spent += spent;
     if (entry->flags & PIANO_ENTRY_SAMPLED) {
+        end_sample(t, slot);
         if (slot->mode == PIANO_SAMPLED)
             take_sample(t, slot, entry, self, total, now);
-        slot->sampling = 0;
     } else if (slot->mode != PIANO_SAMPLED) {
         if (slot->window_calls == 0)
             slot->window_start = now - total;

@@ -134,12 +134,14 @@ static struct timing measure(const struct piano__thread *t, const struct piano__
 }
 
 /* The first call of a burst runs through a probe that is no longer in the caches. It is taken for an average one,
- * and what it took beyond that for the probe's; unless it is so long that it must have been the function. */
+ * and what it took beyond that for the probe's; unless it is so long that it must have been the function, or has calls of
+ * itself below it: those are estimates, and what they are off by is not the probe's. */
 static void forgive_cold_probe(struct piano__thread *t, const struct piano__slot *slot,
-                               struct timing *m)
+                               const struct piano__entry *e, struct timing *m)
 {
     int64_t cold = m->self - piano__head_of(t, slot)->estimate;
-    if (piano__mode_is_outlier(t, slot, m->self))
+    if (piano__mode_is_outlier(t, slot, m->self) ||
+        piano__span_calls_below(t, slot, e) > PIANO_TEACHING_CALLS)
         return;
     m->inner += cold * 256;
     m->total -= cold;
@@ -153,7 +155,7 @@ void piano__span_close_top(struct piano__thread *t, int64_t now)
     bool sampled = e->flags & PIANO_ENTRY_SAMPLED;
     struct timing m = measure(t, e, now);
     if (sampled && slot->burst == 0)
-        forgive_cold_probe(t, slot, &m);
+        forgive_cold_probe(t, slot, e, &m);
 
     int64_t over = t->overhead - e->overhead + m.inner;
     int64_t charged = over - (t->raw - e->raw);
@@ -239,6 +241,8 @@ static struct piano__entry *push(struct piano__thread *t, struct piano__slot *sl
     if (flags & PIANO_ENTRY_SAMPLED) {
         slot->sampling = 1;
         e->calls = slot->now.calls + piano__head_pending(head);
+        head->left += PIANO_SAMPLE_ROOM; /* calls of it inside the sample are counted inline */
+        head->given += PIANO_SAMPLE_ROOM;
     }
     e->attributed = t->attributed;
     e->overhead = t->overhead;
