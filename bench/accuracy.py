@@ -11,7 +11,7 @@ QUIET = 0.03  # a run that waited for longer than this was disturbed
 
 
 def truth_of(run):
-    """{name: (calls, mean ns, ns in the least disturbed of ten batches)} as the program prints it."""
+    """{name: (calls, mean ns, ns in the least disturbed of its pieces)} as the program prints it."""
     rows = [line.split() for line in run.out.splitlines()]
     return {name: (int(calls), float(mean), float(least)) for name, calls, least, mean in rows}
 
@@ -93,7 +93,7 @@ def run(theme):
                 map(row, names))
     theme.note("The truth is what a twin of the function takes that is not instrumented, in the same process and in "
                "turns with it: many calls between two clock reads, the cost of an empty call taken off. It is a mean over all calls, as self time / calls is: what the "
-               "kernel and the host take now and then (the least of ten batches has little of it) is in "
+               "kernel and the host take now and then (the least of a hundred pieces has none of it) is in "
                "both. A sampled function's estimate leaves such interruptions out, so anything between the "
                "least and the mean counts as right.")
     for name in names:
