@@ -50,6 +50,7 @@ struct piano__bias {     /* what probes cost, in 1/256 ticks; see target/span/ca
     int64_t plain_inner; /* of a plain pair of clock reads, inside its own window */
     int64_t plain_outer; /* and outside, in the caller's */
     int64_t alloc;       /* of counting an allocation or a free */
+    int64_t pair;        /* between two fenced clock reads with nothing between them */
     /* Around bodies of PIANO_BODIES lengths, shortest first: */
     int64_t body[PIANO_BODIES];
     int64_t window[PIANO_BODIES]; /* what a fenced pair reports for such a body */
@@ -196,6 +197,9 @@ struct piano__thread {
     int64_t budget_tick; /* what the probes may take, see mode.c */
     int64_t budget_overhead;
     int64_t share;
+    int64_t pace; /* of fenced probes, see span/pace.h; 0 until known */
+    int64_t pair_ticks;
+    int64_t pairs;
     int64_t
         overlap; /* 1/4096: how much of a tiny body is taken to hide in its surroundings, see mode.c */
     int64_t token_tick; /* token bucket of frame lines */

@@ -7,9 +7,10 @@
  *     inner = what the window reports - (bare chain - bare empty call)
  *     outer = probed call - bare call - inner
  *
- * each the least of several rounds (interruptions only ever add). A fenced or counted probe is used around short
- * bodies, and the shorter the body the less of the probe hides behind it: so there the bias is a curve over the
- * length. A plain one is used around microseconds; there the median over three lengths does.
+ * Of several rounds: the least of what calls take (interruptions only ever add), and the median of windows. A fenced or
+ * counted probe is used around short bodies, and the shorter the body the less of the probe hides behind it: so
+ * there the bias is a curve over the length. A plain one is used around microseconds; there the median over three
+ * lengths does.
  *
  * The probes run on a scratch thread block with all biases zero and modes pinned, so that what they report is
  * raw. Nothing is written anywhere. The same two milliseconds give the rate of the counter. */
@@ -27,31 +28,35 @@
 #include "target/sys/file.h"
 
 enum { DENSE = 3 }; /* bodies shorter than this one are calls and little else */
-enum { REPEATS = 64, ROUNDS = 11, LENGTHS = 3, SPIN_NS = 1500000 };
+enum { REPEATS = 64, ROUNDS = 11, PAUSES = 16, LENGTHS = 3, SPIN_NS = 1500000 };
 
 /* Not static: the compiler would know its value, and make a probe that is faster than those of the program. */
 extern unsigned piano__scratch_at;
 unsigned piano__scratch_at = sizeof(struct piano__thread);
 
-static inline __attribute__((always_inline)) uint64_t chain(uint64_t x, int steps)
+/* What the chain begins with and ends in: functions leave their work in memory. */
+static uint64_t cell = 1;
+
+static inline __attribute__((always_inline)) void chain(int steps)
 {
+    uint64_t x = cell;
     for (int i = 0; i < steps; i++) {
         x = x * 0x5851f42d4c957f2du + 1;
         __asm__ __volatile__("" : "+r"(x));
     }
-    return x;
+    cell = x;
+    __asm__ __volatile__("" ::: "memory");
 }
 
-static __attribute__((noinline)) uint64_t bare(uint64_t x, int steps)
+static __attribute__((noinline)) void bare(int steps)
 {
-    __asm__ __volatile__("");
-    return chain(x, steps);
+    chain(steps);
 }
 
-static __attribute__((noinline)) uint64_t probed(uint64_t x, int steps)
+static __attribute__((noinline)) void probed(int steps)
 {
     void *guard __attribute__((cleanup(__piano_leave))) = __piano_begin(&piano__scratch_at);
-    return chain(x, steps);
+    chain(steps);
 }
 
 /* A little allocator in the manner of a thread cache, so that the hooks can be timed in front of something like what
@@ -126,16 +131,16 @@ static __attribute__((noinline)) void hooked_free(void *p)
         long_free(p);
 }
 
-static __attribute__((noinline)) uint64_t calling_malloc(uint64_t x, int steps)
+static __attribute__((noinline)) void calling_malloc(int steps)
 {
     small_free(small_malloc(16));
-    return chain(x, steps);
+    chain(steps);
 }
 
-static __attribute__((noinline)) uint64_t calling_hook(uint64_t x, int steps)
+static __attribute__((noinline)) void calling_hook(int steps)
 {
     hooked_free(hooked_malloc(16));
-    return chain(x, steps);
+    chain(steps);
 }
 
 /* A function that does little but call itself: what a counted probe costs where there is nothing to hide behind, where each
@@ -164,31 +169,29 @@ static __attribute__((noinline)) int probed_tree(int n)
     return sum + last;
 }
 
-static uint64_t calling_bare_tree(uint64_t x, int steps)
+static void calling_bare_tree(int steps)
 {
     (void)steps;
-    return x + (uint64_t)bare_tree(TREE);
+    cell += (uint64_t)bare_tree(TREE);
 }
 
-static uint64_t calling_probed_tree(uint64_t x, int steps)
+static void calling_probed_tree(int steps)
 {
     (void)steps;
-    return x + (uint64_t)probed_tree(TREE);
+    cell += (uint64_t)probed_tree(TREE);
 }
 
 /* 1/256 ticks per call; the least of some rounds. */
-static int64_t time_calls(uint64_t (*body)(uint64_t, int), int steps)
+static int64_t time_calls(void (*body)(int), int steps)
 {
     int64_t best = INT64_MAX;
-    uint64_t x = 1;
     for (int round = 0; round < ROUNDS; round++) {
         int64_t start = piano__ticks_fenced();
         for (int i = 0; i < REPEATS; i++)
-            x = body(x, steps);
+            body(steps);
         int64_t spent = piano__ticks_fenced() - start;
         best = spent < best ? spent : best;
     }
-    __asm__ __volatile__("" ::"r"(x));
     return best * 256 / REPEATS;
 }
 
@@ -199,19 +202,57 @@ static int64_t median3(const int64_t v[LENGTHS])
     return v[2] < low ? low : v[2] > high ? high : v[2];
 }
 
-/* What the window reports per call, least of some rounds, in 1/256 ticks. */
+/* The counter may go in steps of 10 ns, so one window is off by up to that in either direction: what is true of many is their
+ * mean, where they begin anywhere in a step; hence the pauses between them. The median of the rounds, since the least
+ * would be the one whose windows began luckily. */
+struct rounds {
+    int64_t sums[ROUNDS];
+    int count;
+};
+
+static void put_round(struct rounds *rounds, int64_t sum)
+{
+    int at = rounds->count++;
+    for (; at > 0 && rounds->sums[at - 1] > sum; at--)
+        rounds->sums[at] = rounds->sums[at - 1];
+    rounds->sums[at] = sum;
+}
+
+/* 1/256 ticks per call. */
+static int64_t middle_round(const struct rounds *rounds)
+{
+    return rounds->sums[ROUNDS / 2] * 256 / REPEATS;
+}
+
 static int64_t window_of_calls(struct piano__slot *slot, int steps)
 {
-    int64_t best = INT64_MAX;
-    uint64_t x = 1;
-    for (int round = 0; round < ROUNDS; round++) {
+    struct rounds rounds = {.count = 0};
+    while (rounds.count < ROUNDS) {
         slot->now.self = 0;
-        for (int i = 0; i < REPEATS; i++)
-            x = probed(x, steps);
-        best = slot->now.self < best ? slot->now.self : best;
+        for (int i = 0; i < REPEATS; i++) {
+            bare(i % PAUSES);
+            probed(steps);
+        }
+        put_round(&rounds, slot->now.self);
     }
-    __asm__ __volatile__("" ::"r"(x));
-    return best * 256 / REPEATS;
+    return middle_round(&rounds);
+}
+
+/* Between two fenced reads; never 0. */
+static int64_t pair_of_reads(void)
+{
+    struct rounds rounds = {.count = 0};
+    while (rounds.count < ROUNDS) {
+        int64_t sum = 0;
+        for (int i = 0; i < REPEATS; i++) {
+            bare(i % PAUSES);
+            int64_t first = piano__ticks_fenced();
+            sum += piano__ticks_fenced() - first;
+        }
+        put_round(&rounds, sum);
+    }
+    int64_t pair = middle_round(&rounds);
+    return pair > 0 ? pair : 1;
 }
 
 static void calibrate_plain(struct piano__slot *slot, struct piano__bias *found)
@@ -235,17 +276,28 @@ static void calibrate_short(struct piano__slot *slot, struct piano__head *head,
     static const int lengths[PIANO_BODIES] = {0, 1, 2, 4, 8, 24, 64, 240};
     int64_t empty = time_calls(bare, 0);
     slot->mode = PIANO_FENCED;
+    found->pair = pair_of_reads();
     for (int i = 0; i < PIANO_BODIES; i++) {
+        int64_t pair = pair_of_reads();
         int64_t plain = time_calls(bare, lengths[i]);
         found->body[i] = plain > empty ? plain - empty : 0;
         head->left = head->given = INT32_MAX;
         int64_t counted = time_calls(probed, lengths[i]) - plain;
         found->counted[i] = counted > 0 ? counted : 0;
         head->left = head->given = 0;
-        found->window[i] = window_of_calls(slot, lengths[i]);
-        found->inner[i] = found->window[i] - found->body[i];
-        found->outer[i] = time_calls(probed, lengths[i]) - plain - found->inner[i];
+        int64_t inner = window_of_calls(slot, lengths[i]) - found->body[i];
+        int64_t outer = time_calls(probed, lengths[i]) - plain - inner;
+        found->inner[i] =
+            inner * found->pair / pair; /* the machine may have changed its pace meanwhile */
+        found->outer[i] = outer * found->pair / pair;
+        if (i >= DENSE && found->inner[i] > found->inner[i - 1])
+            found->inner[i] = found->inner[i - 1]; /* more hides behind a longer body, not less */
+        found->window[i] = found->body[i] + found->inner[i];
     }
+}
+
+static void calibrate_recursion(struct piano__head *head, struct piano__bias *found)
+{
     head->left = head->given = INT32_MAX;
     int64_t tree = time_calls(calling_probed_tree, 0) - time_calls(calling_bare_tree, 0);
     head->left = head->given = 0;
@@ -275,6 +327,7 @@ static void calibrate_probes(struct piano__thread *t, struct piano__bias *bias)
     slot->in_now = 1;
     t->chain = UINT32_MAX;
     calibrate_short(slot, piano__heads(t), &found);
+    calibrate_recursion(piano__heads(t), &found);
     calibrate_plain(slot, &found);
     t->owner = (uintptr_t)piano__heads(t);
     calibrate_alloc(&found);

@@ -33,7 +33,7 @@ enum {
     OUTLIER_NS = 5000, /* and 16 times the mean */
     GAP_MAX = 4096,
     BURST = 3, /* timed calls after the one that warms up */
-    OVERLAP_NS = 10,
+    OVERLAP_NS = 8,
     PROOF_NS = 10000,
     BUDGET_NS = 500000,
     PATIENCE_NS = 200000, /* what a function's probes may take before it is sampled at all */

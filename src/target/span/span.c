@@ -35,6 +35,7 @@
 #include "target/span/calibrate.h"
 #include "target/span/frame.h"
 #include "target/span/mode.h"
+#include "target/span/pace.h"
 #include "target/span/run.h"
 #include "target/sys/clock.h"
 #include "target/sys/stack.h"
@@ -123,8 +124,8 @@ static struct timing measure(const struct piano__thread *t, const struct piano__
     struct timing m = {.inner = bias->plain_inner, .outer = bias->plain_outer};
     if (e->flags & PIANO_ENTRY_FENCED) {
         int64_t window = (now - e->start) * 256;
-        m.inner = piano__curve(bias->window, bias->inner, window);
-        m.outer = piano__curve(bias->window, bias->outer, window);
+        m.inner = piano__paced(t, piano__curve(bias->window, bias->inner, window));
+        m.outer = piano__paced(t, piano__curve(bias->window, bias->outer, window));
     }
     m.total = now - e->start - ((t->overhead - e->overhead + m.inner + 128) >> 8);
     if (m.total < 0)
@@ -325,10 +326,13 @@ void __piano_exit(void *guard)
     if (unlikely(index >= t->depth))
         return;
     struct piano__entry *e = &piano__entries(t)[index];
-    int64_t now = e->flags & PIANO_ENTRY_FENCED ? piano__ticks_fenced() : piano__ticks();
+    bool fenced = e->flags & PIANO_ENTRY_FENCED;
+    int64_t now = fenced ? piano__ticks_fenced() : piano__ticks();
     if (unlikely(!is_guard_of(e, index, bits) || t->busy))
         return;
     lock(t);
+    if (fenced && unlikely(piano__pace_is_due(e->seq)))
+        piano__pace_take(t);
     while (t->depth > index)
         piano__span_close_top(t, now);
     unlock(t);
