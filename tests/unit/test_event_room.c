@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -16,6 +17,7 @@
 
 #include "event_file.h"
 #include "piano.h"
+#include "target/trace/buffers.h"
 #include "target/trace/names.h"
 
 /* The last ones are there, without a gap, in as many chunks as were asked for. */
@@ -33,6 +35,39 @@ static void test_the_oldest_go_first(void **state)
     assert_true(f.count < MANY);
     assert_int_equal(header()->trace.events, MANY);
     assert_true(header()->trace.recycled > 0);
+    release(&f);
+}
+
+/* Number INDEX of the chunks of events. */
+static struct piano__chunk *events_chunk(uint64_t index)
+{
+    struct piano__chunk *found = NULL;
+    for (uint64_t n = 0; n < header()->chunks; n++) {
+        struct piano__chunk *c = piano__recording.view.chunk(&piano__recording.view, n);
+        if (c && c->type == PIANO_CHUNK_EVENTS && c->index == index)
+            found = c;
+    }
+    assert_non_null(found);
+    return found;
+}
+
+/* The thread that fills its chunk finds all of the next one in memory, and zeroes behind what it wrote. */
+static void test_a_second_chunk_is_in_memory(void **state)
+{
+    (void)state;
+    enum { PAGE = 4096, PAGES = PIANO_REC_CHUNK_BYTES / PAGE };
+    unsigned char in_memory[PAGES];
+    for (uint64_t i = 0; header()->trace.events == 0; i++) /* counted when a chunk is full */
+        piano_queue_depth(5, i);
+    struct piano__chunk *second = events_chunk(1);
+    assert_int_equal(mincore(second, PIANO_REC_CHUNK_BYTES, in_memory), 0);
+    for (int i = 0; i < PAGES; i++)
+        assert_true(in_memory[i] & 1);
+    const char *payload = (const char *)(second + 1);
+    for (uint64_t at = second->used + PIANO_EVENT_ROOM; at < PIANO_REC_PAYLOAD; at++)
+        assert_int_equal(payload[at], 0);
+    struct file f = read_events();
+    assert_int_equal(count_in_order(&f, (uint32_t)getpid(), 0), f.count);
     release(&f);
 }
 
@@ -174,6 +209,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_the_oldest_go_first, end),
         cmocka_unit_test_teardown(test_a_late_thread_gets_its_share, end),
+        cmocka_unit_test_setup_teardown(test_a_second_chunk_is_in_memory, begin, end),
         cmocka_unit_test_setup_teardown(test_a_name_is_its_text, begin, end),
         cmocka_unit_test_setup_teardown(test_long_names_are_cut, begin, end),
         cmocka_unit_test_setup_teardown(test_names_beyond_the_table, begin, end),

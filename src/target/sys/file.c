@@ -215,6 +215,15 @@ static bool reserve(int fd, off_t offset, size_t size)
            write_zeroes(fd, offset + (off_t)size); /* ext2, ramfs, NFS before 4.2 */
 }
 
+void piano__file_fill(int fd, off_t offset, size_t size)
+{
+    static char zeroes[64 * 1024]; /* never written to: the kernel has one page for all of it */
+    int saved = errno;
+    if (size <= sizeof zeroes)
+        (void)syscall(SYS_pwrite64, fd, zeroes, size, offset);
+    errno = saved;
+}
+
 void *piano__memory_map_file(int fd, off_t offset, size_t size)
 {
     int saved = errno;

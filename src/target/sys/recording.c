@@ -2,6 +2,10 @@
  * by compare-and-swap. Who loses that race starts over with the next chunk: reserving twice does no harm. A
  * refused reservation (disk full, no memory, file size limit) leaves the count alone, and nobody asks again for a while.
  *
+ * Pages of blocks that were only reserved are dear: the file system looks each of them up, in its journal too, when it is first
+ * written to. One write of zeroes for a whole chunk costs less than a third of that. It is done when the chunk is ours: before, others may
+ * have it, and be writing to it.
+ *
  * Some programs close every descriptor they do not know. The number may be theirs by now, so the file is known by device
  * and inode, and opened again by its path where that still leads to it. */
 #include "target/sys/recording.h"
@@ -125,6 +129,11 @@ static struct piano__chunk *claim_for_view(struct piano__rec_view *view, uint32_
     return piano__recording_claim(type, index);
 }
 
+static off_t place_of(uint64_t number)
+{
+    return PIANO_REC_HEADER_BYTES + (off_t)number * PIANO_REC_CHUNK_BYTES;
+}
+
 static struct piano__chunk *map_next(int fd, uint64_t *number)
 {
     struct piano__rec_header *header = piano__recording.view.header;
@@ -132,8 +141,7 @@ static struct piano__chunk *map_next(int fd, uint64_t *number)
         uint64_t n = __atomic_load_n(&header->chunks, __ATOMIC_RELAXED);
         if (n >= piano__rec_most(header))
             break;
-        off_t at = PIANO_REC_HEADER_BYTES + (off_t)n * PIANO_REC_CHUNK_BYTES;
-        struct piano__chunk *c = piano__memory_map_file(fd, at, PIANO_REC_CHUNK_BYTES);
+        struct piano__chunk *c = piano__memory_map_file(fd, place_of(n), PIANO_REC_CHUNK_BYTES);
         if (!c)
             break;
         if (__atomic_compare_exchange_n(&header->chunks, &n, n + 1, false, __ATOMIC_ACQ_REL,
@@ -146,7 +154,7 @@ static struct piano__chunk *map_next(int fd, uint64_t *number)
     return NULL;
 }
 
-struct piano__chunk *piano__recording_claim(uint32_t type, uint64_t index)
+static struct piano__chunk *claim(uint32_t type, uint64_t index, bool is_filled)
 {
     struct piano__rec_header *header = piano__recording.view.header;
     uint64_t retry = __atomic_load_n(&piano__recording.retry_ns, __ATOMIC_RELAXED);
@@ -155,6 +163,8 @@ struct piano__chunk *piano__recording_claim(uint32_t type, uint64_t index)
     uint64_t number;
     int fd = descriptor();
     struct piano__chunk *c = map_next(fd, &number);
+    if (c && is_filled && piano__file_check(fd, file, 0) == 0)
+        piano__file_fill(fd, place_of(number), PIANO_REC_CHUNK_BYTES);
     let_go(fd);
     if (!c) {
         retry = (uint64_t)piano__monotonic_ns() + RETRY_NS;
@@ -167,6 +177,16 @@ struct piano__chunk *piano__recording_claim(uint32_t type, uint64_t index)
     __atomic_store_n(&c->ready, 1, __ATOMIC_RELEASE);
     __atomic_store_n(&mapped[number], c, __ATOMIC_RELEASE);
     return c;
+}
+
+struct piano__chunk *piano__recording_claim(uint32_t type, uint64_t index)
+{
+    return claim(type, index, false);
+}
+
+struct piano__chunk *piano__recording_claim_filled(uint32_t type, uint64_t index)
+{
+    return claim(type, index, true);
 }
 
 static int put_header(int fd)

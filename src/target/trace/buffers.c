@@ -149,15 +149,17 @@ static struct piano__chunk *recycle(void)
     return c;
 }
 
-/* When the disk is full, too, old events give way to new ones. */
-static struct piano__chunk *next_chunk(bool queue_is_free)
+/* When the disk is full, too, old events give way to new ones. Most threads have few events, and never need all of their
+ * first chunk; who filled that will need the next. */
+static struct piano__chunk *next_chunk(bool queue_is_free, bool is_first)
 {
     struct piano__chunk *c = NULL;
     bool within = take_share();
     if (!within && queue_is_free)
         c = recycle();
     if (!c)
-        c = piano__recording_claim(PIANO_CHUNK_EVENTS, next_index());
+        c = is_first ? piano__recording_claim(PIANO_CHUNK_EVENTS, next_index())
+                     : piano__recording_claim_filled(PIANO_CHUNK_EVENTS, next_index());
     if (c || !within)
         return c;
     __atomic_fetch_sub(&buffers.chunks, 1, __ATOMIC_RELAXED);
@@ -192,8 +194,9 @@ static bool retire(struct piano__buffer *b)
 bool piano__buffers_renew(struct piano__buffer *b, uint32_t tid)
 {
     bool queue_is_free = retire(b);
+    bool is_first = !b->chunk;
     b->chunk = NULL;
-    struct piano__chunk *c = next_chunk(queue_is_free);
+    struct piano__chunk *c = next_chunk(queue_is_free, is_first);
     if (c)
         begin_chunk(b, c, tid);
     return c != NULL;
