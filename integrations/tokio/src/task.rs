@@ -19,11 +19,14 @@ pub(crate) fn now() -> u64 {
 }
 
 /// Between these two, the task is polled. They may be nested; the end gets what the beginning gave.
+#[inline]
 pub(crate) fn begin(piano: &Api, task: u64) -> u64 {
+    let before = NOW.replace(task);
     piano.poll_begin(task);
-    NOW.replace(task)
+    before
 }
 
+#[inline]
 pub(crate) fn end(piano: &Api, before: u64) {
     NOW.set(before);
     piano.poll_end();

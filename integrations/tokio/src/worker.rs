@@ -13,18 +13,22 @@ thread_local! {
 }
 
 /// RUNTIME: counted from 0.
+#[inline]
 pub(crate) fn notice(piano: &Api, runtime: u64) {
     let Some(index) = tokio::runtime::worker_index() else {
         return;
     };
     let worker = runtime << 16 | index as u64;
-    if SELF.replace(worker) != worker {
-        start(piano, worker, runtime, index);
+    if SELF.get() != worker {
+        start(piano, worker);
     }
 }
 
 #[cold]
-fn start(piano: &Api, worker: u64, runtime: u64, index: usize) {
+#[inline(never)]
+fn start(piano: &Api, worker: u64) {
+    SELF.set(worker);
+    let (runtime, index) = (worker >> 16, worker & 0xffff);
     let name = match runtime {
         0 => format!("tokio worker {index}"),
         _ => format!("tokio worker {index} of runtime {}", runtime + 1),
