@@ -238,6 +238,24 @@ def test_wakes_come_before_polls(project: Project, programs: Path) -> None:
     assert traced <= ended
 
 
+def test_a_wake_is_told_once(project: Project, programs: Path) -> None:
+    """Not of a task that is gone; and of more tasks at once than the crate has places for."""
+    _, said = record(project, "--events", "--", programs / "wakers")
+    assert said == "done\n"
+    r = load(project.root / "r.rec")
+    lines = places("tests/wakers.rs")
+    wakes = {name: 0 for name in lines}
+    tasks = {}
+    for e in r.of("task_spawn"):
+        place = r.name(e.fields[2])
+        tasks[e.fields[0]] = next((name for name, line in lines.items() if place == f"tests/wakers.rs:{line}"), None)
+    for e in r.of("wake"):
+        if tasks[e.fields[0]]:
+            wakes[tasks[e.fields[0]]] += 1
+    many, = re.findall(r"MANY: usize = (\d+)", (CRATE / "tests" / "wakers.rs").read_text())
+    assert wakes == {"late": 1, "often": 1, "many": int(many)}
+
+
 # ---- every way to a task ----
 
 POLLS = {"plain": 3, "traced": 3, "set": 2, "aborted": 1, "panics": 1, "blocking": 1, "moving": 1, "moved": 1, "last": 1,

@@ -26,6 +26,7 @@ mod api;
 mod cpu;
 mod hooks;
 mod runtime;
+mod slots;
 mod task;
 mod traced;
 mod worker;

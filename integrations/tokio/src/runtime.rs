@@ -13,7 +13,7 @@ use crate::api::piano;
 use crate::cpu::{CpuProfiling, CpuProfilingConfig, Sampler};
 use crate::hooks;
 use crate::task::Own;
-use crate::traced::{traced, Traced};
+use crate::traced::{whole, Traced};
 use crate::worker::Visit;
 
 /// A Tokio runtime that tells piano what its workers do. It can do whatever a [`Runtime`] can.
@@ -64,7 +64,7 @@ impl TracedRuntime {
     #[track_caller]
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         let _visit = Visit::new(piano());
-        self.runtime.block_on(Traced::new(future, Location::caller(), true))
+        self.runtime.block_on(Traced::new(future, Location::caller(), true, false))
     }
 
     /// As [`Runtime::spawn`], with wakes.
@@ -74,7 +74,7 @@ impl TracedRuntime {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        self.runtime.spawn(traced(future))
+        self.runtime.spawn(whole(future))
     }
 
     /// As [`Runtime::spawn_blocking`].
@@ -118,7 +118,7 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    tokio::spawn(traced(future))
+    tokio::spawn(whole(future))
 }
 
 /// As [`tokio::task::spawn_local`]. Tokio has no hooks for these tasks; only what is spawned by this is told.
@@ -128,7 +128,7 @@ where
     F: Future + 'static,
     F::Output: 'static,
 {
-    tokio::task::spawn_local(Traced::new(future, Location::caller(), true))
+    tokio::task::spawn_local(Traced::new(future, Location::caller(), true, true))
 }
 
 /// As [`tokio::task::spawn_blocking`]. Tokio has no hooks for these tasks; only what is spawned by this is told.

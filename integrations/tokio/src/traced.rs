@@ -1,6 +1,7 @@
 //! A future whose wakes are told: it is polled with a waker that tells them, and then wakes the one behind it.
 
 use std::future::Future;
+use std::mem::ManuallyDrop;
 use std::panic::Location;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,6 +11,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use pin_project_lite::pin_project;
 
 use crate::api::{piano, Api};
+use crate::slots::{waker_for, Slot};
 use crate::task::{now, Own};
 
 pin_project! {
@@ -25,14 +27,21 @@ pin_project! {
 /// `future`, with its wakes told to piano: for ways to spawn that this crate has no function for, such as a `JoinSet`.
 #[track_caller]
 pub fn traced<F: Future>(future: F) -> Traced<F> {
-    Traced::new(future, Location::caller(), !cfg!(tokio_unstable))
+    Traced::new(future, Location::caller(), !cfg!(tokio_unstable), false)
+}
+
+/// The same of a future that Tokio has as a task, with nothing around it.
+#[track_caller]
+pub(crate) fn whole<F: Future>(future: F) -> Traced<F> {
+    Traced::new(future, Location::caller(), !cfg!(tokio_unstable), true)
 }
 
 impl<F: Future> Traced<F> {
-    /// APART: it is a task that Tokio has no hooks for.
-    pub(crate) fn new(future: F, at: &'static Location<'static>, apart: bool) -> Self {
+    /// APART: it is a task that Tokio has no hooks for. WHOLE: it is all there is of the task.
+    pub(crate) fn new(future: F, at: &'static Location<'static>, apart: bool, whole: bool) -> Self {
         let teller = piano().map(|piano| Teller {
             piano,
+            whole,
             who: if apart { Who::Own(Own::new(piano, at)) } else { Who::Unknown(at) },
             told: None,
         });
@@ -64,10 +73,10 @@ fn poll_and_tell<F: Future>(
     teller: &mut Teller,
     cx: &mut Context<'_>,
 ) -> Poll<F::Output> {
-    let Teller { piano, who, told } = teller;
+    let Teller { piano, whole, who, told } = teller;
     let told = match told {
         Some(told) if told.whom.is(cx.waker()) => told,
-        _ => told.insert(Told::new(piano, who.task(piano), cx.waker())),
+        _ => told.insert(Told::new(piano, who.task(piano), cx.waker(), *whole)),
     };
     let _poll = match who {
         Who::Own(own) => Some(own.poll()),
@@ -78,6 +87,7 @@ fn poll_and_tell<F: Future>(
 
 struct Teller {
     piano: &'static Api,
+    whole: bool,
     who: Who,
     /// None until the first poll.
     told: Option<Told>,
@@ -109,26 +119,56 @@ impl Who {
     }
 }
 
-/// The waker that tells, kept from poll to poll: one allocation for a task.
+/// The waker that tells, kept from poll to poll.
 struct Told {
     whom: Whom,
-    waker: Waker,
-    behind: Arc<Behind>,
+    /// By way of a slot, it is on loan from the poll, and not to be dropped.
+    waker: ManuallyDrop<Waker>,
+    by: By,
+}
+
+enum By {
+    Slot(&'static Slot),
+    /// One allocation for a task.
+    Behind(Arc<Behind>),
 }
 
 impl Told {
     #[cold]
-    fn new(piano: &'static Api, task: u64, waker: &Waker) -> Self {
-        let is_woken = AtomicBool::new(false);
-        let behind = Arc::new(Behind { piano, task, is_woken, waker: waker.clone() });
-        Self { whom: Whom::of(waker), waker: Waker::from(behind.clone()), behind }
+    fn new(piano: &'static Api, task: u64, waker: &Waker, whole: bool) -> Self {
+        let (ours, by) = if let Some(slot) = Slot::take(waker, task, whole) {
+            // SAFETY: it is for this waker.
+            (unsafe { waker_for(waker) }, By::Slot(slot))
+        } else {
+            let is_woken = AtomicBool::new(false);
+            let behind = Arc::new(Behind { piano, task, is_woken, waker: waker.clone() });
+            (ManuallyDrop::new(Waker::from(behind.clone())), By::Behind(behind))
+        };
+        Self { whom: Whom::of(waker), waker: ours, by }
     }
 
-    /// For a poll that begins now.
+    /// For a poll that begins now, by the very waker this was made for.
     #[inline]
     fn context(&self) -> Context<'_> {
-        self.behind.is_woken.store(false, Ordering::Relaxed);
+        match &self.by {
+            By::Slot(slot) => slot.is_polled(),
+            By::Behind(behind) => behind.is_woken.store(false, Ordering::Relaxed),
+        }
         Context::from_waker(&self.waker)
+    }
+}
+
+/// Wakers outlive their tasks; such wakes are not told.
+impl Drop for Told {
+    fn drop(&mut self) {
+        match &self.by {
+            By::Slot(slot) => slot.give(),
+            By::Behind(behind) => {
+                behind.is_woken.store(true, Ordering::Relaxed);
+                // SAFETY: it is used by nobody from here on.
+                unsafe { ManuallyDrop::drop(&mut self.waker) };
+            }
+        }
     }
 }
 
@@ -182,12 +222,5 @@ impl Wake for Behind {
     fn wake_by_ref(self: &Arc<Self>) {
         self.tell();
         self.waker.wake_by_ref();
-    }
-}
-
-/// Wakers outlive their tasks; such wakes are not told.
-impl Drop for Told {
-    fn drop(&mut self) {
-        self.behind.is_woken.store(true, Ordering::Relaxed);
     }
 }
