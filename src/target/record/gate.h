@@ -11,8 +11,8 @@ struct piano__gate {
     uint32_t recording; /* there is one, and it is this process's own */
     uint32_t sampling;  /* heap: new blocks */
     uint32_t following; /* heap: frees of those sampled before */
-    uint32_t events;
-    uint32_t cpu; /* samples by the program itself */
+    uint32_t events;    /* and by which clock: trace/events.c */
+    uint32_t cpu;       /* samples by the program itself */
 };
 
 extern struct piano__gate *piano__gate __attribute__((visibility("hidden")));

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 
+#include "piano.h"
 #include "target/record/control.h"
 #include "target/record/modules.h"
 #include "target/sys/clock.h"
@@ -24,6 +25,9 @@
 #include "target/trace/threads.h"
 
 #define unlikely(x) __builtin_expect(!!(x), 0)
+
+/* How the gate is open: one look at it says by which clock, too. */
+enum { BY_KERNEL = 1, BY_COUNTER = 2 };
 
 __thread struct piano__events_self piano__events_self;
 
@@ -59,17 +63,20 @@ __attribute__((constructor(101))) static void make_key(void)
     have_end_key = pthread_key_create(&end_key, end_of_thread) == 0;
 }
 
-static inline bool enter(struct piano__events_self *self)
+/* By which clock; 0: there is to be no event. */
+static inline uint32_t enter(struct piano__events_self *self)
 {
-    if (!piano__events_on())
-        return false;
+    /* Pairs with the release in `piano__gate_set`, as `piano__events_on` does. */
+    uint32_t clock = __atomic_load_n(&piano__gate->events, __ATOMIC_ACQUIRE);
+    if (!clock)
+        return 0;
     if (unlikely(self->inside)) {
         piano__trace_add(&piano__trace_stats()->dropped_busy, 1);
-        return false;
+        return 0;
     }
     self->inside = 1;
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    return true;
+    return clock;
 }
 
 static inline void leave(struct piano__events_self *self)
@@ -86,6 +93,16 @@ static inline uint8_t *put_varint(uint8_t *at, uint64_t value)
     }
     *at++ = (uint8_t)value;
     return at;
+}
+
+/* Most events of a server are some hundred to some thousand ticks after the one before: two bytes, and no loop. */
+static inline uint8_t *put_ticks(uint8_t *at, uint64_t ticks)
+{
+    if (unlikely(ticks - 0x80 >= 0x4000 - 0x80))
+        return put_varint(at, ticks);
+    at[0] = (uint8_t)ticks | 0x80;
+    at[1] = (uint8_t)(ticks >> 7);
+    return at + 2;
 }
 
 /* What an event says besides its time: `count` of three fields. By value, so that it stays in registers. */
@@ -105,7 +122,7 @@ static inline __attribute__((always_inline)) void put(struct piano__buffer *b, i
     uint8_t *start = b->at;
     /* Counters of two processors may be some ticks apart: time stands still then. */
     uint64_t since = now > b->ticks ? now - b->ticks : 0;
-    uint8_t *at = put_varint(start + 2, since);
+    uint8_t *at = put_ticks(start + 2, since);
     if (f.count > 0)
         at = put_varint(at, f.at[0]);
     if (f.count > 1)
@@ -165,11 +182,13 @@ static __attribute__((noinline, cold)) void write_slowly(struct piano__events_se
 }
 
 /* Calls nothing that comes back, so that the usual way needs no stack. */
-static inline __attribute__((always_inline)) void
-write_event(struct piano__events_self *self, enum piano__event_code code, struct fields f)
+static inline __attribute__((always_inline)) void write_event(struct piano__events_self *self,
+                                                              uint32_t clock,
+                                                              enum piano__event_code code,
+                                                              struct fields f)
 {
     struct piano__buffer *b = self->buffer;
-    if (unlikely(!b || piano__buffer_is_full(b) || !piano__clock_is_counter)) {
+    if (unlikely(!b || piano__buffer_is_full(b) || clock != BY_COUNTER)) {
         write_slowly(self, code, f.count, f.at[0], f.at[1], f.at[2]);
         return;
     }
@@ -180,21 +199,23 @@ write_event(struct piano__events_self *self, enum piano__event_code code, struct
 #define EVENT(code, ...)                                                                           \
     do {                                                                                           \
         struct piano__events_self *self_ = &piano__events_self;                                    \
-        if (enter(self_))                                                                          \
-            write_event(self_, code, FIELDS(__VA_ARGS__));                                         \
+        uint32_t clock_ = enter(self_);                                                            \
+        if (clock_)                                                                                \
+            write_event(self_, clock_, code, FIELDS(__VA_ARGS__));                                 \
     } while (0)
 
 void piano__events_worker_start(uint64_t worker, const char *name)
 {
     struct piano__events_self *self = &piano__events_self;
-    if (!enter(self))
+    uint32_t clock = enter(self);
+    if (!clock)
         return;
     int saved = errno;
     if (self->buffer)
         piano__threads_note(self);
     errno = saved;
     uint32_t number = piano__names_intern(name);
-    write_event(self, PIANO_EVENT_WORKER_START, FIELDS(worker, number));
+    write_event(self, clock, PIANO_EVENT_WORKER_START, FIELDS(worker, number));
 }
 
 void piano__events_worker_stop(void)
@@ -280,6 +301,12 @@ uint32_t piano__events_name(const char *name)
     return number;
 }
 
+/* The interface of programs. The rest of it is in public.c; these are called for every poll, and have no way to go from there. */
+#define SAME_AS(function) __attribute__((alias(#function), visibility("default")))
+void piano_poll_begin(uint64_t task) SAME_AS(piano__events_poll_begin);
+void piano_poll_end(void) SAME_AS(piano__events_poll_end);
+void piano_wake(uint64_t task) SAME_AS(piano__events_wake);
+
 static void forget(void)
 {
     piano__names_forget();
@@ -308,7 +335,7 @@ static int start(uint64_t max_bytes)
     }
     piano__modules_note(getauxval(AT_ENTRY)); /* the program itself */
     piano__control_started(PIANO_REC_HAS_EVENTS);
-    piano__gate_set(&piano__gate->events, 1);
+    piano__gate_set(&piano__gate->events, piano__clock_is_counter ? BY_COUNTER : BY_KERNEL);
     return 0;
 }
 

@@ -1,4 +1,4 @@
-/* The trace's part of the installed interface, include/piano.h. */
+/* The trace's part of the installed interface, include/piano.h; what is called for every poll is in events.c. */
 #include "piano.h"
 
 #include "target/trace/events.h"
@@ -25,16 +25,6 @@ EXPORT void piano_task_end(uint64_t task)
     piano__events_task_end(task);
 }
 
-EXPORT void piano_poll_begin(uint64_t task)
-{
-    piano__events_poll_begin(task);
-}
-
-EXPORT void piano_poll_end(void)
-{
-    piano__events_poll_end();
-}
-
 /* What the thread waits for until it is unparked is this park, and not one more (preload/park.c). */
 EXPORT void piano_park(void)
 {
@@ -46,11 +36,6 @@ EXPORT void piano_unpark(void)
 {
     piano__events_self.parked = 0;
     piano__events_unpark(-1);
-}
-
-EXPORT void piano_wake(uint64_t task)
-{
-    piano__events_wake(task);
 }
 
 EXPORT void piano_queue_depth(uint64_t queue, uint64_t depth)
