@@ -5,11 +5,9 @@ decoder of its own (events.py) reads the recording.
 """
 from __future__ import annotations
 
-import mmap
 import random
 import signal
 import struct
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -138,52 +136,62 @@ def test_heap_and_events_in_one(project: Project) -> None:
 
 COUNTED = r"""
 static uint64_t *counts;
+static int begun, go;
 static void *count(void *arg)
 {
     uint64_t *mine = &counts[8 * (uintptr_t)arg];
     mine[1] = syscall(SYS_gettid);
+    __atomic_add_fetch(&begun, 1, __ATOMIC_RELEASE);
+    while (!__atomic_load_n(&go, __ATOMIC_ACQUIRE))
+        sched_yield();
     for (uint64_t i = 0;; i++) {
         piano_queue_depth((uintptr_t)arg, i);
         __atomic_store_n(mine, i + 1, __ATOMIC_RELEASE);
     }
 }
 
+/* Once each thread has written as many events as it is told, it has that many nanoseconds to live. */
 int main(int argc, char **argv)
 {
     pthread_t threads[2];
+    timer_t timer;
+    struct sigevent killed = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGKILL};
+    struct itimerspec when = {.it_value.tv_nsec = atol(argv[3])};
+    uint64_t many = atol(argv[2]);
     int fd = open(argv[1], O_RDWR);
     counts = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    CHECK(timer_create(CLOCK_MONOTONIC, &killed, &timer) == 0);
     for (uintptr_t i = 0; i < 2; i++)
         pthread_create(&threads[i], NULL, count, (void *)i);
+    while (__atomic_load_n(&begun, __ATOMIC_ACQUIRE) < 2)
+        usleep(50);
+    __atomic_store_n(&go, 1, __ATOMIC_RELEASE);
+    while (__atomic_load_n(&counts[0], __ATOMIC_ACQUIRE) < many || __atomic_load_n(&counts[8], __ATOMIC_ACQUIRE) < many)
+        usleep(50);
+    CHECK(timer_settime(timer, 0, &when, NULL) == 0);
     pthread_join(threads[0], NULL);
 }
 """
 
 
-def kill_after(project: Project, program: Path, many: int, **more: Any) -> tuple[Recording, list[tuple[int, int]]]:
-    """The recording of a program that was killed once each thread had written MANY events; (tid, events it knew of)."""
+def kill_after(project: Project, program: Path, many: int, ns: int, **more: Any) -> tuple[Recording, list[tuple[int, int]]]:
+    """The recording of a program that was killed NS after each thread had written MANY events; (tid, events it knew of)."""
     shared = project.root / "counts"
     shared.write_bytes(bytes(4096))
-    process = subprocess.Popen([program, shared], env={**project.env, **environment(project, **more)})
-    with open(shared, "r+b") as file, mmap.mmap(file.fileno(), 4096) as memory:
-        def counts() -> list[tuple[int, int]]:
-            return [struct.unpack_from("<QQ", memory, 64 * i) for i in range(2)]
-        while min(count for count, _ in counts()) < many:
-            assert process.poll() is None
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        known = [(tid, count) for count, tid in counts()]
+    done = project.command(program, shared, many, ns, env=environment(project, **more), check=False)
+    assert done.status == -signal.SIGKILL, done
+    known = [struct.unpack_from("<QQ", shared.read_bytes(), 64 * i) for i in range(2)]
     path, = recordings(project)
     r = events.load(path)
     path.unlink()
-    return r, known
+    return r, [(tid, count) for count, tid in known]
 
 
 def test_killed_at_any_moment(project: Project) -> None:
     program = compile(project, COUNTED, *API)
     chance = random.Random(4)
-    for _ in range(12):
-        r, known = kill_after(project, program, chance.randrange(1, 40000))
+    for _ in range(20):
+        r, known = kill_after(project, program, 0, chance.randrange(1, 2_000_000))
         for tid, count in known:
             depths = [e.fields[1] for e in r.of("queue", tid=tid)]
             assert depths == list(range(len(depths)))
@@ -193,7 +201,7 @@ def test_killed_at_any_moment(project: Project) -> None:
 
 def test_the_size_asked_for(project: Project) -> None:
     program = compile(project, COUNTED, *API)
-    r, known = kill_after(project, program, 300_000, PIANO_EVENTS_MAX=512 * 1024)
+    r, known = kill_after(project, program, 300_000, 1, PIANO_EVENTS_MAX=512 * 1024)
     assert r.chunks[events.EVENTS] <= 8 and r.trace["recycled"] > 0
     for tid, count in known:
         depths = [e.fields[1] for e in r.of("queue", tid=tid)]
