@@ -1,10 +1,12 @@
 """Helpers of the tests of the Python package: a script in an interpreter of its own, with piano's library in it, and what it
 prints as JSON.
 
-PIANO_PYTHON names the package to test (build/python), PIANO the tool. Nothing is written outside pytest's tmp_path.
+PIANO_PYTHON names the package to test (build/python), PIANO the tool. Nothing is written outside pytest's tmp_path, but the
+package's own __pycache__.
 """
 from __future__ import annotations
 
+import compileall
 import json
 import os
 import subprocess
@@ -27,6 +29,8 @@ FOREIGN = ("PIANO_RUNS_DIR", "LD_PRELOAD", "PYTHONMALLOC", "PYTHONDEVMODE", "PYT
 def pytest_configure(config: pytest.Config) -> None:
     if not (PACKAGE / "piano" / "_memprof.abi3.so").exists():
         raise pytest.UsageError(f"{PACKAGE} has no package; type `make python` first")
+    if not hasattr(config, "workerinput"):  # once, and not in each of hundreds of interpreters
+        compileall.compile_dir(PACKAGE, quiet=1)
 
 
 class Done:

@@ -71,9 +71,7 @@ def test_every_allocation_is_one_sample(python: Python, size: int) -> None:
     assert abs(said - 1000 * objects) < 10
 
 
-@pytest.mark.parametrize("allocator", ["malloc", "debug"])
-def test_the_same_whatever_the_allocator_is(python: Python, allocator: str) -> None:
-    script = """
+GROWTH = """
     from piano import memprof
     def live():
         samples = memprof.get_snapshot(resolve=False).samples
@@ -84,9 +82,18 @@ def test_the_same_whatever_the_allocator_is(python: Python, allocator: str) -> N
         growing.extend(b"x" * 1000)
     after = live()
     print([after[0] - before[0], after[1] - before[1]])
-    """
-    plain, blocks = python.sampled(script).json
-    other, others = python.sampled(script, PYTHONMALLOC=allocator).json
+"""
+
+
+@pytest.fixture(scope="module")
+def plain_growth(tmp_path_factory: pytest.TempPathFactory) -> list[int]:
+    return Python(tmp_path_factory.mktemp("plain")).sampled(GROWTH).json
+
+
+@pytest.mark.parametrize("allocator", ["malloc", "debug"])
+def test_the_same_whatever_the_allocator_is(python: Python, plain_growth: list[int], allocator: str) -> None:
+    plain, blocks = plain_growth
+    other, others = python.sampled(GROWTH, PYTHONMALLOC=allocator).json
     assert plain > 20000 * (56 + 65) and blocks > 20000 * 2
     assert abs(others - blocks) < 0.01 * blocks
     assert abs(other - plain) < 0.03 * plain  # large blocks of the debug layer have 24 bytes more
