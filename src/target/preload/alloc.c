@@ -316,7 +316,7 @@ static bool begin(void)
 
 static void *done(bool outermost, void *p, size_t size)
 {
-    piano__hook_done(outermost, p, size);
+    piano__hook_done(outermost && !piano__heap_self.own, p, size);
     if (p && outermost && !piano__heap_passes_hidden(size))
         piano__heap_allocated(p, size, 0);
     if (p)

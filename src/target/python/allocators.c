@@ -62,6 +62,8 @@ extern int Py_AddPendingCall(int (*call)(void *), void *arg) __attribute__((weak
 
 static struct allocator next[SETS][DOMAINS];
 static int used[DOMAINS]; /* sets of them */
+static bool is_attached;  /* has been once, whether there was a need for hooks or not */
+static void *(*known_malloc)(void *, size_t);
 static struct arenas next_arenas;
 
 /* A call that did not pass: `rate` of the gap that ended in it, or 0. */
@@ -202,12 +204,16 @@ static bool is_malloc(const struct allocator *now)
     PyMem_GetAllocator(RAW, &raw);
     if (raw.malloc != now->malloc || raw.realloc != now->realloc || raw.ctx != now->ctx)
         return false;
+    if (raw.malloc == known_malloc)
+        return true;        /* not tried again: this may be the child of a fork */
     piano__heap_self.own++; /* the block is ours */
     struct piano__look look = piano__heap_look();
     void *p = raw.malloc(raw.ctx, 1);
     bool seen = piano__heap_looked(look, p) && p;
     raw.free(raw.ctx, p);
     piano__heap_self.own--;
+    if (seen)
+        known_malloc = raw.malloc;
     return seen;
 }
 
@@ -253,11 +259,12 @@ static void attach_arenas(void)
 void piano__python_attach(void)
 {
     static uint32_t lock;
-    if (!PyMem_GetAllocator || !PyMem_SetAllocator || (used[OBJ] > 0 && !may_use_python()) ||
+    if (!PyMem_GetAllocator || !PyMem_SetAllocator || (is_attached && !may_use_python()) ||
         !piano__lock_try(&lock))
         return;
     if (piano__heap_wants_maps())
         attach_arenas();
+    is_attached = true;
     attach(MEM);
     attach(OBJ);
     piano__lock_release(&lock);
@@ -276,7 +283,7 @@ void piano__python_look(void)
 {
     static void *(*asked_for)(void *, size_t);
     struct allocator now;
-    if (used[OBJ] == 0 || !Py_AddPendingCall || !may_use_python())
+    if (!is_attached || !Py_AddPendingCall || !may_use_python())
         return;
     PyMem_GetAllocator(OBJ, &now);
     if (is_ours(OBJ, &now) || now.malloc == __atomic_load_n(&asked_for, __ATOMIC_RELAXED))
