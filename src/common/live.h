@@ -26,7 +26,7 @@
 
 #include "common/hist.h"
 
-#define PIANO_LIVE_MAGIC "PIANOLV2"
+#define PIANO_LIVE_MAGIC "PIANOLV3"
 
 enum {
     PIANO_LIVE_HEADER_BYTES = 4096,
@@ -199,7 +199,8 @@ struct piano__thread {
     int64_t share;
     int64_t pace; /* of fenced probes, see span/pace.h; 0 until known */
     int64_t pair_ticks;
-    int64_t pairs;
+    int32_t pairs;
+    int32_t next_pair; /* fenced calls until it is taken again */
     int64_t
         overlap; /* 1/4096: how much of a tiny body is taken to hide in its surroundings, see mode.c */
     int64_t token_tick; /* token bucket of frame lines */

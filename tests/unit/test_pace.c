@@ -9,74 +9,105 @@
 #include "target/span/run.h"
 #include "target/sys/clock.h"
 
-enum { TURNS = 64 * 50 };
+enum { CALIBRATED = 60, MANY = 64 * 40 };
 
-static struct piano__live_header header;
+static struct piano__live_header header = {.bias.pair = CALIBRATED * 256};
+static struct piano__thread t;
 
-/* What a pair of reads takes here, in 1/256 ticks. */
-static int64_t pair_now(void)
-{
-    int64_t sum = 0, count = 0;
-    for (int i = 0; i < TURNS; i++) {
-        int64_t first = piano__ticks_fenced();
-        int64_t pair = piano__ticks_fenced() - first;
-        if (pair < 1000) {
-            sum += pair;
-            count++;
-        }
-    }
-    return sum * 256 / count;
-}
-
-static int64_t cost_when_calibrated_at(int64_t pair)
-{
-    struct piano__thread t = {.pace = 0};
-    header.bias.pair = pair;
-    for (int i = 0; i < TURNS; i++)
-        piano__pace_take(&t);
-    return piano__paced(&t, 1000);
-}
-
-static int setup(void **state)
+static int begin(void **state)
 {
     (void)state;
-    piano__clock_init();
     piano__run.header = &header;
+    t = (struct piano__thread){.pace = 0};
     return 0;
+}
+
+/* What a probe that was calibrated at 1000 costs after many pairs that were FIRST and SECOND ticks apart, in turns: such
+ * are the steps of a counter. */
+static int64_t cost_after(int64_t first, int64_t second)
+{
+    for (int i = 0; i < MANY; i++)
+        piano__pace_learn(&t, i % 2 ? first : second);
+    return piano__paced(&t, 1000);
 }
 
 static void test_as_calibrated_until_known(void **state)
 {
     (void)state;
-    struct piano__thread t = {.pace = 0};
-    header.bias.pair = 256;
     assert_int_equal(piano__paced(&t, 12345), 12345);
+    for (int i = 0; i < 63; i++)
+        piano__pace_learn(&t, 90);
+    assert_int_equal(piano__paced(&t, 12345), 12345);
+    piano__pace_learn(&t, 90);
+    assert_in_range(piano__paced(&t, 12345), 12345 * 3 / 2 - 5, 12345 * 3 / 2 + 5);
 }
 
-static void test_follows_what_a_pair_takes(void **state)
+static void test_follows(void **state)
 {
     (void)state;
-    int64_t pair = pair_now();
-    int64_t same = cost_when_calibrated_at(pair);
-    int64_t slower = cost_when_calibrated_at(pair * 3 / 4); /* than when it was calibrated */
-    int64_t faster = cost_when_calibrated_at(pair * 2);
-    assert_in_range(same, 700, 1400);
-    assert_in_range(100 * slower / same, 115, 150);
-    assert_in_range(100 * faster / same, 35, 65);
+    assert_in_range(cost_after(52, 68), 998, 1002);
+    assert_in_range(cost_after(78, 72), 1245, 1255);
+    assert_in_range(cost_after(26, 34), 495, 505);
 }
 
-static void test_without_a_calibration_nothing_is_followed(void **state)
+static void test_interruptions_are_not_the_probe_s(void **state)
 {
     (void)state;
-    assert_int_equal(cost_when_calibrated_at(0), 1000);
+    cost_after(60, 60);
+    const int64_t strange[] = {121, 5000, INT64_MAX, 0, 14, -26, -1000000};
+    for (int i = 0; i < MANY; i++)
+        piano__pace_learn(&t, strange[i % 7]);
+    assert_in_range(piano__paced(&t, 1000), 998, 1002);
+}
+
+static void test_taking_one_costs_the_caller_nothing(void **state)
+{
+    (void)state;
+    piano__clock_init();
+    int64_t before = piano__ticks_fenced();
+    piano__pace_take(&t);
+    int64_t spent = (piano__ticks_fenced() - before) * 256;
+    assert_true(t.overhead > 0 && t.overhead < 2 * spent);
+}
+
+static void test_not_while_calibrating(void **state)
+{
+    (void)state;
+    header.bias.pair = 0;
+    for (int i = 0; i < MANY; i++)
+        piano__pace_take(&t);
+    header.bias.pair = CALIBRATED * 256;
+    assert_int_equal(t.overhead, 0);
+    assert_int_equal(piano__paced(&t, 1000), 1000);
+}
+
+static void test_now_and_then(void **state)
+{
+    (void)state;
+    int taken = 0, last = 0, apart[64] = {0};
+    for (int i = 0; i < 3200; i++) {
+        t.seq = (uint64_t)i;
+        if (!piano__pace_is_due(&t))
+            continue;
+        piano__pace_take(&t);
+        if (taken++)
+            apart[i - last]++;
+        last = i;
+    }
+    assert_in_range(taken, 80, 130);
+    for (int i = 0; i < 64; i++)
+        assert_true(apart[i] < taken / 2); /* at no fixed distance */
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_as_calibrated_until_known),
-        cmocka_unit_test(test_follows_what_a_pair_takes),
-        cmocka_unit_test(test_without_a_calibration_nothing_is_followed),
+        cmocka_unit_test_setup(test_as_calibrated_until_known, begin),
+        cmocka_unit_test_setup(test_follows, begin),
+        cmocka_unit_test_setup(test_interruptions_are_not_the_probe_s, begin),
+        cmocka_unit_test_setup(test_taking_one_costs_the_caller_nothing, begin),
+        cmocka_unit_test_setup(test_not_while_calibrating, begin),
+        cmocka_unit_test_setup(test_now_and_then, begin),
     };
-    return cmocka_run_group_tests(tests, setup, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

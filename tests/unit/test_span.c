@@ -256,6 +256,40 @@ static void jumps(void)
     tick(1);
 }
 
+static __attribute__((noinline)) int leaving_fib(int n, bool leaves)
+{
+    PROBE(FIB);
+    if (n < 2 && leaves)
+        longjmp(landing, 1);
+    return n < 2 ? n : leaving_fib(n - 1, leaves) + leaving_fib(n - 2, leaves);
+}
+
+/* It lands in code without probes, so that only later calls can find out. */
+static void leaves(void)
+{
+    for (volatile int i = 0; i < 200000; i++) {
+        if (setjmp(landing) == 0)
+            sink = leaving_fib(3, i % 32 == 31);
+        for (volatile int pause = 0; pause < 300; pause++)
+            ;
+    }
+}
+
+static void test_a_sample_that_was_left_is_found(void **state)
+{
+    (void)state;
+    struct buf text = {0};
+    assert_int_equal(record(leaves, &text), 0);
+    finish(&text);
+    assert_int_equal(sum(&text, FIB, "calls"), 200000 / 32 * (31 * 5 + 3));
+    assert_true(sum(&text, FIB, "timed") < 500000); /* there were samples */
+    const char *end = strstr(text.data, "{\"end\":true,\"wall_ns\":");
+    assert_non_null(end);
+    long long wall = atoll(strchr(end, ',') + strlen(",\"wall_ns\":"));
+    assert_true(sum(&text, FIB, "self_ns") < wall / 2); /* the pauses are not its own */
+    buf_free(&text);
+}
+
 static void test_longjmp_leaves_no_dead_calls(void **state)
 {
     (void)state;
@@ -437,6 +471,7 @@ int main(void)
         cmocka_unit_test(test_recursion_counts_once),
         cmocka_unit_test(test_calls_inside_a_sample_are_counted_inline),
         cmocka_unit_test(test_longjmp_leaves_no_dead_calls),
+        cmocka_unit_test(test_a_sample_that_was_left_is_found),
         cmocka_unit_test(test_a_kill_loses_nothing),
         cmocka_unit_test(test_exit_closes_open_calls),
         cmocka_unit_test(test_threads_are_kept),

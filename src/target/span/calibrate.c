@@ -285,13 +285,13 @@ static void calibrate_short(struct piano__slot *slot, struct piano__head *head,
         int64_t counted = time_calls(probed, lengths[i]) - plain;
         found->counted[i] = counted > 0 ? counted : 0;
         head->left = head->given = 0;
-        int64_t inner = window_of_calls(slot, lengths[i]) - found->body[i];
-        int64_t outer = time_calls(probed, lengths[i]) - plain - inner;
-        found->inner[i] =
-            inner * found->pair / pair; /* the machine may have changed its pace meanwhile */
-        found->outer[i] = outer * found->pair / pair;
-        if (i >= DENSE && found->inner[i] > found->inner[i - 1])
-            found->inner[i] = found->inner[i - 1]; /* more hides behind a longer body, not less */
+        /* The machine may have changed its pace meanwhile. */
+        int64_t inner = (window_of_calls(slot, lengths[i]) - found->body[i]) * found->pair / pair;
+        int64_t both = (time_calls(probed, lengths[i]) - plain) * found->pair / pair;
+        if (i >= DENSE && inner > found->inner[i - 1])
+            inner = found->inner[i - 1]; /* more hides behind a longer body, not less */
+        found->inner[i] = inner;
+        found->outer[i] = both - inner;
         found->window[i] = found->body[i] + found->inner[i];
     }
 }
@@ -313,6 +313,7 @@ static void calibrate_alloc(struct piano__bias *found)
     blocks[0].next = NULL;
     cached = blocks;
     piano__heap_self.own++; /* these blocks are no allocations */
+    piano__filter_begin();  /* in a static program nobody else does */
     piano__heap_watch(true);
     int64_t pair = time_calls(calling_hook, 0) - time_calls(calling_malloc, 0);
     piano__heap_watch(false);

@@ -250,7 +250,9 @@ static void end_sample(struct piano__thread *t, struct piano__slot *slot)
 {
     struct piano__head *head = piano__head_of(t, slot);
     piano__frame_settle(t, slot);
-    head->left = head->given = 0;
+    head->given = 0; /* first: see `make_room` */
+    __asm__ __volatile__("" ::: "memory");
+    head->left = 0;
     slot->sampling = 0;
 }
 

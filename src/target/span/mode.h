@@ -15,9 +15,6 @@ void piano__mode_timed(struct piano__thread *t, struct piano__slot *slot,
  * samples with so few teach. */
 enum { PIANO_TEACHING_CALLS = 8 };
 
-/* Calls of a function that may be counted inside one sampled call of it; those beyond are counted out of line. */
-enum { PIANO_SAMPLE_ROOM = 1 << 30 };
-
 /* A timed call had SELF ticks of its own beside COUNTED ticks of estimates: less than nothing says that these were
  * too high. */
 void piano__mode_reconcile(struct piano__thread *t, int64_t self, int64_t counted);

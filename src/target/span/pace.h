@@ -11,15 +11,17 @@
 
 #include "common/live.h"
 
-enum { PIANO_PACE_EVERY = 32, PIANO_PACE_UNIT = 4096 };
+enum { PIANO_PACE_UNIT = 4096 };
 
-/* Whether the timed call with this number is one that does so. */
-static inline bool piano__pace_is_due(uint64_t seq)
+/* A fenced call has ended: whether it is one that does so. */
+static inline bool piano__pace_is_due(struct piano__thread *t)
 {
-    return seq % PIANO_PACE_EVERY == 0;
+    return --t->next_pair < 0;
 }
 
 void piano__pace_take(struct piano__thread *t);
+/* Two reads, one right after the other, were TICKS apart. */
+void piano__pace_learn(struct piano__thread *t, int64_t ticks);
 
 /* COST of a fenced probe as calibrated; what it is now. */
 static inline int64_t piano__paced(const struct piano__thread *t, int64_t cost)

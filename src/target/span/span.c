@@ -45,6 +45,7 @@
 #define compiler_barrier() __asm__ __volatile__("" ::: "memory")
 
 enum { INDEX_BITS = 12 };
+enum { SAMPLE_ROOM = 64 };
 _Static_assert(PIANO_MAX_DEPTH <= 1 << INDEX_BITS, "an index fits its bits of a guard");
 
 /* A guard of a timed call:  | seq | index, 12 bits | 1 |  */
@@ -208,6 +209,15 @@ static void drop_dead(struct piano__thread *t, struct piano__entry *entries, str
     }
 }
 
+/* For calls of a recursive function inside a sampled one of it to be counted inline: far up in a tree those are thousands. A few at
+ * a time, since a longjmp may have skipped the sample's end, and only a call that comes the long way can find that out. */
+static void make_room(struct piano__head *head)
+{
+    head->left += SAMPLE_ROOM; /* first: a reader in between finds nothing pending, not too much */
+    compiler_barrier();
+    head->given += SAMPLE_ROOM;
+}
+
 /* What the inline path does; for a call that came the long way for another reason. */
 static void *count(struct piano__thread *t, struct piano__head *head)
 {
@@ -242,8 +252,8 @@ static struct piano__entry *push(struct piano__thread *t, struct piano__slot *sl
     if (flags & PIANO_ENTRY_SAMPLED) {
         slot->sampling = 1;
         e->calls = slot->now.calls + piano__head_pending(head);
-        head->left += PIANO_SAMPLE_ROOM; /* calls of it inside the sample are counted inline */
-        head->given += PIANO_SAMPLE_ROOM;
+        if (slot->recursive)
+            make_room(head);
     }
     e->attributed = t->attributed;
     e->overhead = t->overhead;
@@ -263,6 +273,8 @@ static struct piano__entry *enter_attached(struct piano__thread *t, struct piano
     if (!slot->in_now)
         piano__frame_touch(t, slot);
     struct piano__head *head = piano__head_of(t, slot);
+    if (head->left <= 0 && slot->sampling && slot->recursive)
+        make_room(head);
     if (head->left > 0 || slot->sampling)
         return NULL;
     if (unlikely(t->depth >= PIANO_MAX_DEPTH)) {
@@ -331,7 +343,7 @@ void __piano_exit(void *guard)
     if (unlikely(!is_guard_of(e, index, bits) || t->busy))
         return;
     lock(t);
-    if (fenced && unlikely(piano__pace_is_due(e->seq)))
+    if (fenced && unlikely(piano__pace_is_due(t)))
         piano__pace_take(t);
     while (t->depth > index)
         piano__span_close_top(t, now);
