@@ -12,7 +12,7 @@
 CC       ?= cc
 OBJCOPY  ?= objcopy
 SAN      ?=
-CFLAGS   ?= $(if $(SAN),-O1,-O2) -g
+CFLAGS   ?= $(if $(SAN),-O1 -g1,-O2 -g)
 PREFIX   ?= /usr/local
 VERSION  := 0.1.0
 LLVM     ?= /usr/lib/llvm-14
