@@ -1,11 +1,14 @@
-/* Allocates and frees as told, and says how long that took: `heap_load MODE PAIRS THREADS`.
+/* Allocates and frees as told, and says how long that took: `heap_load MODE PAIRS THREADS [turns]`.
  *
  *   live       random sizes of 16 to 256 bytes, each replaces one of 20 000 live blocks of the thread: the caches are as
  *              busy as in a real program
  *   immediate  the block is freed at once: the allocator's fastest path
  *
  * Every malloc is 12 calls deep, on one of 64 paths that change now and then; compiled without frame pointers. Prints the CPU ns of a pair, and the most
- * memory it had. */
+ * memory it had.
+ *
+ * With `turns`, every other thousand pairs go to glibc's own functions, past whatever is preloaded, and are told apart: the same
+ * heap, lying where it happens to lie, and the same moments. Not for other allocators, whose blocks glibc cannot free. */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -15,12 +18,36 @@
 
 enum { SLOTS = 20000, DEPTH = 12 };
 
-static int immediate;
+enum { TURN = 4096 };
+
+static int immediate, turns;
 static uint64_t pairs;
+static double spent[2]; /* ns of all threads: as preloaded, and glibc's own */
+static double count[2]; /* of pairs */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static __thread int is_plain;
+
+void *__libc_malloc(size_t size);
+void __libc_free(void *p);
 
 static void *leaf(size_t size)
 {
-    return malloc(size);
+    return is_plain ? __libc_malloc(size) : malloc(size);
+}
+
+static void give(void *p)
+{
+    if (is_plain)
+        __libc_free(p);
+    else
+        free(p);
+}
+
+static double cpu_ns(clockid_t clock)
+{
+    struct timespec ts;
+    clock_gettime(clock, &ts);
+    return (double)ts.tv_sec * 1e9 + (double)ts.tv_nsec;
 }
 
 /* Two ways at each of the last six calls make 64 paths. */
@@ -78,18 +105,34 @@ static void *work(void *arg)
 {
     uint64_t x = (uintptr_t)arg * 0x9e3779b97f4a7c15u;
     void **slots = calloc(SLOTS, sizeof *slots);
+    double mine[2] = {0, 0}, mine_count[2] = {0, 0}, begun = 0;
     for (uint64_t i = 0; i < pairs; i++) {
+        if (turns && i % TURN == 0) {
+            double now = cpu_ns(CLOCK_THREAD_CPUTIME_ID);
+            if (i > pairs / 10) { /* the heap has grown by then */
+                mine[is_plain] += now - begun;
+                mine_count[is_plain] += TURN;
+            }
+            begun = now;
+            is_plain = !is_plain;
+        }
         uint64_t r = step(&x);
         void *p = deep(16 + (r >> 8) % 241, (unsigned)(i >> 10) & 63, DEPTH - 9);
         *(char *)p = 1;
         if (immediate) {
-            free(p);
+            give(p);
             continue;
         }
         void **slot = &slots[(r >> 20) % SLOTS];
-        free(*slot);
+        give(*slot);
         *slot = p;
     }
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < 2; i++) {
+        spent[i] += mine[i];
+        count[i] += mine_count[i];
+    }
+    pthread_mutex_unlock(&lock);
     for (int i = 0; i < SLOTS; i++)
         free(slots[i]);
     free(slots);
@@ -98,8 +141,9 @@ static void *work(void *arg)
 
 int main(int argc, char **argv)
 {
-    if (argc != 4)
+    if (argc != 4 && argc != 5)
         return 2;
+    turns = argc == 5;
     immediate = strcmp(argv[1], "immediate") == 0;
     pairs = strtoull(argv[2], NULL, 10);
     uintptr_t threads = strtoul(argv[3], NULL, 10);
@@ -109,9 +153,10 @@ int main(int argc, char **argv)
     work((void *)1);
     for (uintptr_t i = 1; i < threads && i < 16; i++)
         pthread_join(ids[i], NULL);
-    struct timespec ts;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
-    printf("ns %.3f\n", ((double)ts.tv_sec * 1e9 + (double)ts.tv_nsec) / (double)(pairs * threads));
+    printf("ns %.3f\n", cpu_ns(CLOCK_PROCESS_CPUTIME_ID) / (double)(pairs * threads));
+    if (turns)
+        printf("plain %.3f\nratio %.5f\n", spent[1] / count[1],
+               spent[0] / count[0] / (spent[1] / count[1]));
     char line[256];
     FILE *status = fopen("/proc/self/status", "r");
     while (status && fgets(line, sizeof line, status))
