@@ -169,7 +169,7 @@ def peers(theme, load):
 SQL = ("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i<300000) "
        "SELECT count(DISTINCT printf('%d-%s', i % 5000, hex(i))), sum(length(group_concat_)) FROM "
        "(SELECT i, hex(i)||'x' AS group_concat_ FROM n);")
-PYTHON = ("d={}\nfor i in range(400000): d[i%5000]=[str(i)]*3\n"
+PYTHON = ("d={}\nfor i in range(1200000): d[i%5000]=[str(i)]*3\n"
           "print(sum(len(v[0]) for v in d.values()))")
 
 

@@ -343,10 +343,10 @@ void __piano_exit(void *guard)
     if (unlikely(!is_guard_of(e, index, bits) || t->busy))
         return;
     lock(t);
-    if (fenced && unlikely(piano__pace_is_due(t)))
-        piano__pace_take(t);
     while (t->depth > index)
         piano__span_close_top(t, now);
+    if (fenced && unlikely(piano__pace_is_due(t)))
+        piano__pace_take(t); /* now that it is closed: the caller's time, and overhead of that */
     unlock(t);
 }
 
