@@ -173,6 +173,9 @@ def calls_of_fib(n: int) -> int:
     return 1 if n < 2 else 1 + calls_of_fib(n - 1) + calls_of_fib(n - 2)
 
 
+# With those that compare times, for their three tries: 3 runs in 100 have the end of a poll without its beginning, which is
+# a flaw that is not understood (docs/limits.md).
+@pytest.mark.timing
 @pytest.mark.parametrize("policy", [{}, {"KMP_BLOCKTIME": 0}, {"OMP_WAIT_POLICY": "active"}, {"KMP_LIBRARY": "serial"}])
 def test_every_task_is_spawned_run_and_ended_once(project: Project, policy: dict[str, Any]) -> None:
     program = omp(project, TASKS_PROGRAM)
