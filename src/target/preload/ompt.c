@@ -19,6 +19,11 @@
  *
  * What a thread waits for is kept with the thread: for some waits the runtime shows a copy of the task's word.
  *
+ * UNTIED TASKS. The end of such a task is told by the thread that leaves its code last. When one thread has put the rest of the
+ * task into its queue, and another has run that before the first is back, it is the first that tells the end, and the other is
+ * never told that its part is over: it is, when the thread is found at something else (`find`). The time of that may be much
+ * later, so who tells the end of a task that runs elsewhere leaves the time behind (`over`).
+ *
  * Workers are told that a region is over when they notice, which may be when they are needed for the next one. So a poll ends with
  * the wait at the end of the region, and not with the implicit task. libomp 14 has no name of its own for this wait: a worker's has
  * no address, and that of the thread which began the region has the address that the region began with.
@@ -37,6 +42,7 @@
 #include "target/heap/heap.h"
 #include "target/record/control.h"
 #include "target/record/modules.h"
+#include "target/sys/clock.h"
 #include "target/trace/events.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -47,7 +53,7 @@
 #define BEHIND ((uint64_t)0x1f << BEHIND_AT) /* enum piano__park, 0: none */
 #define ADDRESS (((uint64_t)1 << 56) - 1)
 
-enum { SITES = 256, NUMBER_BITS = 16, BEHIND_AT = 56 };
+enum { SITES = 256, OVER = 64, NUMBER_BITS = 16, BEHIND_AT = 56 };
 
 /* Numbers of regions are in a range that addresses, small numbers, and other runtimes leave free. */
 #define FIRST_REGION ((uint64_t)1 << 41)
@@ -56,9 +62,17 @@ static uint64_t regions;
 static uint32_t threads;
 
 static __thread struct {
-    uintptr_t began_at;    /* the newest region of this thread */
-    enum piano__park wait; /* 0: it does not */
+    uintptr_t began_at;      /* the newest region of this thread */
+    uint64_t task;           /* the explicit task it runs a part of, 0: none */
+    enum piano__park behind; /* BEHIND of that */
+    enum piano__park wait;   /* 0: it does not */
 } self __attribute__((tls_model("initial-exec")));
+
+/* Tasks that are over, and since when. The one that is told last stays, where two have the same place. */
+static struct {
+    uint64_t task;
+    int64_t ticks;
+} over[OVER];
 
 /* ---- names ---- */
 
@@ -114,6 +128,7 @@ static void in_child(void)
 {
     memset(region_sites, 0, sizeof region_sites);
     memset(task_sites, 0, sizeof task_sites);
+    memset(over, 0, sizeof over);
 }
 
 /* ---- waits ---- */
@@ -134,6 +149,61 @@ static void end_wait(void)
     piano__events_unpark(-1);
 }
 
+/* ---- parts of tasks that are over without a word ---- */
+
+static size_t place_of(uint64_t task)
+{
+    return (task >> 6 ^ task >> 12) % OVER;
+}
+
+/* Before anyone can be told of another task at this address. */
+static void note_over(uint64_t task)
+{
+    size_t at = place_of(task);
+    __atomic_store_n(&over[at].task, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&over[at].ticks, piano__ticks(), __ATOMIC_RELEASE);
+    __atomic_store_n(&over[at].task, task, __ATOMIC_RELEASE);
+}
+
+static void forget_over(uint64_t task)
+{
+    size_t at = place_of(task);
+    if (__atomic_load_n(&over[at].task, __ATOMIC_RELAXED) == task)
+        __atomic_store_n(&over[at].task, 0, __ATOMIC_RELAXED);
+}
+
+static int64_t over_since(uint64_t task)
+{
+    size_t at = place_of(task);
+    bool is_known = __atomic_load_n(&over[at].task, __ATOMIC_ACQUIRE) == task;
+    int64_t ticks = __atomic_load_n(&over[at].ticks, __ATOMIC_ACQUIRE);
+    /* Not when another one's was written there meanwhile. */
+    is_known = is_known && __atomic_load_n(&over[at].task, __ATOMIC_RELAXED) == task;
+    return is_known ? ticks : piano__ticks();
+}
+
+static uint64_t explicit_task(uint64_t word)
+{
+    return word & EXPLICIT ? word & ADDRESS : 0;
+}
+
+static void runs(uint64_t word)
+{
+    self.task = explicit_task(word);
+    self.behind = word & EXPLICIT ? (enum piano__park)((word & BEHIND) >> BEHIND_AT) : 0;
+}
+
+/* This thread is in the task of WORD, so its part of any other is over. */
+static void find(uint64_t word)
+{
+    if (self.task == 0 || self.task == explicit_task(word))
+        return;
+    piano__events_poll_ended(over_since(self.task), self.behind);
+    self.wait = self.behind;
+    piano__events_self.parked = self.behind != 0;
+    runs(word);
+}
+
 static bool is_end_of_region(int kind, const union ompt_data *task, const void *codeptr)
 {
     return kind == OMPT_SYNC_BARRIER_PARALLEL ||
@@ -146,6 +216,7 @@ static void on_wait(int kind, int endpoint, union ompt_data *parallel, union omp
 {
     (void)parallel;
     bool for_tasks = kind == OMPT_SYNC_TASKWAIT || kind == OMPT_SYNC_TASKGROUP;
+    find(task ? task->value : 0);
     end_wait();
     if (endpoint != OMPT_BEGIN)
         return;
@@ -184,7 +255,8 @@ static void on_parallel_begin(union ompt_data *from, const struct ompt_frame *fr
                               union ompt_data *parallel, unsigned asked, int flags,
                               const void *codeptr)
 {
-    (void)from, (void)frame, (void)asked, (void)flags;
+    (void)frame, (void)asked, (void)flags;
+    find(from ? from->value : 0);
     parallel->value = FIRST_REGION + __atomic_fetch_add(&regions, 1, __ATOMIC_RELAXED);
     self.began_at = (uintptr_t)codeptr;
     piano__events_task_spawn_by(parallel->value, name_of(region_sites, "omp parallel", codeptr), 0);
@@ -193,7 +265,8 @@ static void on_parallel_begin(union ompt_data *from, const struct ompt_frame *fr
 static void on_parallel_end(union ompt_data *parallel, union ompt_data *from, int flags,
                             const void *codeptr)
 {
-    (void)from, (void)flags, (void)codeptr;
+    (void)flags, (void)codeptr;
+    runs(from ? from->value : 0);
     piano__events_task_end(parallel->value);
 }
 
@@ -208,9 +281,11 @@ static void on_implicit_task(int endpoint, union ompt_data *parallel, union ompt
         task->value = RUNNING;
     } else if (endpoint == OMPT_BEGIN) {
         end_wait();
+        runs(0);
         task->value = (index == 0 ? self.began_at & ADDRESS : 0) | RUNNING | POLLED;
         piano__events_poll_begin(parallel ? parallel->value : 0);
     } else {
+        find(0);
         end_wait();
         if (task->value & POLLED)
             piano__events_poll_end();
@@ -225,7 +300,8 @@ static void on_implicit_task(int endpoint, union ompt_data *parallel, union ompt
 static void on_task_create(union ompt_data *from, const struct ompt_frame *frame,
                            union ompt_data *task, int flags, int depends, const void *codeptr)
 {
-    (void)from, (void)frame, (void)depends;
+    (void)frame, (void)depends;
+    find(from ? from->value : 0);
     if (!task)
         return;
     if (flags & (OMPT_TASK_INITIAL | OMPT_TASK_TASKWAIT)) {
@@ -240,17 +316,20 @@ static void begin_part(union ompt_data *task)
 {
     task->value = (task->value & ~BEHIND) | RUNNING | (uint64_t)self.wait << BEHIND_AT;
     end_wait();
-    piano__events_poll_begin(task->value & ADDRESS);
+    runs(task->value);
+    forget_over(self.task);
+    piano__events_poll_begin(self.task);
 }
 
-static void end_part(union ompt_data *task, int status)
+static void end_part(union ompt_data *task, bool is_over, const union ompt_data *next)
 {
-    enum piano__park behind = (enum piano__park)((task->value & BEHIND) >> BEHIND_AT);
+    enum piano__park behind = self.behind;
     task->value &= ~RUNNING;
     end_wait();
     piano__events_poll_end();
-    if (status == OMPT_TASK_COMPLETE || status == OMPT_TASK_CANCEL)
-        piano__events_task_end(task->value & ADDRESS);
+    if (is_over)
+        piano__events_task_end(self.task);
+    runs(next ? next->value : 0);
     if (behind)
         begin_wait(behind);
 }
@@ -259,12 +338,19 @@ static void on_task_schedule(union ompt_data *prior, int status, union ompt_data
 {
     if (status == OMPT_TASK_EARLY_FULFILL || status == OMPT_TASK_TASKWAIT_COMPLETE || !prior)
         return;
-    if (status == OMPT_TASK_LATE_FULFILL) /* detached: it has been run before */
-        piano__events_task_end(prior->value & ADDRESS);
-    else if (next && next->value & EXPLICIT && !(next->value & RUNNING))
+    uint64_t task = explicit_task(prior->value);
+    bool is_over = status == OMPT_TASK_COMPLETE || status == OMPT_TASK_CANCEL;
+    if (status == OMPT_TASK_LATE_FULFILL) { /* detached: it has been run before */
+        piano__events_task_end(task);
+    } else if (next && next->value & EXPLICIT && !(next->value & RUNNING)) {
+        find(prior->value);
         begin_part(next);
-    else if (prior->value & EXPLICIT && prior->value & RUNNING)
-        end_part(prior, status);
+    } else if (task && task == self.task) {
+        end_part(prior, is_over, next);
+    } else if (task && is_over) {
+        note_over(task);
+        piano__events_task_end(task);
+    }
 }
 
 /* ---- the tool ---- */

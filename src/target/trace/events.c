@@ -170,14 +170,20 @@ static __attribute__((noinline)) struct piano__buffer *make_room(struct piano__e
     return b;
 }
 
+static void put_at(struct piano__events_self *self, int64_t ticks, enum piano__event_code code,
+                   struct fields f)
+{
+    struct piano__buffer *buffer = make_room(self);
+    if (buffer)
+        put(buffer, ticks, code, f);
+}
+
 static __attribute__((noinline, cold)) void write_slowly(struct piano__events_self *self,
                                                          enum piano__event_code code,
                                                          uint64_t count, uint64_t a, uint64_t b,
                                                          uint64_t c)
 {
-    struct piano__buffer *buffer = make_room(self);
-    if (buffer)
-        put(buffer, piano__ticks(), code, (struct fields){count, {a, b, c}});
+    put_at(self, piano__ticks(), code, (struct fields){count, {a, b, c}});
     leave(self);
 }
 
@@ -256,6 +262,17 @@ void piano__events_callback_begin_by(uint64_t task, uint32_t name)
 void piano__events_poll_end(void)
 {
     EVENT(PIANO_EVENT_POLL_END);
+}
+
+void piano__events_poll_ended(int64_t ticks, enum piano__park behind)
+{
+    struct piano__events_self *self = &piano__events_self;
+    if (!enter(self))
+        return;
+    put_at(self, ticks, PIANO_EVENT_POLL_END, FIELDS());
+    if (behind)
+        put_at(self, ticks, PIANO_EVENT_PARK, FIELDS(behind));
+    leave(self);
 }
 
 void piano__events_park(enum piano__park kind)

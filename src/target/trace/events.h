@@ -45,6 +45,8 @@ void piano__events_callback_begin(uint64_t task, const char *name, uintptr_t fun
 /* The same by the number of the name, as `piano__events_name` gave it. */
 void piano__events_callback_begin_by(uint64_t task, uint32_t name);
 void piano__events_poll_end(void);
+/* A poll ended at TICKS, which is not before this thread's newest event, and the thread has waited since; BEHIND 0: it has not. */
+void piano__events_poll_ended(int64_t ticks, enum piano__park behind);
 void piano__events_park(enum piano__park kind);
 /* RESULT is what the call returned; below 0 when it failed, or was cancelled. */
 void piano__events_unpark(int64_t result);
