@@ -223,7 +223,7 @@ def test_code_that_is_gone(python: Python) -> None:
                 wrong.append([n, top.function, top.file, top.line])
     print(json.dumps([len(made), wrong]))
     """)
-    assert said[0] < 400, "addresses were not used again: the test shows nothing"
+    assert said[0] <= 450, "of 500 addresses, fewer than 50 were used again: the test shows nothing"
     assert said[1] == []
 
 
