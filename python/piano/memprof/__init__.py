@@ -222,7 +222,8 @@ def _snapshot(
     now: int,
     resolve: bool,
 ) -> HeapSnapshot:
-    stacks = {number: [StackFrame(pc) for pc in pcs] for number, pcs in addresses.items()}
+    frames = {pc: StackFrame(pc) for pc in set().union(*addresses.values())}
+    stacks = {number: [frames[pc] for pc in pcs] for number, pcs in addresses.items()}
     samples = [
         AllocationSample(
             address=address,

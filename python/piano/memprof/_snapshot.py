@@ -5,8 +5,9 @@ import math
 import os
 import re
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, Callable, Iterable, Optional
+from typing import Any, Callable, Optional
 
 from . import _formats
 
@@ -22,7 +23,18 @@ INTERPRETER = re.compile(r"libpython|python$|python[2-9](?!.*\.so)")
 UNSEEN_RATES = 3.7
 
 
-@dataclass
+# A process has few files, and snapshots many frames.
+@lru_cache(maxsize=1024)
+def _is_interpreter(file: str) -> bool:
+    return INTERPRETER.match(os.path.basename(file)) is not None
+
+
+@lru_cache(maxsize=1024)
+def _is_plumbing(file: str) -> bool:
+    return os.path.basename(file).startswith(PLUMBING_FILES)
+
+
+@dataclass(slots=True)
 class StackFrame:
     """A frame of the stack an allocation was made from."""
 
@@ -39,17 +51,15 @@ class StackFrame:
     @property
     def is_interpreter(self) -> bool:
         """Whether it is native code of CPython itself."""
-        return not self.is_python and INTERPRETER.match(os.path.basename(self.file)) is not None
+        return not self.is_python and _is_interpreter(self.file)
 
     @property
     def is_plumbing(self) -> bool:
         """Whether it only asks for memory on behalf of its caller."""
-        return not self.is_python and (
-            os.path.basename(self.file).startswith(PLUMBING_FILES) or self.function.startswith(PLUMBING_NAMES)
-        )
+        return not self.is_python and (_is_plumbing(self.file) or self.function.startswith(PLUMBING_NAMES))
 
 
-@dataclass
+@dataclass(slots=True)
 class AllocationSample:
     """A sampled allocation."""
 
@@ -65,7 +75,7 @@ class AllocationSample:
     lifetime_ns: Optional[int]
     """None: it is live."""
     stack: list[StackFrame]
-    """Innermost first. Samples of one stack share the list."""
+    """Innermost first. Samples of one stack share the list, and stacks the frames they have in common."""
     gc_epoch: int = 0
     """Full garbage collections before it, counted from the start of tracking them; 0 without."""
     estimated_objects: float = 1.0
@@ -139,9 +149,10 @@ class HeapSnapshot:
         """Gives frames their names, where `get_snapshot(resolve=False)` left them out; returns the snapshot."""
         if self._resolve is not None:
             resolve, self._resolve = self._resolve, None
-            for stack in _distinct(s.stack for s in self.samples):
-                for frame in stack:
-                    resolve(frame)
+            stacks = list({id(s.stack): s.stack for s in self.samples}.values())
+            for frame in {id(frame): frame for stack in stacks for frame in stack}.values():
+                resolve(frame)
+            for stack in stacks:
                 _trim(stack)
         return self
 
@@ -199,10 +210,6 @@ def _trim(stack: list[StackFrame]) -> None:
     if all(f.is_plumbing for f in outer[last:]):
         del outer[last:]
     stack[first:] = outer
-
-
-def _distinct(stacks: Iterable[list[StackFrame]]) -> list[list[StackFrame]]:
-    return list({id(stack): stack for stack in stacks}.values())
 
 
 def _site(stack: list[StackFrame]) -> tuple[str, str, int]:
