@@ -115,15 +115,17 @@ __attribute__((noinline)) long burn(long n) { BURN(n); return n; }
 __attribute__((noinline)) long a(long n) { long r = burn(3 * n); __asm__ volatile(""); return r + 1; }
 __attribute__((noinline)) long b(long n) { long r = burn(n); __asm__ volatile(""); return r + 2; }
 """
+# A third of a second, or as many turns as are asked for.
 SHARES = WORK + r"""
-int main(void)
+int main(int argc, char **argv)
 {
-    long sum = 0;
-    for (int i = 0; i < 200; i++)
+    long sum = 0, turns = argc > 1 ? atol(argv[1]) : 60;
+    for (long i = 0; i < turns; i++)
         sum += a(1000000) + b(1000000);
     return sum == 0;
 }
 """
+LONG = 200  # turns, for what is compared
 SMALL = ("-O2", "-fomit-frame-pointer")
 
 

@@ -35,22 +35,22 @@ WAITS = WORK + r"""
         int got = 0;
         sigfillset(&set);
         sigprocmask(SIG_BLOCK, &set, NULL);
-        burn(100000000);
+        burn(30000000);
         clock_gettime(CLOCK_MONOTONIC, &begin);
         printf("sigtimedwait %d", sigtimedwait(&set, &info, &soon));
         clock_gettime(CLOCK_MONOTONIC, &end);
         long ns = (end.tv_sec - begin.tv_sec) * 1000000000 + end.tv_nsec - begin.tv_nsec;
         printf(" %d %d\n", errno == EAGAIN, ns >= 100000000);
-        burn(100000000);
+        burn(30000000);
         printf("at once %d\n", sigtimedwait(&set, NULL, &none));
         struct pollfd one = {signalfd(-1, &set, 0), POLLIN, 0};
-        burn(100000000);
+        burn(30000000);
         printf("signalfd %d\n", poll(&one, 1, 0));
-        burn(100000000);
+        burn(30000000);
         kill(getpid(), SIGXFSZ + 3); /* behind SIGPROF in the kernel's order */
         printf("sigwait %d", sigwait(&set, &got));
         printf(" %d\n", got == SIGXFSZ + 3);
-        burn(100000000);
+        burn(30000000);
         raise(SIGRTMAX);
         printf("sigwaitinfo %d\n", sigwaitinfo(&set, &info) == SIGRTMAX && info.si_pid == getpid());
         sigqueue(getpid(), SIGPROF, (union sigval){7}); /* somebody else's */
@@ -227,7 +227,7 @@ def test_lost_without_a_proper_end(project: Project, deny: Path, end: str, is_bl
             sigset_t all;
             sigfillset(&all);
             sigprocmask(""" + ("SIG_BLOCK" if is_blocked else "SIG_UNBLOCK") + r""", &all, NULL);
-            burn(500000000);
+            burn(200000000);
             """ + end + r""";
         }
     """)
@@ -276,7 +276,7 @@ def test_sources_in_turn(project: Project) -> None:
         int main(void)
         {
             pthread_t t[2];
-            time_t end = time(NULL) + 4;
+            time_t end = time(NULL) + 2;
             pthread_create(&t[0], NULL, threads, NULL);
             pthread_create(&t[1], NULL, waits, NULL);
             for (int turn = 0; time(NULL) < end; turn++) {

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from conftest import LIB, LIMIT_S, PIANO, ROOT, Done, Project
-from samples import CPU, DENY, HAS_CPU, HAS_HEAP, OFF, SHARES, WORK, Recording, compiled, shares
+from samples import CPU, DENY, HAS_CPU, HAS_HEAP, LONG, OFF, SHARES, WORK, Recording, compiled, shares
 
 HAS_EVENTS = 16
 TIMERS = 3
@@ -54,7 +54,7 @@ def test_shares(project: Project, deny: Path, hz: int) -> None:
     (project.root / "x.rec").unlink(missing_ok=True)
     program = compiled(project, SHARES)
     before = os.times()
-    rec, done = record(project, deny, program, flags=(f"--cpu={hz}",))
+    rec, done = record(project, deny, program, LONG, flags=(f"--cpu={hz}",))
     found = shares(rec, "a", "b")
     assert 0.65 < found["a"] < 0.85, (found, done)
     assert rec.flags & HAS_CPU and not rec.flags & HAS_HEAP and rec.source == TIMERS and rec.hz == hz
@@ -215,8 +215,8 @@ def test_own_handler(project: Project, deny: Path, how: str) -> None:
         #include <sys/time.h>
         static volatile int hits, strange;
         static void mine(int signal) { hits++; strange += signal != SIGPROF; }
-        __attribute__((noinline)) static void before(void) { burn(200000000); __asm__ volatile(""); }
-        __attribute__((noinline)) static void after(void) { burn(400000000); __asm__ volatile(""); }
+        __attribute__((noinline)) static void before(void) { burn(60000000); __asm__ volatile(""); }
+        __attribute__((noinline)) static void after(void) { burn(100000000); __asm__ volatile(""); }
         int main(void)
         {
             before();
@@ -243,7 +243,7 @@ def test_all_signals_reset(project: Project, deny: Path) -> None:
             for (int k = 0; k < 5; k++) {
                 for (int i = 1; i <= SIGRTMAX; i++)
                     signal(i, SIG_DFL);
-                burn(100000000);
+                burn(40000000);
             }
             puts("alive");
             return 0;
@@ -279,7 +279,7 @@ def test_blocked_is_counted(project: Project, deny: Path) -> None:
             sigset_t all;
             sigfillset(&all);
             sigprocmask(SIG_BLOCK, &all, NULL);
-            burn(500000000);
+            burn(200000000);
             return 0;
         }
     """)
@@ -466,7 +466,7 @@ def test_kill(project: Project, deny: Path) -> None:
         while not (project.root / name).exists() and time.monotonic() < end:
             assert running.poll() is None, running.communicate()
             time.sleep(0.01)
-        time.sleep(random.uniform(0.05, 0.3))
+        time.sleep(random.uniform(0.02, 0.15))
         child = subprocess.run(["pgrep", "-P", str(running.pid)], capture_output=True, text=True).stdout.split()
         os.kill(int(child[0]), signal.SIGKILL)
         running.communicate(timeout=LIMIT_S)
@@ -510,8 +510,8 @@ API = WORK + r"""
     static volatile int over;
     __attribute__((noinline)) static void worker_burns(void) { burn(200000); __asm__ volatile(""); }
     static void *worker(void *arg) { while (!over) worker_burns(); return arg; }
-    __attribute__((noinline)) static void unseen(void) { burn(200000000); __asm__ volatile(""); }
-    __attribute__((noinline)) static void seen(void) { burn(300000000); __asm__ volatile(""); }
+    __attribute__((noinline)) static void unseen(void) { burn(60000000); __asm__ volatile(""); }
+    __attribute__((noinline)) static void seen(void) { burn(200000000); __asm__ volatile(""); }
 """
 
 

@@ -191,7 +191,7 @@ def test_killed_at_any_moment(project: Project) -> None:
     program = compile(project, COUNTED, *API)
     chance = random.Random(4)
     for _ in range(20):
-        r, known = kill_after(project, program, 0, chance.randrange(1, 2_000_000))
+        r, known = kill_after(project, program, 0, chance.randrange(1, 700_000))
         for tid, count in known:
             depths = [e.fields[1] for e in r.of("queue", tid=tid)]
             assert depths == list(range(len(depths)))

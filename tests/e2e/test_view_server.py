@@ -229,19 +229,20 @@ def test_the_browser(project: Project, run: Path, tmp_path: Path) -> None:
     opener.chmod(opener.stat().st_mode | stat.S_IXUSR)
     env = {"PATH": f"{tools}:{os.environ['PATH']}"}
 
-    def opened(server: Server) -> list[str] | None:
-        until = time.monotonic() + 2
+    def opened(server: Server, within: float) -> list[str] | None:
+        until = time.monotonic() + within
         while time.monotonic() < until and not seen.exists():
             assert server.ask().status == 200  # the server is at work meanwhile
+            time.sleep(0.01)
         return seen.read_text().split("|") if seen.exists() else None
 
     with serving(project, run, env={**env, "DISPLAY": ":77"}) as server:
-        words = opened(server)
+        words = opened(server, 10)
         assert words and words[:2] == ["1", server.url] and int(words[2]) != os.getsid(server.process.pid)
         seen.unlink()
     for words, more in ((["--no-open"], {"DISPLAY": ":77"}), ([], {}), ([], {"DISPLAY": ""})):
         with serving(project, run, *words, env={**env, **more}) as server:
-            assert opened(server) is None
+            assert opened(server, 0.4) is None
     with serving(project, run, env={"PATH": str(tmp_path), "WAYLAND_DISPLAY": "w"}) as server:
         assert server.ask().status == 200
         assert "xdg-open" in server.end()[1]

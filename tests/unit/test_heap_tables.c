@@ -106,7 +106,7 @@ static void test_churn_leaves_no_trace(void **state)
     assert_true(piano__live_init(40000));
     churn(200000, 20000);
     uint64_t chunks = header()->chunks;
-    churn(more ? strtoull(more, NULL, 10) : 3000000, 20000);
+    churn(more ? strtoull(more, NULL, 10) : 1000000, 20000);
     assert_int_equal(header()->chunks, chunks);
 }
 
