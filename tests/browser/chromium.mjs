@@ -1,11 +1,12 @@
-/* Debian's Chromium, driven by the playwright-core that tests/browser/setup puts into build/. */
+/* Debian's Chromium, driven by the playwright-core that tests/browser/setup puts into build/. Its headless shell has the same
+ * engine and no windows around it, in half the time. */
 import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 
 const BUILD = join(dirname(dirname(dirname(fileURLToPath(import.meta.url)))), "build/browser");
 const { chromium } = await import(pathToFileURL(join(BUILD, "node_modules/playwright-core/index.mjs")).href);
-const PROGRAM = process.env.CHROMIUM ?? ["/usr/bin/chromium", "/usr/bin/chromium-browser"].find((path) => existsSync(path));
+const PROGRAM = process.env.CHROMIUM ?? ["/usr/bin/chromium-headless-shell", "/usr/bin/chromium"].find((path) => existsSync(path));
 
 export function launch() {
   return chromium.launch({ executablePath: PROGRAM, args: ["--no-first-run", "--disable-background-networking"] });
