@@ -238,7 +238,7 @@ TELLS = r"""
 #include <dlfcn.h>
 typedef void function(void);
 union data { uint64_t value; void *ptr; };
-enum { BEGIN = 1, END, COMPLETE = 1, SWITCH = 7, BARRIER = 1, TASKWAIT = 5, IMPLICIT = 2, EXPLICIT = 4 };
+enum { BEGIN = 1, END, COMPLETE = 1, SWITCH = 7, BARRIER = 1, TASKWAIT = 5, IMPLICIT = 2, EXPLICIT = 4, UNTIED = 0x10000000 };
 static function *callbacks[40];
 static int set(int event, function *callback) { callbacks[event] = callback; return 5; }
 static function *lookup(const char *name) { return strcmp(name, "ompt_set_callback") ? NULL : (function *)set; }
@@ -281,7 +281,7 @@ int main(int count, char **arguments)
     CHECK(tool && tool->initialize((void *)lookup, 0, NULL) == 1);
     CALL(3, &program, NULL, &region, 2, 0, NULL);
     CALL(7, BEGIN, &region, &mine, 2, 0, IMPLICIT);
-    CALL(5, &mine, NULL, &untied, EXPLICIT, 0, NULL);
+    CALL(5, &mine, NULL, &untied, EXPLICIT | UNTIED, 0, NULL);
     if (!strcmp(next, "task"))
         CALL(5, &mine, NULL, &other, EXPLICIT, 0, NULL);
     WAIT(TASKWAIT, BEGIN, &mine);
@@ -316,6 +316,130 @@ def test_a_part_whose_end_another_thread_tells(project: Project, after: str) -> 
     # What it waited for, it has waited for since then.
     assert [(b.ns, e.ns > told.ns) for _, b, e in replay.of_kind(BARRIER) if b.ns >= second[1].ns][:1] == \
         ([] if after == "create" else [(second[1].ns, True)])
+
+
+# Some hundred tasks of a loop are made by tasks of the runtime's own, and those of untied fib by one thread at once.
+LOOPS = r"""
+static int fib(int n)
+{
+    int a, b;
+    if (n < 2)
+        return n;
+    #pragma omp task shared(a) untied
+    a = fib(n - 1);
+    #pragma omp task shared(b) untied
+    b = fib(n - 2);
+    #pragma omp taskwait
+    return a + b;
+}
+
+int main(int argc, char **argv)
+{
+    int done = 0;
+    #pragma omp parallel num_threads(3)
+    #pragma omp single
+    {
+        if (argc > 1)
+            done = fib(10);
+        #pragma omp taskloop grainsize(1)
+        for (int i = 0; i < 500; i++)
+            __atomic_fetch_add(&done, 1, __ATOMIC_RELAXED);
+        for (int j = 0; j < 3; j++) {
+            #pragma omp task
+            {
+                #pragma omp taskloop grainsize(1)
+                for (int i = 0; i < 500; i++)
+                    __atomic_fetch_add(&done, 1, __ATOMIC_RELAXED);
+            }
+        }
+    }
+    printf("%d\n", done);
+    return 0;
+}
+"""
+
+
+def test_long_loops_of_tasks(project: Project) -> None:
+    program = omp(project, LOOPS)
+    for _ in range(3):
+        r, done = record(project, program)
+        assert done.out == "2000\n"
+        replay = Replay(r)
+        tasks = replay.spawned["omp task"]  # with those that make others
+        assert replay.spawned == replay.ended == {"omp parallel": 1, "omp task": tasks} and tasks >= 2003
+        assert replay.count("omp parallel") == 3 and replay.count("omp task") == tasks
+    r, done = record(project, program, "fib", KMP_LIBRARY="serial")
+    assert done.out == "2055\n"
+    replay = Replay(r)
+    tasks = replay.spawned["omp task"]
+    assert replay.spawned == replay.ended == {"omp parallel": 1, "omp task": tasks} and tasks >= calls_of_fib(10) - 1 + 2003
+    assert replay.count("omp parallel") == 1 and replay.count("omp task") >= tasks
+
+
+# libomp asserts that nobody has written into what it shows in the place of a task that only waits.
+DEPENDENT = r"""
+int main(void)
+{
+    int sum = 0, data[4] = {0};
+    for (int round = 0; round < 5; round++) {
+        #pragma omp parallel num_threads(4)
+        {
+            int mine = omp_get_thread_num();
+            #pragma omp task depend(out : data[mine])
+            __atomic_fetch_add(&sum, 1, __ATOMIC_RELAXED);
+            #pragma omp task if (0) depend(inout : data[mine])
+            {
+                #pragma omp task depend(out : data[mine])
+                __atomic_fetch_add(&sum, 1, __ATOMIC_RELAXED);
+                #pragma omp task if (0) depend(in : data[mine])
+                __atomic_fetch_add(&sum, 1, __ATOMIC_RELAXED);
+            }
+        }
+    }
+    printf("%d\n", sum);
+    return 0;
+}
+"""
+
+
+def test_tasks_that_depend_on_others_and_are_run_at_once(project: Project) -> None:
+    r, done = record(project, omp(project, DEPENDENT))
+    assert done.out == "60\n"
+    replay = Replay(r)
+    assert replay.spawned["omp task"] == replay.ended["omp task"] >= 80 and replay.count("omp parallel") == 20
+
+
+CANCELLED = r"""
+int main(void)
+{
+    int ran = 0;
+    #pragma omp parallel num_threads(3)
+    #pragma omp single
+    #pragma omp taskgroup
+    for (int i = 0; i < 100; i++) {
+        #pragma omp task untied
+        {
+            int nth = __atomic_fetch_add(&ran, 1, __ATOMIC_RELAXED);
+            #pragma omp taskyield
+            if (nth == 10) {
+                #pragma omp cancel taskgroup
+            }
+            __atomic_fetch_add(&ran, 0, __ATOMIC_RELAXED);
+        }
+    }
+    printf("%d\n", ran > 10);
+    return 0;
+}
+"""
+
+
+def test_tasks_that_are_cancelled(project: Project) -> None:
+    program = omp(project, CANCELLED)
+    for _ in range(3):
+        r, done = record(project, program, OMP_CANCELLATION="true")
+        assert done.out == "1\n"
+        replay = Replay(r)
+        assert replay.spawned["omp task"] == replay.ended["omp task"] <= 100
 
 
 NESTED = r"""

@@ -12,17 +12,22 @@
  * that began the region, if this thread did that.
  *
  *   EXPLICIT
- *   RUNNING   it has begun and is not over: a switch to it is the end of another one's part. A switch to a task without
- *             this is the beginning of a part of it. Implicit tasks always have it
- *   POLLED    of an implicit task: its poll is still open
+ *   RUNNING   of an explicit task: it has begun and is not over, so a switch to it is the end of another one's part. A switch
+ *             to one without this is the beginning of a part of it
+ *   UNTIED    of an explicit task
  *   BEHIND    what the thread waited for when it began this part, and goes on to wait for behind it
+ *   POLLED    of an implicit task: its poll is still open
+ *
+ * RUNNING without EXPLICIT is what an explicit task has when it has ended. The word of a worker's implicit task has to be 0 when
+ * its poll is over, and that of a taskwait always: libomp 14 asserts that.
  *
  * What a thread waits for is kept with the thread: for some waits the runtime shows a copy of the task's word.
  *
  * UNTIED TASKS. The end of such a task is told by the thread that leaves its code last. When one thread has put the rest of the
  * task into its queue, and another has run that before the first is back, it is the first that tells the end, and the other is
  * never told that its part is over: it is, when the thread is found at something else (`find`). The time of that may be much
- * later, so who tells the end of a task that runs elsewhere leaves the time behind (`over`).
+ * later, so who tells the end of a task that runs elsewhere leaves the time behind (`over`). With tied tasks nothing is to be
+ * found: who makes the tasks of a long taskloop is shown in the place of another thread's task.
  *
  * Workers are told that a region is over when they notice, which may be when they are needed for the next one. So a poll ends with
  * the wait at the end of the region, and not with the implicit task. libomp 14 has no name of its own for this wait: a worker's has
@@ -50,7 +55,8 @@
 #define EXPLICIT ((uint64_t)1 << 63)
 #define RUNNING ((uint64_t)1 << 62)
 #define POLLED ((uint64_t)1 << 61)
-#define BEHIND ((uint64_t)0x1f << BEHIND_AT) /* enum piano__park, 0: none */
+#define UNTIED ((uint64_t)1 << 60)
+#define BEHIND ((uint64_t)0xf << BEHIND_AT) /* enum piano__park, 0: none */
 #define ADDRESS (((uint64_t)1 << 56) - 1)
 
 enum { SITES = 256, OVER = 64, NUMBER_BITS = 16, BEHIND_AT = 56 };
@@ -63,7 +69,7 @@ static uint32_t threads;
 
 static __thread struct {
     uintptr_t began_at;      /* the newest region of this thread */
-    uint64_t task;           /* the explicit task it runs a part of, 0: none */
+    uint64_t untied;         /* the untied task it runs a part of, 0: none */
     enum piano__park behind; /* BEHIND of that */
     enum piano__park wait;   /* 0: it does not */
 } self __attribute__((tls_model("initial-exec")));
@@ -129,6 +135,7 @@ static void in_child(void)
     memset(region_sites, 0, sizeof region_sites);
     memset(task_sites, 0, sizeof task_sites);
     memset(over, 0, sizeof over);
+    memset(&self, 0, sizeof self);
 }
 
 /* ---- waits ---- */
@@ -187,18 +194,26 @@ static uint64_t explicit_task(uint64_t word)
     return word & EXPLICIT ? word & ADDRESS : 0;
 }
 
+static enum piano__park behind(uint64_t word)
+{
+    return (enum piano__park)((word & BEHIND) >> BEHIND_AT);
+}
+
+/* This thread goes on with the task of WORD. */
 static void runs(uint64_t word)
 {
-    self.task = explicit_task(word);
-    self.behind = word & EXPLICIT ? (enum piano__park)((word & BEHIND) >> BEHIND_AT) : 0;
+    bool is_untied = word & EXPLICIT && word & UNTIED && word & RUNNING;
+    self.untied = is_untied ? word & ADDRESS : 0;
+    self.behind = is_untied ? behind(word) : 0;
 }
 
 /* This thread is in the task of WORD, so its part of any other is over. */
 static void find(uint64_t word)
 {
-    if (self.task == 0 || self.task == explicit_task(word))
+    bool has_ended = word & RUNNING && !(word & EXPLICIT); /* and those behind it are being begun */
+    if (self.untied == 0 || self.untied == explicit_task(word) || has_ended)
         return;
-    piano__events_poll_ended(over_since(self.task), self.behind);
+    piano__events_poll_ended(over_since(self.untied), self.behind);
     self.wait = self.behind;
     piano__events_self.parked = self.behind != 0;
     runs(word);
@@ -259,6 +274,7 @@ static void on_parallel_begin(union ompt_data *from, const struct ompt_frame *fr
     find(from ? from->value : 0);
     parallel->value = FIRST_REGION + __atomic_fetch_add(&regions, 1, __ATOMIC_RELAXED);
     self.began_at = (uintptr_t)codeptr;
+    runs(0);
     piano__events_task_spawn_by(parallel->value, name_of(region_sites, "omp parallel", codeptr), 0);
 }
 
@@ -278,18 +294,18 @@ static void on_implicit_task(int endpoint, union ompt_data *parallel, union ompt
     if (!task)
         return;
     if (flags & OMPT_TASK_INITIAL) {
-        task->value = RUNNING;
+        task->value = 0;
     } else if (endpoint == OMPT_BEGIN) {
+        find(0);
         end_wait();
-        runs(0);
-        task->value = (index == 0 ? self.began_at & ADDRESS : 0) | RUNNING | POLLED;
+        task->value = (index == 0 ? self.began_at & ADDRESS : 0) | POLLED;
         piano__events_poll_begin(parallel ? parallel->value : 0);
     } else {
         find(0);
         end_wait();
         if (task->value & POLLED)
             piano__events_poll_end();
-        task->value = RUNNING;
+        task->value = 0;
         if (index != 0)
             begin_wait(PIANO_PARK_IDLE);
     }
@@ -302,13 +318,9 @@ static void on_task_create(union ompt_data *from, const struct ompt_frame *frame
 {
     (void)frame, (void)depends;
     find(from ? from->value : 0);
-    if (!task)
+    if (!task || flags & (OMPT_TASK_INITIAL | OMPT_TASK_TASKWAIT))
         return;
-    if (flags & (OMPT_TASK_INITIAL | OMPT_TASK_TASKWAIT)) {
-        task->value = RUNNING;
-        return;
-    }
-    task->value = ((uintptr_t)task & ADDRESS) | EXPLICIT;
+    task->value = ((uintptr_t)task & ADDRESS) | EXPLICIT | (flags & OMPT_TASK_UNTIED ? UNTIED : 0);
     piano__events_task_spawn_by(task->value & ADDRESS, name_of(task_sites, "omp task", codeptr), 0);
 }
 
@@ -317,21 +329,32 @@ static void begin_part(union ompt_data *task)
     task->value = (task->value & ~BEHIND) | RUNNING | (uint64_t)self.wait << BEHIND_AT;
     end_wait();
     runs(task->value);
-    forget_over(self.task);
-    piano__events_poll_begin(self.task);
+    if (self.untied)
+        forget_over(self.untied);
+    piano__events_poll_begin(task->value & ADDRESS);
 }
 
-static void end_part(union ompt_data *task, bool is_over, const union ompt_data *next)
+static void end_task(union ompt_data *task)
 {
-    enum piano__park behind = self.behind;
-    task->value &= ~RUNNING;
-    end_wait();
-    piano__events_poll_end();
+    piano__events_task_end(task->value & ADDRESS);
+    task->value = RUNNING;
+}
+
+/* The part of TASK is over; on this thread, if IS_HERE. */
+static void end_part(union ompt_data *task, bool is_over, bool is_here)
+{
+    enum piano__park wait = is_here ? behind(task->value) : 0;
+    if (is_here) {
+        task->value &= ~RUNNING;
+        end_wait();
+        piano__events_poll_end();
+    } else if (is_over) {
+        note_over(task->value & ADDRESS);
+    }
     if (is_over)
-        piano__events_task_end(self.task);
-    runs(next ? next->value : 0);
-    if (behind)
-        begin_wait(behind);
+        end_task(task);
+    if (wait)
+        begin_wait(wait);
 }
 
 static void on_task_schedule(union ompt_data *prior, int status, union ompt_data *next)
@@ -339,17 +362,17 @@ static void on_task_schedule(union ompt_data *prior, int status, union ompt_data
     if (status == OMPT_TASK_EARLY_FULFILL || status == OMPT_TASK_TASKWAIT_COMPLETE || !prior)
         return;
     uint64_t task = explicit_task(prior->value);
-    bool is_over = status == OMPT_TASK_COMPLETE || status == OMPT_TASK_CANCEL;
     if (status == OMPT_TASK_LATE_FULFILL) { /* detached: it has been run before */
-        piano__events_task_end(task);
+        if (task)
+            end_task(prior);
     } else if (next && next->value & EXPLICIT && !(next->value & RUNNING)) {
-        find(prior->value);
+        if (next != prior) /* else it was left just now, and is run at once */
+            find(prior->value);
         begin_part(next);
-    } else if (task && task == self.task) {
-        end_part(prior, is_over, next);
-    } else if (task && is_over) {
-        note_over(task);
-        piano__events_task_end(task);
+    } else if (task) {
+        end_part(prior, status == OMPT_TASK_COMPLETE || status == OMPT_TASK_CANCEL,
+                 prior->value & UNTIED ? task == self.untied : prior->value & RUNNING);
+        runs(next ? next->value : 0);
     }
 }
 

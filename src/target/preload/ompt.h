@@ -28,7 +28,11 @@ enum ompt_thread { OMPT_THREAD_INITIAL = 1, OMPT_THREAD_WORKER = 2 };
 
 enum ompt_endpoint { OMPT_BEGIN = 1, OMPT_END = 2 };
 
-enum ompt_task_flag { OMPT_TASK_INITIAL = 1, OMPT_TASK_TASKWAIT = 0x10 };
+enum ompt_task_flag {
+    OMPT_TASK_INITIAL = 1,
+    OMPT_TASK_TASKWAIT = 0x10,
+    OMPT_TASK_UNTIED = 0x10000000
+};
 
 enum ompt_task_status {
     OMPT_TASK_COMPLETE = 1,
