@@ -387,6 +387,15 @@ def test_with_heap_in_one_recording(project: Project) -> None:
     assert "CPU samples (" in done.err and "live at the end" in done.err
 
 
+def test_linked_by_gold(project: Project) -> None:
+    """Its tables for stacks lie before their header, and not behind it."""
+    need("ld.gold")
+    rec, done = record(project, compiled(project, SHARES, *SMALL, "-fuse-ld=gold"))
+    samples = [s for s in rec.kind(CPU) if "burn" in s.names]
+    assert len(samples) > 20 and sum(s.names[-1] == "_start" or "main" in s.names for s in samples) >= 0.95 * len(samples), done
+    assert sum(s.stack_flags == 0 for s in samples) >= 0.95 * len(samples)
+
+
 def test_exec_chains_end_in_one_recording(project: Project) -> None:
     program = compiled(project, SHARES)
     rec, _ = record(project, "env", "A=1", "sh", "-c", f"exec {program}", flags=("--cpu=499", "--heap=64M"))

@@ -29,6 +29,7 @@ enum {
     MAX_NOTES = 64 * 1024,
     MAX_VDSO = 1 << 20,
     PAGE = 4096,
+    RELATIVE_32 = 0x1b, /* DW_EH_PE_pcrel | DW_EH_PE_sdata4 */
 };
 static const uint64_t MAX_TABLES = (uint64_t)512 << 20;
 
@@ -160,11 +161,24 @@ static void read_id(struct code *code, int fd, const Elf64_Phdr *h)
     free(notes);
 }
 
-/* The tables lie from .eh_frame_hdr at FRAMES to the end of its segment, as every linker has it; the whole segment
- * would have the program's constants in it too. */
+/* Where the tables begin that have their .eh_frame_hdr at FRAMES. Most linkers put that first; gold puts it behind .eh_frame. */
+static uint64_t first_table(int fd, const Elf64_Phdr *segment, uint64_t frames)
+{
+    unsigned char head[8]; /* version, three encodings, and how far it is to .eh_frame from here */
+    int32_t to;
+    if (!read_at(fd, head, sizeof head, segment->p_offset + (frames - segment->p_vaddr)) ||
+        head[0] != 1 || head[1] != RELATIVE_32)
+        return frames;
+    memcpy(&to, head + 4, sizeof to);
+    uint64_t start = frames + 4 + (uint64_t)(int64_t)to;
+    return start >= segment->p_vaddr && start < frames ? start : frames;
+}
+
+/* The tables lie from there to the end of the segment; the whole segment would have the program's constants in it too. */
 static void read_tables(struct code *code, int fd, const Elf64_Phdr *segment, uint64_t frames)
 {
-    uint64_t skip = frames - segment->p_vaddr;
+    uint64_t start = first_table(fd, segment, frames);
+    uint64_t skip = start - segment->p_vaddr;
     uint64_t size = segment->p_filesz - skip;
     struct stat st;
     if (size > MAX_TABLES || fstat(fd, &st) != 0 || size > (uint64_t)st.st_size)
@@ -174,7 +188,7 @@ static void read_tables(struct code *code, int fd, const Elf64_Phdr *segment, ui
         return;
     code->cfi = (struct piano__cfi){.bytes = code->tables,
                                     .size = size,
-                                    .address = frames,
+                                    .address = start,
                                     .header = frames,
                                     .machine = UNWIND_MACHINE};
 }
