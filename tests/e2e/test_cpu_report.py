@@ -158,6 +158,16 @@ def test_lost_samples_are_said(project: Project, program: Path) -> None:
 
 
 @tool
+def test_stacks_that_are_cut_short_are_said(project: Project, program: Path) -> None:
+    rec, burn, _, _ = traced(program)
+    rec.cpu(11, 0, burn)
+    for whole, is_said in ((94, True), (96, False)):
+        rec.trace["samples"], rec.trace["samples_unwound"] = 100, whole
+        said = project.piano("report", "--cpu", put(project, rec)).err
+        assert ("6 of 100 stacks are cut short" in said) == is_said, said
+
+
+@tool
 def test_a_recording_without_a_sample(project: Project) -> None:
     rec = make.Recording(flags=make.HAS_CPU)
     done = project.piano("report", put(project, rec))

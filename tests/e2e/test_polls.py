@@ -348,6 +348,19 @@ def test_preempted_is_not_blocked(project: Project, program: Path) -> None:
 
 
 @tool
+def test_a_wait_for_a_cpu_in_nested_polls_is_one(project: Project, program: Path) -> None:
+    rec, burn, wait, parse = traced(program)
+    outer, inner = rec.name("outer"), rec.name("inner")
+    rec.event(11, 100, make.POLL_BEGIN, 1, outer).event(11, 120, make.POLL_BEGIN, 2, inner)
+    rec.event(11, 180, make.POLL_END).event(11, 200, make.POLL_END)
+    rec.off(11, 130, wait, ms=40, preempted=True)
+    data = polls(project, rec)
+    assert {name: task["run_queue_ns"] for name, task in tasks(data).items()} == {"outer": 40 * MS, "inner": 40 * MS}
+    assert flags(data)["contention"]["worst_ns"] == 40 * MS
+    assert "polls waited for a CPU: 40.0ms of their 100.0ms" in project.piano("report", "--polls").out
+
+
+@tool
 def test_parks_with_samples(project: Project, program: Path) -> None:
     """Of a park: the CPU time in it, and how long it waited for a CPU."""
     rec, burn, wait, parse = traced(program)
@@ -355,6 +368,17 @@ def test_parks_with_samples(project: Project, program: Path) -> None:
     rec.off(11, 12, wait, ms=80).off(11, 95, wait, ms=5, preempted=True)
     thread = polls(project, rec)["threads"][0]
     assert (thread["park_cpu_ns"], thread["park_run_queue_ns"], thread["parked_ns"]) == (15 * MS, 5 * MS, 100 * MS)
+
+
+@tool
+def test_what_threads_are_parked_for(project: Project) -> None:
+    rec = make.Recording(flags=make.HAS_EVENTS)
+    barrier, idle = 7, 9
+    for tid, kind, at, ms in ((11, make.EPOLL, 10, 30), (11, barrier, 50, 8), (12, barrier, 20, 4), (12, idle, 30, 1)):
+        rec.event(tid, at, make.PARK, kind).event(tid, at + ms, make.UNPARK, 0)
+    data = polls(project, rec)
+    assert [t["parked_by"] for t in data["threads"]] == [{"epoll": 30 * MS, "barrier": 8 * MS}, {"barrier": 4 * MS, "idle": 1 * MS}]
+    assert "parked, all threads: epoll 30.0ms, barrier 12.0ms, idle 1.0ms" in project.piano("report", "--polls").out
 
 
 # The file ----------------------------------------------------------------------------------------

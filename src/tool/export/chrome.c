@@ -129,16 +129,15 @@ static void on_poll(void *ctx, const struct polls *p, const struct poll *poll)
 
 static void on_park(void *ctx, const struct polls *p, uint32_t track, uint64_t to_ns)
 {
-    static const char *const kinds[] = {
-        "park",           "park: epoll",     "park: poll",      "park: select",
-        "park: io_uring", "park: condition", "park: semaphore", "park: barrier",
-        "park: taskwait", "park: idle"};
+    char name[32] = "park";
     struct writer *w = ctx;
     const struct polls_track *t = &p->tracks[track];
     begin(w, "X", "park", pid_of(w), t->tid, t->park_ns);
     buf_putc(&w->b, ',');
     put_time(w, "dur", to_ns - t->park_ns);
-    put_name(w, kinds[t->park_kind < sizeof(kinds) / sizeof(*kinds) ? t->park_kind : 0]);
+    if (t->park_kind > 0 && t->park_kind < POLLS_PARK_KINDS)
+        snprintf(name, sizeof(name), "park: %s", polls_park_names[t->park_kind]);
+    put_name(w, name);
     buf_puts(&w->b, ",\"cname\":\"thread_state_sleeping\"");
     finish(w);
 }

@@ -12,6 +12,8 @@
 
 /* ---- processes and threads ---- */
 
+enum { CUT_SAID = 20 }; /* one stack in so many is cut short, and it is said */
+
 static void add_sample(struct cpu_part *p, const struct recording_sample *s)
 {
     bool cpu = s->kind == PIANO_SAMPLE_CPU, preempted = s->flags & PIANO_SAMPLE_PREEMPTED;
@@ -288,6 +290,11 @@ void cpu_notices(const struct cpu *c)
     if (t->samples_lost)
         say("%llu CPU samples were lost: the shares are of those that were not",
             (unsigned long long)t->samples_lost);
+    if (t->samples - t->samples_unwound > t->samples / CUT_SAID)
+        say("%llu of %llu stacks are cut short: their outermost frames, and so the functions' "
+            "totals, are "
+            "not those of the program",
+            (unsigned long long)(t->samples - t->samples_unwound), (unsigned long long)t->samples);
     if (t->threads_missed)
         say("%llu thread%s could not be sampled: no timer or perf event was to be had for %s",
             (unsigned long long)t->threads_missed, t->threads_missed == 1 ? "" : "s",

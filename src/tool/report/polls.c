@@ -14,6 +14,10 @@
 
 enum { PROGRESS_EVERY = 1 << 20 };
 
+const char *const polls_park_names[POLLS_PARK_KINDS] = {
+    "park",      "epoll",     "poll",    "select",   "io_uring",
+    "condition", "semaphore", "barrier", "taskwait", "idle"};
+
 /* ---- the machine of a thread ---- */
 
 static int push(struct polls *p, struct polls_track *t, const struct poll *poll)
@@ -81,8 +85,10 @@ static int finish_poll(struct polls *p, struct polls_track *t, struct poll *poll
     poll->end_ns = at_ns;
     poll->time = polls_between(&poll->time, &now);
     t->polls++;
-    if (poll->depth == 0)
+    if (poll->depth == 0) {
         t->busy_ns += at_ns - poll->begin_ns;
+        polls_time_add(&t->busy_time, &poll->time);
+    }
     if (p->listener && p->listener->poll)
         p->listener->poll(p->listener->ctx, p, poll);
     return polls_note(p, poll);
@@ -129,6 +135,8 @@ static void park_over(struct polls *p, struct polls_track *t, uint64_t at_ns)
         t->park_cpu_ns += parked > time.off_ns ? parked - time.off_ns : 0;
     t->parks++;
     t->parked_ns += parked;
+    if (t->park_kind < POLLS_PARK_KINDS)
+        t->parked_by[t->park_kind] += parked;
     t->park_max_ns = parked > t->park_max_ns ? parked : t->park_max_ns;
     t->waited_ns = now.waited_ns;
     t->parked = false;

@@ -87,6 +87,10 @@ struct polls_series {
     double covered[POLLS_QUARTERS]; /* nanoseconds in which there was a value */
 };
 
+enum { POLLS_PARK_KINDS = PIANO_PARK_IDLE + 1 };
+/* Of enum piano__park. */
+extern const char *const polls_park_names[POLLS_PARK_KINDS];
+
 /* A thread with events. */
 struct polls_track {
     uint32_t tid;
@@ -95,7 +99,9 @@ struct polls_track {
     uint64_t worker, worker_name;
     int loop; /* enum piano__park its loop waits in, or -1: it has none */
     uint64_t polls, busy_ns;
+    struct polls_time busy_time; /* of polls that are in no other */
     uint64_t parks, parked_ns, park_max_ns;
+    uint64_t parked_by[POLLS_PARK_KINDS];
     struct polls_time park_time;
     uint64_t park_cpu_ns;                /* of parks in which it is known */
     uint64_t starved_ns, starved_max_ns; /* parked while a queue was not empty */

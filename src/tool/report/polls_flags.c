@@ -215,9 +215,9 @@ static int flag_blocked(struct polls_flags *f, const struct polls *p)
 static int flag_contention(struct polls_flags *f, const struct polls *p)
 {
     uint64_t waited = 0, total = 0;
-    for (size_t i = 0; i < p->group_count; i++) {
-        waited += p->groups[i].time.preempted_ns;
-        total += p->groups[i].total_ns;
+    for (size_t i = 0; i < p->rec->events.track_count; i++) {
+        waited += p->tracks[i].busy_time.preempted_ns;
+        total += p->tracks[i].busy_ns;
     }
     if (waited < POLLS_BLOCKED_NS || (double)waited < (double)total * contention_from)
         return 0;

@@ -209,21 +209,34 @@ static int put_longest(struct buf *b, FILE *out, struct polls *p)
     return err;
 }
 
+static void put_parked_by(struct buf *b, const struct polls_track *t)
+{
+    buf_puts(b, "\"parked_by\":{");
+    const char *comma = "";
+    for (size_t kind = 0; kind < POLLS_PARK_KINDS; kind++) {
+        if (t->parked_by[kind] == 0)
+            continue;
+        buf_printf(b, "%s\"%s\":%llu", comma, polls_park_names[kind],
+                   (unsigned long long)t->parked_by[kind]);
+        comma = ",";
+    }
+    buf_puts(b, "},");
+}
+
 static void put_threads(struct buf *b, const struct polls *p)
 {
-    static const char *const waits[] = {"park",     "epoll",     "poll",     "select",
-                                        "io_uring", "condition", "semaphore"};
     buf_puts(b, "\"threads\":[");
     for (uint32_t i = 0; i < p->rec->events.track_count; i++) {
         const struct polls_track *t = &p->tracks[i];
         buf_puts(b, i ? ",\n{" : "\n{");
         put_thread(b, p, "name", i);
-        json_put_text(b, "loop", t->loop >= 0 ? waits[t->loop] : NULL);
+        json_put_text(b, "loop", t->loop >= 0 ? polls_park_names[t->loop] : NULL);
         json_put_count(b, "events", p->rec->events.tracks[i].events);
         json_put_count(b, "polls", t->polls);
         json_put_count(b, "busy_ns", t->busy_ns);
         json_put_count(b, "parks", t->parks);
         json_put_count(b, "parked_ns", t->parked_ns);
+        put_parked_by(b, t);
         json_put_count(b, "longest_park_ns", t->park_max_ns);
         put_maybe(b, "park_cpu_ns", p->exact, t->park_cpu_ns);
         put_maybe(b, "park_run_queue_ns", p->exact, t->park_time.preempted_ns);

@@ -232,6 +232,24 @@ static void add_thread(struct table *t, const struct polls *p, uint32_t track)
     table_cell(t, p->exact ? units_time(text, (int64_t)k->park_time.preempted_ns) : "-");
 }
 
+/* What all threads were parked for, where that is more than one thing. */
+static void print_parked_by(FILE *out, const struct polls *p, const struct report_options *o)
+{
+    char text[256] = "", time[UNITS_LEN];
+    size_t used = 0, kinds = 0;
+    for (size_t kind = 0; kind < POLLS_PARK_KINDS; kind++) {
+        uint64_t ns = 0;
+        for (uint32_t i = 0; i < p->rec->events.track_count; i++)
+            ns += p->tracks[i].parked_by[kind];
+        if (ns > 0 && used < sizeof(text))
+            used +=
+                (size_t)snprintf(text + used, sizeof(text) - used, "%s%s %s", kinds++ ? ", " : "",
+                                 polls_park_names[kind], units_time(time, (int64_t)ns));
+    }
+    if (kinds > 1)
+        report_dim(out, o->colour, "parked, all threads: %s", text);
+}
+
 static int print_threads(FILE *out, const struct polls *p, const struct report_options *o)
 {
     static const char *const titles[] = {"Tid",    "Polls",        "In polls", "Parks",
@@ -255,6 +273,8 @@ static int print_threads(FILE *out, const struct polls *p, const struct report_o
     int err = count ? table_print(&t, out, o->width, o->colour) : 0;
     if (err == 0 && shown < count)
         report_dim(out, o->colour, "%zu more threads: --all", count - shown);
+    if (err == 0)
+        print_parked_by(out, p, o);
     table_release(&t);
     free(list);
     return err;
