@@ -283,6 +283,15 @@ static void nothing(int signal)
     (void)signal;
 }
 
+/* A virtual machine may stand still for longer than a turn takes; not for all of them. */
+static bool goes_on(void)
+{
+    uint64_t before = samples();
+    for (int turn = 0; turn < 50 && samples() == before; turn++)
+        burn(20);
+    return samples() > before;
+}
+
 static void test_another_signal(void **state)
 {
     const struct piano__cpu_wish wish = {.hz = 1000, .source = PIANO_CPU_TIMERS};
@@ -292,17 +301,13 @@ static void test_another_signal(void **state)
     piano__cpu_yield(SIGPROF);
     default_action(SIGPROF);
     assert_true(piano__cpu_is_on());
-    uint64_t before = samples();
-    burn(60);
-    assert_true(samples() > before);
+    assert_true(goes_on());
     assert_int_equal(piano__cpu_stop(), 0);
     /* A handler of the program's own is left alone from the start. */
     signal(SIGPROF, nothing);
     assert_int_equal(piano__cpu_start(&wish), 0);
     assert_false(piano__signal_is(SIGPROF));
-    before = samples();
-    burn(60);
-    assert_true(samples() > before);
+    assert_true(goes_on());
     assert_int_equal(piano__cpu_stop(), 0);
     assert_true(signal(SIGPROF, SIG_DFL) == nothing);
 }
