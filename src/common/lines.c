@@ -4,16 +4,25 @@
 
 #include <string.h>
 
+/* Two digits at a time: this is most of what writing a frame takes, and most of the numbers are small. */
 char *piano__digits(char *at, int64_t value)
 {
+    static const char pairs[] = "00010203040506070809101112131415161718192021222324"
+                                "25262728293031323334353637383940414243444546474849"
+                                "50515253545556575859606162636465666768697071727374"
+                                "75767778798081828384858687888990919293949596979899";
     char digits[PIANO_DIGITS + PIANO_DIGITS];
     char *end = digits + PIANO_DIGITS;
     char *first = end;
     uint64_t rest = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
-    do {
-        *--first = (char)('0' + rest % 10);
-        rest /= 10;
-    } while (rest);
+    if ((uint64_t)value < 10) {
+        *at = (char)('0' + value);
+        return at + 1;
+    }
+    for (; rest >= 10; rest /= 100)
+        memcpy(first -= 2, pairs + 2 * (rest % 100), 2);
+    if (rest > 0)
+        *--first = (char)('0' + rest);
     if (value < 0)
         *--first = '-';
     memcpy(at, first,

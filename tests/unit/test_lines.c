@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <cmocka.h>
 
@@ -44,6 +45,18 @@ static void integers_of_every_size(void **state)
         begin(&page, sizeof page.bytes - 1);
         piano__text_int(&page.text, cases[i].value);
         assert_string_equal(written(&page), cases[i].text);
+    }
+    for (int64_t scale = 1; scale <= INT64_MAX / 10; scale *= 10) {
+        for (int64_t value = scale - 2; value <= scale + 2; value++) {
+            for (int sign = -1; sign <= 1; sign += 2) {
+                struct page page;
+                char text[PIANO_DIGITS];
+                begin(&page, sizeof page.bytes - 1);
+                piano__text_int(&page.text, sign * value);
+                snprintf(text, sizeof text, "%ld", sign * value);
+                assert_string_equal(written(&page), text);
+            }
+        }
     }
 }
 
