@@ -3,6 +3,7 @@ import glob
 import os
 import shutil
 import tarfile
+from concurrent.futures import ThreadPoolExecutor
 
 from common import (WORK, Failed, Missing, Run, fresh, median, need, piano_build, piano_rows, scratch,
                     sources)
@@ -17,6 +18,7 @@ TWENTY = """
     sqlite3VdbeHalt sqlite3VdbeSorterWrite sqlite3BtreeBeginTrans sqlite3BtreeCursor
     sqlite3BtreeInsert sqlite3BtreeNext sqlite3BtreeTableMoveto balance sqlite3PagerCommitPhaseTwo
 """.split()
+FEW = ("1 function", "20 functions")
 FLAGS = ["-O2", "sqlite3.c", "sqload.c", "-lm", "-ldl", "-lpthread", "-o"]
 
 
@@ -99,6 +101,16 @@ def measure(plain, program, turns, prefix):
     return before, after, rows
 
 
+def measure_beside(plain, program, turns):
+    """The same with both at once on one CPU, which goes from one to the other all the time: a machine that is slower for a second
+    is so for both. One after the other, two runs of the plain program differ by more than is to be seen here."""
+    on_one = [need("taskset"), "-c", str(min(os.sched_getaffinity(0)))]
+    with scratch() as there, ThreadPoolExecutor(2) as pool:
+        before = pool.submit(Run, [*on_one, plain, turns])
+        after = pool.submit(Run, [*on_one, program, turns], env={"PIANO_RUNS_DIR": there}, cwd=there)
+        return before.result(), after.result(), piano_rows(there)
+
+
 def run(theme):
     builder = Builder(theme, source(theme))
     programs = build_all(theme, builder)
@@ -114,14 +126,16 @@ def run(theme):
     for number in range(theme.repetitions):
         theme.say(f"turn {number + 1} of {theme.repetitions}")
         for name, program, load, prefix in plan:
-            seen[name].append(measure(plain, program, load, prefix))
+            seen[name].append(measure_beside(plain, program, load) if name in FEW else measure(plain, program, load, prefix))
 
     slow = {name: median(b.cpu / a.cpu for a, b, _ in runs) for name, runs in seen.items()}
     own = {name: median(own_cpu(b) / own_cpu(a) for a, b, _ in runs) for name, runs in seen.items()}
     theme.table("Slowdown of the load", ["chosen", "plain CPU s", "CPU", "CPU, the load alone", "wall"],
                 [[name, median(a.cpu for a, _, _ in runs), f"{slow[name]:.3f}x", f"{own[name]:.3f}x",
-                  f"{median(b.wall / a.wall for a, b, _ in runs):.3f}x"] for name, runs in seen.items()])
-    theme.note(f"Medians of {theme.repetitions}, plain right before each. CPU is all of the process and "
+                  "-" if name in FEW else f"{median(b.wall / a.wall for a, b, _ in runs):.3f}x"]
+                 for name, runs in seen.items()])
+    theme.note(f"Medians of {theme.repetitions}; with 1 and 20 functions the plain program at the same time on the same CPU, "
+               "which goes from one to the other, else right before. CPU is all of the process and "
                "those it waited for, start to end. The load alone is by its own clock: uftrace's "
                "recorder is not in it, and it is this smaller figure that piano's whole cost is held "
                f"against. uftrace does {PEER_TURNS} turns instead of {turns}; so does its plain run.")
