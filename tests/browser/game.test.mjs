@@ -2,7 +2,7 @@
  * what `piano report --json` says. Frames are numbered from 1 on the page, as in reports to read, and from 0 in JSON. */
 import assert from "node:assert/strict";
 import { before, test } from "node:test";
-import { address, facts, rows, show, settled, tab } from "./browser.mjs";
+import { address, drawn, facts, rows, show, settled, tab } from "./browser.mjs";
 import { figure, says } from "./figures.mjs";
 import { perfRefused, Project } from "./piano.mjs";
 
@@ -69,6 +69,7 @@ test("from a spike to its functions, stacks and allocations in one click", { ski
   const view = await show(page);
   const worst = slowest()[0];
   await view.locator(".headlines button", { hasText: "Worst frame" }).click();
+  await drawn(view);
   assert.match(await view.locator(".details h2").innerText(), new RegExp(`^Frame ${worst.frame + 1}\\b`));
   const about = await facts(view, ".details dl");
   says(about.took, worst.wall_ns, "took");
@@ -103,6 +104,7 @@ test("the frames view has the figures of the report, for any frame", async () =>
   says(figures.longest, functions.frames.max_ns);
   says(figures.spikes, functions.frames.spikes);
   await view.getByRole("button", { name: "Next spike" }).click();
+  await drawn(view);
   const first = frames.find((frame) => frame.spike);
   assert.equal(await view.locator(".details h2").innerText(), `Frame ${first.frame + 1}: a spike`);
   await view.keyboard.press(".");

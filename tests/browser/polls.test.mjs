@@ -32,6 +32,7 @@ test("a click on a long poll shows it in the timeline, with its stacks", { skip:
   const view = await show(page);
   const [longest] = polls.longest;
   await view.locator(".question-polls .answer").first().click();
+  await drawn(view);
   assert.equal(await view.getByRole("tab", { selected: true }).innerText(), "Timeline");
   assert.equal(await view.locator(".details h2").innerText(), "Poll");
   assert.equal(await view.locator(".details .full-name").innerText(), longest.task);

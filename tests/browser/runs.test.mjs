@@ -1,7 +1,7 @@
 /* Other runs than the game: a leak, CPU samples alone, a comparison of two; and runs with hardly anything in them. */
 import assert from "node:assert/strict";
 import { before, test } from "node:test";
-import { rows, show, tab } from "./browser.mjs";
+import { drawn, rows, show, tab } from "./browser.mjs";
 import { figure, says } from "./figures.mjs";
 import { perfRefused, Project } from "./piano.mjs";
 
@@ -62,6 +62,7 @@ test("a leak is named on the first page, and a click leads to who holds it", asy
   assert.match(words, /\bleak\b/);
   says(words, place.live_bytes, "held by leak()");
   await card.click();
+  await drawn(view);
   assert.equal(await view.getByRole("tab", { selected: true }).innerText(), "Heap");
   const shown = await rows(view, "table[aria-label='What may leak']");
   const [row] = shown.filter(([name]) => name.startsWith("leak"));
@@ -86,6 +87,7 @@ test("live tables and sums of a leaking program are those of the report", async 
     says(samples, place.samples, `${name}: samples`);
   }
   await view.locator("table.heap-table .heap-open").first().click();
+  await drawn(view);
   assert.match(await view.locator(".heap-stacks").innerText(), /leak[^]*main/);
   await view.locator(".heap-stacks").getByRole("button", { name: "Flame graph" }).click();
   await view.locator("#tab-flame[aria-selected=true]").waitFor();
