@@ -124,20 +124,22 @@ def line(project: Project, what: str, which: int = 0, name: str = "prog.c") -> i
     return [i for i, text in enumerate(lines, 1) if what in text][which]
 
 
-TASKS_PROGRAM = r"""
+FIB = r"""
 static int fib(int n)
 {
     int a, b;
     if (n < 2)
         return n;
-    #pragma omp task shared(a)
+    #pragma omp task shared(a) KIND
     a = fib(n - 1);
-    #pragma omp task shared(b)
+    #pragma omp task shared(b) KIND
     b = fib(n - 2);
     #pragma omp taskwait
     return a + b;
 }
+"""
 
+TASKS_PROGRAM = FIB.replace("KIND", "") + r"""
 int main(void)
 {
     int result = 0, done = 0, loops = 0, after = 0;
@@ -319,20 +321,7 @@ def test_a_part_whose_end_another_thread_tells(project: Project, after: str) -> 
 
 
 # Some hundred tasks of a loop are made by tasks of the runtime's own, and those of untied fib by one thread at once.
-LOOPS = r"""
-static int fib(int n)
-{
-    int a, b;
-    if (n < 2)
-        return n;
-    #pragma omp task shared(a) untied
-    a = fib(n - 1);
-    #pragma omp task shared(b) untied
-    b = fib(n - 2);
-    #pragma omp taskwait
-    return a + b;
-}
-
+LOOPS = FIB.replace("KIND", "untied") + r"""
 int main(int argc, char **argv)
 {
     int done = 0;

@@ -10,9 +10,9 @@
 #include "tool/util/paths.h"
 #include "tool/util/say.h"
 
-/* ---- processes and threads ---- */
-
 enum { CUT_SAID = 20 }; /* one stack in so many is cut short, and it is said */
+
+/* ---- processes and threads ---- */
 
 static void add_sample(struct cpu_part *p, const struct recording_sample *s)
 {
