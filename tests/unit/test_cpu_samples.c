@@ -216,6 +216,10 @@ static void test_a_new_generation(void **state)
 
 /* The handler ------------------------------------------------------------------------------------------- */
 
+/* A virtual machine may stand still for longer than some ticks take, and many programs may share its processors; not so that no
+ * tick finds the test running in this time. */
+enum { MOST_MS = 2000 };
+
 static uint64_t samples(void)
 {
     return __atomic_load_n(&header()->trace.samples, __ATOMIC_RELAXED);
@@ -234,13 +238,18 @@ static void test_the_handler(void **state)
     assert_int_equal(piano_cpu_start(&options), 0);
     assert_int_equal(piano_cpu_start(&options), -EALREADY);
     errno = 4711;
-    burn(300);
+    unsigned burnt_ms = 0;
+    do {
+        burn(100);
+        burnt_ms += 100;
+    } while (burnt_ms < 300 || (samples() < 3 && burnt_ms < MOST_MS));
     assert_int_equal(errno, 4711);
     assert_int_equal(piano_cpu_stop(), 0);
     assert_int_equal(piano_cpu_stats(&stats), 0);
     assert_int_equal(stats.source, PIANO_SOURCE_TIMERS);
     assert_int_equal(stats.is_sampling, 0);
     assert_true(stats.samples >= 3); /* one stands for many where signals come late */
+    uint64_t lost_ns = header()->trace.samples_lost * 1000000;
     struct file f = read_file();
     while ((s = next_record(&f, PIANO_CHUNK_SAMPLES, &at))) {
         const struct piano__stack *stack = stack_of(&f, s->stack);
@@ -252,7 +261,8 @@ static void test_the_handler(void **state)
         sum += s->value;
     }
     assert_true(inside >= stats.samples * 9 / 10);
-    assert_in_range(sum, 250000000, 400000000);
+    /* The kernel looks at such a clock when its own tick finds the thread running: what it has not seen at the end is lost. */
+    assert_in_range(sum + lost_ns, 850000 * burnt_ms, 1300000 * burnt_ms);
     free(f.data);
 }
 
@@ -267,7 +277,7 @@ static void test_the_signal_is_given_back(void **state)
 {
     const struct piano__cpu_wish wish = {.hz = 10000, .source = PIANO_CPU_TIMERS};
     (void)state;
-    for (int i = 0; i < 20; i++) {
+    for (int i = 0; i < 20 || (samples() == 0 && i < 500); i++) {
         assert_int_equal(piano__cpu_start(&wish), 0);
         assert_true(piano__signal_is(SIGPROF));
         burn(5);
@@ -283,11 +293,10 @@ static void nothing(int signal)
     (void)signal;
 }
 
-/* A virtual machine may stand still for longer than a turn takes; not for all of them. */
 static bool goes_on(void)
 {
     uint64_t before = samples();
-    for (int turn = 0; turn < 50 && samples() == before; turn++)
+    for (int ms = 0; ms < MOST_MS && samples() == before; ms += 20)
         burn(20);
     return samples() > before;
 }
@@ -341,13 +350,15 @@ static void *burn_on(void *arg)
     return NULL;
 }
 
-static size_t threads_in(const struct file *f)
+static size_t threads_sampled(void)
 {
     const struct piano__thread_record *t;
+    struct file f = read_file();
     size_t at = 0;
     size_t count = 0;
-    while ((t = next_record(f, PIANO_CHUNK_THREADS, &at)))
+    while ((t = next_record(&f, PIANO_CHUNK_THREADS, &at)))
         count += t->pid == (uint32_t)getpid();
+    free(f.data);
     return count;
 }
 
@@ -362,7 +373,9 @@ static void test_all_threads(void **state)
     pthread_create(&old, NULL, burn_on, NULL);
     assert_int_equal(piano__cpu_start(&wish), 0);
     pthread_create(&young, NULL, burn_on, &is_over);
-    burn(300);
+    for (int ms = 0; ms < MOST_MS && threads_sampled() < 3; ms += 20)
+        burn(20);
+    assert_true(threads_sampled() >= 3);
     assert_int_equal(piano_cpu_stats(&stats), 0);
     assert_true(stats.threads >= 3); /* a sanitizer may have one of its own */
     __atomic_store_n(&is_over, 1, __ATOMIC_RELAXED);
@@ -371,9 +384,6 @@ static void test_all_threads(void **state)
     assert_int_equal(piano_cpu_stats(&stats), 0);
     assert_true(stats.threads >= 2); /* the end of the old one is found out later */
     assert_int_equal(piano__cpu_stop(), 0);
-    struct file f = read_file();
-    assert_true(threads_in(&f) >= 3);
-    free(f.data);
 }
 
 static void test_a_child(void **state)

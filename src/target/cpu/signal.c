@@ -69,7 +69,8 @@ static void sample(struct piano__cpu_thread *t, const siginfo_t *info, const voi
     piano__walk_from(&t->walker, &t->regs, &t->walk);
     if (t->chain.depth > 0)
         put_kernel(&t->walk, &t->chain);
-    __atomic_store_n(&t->sampled_ns, t->sampled_ns + ns, __ATOMIC_RELAXED);
+    uint64_t before = __atomic_load_n(&t->sampled_ns, __ATOMIC_RELAXED);
+    __atomic_store_n(&t->sampled_ns, before + ns, __ATOMIC_RELAXED);
     piano__cpu_samples_put(t, ns);
 }
 
