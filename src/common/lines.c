@@ -141,12 +141,6 @@ void piano__line_dropped(struct piano__text *text, const char *head,
     piano__text_puts(text, "}}\n");
 }
 
-int64_t piano__head_pending(const struct piano__head *head)
-{
-    int64_t pending = (int64_t)head->given - head->left;
-    return pending > 0 ? pending : 0;
-}
-
 void piano__tally_add(struct piano__tally *a, const struct piano__tally *b)
 {
     a->calls += b->calls;

@@ -76,8 +76,6 @@ void piano__line_merged(struct piano__text *text, const struct piano__thread *th
 void piano__line_dropped(struct piano__text *text, const char *head,
                          const struct piano__dropped *dropped);
 
-/* The calls counted inline since the head was settled. */
-int64_t piano__head_pending(const struct piano__head *head);
 /* Adds B to A. */
 void piano__tally_add(struct piano__tally *a, const struct piano__tally *b);
 

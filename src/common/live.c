@@ -93,8 +93,8 @@ static void send_slots(const struct view *v)
         struct piano__tally now = slot->now;
         int64_t pending = piano__head_pending(&v->heads[id]);
         now.calls += pending;
-        now.self += pending * v->heads[id].estimate;
-        now.raw += pending * v->heads[id].estimate;
+        now.self += pending * piano__each_self(v->heads[id].each);
+        now.raw += pending * piano__each_self(v->heads[id].each);
         now.total += pending * slot->total_estimate;
         if (!is_empty(&now))
             send_tally(v, frame, id, &now);
@@ -107,8 +107,8 @@ static void send_open_calls(const struct view *v)
 {
     const struct piano__thread *t = v->thread;
     uint32_t depth = t->depth < PIANO_MAX_DEPTH ? t->depth : PIANO_MAX_DEPTH;
-    int64_t attributed = t->attributed;
-    int64_t overhead = t->overhead;
+    int64_t attributed = t->attributed + piano__each_self(t->counted);
+    int64_t overhead = t->overhead + piano__each_cost(t->counted);
     int64_t assigned = t->raw;
     for (uint32_t i = depth; i > 0; i--) {
         const struct piano__entry *e = &v->entries[i - 1];

@@ -26,7 +26,7 @@
 
 #include "common/hist.h"
 
-#define PIANO_LIVE_MAGIC "PIANOLV3"
+#define PIANO_LIVE_MAGIC "PIANOLV4"
 
 enum {
     PIANO_LIVE_HEADER_BYTES = 4096,
@@ -96,10 +96,32 @@ enum piano__mode { PIANO_FENCED = 0, PIANO_PLAIN, PIANO_SAMPLED };
 
 struct piano__head { /* struct __piano_head of common/probe.h */
     int32_t left;
-    int32_t estimate;
-    int32_t cost;
     int32_t given;
+    uint64_t each;
 };
+
+/* The calls counted inline since the head was settled. */
+static inline int64_t piano__head_pending(const struct piano__head *head)
+{
+    int64_t pending = (int64_t)head->given - head->left;
+    return pending > 0 ? pending : 0;
+}
+
+/* `each` of a head, and their sum. */
+static inline uint64_t piano__each(int64_t self, int64_t cost)
+{
+    return (uint64_t)self << 32 | (uint32_t)cost;
+}
+
+static inline int64_t piano__each_self(uint64_t each)
+{
+    return (int64_t)(each >> 32);
+}
+
+static inline int64_t piano__each_cost(uint64_t each)
+{
+    return (uint32_t)each;
+}
 
 struct piano__slot {
     struct piano__tally now;
@@ -164,10 +186,11 @@ struct piano__thread {
         none; /* the beginning is shared with the inline probe: struct __piano_thread */
     uint64_t limit;
     uint64_t owner;
-    int64_t attributed;
-    int64_t overhead; /* 1/256 ticks the probes themselves took */
+    uint64_t counted;
 
-    int64_t raw; /* the part of it that was charged to functions */
+    int64_t attributed; /* ticks given to functions so far, but for those in `counted` */
+    int64_t overhead;   /* 1/256 ticks the probes themselves took, likewise */
+    int64_t raw;        /* the part of it that was charged to functions */
     uint64_t real_limit;
     uint64_t seq;
     uint64_t random;

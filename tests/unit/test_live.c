@@ -91,7 +91,7 @@ static void counted_calls_come_out(void **state)
     struct buf out = {0};
     im.heads[1].given = 100;
     im.heads[1].left = 60;
-    im.heads[1].estimate = 5;
+    im.heads[1].each = piano__each(5, 0);
     assert_int_equal(piano__live_lines(im.bytes, im.size, collect, &out), 0);
     assert_non_null(strstr(out.data, "\"id\":1,\"calls\":40,\"self_ns\":200"));
     buf_free(&out);
@@ -108,6 +108,21 @@ static void an_open_call_counts_up_to_the_last_moment(void **state)
     im.entries[0] = (struct piano__entry){.slot = 3, .start = 1000};
     assert_int_equal(piano__live_lines(im.bytes, im.size, collect, &out), 0);
     assert_non_null(strstr(out.data, "\"id\":3,\"calls\":0,\"self_ns\":4000,\"total_ns\":4000"));
+    buf_free(&out);
+    free(im.bytes);
+}
+
+static void what_was_counted_in_an_open_call_is_not_its_own(void **state)
+{
+    (void)state;
+    struct image im = image_make(1);
+    struct buf out = {0};
+    im.thread->depth = 1;
+    im.thread->last_tick = 5000;
+    im.thread->counted = 50 * piano__each(10, 2 * 256);
+    im.entries[0] = (struct piano__entry){.slot = 3, .start = 1000};
+    assert_int_equal(piano__live_lines(im.bytes, im.size, collect, &out), 0);
+    assert_non_null(strstr(out.data, "\"id\":3,\"calls\":0,\"self_ns\":3400,\"total_ns\":3900"));
     buf_free(&out);
     free(im.bytes);
 }
@@ -165,6 +180,7 @@ int main(void)
         cmocka_unit_test(settled_work_comes_out),
         cmocka_unit_test(counted_calls_come_out),
         cmocka_unit_test(an_open_call_counts_up_to_the_last_moment),
+        cmocka_unit_test(what_was_counted_in_an_open_call_is_not_its_own),
         cmocka_unit_test(what_is_no_image_is_refused),
         cmocka_unit_test(a_torn_or_hostile_image_does_no_harm),
     };

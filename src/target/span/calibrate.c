@@ -335,16 +335,17 @@ static void calibrate_probes(struct piano__thread *t, struct piano__bias *bias)
     *bias = found;
 }
 
-int64_t piano__curve(const int64_t at[PIANO_BODIES], const int64_t value[PIANO_BODIES], int64_t x)
+struct piano__place piano__curve_place(const int64_t at[PIANO_BODIES], int64_t x)
 {
-    if (x <= at[0])
-        return value[0];
-    for (int i = 1; i < PIANO_BODIES; i++) {
-        int64_t width = at[i] - at[i - 1];
-        if (x < at[i] && width > 0)
-            return value[i - 1] + (value[i] - value[i - 1]) * (x - at[i - 1]) / width;
-    }
-    return value[PIANO_BODIES - 1];
+    struct piano__place place = {PIANO_BODIES - 1, 4096};
+    if (x >= at[PIANO_BODIES - 1])
+        return place;
+    place.next = 1;
+    while (x >= at[place.next])
+        place.next++;
+    int64_t past = x - at[place.next - 1];
+    place.part = past > 0 ? past * 4096 / (at[place.next] - at[place.next - 1]) : 0;
+    return place;
 }
 
 static void calibrate_rate(struct piano__live_header *header, int64_t tick0, int64_t ns0)

@@ -7,7 +7,19 @@
 /* Fills in `bias` and `ns_per_tick_32`; takes about 2 ms. The image plan must be in HEADER. */
 void piano__calibrate(struct piano__live_header *header);
 
-/* VALUE at X, between the points of the curve AT; constant beyond its ends. */
-int64_t piano__curve(const int64_t at[PIANO_BODIES], const int64_t value[PIANO_BODIES], int64_t x);
+/* Where X lies among the points AT of a curve: PART, in 1/4096, of the way from the one before NEXT to it. At an end of the curve
+ * it is at that point. */
+struct piano__place {
+    int next;
+    int64_t part;
+};
+struct piano__place piano__curve_place(const int64_t at[PIANO_BODIES], int64_t x);
+
+static inline int64_t piano__curve_value(const int64_t value[PIANO_BODIES],
+                                         struct piano__place place)
+{
+    int64_t before = value[place.next - 1];
+    return before + (value[place.next] - before) * place.part / 4096;
+}
 
 #endif

@@ -74,8 +74,8 @@ void piano__frame_settle(struct piano__thread *t, struct piano__slot *slot)
     struct piano__head *head = piano__head_of(t, slot);
     int64_t pending = piano__head_pending(head);
     slot->now.calls += pending;
-    slot->now.self += pending * head->estimate;
-    slot->now.raw += pending * head->estimate;
+    slot->now.self += pending * piano__each_self(head->each);
+    slot->now.raw += pending * piano__each_self(head->each);
     slot->now.total += pending * slot->total_estimate;
     head->given = head->left;
 }

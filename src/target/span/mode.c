@@ -124,10 +124,11 @@ static void set_estimates(struct piano__thread *t, struct piano__slot *slot)
     int64_t self = slot->sample_self / slot->samples;
     int64_t total = slot->sample_total / slot->samples;
     int64_t alone = self > 0 ? self : 0;
-    head->estimate = (int32_t)without_overlap(t, alone); /* at most some microseconds */
-    head->cost = (int32_t)piano__curve(
-        bias->body, slot->recursive ? bias->recursing : bias->counted, 256 * self);
-    total -= alone - head->estimate; /* what hides in a body hides in all of the call */
+    int64_t estimate = without_overlap(t, alone); /* at most some microseconds */
+    int64_t cost = piano__curve_value(slot->recursive ? bias->recursing : bias->counted,
+                                      piano__curve_place(bias->body, 256 * self));
+    head->each = piano__each(estimate, cost);
+    total -= alone - estimate; /* what hides in a body hides in all of the call */
     slot->total_estimate = total > 0 && !slot->outer_timed ? total : 0;
 }
 
@@ -208,7 +209,7 @@ static void judge_sampled(struct piano__thread *t, struct piano__slot *slot, int
 
 bool piano__mode_is_outlier(struct piano__thread *t, const struct piano__slot *slot, int64_t self)
 {
-    int64_t beyond = self - 16 * (int64_t)piano__head_of(t, slot)->estimate;
+    int64_t beyond = self - 16 * piano__each_self(piano__head_of(t, slot)->each);
     return piano__ticks_ns(beyond, piano__run.header->ns_per_tick_32) > OUTLIER_NS;
 }
 

@@ -80,6 +80,16 @@ static void unlock(struct piano__thread *t)
         t->limit = t->real_limit;
 }
 
+/* Before the sums are looked at. What was counted since the last time is in one word: a function counts no more than some 8000
+ * calls in a row, so that only hundreds of functions which all do that, and never once come here, could fill a half of it. */
+static void add_counted(struct piano__thread *t)
+{
+    uint64_t counted = t->counted;
+    t->attributed += piano__each_self(counted);
+    t->overhead += piano__each_cost(counted);
+    t->counted -= counted;
+}
+
 /* Adds to the function's total what this call adds to it, and returns that. Every moment counts once: normally
  * the outermost call has it all. A function that calls itself and is sampled in the midst of that has no known
  * outermost call; then each call adds its time without that of the calls of itself below it. */
@@ -124,9 +134,9 @@ static struct timing measure(const struct piano__thread *t, const struct piano__
     const struct piano__bias *bias = &piano__run.header->bias;
     struct timing m = {.inner = bias->plain_inner, .outer = bias->plain_outer};
     if (e->flags & PIANO_ENTRY_FENCED) {
-        int64_t window = (now - e->start) * 256;
-        m.inner = piano__paced(t, piano__curve(bias->window, bias->inner, window));
-        m.outer = piano__paced(t, piano__curve(bias->window, bias->outer, window));
+        struct piano__place place = piano__curve_place(bias->window, (now - e->start) * 256);
+        m.inner = piano__paced(t, piano__curve_value(bias->inner, place));
+        m.outer = piano__paced(t, piano__curve_value(bias->outer, place));
     }
     m.total = now - e->start - ((t->overhead - e->overhead + m.inner + 128) >> 8);
     if (m.total < 0)
@@ -141,7 +151,7 @@ static struct timing measure(const struct piano__thread *t, const struct piano__
 static void forgive_cold_probe(struct piano__thread *t, const struct piano__slot *slot,
                                const struct piano__entry *e, struct timing *m)
 {
-    int64_t cold = m->self - piano__head_of(t, slot)->estimate;
+    int64_t cold = m->self - piano__each_self(piano__head_of(t, slot)->each);
     if (piano__mode_is_outlier(t, slot, m->self) ||
         piano__span_calls_below(t, slot, e) > PIANO_TEACHING_CALLS)
         return;
@@ -155,6 +165,7 @@ void piano__span_close_top(struct piano__thread *t, int64_t now)
     struct piano__entry *e = &piano__entries(t)[t->depth - 1];
     struct piano__slot *slot = &piano__slots(t)[e->slot];
     bool sampled = e->flags & PIANO_ENTRY_SAMPLED;
+    add_counted(t);
     struct timing m = measure(t, e, now);
     if (sampled && slot->burst == 0)
         forgive_cold_probe(t, slot, e, &m);
@@ -223,8 +234,7 @@ static void *count(struct piano__thread *t, struct piano__head *head)
 {
     void *before = (void *)(uintptr_t)t->owner;
     head->left--;
-    t->attributed += head->estimate;
-    t->overhead += head->cost;
+    t->counted += head->each;
     t->owner = (uintptr_t)head;
     return before;
 }
@@ -255,6 +265,7 @@ static struct piano__entry *push(struct piano__thread *t, struct piano__slot *sl
         if (slot->recursive)
             make_room(head);
     }
+    add_counted(t);
     e->attributed = t->attributed;
     e->overhead = t->overhead;
     e->raw = t->raw;
@@ -280,7 +291,7 @@ static struct piano__entry *enter_attached(struct piano__thread *t, struct piano
     if (unlikely(t->depth >= PIANO_MAX_DEPTH)) {
         piano__dropped_add(&piano__run.header->dropped.depth);
         slot->now.calls++; /* here, not in `left`: it may not be sampled */
-        slot->now.self += head->estimate;
+        slot->now.self += piano__each_self(head->each);
         head->left++;
         return NULL;
     }

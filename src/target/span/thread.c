@@ -32,6 +32,7 @@ uint32_t piano__capacity;
 static struct piano__thread nobody = {.parent_fn = -1};
 
 __thread struct __piano_thread *__piano_self = (struct __piano_thread *)&nobody;
+extern __thread struct __piano_thread *__piano_self_then __attribute__((alias("__piano_self")));
 
 /* Per thread: who started it, and how many rounds of key destructors it has put off. */
 static __thread struct piano__origin origin_of_self;

@@ -15,11 +15,9 @@
                                                                            "probe")
 SAME_PLACE(piano__thread, __piano_thread, limit);
 SAME_PLACE(piano__thread, __piano_thread, owner);
-SAME_PLACE(piano__thread, __piano_thread, attributed);
-SAME_PLACE(piano__thread, __piano_thread, overhead);
+SAME_PLACE(piano__thread, __piano_thread, counted);
 SAME_PLACE(piano__head, __piano_head, left);
-SAME_PLACE(piano__head, __piano_head, estimate);
-SAME_PLACE(piano__head, __piano_head, cost);
+SAME_PLACE(piano__head, __piano_head, each);
 _Static_assert(sizeof(struct piano__head) == 16, "owners and kept guards are even");
 
 /* A thread of every run has room for this many functions; set when the run starts. */
