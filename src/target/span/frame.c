@@ -28,7 +28,7 @@
 #include "target/sys/clock.h"
 
 enum {
-    BYTES_PER_SECOND = 2 << 20,
+    BYTES_PER_SECOND = 1 << 20,
     DEEP_PER_SECOND = 20000,
     SPIKE_CREDIT = 2 << 20,
     MEDIAN_EVERY = 64,

@@ -1,14 +1,14 @@
 /* Choosing how a function is timed.
  *
  * A fenced pair of clock reads costs about 50 ns here and is right to a nanosecond or two whatever the body; a
- * plain pair costs 15 to 20 ns and may be wrong by 10. So a function starts FENCED; calls of some microseconds
+ * plain pair costs 15 to 20 ns and may be wrong by 10. So a function starts FENCED; calls of a microsecond and more
  * go PLAIN, where 10 ns no longer matter; and when the probes of one function take more than their share of the
  * thread's time, it is SAMPLED, with a gap that brings them back to that share. A function that is called
  * rarely is therefore timed on every call however short it is, and only what would really slow the program
  * down is not.
  *
- * The share of one function is 1/64 while all probes of the thread together stay below 1/64 of its time, and
- * gets smaller in steps as they take more: ten busy functions may each be timed often, a thousand may not.
+ * The share of one function is 1/64 while all probes of the thread together stay below 1/256 of its time, and
+ * gets smaller in steps as they take more: a busy function may be timed often, ten or a thousand may not.
  *
  * Windows are 64 timed calls. Samples feed running means that forget half of their past every 128 samples. A
  * sample far above the mean (a stall, a preemption) is charged as measured but kept out of the mean, and sends
@@ -29,7 +29,8 @@ enum {
     WINDOW = 64,
     SHARE = 64,        /* probes may take 1/SHARE of the time */
     SHORT_NS = 2000,   /* below this a call may be sampled */
-    LONG_NS = 4000,    /* above this it is timed with the plain clock */
+    PLAIN_NS = 1000,   /* above this it is timed with the plain clock */
+    FENCED_NS = 500,   /* and below this with the fenced one again */
     OUTLIER_NS = 5000, /* and 16 times the mean */
     GAP_MAX = 4096,
     BURST = 3, /* timed calls after the one that warms up */
@@ -156,14 +157,14 @@ static int64_t share_of_time(struct piano__thread *t, int64_t now)
 {
     int64_t elapsed = now - t->budget_tick;
     if (t->share == 0)
-        t->share = 64;
+        t->share = SHARE;
     if (piano__ticks_ns(elapsed, piano__run.header->ns_per_tick_32) < BUDGET_NS)
         return t->share;
     int64_t spent = (t->overhead - t->budget_overhead) / 256;
-    t->share = spent * 64 < elapsed   ? 64
-               : spent * 32 < elapsed ? 256
-               : spent * 16 < elapsed ? 1024
-                                      : 8192;
+    t->share = spent * 256 < elapsed   ? SHARE
+               : spent * 128 < elapsed ? 4 * SHARE
+               : spent * 64 < elapsed  ? 16 * SHARE
+                                       : 128 * SHARE;
     t->budget_tick = now;
     t->budget_overhead = t->overhead;
     return t->share;
@@ -179,15 +180,15 @@ static void judge_timed(struct piano__thread *t, struct piano__slot *slot, int64
         piano__ticks_ns(slot->sample_total, piano__run.header->ns_per_tick_32) / WINDOW;
     bool chosen_frame = slot->framed && piano__registry_frame_fn();
     int64_t spent_ns = piano__ticks_ns(slot->spent / 256, piano__run.header->ns_per_tick_32);
-    if (slot->mode == PIANO_FENCED && mean_ns < SHORT_NS && spent * share > elapsed &&
+    if (mean_ns < SHORT_NS && spent * share > elapsed &&
         spent_ns > (2 * slot->window_frames >= WINDOW ? PATIENCE_FRAME_NS : PATIENCE_NS) &&
         !chosen_frame) {
         begin_sampling(t, slot, spent * share / (elapsed > 0 ? elapsed : 1), now);
         return;
     }
-    if (slot->mode == PIANO_FENCED && mean_ns > LONG_NS)
+    if (slot->mode == PIANO_FENCED && mean_ns > PLAIN_NS)
         slot->mode = PIANO_PLAIN;
-    else if (slot->mode == PIANO_PLAIN && mean_ns < SHORT_NS)
+    else if (slot->mode == PIANO_PLAIN && mean_ns < FENCED_NS)
         slot->mode = PIANO_FENCED;
     slot->samples = 0;
     slot->sample_self = slot->sample_total = 0;
