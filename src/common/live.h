@@ -218,7 +218,7 @@ struct piano__thread {
     /* Frames closed on this thread. */
     uint64_t frames;
     int64_t budget_tick; /* what the probes may take, see mode.c */
-    int64_t budget_overhead;
+    int64_t budget_spent;
     int64_t share;
     int64_t pace; /* of fenced probes, see span/pace.h; 0 until known */
     int64_t pair_ticks;

@@ -110,6 +110,7 @@ __piano_begin_leaf(const unsigned *at)
         struct __piano_head *head = (struct __piano_head *)(void *)((char *)self + offset);
         if (__builtin_expect(--head->left >= 0, 1)) {
             self->counted += head->each;
+            __asm__ __volatile__("" ::: "memory");
             return (void *)0;
         }
         __asm__ __volatile__("" ::: "memory"); /* or gcc keeps the old value, and has no `sub` of memory above */

@@ -253,6 +253,32 @@ static void test_calls_inside_a_sample_are_counted_inline(void **state)
     buf_free(&text);
 }
 
+/* In a long sample of a recursive function all calls below it are counted, some of them out of line. */
+static void a_long_count(void)
+{
+    enum { CALLS = 4000000, COST = 4000 };
+    PROBE(MAIN);
+    const struct piano__thread *t = (const void *)__piano_self;
+    struct __piano_head *head = (struct __piano_head *)((char *)__piano_self + at[FIB]);
+    head->each = piano__each(3, COST);
+    head->left = head->given = INT32_MAX;
+    int64_t before = t->overhead + piano__each_cost(t->counted);
+    int64_t attributed = t->attributed + piano__each_self(t->counted);
+    for (int i = 0; i < CALLS; i++)
+        (void)__piano_enter(at[FIB]);
+    bool is_right = t->overhead + piano__each_cost(t->counted) - before == (int64_t)CALLS * COST &&
+                    t->attributed + piano__each_self(t->counted) - attributed == 3 * CALLS;
+    exit(is_right ? 0 : 1);
+}
+
+static void test_no_half_of_the_sum_runs_over(void **state)
+{
+    (void)state;
+    struct buf text = {0};
+    assert_int_equal(record(a_long_count, &text), 0);
+    buf_free(&text);
+}
+
 static void jumps(void)
 {
     PROBE(MAIN);
@@ -476,6 +502,7 @@ int main(void)
         cmocka_unit_test(test_every_call_is_counted),
         cmocka_unit_test(test_recursion_counts_once),
         cmocka_unit_test(test_calls_inside_a_sample_are_counted_inline),
+        cmocka_unit_test(test_no_half_of_the_sum_runs_over),
         cmocka_unit_test(test_longjmp_leaves_no_dead_calls),
         cmocka_unit_test(test_a_sample_that_was_left_is_found),
         cmocka_unit_test(test_a_kill_loses_nothing),

@@ -7,8 +7,9 @@
  * rarely is therefore timed on every call however short it is, and only what would really slow the program
  * down is not.
  *
- * The share of one function is 1/64 while all probes of the thread together stay below 1/256 of its time, and
- * gets smaller in steps as they take more: a busy function may be timed often, ten or a thousand may not.
+ * The share of one function is 1/64 while timed calls of the thread together cost less than 1/1024 of its time, and
+ * gets smaller in steps as they cost more, down to 1/8192 above 1/256: so they settle near that, whether it is one busy function or
+ * a thousand. What counted calls cost is not in that sum, since timing fewer would not make it less.
  *
  * Windows are 64 timed calls. Samples feed running means that forget half of their past every 128 samples. A
  * sample far above the mean (a stall, a preemption) is charged as measured but kept out of the mean, and sends
@@ -33,7 +34,8 @@ enum {
     FENCED_NS = 500,   /* and below this with the fenced one again */
     OUTLIER_NS = 5000, /* and 16 times the mean */
     GAP_MAX = 4096,
-    BURST = 3, /* timed calls after the one that warms up */
+    MOST_TICKS = 1 << 18, /* of one counted call: twice GAP_MAX of them fill no half of a word */
+    BURST = 3,            /* timed calls after the one that warms up */
     OVERLAP_NS = 8,
     PROOF_NS = 10000,
     BUDGET_NS = 500000,
@@ -125,7 +127,9 @@ static void set_estimates(struct piano__thread *t, struct piano__slot *slot)
     int64_t self = slot->sample_self / slot->samples;
     int64_t total = slot->sample_total / slot->samples;
     int64_t alone = self > 0 ? self : 0;
-    int64_t estimate = without_overlap(t, alone); /* at most some microseconds */
+    int64_t estimate = without_overlap(t, alone);
+    if (estimate > MOST_TICKS)
+        estimate = MOST_TICKS;
     int64_t cost = piano__curve_value(slot->recursive ? bias->recursing : bias->counted,
                                       piano__curve_place(bias->body, 256 * self));
     head->each = piano__each(estimate, cost);
@@ -160,13 +164,13 @@ static int64_t share_of_time(struct piano__thread *t, int64_t now)
         t->share = SHARE;
     if (piano__ticks_ns(elapsed, piano__run.header->ns_per_tick_32) < BUDGET_NS)
         return t->share;
-    int64_t spent = (t->overhead - t->budget_overhead) / 256;
-    t->share = spent * 256 < elapsed   ? SHARE
-               : spent * 128 < elapsed ? 4 * SHARE
-               : spent * 64 < elapsed  ? 16 * SHARE
+    int64_t spent = t->budget_spent / 256;
+    t->share = spent * 1024 < elapsed  ? SHARE
+               : spent * 512 < elapsed ? 4 * SHARE
+               : spent * 256 < elapsed ? 16 * SHARE
                                        : 128 * SHARE;
     t->budget_tick = now;
-    t->budget_overhead = t->overhead;
+    t->budget_spent = 0;
     return t->share;
 }
 
@@ -266,6 +270,7 @@ void piano__mode_timed(struct piano__thread *t, struct piano__slot *slot,
         return;
     slot->window_spent += spent;
     slot->spent += spent;
+    t->budget_spent += spent;
     if (entry->flags & PIANO_ENTRY_SAMPLED) {
         end_sample(t, slot);
         if (slot->mode == PIANO_SAMPLED)

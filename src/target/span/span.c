@@ -1,8 +1,9 @@
 /* The out-of-line half of a probe: everything but a call that is merely counted.
  *
  * TIME. Each thread has three running sums. `attributed`: ticks given to functions so far. `overhead`: what
- * the probes themselves took, in 1/256 ticks. `raw`: the part of that overhead which has been charged to some function. A timed call remembers them when
- * it begins; when it ends
+ * the probes themselves took, in 1/256 ticks. `raw`: the part of that overhead which has been charged to some function. (What
+ * counted calls add to the first two waits in `counted`, see `add_counted`.) A timed call remembers them when it begins; when it
+ * ends
  *
  *     total = elapsed - overhead inside - inner bias
  *     self  = total - attributed inside
@@ -13,7 +14,7 @@
  * sign, stays with the caller). The outer bias is added after the end, so the caller pays nothing.
  *
  * MODES (mode.c). A FENCED or PLAIN function is timed on every call. A SAMPLED one is counted `gap` times by
- * the inline path, which adds its estimate to `attributed`, then timed for a burst of calls, fenced; the first
+ * the inline path, which adds its estimate to the sums, then timed for a burst of calls, fenced; the first
  * of a burst only warms up the probe. Callees that are merely counted are taken off a sample by their
  * estimates, so an estimate that is off moves time between a function and its callees, never further up.
  *
@@ -28,7 +29,8 @@
  *
  * SIGNALS. A handler may run instrumented functions at any point. Its probes leave the stack as they found
  * it; while `busy` is set they are not recorded but counted as dropped. What the inline path changes it changes
- * with one instruction each. */
+ * with one instruction each, where the compiler does (gcc does from -O2 on; of clang the counter of calls is an exception, and
+ * without optimisation nothing is): a handler that calls the same function in between may else undo some calls. */
 #include "target/span/span.h"
 
 #include "common/lines.h"
@@ -80,8 +82,9 @@ static void unlock(struct piano__thread *t)
         t->limit = t->real_limit;
 }
 
-/* Before the sums are looked at. What was counted since the last time is in one word: a function counts no more than some 8000
- * calls in a row, so that only hundreds of functions which all do that, and never once come here, could fill a half of it. */
+/* Whenever a call comes the long way, and before the sums are looked at. What was counted since the last time is in one word: a
+ * function counts no more than some 8000 calls in a row, so that only hundreds of functions which all do that, and never once come
+ * here, could fill a half of it. */
 static void add_counted(struct piano__thread *t)
 {
     uint64_t counted = t->counted;
@@ -160,7 +163,8 @@ static void forgive_cold_probe(struct piano__thread *t, const struct piano__slot
     m->self -= cold;
 }
 
-void piano__span_close_top(struct piano__thread *t, int64_t now)
+/* Ends the innermost timed call of the calling thread as of NOW. */
+static void close_top(struct piano__thread *t, int64_t now)
 {
     struct piano__entry *e = &piano__entries(t)[t->depth - 1];
     struct piano__slot *slot = &piano__slots(t)[e->slot];
@@ -195,6 +199,14 @@ void piano__span_close_top(struct piano__thread *t, int64_t now)
         piano__frame_end(t, e, m.total > 0 ? m.total : 0);
 }
 
+void piano__span_close_all(struct piano__thread *t, int64_t now)
+{
+    lock(t);
+    while (t->depth > 0)
+        close_top(t, now);
+    unlock(t);
+}
+
 /* Where a probe was called from. */
 struct caller {
     uintptr_t stack;
@@ -216,7 +228,7 @@ static void drop_dead(struct piano__thread *t, struct piano__entry *entries, str
         if (!piano__stack_holds(&t->stack_low, &t->stack_high, top) ||
             !piano__stack_holds(&t->stack_low, &t->stack_high, from.stack))
             return;
-        piano__span_close_top(t, now);
+        close_top(t, now);
     }
 }
 
@@ -265,7 +277,6 @@ static struct piano__entry *push(struct piano__thread *t, struct piano__slot *sl
         if (slot->recursive)
             make_room(head);
     }
-    add_counted(t);
     e->attributed = t->attributed;
     e->overhead = t->overhead;
     e->raw = t->raw;
@@ -333,6 +344,7 @@ void *__piano_enter(unsigned offset)
     struct caller from = {(uintptr_t)__builtin_frame_address(0),
                           (uintptr_t)__builtin_return_address(0)};
     lock(t);
+    add_counted(t);
     struct piano__entry *e = enter_attached(t, slot, from);
     void *guard = e ? make_guard(e->seq, t->depth - 1) : count(t, piano__head_of(t, slot));
     unlock(t);
@@ -355,7 +367,7 @@ void __piano_exit(void *guard)
         return;
     lock(t);
     while (t->depth > index)
-        piano__span_close_top(t, now);
+        close_top(t, now);
     if (fenced && unlikely(piano__pace_is_due(t)))
         piano__pace_take(t); /* now that it is closed: the caller's time, and overhead of that */
     unlock(t);
@@ -374,7 +386,7 @@ void __piano_land(void *guard, unsigned offset)
     int64_t now = piano__ticks();
     lock(t);
     while (t->depth > 0 && (timed ? t->depth > index + 1 : entries[t->depth - 1].stack < stack))
-        piano__span_close_top(t, now);
+        close_top(t, now);
     t->owner = (uintptr_t)((char *)t + offset);
     unlock(t);
 }

@@ -4,8 +4,8 @@
 
 #include "target/span/thread.h"
 
-/* Ends the innermost timed call of the calling thread as of NOW. */
-void piano__span_close_top(struct piano__thread *t, int64_t now);
+/* Ends all timed calls of the calling thread as of NOW. */
+void piano__span_close_all(struct piano__thread *t, int64_t now);
 
 /* How often the sampled call in E has called its own function, directly or not. */
 int64_t piano__span_calls_below(struct piano__thread *t, const struct piano__slot *slot,

@@ -68,7 +68,7 @@ static void reset(struct piano__thread *t)
     t->median_wall = 0;
     memset(t->walls, 0, sizeof t->walls);
     t->born = t->last_tick = t->last_flush = t->token_tick = t->budget_tick = now;
-    t->budget_overhead = t->overhead;
+    t->budget_spent = 0;
     t->share = 0;
     t->overlap = 0;
     t->tokens = PIANO_FIRST_BYTES;
@@ -138,8 +138,7 @@ void piano__thread_detach(void)
         return;
     int saved = errno;
     int64_t now = piano__ticks();
-    while (t->depth > 0)
-        piano__span_close_top(t, now);
+    piano__span_close_all(t, now);
     t->owner = 0;
     prctl(PR_GET_NAME, t->name);
     __piano_self = (struct __piano_thread *)&nobody;
