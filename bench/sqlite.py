@@ -1,4 +1,5 @@
 """SQLite under a query load: how much slower with 1, 20 and all functions chosen, and to build."""
+import contextlib
 import glob
 import os
 import shutil
@@ -18,7 +19,9 @@ TWENTY = """
     sqlite3VdbeHalt sqlite3VdbeSorterWrite sqlite3BtreeBeginTrans sqlite3BtreeCursor
     sqlite3BtreeInsert sqlite3BtreeNext sqlite3BtreeTableMoveto balance sqlite3PagerCommitPhaseTwo
 """.split()
-FEW = ("1 function", "20 functions")
+FEW = {"1 function": ONE, "20 functions": TWENTY}
+PLACES = ["sqload.16", "sqload.32", "sqload.48", "sqload.64"]  # see sqload.mk
+MAKE = ["make", "-s", "-f", "sqload.mk", "CC=gcc"]
 FLAGS = ["-O2", "sqlite3.c", "sqload.c", "-lm", "-ldl", "-lpthread", "-o"]
 
 
@@ -51,7 +54,7 @@ class Builder:
 
     def folder(self, name):
         folder = fresh("sqlite", name)
-        sources(folder, "sqload.c", "chain.h")
+        sources(folder, "sqload.c", "sqload.mk", "chain.h")
         for part in ("sqlite3.c", "sqlite3.h"):
             shutil.copy(os.path.join(self.origin, part), folder)
         return folder
@@ -62,28 +65,49 @@ class Builder:
         run = Run(["gcc", *flags, *FLAGS, "sqload"], cwd=folder)
         return os.path.join(folder, "sqload"), run
 
-    def piano(self, name, functions):
+    def piano(self, name):
         self.theme.say(f"compiling {name}")
-        select = ["--exact"] + [word for fn in functions for word in ("--fn", fn)] if functions else []
-        return piano_build(self.folder(name), select, ["gcc", *FLAGS, "sqload"])
+        return piano_build(self.folder(name), [], ["gcc", *FLAGS, "sqload"])
+
+    def plain_places(self):
+        """The program at all places."""
+        self.theme.say("compiling plain, to be linked at several places")
+        folder = self.folder("plain places")
+        Run(MAKE, cwd=folder)
+        return [os.path.join(folder, place) for place in PLACES]
+
+    def places(self, name, functions):
+        self.theme.say(f"compiling {name}")
+        select = ["--exact"] + [word for fn in functions for word in ("--fn", fn)]
+        program, _ = piano_build(self.folder(name), select, MAKE)
+        return [os.path.join(os.path.dirname(program), place) for place in PLACES]
+
+
+@contextlib.contextmanager
+def one_cpu():
+    """Whatever this thread begins meanwhile is on one CPU."""
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(allowed)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, allowed)
 
 
 def build_all(theme, builder):
-    """{name: program}; the plain and the fully instrumented build are timed, in turns."""
+    """(plain, all functions). Both are built at once on one CPU, which goes from one to the other: a machine that is slower for
+    some seconds is so for both. One after the other, the ratio was anywhere between 1.2 and 1.4."""
     times = []
     for _ in range(1 if theme.quick else 3):
-        plain, alone = builder.plain("plain")
-        every, watched = builder.piano("all functions", [])
-        times.append((alone, watched))
-    cpu = [median(r.cpu for r in side) for side in zip(*times)]
-    wall = [median(r.wall for r in side) for side in zip(*times)]
-    theme.table("Building sqlite3.c and the load, gcc -O2",
-                ["", "CPU s", "wall s"],
-                [["plain", cpu[0], wall[0]], ["piano build, all functions", cpu[1], wall[1]]])
-    theme.note(f"Medians of {len(times)}, in turns.")
-    theme.budget("build with all functions against plain, CPU time", cpu[1] / cpu[0], 1.3, "x")
-    return {"plain": plain, "1 function": builder.piano("1 function", ONE)[0],
-            "20 functions": builder.piano("20 functions", TWENTY)[0], "all functions": every}
+        with one_cpu(), ThreadPoolExecutor(2) as pool:
+            both = [pool.submit(builder.plain, "plain"), pool.submit(builder.piano, "all functions")]
+            (plain, alone), (every, watched) = [one.result() for one in both]
+        times.append((alone.cpu, watched.cpu))
+    theme.table("Building sqlite3.c and the load, gcc -O2", ["", "CPU s"],
+                [[name, median(side)] for name, side in zip(("plain", "piano build, all functions"), zip(*times))])
+    theme.note(f"Medians of {len(times)}, both at once on one CPU.")
+    theme.budget("build with all functions against plain, CPU time", median(b / a for a, b in times), 1.3, "x")
+    return plain, every
 
 
 def own_cpu(run):
@@ -101,41 +125,46 @@ def measure(plain, program, turns, prefix):
     return before, after, rows
 
 
-def measure_beside(plain, program, turns):
-    """The same with both at once on one CPU, which goes from one to the other all the time: a machine that is slower for a second
-    is so for both. One after the other, two runs of the plain program differ by more than is to be seen here."""
-    on_one = [need("taskset"), "-c", str(min(os.sched_getaffinity(0)))]
-    with scratch() as there, ThreadPoolExecutor(2) as pool:
-        before = pool.submit(Run, [*on_one, plain, turns])
-        after = pool.submit(Run, [*on_one, program, turns], env={"PIANO_RUNS_DIR": there}, cwd=there)
-        return before.result(), after.result(), piano_rows(there)
+def measure_places(plain, program, turns, number):
+    """Pairs of runs on one CPU, right after each other, whichever comes first; half of the places each time. Not at once, as builds
+    are: probes may take a part of the time that goes by, and would take twice as much."""
+    first = number // 2 % 2
+    for place in range(number % 2, len(PLACES), 2):
+        with scratch() as there, one_cpu():
+            commands = [plain[place], program[place]]
+            runs = {side: Run([commands[side], turns], env={"PIANO_RUNS_DIR": there}, cwd=there) for side in (first, 1 - first)}
+            yield runs[0], runs[1], piano_rows(there)
 
 
 def run(theme):
     builder = Builder(theme, source(theme))
-    programs = build_all(theme, builder)
-    plain = programs.pop("plain")
+    plain, every = build_all(theme, builder)
+    plain_places = builder.plain_places()
+    few = {name: builder.places(name, functions) for name, functions in FEW.items()}
     turns = QUICK_TURNS if theme.quick else TURNS
-    plan = [(name, program, turns, ()) for name, program in programs.items()]
+    plan = [("all functions", every, turns, ())]
     try:
         record = [need("uftrace"), "record", "-d", "{}/trace"]
         plan.append(("uftrace", builder.plain("uftrace", "-pg")[0], PEER_TURNS, record))
     except Missing as missing:
         theme.skip("uftrace", str(missing))
-    seen = {name: [] for name, *_ in plan}
+    seen = {name: [] for name in [*few, *(name for name, *_ in plan)]}
     for number in range(theme.repetitions):
         theme.say(f"turn {number + 1} of {theme.repetitions}")
+        for name, program in few.items():
+            seen[name] += measure_places(plain_places, program, turns, number)
         for name, program, load, prefix in plan:
-            seen[name].append(measure_beside(plain, program, load) if name in FEW else measure(plain, program, load, prefix))
+            seen[name].append(measure(plain, program, load, prefix))
 
     slow = {name: median(b.cpu / a.cpu for a, b, _ in runs) for name, runs in seen.items()}
     own = {name: median(own_cpu(b) / own_cpu(a) for a, b, _ in runs) for name, runs in seen.items()}
     theme.table("Slowdown of the load", ["chosen", "plain CPU s", "CPU", "CPU, the load alone", "wall"],
                 [[name, median(a.cpu for a, _, _ in runs), f"{slow[name]:.3f}x", f"{own[name]:.3f}x",
-                  "-" if name in FEW else f"{median(b.wall / a.wall for a, b, _ in runs):.3f}x"]
+                  f"{median(b.wall / a.wall for a, b, _ in runs):.3f}x"]
                  for name, runs in seen.items()])
-    theme.note(f"Medians of {theme.repetitions}; with 1 and 20 functions the plain program at the same time on the same CPU, "
-               "which goes from one to the other, else right before. CPU is all of the process and "
+    theme.note(f"Medians of {theme.repetitions} pairs of runs, with 1 and 20 functions of {len(seen['20 functions'])}: both "
+               "programs linked at four places (where code lies makes it faster or slower by more than few probes do), on "
+               "one CPU, whichever first. CPU is all of the process and "
                "those it waited for, start to end. The load alone is by its own clock: uftrace's "
                "recorder is not in it, and it is this smaller figure that piano's whole cost is held "
                f"against. uftrace does {PEER_TURNS} turns instead of {turns}; so does its plain run.")
