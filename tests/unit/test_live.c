@@ -98,33 +98,32 @@ static void counted_calls_come_out(void **state)
     free(im.bytes);
 }
 
-static void an_open_call_counts_up_to_the_last_moment(void **state)
+/* A call that was open from 1000 to 5000, with COUNTED below it. */
+static void check_open_call(uint64_t counted, const char *expected)
 {
-    (void)state;
     struct image im = image_make(1);
     struct buf out = {0};
     im.thread->depth = 1;
     im.thread->last_tick = 5000;
+    im.thread->counted = counted;
     im.entries[0] = (struct piano__entry){.slot = 3, .start = 1000};
     assert_int_equal(piano__live_lines(im.bytes, im.size, collect, &out), 0);
-    assert_non_null(strstr(out.data, "\"id\":3,\"calls\":0,\"self_ns\":4000,\"total_ns\":4000"));
+    assert_non_null(strstr(out.data, expected));
     buf_free(&out);
     free(im.bytes);
+}
+
+static void an_open_call_counts_up_to_the_last_moment(void **state)
+{
+    (void)state;
+    check_open_call(0, "\"id\":3,\"calls\":0,\"self_ns\":4000,\"total_ns\":4000");
 }
 
 static void what_was_counted_in_an_open_call_is_not_its_own(void **state)
 {
     (void)state;
-    struct image im = image_make(1);
-    struct buf out = {0};
-    im.thread->depth = 1;
-    im.thread->last_tick = 5000;
-    im.thread->counted = 50 * piano__each(10, 2 * 256);
-    im.entries[0] = (struct piano__entry){.slot = 3, .start = 1000};
-    assert_int_equal(piano__live_lines(im.bytes, im.size, collect, &out), 0);
-    assert_non_null(strstr(out.data, "\"id\":3,\"calls\":0,\"self_ns\":3400,\"total_ns\":3900"));
-    buf_free(&out);
-    free(im.bytes);
+    check_open_call(50 * piano__each(10, 2 * 256),
+                    "\"id\":3,\"calls\":0,\"self_ns\":3400,\"total_ns\":3900");
 }
 
 static void what_is_no_image_is_refused(void **state)
