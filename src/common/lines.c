@@ -55,6 +55,17 @@ int64_t piano__ticks_ns(int64_t ticks, uint64_t ns_per_tick_32)
     return (int64_t)(((__int128)ticks * (__int128)ns_per_tick_32) >> 32);
 }
 
+/* The root of VARIANCE, where it is at least a nanosecond. */
+static void put_root(struct piano__text *text, const char *key, double variance,
+                     uint64_t ns_per_tick_32)
+{
+    if (!(variance > 0 && variance < 1e36))
+        return;
+    int64_t ns = piano__ticks_ns((int64_t)__builtin_sqrt(variance), ns_per_tick_32);
+    if (ns > 0)
+        piano__text_field(text, key, ns);
+}
+
 void piano__line_tally(struct piano__text *text, uint32_t id, const struct piano__tally *tally,
                        uint64_t ns_per_tick_32)
 {
@@ -74,6 +85,12 @@ void piano__line_tally(struct piano__text *text, uint32_t id, const struct piano
     if (tally->timed !=
         tally->calls) /* a call may be counted in one line and timed in a later one */
         piano__text_field(text, "timed", tally->timed);
+    put_root(text, "se_ns", tally->self_var, ns_per_tick_32);
+    put_root(text, "tse_ns", tally->total_var, ns_per_tick_32);
+    if (tally->looked)
+        piano__text_field(text, "seen_ns", piano__ticks_ns(tally->looked, ns_per_tick_32));
+    if (tally->calls != 1 && tally->longest > 0)
+        piano__text_field(text, "max_ns", piano__ticks_ns(tally->longest, ns_per_tick_32));
     piano__text_puts(text, "}");
 }
 
@@ -148,6 +165,10 @@ void piano__tally_add(struct piano__tally *a, const struct piano__tally *b)
     a->total += b->total;
     a->raw += b->raw;
     a->timed += b->timed;
+    a->self_var += b->self_var;
+    a->total_var += b->total_var;
+    a->looked += b->looked;
+    a->longest = b->longest > a->longest ? b->longest : a->longest;
     a->alloc_count += b->alloc_count;
     a->alloc_bytes += b->alloc_bytes;
     a->free_count += b->free_count;
@@ -156,6 +177,6 @@ void piano__tally_add(struct piano__tally *a, const struct piano__tally *b)
 
 size_t piano__line_bound(uint32_t count)
 {
-    /* Ten fields of at most 20 digits and their keys; a merged line has 24 bytes per bucket. */
-    return 320 * (size_t)count + 24 * (size_t)PIANO_HIST_BUCKETS + 1024;
+    /* Fourteen fields of at most 20 digits and their keys; a merged line has 24 bytes per bucket. */
+    return 440 * (size_t)count + 24 * (size_t)PIANO_HIST_BUCKETS + 1024;
 }

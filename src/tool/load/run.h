@@ -25,6 +25,11 @@ struct tally {
     int64_t alloc_bytes;
     int64_t free_count;
     int64_t free_bytes;
+    int64_t looked_ns; /* how long the watcher found a thread in the function */
+    int64_t probes_ns; /* what was taken off its self time for probes */
+    double self_var;   /* ns squared: the variance of self_ns, see estimates.h */
+    double self_sys;   /* ns: how far self_ns may be off in the same direction in every line */
+    double total_var;
     bool has_total; /* every line that named the function gave its total */
     bool seen;
 };
@@ -187,6 +192,7 @@ struct run_scratch {
     size_t cap;
     uint32_t *slot; /* per function: 1 + index into entries */
     size_t slots;
+    struct run_scratch *line; /* a line by itself, before it is added to others */
 };
 
 /* Reads what FRAME says of each function; 0 or negative errno. */
