@@ -182,7 +182,8 @@ enum {
     PIANO_ENTRY_FIRST = 8,
     PIANO_ENTRY_WARM =
         16, /* the first of a burst: brings the probe into the caches, tells nothing */
-    PIANO_ENTRY_BELOW = 32 /* timed because its caller is a sample */
+    PIANO_ENTRY_BELOW = 32,   /* timed because its caller is a sample */
+    PIANO_ENTRY_MEASURED = 64 /* the probe measures what it takes itself */
 };
 
 struct piano__entry {

@@ -136,6 +136,7 @@ static void start_timing(struct piano__thread *t, struct piano__slot *slot, int6
 {
     slot->mode = PIANO_FENCED;
     slot->outer_timed = 0;
+    piano__head_of(t, slot)->each = 0;
     piano__head_of(t, slot)->left = piano__head_of(t, slot)->given = slot->left_saved = 0;
     start_window(slot, now);
 }

@@ -9,9 +9,10 @@
 
 #include "tool/load/run.h"
 
-/* Makes the figures of one line agree with each other and with what the watcher saw in it; with UNCORRECTED, puts
- * the probes' cost back into the self times at the end. */
-void estimates_settle(struct run_scratch *line, bool uncorrected);
+/* Makes the figures of one line agree with each other and with what the watcher saw in it. */
+void estimates_settle(struct run_scratch *line);
+/* The same for the sums over all lines, each of them settled: there are more looks then. */
+void estimates_settle_run(struct run_scratch *all);
 
 /* Half of the 95 % interval of SUM's self and total time, ns; 0 where every call was timed. */
 int64_t estimates_self_half(const struct tally *sum);

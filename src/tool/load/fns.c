@@ -156,7 +156,7 @@ static int scratch_add(struct run_scratch *s, uint32_t fn, const struct tally *s
         s->entries = more;
         s->cap = cap;
     }
-    s->entries[s->count] = (struct run_entry){fn, *sum};
+    s->entries[s->count] = (struct run_entry){.fn = fn, .sum = *sum};
     s->slot[fn] = (uint32_t)++s->count;
     return 0;
 }
@@ -200,7 +200,9 @@ static int read_fns(struct json *j, const struct run *run, struct run_scratch *s
             return err;
         if (e.id < 0 || (uint64_t)e.id >= run->id_count)
             return json_fail(j, "expected the id of a function in the table");
-        if (e.has_raw)
+        if (e.has_raw && run->uncorrected)
+            e.sum.self_ns = e.raw_ns;
+        else if (e.has_raw)
             e.sum.probes_ns = saturating_add(e.raw_ns, -e.sum.self_ns);
         e.sum.self_var = (double)e.self_se * (double)e.self_se;
         e.sum.total_var = (double)e.total_se * (double)e.total_se;
@@ -218,8 +220,8 @@ static int read_line(struct json *j, const struct run *run, struct run_scratch *
     while (err == 0 && (err = json_member(j, &first, &key)) == 1)
         err = json_is(key, "fns") ? read_fns(j, run, scratch) : json_skip(j);
     err = err ? err : json_end(j);
-    if (err == 0)
-        estimates_settle(scratch, run->uncorrected);
+    if (err == 0 && !run->uncorrected)
+        estimates_settle(scratch);
     return err;
 }
 

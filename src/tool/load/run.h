@@ -183,6 +183,7 @@ void run_unload(struct run *run);
 struct run_entry {
     uint32_t fn;
     struct tally sum;
+    double left, moved; /* for estimates.c, while it settles a line */
 };
 
 /* Room for the functions of one frame, reused from frame to frame. Starts zeroed. */
