@@ -136,8 +136,6 @@ struct piano__slot {
         total_price; /* ticks per counted call, callees included; the price of self is in the head */
     int64_t sample_self; /* sums over the last `samples` timed calls */
     int64_t sample_total;
-    int64_t burst_self; /* sums over the timed calls of the burst at work */
-    int64_t burst_total;
     int64_t square; /* ticks squared: running mean over timed calls */
     int64_t cost;   /* 1/256 ticks: what timing one call takes, callees timed for it included */
     int64_t outer_total;  /* of the outermost calls in this window */
@@ -147,9 +145,8 @@ struct piano__slot {
     int64_t spent;
     int64_t looked;      /* ticks, ever; written by the watcher alone */
     int64_t looked_seen; /* the part of that which is in tallies */
-    int64_t since;       /* settled calls since the last burst, or the begin of the frame */
-    int64_t since_tick;  /* when that was, */
-    int64_t since_known; /* and how much of the thread's time was attributed by then */
+    int64_t mark_tick;   /* the last sample, or the begin of the frame, */
+    int64_t mark_known;  /* and how much of the thread's time was attributed by then */
     int64_t debt;        /* ticks: what samples say, and no measured time was left for */
     int64_t debt_tick;   /* when it last grew */
     int64_t frame_calls; /* calls per frame: a running mean, in 1/16 */
@@ -157,7 +154,8 @@ struct piano__slot {
     uint32_t window_calls;
     uint32_t outer_calls;
     uint32_t window_frames; /* calls of this window that were frames */
-    uint32_t gap;           /* mean number of counted calls between two bursts, when sampled */
+    uint32_t stratum;       /* when sampled: of so many calls one is timed, */
+    int32_t rest;           /* and so many of them follow it */
     uint32_t next_now;
     uint32_t next_kept;
     uint32_t next_sampled;
@@ -168,8 +166,8 @@ struct piano__slot {
     uint8_t in_sampled;
     uint8_t recursive;   /* enum piano__recursion */
     uint8_t sampling;    /* a sampled call of it is open */
-    uint8_t burst;       /* calls still to be timed in this burst */
-    uint8_t burst_calls; /* calls in the sums of this burst */
+    uint8_t warm;        /* the next call that is due is timed, and not the one that warms up */
+    uint8_t resting;     /* the sample of this stratum has been taken */
     uint8_t outer_timed; /* sampled only inside its outermost call, which is always timed */
     uint8_t was_first;   /* has been a first call at some level, see frame.c */
     uint8_t framed;      /* has been the root of a frame line */

@@ -78,7 +78,6 @@ void piano__frame_settle(struct piano__thread *t, struct piano__slot *slot)
     slot->now.self += pending * piano__each_self(head->each);
     slot->now.raw += pending * piano__each_self(head->each);
     slot->now.total += pending * slot->total_price;
-    slot->since += pending;
     head->given = head->left;
 }
 

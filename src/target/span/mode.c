@@ -5,29 +5,29 @@
  * probes of one function take more than their share of the thread's time, it is SAMPLED, unless its calls are so
  * long, or vary so much, that nearly all of them would be timed anyway.
  *
- * THE ESTIMATE. Between two bursts of timed calls, a SAMPLED function is only counted, `gap` calls on average; how
- * many is drawn at random, so whether a call is timed does not depend on what it costs. Each counted call is
- * charged a price, the mean of recent samples. When a burst ends, its mean C says what the calls counted since
- * the last burst were worth: the function, and the thread's `correction`, get
+ * THE ESTIMATE. The calls of a SAMPLED function are taken in strata of so many; of each stratum one call, drawn at
+ * random, is timed, and the others are counted. So whether a call is timed does not depend on what it costs, nor on its
+ * place in a frame or a rhythm. Each counted call is charged a price, the mean of recent samples, which stays the same
+ * throughout a stratum. When the timed call has cost C, the function, and the thread's `correction`, get
  *
- *     (C - price) x calls counted since the last burst
+ *     (C - price) x other calls of the stratum
  *
  * so the sums are right on average whatever the price was and however costs change (a difference estimator:
  * a wrong price costs variance, not truth). The squares of these corrections add up to the variance of the sum.
  * The correction stays inside the timed call that encloses the sample: its self time is what is left over.
- * A function with many calls in each frame is corrected within the frame (`piano__mode_frame_ended`): no
- * correction reaches back into an earlier frame.
+ * A function with several strata in each frame begins a new one with each frame (`piano__mode_frame_ended`): no
+ * correction is for calls of another frame.
  *
- * The first call of a burst brings the probe back into the caches. It is charged like a counted one.
+ * The call before the timed one is timed too, to bring the probe back into the caches, and charged like a counted one.
  *
  * A call longer than `piano__mode_long` is charged as measured, and not multiplied: the watcher (watch.c) sees every
  * such call, timed or not. That keeps preemptions out of the estimates too.
  *
  * HOW MANY. For a given total cost of timing, the variance is least when calls are timed with a probability in
- * proportion to the root of the mean square of their cost. So gap = cost of a burst / (density x that root). The
+ * proportion to the root of the mean square of their cost. So stratum = cost of a sample / (density x that root). The
  * density is common to all functions of a thread. It is adapted so that timed calls take 1/`target` of the time:
- * TARGET, and up to TARGET_LEAST when corrections show that costs vary much. A function that has
- * FRAME_BURSTS x 8 calls and more in each frame is given FRAME_BURSTS bursts per frame, if that is cheap. */
+ * TARGET, and up to TARGET_LEAST when corrections show that costs vary much. A function with many calls in each
+ * frame is given FRAME_STRATA per frame, if that is cheap. bench/sampling.py compares this with other schemes. */
 #include "target/span/mode.h"
 
 #include <stdlib.h>
@@ -43,18 +43,19 @@
 
 enum {
     WINDOW = 64,
-    SHARE = 64,      /* a function's probes may take 1/SHARE of the time before it is sampled */
-    SHORT_NS = 8000, /* below this a call may be sampled */
-    OUTER_NS = 2000, /* outermost calls of a recursive function that are longer are all timed */
-    PLAIN_NS = 1000, /* above this it is timed with the plain clock */
-    FENCED_NS = 500, /* and below this with the fenced one again */
-    GAP_LEAST = 3,   /* a smaller gap is not worth sampling */
-    GAP_MOST = 4096,
-    MOST_TICKS = 1 << 18, /* of one counted call: twice GAP_MOST of them fill no half of a word */
-    BURST = 2,            /* timed calls after the one that warms up */
-    MEMORY = 64,          /* samples in a price */
+    SHARE = 64,        /* a function's probes may take 1/SHARE of the time before it is sampled */
+    SHORT_NS = 8000,   /* below this a call may be sampled */
+    OUTER_NS = 2000,   /* outermost calls of a recursive function that are longer are all timed */
+    PLAIN_NS = 1000,   /* above this it is timed with the plain clock */
+    FENCED_NS = 500,   /* and below this with the fenced one again */
+    STRATUM_LEAST = 5, /* a smaller one is not worth sampling */
+    STRATUM_MOST = 4096,
+    MOST_TICKS =
+        1 << 18, /* of one counted call: twice STRATUM_MOST of them fill no half of a word */
+    PROBES = 2,  /* timed calls for one sample */
+    MEMORY = 64, /* samples in a price */
     SQUARE_MEMORY = 128,
-    FRAME_BURSTS = 8,
+    FRAME_STRATA = 12,
     BUDGET_NS = 500000,
     ERROR_NS = 5000000,
     DEBT_NS = 20000000,
@@ -107,17 +108,27 @@ static uint64_t next_random(struct piano__thread *t)
     return t->random = x;
 }
 
-/* How many calls to count before the next burst: uniform, so that no rhythm of the program is missed. */
-static void draw_gap(struct piano__thread *t, struct piano__slot *slot)
+static void set_left(struct piano__thread *t, struct piano__slot *slot, int32_t left)
 {
-    int32_t gap = 1 + (int32_t)(next_random(t) % (2 * slot->gap - 1));
     struct piano__head *head = piano__head_of(t, slot);
     if (slot->outer_timed && slot->open == 0) {
         head->left = head->given = 0;
-        slot->left_saved = gap;
+        slot->left_saved = left;
     } else {
-        head->left = head->given = gap;
+        head->left = head->given = left;
     }
+}
+
+/* Draws the call to be timed; uniform, so that no rhythm of the program is missed. The first of all has no other before
+ * it to warm up. */
+static void draw_call(struct piano__thread *t, struct piano__slot *slot)
+{
+    int32_t calls = (int32_t)slot->stratum;
+    int32_t at = (int32_t)(next_random(t) % slot->stratum);
+    slot->warm = at == 0;
+    slot->resting = 0;
+    slot->rest = calls - 1 - at;
+    set_left(t, slot, at > 0 ? at - 1 : 0);
 }
 
 static void start_window(struct piano__slot *slot, int64_t now)
@@ -169,23 +180,23 @@ static void see_cost(struct piano__slot *slot, const struct piano__timing *m)
     slot->cost += (m->inner + m->outer + m->below - slot->cost) / 16;
 }
 
-/* Eight bursts in each frame, where they take less than a hundredth of it. */
-static int64_t gap_of_frames(const struct piano__thread *t, const struct piano__slot *slot)
+/* Strata for FRAME_STRATA samples in each frame, where these take less than a hundredth of it. */
+static int64_t stratum_of_frames(const struct piano__thread *t, const struct piano__slot *slot)
 {
-    int64_t burst = (BURST + 1) * slot->cost / 256;
-    if (t->median_wall == 0 || 128 * FRAME_BURSTS * ns_of(burst) > t->median_wall)
-        return GAP_MOST;
-    return slot->frame_calls / 16 / FRAME_BURSTS;
+    int64_t sample = PROBES * slot->cost / 256;
+    if (t->median_wall == 0 || 128 * FRAME_STRATA * ns_of(sample) > t->median_wall)
+        return STRATUM_MOST;
+    int64_t calls = slot->frame_calls / 16 / FRAME_STRATA;
+    return calls > 2 * STRATUM_LEAST ? calls : 2 * STRATUM_LEAST;
 }
 
-static int64_t choose_gap(const struct piano__thread *t, const struct piano__slot *slot)
+static int64_t choose_stratum(const struct piano__thread *t, const struct piano__slot *slot)
 {
-    int64_t burst = (BURST + 1) * slot->cost / 256;
-    int64_t gap = burst * DENSITY_UNIT / (t->density * usual_cost(slot));
-    int64_t of_frames = gap_of_frames(t, slot);
-    if (of_frames < gap)
-        gap = of_frames > GAP_LEAST ? of_frames : gap < 2 * GAP_LEAST ? gap : 2 * GAP_LEAST;
-    return gap < 1 ? 1 : gap > GAP_MOST ? GAP_MOST : gap;
+    int64_t sample = PROBES * slot->cost / 256;
+    int64_t calls = sample * DENSITY_UNIT / (t->density * usual_cost(slot));
+    int64_t of_frames = stratum_of_frames(t, slot);
+    calls = calls < of_frames ? calls : of_frames;
+    return calls < 1 ? 1 : calls > STRATUM_MOST ? STRATUM_MOST : calls;
 }
 
 /* Ticks of the thread's time that belong to somebody by now, or to the probes. */
@@ -194,31 +205,28 @@ static int64_t known_ticks(const struct piano__thread *t)
     return t->attributed + t->correction + t->overhead / 256;
 }
 
-static void mark_begin(const struct piano__thread *t, struct piano__slot *slot, int64_t now)
+static void set_mark(const struct piano__thread *t, struct piano__slot *slot, int64_t now)
 {
-    slot->since = 0;
-    slot->since_tick = now;
-    slot->since_known = known_ticks(t);
+    slot->mark_tick = now;
+    slot->mark_known = known_ticks(t);
 }
 
-static void begin_sampling(struct piano__thread *t, struct piano__slot *slot, int64_t gap,
+static void begin_sampling(struct piano__thread *t, struct piano__slot *slot, int64_t stratum,
                            int64_t now)
 {
     int64_t outer_ns = ns_of(slot->outer_total);
     slot->outer_timed = slot->recursive && outer_ns >= (int64_t)slot->outer_calls * OUTER_NS;
     set_price(t, slot);
     slot->mode = PIANO_SAMPLED;
-    slot->gap = (uint32_t)gap;
-    slot->burst = slot->burst_calls = 0;
-    slot->burst_self = slot->burst_total = 0;
-    mark_begin(t, slot, now);
+    slot->stratum = (uint32_t)stratum;
+    set_mark(t, slot, now);
     slot->window_start = now;
     if (!slot->in_sampled) {
         slot->in_sampled = 1;
         slot->next_sampled = t->sampled_list;
         t->sampled_list = (uint32_t)(slot - piano__slots(t)) + 1;
     }
-    draw_gap(t, slot);
+    draw_call(t, slot);
     piano__watch_begin();
     if (slot->framed)
         piano__frame_demote(t, slot);
@@ -282,9 +290,9 @@ static void judge_timed(struct piano__thread *t, struct piano__slot *slot, int64
     int64_t patience = 2 * slot->window_frames >= WINDOW ? PATIENCE_FRAME_NS : PATIENCE_NS;
     if (mean_ns < SHORT_NS && spent * share > elapsed && ns_of(slot->spent / 256) > patience &&
         !chosen_frame) {
-        int64_t gap = choose_gap(t, slot);
-        if (gap >= 2 * GAP_LEAST) {
-            begin_sampling(t, slot, gap, now);
+        int64_t stratum = choose_stratum(t, slot);
+        if (stratum >= 2 * STRATUM_LEAST) {
+            begin_sampling(t, slot, stratum, now);
             return;
         }
     }
@@ -296,9 +304,10 @@ static void judge_timed(struct piano__thread *t, struct piano__slot *slot, int64
 }
 
 /* A sample of a rare long call says that there were many of them, which there was no time for. Once in a while that is an
- * interrupt. When it comes again within DEBT_NS, the function has rare long calls, and the bursts in between missed
- * them: what this one says is paid by the next bursts. */
-static void keep_debt(struct piano__thread *t, struct piano__slot *slot, int64_t debt, int64_t now)
+ * interrupt. When it comes again within DEBT_NS, the function has rare long calls, and the samples in between missed
+ * them: what this one says is paid by the next. */
+static void keep_rare_debt(struct piano__thread *t, struct piano__slot *slot, int64_t debt,
+                           int64_t now)
 {
     bool is_again = ns_of(now - slot->debt_tick) < DEBT_NS;
     slot->debt_tick = now;
@@ -318,38 +327,40 @@ static int64_t callers_own(struct piano__thread *t, int64_t now)
     return INT64_MAX;
 }
 
-/* What the calls counted since the last burst cost more, or less, than they were priced at. The caller's self time
- * does not fall below zero. A burst with a rare long call in it cannot claim more than the time since the last burst
- * which belongs to nobody else. */
-static int64_t correct_self(struct piano__thread *t, struct piano__slot *slot, int64_t now)
+/* What the other calls of the stratum cost more, or less, than they were priced at, when the timed one took SELF.
+ * The caller's self time does not fall below zero; what there is no time left for now, as half of a stratum is still to
+ * come, waits for the next sample. A rare long call cannot claim more than the time since the last
+ * sample which belongs to nobody else. */
+static int64_t correct_self(struct piano__thread *t, struct piano__slot *slot, int64_t self,
+                            int64_t now)
 {
-    int64_t price = piano__each_self(piano__head_of(t, slot)->each), priced = price * slot->since;
-    int64_t mean = slot->burst_self / slot->burst_calls;
-    int64_t wanted = slot->burst_self * slot->since / slot->burst_calls - priced;
-    int64_t room = now - slot->since_tick - (known_ticks(t) - slot->since_known);
+    int64_t price = piano__each_self(piano__head_of(t, slot)->each), others = slot->stratum - 1;
+    int64_t wanted = (self - price) * others;
+    int64_t room = now - slot->mark_tick - (known_ticks(t) - slot->mark_known);
     int64_t own = callers_own(t, now);
-    bool is_rare = ns_of(mean - RARE * price) > RARE_NS;
+    bool is_rare = ns_of(self - RARE * price) > RARE_NS;
     int64_t most = is_rare && room < own ? room : own;
-    int64_t self = wanted + slot->debt;
+    int64_t sum = wanted + slot->debt;
     most = most > 0 ? most : 0;
-    if (self <= most) {
+    if (sum <= most) {
         slot->debt = 0;
-        return self < -priced ? -priced : self;
+        return sum;
     }
+    int64_t debt = sum - most, limit = self * others;
     if (is_rare)
-        keep_debt(t, slot, self - most, now);
+        keep_rare_debt(t, slot, debt, now);
     else
-        slot->debt = slot->debt < self - most ? slot->debt : self - most;
+        slot->debt = debt < limit ? debt : limit;
     return most;
 }
 
-static void correct(struct piano__thread *t, struct piano__slot *slot, int64_t now)
+static void correct(struct piano__thread *t, struct piano__slot *slot,
+                    const struct piano__timing *m, int64_t now)
 {
-    int64_t self = correct_self(t, slot, now);
+    int64_t self = correct_self(t, slot, m->self, now);
     int64_t total = self; /* of a function that calls others: */
-    if (slot->burst_total != slot->burst_self)
-        total =
-            slot->burst_total * slot->since / slot->burst_calls - slot->total_price * slot->since;
+    if (m->total != m->self)
+        total = (m->total - slot->total_price) * (slot->stratum - 1);
     slot->now.self += self;
     slot->now.raw += self;
     slot->now.self_var += square((double)self);
@@ -363,57 +374,47 @@ static void correct(struct piano__thread *t, struct piano__slot *slot, int64_t n
     }
 }
 
-static void learn(struct piano__thread *t, struct piano__slot *slot)
+static void learn(struct piano__slot *slot, const struct piano__timing *m)
 {
-    slot->sample_self += slot->burst_self;
-    slot->sample_total += slot->burst_total;
-    slot->samples += slot->burst_calls;
-    if (slot->samples >= MEMORY) {
+    slot->sample_self += m->self;
+    slot->sample_total += m->total;
+    if (++slot->samples >= MEMORY) {
         slot->samples /= 2;
         slot->sample_self /= 2;
         slot->sample_total /= 2;
     }
-    set_price(t, slot);
 }
 
-static void end_burst(struct piano__thread *t, struct piano__slot *slot, int64_t now)
+void piano__mode_next_stratum(struct piano__thread *t, struct piano__slot *slot)
+{
+    piano__frame_settle(t, slot);
+    if (slot->samples > 0)
+        set_price(t, slot);
+    draw_call(t, slot);
+}
+
+/* The call drawn of this stratum has been timed. */
+static void take_sample(struct piano__thread *t, struct piano__slot *slot,
+                        const struct piano__timing *m, int64_t now)
 {
     int64_t share = share_of_time(t, now);
-    int64_t calls = slot->since + BURST;
-    int64_t all_ns = ns_of(calls * slot->cost / 256), elapsed_ns = ns_of(now - slot->window_start);
-    if (slot->burst_calls > 0) {
-        correct(t, slot, now);
-        learn(t, slot);
-        mark_begin(t, slot, now);
+    int64_t all_ns = ns_of((int64_t)slot->stratum * slot->cost / 256);
+    int64_t elapsed_ns = ns_of(now - slot->window_start);
+    if (m->self < piano__mode_long()) {
+        correct(t, slot, m, now);
+        learn(slot, m);
     }
-    slot->burst_calls = 0;
-    slot->burst_self = slot->burst_total = 0;
+    set_mark(t, slot, now);
     slot->window_start = now;
-    int64_t gap = choose_gap(t, slot);
-    if (gap < GAP_LEAST || 2 * all_ns * share < elapsed_ns) {
+    int64_t stratum = choose_stratum(t, slot);
+    if (stratum < STRATUM_LEAST || 2 * all_ns * share < elapsed_ns) {
         start_timing(t, slot, now);
         return;
     }
-    slot->gap = (uint32_t)gap;
-    draw_gap(t, slot);
-}
-
-static void take_sample(struct piano__thread *t, struct piano__slot *slot,
-                        const struct piano__entry *entry, const struct piano__timing *m,
-                        int64_t now)
-{
-    see_cost(slot, m);
-    if (entry->flags & PIANO_ENTRY_WARM) {
-        slot->burst = BURST;
-        return;
-    }
-    if (m->self < piano__mode_long()) {
-        slot->burst_self += m->self;
-        slot->burst_total += m->total;
-        slot->burst_calls++;
-    }
-    if (slot->burst > 0 && --slot->burst == 0)
-        end_burst(t, slot, now);
+    slot->stratum = (uint32_t)stratum; /* of the next; `rest` is what is left of this one */
+    slot->warm = 0;
+    slot->resting = 1;
+    set_left(t, slot, slot->rest);
 }
 
 /* The next call is timed, unless a gap is drawn. */
@@ -453,8 +454,13 @@ void piano__mode_timed(struct piano__thread *t, struct piano__slot *slot,
     t->budget_spent += spent;
     if (entry->flags & PIANO_ENTRY_SAMPLED) {
         end_sample(t, slot);
-        if (slot->mode == PIANO_SAMPLED)
-            take_sample(t, slot, entry, m, now);
+        if (slot->mode != PIANO_SAMPLED)
+            return;
+        see_cost(slot, m);
+        if (entry->flags & PIANO_ENTRY_WARM)
+            slot->warm = 1;
+        else
+            take_sample(t, slot, m, now);
     } else if (slot->mode != PIANO_SAMPLED) {
         slot->window_spent += spent;
         slot->spent += spent;
@@ -474,13 +480,15 @@ void piano__mode_frame(struct piano__thread *t, int64_t wall)
 void piano__mode_frame_ended(struct piano__thread *t, struct piano__slot *slot, int64_t calls)
 {
     slot->frame_calls += slot->frame_calls ? (16 * calls - slot->frame_calls) / 8 : 16 * calls;
-    if (slot->mode != PIANO_SAMPLED || slot->frame_calls < (int64_t)16 * FRAME_BURSTS * slot->gap)
+    if (slot->mode != PIANO_SAMPLED || slot->sampling ||
+        slot->frame_calls < (int64_t)16 * FRAME_STRATA / 2 * slot->stratum)
         return;
-    /* The next frame is another population: from its first burst on, its own samples make the price. */
-    mark_begin(t, slot, t->last_tick);
+    /* The next frame is another population: from its first sample on, its own samples make the price. */
     if (slot->samples > 1) {
         slot->sample_self /= slot->samples;
         slot->sample_total /= slot->samples;
         slot->samples = 1;
     }
+    piano__mode_next_stratum(t, slot);
+    set_mark(t, slot, t->last_tick);
 }

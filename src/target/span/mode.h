@@ -20,6 +20,9 @@ void piano__mode_timed(struct piano__thread *t, struct piano__slot *slot,
                        const struct piano__entry *entry, const struct piano__timing *timing,
                        int64_t now);
 
+/* The calls of a sampled function's stratum have been made. */
+void piano__mode_next_stratum(struct piano__thread *t, struct piano__slot *slot);
+
 /* A frame of WALL ticks has ended. */
 void piano__mode_frame(struct piano__thread *t, int64_t wall);
 /* The same, of a function that was called in it: a function with enough calls in each frame is estimated frame by frame. */

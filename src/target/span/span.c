@@ -192,7 +192,6 @@ static void close_top(struct piano__thread *t, int64_t now)
     bool warm = e->flags & PIANO_ENTRY_WARM;
     if (warm) {
         price_warm_call(t, slot, &m);
-        slot->since++;
         slot->now.total += slot->total_price;
     } else {
         slot->now.timed++;
@@ -320,6 +319,9 @@ static struct piano__entry *enter_attached(struct piano__thread *t, struct piano
     struct piano__head *head = piano__head_of(t, slot);
     if (head->left <= 0 && slot->sampling && slot->recursive)
         make_room(head);
+    if (head->left <= 0 && slot->resting && !slot->sampling && slot->mode == PIANO_SAMPLED &&
+        !(slot->outer_timed && slot->open == 0))
+        piano__mode_next_stratum(t, slot);
     bool is_due = head->left <= 0 && !slot->sampling;
     if (!is_due && !is_in_sample(t))
         return NULL;
@@ -338,7 +340,7 @@ static struct piano__entry *enter_attached(struct piano__thread *t, struct piano
         if (slot->outer_timed && slot->open == 0)
             flags = 0; /* the outermost call: timed, and not a sample */
         else if (is_due)
-            flags |= PIANO_ENTRY_SAMPLED | (slot->burst == 0 ? PIANO_ENTRY_WARM : 0);
+            flags |= PIANO_ENTRY_SAMPLED | (slot->warm ? 0 : PIANO_ENTRY_WARM);
         else
             flags |= PIANO_ENTRY_BELOW;
     }
