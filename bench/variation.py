@@ -9,7 +9,7 @@ import os
 import shutil
 import subprocess
 
-from common import FOREIGN, PIANO, PROGRAMS, Failed, Run, median, piano_build, scratch, uftrace_rows
+from common import FOREIGN, PIANO, PROGRAMS, Failed, Run, favoured, median, piano_build, scratch, uftrace_rows
 
 FLAGS = ["-O2", "-pthread", "variation/variation.c", "-lm", "-o"]
 QUIET = 0.03  # a run that waited for longer than this was disturbed
@@ -50,7 +50,7 @@ class Watched:
 
     def __init__(self, program, there, scenario, scale, grow=100, timing=None):
         env = {"PIANO_RUNS_DIR": there, **({"PIANO_TIMING": timing} if timing else {})}
-        done = Run(["nice", "-n", "-15", program, scenario, scale, grow], env=env)
+        done = Run(favoured([program, scenario, scale, grow]), env=env)
         self.waited, self.truth = done.waited, Truth(done.out)
         files = sorted(f for f in os.listdir(there) if f.endswith(".ndjson"))
         if not files:
@@ -122,7 +122,7 @@ def peer_of(program, scenario, run):
     """uftrace's self times, scaled to the length of RUN."""
     with scratch() as there:
         data = os.path.join(there, "trace")
-        done = Run(["nice", "-n", "-15", "uftrace", "record", "-d", data, program, scenario, PEER])
+        done = Run(favoured(["uftrace", "record", "-d", data, program, scenario, PEER]))
         small = Truth(done.out)
         rows = uftrace_rows(data)
     return {name: rows[name][0] * run.truth.self_ns[name][1] / truth[1]

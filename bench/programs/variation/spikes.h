@@ -186,8 +186,8 @@ FN void long_frame(int steps)
 TWIN static void run_long(int frames)
 {
     for (int i = 0; i < frames; i++, pulse()) {
-        long_frame(i % 5 == 3 ? 150 : 40);
-        if (i % 5 == 3)
+        long_frame(i % 5 == 1 ? 150 : 40);
+        if (i % 5 == 1)
             spike("long_frame", i, "token");
     }
 }

@@ -7,13 +7,15 @@
 #include <pthread.h>
 #include <string.h>
 
-#define FUNCTIONS(X)                                                                               \
-    X(world)                                                                                       \
-    X(query) X(draw) X(get_asset) X(tick) X(find) X(batch) X(put) X(serve) X(request) X(simulate)  \
-        X(body) X(grow_map) X(cell) X(rotate) X(alpha) X(beta) X(gamma_) X(page) X(lookup)         \
-            X(explore) X(walk) X(frame_a) X(frame_b) X(job) X(short_frame) X(event) X(long_frame)  \
-                X(token) X(ui) X(scene) X(shade) X(compose) X(outer) X(mid) X(leaf) X(mixer)       \
-                    X(orchestra) X(voice) X(river) X(drop)
+/* clang-format off */
+#define FUNCTIONS(X) \
+    X(world) X(query) X(draw) X(get_asset) X(tick) X(find) X(batch) X(put) X(serve) \
+    X(request) X(simulate) X(body) X(grow_map) X(cell) X(rotate) X(alpha) X(beta) \
+    X(gamma_) X(page) X(lookup) X(explore) X(walk) X(frame_a) X(frame_b) X(job) \
+    X(short_frame) X(event) X(long_frame) X(token) X(ui) X(scene) X(shade) \
+    X(compose) X(outer) X(mid) X(leaf) X(mixer) X(orchestra) X(voice) X(river) \
+    X(drop)
+/* clang-format on */
 
 #define AS_ID(name) ID_##name,
 #define AS_NAME(name) #name,
