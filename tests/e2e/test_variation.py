@@ -88,8 +88,9 @@ def varies(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """varies(scenario, scale in percent): the program is built once."""
     need("gcc")
     place = tmp_path_factory.mktemp("variation")
-    (place / "home").mkdir()
-    project = Project(place, place / "home")
+    for name in ("home", "project/.piano"):  # a project of its own, whatever lies above it
+        (place / name).mkdir(parents=True)
+    project = Project(place / "project", place / "home")
     files = {"chain.h": PROGRAMS / "chain.h"}
     files.update({f"variation/{path.name}": path for path in (PROGRAMS / "variation").glob("*.[ch]")})
     project.write({name: path.read_text() for name, path in files.items()})
