@@ -118,7 +118,7 @@ def peer_of(program, scenario, run):
     """uftrace's self times, scaled to the length of RUN."""
     with scratch() as there:
         data = os.path.join(there, "trace")
-        done = Run(favoured(["uftrace", "record", "-d", data, program, scenario, PEER]))
+        done = Run(favoured(["uftrace", "record", "--no-libcall", "-d", data, program, scenario, PEER]))
         small = Truth(done.out)
         rows = uftrace_rows(data)
     return {name: rows[name][0] * run.truth.self_ns[name][1] / truth[1]
