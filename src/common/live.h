@@ -136,8 +136,16 @@ struct piano__slot {
         total_price; /* ticks per counted call, callees included; the price of self is in the head */
     int64_t sample_self; /* sums over the last `samples` timed calls */
     int64_t sample_total;
-    int64_t square; /* ticks squared: running mean over timed calls */
-    int64_t cost;   /* 1/256 ticks: what timing one call takes, callees timed for it included */
+    double mean;   /* ticks: running mean over timed calls */
+    double square; /* ticks squared, likewise */
+    int64_t
+        rare_square; /* the same of rare long calls, as a mean over all calls; 0 where there are few */
+    int64_t seen_ticks; /* sums over timed calls, to tell rare calls from interrupts */
+    int64_t rare_ticks;
+    double rare_sum; /* of squares */
+    uint32_t seen_calls;
+    uint32_t rare_calls;
+    int64_t cost; /* 1/256 ticks: what timing one call takes, callees timed for it included */
     int64_t outer_total;  /* of the outermost calls in this window */
     int64_t window_start; /* when the current window of calls, or the last burst, began */
     /* What its probes took, in this window and ever, in 1/256 ticks. */
@@ -180,8 +188,7 @@ enum {
     PIANO_ENTRY_FIRST = 8,
     PIANO_ENTRY_WARM =
         16, /* the first of a burst: brings the probe into the caches, tells nothing */
-    PIANO_ENTRY_BELOW = 32,   /* timed because its caller is a sample */
-    PIANO_ENTRY_MEASURED = 64 /* the probe measures what it takes itself */
+    PIANO_ENTRY_BELOW = 32 /* timed because its caller is a sample */
 };
 
 struct piano__entry {
@@ -198,6 +205,7 @@ struct piano__entry {
     int64_t correction;
     double variance;
     int64_t itself; /* ticks in timed calls of the same function right below */
+    int64_t probe;  /* 1/256 ticks: what the probe took before the call began */
 };
 
 enum piano__thread_state { PIANO_THREAD_FREE = 0, PIANO_THREAD_RUNNING, PIANO_THREAD_ENDED };
@@ -250,6 +258,9 @@ struct piano__thread {
         error_sum; /* squares of corrections; in this frame; and per frame, as a part of its time squared */
     double frame_sum;
     double frame_error;
+    uint32_t calm; /* windows without much error in a row, and how many are needed to time less */
+    uint32_t calm_needed;
+    uint32_t bad;        /* windows with much error in a row */
     uint32_t rare_calls; /* samples that showed rare long calls, since `error_tick` */
     int64_t pace;        /* of fenced probes, see span/pace.h; 0 until known */
     int64_t pair_ticks;

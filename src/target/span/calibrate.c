@@ -5,7 +5,7 @@
  * of dependent multiplications of several lengths and compared with the same chains bare:
  *
  *     inner = what the window reports - (bare chain - bare empty call)
- *     outer = probed call - bare call - inner
+ *     outer = probed call - bare call - inner - what the probe measured of itself
  *
  * Of several rounds: the least of what calls take (interruptions only ever add), and the median of windows. A fenced or
  * counted probe is used around short bodies, and the shorter the body the less of the probe hides behind it: so
@@ -181,16 +181,24 @@ static void calling_probed_tree(int steps)
     cell += (uint64_t)probed_tree(TREE);
 }
 
+/* What the probes of the round that `time_calls` took for the best measured of themselves, 1/256 ticks per call. */
+static int64_t measured;
+
 /* 1/256 ticks per call; the least of some rounds. */
 static int64_t time_calls(void (*body)(int), int steps)
 {
+    const struct piano__thread *t = piano__self_thread();
     int64_t best = INT64_MAX;
     for (int round = 0; round < ROUNDS; round++) {
+        int64_t before = t->overhead;
         int64_t start = piano__ticks_fenced();
         for (int i = 0; i < REPEATS; i++)
             body(steps);
         int64_t spent = piano__ticks_fenced() - start;
-        best = spent < best ? spent : best;
+        if (spent < best) {
+            best = spent;
+            measured = (t->overhead - before) / REPEATS;
+        }
     }
     return best * 256 / REPEATS;
 }
@@ -287,7 +295,8 @@ static void calibrate_short(struct piano__slot *slot, struct piano__head *head,
         head->left = head->given = 0;
         /* The machine may have changed its pace meanwhile. */
         int64_t inner = (window_of_calls(slot, lengths[i]) - found->body[i]) * found->pair / pair;
-        int64_t both = (time_calls(probed, lengths[i]) - plain) * found->pair / pair;
+        int64_t both = time_calls(probed, lengths[i]) - plain;
+        both = (both - measured) * found->pair / pair;
         if (i >= DENSE && inner > found->inner[i - 1])
             inner = found->inner[i - 1]; /* more hides behind a longer body, not less */
         found->inner[i] = inner;

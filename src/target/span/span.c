@@ -134,8 +134,7 @@ static struct piano__timing measure(const struct piano__thread *t, const struct 
         m.inner = piano__paced(t, piano__curve_value(bias->inner, place));
         m.outer = piano__paced(t, piano__curve_value(bias->outer, place));
     }
-    if (e->flags & PIANO_ENTRY_MEASURED)
-        m.outer = 0; /* see `measure_exit` */
+
     m.total = now - e->start - ((t->overhead - e->overhead + m.inner + 128) >> 8);
     if (m.total < 0)
         m.total = 0; /* a tiny window, and a probe that cost less than it does on average */
@@ -356,29 +355,23 @@ static __attribute__((noinline)) struct piano__thread *attach(uint32_t offset)
     return t && offset < t->real_limit ? t : NULL;
 }
 
-/* The probe of a sampled call, and of those it makes, is rarely in the caches, so what it takes is not what calibration
- * found. It is measured: from the first thing the probe does to the begin of the window, and from the end of the window
- * to the last thing it does. Each read of the clock takes the time between two of them. */
+/* What a fenced probe takes depends on what is in the caches and how well the processor predicts it, so most of it is
+ * measured: from one of the first things the probe does to the begin of the window, and from the end of the window to one
+ * of the last. The reads for that do not wait, so that what the caller has not done yet at the first counts as the
+ * probe's: without probes it would be done while the function is at work. The rest is calibrated. */
 static void measure_entry(struct piano__thread *t, struct piano__entry *e, int64_t began)
 {
     int64_t took = (e->start - began) * 256;
     t->overhead += took;
     e->overhead += took;
-    e->flags |= PIANO_ENTRY_MEASURED;
+    e->probe = took;
 }
 
 static void measure_exit(struct piano__thread *t, int64_t from)
 {
-    int64_t took = (piano__ticks_fenced() - from) * 256 + piano__run.header->bias.pair;
+    int64_t took = (piano__ticks() - from) * 256;
     t->overhead += took;
     t->budget_spent += took;
-}
-
-/* Whether a call of the function with HEAD may be a sample, or be made by one. */
-static bool is_sampling(struct piano__thread *t, uint32_t offset)
-{
-    const struct piano__head *head = (const struct piano__head *)((char *)t + offset);
-    return head->each != 0 || is_in_sample(t);
 }
 
 void *__piano_enter(unsigned offset)
@@ -393,8 +386,7 @@ void *__piano_enter(unsigned offset)
         piano__dropped_add(&piano__run.header->dropped.busy);
         return (void *)(uintptr_t)t->owner;
     }
-    bool measured = unlikely(is_sampling(t, offset));
-    int64_t began = measured ? piano__ticks_fenced() : 0;
+    int64_t began = piano__ticks();
     struct piano__slot *slot = &piano__slots(t)[piano__head_id(offset)];
     struct caller from = {(uintptr_t)__builtin_frame_address(0),
                           (uintptr_t)__builtin_return_address(0)};
@@ -403,10 +395,12 @@ void *__piano_enter(unsigned offset)
     struct piano__entry *e = enter_attached(t, slot, from);
     void *guard = e ? make_guard(e->seq, t->depth - 1) : count(t, piano__head_of(t, slot));
     unlock(t);
-    if (e)
-        e->start = e->flags & PIANO_ENTRY_FENCED ? piano__ticks_fenced() : piano__ticks();
-    if (e && measured && e->flags & PIANO_ENTRY_FENCED)
+    if (e && e->flags & PIANO_ENTRY_FENCED) {
+        e->start = piano__ticks_fenced();
         measure_entry(t, e, began);
+    } else if (e) {
+        e->start = piano__ticks();
+    }
     return guard;
 }
 
@@ -418,7 +412,7 @@ void __piano_exit(void *guard)
     if (unlikely(index >= t->depth))
         return;
     struct piano__entry *e = &piano__entries(t)[index];
-    bool fenced = e->flags & PIANO_ENTRY_FENCED, measured = e->flags & PIANO_ENTRY_MEASURED;
+    bool fenced = e->flags & PIANO_ENTRY_FENCED;
     int64_t now = fenced ? piano__ticks_end() : piano__ticks();
     if (unlikely(!is_guard_of(e, index, bits) || t->busy))
         return;
@@ -426,7 +420,7 @@ void __piano_exit(void *guard)
     while (t->depth > index + 1)
         abandon_top(t, now);
     close_top(t, now);
-    if (unlikely(measured))
+    if (fenced)
         measure_exit(t, now);
     if (fenced && unlikely(piano__pace_is_due(t)))
         piano__pace_take(t); /* now that it is closed: the caller's time, and overhead of that */
