@@ -248,6 +248,7 @@ struct piano__thread {
 
     /* Frames closed on this thread. */
     uint64_t frames;
+    int64_t frame_work;  /* 1/256 ticks: the part of `overhead` that frames took */
     int64_t budget_tick; /* what the probes may take, see mode.c */
     int64_t budget_spent;
     int64_t share;

@@ -199,6 +199,14 @@ static void put_demoted(struct piano__text *text, struct piano__thread *t, const
     piano__text_puts(text, "}\n");
 }
 
+/* The profiler's own work since BEGAN. */
+static void add_work(struct piano__thread *t, int64_t began)
+{
+    int64_t took = (piano__ticks() - began) * 256;
+    t->overhead += took;
+    t->frame_work += took;
+}
+
 /* What the watcher has seen of the function since the last time. */
 static void take_looks(struct piano__slot *slot)
 {
@@ -333,7 +341,7 @@ void piano__frame_begin(struct piano__thread *t, struct piano__entry *entry)
         entry->flags |= PIANO_ENTRY_FIRST;
         t->chain = index + 1;
     }
-    t->overhead += (piano__ticks() - began) * 256;
+    add_work(t, began);
 }
 
 static void see_wall(struct piano__thread *t, unsigned bucket)
@@ -437,7 +445,7 @@ void piano__frame_end(struct piano__thread *t, struct piano__entry *entry, int64
     if (t->text_len > FLUSH_BYTES ||
         piano__ticks_ns(began - t->last_flush, scale()) > FLUSH_MS * 1000000LL)
         piano__frame_flush(t, began);
-    t->overhead += (piano__ticks() - began) * 256;
+    add_work(t, began);
 }
 
 void piano__frame_demote(struct piano__thread *t, struct piano__slot *slot)

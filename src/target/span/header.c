@@ -148,8 +148,8 @@ static void put_v1_function(struct piano__text *text, uint32_t id)
     piano__text_puts(text, id > 0 ? ",{\"name\":" : "{\"name\":");
     piano__text_quote(text, piano__registry_get(id)->name);
     piano__text_field(text, "calls", sum->calls);
-    put_ms(text, "total_ms", piano__ticks_ns(sum->total, scale));
-    put_ms(text, "self_ms", piano__ticks_ns(sum->self, scale));
+    put_ms(text, "total_ms", piano__ticks_ns(sum->total > 0 ? sum->total : 0, scale));
+    put_ms(text, "self_ms", piano__ticks_ns(sum->self > 0 ? sum->self : 0, scale));
     piano__text_field(text, "alloc_count", (int64_t)sum->alloc_count);
     piano__text_field(text, "alloc_bytes", (int64_t)sum->alloc_bytes);
     piano__text_field(text, "free_count", (int64_t)sum->free_count);

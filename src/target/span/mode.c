@@ -78,9 +78,10 @@ enum {
     TARGET_LEAST = 2,
 };
 
-/* What part of the time corrections may be, over ERROR_NS and over a frame, before more calls are timed. */
+/* What part of the time corrections may be, over ERROR_NS, a frame and the run, before more calls are timed. */
 #define ERROR_WHOLE (1.0 / 16)
 #define ERROR_FRAME (1.0 / 16)
+#define ERROR_RUN (1.0 / 64)
 
 bool piano__mode_pinned;
 
@@ -212,40 +213,51 @@ static void see_cost(struct piano__slot *slot, const struct piano__timing *m)
         judge_rare(slot);
 }
 
-/* The largest stratum for which the error of a usual frame, the root of stratum x calls x variance of a call, is
- * ERROR_FRAME of its time. */
-static int64_t stratum_of_error(int64_t wall_ns, int64_t calls, const struct piano__slot *slot)
+/* How often a function was called: CALLS in SPAN ns. */
+struct rate {
+    int64_t calls;
+    int64_t span;
+};
+
+/* The largest stratum for which the error after WALL ns, the root of stratum x calls x variance of a call, is a
+ * part ERROR of that time. */
+static int64_t stratum_of_error(const struct piano__slot *slot, struct rate rate, double wall,
+                                double error)
 {
     double scale = (double)piano__run.header->ns_per_tick_32 / 4294967296.0;
     double var = (slot->square - square(slot->mean) + slot->rare_square) * square(scale);
-    double most =
-        square(ERROR_FRAME * (double)wall_ns) / ((double)(calls + 1) * (var > 1 ? var : 1));
+    double calls = ((double)rate.calls + 1) * wall / ((double)rate.span + 1);
+    double most = square(error * wall) / (calls * (var > 1 ? var : 1));
     return most < STRATUM_MOST ? (int64_t)most : STRATUM_MOST;
 }
 
-/* Strata for FRAME_STRATA samples in each frame, where these take less than a hundredth of it, and for a small error. */
+/* For FRAME_STRATA samples in each frame, where these take less than a hundredth of it; and for a small error. */
 static int64_t stratum_of_frames(const struct piano__thread *t, const struct piano__slot *slot)
 {
     int64_t sample = PROBES * slot->cost / 256, calls = slot->frame_calls / 16;
     if (t->median_wall < FRAME_LEAST_NS || calls == 0)
         return STRATUM_MOST;
-    /* With all functions together, not more than twice as slow. */
-    int64_t least = slot->cost / 256 / (2 * (int64_t)slot->mean + 1);
-    int64_t most = stratum_of_error(t->median_wall, calls, slot);
-    most = most > least ? most : least;
+    struct rate rate = {calls, t->median_wall};
+    int64_t most = stratum_of_error(slot, rate, (double)t->median_wall, ERROR_FRAME);
     if (128 * FRAME_STRATA * ns_of(sample) > t->median_wall)
         return most;
-    int64_t few =
-        calls / FRAME_STRATA > 2 * STRATUM_LEAST ? calls / FRAME_STRATA : 2 * STRATUM_LEAST;
+    int64_t few = calls / FRAME_STRATA;
+    few = few > 2 * STRATUM_LEAST ? few : 2 * STRATUM_LEAST;
     return most < few ? most : few;
 }
 
-static int64_t choose_stratum(const struct piano__thread *t, const struct piano__slot *slot)
+static int64_t choose_stratum(const struct piano__thread *t, const struct piano__slot *slot,
+                              struct rate rate, int64_t now)
 {
     int64_t sample = PROBES * slot->cost / 256;
     int64_t calls = sample * DENSITY_UNIT / (t->density * usual_cost(slot));
     int64_t of_frames = stratum_of_frames(t, slot);
-    calls = calls < of_frames ? calls : of_frames;
+    int64_t of_run = stratum_of_error(slot, rate, (double)ns_of(now - t->born), ERROR_RUN);
+    int64_t of_error = of_frames < of_run ? of_frames : of_run;
+    /* With all functions together, not more than three times as slow. */
+    int64_t least = slot->cost / 256 / (2 * (int64_t)slot->mean + 1);
+    of_error = of_error > least ? of_error : least;
+    calls = calls < of_error ? calls : of_error;
     return calls < 1 ? 1 : calls > STRATUM_MOST ? STRATUM_MOST : calls;
 }
 
@@ -345,7 +357,8 @@ static void judge_timed(struct piano__thread *t, struct piano__slot *slot, int64
     int64_t patience = 2 * slot->window_frames >= WINDOW ? PATIENCE_FRAME_NS : PATIENCE_NS;
     if (mean_ns < SHORT_NS && spent * share > elapsed && ns_of(slot->spent / 256) > patience &&
         !chosen_frame) {
-        int64_t stratum = choose_stratum(t, slot);
+        struct rate rate = {WINDOW, ns_of(elapsed)};
+        int64_t stratum = choose_stratum(t, slot, rate, now);
         if (stratum >= 2 * STRATUM_LEAST) {
             begin_sampling(t, slot, stratum, now);
             return;
@@ -461,7 +474,8 @@ static void take_sample(struct piano__thread *t, struct piano__slot *slot,
     }
     set_mark(t, slot, now);
     slot->window_start = now;
-    int64_t stratum = choose_stratum(t, slot);
+    struct rate rate = {slot->stratum, elapsed_ns};
+    int64_t stratum = choose_stratum(t, slot, rate, now);
     if (stratum < STRATUM_LEAST || 2 * all_ns * share < elapsed_ns) {
         start_timing(t, slot, now);
         return;

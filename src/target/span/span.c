@@ -358,24 +358,27 @@ static __attribute__((noinline)) struct piano__thread *attach(uint32_t offset)
 /* What a fenced probe takes depends on what is in the caches and how well the processor predicts it, so most of it is
  * measured: from one of the first things the probe does to the begin of the window, and from the end of the window to one
  * of the last. The reads for that do not wait, so that what the caller has not done yet at the first counts as the
- * probe's: without probes it would be done while the function is at work. The rest is calibrated. */
-static void measure_entry(struct piano__thread *t, struct piano__entry *e, int64_t began)
+ * probe's: without probes it would be done while the function is at work. What frames took (WORK before) they have
+ * added themselves. The rest is calibrated. */
+static void measure_entry(struct piano__thread *t, struct piano__entry *e, int64_t began,
+                          int64_t work)
 {
-    int64_t took = (e->start - began) * 256;
+    int64_t took = (e->start - began) * 256 - (t->frame_work - work);
     t->overhead += took;
     e->overhead += took;
     e->probe = took;
 }
 
-static void measure_exit(struct piano__thread *t, int64_t from)
+static void measure_exit(struct piano__thread *t, int64_t from, int64_t work)
 {
-    int64_t took = (piano__ticks() - from) * 256;
+    int64_t took = (piano__ticks() - from) * 256 - (t->frame_work - work);
     t->overhead += took;
     t->budget_spent += took;
 }
 
 void *__piano_enter(unsigned offset)
 {
+    int64_t began = piano__ticks();
     struct piano__thread *t = piano__self_thread();
     if (unlikely(offset >= t->real_limit || offset == 0)) {
         t = attach(offset);
@@ -386,7 +389,7 @@ void *__piano_enter(unsigned offset)
         piano__dropped_add(&piano__run.header->dropped.busy);
         return (void *)(uintptr_t)t->owner;
     }
-    int64_t began = piano__ticks();
+    int64_t work = t->frame_work;
     struct piano__slot *slot = &piano__slots(t)[piano__head_id(offset)];
     struct caller from = {(uintptr_t)__builtin_frame_address(0),
                           (uintptr_t)__builtin_return_address(0)};
@@ -397,7 +400,7 @@ void *__piano_enter(unsigned offset)
     unlock(t);
     if (e && e->flags & PIANO_ENTRY_FENCED) {
         e->start = piano__ticks_fenced();
-        measure_entry(t, e, began);
+        measure_entry(t, e, began, work);
     } else if (e) {
         e->start = piano__ticks();
     }
@@ -416,12 +419,13 @@ void __piano_exit(void *guard)
     int64_t now = fenced ? piano__ticks_end() : piano__ticks();
     if (unlikely(!is_guard_of(e, index, bits) || t->busy))
         return;
+    int64_t work = t->frame_work;
     lock(t);
     while (t->depth > index + 1)
         abandon_top(t, now);
     close_top(t, now);
     if (fenced)
-        measure_exit(t, now);
+        measure_exit(t, now, work);
     if (fenced && unlikely(piano__pace_is_due(t)))
         piano__pace_take(t); /* now that it is closed: the caller's time, and overhead of that */
     unlock(t);
