@@ -886,3 +886,13 @@ def test_v1_of_a_run_ended_by_exit(project: Project) -> None:
     assert report.called() == {"main": 1, "outer": 1, "inner": 1}
     old = json.loads(next(project.runs.glob("*.json")).read_text())
     assert {f["name"]: f["calls"] for f in old["functions"]} == {"main": 1, "outer": 1, "inner": 1}
+
+
+@pytest.mark.parametrize("blocks", [1, 4, 8, 16, 64])
+def test_a_small_file_size_limit_does_not_end_the_program(project: Project, blocks: int) -> None:
+    """`ulimit -f`: the kernel sends SIGXFSZ to whoever writes past the limit. Nothing repeats here, so that the v1 file is written too."""
+    functions = "".join(f"int a_function_with_a_long_name_{i}(void) {{ return {i}; }}\n" for i in range(60))
+    calls = "".join(f"a_function_with_a_long_name_{i}();" for i in range(60))
+    program = project.cc(functions + f"int main(void) {{ {calls} return 5; }}")
+    done = project.command("sh", "-c", f"ulimit -f {blocks}; {program}", check=False)
+    assert done.status == 5, repr(done)

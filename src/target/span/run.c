@@ -307,11 +307,14 @@ void piano__run_write(const char *text, size_t len)
 {
     if (getpid() != piano__run.pid)
         return; /* a child that was forked behind the C library's back */
-    int err = piano__file_check(piano__run.fd, piano__run.file, len);
+    /* Other threads may write between the check and the write, so the check covers their bytes as well. */
+    size_t planned = atomic_fetch_add_explicit(&piano__run.planned, len, memory_order_relaxed);
+    int err = piano__file_check(piano__run.fd, piano__run.file, planned + len);
     if (err == -EBADF)
-        err = reopen_file(len);
+        err = reopen_file(planned + len);
     if (err == 0)
         err = piano__file_write(piano__run.fd, text, len);
+    atomic_fetch_sub_explicit(&piano__run.planned, len, memory_order_relaxed);
     if (err != 0)
         piano__dropped_add(&piano__run.header->dropped.write);
     else
@@ -411,6 +414,7 @@ static void in_child(void)
         atomic_store(&piano__run.thread_numbers, 0);
         atomic_store(&piano__run.frame_numbers, 0);
         atomic_store(&piano__run.file_bytes, 0);
+        atomic_store(&piano__run.planned, 0);
         atomic_store(&piano__run.repeated, false);
         atomic_flag_clear(&piano__run.sums_lock);
         atomic_store(&piano__run.state, PIANO_RUN_NONE);

@@ -34,6 +34,7 @@ struct piano__run {
     struct piano__tally *sums; /* per function, what lines have carried, for the v1 file */
     atomic_flag sums_lock;
     char stem[4096]; /* path without its ending */
+    _Atomic size_t planned; /* bytes that threads are about to append to the run file */
 };
 
 extern struct piano__run piano__run;
