@@ -76,7 +76,8 @@ static void settled_work_comes_out(void **state)
     im.slots[2].now = (struct piano__tally){.calls = 9, .timed = 9, .self = 900, .total = 900};
     memcpy(im.text, "{\"frame\":0}\n", 12);
     im.thread->text_len = 12;
-    assert_int_equal(piano__live_lines(im.bytes, im.size, collect, &out), 0);
+    assert_int_equal(
+        piano__live_lines(im.bytes, im.size, (struct piano__written){0}, collect, &out), 0);
     assert_int_equal(strncmp(out.data, "{\"frame\":0}\n", 12), 0);
     assert_non_null(strstr(out.data, "\"id\":2,\"calls\":9,\"self_ns\":900"));
     assert_int_equal(out.data[out.len - 1], '\n');
@@ -92,7 +93,8 @@ static void counted_calls_come_out(void **state)
     im.heads[1].given = 100;
     im.heads[1].left = 60;
     im.heads[1].each = piano__each(5, 0);
-    assert_int_equal(piano__live_lines(im.bytes, im.size, collect, &out), 0);
+    assert_int_equal(
+        piano__live_lines(im.bytes, im.size, (struct piano__written){0}, collect, &out), 0);
     assert_non_null(strstr(out.data, "\"id\":1,\"calls\":40,\"self_ns\":200"));
     buf_free(&out);
     free(im.bytes);
@@ -107,7 +109,8 @@ static void check_open_call(uint64_t counted, const char *expected)
     im.thread->last_tick = 5000;
     im.thread->counted = counted;
     im.entries[0] = (struct piano__entry){.slot = 3, .start = 1000};
-    assert_int_equal(piano__live_lines(im.bytes, im.size, collect, &out), 0);
+    assert_int_equal(
+        piano__live_lines(im.bytes, im.size, (struct piano__written){0}, collect, &out), 0);
     assert_non_null(strstr(out.data, expected));
     buf_free(&out);
     free(im.bytes);
@@ -131,15 +134,19 @@ static void what_is_no_image_is_refused(void **state)
     (void)state;
     struct image im = image_make(1);
     struct buf out = {0};
-    assert_int_equal(piano__live_lines(im.bytes, 100, collect, &out), -EINVAL);
+    assert_int_equal(piano__live_lines(im.bytes, 100, (struct piano__written){0}, collect, &out),
+                     -EINVAL);
     im.header->slot_bytes++;
-    assert_int_equal(piano__live_lines(im.bytes, im.size, collect, &out), -EINVAL);
+    assert_int_equal(
+        piano__live_lines(im.bytes, im.size, (struct piano__written){0}, collect, &out), -EINVAL);
     im.header->slot_bytes--;
     im.header->fn_capacity = UINT32_MAX;
-    assert_int_equal(piano__live_lines(im.bytes, im.size, collect, &out), -EINVAL);
+    assert_int_equal(
+        piano__live_lines(im.bytes, im.size, (struct piano__written){0}, collect, &out), -EINVAL);
     im.header->fn_capacity = FNS;
     im.header->magic[0] = 'X';
-    assert_int_equal(piano__live_lines(im.bytes, im.size, collect, &out), -EINVAL);
+    assert_int_equal(
+        piano__live_lines(im.bytes, im.size, (struct piano__written){0}, collect, &out), -EINVAL);
     assert_int_equal(out.len, 0);
     free(im.bytes);
 }
@@ -166,7 +173,7 @@ static void a_torn_or_hostile_image_does_no_harm(void **state)
             im.bytes[first + next_random(&random) % (im.size - first)] =
                 (unsigned char)next_random(&random);
         im.thread->state = PIANO_THREAD_RUNNING;
-        if (piano__live_lines(im.bytes, im.size, collect, &out) == 0)
+        if (piano__live_lines(im.bytes, im.size, (struct piano__written){0}, collect, &out) == 0)
             assert_false(out.failed);
         buf_free(&out);
         free(im.bytes);

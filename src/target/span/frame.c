@@ -20,7 +20,11 @@
  * byte or frame goes missing from the sums. */
 #include "target/span/frame.h"
 
+#include <errno.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "common/lines.h"
 #include "target/span/registry.h"
@@ -86,24 +90,66 @@ static void release_now(struct piano__slot *slot)
     slot->in_now = 0;
 }
 
+/* CLAIMS. A thread claims its block while it changes its lines, and while it writes them to the file. The exiting thread of the
+ * program takes the blocks of all others (run.c): from then on these begin nothing new, so that every line is written by one of
+ * the two. False: it has been taken. */
+static bool begin_change(struct piano__thread *t)
+{
+    return !(__atomic_fetch_or(&t->claim, PIANO_CLAIM_CHANGING, __ATOMIC_SEQ_CST) &
+             PIANO_CLAIM_TAKEN);
+}
+
+static void end_change(struct piano__thread *t)
+{
+    __atomic_fetch_and(&t->claim, ~(uint32_t)PIANO_CLAIM_CHANGING, __ATOMIC_RELEASE);
+}
+
+static bool begin_write(struct piano__thread *t)
+{
+    uint32_t claim = __atomic_fetch_or(&t->claim, PIANO_CLAIM_WRITING, __ATOMIC_SEQ_CST);
+    if (claim & PIANO_CLAIM_TAKEN)
+        __atomic_fetch_and(&t->claim, ~(uint32_t)PIANO_CLAIM_WRITING, __ATOMIC_RELEASE);
+    return !(claim & PIANO_CLAIM_TAKEN);
+}
+
+/* Signals are blocked meanwhile: a handler that jumps away or ends the program would leave the text in the file and in the block.
+ * Of a program that is killed the reader finds out by `flush_at`. */
+static void write_text(struct piano__thread *t)
+{
+    uint64_t all = UINT64_MAX, before = 0;
+    bool blocked = syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof all) == 0;
+    if (t->text_len > 0 && begin_write(t)) {
+        uint64_t size = atomic_load_explicit(&piano__run.file_bytes, memory_order_relaxed);
+        __atomic_store_n(&t->flush_at, size + 1, __ATOMIC_RELEASE);
+        piano__run_write(text_of(t), t->text_len);
+        __atomic_store_n(&t->commit, 0, __ATOMIC_RELEASE);
+        __atomic_store_n(&t->flush_at, 0, __ATOMIC_RELEASE);
+        __atomic_fetch_and(&t->claim, ~(uint32_t)PIANO_CLAIM_WRITING, __ATOMIC_RELEASE);
+    }
+    if (blocked)
+        (void)syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof before);
+}
+
 void piano__frame_flush(struct piano__thread *t, int64_t now)
 {
-    t->busy++;
-    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* pairs with `wait_for_writers` in run.c */
+    uintptr_t before = piano__hold(t);
     if (t->text_len > 0 &&
         atomic_load_explicit(&piano__run.state, memory_order_relaxed) == PIANO_RUN_ON) {
-        piano__run_write(text_of(t), t->text_len);
-        t->text_len = 0;
+        int saved = errno;
+        write_text(t);
+        errno = saved;
         piano__run_sync(now);
     }
     t->last_flush = now;
-    t->busy--;
+    piano__let_go(t, before);
 }
 
 typedef void line_body(struct piano__text *text, struct piano__thread *t, const void *what);
 
-/* Appends a line to the thread's text, making room when there is none; its length. */
-static uint32_t write_line(struct piano__thread *t, line_body *body, const void *what, int64_t now)
+/* Appends a line to the thread's text, making room when there is none; its length. CLEARS: the tallies that are void from the
+ * moment it is there. */
+static uint32_t write_line(struct piano__thread *t, line_body *body, const void *what,
+                           uint32_t clears, int64_t now)
 {
     uint32_t room = piano__run.header->text_bytes;
     for (int try = 0; try < 2; try++) {
@@ -111,8 +157,10 @@ static uint32_t write_line(struct piano__thread *t, line_body *body, const void 
         struct piano__text text = {start, text_of(t) + room, false};
         body(&text, t, what);
         if (!text.full) {
-            t->text_len += (uint32_t)(text.at - start);
-            return (uint32_t)(text.at - start);
+            uint32_t length = (uint32_t)(text.at - start);
+            __atomic_store_n(&t->commit, (uint64_t)clears << 32 | (t->text_len + length),
+                             __ATOMIC_RELEASE);
+            return length;
         }
         piano__frame_flush(t, now);
     }
@@ -230,24 +278,31 @@ static void sum_and_clear(struct piano__thread *t, bool now, bool kept)
         t->now_list = 0;
     if (kept)
         t->kept_list = 0;
+    __atomic_store_n(&t->clearing, 0, __ATOMIC_RELEASE);
 }
 
 static void write_kept(struct piano__thread *t, int64_t now)
 {
     if (t->kept_list == 0)
         return;
-    write_line(t, put_kept, NULL, now);
+    write_line(t, put_kept, NULL, PIANO_CLEAR_KEPT, now);
     sum_and_clear(t, false, true);
+}
+
+static void clear_merged(struct piano__thread *t)
+{
+    t->merged = 0;
+    t->merged_wall = t->merged_max = 0;
+    memset(t->merged_walls, 0, sizeof t->merged_walls);
+    __atomic_store_n(&t->clearing, 0, __ATOMIC_RELEASE);
 }
 
 static void write_merged(struct piano__thread *t, int64_t now)
 {
     if (t->merged == 0)
         return;
-    write_line(t, put_merged, NULL, now);
-    t->merged = 0;
-    t->merged_wall = t->merged_max = 0;
-    memset(t->merged_walls, 0, sizeof t->merged_walls);
+    write_line(t, put_merged, NULL, PIANO_CLEAR_MERGED, now);
+    clear_merged(t);
 }
 
 static bool is_empty(const struct piano__tally *tally)
@@ -301,7 +356,7 @@ void piano__frame_begin(struct piano__thread *t, struct piano__entry *entry)
 {
     struct piano__slot *slot = &piano__slots(t)[entry->slot];
     uint32_t index = t->depth - 1;
-    if (!is_frame(t, slot, entry, index))
+    if (!is_frame(t, slot, entry, index) || !begin_change(t))
         return;
     int64_t began = piano__ticks();
     set_aside(t, enclosing_frame(t, index), began);
@@ -312,6 +367,7 @@ void piano__frame_begin(struct piano__thread *t, struct piano__entry *entry)
         entry->flags |= PIANO_ENTRY_FIRST;
         t->chain = index + 1;
     }
+    end_change(t);
     t->overhead += (piano__ticks() - began) * 256;
 }
 
@@ -379,6 +435,8 @@ void piano__frame_end(struct piano__thread *t, struct piano__entry *entry, int64
 {
     int64_t began = t->last_tick;
     uint32_t index = t->depth;
+    if (!begin_change(t))
+        return;
     struct piano__slot *slot = &piano__slots(t)[entry->slot];
     struct frame_line f = {.start = entry->start,
                            .wall = wall,
@@ -402,7 +460,8 @@ void piano__frame_end(struct piano__thread *t, struct piano__entry *entry, int64
     settle_sampled(t);
     if (may_write_line(t, &f, wall_ns, began)) {
         f.number = atomic_fetch_add_explicit(&piano__run.frame_numbers, 1, memory_order_relaxed);
-        uint32_t length = write_line(t, put_frame, &f, began);
+        uint32_t length = write_line(t, put_frame, &f,
+                                     PIANO_CLEAR_NOW | (f.with_kept ? PIANO_CLEAR_KEPT : 0), began);
         t->tokens -= length;
         if (length > 0)
             sum_and_clear(t, true, f.with_kept);
@@ -414,15 +473,19 @@ void piano__frame_end(struct piano__thread *t, struct piano__entry *entry, int64
     if (t->text_len > FLUSH_BYTES ||
         piano__ticks_ns(began - t->last_flush, scale()) > FLUSH_MS * 1000000LL)
         piano__frame_flush(t, began);
+    end_change(t);
     t->overhead += (piano__ticks() - began) * 256;
 }
 
 void piano__frame_demote(struct piano__thread *t, struct piano__slot *slot)
 {
-    t->busy++;
-    write_line(t, put_demoted, slot, t->last_tick);
+    uintptr_t before = piano__hold(t);
+    if (begin_change(t)) {
+        write_line(t, put_demoted, slot, 0, t->last_tick);
+        end_change(t);
+    }
     slot->framed = 0;
-    t->busy--;
+    piano__let_go(t, before);
 }
 
 static void put_thread(struct piano__text *text, struct piano__thread *t, const void *what)
@@ -433,18 +496,34 @@ static void put_thread(struct piano__text *text, struct piano__thread *t, const 
 void piano__frame_announce(struct piano__thread *t, int64_t now)
 {
     static const int64_t running = -1;
-    t->busy++;
-    write_line(t, put_thread, &running, now);
-    t->busy--;
+    uintptr_t before = piano__hold(t);
+    if (begin_change(t)) {
+        write_line(t, put_thread, &running, 0, now);
+        end_change(t);
+    }
+    piano__let_go(t, before);
 }
 
 void piano__frame_finish(struct piano__thread *t, int64_t now)
 {
-    t->busy++;
-    set_aside(t, -1, now);
-    write_kept(t, now);
-    write_merged(t, now);
-    write_line(t, put_thread, &now, now);
-    piano__frame_flush(t, now);
-    t->busy--;
+    uintptr_t before = piano__hold(t);
+    if (begin_change(t)) {
+        set_aside(t, -1, now);
+        write_kept(t, now);
+        write_merged(t, now);
+        write_line(t, put_thread, &now, 0, now);
+        piano__frame_flush(t, now);
+        end_change(t);
+    }
+    piano__let_go(t, before);
+}
+
+void piano__frame_repair(struct piano__thread *t)
+{
+    uint32_t clearing = t->clearing;
+    if (clearing & PIANO_CLEAR_MERGED)
+        clear_merged(t);
+    else if (clearing)
+        sum_and_clear(t, clearing & PIANO_CLEAR_NOW, clearing & PIANO_CLEAR_KEPT);
+    end_change(t);
 }

@@ -26,4 +26,7 @@ void piano__frame_finish(struct piano__thread *t, int64_t now);
 /* Empties the thread's text into the run file. */
 void piano__frame_flush(struct piano__thread *t, int64_t now);
 
+/* The lists of T are whole again: finishes what a line has committed (repair.c). */
+void piano__frame_repair(struct piano__thread *t);
+
 #endif

@@ -43,6 +43,25 @@ static inline bool piano__is_attached(const struct piano__thread *t)
     return t->state == PIANO_THREAD_RUNNING;
 }
 
+/* While the tables are being changed, `busy` is the stack address of the function that does it. A signal handler that comes in
+ * between stays out. One that jumps away leaves `busy` set: repair.c finds out, by that address. One store takes it, so
+ * there is no moment at which a holder has no address. */
+static inline __attribute__((always_inline)) uintptr_t piano__hold(struct piano__thread *t)
+{
+    uintptr_t before = t->busy;
+    if (!before)
+        t->busy = (uintptr_t)__builtin_frame_address(0);
+    __asm__ __volatile__("" ::: "memory");
+    return before;
+}
+
+/* BEFORE: what `piano__hold` returned. */
+static inline void piano__let_go(struct piano__thread *t, uintptr_t before)
+{
+    __asm__ __volatile__("" ::: "memory");
+    t->busy = before;
+}
+
 static inline struct piano__head *piano__heads(struct piano__thread *t)
 {
     return (struct piano__head *)(t + 1);

@@ -19,4 +19,9 @@ struct piano__stack_bounds {
 /* Whether SP is on it; false also when nobody can say. The kernel is asked the first time, and when the stack has grown. */
 bool piano__stack_is_own(struct piano__stack_bounds *bounds, uintptr_t sp);
 
+/* Whether a function whose frame was at HOLDER cannot run any more, since its thread runs at HERE now: both are on the thread's own
+ * stack and HERE is not below HOLDER, or HOLDER is on the alternate signal stack and the thread is not. False when that
+ * cannot be told: on an alternate signal stack, on that of a coroutine. */
+bool piano__stack_is_left(struct piano__stack_bounds *bounds, uintptr_t holder, uintptr_t here);
+
 #endif
