@@ -312,12 +312,12 @@ static void calibrate_alloc(struct piano__bias *found)
 {
     blocks[0].next = NULL;
     cached = blocks;
-    piano__heap_self.own++; /* these blocks are no allocations */
-    piano__filter_begin();  /* in a static program nobody else does */
+    uintptr_t own_before = piano__heap_own_begin(); /* these blocks are no allocations */
+    piano__filter_begin();                          /* in a static program nobody else does */
     piano__heap_watch(true);
     int64_t pair = time_calls(calling_hook, 0) - time_calls(calling_malloc, 0);
     piano__heap_watch(false);
-    piano__heap_self.own--;
+    piano__heap_own_end(own_before);
     found->alloc = pair > 0 ? pair / 2 : 0;
 }
 

@@ -93,7 +93,7 @@ static void link_lists(struct piano__thread *t)
 
 void piano__repair(struct piano__thread *t)
 {
-    t->busy = (uintptr_t)__builtin_frame_address(0); /* from here on this function holds them */
+    t->busy = piano__stack_pointer(); /* from here on this function holds them */
     t->limit = 0;
     __asm__ __volatile__("" ::: "memory");
     recount_open_calls(t);

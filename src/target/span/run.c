@@ -34,7 +34,8 @@
 
 enum {
     WAIT_NS = 50000000,
-    TAKE_NS = 20000000,
+    BUSY_NS = 2000000,
+    TAKE_NS = 50000000,
     MAX_LINE = 2 << 20,
     SYNC_LEAST_NS = 10000000,
     SYNC_MOST_NS = 1000000000
@@ -359,24 +360,27 @@ static void write_sink(void *ctx, const char *text, size_t len)
 
 static bool is_changing(const struct piano__thread *t)
 {
-    uint32_t claim = __atomic_load_n(&t->claim, __ATOMIC_ACQUIRE);
-    return (claim & (PIANO_CLAIM_CHANGING | PIANO_CLAIM_WRITING)) ||
-           __atomic_load_n(&t->busy, __ATOMIC_RELAXED);
+    return __atomic_load_n(&t->claim, __ATOMIC_ACQUIRE) &
+           (PIANO_CLAIM_CHANGING | PIANO_CLAIM_WRITING);
 }
 
-/* Takes the blocks of threads that still run (claims: frame.c), and waits a moment for those that are in the middle of
- * something; such a thread may have lost its processor. */
+/* Takes the blocks of threads that still run (claims: frame.c). A thread in the middle of a call is given BUSY_NS. One in the middle
+ * of a line may have lost its processor: it is given TAKE_NS, and this one's processor. */
 static void take_blocks(void)
 {
     uint32_t count = piano__blocks_count();
-    int64_t deadline = piano__monotonic_ns() + TAKE_NS;
+    int64_t begin = piano__monotonic_ns();
     for (uint32_t i = 0; i < count; i++)
         if (piano__blocks_at(i))
             __atomic_fetch_or(&piano__blocks_at(i)->claim, PIANO_CLAIM_TAKEN, __ATOMIC_SEQ_CST);
     for (uint32_t i = 0; i < count; i++) {
         const struct piano__thread *t = piano__blocks_at(i);
-        while (t && t->state == PIANO_THREAD_RUNNING && is_changing(t) &&
-               piano__monotonic_ns() < deadline)
+        if (!t || __atomic_load_n(&t->state, __ATOMIC_ACQUIRE) != PIANO_THREAD_RUNNING)
+            continue;
+        while (__atomic_load_n(&t->busy, __ATOMIC_RELAXED) &&
+               piano__monotonic_ns() < begin + BUSY_NS)
+            ;
+        while (is_changing(t) && piano__monotonic_ns() < begin + TAKE_NS)
             syscall(SYS_sched_yield);
     }
 }

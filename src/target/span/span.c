@@ -71,7 +71,7 @@ static bool is_guard_of(const struct piano__entry *e, uint32_t index, uint64_t b
  * (`limit`) and go again (`busy`). */
 static inline __attribute__((always_inline)) void lock(struct piano__thread *t)
 {
-    t->busy = (uintptr_t)__builtin_frame_address(0);
+    t->busy = piano__stack_pointer();
     t->limit = 0;
     compiler_barrier();
 }

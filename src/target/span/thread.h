@@ -9,6 +9,7 @@
 
 #include "common/live.h"
 #include "common/probe.h"
+#include "target/sys/stack.h"
 
 #define SAME_PLACE(a, b, field)                                                                    \
     _Static_assert(offsetof(struct a, field) == offsetof(struct b, field), "shared with the "      \
@@ -50,7 +51,7 @@ static inline __attribute__((always_inline)) uintptr_t piano__hold(struct piano_
 {
     uintptr_t before = t->busy;
     if (!before)
-        t->busy = (uintptr_t)__builtin_frame_address(0);
+        t->busy = piano__stack_pointer();
     __asm__ __volatile__("" ::: "memory");
     return before;
 }

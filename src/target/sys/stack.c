@@ -86,10 +86,14 @@ bool piano__stack_is_own(struct piano__stack_bounds *b, uintptr_t sp)
     return sp >= b->low && sp < b->high;
 }
 
+/* Between a function and the handler that interrupts it the kernel puts the registers, a kilobyte with those of floating point.
+ * So what runs this close below is no handler, but another function called from the same place. */
+enum { CLOSE = 512 };
+
 bool piano__stack_is_left(struct piano__stack_bounds *b, uintptr_t holder, uintptr_t here)
 {
     stack_t alternate = {.ss_flags = 0};
-    if (holder > here && holder < b->high && here >= b->low)
+    if (holder > here + CLOSE && holder < b->high && here >= b->low)
         return false; /* the usual case: a handler has interrupted the holder */
     int saved = errno;
     bool known = syscall(SYS_sigaltstack, NULL, &alternate) == 0;
@@ -99,5 +103,5 @@ bool piano__stack_is_left(struct piano__stack_bounds *b, uintptr_t holder, uintp
     uintptr_t low = (uintptr_t)alternate.ss_sp;
     if (!(alternate.ss_flags & SS_DISABLE) && holder >= low && holder - low < alternate.ss_size)
         return true;
-    return piano__stack_is_own(b, holder) && holder <= here;
+    return piano__stack_is_own(b, holder) && holder <= here + CLOSE;
 }
