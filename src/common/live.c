@@ -95,18 +95,23 @@ static void send_slots(const struct view *v)
         count = v->header->fn_capacity;
     for (uint32_t id = 0; id < count; id++) {
         const struct piano__slot *slot = &v->slots[id];
-        struct piano__tally now = {0};
-        if (!(v->clearing & PIANO_CLEAR_NOW))
-            now = slot->now;
+        struct piano__tally now = slot->now, kept = slot->kept;
         int64_t pending = piano__head_pending(&v->heads[id]);
+        if (v->thread->moving / 2 == id + 1) {
+            pending = v->thread->moving % 2 ? pending : 0;
+            now = v->thread->moving % 2 ? (struct piano__tally){0} : v->thread->moved;
+            kept = v->thread->moving % 2 ? v->thread->moved : kept;
+        }
+        if (v->clearing & PIANO_CLEAR_NOW)
+            now = (struct piano__tally){0};
         now.calls += pending;
         now.self += pending * piano__each_self(v->heads[id].each);
         now.raw += pending * piano__each_self(v->heads[id].each);
         now.total += pending * slot->total_estimate;
         if (!is_empty(&now))
             send_tally(v, frame, id, &now);
-        if (!(v->clearing & PIANO_CLEAR_KEPT) && !is_empty(&slot->kept))
-            send_tally(v, v->thread->kept_depth, id, &slot->kept);
+        if (!(v->clearing & PIANO_CLEAR_KEPT) && !is_empty(&kept))
+            send_tally(v, v->thread->kept_depth, id, &kept);
     }
 }
 

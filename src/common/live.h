@@ -254,6 +254,10 @@ struct piano__thread {
     /* While `text` goes into the run file: 1 + a size that the file had before. Else 0. */
     uint64_t flush_at;
     uint32_t claim; /* PIANO_CLAIM_* */
+    /* While a tally is replaced, 2 * (slot + 1) + 1 if `kept` of that slot is `moved` and `now` is void, 2 * (slot + 1) if `now` is
+     * `moved` and nothing is pending. Else 0. */
+    uint32_t moving;
+    struct piano__tally moved;
 } __attribute__((aligned(64)));
 
 /* Bytes of the run file that the image belongs to. */

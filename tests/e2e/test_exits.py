@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 from pathlib import Path
@@ -899,10 +900,9 @@ def test_a_small_file_size_limit_does_not_end_the_program(project: Project, bloc
     assert done.status == 5, repr(done)
 
 
-def frame_numbers(path: Path) -> list[int]:
+def frame_numbers(path: Path) -> list[bytes]:
     """Of all frame lines in the run file."""
-    found = (json.loads(line) for line in path.read_text().splitlines())
-    return [line["frame"] for line in found if "frame" in line]
+    return re.findall(rb'^\{"frame":(\d+),', path.read_bytes(), re.MULTILINE)
 
 
 def test_exit_writes_no_line_twice(project: Project) -> None:
@@ -933,7 +933,8 @@ def test_exit_writes_no_line_twice(project: Project) -> None:
         numbers = frame_numbers(path)
         assert len(numbers) > 1000
         twice += len(numbers) != len(set(numbers))
-        assert project.report().frame_count >= len(numbers)
+        if i % 10 == 0:
+            assert project.report().frame_count >= len(numbers)
         for left in project.runs.iterdir():
             left.unlink()
     assert twice == 0

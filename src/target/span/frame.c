@@ -20,13 +20,10 @@
  * byte or frame goes missing from the sums. */
 #include "target/span/frame.h"
 
-#include <errno.h>
-#include <signal.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "common/lines.h"
+#include "target/span/commit.h"
 #include "target/span/registry.h"
 #include "target/span/run.h"
 #include "target/sys/clock.h"
@@ -48,11 +45,6 @@ static uint64_t scale(void)
     return piano__run.header->ns_per_tick_32;
 }
 
-static char *text_of(struct piano__thread *t)
-{
-    return (char *)(piano__entries(t) + PIANO_MAX_DEPTH);
-}
-
 static struct piano__slot *slot_at(struct piano__thread *t, uint32_t link)
 {
     return &piano__slots(t)[link - 1];
@@ -61,6 +53,18 @@ static struct piano__slot *slot_at(struct piano__thread *t, uint32_t link)
 static uint32_t id_of(struct piano__thread *t, const struct piano__slot *slot)
 {
     return (uint32_t)(slot - piano__slots(t));
+}
+
+/* MOVES. A tally is replaced in one step for whoever reads the block: while `moving` is set, `moved` stands for it. */
+static void begin_move(struct piano__thread *t, uint32_t moving)
+{
+    __atomic_store_n(&t->moving, moving, __ATOMIC_RELEASE);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
+
+static void end_move(struct piano__thread *t)
+{
+    __atomic_store_n(&t->moving, 0, __ATOMIC_RELEASE);
 }
 
 void piano__frame_touch(struct piano__thread *t, struct piano__slot *slot)
@@ -77,95 +81,22 @@ void piano__frame_settle(struct piano__thread *t, struct piano__slot *slot)
 {
     struct piano__head *head = piano__head_of(t, slot);
     int64_t pending = piano__head_pending(head);
-    slot->now.calls += pending;
-    slot->now.self += pending * piano__each_self(head->each);
-    slot->now.raw += pending * piano__each_self(head->each);
-    slot->now.total += pending * slot->total_estimate;
+    struct piano__tally *now = &t->moved;
+    *now = slot->now;
+    now->calls += pending;
+    now->self += pending * piano__each_self(head->each);
+    now->raw += pending * piano__each_self(head->each);
+    now->total += pending * slot->total_estimate;
+    begin_move(t, 2 * (id_of(t, slot) + 1));
+    slot->now = *now;
     head->given = head->left;
+    end_move(t);
 }
 
 static void release_now(struct piano__slot *slot)
 {
     slot->now = (struct piano__tally){0};
     slot->in_now = 0;
-}
-
-/* CLAIMS. A thread claims its block while it changes its lines, and while it writes them to the file. The exiting thread of the
- * program takes the blocks of all others (run.c): from then on these begin nothing new, so that every line is written by one of
- * the two. False: it has been taken. */
-static bool begin_change(struct piano__thread *t)
-{
-    return !(__atomic_fetch_or(&t->claim, PIANO_CLAIM_CHANGING, __ATOMIC_SEQ_CST) &
-             PIANO_CLAIM_TAKEN);
-}
-
-static void end_change(struct piano__thread *t)
-{
-    __atomic_fetch_and(&t->claim, ~(uint32_t)PIANO_CLAIM_CHANGING, __ATOMIC_RELEASE);
-}
-
-static bool begin_write(struct piano__thread *t)
-{
-    uint32_t claim = __atomic_fetch_or(&t->claim, PIANO_CLAIM_WRITING, __ATOMIC_SEQ_CST);
-    if (claim & PIANO_CLAIM_TAKEN)
-        __atomic_fetch_and(&t->claim, ~(uint32_t)PIANO_CLAIM_WRITING, __ATOMIC_RELEASE);
-    return !(claim & PIANO_CLAIM_TAKEN);
-}
-
-/* Signals are blocked meanwhile: a handler that jumps away or ends the program would leave the text in the file and in the block.
- * Of a program that is killed the reader finds out by `flush_at`. */
-static void write_text(struct piano__thread *t)
-{
-    uint64_t all = UINT64_MAX, before = 0;
-    bool blocked = syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof all) == 0;
-    if (t->text_len > 0 && begin_write(t)) {
-        uint64_t size = atomic_load_explicit(&piano__run.file_bytes, memory_order_relaxed);
-        __atomic_store_n(&t->flush_at, size + 1, __ATOMIC_RELEASE);
-        piano__run_write(text_of(t), t->text_len);
-        __atomic_store_n(&t->commit, 0, __ATOMIC_RELEASE);
-        __atomic_store_n(&t->flush_at, 0, __ATOMIC_RELEASE);
-        __atomic_fetch_and(&t->claim, ~(uint32_t)PIANO_CLAIM_WRITING, __ATOMIC_RELEASE);
-    }
-    if (blocked)
-        (void)syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof before);
-}
-
-void piano__frame_flush(struct piano__thread *t, int64_t now)
-{
-    uintptr_t before = piano__hold(t);
-    if (t->text_len > 0 &&
-        atomic_load_explicit(&piano__run.state, memory_order_relaxed) == PIANO_RUN_ON) {
-        int saved = errno;
-        write_text(t);
-        errno = saved;
-        piano__run_sync(now);
-    }
-    t->last_flush = now;
-    piano__let_go(t, before);
-}
-
-typedef void line_body(struct piano__text *text, struct piano__thread *t, const void *what);
-
-/* Appends a line to the thread's text, making room when there is none; its length. CLEARS: the tallies that are void from the
- * moment it is there. */
-static uint32_t write_line(struct piano__thread *t, line_body *body, const void *what,
-                           uint32_t clears, int64_t now)
-{
-    uint32_t room = piano__run.header->text_bytes;
-    for (int try = 0; try < 2; try++) {
-        char *start = text_of(t) + t->text_len;
-        struct piano__text text = {start, text_of(t) + room, false};
-        body(&text, t, what);
-        if (!text.full) {
-            uint32_t length = (uint32_t)(text.at - start);
-            __atomic_store_n(&t->commit, (uint64_t)clears << 32 | (t->text_len + length),
-                             __ATOMIC_RELEASE);
-            return length;
-        }
-        piano__frame_flush(t, now);
-    }
-    piano__dropped_add(&piano__run.header->dropped.frames);
-    return 0;
 }
 
 struct frame_line {
@@ -285,7 +216,7 @@ static void write_kept(struct piano__thread *t, int64_t now)
 {
     if (t->kept_list == 0)
         return;
-    write_line(t, put_kept, NULL, PIANO_CLEAR_KEPT, now);
+    piano__commit_line(t, put_kept, NULL, PIANO_CLEAR_KEPT, now);
     sum_and_clear(t, false, true);
 }
 
@@ -301,7 +232,7 @@ static void write_merged(struct piano__thread *t, int64_t now)
 {
     if (t->merged == 0)
         return;
-    write_line(t, put_merged, NULL, PIANO_CLEAR_MERGED, now);
+    piano__commit_line(t, put_merged, NULL, PIANO_CLEAR_MERGED, now);
     clear_merged(t);
 }
 
@@ -320,7 +251,10 @@ static void set_aside(struct piano__thread *t, int32_t depth, int64_t now)
     settle_sampled(t);
     for (uint32_t link = t->now_list; link;) {
         struct piano__slot *slot = slot_at(t, link);
-        piano__tally_add(&slot->kept, &slot->now);
+        t->moved = slot->kept;
+        piano__tally_add(&t->moved, &slot->now);
+        begin_move(t, 2 * link + 1);
+        slot->kept = t->moved;
         if (!slot->in_kept && !is_empty(&slot->now)) {
             slot->in_kept = 1;
             slot->next_kept = t->kept_list;
@@ -328,6 +262,7 @@ static void set_aside(struct piano__thread *t, int32_t depth, int64_t now)
         }
         link = slot->next_now;
         release_now(slot);
+        end_move(t);
     }
     t->now_list = 0;
 }
@@ -356,7 +291,7 @@ void piano__frame_begin(struct piano__thread *t, struct piano__entry *entry)
 {
     struct piano__slot *slot = &piano__slots(t)[entry->slot];
     uint32_t index = t->depth - 1;
-    if (!is_frame(t, slot, entry, index) || !begin_change(t))
+    if (!is_frame(t, slot, entry, index) || !piano__commit_begin(t))
         return;
     int64_t began = piano__ticks();
     set_aside(t, enclosing_frame(t, index), began);
@@ -367,7 +302,7 @@ void piano__frame_begin(struct piano__thread *t, struct piano__entry *entry)
         entry->flags |= PIANO_ENTRY_FIRST;
         t->chain = index + 1;
     }
-    end_change(t);
+    piano__commit_end(t);
     t->overhead += (piano__ticks() - began) * 256;
 }
 
@@ -435,7 +370,7 @@ void piano__frame_end(struct piano__thread *t, struct piano__entry *entry, int64
 {
     int64_t began = t->last_tick;
     uint32_t index = t->depth;
-    if (!begin_change(t))
+    if (!piano__commit_begin(t))
         return;
     struct piano__slot *slot = &piano__slots(t)[entry->slot];
     struct frame_line f = {.start = entry->start,
@@ -460,8 +395,8 @@ void piano__frame_end(struct piano__thread *t, struct piano__entry *entry, int64
     settle_sampled(t);
     if (may_write_line(t, &f, wall_ns, began)) {
         f.number = atomic_fetch_add_explicit(&piano__run.frame_numbers, 1, memory_order_relaxed);
-        uint32_t length = write_line(t, put_frame, &f,
-                                     PIANO_CLEAR_NOW | (f.with_kept ? PIANO_CLEAR_KEPT : 0), began);
+        uint32_t length = piano__commit_line(
+            t, put_frame, &f, PIANO_CLEAR_NOW | (f.with_kept ? PIANO_CLEAR_KEPT : 0), began);
         t->tokens -= length;
         if (length > 0)
             sum_and_clear(t, true, f.with_kept);
@@ -472,17 +407,17 @@ void piano__frame_end(struct piano__thread *t, struct piano__entry *entry, int64
     }
     if (t->text_len > FLUSH_BYTES ||
         piano__ticks_ns(began - t->last_flush, scale()) > FLUSH_MS * 1000000LL)
-        piano__frame_flush(t, began);
-    end_change(t);
+        piano__commit_flush(t, began);
+    piano__commit_end(t);
     t->overhead += (piano__ticks() - began) * 256;
 }
 
 void piano__frame_demote(struct piano__thread *t, struct piano__slot *slot)
 {
     uintptr_t before = piano__hold(t);
-    if (begin_change(t)) {
-        write_line(t, put_demoted, slot, 0, t->last_tick);
-        end_change(t);
+    if (piano__commit_begin(t)) {
+        piano__commit_line(t, put_demoted, slot, 0, t->last_tick);
+        piano__commit_end(t);
     }
     slot->framed = 0;
     piano__let_go(t, before);
@@ -497,9 +432,9 @@ void piano__frame_announce(struct piano__thread *t, int64_t now)
 {
     static const int64_t running = -1;
     uintptr_t before = piano__hold(t);
-    if (begin_change(t)) {
-        write_line(t, put_thread, &running, 0, now);
-        end_change(t);
+    if (piano__commit_begin(t)) {
+        piano__commit_line(t, put_thread, &running, 0, now);
+        piano__commit_end(t);
     }
     piano__let_go(t, before);
 }
@@ -507,15 +442,30 @@ void piano__frame_announce(struct piano__thread *t, int64_t now)
 void piano__frame_finish(struct piano__thread *t, int64_t now)
 {
     uintptr_t before = piano__hold(t);
-    if (begin_change(t)) {
+    if (piano__commit_begin(t)) {
         set_aside(t, -1, now);
         write_kept(t, now);
         write_merged(t, now);
-        write_line(t, put_thread, &now, 0, now);
-        piano__frame_flush(t, now);
-        end_change(t);
+        piano__commit_line(t, put_thread, &now, 0, now);
+        piano__commit_flush(t, now);
+        piano__commit_end(t);
     }
     piano__let_go(t, before);
+}
+
+void piano__frame_repair_move(struct piano__thread *t)
+{
+    if (t->moving == 0 || t->moving / 2 > piano__capacity)
+        return;
+    struct piano__slot *slot = slot_at(t, t->moving / 2);
+    if (t->moving % 2) {
+        slot->kept = t->moved;
+        slot->now = (struct piano__tally){0};
+    } else {
+        slot->now = t->moved;
+        piano__head_of(t, slot)->given = piano__head_of(t, slot)->left;
+    }
+    end_move(t);
 }
 
 void piano__frame_repair(struct piano__thread *t)
@@ -525,5 +475,5 @@ void piano__frame_repair(struct piano__thread *t)
         clear_merged(t);
     else if (clearing)
         sum_and_clear(t, clearing & PIANO_CLEAR_NOW, clearing & PIANO_CLEAR_KEPT);
-    end_change(t);
+    piano__commit_end(t);
 }

@@ -96,6 +96,7 @@ void piano__repair(struct piano__thread *t)
     t->busy = piano__stack_pointer(); /* from here on this function holds them */
     t->limit = 0;
     __asm__ __volatile__("" ::: "memory");
+    piano__frame_repair_move(t);
     recount_open_calls(t);
     link_lists(t);
     piano__frame_repair(t);

@@ -364,7 +364,7 @@ static bool is_changing(const struct piano__thread *t)
            (PIANO_CLAIM_CHANGING | PIANO_CLAIM_WRITING);
 }
 
-/* Takes the blocks of threads that still run (claims: frame.c). A thread in the middle of a call is given BUSY_NS. One in the middle
+/* Takes the blocks of threads that still run (claims: commit.c). A thread in the middle of a call is given BUSY_NS. One in the middle
  * of a line may have lost its processor: it is given TAKE_NS, and this one's processor. */
 static void take_blocks(void)
 {
