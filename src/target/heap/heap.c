@@ -459,7 +459,7 @@ bool piano__heap_wants_maps(void)
 bool piano__heap_forget(void)
 {
     snapping = 0;
-    if (piano__heap_self.inside)
+    if (piano__heap_self.inside && !is_left(&piano__heap_self))
         return true; /* forked by a signal handler in the middle of a sample: that will go on with what there is */
     piano__live_forget();
     piano__stacks_forget();

@@ -89,11 +89,14 @@ bool piano__stack_is_own(struct piano__stack_bounds *b, uintptr_t sp)
 /* Between a function and the handler that interrupts it the kernel puts the registers, a kilobyte with those of floating point.
  * So what runs this close below is no handler, but another function called from the same place. */
 enum { CLOSE = 512 };
+/* Before the bounds are known, this far apart is one stack: the kernel is not asked just because a handler runs. */
+enum { NEAR = 64 * 1024 };
 
 bool piano__stack_is_left(struct piano__stack_bounds *b, uintptr_t holder, uintptr_t here)
 {
     stack_t alternate = {.ss_flags = 0};
-    if (holder > here + CLOSE && holder < b->high && here >= b->low)
+    if (holder > here + CLOSE &&
+        (b->high == 0 ? holder - here < NEAR : holder < b->high && here >= b->low))
         return false; /* the usual case: a handler has interrupted the holder */
     int saved = errno;
     bool known = syscall(SYS_sigaltstack, NULL, &alternate) == 0;

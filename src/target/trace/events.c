@@ -385,7 +385,8 @@ void piano__events_end(void)
 
 bool piano__events_forget(void)
 {
-    interrupted = interrupted || piano__events_self.inside;
+    struct piano__events_self *self = &piano__events_self;
+    interrupted = interrupted || (self->inside && !is_left(self, piano__stack_pointer()));
     if (!interrupted)
         forget();
     return interrupted;
