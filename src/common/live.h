@@ -208,6 +208,12 @@ struct piano__entry {
     int64_t probe;  /* 1/256 ticks: what the probe took before the call began */
 };
 
+/* What a committed line holds, and is cleared right after. */
+enum { PIANO_CLEAR_NOW = 1, PIANO_CLEAR_KEPT = 2, PIANO_CLEAR_MERGED = 4 };
+
+/* Who may change a block's lines: its thread sets CHANGING and WRITING, the exiting thread of the program sets TAKEN, for good. */
+enum { PIANO_CLAIM_CHANGING = 1, PIANO_CLAIM_WRITING = 2, PIANO_CLAIM_TAKEN = 4 };
+
 enum piano__thread_state { PIANO_THREAD_FREE = 0, PIANO_THREAD_RUNNING, PIANO_THREAD_ENDED };
 
 struct piano__thread {
@@ -225,8 +231,8 @@ struct piano__thread {
     uint64_t real_limit;
     uint64_t seq;
     uint64_t random;
+    uintptr_t busy; /* the stack address of the call that changes the tables; 0: none does */
     uint32_t depth;
-    uint32_t busy;
     uint32_t state;
     uint32_t number; /* in the run file; never reused */
     int32_t tid;
@@ -242,8 +248,13 @@ struct piano__thread {
     int64_t last_flush;
     uintptr_t stack_low; /* where this thread's stack is mapped, once asked for */
     uintptr_t stack_high;
-    uint32_t text_len;  /* commit word of `text` */
-    uint32_t announced; /* the thread's own line has been written */
+    union { /* one store commits a line and says that the tallies in it are void */
+        uint64_t commit;
+        struct {
+            uint32_t text_len; /* bytes of `text`; the lower half of `commit` */
+            uint32_t clearing; /* PIANO_CLEAR_*: they are in `text`, and not yet cleared */
+        };
+    };
     char name[PIANO_NAME_BYTES];
 
     /* Frames closed on this thread. */
@@ -281,11 +292,24 @@ struct piano__thread {
     uint32_t walls_seen;
     uint32_t walls[PIANO_HIST_BUCKETS];        /* ns, for the median */
     uint32_t merged_walls[PIANO_HIST_BUCKETS]; /* ns */
+    /* While `text` goes into the run file: 1 + a size that the file had before. Else 0. */
+    uint64_t flush_at;
+    uint32_t claim; /* PIANO_CLAIM_* */
+    /* While a tally is replaced, 2 * (slot + 1) + 1 if `kept` of that slot is `moved` and `now` is void, 2 * (slot + 1) if `now` is
+     * `moved` and nothing is pending. Else 0. */
+    uint32_t moving;
+    struct piano__tally moved;
 } __attribute__((aligned(64)));
 
-/* Calls SINK with text (whole lines, each ending in a newline; several per call possible). Trusts nothing in
- * IMAGE: returns 0, or -EINVAL when it is not a live image of this version. */
-int piano__live_lines(const void *image, size_t size,
+/* Bytes of the run file that the image belongs to. */
+struct piano__written {
+    const char *data;
+    size_t len;
+};
+
+/* Calls SINK with text (whole lines, each ending in a newline; several per call possible) that is not in the file WRITTEN. Trusts
+ * nothing in IMAGE: returns 0, or -EINVAL when it is not a live image of this version. */
+int piano__live_lines(const void *image, size_t size, struct piano__written written,
                       void (*sink)(void *ctx, const char *text, size_t len), void *ctx);
 
 /* The same for one block, as of END ticks: for threads that still run when the program exits. */

@@ -131,7 +131,8 @@ static void finish(struct buf *text)
             assert_int_equal(buf_read_file(&image, path), 0);
             void *aligned = aligned_alloc(4096, (image.len + 4095) / 4096 * 4096);
             memcpy(aligned, image.data, image.len);
-            assert_int_equal(piano__live_lines(aligned, image.len, append, text), 0);
+            assert_int_equal(
+                piano__live_lines(aligned, image.len, (struct piano__written){0}, append, text), 0);
             free(aligned);
             buf_free(&image);
         }

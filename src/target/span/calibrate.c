@@ -339,13 +339,13 @@ static void calibrate_alloc(struct piano__bias *found)
 {
     blocks[0].next = NULL;
     cached = blocks;
-    piano__heap_self.own++; /* these blocks are no allocations */
-    piano__filter_begin();  /* in a static program nobody else does */
+    uintptr_t own_before = piano__heap_own_begin(); /* these blocks are no allocations */
+    piano__filter_begin();                          /* in a static program nobody else does */
     piano__heap_watch(true);
     struct twins pairs = time_twins(calling_malloc, calling_hook, 0);
     int64_t pair = pairs.probed - pairs.bare;
     piano__heap_watch(false);
-    piano__heap_self.own--;
+    piano__heap_own_end(own_before);
     found->alloc = pair > 0 ? pair / 2 : 0;
 }
 

@@ -23,6 +23,7 @@
 #include <string.h>
 
 #include "common/lines.h"
+#include "target/span/commit.h"
 #include "target/span/mode.h"
 #include "target/span/registry.h"
 #include "target/span/run.h"
@@ -45,11 +46,6 @@ static uint64_t scale(void)
     return piano__run.header->ns_per_tick_32;
 }
 
-static char *text_of(struct piano__thread *t)
-{
-    return (char *)(piano__entries(t) + PIANO_MAX_DEPTH);
-}
-
 static struct piano__slot *slot_at(struct piano__thread *t, uint32_t link)
 {
     return &piano__slots(t)[link - 1];
@@ -58,6 +54,18 @@ static struct piano__slot *slot_at(struct piano__thread *t, uint32_t link)
 static uint32_t id_of(struct piano__thread *t, const struct piano__slot *slot)
 {
     return (uint32_t)(slot - piano__slots(t));
+}
+
+/* MOVES. A tally is replaced in one step for whoever reads the block: while `moving` is set, `moved` stands for it. */
+static void begin_move(struct piano__thread *t, uint32_t moving)
+{
+    __atomic_store_n(&t->moving, moving, __ATOMIC_RELEASE);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
+
+static void end_move(struct piano__thread *t)
+{
+    __atomic_store_n(&t->moving, 0, __ATOMIC_RELEASE);
 }
 
 void piano__frame_touch(struct piano__thread *t, struct piano__slot *slot)
@@ -74,51 +82,22 @@ void piano__frame_settle(struct piano__thread *t, struct piano__slot *slot)
 {
     struct piano__head *head = piano__head_of(t, slot);
     int64_t pending = piano__head_pending(head);
-    slot->now.calls += pending;
-    slot->now.self += pending * piano__each_self(head->each);
-    slot->now.raw += pending * piano__each_self(head->each);
-    slot->now.total += pending * slot->total_price;
+    struct piano__tally *now = &t->moved;
+    *now = slot->now;
+    now->calls += pending;
+    now->self += pending * piano__each_self(head->each);
+    now->raw += pending * piano__each_self(head->each);
+    now->total += pending * slot->total_price;
+    begin_move(t, 2 * (id_of(t, slot) + 1));
+    slot->now = *now;
     head->given = head->left;
+    end_move(t);
 }
 
 static void release_now(struct piano__slot *slot)
 {
     slot->now = (struct piano__tally){0};
     slot->in_now = 0;
-}
-
-void piano__frame_flush(struct piano__thread *t, int64_t now)
-{
-    t->busy++;
-    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* pairs with `wait_for_writers` in run.c */
-    if (t->text_len > 0 &&
-        atomic_load_explicit(&piano__run.state, memory_order_relaxed) == PIANO_RUN_ON) {
-        piano__run_write(text_of(t), t->text_len);
-        t->text_len = 0;
-        piano__run_sync(now);
-    }
-    t->last_flush = now;
-    t->busy--;
-}
-
-typedef void line_body(struct piano__text *text, struct piano__thread *t, const void *what);
-
-/* Appends a line to the thread's text, making room when there is none; its length. */
-static uint32_t write_line(struct piano__thread *t, line_body *body, const void *what, int64_t now)
-{
-    uint32_t room = piano__run.header->text_bytes;
-    for (int try = 0; try < 2; try++) {
-        char *start = text_of(t) + t->text_len;
-        struct piano__text text = {start, text_of(t) + room, false};
-        body(&text, t, what);
-        if (!text.full) {
-            t->text_len += (uint32_t)(text.at - start);
-            return (uint32_t)(text.at - start);
-        }
-        piano__frame_flush(t, now);
-    }
-    piano__dropped_add(&piano__run.header->dropped.frames);
-    return 0;
 }
 
 struct frame_line {
@@ -258,24 +237,31 @@ static void sum_and_clear(struct piano__thread *t, bool now, bool kept)
         t->now_list = 0;
     if (kept)
         t->kept_list = 0;
+    __atomic_store_n(&t->clearing, 0, __ATOMIC_RELEASE);
 }
 
 static void write_kept(struct piano__thread *t, int64_t now)
 {
     if (t->kept_list == 0)
         return;
-    write_line(t, put_kept, NULL, now);
+    piano__commit_line(t, put_kept, NULL, PIANO_CLEAR_KEPT, now);
     sum_and_clear(t, false, true);
+}
+
+static void clear_merged(struct piano__thread *t)
+{
+    t->merged = 0;
+    t->merged_wall = t->merged_max = 0;
+    memset(t->merged_walls, 0, sizeof t->merged_walls);
+    __atomic_store_n(&t->clearing, 0, __ATOMIC_RELEASE);
 }
 
 static void write_merged(struct piano__thread *t, int64_t now)
 {
     if (t->merged == 0)
         return;
-    write_line(t, put_merged, NULL, now);
-    t->merged = 0;
-    t->merged_wall = t->merged_max = 0;
-    memset(t->merged_walls, 0, sizeof t->merged_walls);
+    piano__commit_line(t, put_merged, NULL, PIANO_CLEAR_MERGED, now);
+    clear_merged(t);
 }
 
 static bool is_empty(const struct piano__tally *tally)
@@ -294,7 +280,10 @@ static void set_aside(struct piano__thread *t, int32_t depth, int64_t now)
     for (uint32_t link = t->now_list; link;) {
         struct piano__slot *slot = slot_at(t, link);
         take_looks(slot);
-        piano__tally_add(&slot->kept, &slot->now);
+        t->moved = slot->kept;
+        piano__tally_add(&t->moved, &slot->now);
+        begin_move(t, 2 * link + 1);
+        slot->kept = t->moved;
         if (!slot->in_kept && !is_empty(&slot->now)) {
             slot->in_kept = 1;
             slot->next_kept = t->kept_list;
@@ -302,6 +291,7 @@ static void set_aside(struct piano__thread *t, int32_t depth, int64_t now)
         }
         link = slot->next_now;
         release_now(slot);
+        end_move(t);
     }
     t->now_list = 0;
 }
@@ -330,7 +320,7 @@ void piano__frame_begin(struct piano__thread *t, struct piano__entry *entry)
 {
     struct piano__slot *slot = &piano__slots(t)[entry->slot];
     uint32_t index = t->depth - 1;
-    if (!is_frame(t, slot, entry, index))
+    if (!is_frame(t, slot, entry, index) || !piano__commit_begin(t))
         return;
     int64_t began = piano__ticks();
     set_aside(t, enclosing_frame(t, index), began);
@@ -341,6 +331,7 @@ void piano__frame_begin(struct piano__thread *t, struct piano__entry *entry)
         entry->flags |= PIANO_ENTRY_FIRST;
         t->chain = index + 1;
     }
+    piano__commit_end(t);
     add_work(t, began);
 }
 
@@ -408,6 +399,8 @@ void piano__frame_end(struct piano__thread *t, struct piano__entry *entry, int64
 {
     int64_t began = t->last_tick;
     uint32_t index = t->depth;
+    if (!piano__commit_begin(t))
+        return;
     struct piano__slot *slot = &piano__slots(t)[entry->slot];
     struct frame_line f = {.start = entry->start,
                            .wall = wall,
@@ -433,7 +426,8 @@ void piano__frame_end(struct piano__thread *t, struct piano__entry *entry, int64
     end_frame_of_slots(t);
     if (may_write_line(t, &f, wall_ns, began)) {
         f.number = atomic_fetch_add_explicit(&piano__run.frame_numbers, 1, memory_order_relaxed);
-        uint32_t length = write_line(t, put_frame, &f, began);
+        uint32_t length = piano__commit_line(
+            t, put_frame, &f, PIANO_CLEAR_NOW | (f.with_kept ? PIANO_CLEAR_KEPT : 0), began);
         t->tokens -= length;
         if (length > 0)
             sum_and_clear(t, true, f.with_kept);
@@ -444,16 +438,20 @@ void piano__frame_end(struct piano__thread *t, struct piano__entry *entry, int64
     }
     if (t->text_len > FLUSH_BYTES ||
         piano__ticks_ns(began - t->last_flush, scale()) > FLUSH_MS * 1000000LL)
-        piano__frame_flush(t, began);
+        piano__commit_flush(t, began);
+    piano__commit_end(t);
     add_work(t, began);
 }
 
 void piano__frame_demote(struct piano__thread *t, struct piano__slot *slot)
 {
-    t->busy++;
-    write_line(t, put_demoted, slot, t->last_tick);
+    uintptr_t before = piano__hold(t);
+    if (piano__commit_begin(t)) {
+        piano__commit_line(t, put_demoted, slot, 0, t->last_tick);
+        piano__commit_end(t);
+    }
     slot->framed = 0;
-    t->busy--;
+    piano__let_go(t, before);
 }
 
 static void put_thread(struct piano__text *text, struct piano__thread *t, const void *what)
@@ -464,18 +462,49 @@ static void put_thread(struct piano__text *text, struct piano__thread *t, const 
 void piano__frame_announce(struct piano__thread *t, int64_t now)
 {
     static const int64_t running = -1;
-    t->busy++;
-    write_line(t, put_thread, &running, now);
-    t->busy--;
+    uintptr_t before = piano__hold(t);
+    if (piano__commit_begin(t)) {
+        piano__commit_line(t, put_thread, &running, 0, now);
+        piano__commit_end(t);
+    }
+    piano__let_go(t, before);
 }
 
 void piano__frame_finish(struct piano__thread *t, int64_t now)
 {
-    t->busy++;
-    set_aside(t, -1, now);
-    write_kept(t, now);
-    write_merged(t, now);
-    write_line(t, put_thread, &now, now);
-    piano__frame_flush(t, now);
-    t->busy--;
+    uintptr_t before = piano__hold(t);
+    if (piano__commit_begin(t)) {
+        set_aside(t, -1, now);
+        write_kept(t, now);
+        write_merged(t, now);
+        piano__commit_line(t, put_thread, &now, 0, now);
+        piano__commit_flush(t, now);
+        piano__commit_end(t);
+    }
+    piano__let_go(t, before);
+}
+
+void piano__frame_repair_move(struct piano__thread *t)
+{
+    if (t->moving == 0 || t->moving / 2 > piano__capacity)
+        return;
+    struct piano__slot *slot = slot_at(t, t->moving / 2);
+    if (t->moving % 2) {
+        slot->kept = t->moved;
+        slot->now = (struct piano__tally){0};
+    } else {
+        slot->now = t->moved;
+        piano__head_of(t, slot)->given = piano__head_of(t, slot)->left;
+    }
+    end_move(t);
+}
+
+void piano__frame_repair(struct piano__thread *t)
+{
+    uint32_t clearing = t->clearing;
+    if (clearing & PIANO_CLEAR_MERGED)
+        clear_merged(t);
+    else if (clearing)
+        sum_and_clear(t, clearing & PIANO_CLEAR_NOW, clearing & PIANO_CLEAR_KEPT);
+    piano__commit_end(t);
 }

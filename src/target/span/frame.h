@@ -23,7 +23,10 @@ void piano__frame_demote(struct piano__thread *t, struct piano__slot *slot);
 void piano__frame_announce(struct piano__thread *t, int64_t now);
 /* Writes everything of a thread that ends: what is left outside of frames, and its text. */
 void piano__frame_finish(struct piano__thread *t, int64_t now);
-/* Empties the thread's text into the run file. */
-void piano__frame_flush(struct piano__thread *t, int64_t now);
+
+/* Finishes a move of a tally that was interrupted (repair.c). */
+void piano__frame_repair_move(struct piano__thread *t);
+/* The lists of T are whole again: finishes what a line has committed (repair.c). */
+void piano__frame_repair(struct piano__thread *t);
 
 #endif

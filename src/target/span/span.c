@@ -32,7 +32,7 @@
  * guard knew.
  *
  * SIGNALS. A handler may run instrumented functions at any point. Its probes leave the stack as they found
- * it; while `busy` is set they are not recorded but counted as dropped. What the inline path changes it changes
+ * it; while `busy` is set they are not recorded but counted as dropped, unless its holder was left by a jump (repair.c). What the inline path changes it changes
  * with one instruction each, where the compiler does (gcc does from -O2 on; of clang the counter of calls is an exception, and
  * without optimisation nothing is): a handler that calls the same function in between may else undo some calls. */
 #include "target/span/span.h"
@@ -42,6 +42,7 @@
 #include "target/span/frame.h"
 #include "target/span/mode.h"
 #include "target/span/pace.h"
+#include "target/span/repair.h"
 #include "target/span/run.h"
 #include "target/sys/clock.h"
 #include "target/sys/stack.h"
@@ -72,9 +73,9 @@ static bool is_guard_of(const struct piano__entry *e, uint32_t index, uint64_t b
 
 /* While the thread's tables are being changed, probes of a signal handler must stay out: they come the long way
  * (`limit`) and go again (`busy`). */
-static void lock(struct piano__thread *t)
+static inline __attribute__((always_inline)) void lock(struct piano__thread *t)
 {
-    t->busy++;
+    t->busy = piano__stack_pointer();
     t->limit = 0;
     compiler_barrier();
 }
@@ -88,8 +89,8 @@ static bool is_in_sample(struct piano__thread *t)
 static void unlock(struct piano__thread *t)
 {
     compiler_barrier();
-    if (--t->busy == 0)
-        t->limit = unlikely(is_in_sample(t)) ? 0 : t->real_limit;
+    t->busy = 0;
+    t->limit = unlikely(is_in_sample(t)) ? 0 : t->real_limit;
 }
 
 /* Whenever a call comes the long way, and before the sums are looked at. What was counted since the last time is in one word: a
@@ -184,6 +185,8 @@ static void close_top(struct piano__thread *t, int64_t now)
 {
     struct piano__entry *e = &piano__entries(t)[t->depth - 1];
     struct piano__slot *slot = &piano__slots(t)[e->slot];
+    if (unlikely(e->start > now))
+        e->start = now; /* a signal handler jumped away before the call had begun */
     add_counted(t);
     struct piano__timing m = measure(t, e, now);
     if (unlikely(!slot->in_now))
@@ -221,6 +224,8 @@ static void abandon_top(struct piano__thread *t, int64_t now)
 
 void piano__span_close_all(struct piano__thread *t, int64_t now)
 {
+    if (t->busy)
+        piano__repair(t); /* a signal handler ends the thread, or the program */
     lock(t);
     while (t->depth > 0)
         abandon_top(t, now);
@@ -276,6 +281,8 @@ static struct piano__entry *push(struct piano__thread *t, struct piano__slot *sl
 {
     uint32_t index = t->depth;
     struct piano__entry *e = &piano__entries(t)[index];
+    e->start = INT64_MAX; /* not begun: see `send_open_calls` in common/live.c */
+    compiler_barrier();
     t->depth = index + 1;
     compiler_barrier();
     e->slot = (uint32_t)(slot - piano__slots(t));
@@ -302,7 +309,6 @@ static struct piano__entry *push(struct piano__thread *t, struct piano__slot *sl
     e->correction = t->correction;
     e->variance = t->variance;
     e->itself = 0;
-    e->start = INT64_MAX; /* not begun: see `send_open_calls` in common/live.c */
     return e;
 }
 
@@ -385,7 +391,7 @@ void *__piano_enter(unsigned offset)
         if (!t)
             return (void *)(uintptr_t)piano__self_thread()->owner;
     }
-    if (unlikely(t->busy)) {
+    if (unlikely(t->busy) && !piano__repair_left(t, (uintptr_t)__builtin_frame_address(0))) {
         piano__dropped_add(&piano__run.header->dropped.busy);
         return (void *)(uintptr_t)t->owner;
     }
@@ -417,7 +423,9 @@ void __piano_exit(void *guard)
     struct piano__entry *e = &piano__entries(t)[index];
     bool fenced = e->flags & PIANO_ENTRY_FENCED;
     int64_t now = fenced ? piano__ticks_end() : piano__ticks();
-    if (unlikely(!is_guard_of(e, index, bits) || t->busy))
+    if (unlikely(!is_guard_of(e, index, bits)))
+        return;
+    if (unlikely(t->busy) && !piano__repair_left(t, (uintptr_t)__builtin_frame_address(0)))
         return;
     int64_t work = t->frame_work;
     lock(t);
@@ -436,10 +444,12 @@ void __piano_land(void *guard, unsigned offset)
     uint64_t bits = (uintptr_t)guard;
     uint32_t index = guard_index(bits);
     struct piano__thread *t = piano__self_thread();
-    if (t->busy || !piano__is_attached(t) || offset >= t->real_limit || offset == 0)
+    uintptr_t stack = (uintptr_t)__builtin_frame_address(0);
+    if (!piano__is_attached(t) || offset >= t->real_limit || offset == 0)
+        return;
+    if (t->busy && !piano__repair_left(t, stack))
         return;
     struct piano__entry *entries = piano__entries(t);
-    uintptr_t stack = (uintptr_t)__builtin_frame_address(0);
     bool timed = (bits & 1) && index < t->depth && is_guard_of(&entries[index], index, bits);
     int64_t now = piano__ticks();
     lock(t);

@@ -62,7 +62,8 @@ static void reset(struct piano__thread *t)
     t->chain = piano__registry_frame_fn() ? UINT32_MAX : 0;
     t->kept_depth = -1;
     t->now_list = t->kept_list = 0;
-    t->text_len = 0;
+    t->commit = t->flush_at = 0;
+    t->moving = 0;
     t->merged = 0;
     t->walls_seen = 0;
     t->median_wall = 0;

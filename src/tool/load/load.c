@@ -178,8 +178,9 @@ static int read_live(struct run *run)
     int err = path.failed ? -ENOMEM : 0;
     bool there = err == 0 && stat(path.data, &st) == 0 && S_ISREG(st.st_mode) &&
                  st.st_size <= MAX_LIVE_BYTES;
+    struct piano__written written = {run->map, run->map_len};
     if (there && buf_read_file(&image, path.data) == 0 && image.len > 0 &&
-        piano__live_lines(image.data, image.len, take_live, &run->live) == 0) {
+        piano__live_lines(image.data, image.len, written, take_live, &run->live) == 0) {
         run->recovered = true;
         if (run->live.failed)
             err = -ENOMEM;
