@@ -259,17 +259,91 @@ def test_many_real_frames_are_bounded(project: Project) -> None:
     assert sum(p.stat().st_size for p in project.runs.iterdir()) < 64 << 20
 
 
-def test_alternating_functions_are_all_frames(project: Project) -> None:
-    """A loop of poll, update, draw: each call is a frame of its own kind."""
+LOOP = BURN + """
+    #include <time.h>
+    static void pause_(long ms)
+    { struct timespec t = {0, ms * 1000000}; nanosleep(&t, 0); }
+    static void init(void) { BURN(5000); }
+    static void poll_(void) { BURN(2000); }
+    static void update(void) { BURN(4000); }
+    static void autosave(void) { BURN(3000); }
+    static void draw(void) { BURN(8000); }
+    int main(void)
+    {
+        init();
+        for (int i = 0; i < 60; i++) {
+            poll_();
+            update();
+            if (i % 20 == 5) autosave();
+            if (i == 33) pause_(40);
+            draw();
+            draw();
+        }
+        init();
+        return 0;
+    }
+"""
+LOOP_FNS = ["--fn", "init", "--fn", "poll_", "--fn", "update", "--fn", "autosave", "--fn", "draw"]
+
+
+@pytest.mark.parametrize("with_main", [False, True])
+def test_a_loop_of_several_functions_has_turns(project: Project, with_main: bool) -> None:
+    """A loop of poll, update, draw: a frame is a turn, with what `main` did between the calls."""
+    report = project.profile_c(LOOP, select=LOOP_FNS + (["--fn", "main"] if with_main else []))
+    groups = report.data["frames"]["by_root"]
+    assert [(g["root"], g["kind"], g["count"]) for g in groups] == [("poll_", "turn", 60)]
+    assert groups[0]["caller"] == ("main" if with_main else None)
+    assert report.row("draw")["calls"] == 120 and report.row("draw")["frames"] == 60
+    assert report.row("init")["frames"] == 0 and report.row("autosave")["frames"] == 3
+    frames = project.frames()
+    for i, f in enumerate(frames):
+        calls = {r["name"]: r["calls"] for r in f["functions"]}
+        assert calls == {"poll_": 1, "update": 1, "draw": 2, **({"autosave": 1} if i % 20 == 5 else {})}
+        assert f["kind"] == "turn" and f["between_ns"] >= 0
+        own = sum(r["self_ns"] for r in f["functions"])
+        assert abs(f["wall_ns"] - own - f["between_ns"]) < 1000, f
+    ends = [f["start_ns"] + f["wall_ns"] for f in frames]
+    starts = [f["start_ns"] for f in frames[1:]] + [ends[-1]]
+    assert all(end <= start for end, start in zip(ends, starts)), "turns overlap"
+    hitch = max(frames, key=lambda f: f["wall_ns"])
+    assert hitch["frame"] == 33 and hitch["spike"] and hitch["between_ns"] >= 40_000_000
+    if with_main:
+        assert report.row("main")["self_ns"] >= 40_000_000
+    footer = project.piano("report").out.splitlines()[-1]
+    assert "60 frames (turns from poll_)" in footer
+    table = project.piano("report", "--frames").out
+    assert "between" in table.splitlines()[0]
+    assert ("self time of main" if with_main else "not chosen") in table
+
+
+def test_frame_option_overrides_turns(project: Project) -> None:
+    report = project.profile_c(LOOP, select=LOOP_FNS + ["--frame", "update"])
+    groups = report.data["frames"]["by_root"]
+    assert [(g["root"], g["kind"], g["count"]) for g in groups] == [("update", "call", 60)]
+
+
+def test_jobs_in_any_order_are_frames_of_their_own(project: Project) -> None:
     report = project.profile_c(BURN + """
-        static void poll_(void) { BURN(2000); }
-        static void update(void) { BURN(4000); }
-        static void draw(void) { BURN(8000); }
-        int main(void) { for (int i = 0; i < 30; i++) { poll_(); update(); draw(); } return 0; }
+        static void job_a(void) { BURN(2000); }
+        static void job_b(void) { BURN(4000); }
+        static void job_c(void) { BURN(3000); }
+        int main(void)
+        {
+            unsigned random = 1;
+            for (int i = 0; i < 90; i++) {
+                random = random * 1103515245 + 12345;
+                switch ((random >> 16) % 3) {
+                case 0: job_a(); break;
+                case 1: job_b(); break;
+                default: job_c();
+                }
+            }
+            return 0;
+        }
     """)
     assert report.frame_count == 90
-    assert {r["root"]: r["count"] for r in report.data["frames"]["by_root"]} == {
-        "poll_": 30, "update": 30, "draw": 30}
+    assert all(g["kind"] == "call" for g in report.data["frames"]["by_root"])
+    assert len(report.data["frames"]["by_root"]) == 3
 
 
 def test_recursive_outermost_function(project: Project) -> None:

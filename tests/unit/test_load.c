@@ -300,6 +300,155 @@ static void parts_belong_to_the_next_frame(void **state)
     run_unload(&run);
 }
 
+/* ---- turns ---- */
+
+/* A run of `main` (0), which calls functions one after another: a letter is a call of 10 ns of a function,
+ * 'a' is 1; a digit is that many times 10 ns that `main` spends on its own. */
+static int loaded_calls(struct run *run, const char *calls, bool with_main)
+{
+    struct buf b = {0};
+    int64_t now = 100;
+    buf_puts(&b, HEADER("\"main\",\"a\",\"b\",\"c\",\"d\",\"e\""));
+    for (const char *p = calls; *p; p++) {
+        if (*p >= '0' && *p <= '9') {
+            now += (*p - '0') * 10;
+            continue;
+        }
+        int id = *p - 'a' + 1;
+        buf_printf(&b,
+                   "{\"frame\":0,\"thread\":1,\"depth\":%d,\"root\":%d,%s\"start_ns\":%lld,"
+                   "\"wall_ns\":10,\"fns\":[{\"id\":%d,\"calls\":1,\"self_ns\":10}]}\n",
+                   with_main, id, with_main ? "\"under\":0," : "", (long long)now, id);
+        now += 10;
+    }
+    if (with_main)
+        buf_printf(&b,
+                   "{\"frame\":0,\"thread\":1,\"depth\":0,\"root\":0,\"start_ns\":100,"
+                   "\"wall_ns\":%lld,\"fns\":[{\"id\":0,\"calls\":1,\"self_ns\":1}]}\n",
+                   (long long)now - 100);
+    int err = loaded(run, b.data);
+    buf_free(&b);
+    return err;
+}
+
+static void calls_in_a_cycle_are_turns(void **state)
+{
+    (void)state;
+    for (int with_main = 0; with_main < 2; with_main++) {
+        struct run run;
+        assert_int_equal(loaded_calls(&run, "dab2cabcab1cabc", with_main), 0);
+        assert_int_equal(run.group_count, 1);
+        assert_int_equal(run.frame_count, 4);
+        assert_true(run.groups[0].turn);
+        assert_int_equal(run.groups[0].root, 1);
+        assert_int_equal(run.groups[0].caller, with_main ? 0 : RUN_NO_FN);
+        static const int64_t walls[] = {50, 30, 40, 30}, between[] = {20, 0, 10, 0};
+        for (size_t i = 0; i < 4; i++) {
+            const struct run_frame *f = &run.frames[i];
+            assert_int_equal(f->root, 1);
+            assert_int_equal(f->wall_ns, walls[i]);
+            assert_int_equal(run_frame_took(&run, f), walls[i]);
+            assert_int_equal(run.turns[f->turn - 1].between_ns, between[i]);
+            struct run_scratch scratch = {0};
+            assert_int_equal(run_frame_functions(&run, f, &scratch), 0);
+            assert_int_equal(scratch.count, 3);
+            run_scratch_release(&scratch);
+        }
+        assert_int_equal(fn(&run, "c")->frames.count, 4);
+        assert_int_equal(fn(&run, "d")->frames.count, 0);
+        assert_int_equal(fn(&run, "d")->sum.calls, 1);
+        run_unload(&run);
+    }
+}
+
+struct cycle {
+    const char *calls;
+    size_t frames;
+    uint32_t starter; /* 0: no turns */
+};
+
+static void what_is_a_cycle(void **state)
+{
+    (void)state;
+    static const struct cycle cycles[] = {
+        {"abcabcabcabc", 4, 1},
+        {"ababab", 3, 1},
+        {"aabbaabbaabbaabb", 16, 0},      /* no place of its own: b is in every second turn of a */
+        {"abbcabbcabbcabbc", 4, 1},       /* b twice a turn */
+        {"abcabcabcdabcabcabcabc", 7, 1}, /* d once */
+        {"dabcabcabcdabcabcabcabcdabcabcabcd", 10, 1},
+        {"ddabcabcabcabce", 4, 1},    /* init and shutdown are no frames */
+        {"aabcabcaaabcabcabc", 5, 2}, /* a drains a queue */
+        {"abaabb", 6, 0},
+        {"abbbaababbabaaabbabaabababbbaabaab", 34, 0},
+        {"aaaaaaaabbbbbbbb", 16, 0},
+        {"bbbbbbbbbabbbbbbbabbbbabbbbbbbbbbbbbbabbbbbbbbbba", 49, 0}, /* a rare job */
+        {"dedededeabcabcabcabcabcabcabc", 11, 1},  /* two loops, one after the other */
+        {"aaaaaaaaaaaaaaaaaaaaaaaabcbcbc", 30, 0}, /* most of it is no cycle */
+    };
+    for (size_t i = 0; i < sizeof(cycles) / sizeof(cycles[0]); i++) {
+        struct run run;
+        assert_int_equal(loaded_calls(&run, cycles[i].calls, true), 0);
+        if (run.frame_count != cycles[i].frames)
+            fail_msg("%s: %zu frames", cycles[i].calls, run.frame_count);
+        bool found = false, turns = false;
+        for (size_t g = 0; g < run.group_count; g++) {
+            turns |= run.groups[g].turn;
+            found |= run.groups[g].turn && run.groups[g].root == cycles[i].starter;
+        }
+        if (turns != (cycles[i].starter != 0) || found != turns)
+            fail_msg("%s: wrong turns", cycles[i].calls);
+        assert_int_equal(run.all.count, run.frame_count);
+        run_unload(&run);
+    }
+}
+
+/* What measuring cost, inside the calls and between them, is no time of a turn. */
+static void turns_without_the_cost_of_measuring(void **state)
+{
+    (void)state;
+    struct run run;
+    struct buf b = {0};
+    buf_puts(&b, HEADER("\"a\",\"b\""));
+    for (int i = 0; i < 8; i++)
+        buf_printf(&b,
+                   "{\"frame\":0,\"thread\":1,\"depth\":0,\"root\":%d,\"start_ns\":%d,"
+                   "\"wall_ns\":300,\"took_ns\":500,\"over_ns\":%d,\"fns\":[]}\n",
+                   i % 2, i * 1000, i * 450);
+    assert_int_equal(loaded(&run, b.data), 0);
+    assert_int_equal(run.frame_count, 4);
+    assert_int_equal(run_frame_took(&run, &run.frames[0]), 2000);
+    assert_int_equal(run.frames[0].wall_ns, 2000 - 900);
+    assert_int_equal(run.turns[0].between_ns, 2000 - 900 - 600);
+    assert_int_equal(run_frame_took(&run, &run.frames[3]), 1500);
+    assert_int_equal(run.frames[3].wall_ns, 1500 - 450 - 200);
+    run_unload(&run);
+    buf_free(&b);
+}
+
+/* Calls without lines cannot be put into turns: the others are no turns either. */
+static void merged_calls_make_no_turns(void **state)
+{
+    (void)state;
+    struct run run;
+    struct buf b = {0};
+    buf_puts(&b, HEADER("\"a\",\"b\""));
+    for (int i = 0; i < 8; i++)
+        buf_printf(&b,
+                   "{\"frame\":0,\"thread\":1,\"depth\":0,\"root\":%d,\"start_ns\":%d,"
+                   "\"wall_ns\":30,\"fns\":[]}\n",
+                   i % 2, i * 100);
+    buf_puts(&b, "{\"merged\":5,\"thread\":1,\"depth\":0,\"root\":1,\"wall_ns\":150,"
+                 "\"wall_max_ns\":30,\"hist\":[[30,5]],\"fns\":[]}\n");
+    assert_int_equal(loaded(&run, b.data), 0);
+    assert_int_equal(run.turn_count, 0);
+    assert_int_equal(run.frame_count, 8);
+    assert_int_equal(run.group_count, 2);
+    assert_int_equal(run.all.count, 13);
+    run_unload(&run);
+    buf_free(&b);
+}
+
 /* ---- files that lie ---- */
 
 static void truncated_anywhere(void **state)
@@ -479,6 +628,10 @@ int main(void)
         cmocka_unit_test(demoted_functions_have_no_frames),
         cmocka_unit_test(merged_frames_count),
         cmocka_unit_test(parts_belong_to_the_next_frame),
+        cmocka_unit_test(calls_in_a_cycle_are_turns),
+        cmocka_unit_test(what_is_a_cycle),
+        cmocka_unit_test(turns_without_the_cost_of_measuring),
+        cmocka_unit_test(merged_calls_make_no_turns),
         cmocka_unit_test(truncated_anywhere),
         cmocka_unit_test(broken_lines_are_counted_and_named),
         cmocka_unit_test(numbers_saturate),

@@ -125,6 +125,7 @@ struct frame_line {
     int64_t start;
     int64_t wall;
     int64_t took; /* by the clock, nothing taken off */
+    int64_t over; /* 1/256 ticks the thread's probes had taken when it began */
     uint32_t root;
     int32_t depth;
     int32_t under; /* function, -1 = none */
@@ -170,6 +171,7 @@ static void put_frame(struct piano__text *text, struct piano__thread *t, const v
     piano__text_field(text, "wall_ns", piano__ticks_ns(f->wall, scale()));
     if (piano__ticks_ns(f->took - f->wall, scale()) >= TOOK_NS)
         piano__text_field(text, "took_ns", piano__ticks_ns(f->took, scale()));
+    piano__text_field(text, "over_ns", piano__ticks_ns(f->over >> 8, scale()));
     piano__text_puts(text, ",\"fns\":[");
     put_tallies(text, t, true, f->with_kept);
 }
@@ -383,6 +385,7 @@ void piano__frame_end(struct piano__thread *t, struct piano__entry *entry, int64
     struct frame_line f = {.start = entry->start,
                            .wall = wall,
                            .took = began - entry->start,
+                           .over = entry->overhead,
                            .root = entry->slot,
                            .depth = (int32_t)index};
     f.under = index > 0 ? (int32_t)entry[-1].slot : -1;

@@ -191,23 +191,30 @@ static void group_percentiles(struct run_group *g, int64_t *v, size_t n)
 
 /* ---- groups ---- */
 
+/* Slot of a kind of frame in a table by row and kind; the last two are for frames without a root. */
+static size_t kind_slot(const struct run *run, uint32_t root, bool turn)
+{
+    return (root == RUN_NO_ROOT ? run->fn_count : root) * 2 + turn;
+}
+
+static size_t slot_of(const struct run *run, const struct run_frame *f)
+{
+    return kind_slot(run, f->root, f->turn != 0);
+}
+
 static int compare_groups(const void *a, const void *b)
 {
     const struct run_group *x = a, *y = b;
     if (x->wall_sum != y->wall_sum)
         return x->wall_sum > y->wall_sum ? -1 : 1;
-    return (x->root > y->root) - (x->root < y->root);
+    if (x->root != y->root)
+        return x->root > y->root ? 1 : -1;
+    return x->turn - y->turn;
 }
 
-/* Slot of ROOT in a table by row; the last one is for frames without a root. */
-static size_t root_slot(const struct run *run, uint32_t root)
+static struct run_group *group_get(struct run *run, uint32_t *group_of, uint32_t root, bool turn)
 {
-    return root == RUN_NO_ROOT ? run->fn_count : root;
-}
-
-static struct run_group *group_get(struct run *run, uint32_t *group_of, uint32_t root)
-{
-    uint32_t *slot = &group_of[root_slot(run, root)];
+    uint32_t *slot = &group_of[kind_slot(run, root, turn)];
     if (!*slot) {
         size_t n = run->group_count;
         if ((n & (n - 1)) == 0) {
@@ -216,7 +223,7 @@ static struct run_group *group_get(struct run *run, uint32_t *group_of, uint32_t
                 return NULL;
             run->groups = more;
         }
-        run->groups[n] = (struct run_group){.root = root};
+        run->groups[n] = (struct run_group){.root = root, .turn = turn, .caller = RUN_NO_FN};
         *slot = (uint32_t)++run->group_count;
     }
     return &run->groups[*slot - 1];
@@ -227,9 +234,14 @@ static int count_groups(struct reader *r, uint32_t *group_of)
     struct run *run = r->run;
     for (size_t i = 0; i < run->frame_count; i++) {
         const struct run_frame *f = &run->frames[i];
-        struct run_group *g = group_get(run, group_of, f->root);
+        struct run_group *g = group_get(run, group_of, f->root, f->turn != 0);
         if (!g)
             return -ENOMEM;
+        if (f->turn) {
+            const struct run_turn *turn = &run->turns[f->turn - 1];
+            g->caller = turn->caller;
+            g->between_sum = saturating_add(g->between_sum, turn->between_ns);
+        }
         g->count++;
         g->wall_sum = saturating_add(g->wall_sum, f->wall_ns);
         g->wall_max = f->wall_ns > g->wall_max ? f->wall_ns : g->wall_max;
@@ -242,7 +254,7 @@ static int count_groups(struct reader *r, uint32_t *group_of)
         if (l->role != ROLE_MERGED || l->kind != LINE_MERGED)
             continue;
         uint32_t root = l->root == RUN_NO_FN ? RUN_NO_ROOT : r->fn_of_id[l->root];
-        struct run_group *g = group_get(run, group_of, root);
+        struct run_group *g = group_get(run, group_of, root, false);
         if (!g || take_merged(r, l, g))
             return -ENOMEM;
     }
@@ -254,21 +266,21 @@ static void group_walls(const struct run *run, const uint32_t *group_of, int64_t
                         size_t *ends)
 {
     for (size_t i = 0; i < run->frame_count; i++)
-        ends[group_of[root_slot(run, run->frames[i].root)] - 1]++;
+        ends[group_of[slot_of(run, &run->frames[i])] - 1]++;
     for (size_t g = 0, at = 0; g < run->group_count; g++) {
         size_t count = ends[g];
         ends[g] = at; /* the start for now; filling moves it to the end */
         at += count;
     }
     for (size_t i = 0; i < run->frame_count; i++)
-        walls[ends[group_of[root_slot(run, run->frames[i].root)] - 1]++] = run->frames[i].wall_ns;
+        walls[ends[group_of[slot_of(run, &run->frames[i])] - 1]++] = run->frames[i].wall_ns;
 }
 
 static void mark_spikes(struct run *run, const uint32_t *group_of)
 {
     for (size_t i = 0; i < run->frame_count; i++) {
         struct run_frame *f = &run->frames[i];
-        struct run_group *g = &run->groups[group_of[root_slot(run, f->root)] - 1];
+        struct run_group *g = &run->groups[group_of[slot_of(run, f)] - 1];
         f->spike = f->wall_ns / 2 > g->p50_ns || f->wall_ns > saturating_add(g->p50_ns, g->p50_ns);
         g->spikes += f->spike;
     }
@@ -285,7 +297,7 @@ static void mark_spikes(struct run *run, const uint32_t *group_of)
 int finish_frames(struct reader *r)
 {
     struct run *run = r->run;
-    uint32_t *group_of = calloc(run->fn_count + 1, sizeof(*group_of));
+    uint32_t *group_of = calloc(kind_slot(run, RUN_NO_ROOT, true) + 1, sizeof(*group_of));
     int64_t *walls = calloc(run->frame_count + 1, sizeof(*walls));
     size_t *ends = NULL;
     int err = group_of && walls ? 0 : -ENOMEM;

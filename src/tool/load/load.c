@@ -366,6 +366,7 @@ void run_unload(struct run *run)
     free(run->fns);
     free(run->frames);
     free(run->folds);
+    free(run->turns);
     free(run->threads);
     free(run->pairs);
     free(run->companion);

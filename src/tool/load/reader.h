@@ -1,8 +1,9 @@
 /* Private to load/: the stages of reading an NDJSON run, in the order they run.
  *
- *   lines.c    every line's head, in parallel: an index of 48 bytes a line
+ *   lines.c    every line's head, in parallel: an index of 56 bytes a line
  *   tables.c   header, function and thread tables, end line (serial, few lines)
  *   levels.c   which lines are frames, which fold into one, which only count to functions
+ *   turns.c    frames that are turns of a cycle of calls
  *   sums.c     every line's functions (fns.c), in parallel: sums, percentiles, per-thread sums
  *   threads.c  threads by number
  *   clock.c    pairs of the run's clock and CLOCK_MONOTONIC
@@ -30,6 +31,7 @@ struct line {
     uint64_t at;
     int64_t start_ns; /* INT64_MIN: not given; of a merged line, how many frames it stands for */
     int64_t wall_ns;  /* -1: not given */
+    int64_t over_ns;  /* what the probes of the thread had cost by then; -1: not given */
     uint32_t thread;  /* 0: not given */
     uint32_t root;    /* id as in the file; RUN_NO_FN: not given; of a demoted line, which */
     uint32_t under;   /* id of the caller, likewise */
@@ -37,9 +39,10 @@ struct line {
     uint16_t depth;
     uint8_t kind;
     uint8_t role;
+    uint32_t extra_ns; /* time by the clock beyond wall_ns, at most UINT32_MAX */
 };
 
-_Static_assert(sizeof(struct line) == 48, "a run of a million frames has a million of these");
+_Static_assert(sizeof(struct line) == 56, "a run of a million frames has a million of these");
 
 struct reader {
     struct run *run;
@@ -77,6 +80,30 @@ void threads_sort(struct run *run);
 void threads_release(struct reader *r);
 void tables_release(struct reader *r);
 int levels_assign(struct reader *r);
+/* The lines of one thread, in order, for turns.c. */
+struct turns_lane {
+    const size_t *lines;
+    size_t count;
+    uint32_t level; /* the depth of its frames */
+    uint32_t under; /* row of their caller, or RUN_NO_FN */
+};
+/* One turn, as found; the lines of its fold are in order. */
+struct turn {
+    size_t line; /* of the call that starts it */
+    struct run_fold fold;
+    struct run_turn sum;
+};
+struct turns {
+    struct turn *list;
+    size_t count, cap;
+};
+/* Appends the turns of LANE to TURNS and changes the roles of its lines. 0 or -ENOMEM. */
+int turns_find(struct reader *r, const struct turns_lane *lane, struct turns *turns);
+/* How long the turns of LANE took in sum; changes nothing. Before roles are known. */
+int turns_time(struct reader *r, const struct turns_lane *lane, int64_t *ns);
+/* Moves all TURNS to the run, with their folds, and empties TURNS. 0 or -ENOMEM. */
+int turns_keep(struct reader *r, struct turns *turns);
+void turns_release(struct turns *turns);
 int sums_read(struct reader *r);
 int finish_frames(struct reader *r);
 

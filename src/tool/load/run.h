@@ -52,14 +52,25 @@ struct run_frame {
     uint32_t root : 31; /* index into fns; RUN_NO_ROOT when the file does not say */
     uint32_t spike : 1;
     uint32_t fold; /* 1 + index into folds, 0: none */
+    uint32_t turn; /* 1 + index into turns, 0: the frame is one call */
 };
 
 #define RUN_NO_ROOT 0x7fffffffu
 
-/* Deeper lines that belong to a frame, see lines.h. */
+/* A frame from begin to begin of the function that starts a cycle of calls, see turns.c. */
+struct run_turn {
+    uint64_t at;        /* offset of the line of its first call */
+    int64_t took_ns;    /* from its begin to its end by the clock */
+    int64_t wall_ns;    /* the same without the cost of measuring */
+    int64_t between_ns; /* of wall_ns, in none of its calls */
+    uint32_t caller;    /* index into fns, or RUN_NO_FN: not measured */
+};
+
+/* Further lines that belong to a frame: deeper ones, and the other calls of a turn. */
 struct run_fold {
     uint64_t *lines; /* offsets */
     size_t count;
+    size_t line; /* index of the frame's own line, while the file is read */
 };
 
 /* One moment: AT_NS as frames count it, and CLOCK_MONOTONIC. */
@@ -84,7 +95,10 @@ struct run_thread {
 
 /* Frames of one root function: what "slow" is measured against. */
 struct run_group {
-    uint32_t root; /* or RUN_NO_ROOT */
+    uint32_t root;   /* or RUN_NO_ROOT */
+    uint32_t caller; /* of turns, as in struct run_turn */
+    bool turn;       /* the frames are turns that ROOT starts */
+    int64_t between_sum;
     int64_t count; /* merged ones included */
     int64_t merged;
     int64_t wall_sum;
@@ -130,6 +144,8 @@ struct run {
     size_t frame_count;
     struct run_fold *folds;
     size_t fold_count;
+    struct run_turn *turns;
+    size_t turn_count;
     struct run_thread *threads; /* by number */
     size_t thread_count;
     struct run_group *groups; /* most frames first */

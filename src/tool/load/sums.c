@@ -287,6 +287,16 @@ static int thread_sums(struct reader *r, struct worker *workers, size_t count)
     return err;
 }
 
+/* Turns have times of their own. Frames and turns are both in the order of their lines here. */
+static void finish_turns(struct run *run)
+{
+    for (size_t i = 0, t = 0; i < run->frame_count && t < run->turn_count; i++)
+        if (run->frames[i].at == run->turns[t].at) {
+            run->frames[i].wall_ns = run->turns[t].wall_ns;
+            run->frames[i].turn = (uint32_t)++t;
+        }
+}
+
 /* Frames that consist of several lines: their figures, now that all lines are known to be good. */
 static int finish_folds(struct run *run)
 {
@@ -351,6 +361,7 @@ static int attempt(struct reader *r, struct worker *workers, size_t count, uint6
         r->run->main_ns = main_self;
     if (err == 0 && r->options.threads)
         err = thread_sums(r, workers, count);
+    finish_turns(r->run);
     return err ? err : finish_folds(r->run);
 }
 

@@ -17,6 +17,7 @@
 enum {
     GROUP_LINES = 5,
     NAME_WIDTH = 8,
+    UNLIMITED = 500,
     SAMPLED_CALLS = 64,
     SAMPLED_PART = 64,
     COVERED_PERCENT = 90
@@ -211,12 +212,22 @@ static int collect(const struct run *run, bool all, struct report_row **out, siz
     return 0;
 }
 
+/* " of update", or " (turns from poll_events)"; nothing when there is no ROOM for a part of the name. */
+static void footer_kind(FILE *out, const char *name, const struct run_group *g, size_t room)
+{
+    char cut[512];
+    if (!name || room < NAME_WIDTH)
+        return;
+    table_shorten(cut, sizeof(cut), name, room);
+    fprintf(out, g->turn ? " (turns from %s)" : " of %s", cut);
+}
+
 /* Where the line is too long for the terminal, what a spike is goes first, then part of the name. */
 static void footer_line(FILE *out, const struct run *run, const struct run_group *g,
                         const struct report_options *o)
 {
     static const char what[] = " (>2x median)";
-    char avg[UNITS_LEN], p99[UNITS_LEN], figures[4 * UNITS_LEN], of[512] = "";
+    char avg[UNITS_LEN], p99[UNITS_LEN], figures[4 * UNITS_LEN];
     char *name = g->root != RUN_NO_ROOT ? report_name(run, g->root) : NULL;
     units_time(avg, g->count ? g->wall_sum / g->count : 0);
     units_time(p99, g->p99_ns);
@@ -224,12 +235,12 @@ static void footer_line(FILE *out, const struct run *run, const struct run_group
     int head = fprintf(out, "%lld frame%s", (long long)g->count, g->count == 1 ? "" : "s");
     int tail = snprintf(figures, sizeof(figures), " | %s avg | %s p99 | %s%lld spike%s%s", avg, p99,
                         hot, (long long)g->spikes, g->spikes == 1 ? "" : "s", off);
-    size_t fixed = (size_t)head + (size_t)tail - strlen(hot) - strlen(off) + strlen(" of ");
+    size_t fixed = (size_t)head + (size_t)tail - strlen(hot) - strlen(off) +
+                   strlen(g->turn ? " (turns from )" : " of ");
     bool explain = !o->width || fixed + (name ? table_width(name) : 0) + strlen(what) <= o->width;
-    size_t room = !o->width ? sizeof(of) : o->width > fixed ? o->width - fixed : 0;
-    if (name && room >= NAME_WIDTH)
-        table_shorten(of, sizeof(of), name, explain ? sizeof(of) : room);
-    fprintf(out, "%s%s%s%s\n", *of ? " of " : "", of, figures, explain ? what : "");
+    size_t room = !o->width || explain ? UNLIMITED : o->width > fixed ? o->width - fixed : 0;
+    footer_kind(out, name, g, room);
+    fprintf(out, "%s%s\n", figures, explain ? what : "");
     free(name);
 }
 
@@ -288,7 +299,16 @@ static void put_group(struct buf *b, const struct run *run, const struct run_gro
             json_put_string(b, run->fns[g->root].name);
         else
             buf_puts(b, "null");
-        buf_putc(b, ',');
+        buf_printf(b, ",\"kind\":\"%s\",\"caller\":", g->turn ? "turn" : "call");
+        if (g->turn && g->caller != RUN_NO_FN)
+            json_put_string(b, run->fns[g->caller].name);
+        else
+            buf_puts(b, "null");
+        buf_puts(b, ",\"between_ns\":");
+        if (g->turn)
+            buf_printf(b, "%lld,", (long long)g->between_sum);
+        else
+            buf_puts(b, "null,");
     }
     buf_printf(b, "\"count\":%lld,", (long long)g->count);
     if (g->count > 0)
