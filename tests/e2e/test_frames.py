@@ -366,3 +366,53 @@ def test_a_frame_left_by_longjmp_is_a_frame(project: Project) -> None:
     """)
     assert report.called() == {"main": 1, "request": 60, "fails": 20}
     assert report.frame_count == 60
+
+
+def made_run(project: Project, walls_us: list[int]) -> str:
+    """A run whose frames of `update` took these times."""
+    lines = ['{"format_version":2,"run_id":"7_1000","timestamp_ms":1000,"functions":["update"]}']
+    for i, wall in enumerate(walls_us):
+        lines.append(json.dumps({"frame": i, "thread": 1, "depth": 0, "root": 0, "start_ns": i * 10**9,
+                                 "wall_ns": wall * 1000,
+                                 "fns": [{"id": 0, "calls": 1, "self_ns": wall * 1000}]}))
+    project.write({"made.ndjson": "\n".join(lines) + "\n"})
+    return "made.ndjson"
+
+
+def test_a_budget_decides_what_a_spike_is(project: Project) -> None:
+    run = made_run(project, [15000] * 20 + [16600, 16601, 17000, 40000] + [15000] * 20)
+    assert project.json("report", run)["frames"]["spikes"] == 1
+    for budget in ("16.6ms", "16600us", "0.0166s", "16600000ns"):
+        data = project.json("report", run, "--budget", budget)
+        assert data["frames"]["spikes"] == 3 and data["budget_ns"] == 16_600_000
+        frames = project.json("report", run, "--frames", f"--budget={budget}")
+        assert [f["frame"] for f in frames["frames"] if f["spike"]] == [21, 22, 23]
+        assert frames["budget_ns"] == 16_600_000
+    assert "3 spikes (>16.6ms budget)" in project.piano("report", run, "--budget", "16.6ms").out
+    table = project.piano("report", run, "--frames", "--budget", "16.6ms").out
+    assert table.count("<- spike") == 3 and "(>16.6ms budget)" in table
+    assert project.json("report", run)["budget_ns"] is None
+    assert "(>2x median)" in project.piano("report", run).out
+
+
+@pytest.mark.parametrize("command", ["report", "profile"])
+@pytest.mark.parametrize("budget", ["16.6", "fast", "-3ms", "0ms", "ms", "nanms", "infs", "1e300s",
+                                    "0x10ms", "16.6 parsecs", "0.0001ns"])
+def test_a_budget_that_is_no_time_is_an_error(project: Project, command: str, budget: str) -> None:
+    done = project.piano(command, "--budget", budget, check=False)
+    assert done.status == 2 and "--budget" in done.err and "16.6ms" in done.err, done
+
+
+def test_a_budget_is_for_frames(project: Project) -> None:
+    for other in ("--threads", "--heap", "--cpu", "--polls"):
+        done = project.piano("report", other, "--budget", "16.6ms", check=False)
+        assert done.status == 2 and "--budget" in done.err, done
+
+
+def test_profile_takes_a_budget(project: Project) -> None:
+    project.write({"a.c": BURN + """
+        static void update(void) { BURN(2000); }
+        int main(void) { for (int i = 0; i < 30; i++) update(); return 0; }
+    """})
+    done = project.piano("profile", "--budget", "1ns", "--", "gcc", "-O1", "a.c", "-o", "a")
+    assert "30 spikes (>1ns budget)" in done.out

@@ -2,7 +2,7 @@
  *
  * Frames are compared with frames of the same root function only: a worker's 5 us jobs must not
  * make every 16 ms frame of the main loop a spike. A spike took more than twice the median of its
- * group. Frames without a line of their own (merged) come in as counts per histogram bucket; each
+ * group, or longer than the budget where one was given. Frames without a line of their own (merged) come in as counts per histogram bucket; each
  * stands for the middle of its bucket, which is off by 1.6 % at most. */
 #include "tool/load/reader.h"
 
@@ -276,19 +276,25 @@ static void group_walls(const struct run *run, const uint32_t *group_of, int64_t
         walls[ends[group_of[slot_of(run, &run->frames[i])] - 1]++] = run->frames[i].wall_ns;
 }
 
+/* A frame that took longer is a spike. */
+static int64_t spike_limit(const struct run *run, const struct run_group *g)
+{
+    return run->budget_ns > 0 ? run->budget_ns : saturating_add(g->p50_ns, g->p50_ns);
+}
+
 static void mark_spikes(struct run *run, const uint32_t *group_of)
 {
     for (size_t i = 0; i < run->frame_count; i++) {
         struct run_frame *f = &run->frames[i];
         struct run_group *g = &run->groups[group_of[slot_of(run, f)] - 1];
-        f->spike = f->wall_ns / 2 > g->p50_ns || f->wall_ns > saturating_add(g->p50_ns, g->p50_ns);
+        f->spike = f->wall_ns > spike_limit(run, g);
         g->spikes += f->spike;
     }
     for (size_t g = 0; g < run->group_count; g++) {
         struct run_group *group = &run->groups[g];
-        int64_t twice = saturating_add(group->p50_ns, group->p50_ns);
+        int64_t limit = spike_limit(run, group);
         for (unsigned b = 0; group->hist && b < PIANO_HIST_BUCKETS; b++)
-            if ((int64_t)bucket_middle(b) > twice)
+            if ((int64_t)bucket_middle(b) > limit)
                 group->spikes = saturating_add(group->spikes, (int64_t)group->hist[b]);
         run->all.spikes = saturating_add(run->all.spikes, group->spikes);
     }

@@ -321,6 +321,7 @@ int run_load(struct run *run, const char *path, const struct run_options *option
     *run = (struct run){.path = strdup(path), .wall_ns = -1, .main_ns = -1};
     *error = (struct run_error){.text = ""};
     run->uncorrected = options && options->uncorrected;
+    run->budget_ns = options ? options->budget_ns : 0;
     int err = run->path ? map_file(run, path, error) : -ENOMEM;
     if (err == 0 && run->map_len == 0)
         err = fail(error, -EINVAL, "piano list", path,

@@ -105,7 +105,7 @@ struct run_group {
     int64_t wall_max;
     int64_t p50_ns;
     int64_t p99_ns;
-    int64_t spikes; /* wall > 2x p50 */
+    int64_t spikes; /* above the budget, or twice the median */
     uint64_t *hist; /* of the merged ones, numbered as in common/hist.h; NULL when none */
 };
 
@@ -172,11 +172,13 @@ struct run {
     uint32_t *fn_of_id; /* id in the file -> row */
     size_t id_count;
     bool uncorrected;
+    int64_t budget_ns; /* as in the options */
 };
 
 struct run_options {
-    bool uncorrected; /* self times as measured, without the correction for the probes */
-    bool threads;     /* per-thread sums too */
+    bool uncorrected;  /* self times as measured, without the correction for the probes */
+    bool threads;      /* per-thread sums too */
+    int64_t budget_ns; /* frames that took longer are spikes; 0: more than twice the median */
 };
 
 /* Why a file could not be loaded. */

@@ -410,6 +410,7 @@ int report_frames_json(FILE *out, const struct run *run, const struct report_opt
             err = report_flush(&b, out, false);
     }
     buf_puts(&b, "\n],\n");
+    report_put_budget(&b, run);
     report_put_run(&b, run);
     buf_puts(&b, "}\n");
     if (err == 0)

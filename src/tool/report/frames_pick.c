@@ -1,4 +1,4 @@
-/* Which frames to show: the worst, by wall time against the median of their kind. */
+/* Which frames to show: the worst, by wall time against the median of their kind, or by wall time when there is a budget. */
 #include "tool/report/frames.h"
 
 #include <errno.h>
@@ -10,11 +10,13 @@ static size_t kind_slot(const struct run *run, uint32_t root, bool turn)
     return (root == RUN_NO_ROOT ? run->fn_count : root) * 2 + turn;
 }
 
+/* What frames of each kind are measured against: the budget, or the median of the kind. */
 static int64_t *medians(const struct run *run)
 {
     int64_t *m = calloc(kind_slot(run, RUN_NO_ROOT, true) + 1, sizeof(*m));
     for (size_t i = 0; m && i < run->group_count; i++)
-        m[kind_slot(run, run->groups[i].root, run->groups[i].turn)] = run->groups[i].p50_ns;
+        m[kind_slot(run, run->groups[i].root, run->groups[i].turn)] =
+            run->budget_ns > 0 ? run->budget_ns : run->groups[i].p50_ns;
     return m;
 }
 

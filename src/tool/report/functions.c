@@ -226,7 +226,9 @@ static void footer_kind(FILE *out, const char *name, const struct run_group *g, 
 static void footer_line(FILE *out, const struct run *run, const struct run_group *g,
                         const struct report_options *o)
 {
-    static const char what[] = " (>2x median)";
+    char what[UNITS_LEN + 16] = " (>2x median)", budget[UNITS_LEN];
+    if (run->budget_ns > 0)
+        snprintf(what, sizeof(what), " (>%s budget)", units_time(budget, run->budget_ns));
     char avg[UNITS_LEN], p99[UNITS_LEN], figures[4 * UNITS_LEN];
     char *name = g->root != RUN_NO_ROOT ? report_name(run, g->root) : NULL;
     units_time(avg, g->count ? g->wall_sum / g->count : 0);
@@ -359,6 +361,7 @@ int report_functions_json(FILE *out, const struct run *run, const struct report_
     buf_puts(&b, "\n],\n");
     put_frames_summary(&b, run);
     buf_puts(&b, ",\n");
+    report_put_budget(&b, run);
     report_put_run(&b, run);
     buf_puts(&b, "}\n");
     if (err == 0)

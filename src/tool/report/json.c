@@ -61,6 +61,14 @@ void report_put_run(struct buf *b, const struct run *run)
     buf_putc(b, '}');
 }
 
+void report_put_budget(struct buf *b, const struct run *run)
+{
+    if (run->budget_ns > 0)
+        buf_printf(b, "\"budget_ns\":%lld,\n", (long long)run->budget_ns);
+    else
+        buf_puts(b, "\"budget_ns\":null,\n");
+}
+
 void report_put_tally(struct buf *b, const struct run *run, uint32_t fn, const struct tally *sum)
 {
     const struct run_fn *f = &run->fns[fn];
