@@ -449,6 +449,59 @@ static void merged_calls_make_no_turns(void **state)
     buf_free(&b);
 }
 
+/* ---- the worst call ---- */
+
+#define CALLS(start, id, calls, total, more)                                                       \
+    "{\"frame\":0,\"thread\":1,\"depth\":0,\"root\":0,\"start_ns\":" #start                        \
+    ",\"wall_ns\":500,\"fns\":[{\"id\":0,\"calls\":1,\"self_ns\":1,\"total_ns\":500},{\"id\":" #id \
+    ",\"calls\":" #calls ",\"self_ns\":1,\"total_ns\":" #total more "}]}\n"
+
+static void the_worst_call_and_its_frame(void **state)
+{
+    (void)state;
+    struct run run;
+    assert_int_equal(
+        loaded(&run, HEADER("\"update\",\"f\",\"old\",\"out\"") /* the frames are not in order */
+               CALLS(3000, 1, 3, 90, ",\"max_ns\":70") CALLS(1000, 1, 1, 40, "")
+                   CALLS(2000, 1, 9, 99, ",\"max_ns\":20,\"timed\":2")
+                       CALLS(4000, 1, 5, 99, ",\"timed\":0") CALLS(5000, 2, 1, 10, "")
+                           CALLS(6000, 2, 2, 10, "")
+                               CALLS(7000, 3, 1, 10, "") "{\"outside\":true,\"thread\":1,\"fns\":[{"
+                                                         "\"id\":3,\"calls\":2,\"self_ns\":80,"
+                                                         "\"total_ns\":80,\"max_ns\":60}]}\n"),
+        0);
+    assert_int_equal(run.frame_count, 7);
+    assert_int_equal(fn(&run, "f")->worst_ns, 70);
+    assert_int_equal(fn(&run, "f")->worst_frame, 2);
+    assert_int_equal(fn(&run, "update")->worst_ns, 500);
+    assert_int_equal(fn(&run, "update")->worst_frame, 2); /* as long in all: the first line */
+    assert_int_equal(fn(&run, "old")->worst_ns, -1); /* two calls, and no word on the longest */
+    assert_int_equal(fn(&run, "old")->worst_frame, -1);
+    assert_int_equal(fn(&run, "out")->worst_ns, 60); /* in no frame */
+    assert_int_equal(fn(&run, "out")->worst_frame, -1);
+    run_unload(&run);
+}
+
+static void the_worst_call_of_a_turn(void **state)
+{
+    (void)state;
+    struct run run;
+    struct buf b = {0};
+    buf_puts(&b, HEADER("\"a\",\"b\""));
+    for (int i = 0; i < 8; i++)
+        buf_printf(
+            &b,
+            "{\"frame\":0,\"thread\":1,\"depth\":0,\"root\":%d,\"start_ns\":%d,"
+            "\"wall_ns\":30,\"fns\":[{\"id\":%d,\"calls\":1,\"self_ns\":30,\"total_ns\":%d}]}\n",
+            i % 2, i * 100, i % 2, i == 5 ? 90 : 30);
+    assert_int_equal(loaded(&run, b.data), 0);
+    assert_int_equal(run.turn_count, 4);
+    assert_int_equal(fn(&run, "b")->worst_ns, 90);
+    assert_int_equal(fn(&run, "b")->worst_frame, 2);
+    run_unload(&run);
+    buf_free(&b);
+}
+
 /* ---- files that lie ---- */
 
 static void truncated_anywhere(void **state)
@@ -632,6 +685,8 @@ int main(void)
         cmocka_unit_test(what_is_a_cycle),
         cmocka_unit_test(turns_without_the_cost_of_measuring),
         cmocka_unit_test(merged_calls_make_no_turns),
+        cmocka_unit_test(the_worst_call_and_its_frame),
+        cmocka_unit_test(the_worst_call_of_a_turn),
         cmocka_unit_test(truncated_anywhere),
         cmocka_unit_test(broken_lines_are_counted_and_named),
         cmocka_unit_test(numbers_saturate),

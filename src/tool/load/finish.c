@@ -309,6 +309,8 @@ int finish_frames(struct reader *r)
     int err = group_of && walls ? 0 : -ENOMEM;
     sort_frames(run);
     if (err == 0)
+        err = worst_settle(run, r->worst);
+    if (err == 0)
         err = count_groups(r, group_of);
     if (err == 0) {
         ends = calloc(run->group_count + 2, sizeof(*ends));

@@ -262,6 +262,7 @@ static int load_v2(struct run *run, const struct run_options *options, struct js
         estimate_wall(run);
     tables_release(&r);
     free(r.lines);
+    free(r.worst);
     return err;
 }
 

@@ -7,6 +7,7 @@
  *   sums.c     every line's functions (fns.c), in parallel: sums, percentiles, per-thread sums
  *   threads.c  threads by number
  *   clock.c    pairs of the run's clock and CLOCK_MONOTONIC
+ *   worst.c    the longest call of each function and the frame it was in
  *   finish.c   order of frames, medians, spikes */
 #ifndef PIANO_TOOL_LOAD_READER_H
 #define PIANO_TOOL_LOAD_READER_H
@@ -58,6 +59,7 @@ struct reader {
     const char *bad_why;
     uint64_t bad_count;
     uint64_t saturated;
+    struct worst *worst;  /* by function; from sums.c to finish.c */
     uint32_t main_thread; /* number of it; 0: not known */
     size_t workers;
 };
@@ -106,6 +108,18 @@ int turns_keep(struct reader *r, struct turns *turns);
 void turns_release(struct turns *turns);
 int sums_read(struct reader *r);
 int finish_frames(struct reader *r);
+
+/* The longest call of a function in the frames looked at so far. */
+struct worst {
+    bool seen;
+    int64_t ns;
+    uint64_t at; /* of the frame */
+};
+/* Notes what the frame at AT says of the longest calls; WORST is by function. */
+void worst_see(struct worst *worst, const struct run_scratch *scratch, uint64_t at);
+void worst_join(struct worst *worst, const struct worst *more, size_t fns);
+/* Fills in `worst_ns` and `worst_frame` of the functions; the frames are in order. 0 or -ENOMEM. */
+int worst_settle(struct run *run, const struct worst *worst);
 
 /* Makes SCRATCH fit for FNS functions; empties it; adds the functions of the line at J to it (the
  * line is read strictly to its end). */

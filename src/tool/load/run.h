@@ -25,6 +25,9 @@ struct tally {
     int64_t alloc_bytes;
     int64_t free_count;
     int64_t free_bytes;
+    int64_t max_ns; /* the longest of the timed calls, when has_max and not lacks_max */
+    bool has_max;
+    bool lacks_max; /* a line with timed calls did not tell */
     bool has_total; /* every line that named the function gave its total */
     bool seen;
 };
@@ -39,7 +42,9 @@ struct run_fn {
     struct tally sum;
     struct samples frames; /* self_ns in each frame it appears in */
     int64_t p50_ns;
-    int64_t p99_ns; /* both valid when frames.count > 0 */
+    int64_t p99_ns;      /* both valid when frames.count > 0 */
+    int64_t worst_ns;    /* the longest single call; -1: not known */
+    int64_t worst_frame; /* index into frames; -1: not known, or in none */
 };
 
 struct run_frame {

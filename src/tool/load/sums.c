@@ -25,6 +25,7 @@ struct worker {
     size_t next_fold;
     struct tally *sums; /* per row */
     struct samples *samples;
+    struct worst *worst;
     struct run_scratch scratch;
     struct thread_cell *cells;
     size_t cell_cap, cell_count;
@@ -87,6 +88,7 @@ static int take_frame(struct worker *w, const struct line *l)
         return 0;
     }
     int64_t self = 0;
+    worst_see(w->worst, &w->scratch, l->at);
     for (size_t i = 0; i < w->scratch.count; i++) {
         const struct run_entry *e = &w->scratch.entries[i];
         f->alloc_count = saturating_add(f->alloc_count, e->sum.alloc_count);
@@ -158,7 +160,8 @@ static int worker_init(struct worker *w, struct reader *r)
     w->r = r;
     w->sums = calloc(n, sizeof(*w->sums));
     w->samples = calloc(n, sizeof(*w->samples));
-    if (!w->sums || !w->samples)
+    w->worst = calloc(n, sizeof(*w->worst));
+    if (!w->sums || !w->samples || !w->worst)
         return -ENOMEM;
     return fns_ready(&w->scratch, n);
 }
@@ -168,6 +171,7 @@ static void worker_release(struct worker *w)
     for (size_t i = 0; w->samples && i <= w->r->run->fn_count; i++)
         samples_release(&w->samples[i]);
     free(w->samples);
+    free(w->worst);
     free(w->sums);
     free(w->cells);
     run_scratch_release(&w->scratch);
@@ -201,6 +205,7 @@ static int join_worker(struct reader *r, struct worker *w)
         if (samples_merge(&run->fns[i].frames, &w->samples[i]))
             return -ENOMEM;
     }
+    worst_join(r->worst, w->worst, run->fn_count);
     r->saturated += w->saturated;
     run->wall_estimated |= w->estimated;
     return 0;
@@ -298,8 +303,9 @@ static void finish_turns(struct run *run)
 }
 
 /* Frames that consist of several lines: their figures, now that all lines are known to be good. */
-static int finish_folds(struct run *run)
+static int finish_folds(struct reader *r)
 {
+    struct run *run = r->run;
     struct run_scratch scratch = {0};
     int err = 0;
     for (size_t i = 0; i < run->frame_count && run->fold_count && err == 0; i++) {
@@ -308,6 +314,8 @@ static int finish_folds(struct run *run)
             continue;
         err = run_frame_functions(run, f, &scratch);
         int64_t self = 0;
+        if (err == 0)
+            worst_see(r->worst, &scratch, f->at);
         for (size_t k = 0; k < scratch.count && err == 0; k++) {
             const struct run_entry *e = &scratch.entries[k];
             f->alloc_count = saturating_add(f->alloc_count, e->sum.alloc_count);
@@ -335,7 +343,9 @@ static int attempt(struct reader *r, struct worker *workers, size_t count, uint6
         return err;
     share_out(r, workers, count);
     r->run->frames = calloc(r->run->frame_count + 1, sizeof(*r->run->frames));
-    if (!r->run->frames)
+    free(r->worst);
+    r->worst = calloc(r->run->fn_count + 1, sizeof(*r->worst));
+    if (!r->run->frames || !r->worst)
         return -ENOMEM;
     reader_parallel(count, work, workers);
     for (size_t i = 0; i < count; i++) {
@@ -362,7 +372,7 @@ static int attempt(struct reader *r, struct worker *workers, size_t count, uint6
     if (err == 0 && r->options.threads)
         err = thread_sums(r, workers, count);
     finish_turns(r->run);
-    return err ? err : finish_folds(r->run);
+    return err ? err : finish_folds(r);
 }
 
 int sums_read(struct reader *r)

@@ -62,7 +62,7 @@ static int compare_rows(const void *a, const void *b)
 }
 
 struct shape { /* which columns a table has */
-    bool total, percentiles, allocs, places, sampled;
+    bool total, percentiles, allocs, places, sampled, worst, worst_frame;
     int64_t self_sum, timed, calls_sampled;
 };
 
@@ -75,6 +75,9 @@ static struct shape shape_of(const struct run *run, const struct report_row *row
         s.total |= sum->seen && sum->has_total && !run->uncorrected; /* not kept raw */
         s.allocs |= sum->alloc_count > 0;
         s.percentiles |= percentiles && run->fns[rows[i].fn].frames.count > 0;
+        const struct run_fn *f = &run->fns[rows[i].fn];
+        s.worst |= percentiles && !run->uncorrected && f->worst_ns >= 0 && sum->calls > 1;
+        s.worst_frame |= f->worst_frame >= 0;
         s.self_sum = saturating_add(s.self_sum, sum->self_ns > 0 ? sum->self_ns : 0);
         if (report_sampled(run, rows[i].fn, sum)) {
             s.sampled = true;
@@ -97,6 +100,10 @@ static void add_columns(struct table *t, const struct shape *s)
         table_column(t, "p50", TABLE_RIGHT, -4);
         table_column(t, "p99", TABLE_RIGHT, -1);
     }
+    if (s->worst)
+        table_column(t, "Worst", TABLE_RIGHT, 4);
+    if (s->worst && s->worst_frame)
+        table_column(t, "Frame", TABLE_RIGHT, 5);
     if (s->allocs) {
         table_column(t, "Allocs", TABLE_RIGHT, -2);
         table_column(t, "Bytes", TABLE_RIGHT, -3);
@@ -143,6 +150,10 @@ static int add_row(struct table *t, const struct run *run, const struct report_r
         time_cell(t, f->p50_ns, f->frames.count > 0, "");
         time_cell(t, f->p99_ns, f->frames.count > 0, "");
     }
+    if (s->worst)
+        time_cell(t, f->worst_ns, f->worst_ns >= 0, "");
+    if (s->worst && s->worst_frame)
+        table_cell(t, f->worst_frame < 0 ? "-" : units_count(text, f->worst_frame + 1));
     if (s->allocs) {
         table_cell(t, units_count(text, sum->alloc_count));
         table_cell(t, units_bytes(text, sum->alloc_bytes));
@@ -152,15 +163,23 @@ static int add_row(struct table *t, const struct run *run, const struct report_r
     return 0;
 }
 
+static bool is_shown(const struct table *t, const char *title)
+{
+    for (size_t i = 0; i < t->column_count; i++)
+        if (!t->columns[i].gone && strcmp(t->columns[i].title, title) == 0)
+            return true;
+    return false;
+}
+
 /* What the marks and titles in the table printed mean. */
 static void footnotes(FILE *out, const struct table *t, const struct shape *s, bool residue,
                       bool colour)
 {
-    bool percentiles = false;
-    for (size_t i = 0; i < t->column_count; i++)
-        percentiles |= !t->columns[i].gone && strcmp(t->columns[i].title, "p99") == 0;
-    if (percentiles)
+    if (is_shown(t, "p99"))
         report_dim(out, colour, "p50, p99: self time per frame");
+    if (is_shown(t, "Worst"))
+        report_dim(out, colour, "Worst: its longest single call, with callees%s",
+                   is_shown(t, "Frame") ? "; Frame: the frame it was in" : "");
     if (s->sampled)
         report_dim(out, colour, "~ timed by sample: %lld of %lld calls", (long long)s->timed,
                    (long long)s->calls_sampled);
@@ -335,6 +354,14 @@ static void put_frames_summary(struct buf *b, const struct run *run)
     buf_puts(b, "]}");
 }
 
+static void put_worst(struct buf *b, const char *key, int64_t value)
+{
+    if (value >= 0)
+        buf_printf(b, ",\"%s\":%lld", key, (long long)value);
+    else
+        buf_printf(b, ",\"%s\":null", key);
+}
+
 int report_functions_json(FILE *out, const struct run *run, const struct report_options *o)
 {
     struct buf b = {0};
@@ -355,7 +382,10 @@ int report_functions_json(FILE *out, const struct run *run, const struct report_
                        (long long)f->p99_ns);
         else
             buf_puts(&b, ",\"p50_ns\":null,\"p99_ns\":null");
-        buf_printf(&b, ",\"frames\":%llu}", (unsigned long long)f->frames.count);
+        buf_printf(&b, ",\"frames\":%llu", (unsigned long long)f->frames.count);
+        put_worst(&b, "worst_ns", f->worst_ns);
+        put_worst(&b, "worst_frame", f->worst_frame);
+        buf_putc(&b, '}');
         err = report_flush(&b, out, false);
     }
     buf_puts(&b, "\n],\n");
