@@ -18,6 +18,7 @@ struct view {
     const struct piano__slot *slots;
     const struct piano__entry *entries;
     const char *text;
+    const struct piano__merged *merged;
     int64_t end; /* ticks */
     void (*sink)(void *ctx, const char *text, size_t len);
     void *ctx;
@@ -36,8 +37,9 @@ static bool header_is_sane(const struct piano__live_header *h, size_t size)
     uint64_t need =
         sizeof(struct piano__thread) +
         (uint64_t)h->fn_capacity * (sizeof(struct piano__head) + sizeof(struct piano__slot)) +
-        (uint64_t)PIANO_MAX_DEPTH * sizeof(struct piano__entry) + h->text_bytes;
-    return h->block_bytes >= need && h->block_bytes % 4096 == 0;
+        (uint64_t)PIANO_MAX_DEPTH * sizeof(struct piano__entry) + h->text_bytes +
+        sizeof(struct piano__merged);
+    return h->block_bytes >= need && h->block_bytes % 4096 == 0 && h->text_bytes % 64 == 0;
 }
 
 static void send(const struct view *v, struct piano__text *text, const char *start)
@@ -126,13 +128,27 @@ static void send_open_calls(const struct view *v)
     }
 }
 
+/* Whatever the image says of functions and entries is checked: the lines must be of this block. */
 static void send_merged(const struct view *v)
 {
     static char
-        line[PIANO_HIST_BUCKETS * 24 + 1024]; /* too much for a stack; one reader at a time */
-    struct piano__text text = {line, line + sizeof line, false};
-    piano__line_merged(&text, v->thread, v->header->ns_per_tick_32);
-    send(v, &text, line);
+        line[PIANO_MERGED_WALLS * 24 + 1024]; /* too much for a stack; one reader at a time */
+    const struct piano__merged *m = v->merged;
+    uint32_t fns = m->fn_count < PIANO_MERGED_FNS ? m->fn_count : PIANO_MERGED_FNS;
+    for (uint32_t i = 0; i <= PIANO_MERGED_REST; i++) {
+        struct piano__text text = {line, line + sizeof line, false};
+        if (m->roots[i].frames == 0)
+            continue;
+        piano__line_merged(&text, v->thread->number, m, i, v->header->ns_per_tick_32);
+        send(v, &text, line);
+    }
+    for (uint32_t i = 0; i < fns; i++) {
+        struct piano__text text = {line, line + sizeof line, false};
+        if (m->fns[i].entry > PIANO_MERGED_REST || m->roots[m->fns[i].entry].frames == 0)
+            continue;
+        piano__line_merged_fn(&text, v->thread->number, m, i);
+        send(v, &text, line);
+    }
 }
 
 void piano__live_thread(const struct piano__live_header *header, const void *block, int64_t end,
@@ -144,6 +160,7 @@ void piano__live_thread(const struct piano__live_header *header, const void *blo
     v.slots = (const struct piano__slot *)(v.heads + header->fn_capacity);
     v.entries = (const struct piano__entry *)(v.slots + header->fn_capacity);
     v.text = (const char *)(v.entries + PIANO_MAX_DEPTH);
+    v.merged = (const struct piano__merged *)(v.text + header->text_bytes);
     if (v.thread->state != PIANO_THREAD_RUNNING)
         return;
     uint32_t text_len = v.thread->text_len;
@@ -153,8 +170,7 @@ void piano__live_thread(const struct piano__live_header *header, const void *blo
     struct piano__text text = {line, line + sizeof line, false};
     piano__line_thread(&text, v.thread, header, -1);
     send(&v, &text, line);
-    if (v.thread->merged > 0)
-        send_merged(&v);
+    send_merged(&v);
     send_slots(&v);
     send_open_calls(&v);
 }

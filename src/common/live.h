@@ -6,11 +6,12 @@
  *
  *   image   = header (one page), then `block_bytes` bytes per thread block
  *   block   = struct piano__thread | heads[fn_capacity] | slots[fn_capacity] |
- *             entries[PIANO_MAX_DEPTH] | text[text_bytes]
+ *             entries[PIANO_MAX_DEPTH] | text[text_bytes] | struct piano__merged
  *   head    = what the inline probe needs of one function on one thread
  *   slot    = the rest of it: control words and two tallies
  *   entry   = one open timed call (the span stack)
  *   text    = finished NDJSON lines not yet written to the run file
+ *   merged  = frames without a line of their own
  *
  * A tally is settled work. `now` holds what happened since the last line; `kept` what was set aside because
  * a frame began (it belongs to whatever encloses that frame). The slots with something in `now` or in
@@ -25,8 +26,9 @@
 #include <stdint.h>
 
 #include "common/hist.h"
+#include "common/merged.h"
 
-#define PIANO_LIVE_MAGIC "PIANOLV4"
+#define PIANO_LIVE_MAGIC "PIANOLV5"
 
 enum {
     PIANO_LIVE_HEADER_BYTES = 4096,
@@ -231,15 +233,8 @@ struct piano__thread {
     int64_t
         deep_tokens; /* for lines below the outermost level, of which there may be many by mistake */
     int64_t median_wall; /* ticks; 0 until known */
-    uint64_t merged;     /* frames without a line, and what is known of them */
-    int64_t merged_wall;
-    int64_t merged_max;
-    uint32_t merged_root;
-    int32_t merged_depth;
-    int32_t merged_under;
     uint32_t walls_seen;
-    uint32_t walls[PIANO_HIST_BUCKETS];        /* ns, for the median */
-    uint32_t merged_walls[PIANO_HIST_BUCKETS]; /* ns */
+    uint32_t walls[PIANO_HIST_BUCKETS]; /* ns, for the median */
 } __attribute__((aligned(64)));
 
 /* Calls SINK with text (whole lines, each ending in a newline; several per call possible). Trusts nothing in

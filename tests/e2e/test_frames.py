@@ -416,3 +416,50 @@ def test_profile_takes_a_budget(project: Project) -> None:
     """})
     done = project.piano("profile", "--budget", "1ns", "--", "gcc", "-O1", "a.c", "-o", "a")
     assert "30 spikes (>1ns budget)" in done.out
+
+
+def four(turns: int, functions: int = 4) -> str:
+    names = [f"f{i}" for i in range(functions)]
+    return BURN + "".join(f"void {n}(void) {{ BURN({4000 + 40 * i}); }}\n" for i, n in enumerate(names)) + f"""
+        int main(void)
+        {{ for (int i = 0; i < {turns}; i++) {{ {" ".join(n + "();" for n in names)} }} return 0; }}
+    """
+
+
+def test_merged_frames_count_for_their_own_function(project: Project) -> None:
+    report = project.profile_c(four(6000))
+    summary = report.data["frames"]
+    assert summary["merged"] > 0, "not fast enough to be merged: the test shows nothing"
+    assert {g["root"]: g["count"] for g in summary["by_root"]} == {f"f{i}": 6000 for i in range(4)}
+    assert all(g["kind"] == "call" for g in summary["by_root"])
+    for group in summary["by_root"]:
+        row = report.row(group["root"])
+        assert row["frames"] == 6000
+        for key in ("p50_ns", "p99_ns"): # a frame has one function: the two are the same figure
+            assert abs(row[key] - group[key]) <= 0.12 * group[key] + 8, (group, row)
+    out = project.piano("report")
+    assert "to within 6 %" in out.out and "kept as sums" in out.err
+
+
+def test_more_roots_than_there_is_room_for(project: Project) -> None:
+    """Frames of functions without an entry of their own are counted, for no function."""
+    report = project.profile_c(four(800, functions=40))
+    summary = report.data["frames"]
+    assert summary["merged"] > 0 and summary["count"] == 40 * 800
+    assert sum(g["count"] for g in summary["by_root"]) == summary["count"]
+    by_root = {g["root"]: g["count"] for g in summary["by_root"]}
+    assert all(count <= 800 for root, count in by_root.items() if root is not None)
+    assert sum(count == 800 for count in by_root.values()) >= 8
+    assert all(report.row(f"f{i}")["calls"] == 800 and report.row(f"f{i}")["frames"] == 800
+               for i in range(40))
+    assert sum(p.stat().st_size for p in project.runs.iterdir()) < 16 << 20
+
+
+def test_merged_frames_survive_a_kill(project: Project) -> None:
+    program = project.cc(four(6000).replace("return 0;", "raise(9);").replace(
+        "int main", "#include <signal.h>\nint main"))
+    project.piano("run", "--", str(program), check=False)
+    summary = project.json("report")["frames"]
+    assert summary["merged"] > 0
+    assert {g["root"]: g["count"] for g in summary["by_root"]} == {f"f{i}": 6000 for i in range(4)}
+    assert all(r["frames"] == 6000 for r in project.report().functions if r["name"] != "main")

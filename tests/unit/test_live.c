@@ -24,13 +24,15 @@ struct image {
     struct piano__slot *slots;
     struct piano__entry *entries;
     char *text;
+    struct piano__merged *merged;
 };
 
 static struct image image_make(unsigned blocks)
 {
     size_t block = sizeof(struct piano__thread) +
                    FNS * (sizeof(struct piano__head) + sizeof(struct piano__slot)) +
-                   PIANO_MAX_DEPTH * sizeof(struct piano__entry) + TEXT_BYTES;
+                   PIANO_MAX_DEPTH * sizeof(struct piano__entry) + TEXT_BYTES +
+                   sizeof(struct piano__merged);
     block = (block + 4095) & ~(size_t)4095;
     struct image im = {.size = PIANO_LIVE_HEADER_BYTES + blocks * block};
     im.bytes = aligned_alloc(4096, im.size); /* as a mapping is */
@@ -42,6 +44,7 @@ static struct image image_make(unsigned blocks)
     im.slots = (void *)(im.heads + FNS);
     im.entries = (void *)(im.slots + FNS);
     im.text = (void *)(im.entries + PIANO_MAX_DEPTH);
+    im.merged = (void *)(im.text + TEXT_BYTES);
     *im.header = (struct piano__live_header){
         .header_bytes = PIANO_LIVE_HEADER_BYTES,
         .thread_bytes = sizeof(struct piano__thread),
@@ -126,6 +129,40 @@ static void what_was_counted_in_an_open_call_is_not_its_own(void **state)
                     "\"id\":3,\"calls\":0,\"self_ns\":3400,\"total_ns\":3900");
 }
 
+/* Merged frames come out by root, the rest as one, and the self times of functions in them. */
+static void merged_frames_come_out(void **state)
+{
+    (void)state;
+    struct image im = image_make(1);
+    struct buf out = {0};
+    for (int i = 0; i <= PIANO_MERGED_REST; i += PIANO_MERGED_REST / 2) {
+        im.merged->roots[i] = (struct piano__merged_root){
+            .frames = 7, .wall = 70, .max = 20, .root = 2, .depth = 1, .under = 3};
+        im.merged->walls[i][10] = 7;
+    }
+    im.merged->roots[PIANO_MERGED_REST / 2].root = 1;
+    im.merged->roots[PIANO_MERGED_REST / 2].unlisted = 5;
+    im.merged->fn_count = 2;
+    im.merged->fns[0] = (struct piano__merged_fn){.id = 1, .entry = 0, .counts = {[5] = 7}};
+    im.merged->fns[1] =
+        (struct piano__merged_fn){.id = 2, .entry = PIANO_MERGED_REST, .counts = {3}};
+    assert_int_equal(piano__live_lines(im.bytes, im.size, collect, &out), 0);
+    static const char *const lines[] = {
+        "{\"merged\":7,\"thread\":1,\"depth\":1,\"root\":2,\"under\":3,\"wall_ns\":70,"
+        "\"wall_max_ns\":20,\"hist\":[[10,7]],\"fns\":[]}\n",
+        "{\"merged\":7,\"thread\":1,\"depth\":1,\"root\":1,\"under\":3,\"wall_ns\":70,"
+        "\"wall_max_ns\":20,\"unlisted\":5,\"hist\":[[10,7]],\"fns\":[]}\n",
+        "{\"merged\":7,\"thread\":1,\"depth\":1,\"rest\":true,\"under\":3,\"wall_ns\":70,"
+        "\"wall_max_ns\":20,\"hist\":[[10,7]],\"fns\":[]}\n",
+        "{\"merged_fn\":1,\"thread\":1,\"depth\":1,\"root\":2,\"under\":3,\"hist\":[[5,7]]}\n",
+        "{\"merged_fn\":2,\"thread\":1,\"depth\":1,\"rest\":true,\"under\":3,\"hist\":[[0,3]]}\n"};
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
+        if (!strstr(out.data, lines[i]))
+            fail_msg("missing: %s in %s", lines[i], out.data);
+    buf_free(&out);
+    free(im.bytes);
+}
+
 static void what_is_no_image_is_refused(void **state)
 {
     (void)state;
@@ -180,6 +217,7 @@ int main(void)
         cmocka_unit_test(counted_calls_come_out),
         cmocka_unit_test(an_open_call_counts_up_to_the_last_moment),
         cmocka_unit_test(what_was_counted_in_an_open_call_is_not_its_own),
+        cmocka_unit_test(merged_frames_come_out),
         cmocka_unit_test(what_is_no_image_is_refused),
         cmocka_unit_test(a_torn_or_hostile_image_does_no_harm),
     };

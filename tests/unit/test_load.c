@@ -284,6 +284,48 @@ static void merged_frames_count(void **state)
     run_unload(&run);
 }
 
+/* Functions in merged frames count in p50 and p99; so do frames of roots that had no room. */
+static void merged_functions_have_percentiles(void **state)
+{
+    (void)state;
+    struct run run;
+    const struct run_options raw = {.uncorrected = true};
+    struct buf b = {0};
+    buf_puts(&b, HEADER("\"update\",\"draw\",\"step\""));
+    for (int i = 0; i < 4; i++)
+        buf_printf(&b,
+                   "{\"frame\":0,\"thread\":1,\"depth\":0,\"root\":0,\"start_ns\":%d,"
+                   "\"wall_ns\":9000,\"fns\":[{\"id\":0,\"calls\":1,\"self_ns\":9000}]}\n",
+                   i * 10000);
+    /* 1000 ns are in bucket 190, of functions in 47. */
+    buf_puts(&b, "{\"merged\":96,\"thread\":1,\"depth\":0,\"root\":0,\"wall_ns\":96000,"
+                 "\"wall_max_ns\":1000,\"hist\":[[190,96]],\"fns\":[]}\n"
+                 "{\"merged_fn\":0,\"thread\":1,\"depth\":0,\"root\":0,\"hist\":[[47,96]]}\n"
+                 "{\"merged_fn\":1,\"thread\":1,\"depth\":0,\"root\":0,\"hist\":[[0,50]]}\n"
+                 "{\"merged_fn\":2,\"thread\":1,\"depth\":1,\"root\":1,\"hist\":[[9,50]]}\n"
+                 "{\"merged\":10,\"thread\":1,\"depth\":0,\"rest\":true,\"wall_ns\":50,"
+                 "\"wall_max_ns\":5,\"hist\":[[5,10]],\"fns\":[]}\n"
+                 "{\"merged_fn\":1,\"thread\":1,\"depth\":0,\"rest\":true,\"hist\":[[1,5]]}\n"
+                 "{\"merged_fn\":77,\"thread\":1,\"depth\":0,\"root\":0,\"hist\":[[1,5]]}\n");
+    assert_int_equal(loaded(&run, b.data), 0);
+    assert_int_equal(run.all.count, 110);
+    assert_int_equal(run.group_count, 2);
+    assert_int_equal(fn(&run, "update")->frames.count, 100);
+    assert_in_range(fn(&run, "update")->p50_ns, 940, 1060);
+    assert_int_equal(fn(&run, "update")->p99_ns, 9000);
+    assert_int_equal(fn(&run, "draw")->frames.count, 55);
+    assert_in_range(fn(&run, "draw")->p50_ns, 0, 3);
+    assert_in_range(fn(&run, "draw")->p99_ns, 4, 7);
+    assert_int_equal(fn(&run, "step")->frames.count, 0); /* of another level */
+    assert_true(run.merged_selves);
+    assert_int_equal(run.bad_lines, 1);
+    run_unload(&run);
+    assert_int_equal(loaded_bytes(&run, "1-1.ndjson", b.data, b.len, &raw), 0);
+    assert_int_equal(fn(&run, "update")->frames.count, 4); /* not kept raw */
+    run_unload(&run);
+    buf_free(&b);
+}
+
 static void parts_belong_to_the_next_frame(void **state)
 {
     (void)state;
@@ -680,6 +722,7 @@ int main(void)
         cmocka_unit_test(frame_fn_decides),
         cmocka_unit_test(demoted_functions_have_no_frames),
         cmocka_unit_test(merged_frames_count),
+        cmocka_unit_test(merged_functions_have_percentiles),
         cmocka_unit_test(parts_belong_to_the_next_frame),
         cmocka_unit_test(calls_in_a_cycle_are_turns),
         cmocka_unit_test(what_is_a_cycle),

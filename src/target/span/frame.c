@@ -15,7 +15,7 @@
  *
  * BOUNDS. Each thread has a bucket of bytes for its frame lines that refills at BYTES_PER_SECOND; spikes may go
  * SPIKE_CREDIT below zero. Below the outermost level lines are limited in number too: most of those written under a
- * first call turn out not to be frames. A frame that finds a bucket empty is merged: counted, its wall time put into a histogram,
+ * first call turn out not to be frames. A frame that finds a bucket empty is merged: counted, its times put into histograms (merged.h),
  * its work left in `kept`. Past MAX_FILE_BYTES all are. So the run file cannot grow without bound, and no call,
  * byte or frame goes missing from the sums. */
 #include "target/span/frame.h"
@@ -23,6 +23,7 @@
 #include <string.h>
 
 #include "common/lines.h"
+#include "target/span/merged.h"
 #include "target/span/registry.h"
 #include "target/span/run.h"
 #include "target/sys/clock.h"
@@ -100,10 +101,8 @@ void piano__frame_flush(struct piano__thread *t, int64_t now)
     t->busy--;
 }
 
-typedef void line_body(struct piano__text *text, struct piano__thread *t, const void *what);
-
-/* Appends a line to the thread's text, making room when there is none; its length. */
-static uint32_t write_line(struct piano__thread *t, line_body *body, const void *what, int64_t now)
+uint32_t piano__frame_line(struct piano__thread *t, piano__line_body *body, const void *what,
+                           int64_t now)
 {
     uint32_t room = piano__run.header->text_bytes;
     for (int try = 0; try < 2; try++) {
@@ -187,12 +186,6 @@ static void put_kept(struct piano__text *text, struct piano__thread *t, const vo
     put_tallies(text, t, false, true);
 }
 
-static void put_merged(struct piano__text *text, struct piano__thread *t, const void *what)
-{
-    (void)what;
-    piano__line_merged(text, t, scale());
-}
-
 static void put_demoted(struct piano__text *text, struct piano__thread *t, const void *what)
 {
     piano__text_puts(text, "{\"demoted\":");
@@ -238,18 +231,8 @@ static void write_kept(struct piano__thread *t, int64_t now)
 {
     if (t->kept_list == 0)
         return;
-    write_line(t, put_kept, NULL, now);
+    piano__frame_line(t, put_kept, NULL, now);
     sum_and_clear(t, false, true);
-}
-
-static void write_merged(struct piano__thread *t, int64_t now)
-{
-    if (t->merged == 0)
-        return;
-    write_line(t, put_merged, NULL, now);
-    t->merged = 0;
-    t->merged_wall = t->merged_max = 0;
-    memset(t->merged_walls, 0, sizeof t->merged_walls);
 }
 
 static bool is_empty(const struct piano__tally *tally)
@@ -339,8 +322,8 @@ static void refill(int64_t *bucket, int64_t fresh, int64_t most)
     *bucket = *bucket + fresh < most ? *bucket + fresh : most;
 }
 
-static bool may_write_line(struct piano__thread *t, const struct frame_line *f, int64_t wall_ns,
-                           int64_t now)
+static bool may_piano__frame_line(struct piano__thread *t, const struct frame_line *f,
+                                  int64_t wall_ns, int64_t now)
 {
     if (atomic_load_explicit(&piano__run.file_bytes, memory_order_relaxed) > MAX_FILE_BYTES)
         return false;
@@ -358,20 +341,33 @@ static bool may_write_line(struct piano__thread *t, const struct frame_line *f, 
     return t->tokens > (spike ? -SPIKE_CREDIT : 0);
 }
 
-static void merge_frame(struct piano__thread *t, const struct frame_line *f, unsigned bucket,
-                        int64_t now)
+/* Adds the self times of the functions of frame F to the histograms of ENTRY. */
+static void merge_selves(struct piano__thread *t, struct piano__merged_root *entry,
+                         const struct frame_line *f, int64_t now)
 {
-    if (t->merged > 0 && (t->merged_depth != f->depth || t->merged_under != f->under ||
-                          t->merged_walls[bucket] == UINT32_MAX))
-        write_merged(t, now);
-    t->merged++;
-    t->merged_wall += f->wall;
-    if (f->wall > t->merged_max)
-        t->merged_max = f->wall;
-    t->merged_walls[bucket]++;
-    t->merged_root = f->root;
-    t->merged_depth = f->depth;
-    t->merged_under = f->under;
+    for (uint32_t link = t->now_list; link; link = slot_at(t, link)->next_now) {
+        const struct piano__slot *slot = slot_at(t, link);
+        bool both = f->with_kept && slot->in_kept;
+        int64_t self = slot->now.self + (both ? slot->kept.self : 0);
+        if (slot->now.calls + (both ? slot->kept.calls : 0) > 0)
+            piano__merged_self(t, entry, link - 1, piano__ticks_ns(self, scale()), now);
+    }
+    for (uint32_t link = f->with_kept ? t->kept_list : 0; link;
+         link = slot_at(t, link)->next_kept) {
+        const struct piano__slot *slot = slot_at(t, link);
+        if (!slot->in_now && slot->kept.calls > 0)
+            piano__merged_self(t, entry, link - 1, piano__ticks_ns(slot->kept.self, scale()), now);
+    }
+}
+
+static void merge_frame(struct piano__thread *t, const struct frame_line *f, int64_t now)
+{
+    bool may_write = t->tokens > 0 && atomic_load_explicit(&piano__run.file_bytes,
+                                                           memory_order_relaxed) <= MAX_FILE_BYTES;
+    struct piano__merged_root *entry =
+        piano__merged_entry(t, f->root, f->depth, f->under, may_write, now);
+    piano__merged_add(t, entry, f->wall, now);
+    merge_selves(t, entry, f, now);
     if (f->with_kept)
         t->kept_depth = f->outer;
     set_aside(t, f->outer, now);
@@ -403,16 +399,16 @@ void piano__frame_end(struct piano__thread *t, struct piano__entry *entry, int64
     if (entry->flags & PIANO_ENTRY_FIRST)
         t->chain = index;
     settle_sampled(t);
-    if (may_write_line(t, &f, wall_ns, began)) {
+    if (may_piano__frame_line(t, &f, wall_ns, began)) {
         f.number = atomic_fetch_add_explicit(&piano__run.frame_numbers, 1, memory_order_relaxed);
-        uint32_t length = write_line(t, put_frame, &f, began);
+        uint32_t length = piano__frame_line(t, put_frame, &f, began);
         t->tokens -= length;
         if (length > 0)
             sum_and_clear(t, true, f.with_kept);
         else
-            merge_frame(t, &f, bucket, began);
+            merge_frame(t, &f, began);
     } else {
-        merge_frame(t, &f, bucket, began);
+        merge_frame(t, &f, began);
     }
     if (t->text_len > FLUSH_BYTES ||
         piano__ticks_ns(began - t->last_flush, scale()) > FLUSH_MS * 1000000LL)
@@ -423,7 +419,7 @@ void piano__frame_end(struct piano__thread *t, struct piano__entry *entry, int64
 void piano__frame_demote(struct piano__thread *t, struct piano__slot *slot)
 {
     t->busy++;
-    write_line(t, put_demoted, slot, t->last_tick);
+    piano__frame_line(t, put_demoted, slot, t->last_tick);
     slot->framed = 0;
     t->busy--;
 }
@@ -437,7 +433,7 @@ void piano__frame_announce(struct piano__thread *t, int64_t now)
 {
     static const int64_t running = -1;
     t->busy++;
-    write_line(t, put_thread, &running, now);
+    piano__frame_line(t, put_thread, &running, now);
     t->busy--;
 }
 
@@ -446,8 +442,8 @@ void piano__frame_finish(struct piano__thread *t, int64_t now)
     t->busy++;
     set_aside(t, -1, now);
     write_kept(t, now);
-    write_merged(t, now);
-    write_line(t, put_thread, &now, now);
+    piano__merged_write(t, now);
+    piano__frame_line(t, put_thread, &now, now);
     piano__frame_flush(t, now);
     t->busy--;
 }

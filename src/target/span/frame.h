@@ -2,6 +2,7 @@
 #ifndef PIANO_TARGET_SPAN_FRAME_H
 #define PIANO_TARGET_SPAN_FRAME_H
 
+#include "common/lines.h"
 #include "target/span/thread.h"
 
 /* Bytes of frame lines a thread may write before the rate limit begins to matter. */
@@ -23,6 +24,10 @@ void piano__frame_demote(struct piano__thread *t, struct piano__slot *slot);
 void piano__frame_announce(struct piano__thread *t, int64_t now);
 /* Writes everything of a thread that ends: what is left outside of frames, and its text. */
 void piano__frame_finish(struct piano__thread *t, int64_t now);
+/* Appends a line, whose text BODY writes, to the thread's text, making room when there is none; its length. */
+typedef void piano__line_body(struct piano__text *text, struct piano__thread *t, const void *what);
+uint32_t piano__frame_line(struct piano__thread *t, piano__line_body *body, const void *what,
+                           int64_t now);
 /* Empties the thread's text into the run file. */
 void piano__frame_flush(struct piano__thread *t, int64_t now);
 

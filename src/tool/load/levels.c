@@ -49,7 +49,14 @@ static struct cell key_of(const struct reader *r, const struct line *l)
 
 static bool is_framelike(const struct line *l)
 {
-    return l->kind == LINE_FRAME || l->kind == LINE_MERGED;
+    return l->kind == LINE_FRAME || (l->kind == LINE_MERGED && !l->rest);
+}
+
+/* Can the line be a frame, or belong to one? */
+static bool has_role(const struct line *l)
+{
+    return l->kind == LINE_FRAME || l->kind == LINE_MERGED || l->kind == LINE_PART ||
+           l->kind == LINE_MERGED_FN;
 }
 
 static int note_demoted(struct levels *v)
@@ -91,13 +98,15 @@ static int count_lines(struct levels *v)
     for (size_t i = 0; i < v->r->line_count; i++) {
         struct line *l = &v->r->lines[i];
         l->role = ROLE_SUM;
-        if (!is_framelike(l))
+        if (!is_framelike(l) && l->kind != LINE_MERGED_FN)
             continue;
         if (l->root != RUN_NO_FN && l->root >= v->r->id_count) {
             reader_bad(v->r, l->at, "expected a root that is in the function table");
             l->kind = LINE_DEAD;
             continue;
         }
+        if (l->kind == LINE_MERGED_FN)
+            continue;
         if (note_wall(v, l))
             return -ENOMEM;
         if (is_demoted(v, i))
@@ -333,7 +342,10 @@ static int fold(struct levels *v, struct lane *lane, struct line *frame)
 static bool is_frame(struct levels *v, const struct lane *lane, size_t i, int *err)
 {
     const struct line *l = &v->r->lines[i];
-    if (!is_framelike(l) || is_demoted(v, i))
+    if (l->rest)
+        return l->kind != LINE_FRAME && l->depth == lane->level &&
+               row_of(v->r, l->under) == lane->under && !v->frame_root;
+    if (!(is_framelike(l) || l->kind == LINE_MERGED_FN) || is_demoted(v, i))
         return false;
     struct cell key = key_of(v->r, l), *c = levels_cell(&v->cells, &key);
     if (!c) {
@@ -358,11 +370,13 @@ static int give_role(struct levels *v, size_t i)
     if (err)
         return err;
     if (is_frame(v, lane, i, &err)) {
-        l->role = l->kind == LINE_MERGED ? ROLE_MERGED : ROLE_FRAME;
+        l->role = l->kind == LINE_FRAME ? ROLE_FRAME : ROLE_MERGED;
         return l->kind == LINE_FRAME && lane->count ? fold(v, lane, l) : 0;
     }
     if (err)
         return err;
+    if (l->kind == LINE_MERGED_FN)
+        return 0;
     if (l->depth > lane->level || (l->kind == LINE_PART && l->depth == lane->level))
         return pend(lane, l);
     if (l->kind == LINE_FRAME)
@@ -414,7 +428,7 @@ int levels_assign(struct reader *r)
     const struct lane *main_lane = err || !r->main_thread ? NULL : levels_lane(&v, r->main_thread);
     r->run->main_ns = main_lane ? main_lane->outer_ns : -1;
     for (size_t i = 0; err == 0 && i < r->line_count; i++)
-        if (is_framelike(&r->lines[i]) || r->lines[i].kind == LINE_PART)
+        if (has_role(&r->lines[i]))
             err = give_role(&v, i);
     if (err == 0)
         err = find_turns(&v);

@@ -77,6 +77,16 @@ static int read_rare_key(struct json *j, struct json_text key, struct line *l)
         return read_flag(j, l, LINE_PART);
     if (json_is(key, "end") || json_is(key, "recovered") || json_is(key, "sync"))
         return read_flag(j, l, LINE_CONTROL);
+    if (json_is(key, "rest")) {
+        bool rest = false;
+        int err = json_bool(j, &rest);
+        l->rest = rest;
+        return err;
+    }
+    if (json_is(key, "merged_fn")) {
+        l->kind = LINE_MERGED_FN;
+        return json_count(j, &l->start_ns);
+    }
     if (json_is(key, "demoted")) {
         l->kind = LINE_DEMOTED;
         return small(j, &l->root);
@@ -98,7 +108,8 @@ static int read_key(struct json *j, struct json_text key, struct line *l, struct
     if (json_is(key, "fns"))
         return fns_is_last(j->at, j->end) ? 1 : json_skip(j);
     if (json_is(key, "start_ns"))
-        return l->kind == LINE_MERGED ? json_skip(j) : json_int(j, &l->start_ns);
+        return l->kind == LINE_MERGED || l->kind == LINE_MERGED_FN ? json_skip(j)
+                                                                   : json_int(j, &l->start_ns);
     if (json_is(key, "wall_ns"))
         return read_wall(j, l);
     if (json_is(key, "thread")) {

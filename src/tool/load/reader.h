@@ -20,6 +20,7 @@ enum line_kind {
     LINE_OTHER,
     LINE_CONTROL,
     LINE_DEMOTED,
+    LINE_MERGED_FN, /* self times of a function in merged frames; `start_ns` is its id */
     LINE_FRAME,
     LINE_MERGED,
     LINE_OUTSIDE,
@@ -39,7 +40,8 @@ struct line {
     uint32_t len;
     uint16_t depth;
     uint8_t kind;
-    uint8_t role;
+    uint8_t role : 7;
+    uint8_t rest : 1;  /* merged frames of several roots, none of which is given */
     uint32_t extra_ns; /* time by the clock beyond wall_ns, at most UINT32_MAX */
 };
 

@@ -41,6 +41,7 @@ struct run_fn {
     uint32_t namesake; /* 0: the only one of its name; else its number among them, from 1 */
     struct tally sum;
     struct samples frames; /* self_ns in each frame it appears in */
+    uint64_t listed;       /* of these frames, how many have a line of their own */
     int64_t p50_ns;
     int64_t p99_ns;      /* both valid when frames.count > 0 */
     int64_t worst_ns;    /* the longest single call; -1: not known */
@@ -177,7 +178,9 @@ struct run {
     uint32_t *fn_of_id; /* id in the file -> row */
     size_t id_count;
     bool uncorrected;
-    int64_t budget_ns; /* as in the options */
+    bool merged_selves; /* percentiles of functions count merged frames, to within 6 % */
+    int64_t unlisted;   /* times a function was in a merged frame and its self time was not kept */
+    int64_t budget_ns;  /* as in the options */
 };
 
 struct run_options {

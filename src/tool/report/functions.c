@@ -172,11 +172,12 @@ static bool is_shown(const struct table *t, const char *title)
 }
 
 /* What the marks and titles in the table printed mean. */
-static void footnotes(FILE *out, const struct table *t, const struct shape *s, bool residue,
-                      bool colour)
+static void footnotes(FILE *out, const struct run *run, const struct table *t,
+                      const struct shape *s, bool residue, bool colour)
 {
     if (is_shown(t, "p99"))
-        report_dim(out, colour, "p50, p99: self time per frame");
+        report_dim(out, colour, "p50, p99: self time per frame%s",
+                   run->merged_selves ? ", to within 6 %" : "");
     if (is_shown(t, "Worst"))
         report_dim(out, colour, "Worst: its longest single call, with callees%s",
                    is_shown(t, "Frame") ? "; Frame: the frame it was in" : "");
@@ -209,7 +210,7 @@ int report_rows(FILE *out, const struct run *run, struct report_row *rows, size_
         report_dim(out, o->colour, "%zu more function%s: --all", count - shown,
                    count - shown == 1 ? "" : "s");
     if (err == 0)
-        footnotes(out, &t, &s, residue, o->colour);
+        footnotes(out, run, &t, &s, residue, o->colour);
     table_release(&t);
     return err;
 }
@@ -345,6 +346,11 @@ static void put_frames_summary(struct buf *b, const struct run *run)
 {
     buf_puts(b, "\"frames\":");
     put_group(b, run, &run->all, false);
+    buf_printf(b, ",\"functions_merged\":%s",
+               run->all.merged == 0  ? "null"
+               : !run->merged_selves ? "\"none\""
+               : run->unlisted       ? "\"part\""
+                                     : "\"all\"");
     buf_printf(b, ",\"wall_estimated\":%s,\"by_root\":[", run->wall_estimated ? "true" : "false");
     for (size_t i = 0; i < run->group_count; i++) {
         buf_puts(b, i ? "," : "");
