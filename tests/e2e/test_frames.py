@@ -463,3 +463,18 @@ def test_merged_frames_survive_a_kill(project: Project) -> None:
     assert summary["merged"] > 0
     assert {g["root"]: g["count"] for g in summary["by_root"]} == {f"f{i}": 6000 for i in range(4)}
     assert all(r["frames"] == 6000 for r in project.report().functions if r["name"] != "main")
+
+
+def test_a_busy_first_call_does_not_take_the_lines_of_the_loop(project: Project) -> None:
+    """Below first calls, deeper calls have lines too; however many these are, the loop keeps its own."""
+    report = project.profile_c(BURN + """
+        static void item(void) { BURN(3000); }
+        static void poll_(void) { BURN(2000); }
+        static void update(int n) { for (int i = 0; i < n; i++) item(); }
+        int main(void)
+        { for (int i = 0; i < 40; i++) { poll_(); update(i ? 3 : 12000); } return 0; }
+    """)
+    summary = report.data["frames"]
+    assert summary["merged"] == 0
+    assert [(g["root"], g["kind"], g["count"]) for g in summary["by_root"]] == [("poll_", "turn", 40)]
+    assert report.row("item")["calls"] == 12000 + 39 * 3

@@ -14,9 +14,9 @@
  * `kept`, if it belongs to this frame) becomes its line.
  *
  * BOUNDS. Each thread has a bucket of bytes for its frame lines that refills at BYTES_PER_SECOND; spikes may go
- * SPIKE_CREDIT below zero. Below the outermost level lines are limited in number too: most of those written under a
- * first call turn out not to be frames. A frame that finds a bucket empty is merged: counted, its times put into histograms (merged.h),
- * its work left in `kept`. Past MAX_FILE_BYTES all are. So the run file cannot grow without bound, and no call,
+ * SPIKE_CREDIT below zero. Below the outermost level lines are limited in number too, deeper ones more: most
+ * of those written under a first call turn out not to be frames. A frame that finds a bucket empty is merged:
+ * counted, its times put into histograms (merged.h), its work left in `kept`. Past MAX_FILE_BYTES all are. So the run file cannot grow without bound, and no call,
  * byte or frame goes missing from the sums. */
 #include "target/span/frame.h"
 
@@ -322,8 +322,15 @@ static void refill(int64_t *bucket, int64_t fresh, int64_t most)
     *bucket = *bucket + fresh < most ? *bucket + fresh : most;
 }
 
-static bool may_piano__frame_line(struct piano__thread *t, const struct frame_line *f,
-                                  int64_t wall_ns, int64_t now)
+/* What lines at DEPTH leave to shallower ones, which are more likely to be the frames: a first call with
+ * thousands of calls in it must not take the lines of the loop around it. */
+static int64_t deep_reserve(int32_t depth)
+{
+    return PIANO_FIRST_DEEP - (PIANO_FIRST_DEEP >> (depth < 8 ? depth - 1 : 7));
+}
+
+static bool may_write_line(struct piano__thread *t, const struct frame_line *f, int64_t wall_ns,
+                           int64_t now)
 {
     if (atomic_load_explicit(&piano__run.file_bytes, memory_order_relaxed) > MAX_FILE_BYTES)
         return false;
@@ -334,9 +341,10 @@ static bool may_piano__frame_line(struct piano__thread *t, const struct frame_li
         t->token_tick = now;
     }
     bool spike = t->median_wall > 0 && wall_ns > 2 * t->median_wall;
-    if (f->depth > (spike ? 1 : 0) && t->deep_tokens-- <= 0) {
-        t->deep_tokens = 0;
-        return false;
+    if (f->depth > (spike ? 1 : 0)) {
+        if (t->deep_tokens <= deep_reserve(f->depth))
+            return false;
+        t->deep_tokens--;
     }
     return t->tokens > (spike ? -SPIKE_CREDIT : 0);
 }
@@ -399,7 +407,7 @@ void piano__frame_end(struct piano__thread *t, struct piano__entry *entry, int64
     if (entry->flags & PIANO_ENTRY_FIRST)
         t->chain = index;
     settle_sampled(t);
-    if (may_piano__frame_line(t, &f, wall_ns, began)) {
+    if (may_write_line(t, &f, wall_ns, began)) {
         f.number = atomic_fetch_add_explicit(&piano__run.frame_numbers, 1, memory_order_relaxed);
         uint32_t length = piano__frame_line(t, put_frame, &f, began);
         t->tokens -= length;
