@@ -419,8 +419,9 @@ static void what_is_a_cycle(void **state)
         {"abbcabbcabbcabbc", 4, 1},       /* b twice a turn */
         {"abcabcabcdabcabcabcabc", 7, 1}, /* d once */
         {"dabcabcabcdabcabcabcabcdabcabcabcd", 10, 1},
-        {"ddabcabcabcabce", 4, 1},    /* init and shutdown are no frames */
-        {"aabcabcaaabcabcabc", 5, 2}, /* a drains a queue */
+        {"ddabcabcabcabce", 4, 1},          /* init and shutdown are no frames */
+        {"aabcabcaaabcabcabc", 5, 2},       /* a drains a queue */
+        {"abcabcabcabcbbbbbbbbcccc", 4, 1}, /* after the loop */
         {"abaabb", 6, 0},
         {"abbbaababbabaaabbabaabababbbaabaab", 34, 0},
         {"aaaaaaaabbbbbbbb", 16, 0},
@@ -464,6 +465,32 @@ static void turns_without_the_cost_of_measuring(void **state)
     assert_int_equal(run.turns[0].between_ns, 2000 - 900 - 600);
     assert_int_equal(run_frame_took(&run, &run.frames[3]), 1500);
     assert_int_equal(run.frames[3].wall_ns, 1500 - 450 - 200);
+    run_unload(&run);
+    buf_free(&b);
+}
+
+/* A function that is timed by sample later on cannot start the turns. */
+static void demoted_functions_start_no_turns(void **state)
+{
+    (void)state;
+    struct run run;
+    struct buf b = {0};
+    buf_puts(&b, HEADER("\"a\",\"b\",\"c\""));
+    for (int i = 0; i < 300; i++) {
+        if (i == 288)
+            buf_puts(&b, "{\"demoted\":0}\n");
+        if (i % 3 || i < 288)
+            buf_printf(&b,
+                       "{\"frame\":0,\"thread\":1,\"depth\":0,\"root\":%d,\"start_ns\":%d,"
+                       "\"wall_ns\":30,\"fns\":[{\"id\":%d,\"calls\":1,\"self_ns\":30}]}\n",
+                       i % 3, i * 100, i % 3);
+    }
+    assert_int_equal(loaded(&run, b.data), 0);
+    assert_int_equal(run.frame_count, 100);
+    assert_int_equal(run.frames[0].root, 1);
+    for (size_t i = 0; i < 99; i++)
+        assert_int_equal(run.frames[i].wall_ns, 300);
+    assert_int_equal(fn(&run, "a")->sum.calls, 96);
     run_unload(&run);
     buf_free(&b);
 }
@@ -727,6 +754,7 @@ int main(void)
         cmocka_unit_test(calls_in_a_cycle_are_turns),
         cmocka_unit_test(what_is_a_cycle),
         cmocka_unit_test(turns_without_the_cost_of_measuring),
+        cmocka_unit_test(demoted_functions_start_no_turns),
         cmocka_unit_test(merged_calls_make_no_turns),
         cmocka_unit_test(the_worst_call_and_its_frame),
         cmocka_unit_test(the_worst_call_of_a_turn),

@@ -247,7 +247,7 @@ static int time_in_turns(struct levels *v, const struct cell *caller, int64_t *n
         if (v->r->lines[i].thread == all.number && is_framelike(&v->r->lines[i]))
             err = lane_note(&all, i);
     struct turns_lane l = {all.lines, all.line_count, (uint32_t)(caller->place & 0xffff),
-                           caller->under};
+                           caller->under, v->demoted_until};
     if (err == 0)
         err = turns_time(v->r, &l, ns);
     free(all.lines);
@@ -402,7 +402,8 @@ static int find_turns(struct levels *v)
     int err = 0;
     for (size_t i = 0; i < v->lane_cap && err == 0; i++) {
         const struct lane *lane = &v->lanes[i];
-        struct turns_lane l = {lane->lines, lane->line_count, lane->level, lane->under};
+        struct turns_lane l = {lane->lines, lane->line_count, lane->level, lane->under,
+                               v->demoted_until};
         if (lane->used && lane->level != UINT32_MAX)
             err = turns_find(v->r, &l, &turns);
     }

@@ -88,8 +88,9 @@ int levels_assign(struct reader *r);
 struct turns_lane {
     const size_t *lines;
     size_t count;
-    uint32_t level; /* the depth of its frames */
-    uint32_t under; /* row of their caller, or RUN_NO_FN */
+    uint32_t level;              /* the depth of its frames */
+    uint32_t under;              /* row of their caller, or RUN_NO_FN */
+    const size_t *demoted_until; /* by row: lines before this one are no frames; or NULL */
 };
 /* One turn, as found; the lines of its fold are in order. */
 struct turn {

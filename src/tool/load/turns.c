@@ -17,7 +17,8 @@
  * The calls in turns must take half of the time of all calls in the sequence. Before the first turn and
  * behind the last one there may be another cycle; what is in no turn there is no frame.
  *
- * The last turn ends with its last call of a function that earlier turns had, too.
+ * The last turn ends with its last call of a function that earlier turns had, too, and has no more calls than
+ * the longest of these.
  *
  * Calls that were merged have no line and no begin, so turns cannot be assembled: then the calls of
  * that thread stay frames of their own kinds. */
@@ -49,6 +50,7 @@ struct root {
     uint64_t turn; /* 1 + the last turn it was seen in */
     uint64_t present, in_turn;
     double sum, squares;
+    bool demoted; /* timed by sample later on: its begins are not all known */
 };
 
 struct finder {
@@ -111,6 +113,8 @@ static void number_roots(struct finder *f, size_t from, size_t to)
         }
         f->calls[i].root = *number - 1;
         f->roots[*number - 1].calls++;
+        f->roots[*number - 1].demoted |=
+            f->lane->demoted_until && f->calls[i].line < f->lane->demoted_until[row];
     }
     for (size_t k = 0; k < f->root_count; k++)
         f->number_of[f->roots[k].row] = 0;
@@ -168,7 +172,7 @@ static uint32_t next_candidate(const struct finder *f, const bool *tried)
 {
     uint32_t best = RUN_NO_FN;
     for (uint32_t k = 0; k < f->root_count; k++)
-        if (!tried[k] && f->roots[k].calls >= LEAST_TURNS &&
+        if (!tried[k] && !f->roots[k].demoted && f->roots[k].calls >= LEAST_TURNS &&
             (best == RUN_NO_FN || f->roots[k].calls > f->roots[best].calls))
             best = k;
     return best;
@@ -197,13 +201,20 @@ static uint32_t find_starter(struct finder *f, size_t from, size_t to)
     return found;
 }
 
-/* Behind the last call of the last turn, which begins with call LAST. */
+/* Behind the last call of the last turn, which begins with call LAST. It has no more calls than the longest
+ * of the others: what follows the loop may call the same functions. */
 static size_t end_of_last(const struct finder *f, size_t first, size_t last, size_t to)
 {
-    size_t end = last + 1;
+    size_t end = last + 1, longest = 1, from = first;
     bool *known = calloc(f->root_count + 1, sizeof(*known));
-    for (size_t i = first; known && i < last; i++)
-        known[f->calls[i].root] = true;
+    for (size_t i = first; known && i <= last; i++) {
+        if (f->calls[i].root == f->calls[last].root) {
+            longest = i - from > longest ? i - from : longest;
+            from = i;
+        }
+        known[f->calls[i].root] |= i < last;
+    }
+    to = to - last > longest ? last + longest : to;
     for (size_t i = last + 1; known && i < to; i++)
         if (known[f->calls[i].root])
             end = i + 1;
