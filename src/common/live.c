@@ -21,6 +21,7 @@ struct view {
     const struct piano__slot *slots;
     const struct piano__entry *entries;
     const char *text;
+    const struct piano__merged *merged;
     int64_t end; /* ticks */
     struct piano__written written;
     uint32_t text_len, clearing; /* read once, together */
@@ -41,8 +42,9 @@ static bool header_is_sane(const struct piano__live_header *h, size_t size)
     uint64_t need =
         sizeof(struct piano__thread) +
         (uint64_t)h->fn_capacity * (sizeof(struct piano__head) + sizeof(struct piano__slot)) +
-        (uint64_t)PIANO_MAX_DEPTH * sizeof(struct piano__entry) + h->text_bytes;
-    return h->block_bytes >= need && h->block_bytes % 4096 == 0;
+        (uint64_t)PIANO_MAX_DEPTH * sizeof(struct piano__entry) + h->text_bytes +
+        sizeof(struct piano__merged);
+    return h->block_bytes >= need && h->block_bytes % 4096 == 0 && h->text_bytes % 64 == 0;
 }
 
 static void send(const struct view *v, struct piano__text *text, const char *start)
@@ -145,13 +147,28 @@ static void send_open_calls(const struct view *v)
     }
 }
 
+/* Whatever the image says of functions and entries is checked: the lines must be of this block. */
 static void send_merged(const struct view *v)
 {
     static char
-        line[PIANO_HIST_BUCKETS * 24 + 1024]; /* too much for a stack; one reader at a time */
-    struct piano__text text = {line, line + sizeof line, false};
-    piano__line_merged(&text, v->thread, v->header->ns_per_tick_32);
-    send(v, &text, line);
+        line[PIANO_MERGED_WALLS * 24 + 1024]; /* too much for a stack; one reader at a time */
+    const struct piano__merged *m = v->merged;
+    uint32_t fns = m->fn_count < PIANO_MERGED_FNS ? m->fn_count : PIANO_MERGED_FNS;
+    for (uint32_t i = 0; i <= PIANO_MERGED_REST; i++) {
+        struct piano__text text = {line, line + sizeof line, false};
+        if (m->roots[i].frames == 0 || v->clearing == (PIANO_CLEAR_MERGED | i << 8))
+            continue;
+        piano__line_merged(&text, v->thread->number, m, i, v->header->ns_per_tick_32);
+        send(v, &text, line);
+    }
+    for (uint32_t i = 0; i < fns; i++) {
+        struct piano__text text = {line, line + sizeof line, false};
+        if (m->fns[i].entry > PIANO_MERGED_REST || m->roots[m->fns[i].entry].frames == 0 ||
+            v->clearing == (PIANO_CLEAR_MERGED_FN | i << 8))
+            continue;
+        piano__line_merged_fn(&text, v->thread->number, m, i);
+        send(v, &text, line);
+    }
 }
 
 /* How many bytes of TEXT, in whole lines, are in the file at AT. A last line of the file that lacks nothing but its newline is
@@ -206,6 +223,7 @@ static void send_thread(struct view v, const void *block)
     v.slots = (const struct piano__slot *)(v.heads + header->fn_capacity);
     v.entries = (const struct piano__entry *)(v.slots + header->fn_capacity);
     v.text = (const char *)(v.entries + PIANO_MAX_DEPTH);
+    v.merged = (const struct piano__merged *)(v.text + header->text_bytes);
     if (v.thread->state != PIANO_THREAD_RUNNING)
         return;
     uint64_t commit = __atomic_load_n(&v.thread->commit, __ATOMIC_ACQUIRE);
@@ -216,8 +234,7 @@ static void send_thread(struct view v, const void *block)
     struct piano__text text = {line, line + sizeof line, false};
     piano__line_thread(&text, v.thread, header, -1);
     send(&v, &text, line);
-    if (v.thread->merged > 0 && !(v.clearing & PIANO_CLEAR_MERGED))
-        send_merged(&v);
+    send_merged(&v);
     send_slots(&v);
     send_open_calls(&v);
 }

@@ -6,11 +6,12 @@
  *
  *   image   = header (one page), then `block_bytes` bytes per thread block
  *   block   = struct piano__thread | heads[fn_capacity] | slots[fn_capacity] |
- *             entries[PIANO_MAX_DEPTH] | text[text_bytes]
+ *             entries[PIANO_MAX_DEPTH] | text[text_bytes] | struct piano__merged
  *   head    = what the inline probe needs of one function on one thread
  *   slot    = the rest of it: control words and two tallies
  *   entry   = one open timed call (the span stack)
  *   text    = finished NDJSON lines not yet written to the run file
+ *   merged  = frames without a line of their own
  *
  * A tally is settled work. `now` holds what happened since the last line; `kept` what was set aside because
  * a frame began (it belongs to whatever encloses that frame). The slots with something in `now` or in
@@ -25,6 +26,7 @@
 #include <stdint.h>
 
 #include "common/hist.h"
+#include "common/merged.h"
 
 #define PIANO_LIVE_MAGIC "PIANOLV5"
 
@@ -208,8 +210,14 @@ struct piano__entry {
     int64_t probe;  /* 1/256 ticks: what the probe took before the call began */
 };
 
-/* What a committed line holds, and is cleared right after. */
-enum { PIANO_CLEAR_NOW = 1, PIANO_CLEAR_KEPT = 2, PIANO_CLEAR_MERGED = 4 };
+/* What a committed line holds, and is cleared right after. Of merged frames, with the index of the entry, or of the
+ * function's histogram, from bit 8 on. */
+enum {
+    PIANO_CLEAR_NOW = 1,
+    PIANO_CLEAR_KEPT = 2,
+    PIANO_CLEAR_MERGED = 4,
+    PIANO_CLEAR_MERGED_FN = 8
+};
 
 /* Who may change a block's lines: its thread sets CHANGING and WRITING, the exiting thread of the program sets TAKEN, for good. */
 enum { PIANO_CLAIM_CHANGING = 1, PIANO_CLAIM_WRITING = 2, PIANO_CLAIM_TAKEN = 4 };
@@ -283,15 +291,8 @@ struct piano__thread {
     int64_t
         deep_tokens; /* for lines below the outermost level, of which there may be many by mistake */
     int64_t median_wall; /* ticks; 0 until known */
-    uint64_t merged;     /* frames without a line, and what is known of them */
-    int64_t merged_wall;
-    int64_t merged_max;
-    uint32_t merged_root;
-    int32_t merged_depth;
-    int32_t merged_under;
     uint32_t walls_seen;
-    uint32_t walls[PIANO_HIST_BUCKETS];        /* ns, for the median */
-    uint32_t merged_walls[PIANO_HIST_BUCKETS]; /* ns */
+    uint32_t walls[PIANO_HIST_BUCKETS]; /* ns, for the median */
     /* While `text` goes into the run file: 1 + a size that the file had before. Else 0. */
     uint64_t flush_at;
     uint32_t claim; /* PIANO_CLAIM_* */

@@ -24,13 +24,15 @@ struct image {
     struct piano__slot *slots;
     struct piano__entry *entries;
     char *text;
+    struct piano__merged *merged;
 };
 
 static struct image image_make(unsigned blocks)
 {
     size_t block = sizeof(struct piano__thread) +
                    FNS * (sizeof(struct piano__head) + sizeof(struct piano__slot)) +
-                   PIANO_MAX_DEPTH * sizeof(struct piano__entry) + TEXT_BYTES;
+                   PIANO_MAX_DEPTH * sizeof(struct piano__entry) + TEXT_BYTES +
+                   sizeof(struct piano__merged);
     block = (block + 4095) & ~(size_t)4095;
     struct image im = {.size = PIANO_LIVE_HEADER_BYTES + blocks * block};
     im.bytes = aligned_alloc(4096, im.size); /* as a mapping is */
@@ -42,6 +44,7 @@ static struct image image_make(unsigned blocks)
     im.slots = (void *)(im.heads + FNS);
     im.entries = (void *)(im.slots + FNS);
     im.text = (void *)(im.entries + PIANO_MAX_DEPTH);
+    im.merged = (void *)(im.text + TEXT_BYTES);
     *im.header = (struct piano__live_header){
         .header_bytes = PIANO_LIVE_HEADER_BYTES,
         .thread_bytes = sizeof(struct piano__thread),
@@ -192,12 +195,53 @@ static void cleared_tallies_do_not_come_out(void **state)
     struct image im = image_make(1);
     struct buf out = {0};
     im.slots[1].now = im.slots[2].kept = (struct piano__tally){.calls = 5, .timed = 5};
-    im.thread->merged = 3;
-    im.thread->clearing = PIANO_CLEAR_NOW | PIANO_CLEAR_KEPT | PIANO_CLEAR_MERGED;
+    im.thread->clearing = PIANO_CLEAR_NOW | PIANO_CLEAR_KEPT;
     assert_int_equal(
         piano__live_lines(im.bytes, im.size, (struct piano__written){0}, collect, &out), 0);
     assert_null(strstr(out.data, "\"id\""));
-    assert_null(strstr(out.data, "merged"));
+    buf_free(&out);
+    im.merged->roots[3] = (struct piano__merged_root){.frames = 7, .root = 2};
+    im.merged->roots[4] = (struct piano__merged_root){.frames = 8, .root = 3};
+    im.thread->clearing = PIANO_CLEAR_MERGED | 3 << 8;
+    assert_int_equal(
+        piano__live_lines(im.bytes, im.size, (struct piano__written){0}, collect, &out), 0);
+    assert_null(strstr(out.data, "{\"merged\":7"));
+    assert_non_null(strstr(out.data, "{\"merged\":8"));
+    buf_free(&out);
+    free(im.bytes);
+}
+
+/* Merged frames come out by root, the rest as one, and the self times of functions in them. */
+static void merged_frames_come_out(void **state)
+{
+    (void)state;
+    struct image im = image_make(1);
+    struct buf out = {0};
+    for (int i = 0; i <= PIANO_MERGED_REST; i += PIANO_MERGED_REST / 2) {
+        im.merged->roots[i] = (struct piano__merged_root){
+            .frames = 7, .wall = 70, .max = 20, .root = 2, .depth = 1, .under = 3};
+        im.merged->walls[i][10] = 7;
+    }
+    im.merged->roots[PIANO_MERGED_REST / 2].root = 1;
+    im.merged->roots[PIANO_MERGED_REST / 2].unlisted = 5;
+    im.merged->fn_count = 2;
+    im.merged->fns[0] = (struct piano__merged_fn){.id = 1, .entry = 0, .counts = {[5] = 7}};
+    im.merged->fns[1] =
+        (struct piano__merged_fn){.id = 2, .entry = PIANO_MERGED_REST, .counts = {3}};
+    assert_int_equal(
+        piano__live_lines(im.bytes, im.size, (struct piano__written){0}, collect, &out), 0);
+    static const char *const lines[] = {
+        "{\"merged\":7,\"thread\":1,\"depth\":1,\"root\":2,\"under\":3,\"wall_ns\":70,"
+        "\"wall_max_ns\":20,\"hist\":[[10,7]],\"fns\":[]}\n",
+        "{\"merged\":7,\"thread\":1,\"depth\":1,\"root\":1,\"under\":3,\"wall_ns\":70,"
+        "\"wall_max_ns\":20,\"unlisted\":5,\"hist\":[[10,7]],\"fns\":[]}\n",
+        "{\"merged\":7,\"thread\":1,\"depth\":1,\"rest\":true,\"under\":3,\"wall_ns\":70,"
+        "\"wall_max_ns\":20,\"hist\":[[10,7]],\"fns\":[]}\n",
+        "{\"merged_fn\":1,\"thread\":1,\"depth\":1,\"root\":2,\"under\":3,\"hist\":[[5,7]]}\n",
+        "{\"merged_fn\":2,\"thread\":1,\"depth\":1,\"rest\":true,\"under\":3,\"hist\":[[0,3]]}\n"};
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
+        if (!strstr(out.data, lines[i]))
+            fail_msg("missing: %s in %s", lines[i], out.data);
     buf_free(&out);
     free(im.bytes);
 }
@@ -263,6 +307,7 @@ int main(void)
         cmocka_unit_test(written_lines_do_not_come_out),
         cmocka_unit_test(a_tally_in_a_move_comes_out_once),
         cmocka_unit_test(cleared_tallies_do_not_come_out),
+        cmocka_unit_test(merged_frames_come_out),
         cmocka_unit_test(what_is_no_image_is_refused),
         cmocka_unit_test(a_torn_or_hostile_image_does_no_harm),
     };

@@ -189,7 +189,8 @@ static void test_every_call_is_counted(void **state)
     assert_int_equal(sum(&text, LEAF, "calls"), 2000000);
     assert_int_equal(sum(&text, TICK, "calls"), 100);
     assert_int_equal(sum(&text, MAIN, "calls"), 1);
-    assert_int_equal(count(&text, "\"root\":1,\"under\":0"), 100); /* the ticks are frames */
+    assert_int_equal(count(&text, "\"root\":1,\"under\":0,\"start_ns\""),
+                     100); /* the ticks are frames */
     assert_int_equal(count(&text, "{\"end\":true"), 1);
     assert_int_equal(count(&text, "\"demoted\":1}"), 0);
     long long self =

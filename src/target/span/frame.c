@@ -14,9 +14,9 @@
  * `kept`, if it belongs to this frame) becomes its line.
  *
  * BOUNDS. Each thread has a bucket of bytes for its frame lines that refills at BYTES_PER_SECOND; spikes may go
- * SPIKE_CREDIT below zero. Below the outermost level lines are limited in number too: most of those written under a
- * first call turn out not to be frames. A frame that finds a bucket empty is merged: counted, its wall time put into a histogram,
- * its work left in `kept`. Past MAX_FILE_BYTES all are. So the run file cannot grow without bound, and no call,
+ * SPIKE_CREDIT below zero. Below the outermost level lines are limited in number too, deeper ones more: most
+ * of those written under a first call turn out not to be frames. A frame that finds a bucket empty is merged:
+ * counted, its times put into histograms (merged.h), its work left in `kept`. Past MAX_FILE_BYTES all are. So the run file cannot grow without bound, and no call,
  * byte or frame goes missing from the sums. */
 #include "target/span/frame.h"
 
@@ -24,6 +24,7 @@
 
 #include "common/lines.h"
 #include "target/span/commit.h"
+#include "target/span/merged.h"
 #include "target/span/mode.h"
 #include "target/span/registry.h"
 #include "target/span/run.h"
@@ -105,6 +106,7 @@ struct frame_line {
     int64_t start;
     int64_t wall;
     int64_t took; /* by the clock, nothing taken off */
+    int64_t over; /* 1/256 ticks the thread's probes had taken when it began */
     uint32_t root;
     int32_t depth;
     int32_t under; /* function, -1 = none */
@@ -150,6 +152,7 @@ static void put_frame(struct piano__text *text, struct piano__thread *t, const v
     piano__text_field(text, "wall_ns", piano__ticks_ns(f->wall, scale()));
     if (piano__ticks_ns(f->took - f->wall, scale()) >= TOOK_NS)
         piano__text_field(text, "took_ns", piano__ticks_ns(f->took, scale()));
+    piano__text_field(text, "over_ns", piano__ticks_ns(f->over >> 8, scale()));
     piano__text_puts(text, ",\"fns\":[");
     put_tallies(text, t, true, f->with_kept);
 }
@@ -163,12 +166,6 @@ static void put_kept(struct piano__text *text, struct piano__thread *t, const vo
         piano__text_field(text, "depth", t->kept_depth);
     piano__text_puts(text, ",\"fns\":[");
     put_tallies(text, t, false, true);
-}
-
-static void put_merged(struct piano__text *text, struct piano__thread *t, const void *what)
-{
-    (void)what;
-    piano__line_merged(text, t, scale());
 }
 
 static void put_demoted(struct piano__text *text, struct piano__thread *t, const void *what)
@@ -246,22 +243,6 @@ static void write_kept(struct piano__thread *t, int64_t now)
         return;
     piano__commit_line(t, put_kept, NULL, PIANO_CLEAR_KEPT, now);
     sum_and_clear(t, false, true);
-}
-
-static void clear_merged(struct piano__thread *t)
-{
-    t->merged = 0;
-    t->merged_wall = t->merged_max = 0;
-    memset(t->merged_walls, 0, sizeof t->merged_walls);
-    __atomic_store_n(&t->clearing, 0, __ATOMIC_RELEASE);
-}
-
-static void write_merged(struct piano__thread *t, int64_t now)
-{
-    if (t->merged == 0)
-        return;
-    piano__commit_line(t, put_merged, NULL, PIANO_CLEAR_MERGED, now);
-    clear_merged(t);
 }
 
 static bool is_empty(const struct piano__tally *tally)
@@ -357,6 +338,13 @@ static void refill(int64_t *bucket, int64_t fresh, int64_t most)
     *bucket = *bucket + fresh < most ? *bucket + fresh : most;
 }
 
+/* What lines at DEPTH leave to shallower ones, which are more likely to be the frames: a first call with
+ * thousands of calls in it must not take the lines of the loop around it. */
+static int64_t deep_reserve(int32_t depth)
+{
+    return PIANO_FIRST_DEEP - (PIANO_FIRST_DEEP >> (depth < 8 ? depth - 1 : 7));
+}
+
 static bool may_write_line(struct piano__thread *t, const struct frame_line *f, int64_t wall_ns,
                            int64_t now)
 {
@@ -369,27 +357,41 @@ static bool may_write_line(struct piano__thread *t, const struct frame_line *f, 
         t->token_tick = now;
     }
     bool spike = t->median_wall > 0 && wall_ns > 2 * t->median_wall;
-    if (f->depth > (spike ? 1 : 0) && t->deep_tokens-- <= 0) {
-        t->deep_tokens = 0;
-        return false;
+    if (f->depth > (spike ? 1 : 0)) {
+        if (t->deep_tokens <= deep_reserve(f->depth))
+            return false;
+        t->deep_tokens--;
     }
     return t->tokens > (spike ? -SPIKE_CREDIT : 0);
 }
 
-static void merge_frame(struct piano__thread *t, const struct frame_line *f, unsigned bucket,
-                        int64_t now)
+/* Adds the self times of the functions of frame F to the histograms of ENTRY. */
+static void merge_selves(struct piano__thread *t, struct piano__merged_root *entry,
+                         const struct frame_line *f, int64_t now)
 {
-    if (t->merged > 0 && (t->merged_depth != f->depth || t->merged_under != f->under ||
-                          t->merged_walls[bucket] == UINT32_MAX))
-        write_merged(t, now);
-    t->merged++;
-    t->merged_wall += f->wall;
-    if (f->wall > t->merged_max)
-        t->merged_max = f->wall;
-    t->merged_walls[bucket]++;
-    t->merged_root = f->root;
-    t->merged_depth = f->depth;
-    t->merged_under = f->under;
+    for (uint32_t link = t->now_list; link; link = slot_at(t, link)->next_now) {
+        const struct piano__slot *slot = slot_at(t, link);
+        bool both = f->with_kept && slot->in_kept;
+        int64_t self = slot->now.self + (both ? slot->kept.self : 0);
+        if (slot->now.calls + (both ? slot->kept.calls : 0) > 0)
+            piano__merged_self(t, entry, link - 1, piano__ticks_ns(self, scale()), now);
+    }
+    for (uint32_t link = f->with_kept ? t->kept_list : 0; link;
+         link = slot_at(t, link)->next_kept) {
+        const struct piano__slot *slot = slot_at(t, link);
+        if (!slot->in_now && slot->kept.calls > 0)
+            piano__merged_self(t, entry, link - 1, piano__ticks_ns(slot->kept.self, scale()), now);
+    }
+}
+
+static void merge_frame(struct piano__thread *t, const struct frame_line *f, int64_t now)
+{
+    bool may_write = t->tokens > 0 && atomic_load_explicit(&piano__run.file_bytes,
+                                                           memory_order_relaxed) <= MAX_FILE_BYTES;
+    struct piano__merged_root *entry =
+        piano__merged_entry(t, f->root, f->depth, f->under, may_write, now);
+    piano__merged_add(t, entry, f->wall, now);
+    merge_selves(t, entry, f, now);
     if (f->with_kept)
         t->kept_depth = f->outer;
     set_aside(t, f->outer, now);
@@ -405,6 +407,7 @@ void piano__frame_end(struct piano__thread *t, struct piano__entry *entry, int64
     struct frame_line f = {.start = entry->start,
                            .wall = wall,
                            .took = began - entry->start,
+                           .over = entry->overhead,
                            .root = entry->slot,
                            .depth = (int32_t)index};
     f.under = index > 0 ? (int32_t)entry[-1].slot : -1;
@@ -432,9 +435,9 @@ void piano__frame_end(struct piano__thread *t, struct piano__entry *entry, int64
         if (length > 0)
             sum_and_clear(t, true, f.with_kept);
         else
-            merge_frame(t, &f, bucket, began);
+            merge_frame(t, &f, began);
     } else {
-        merge_frame(t, &f, bucket, began);
+        merge_frame(t, &f, began);
     }
     if (t->text_len > FLUSH_BYTES ||
         piano__ticks_ns(began - t->last_flush, scale()) > FLUSH_MS * 1000000LL)
@@ -476,7 +479,7 @@ void piano__frame_finish(struct piano__thread *t, int64_t now)
     if (piano__commit_begin(t)) {
         set_aside(t, -1, now);
         write_kept(t, now);
-        write_merged(t, now);
+        piano__merged_write(t, now);
         piano__commit_line(t, put_thread, &now, 0, now);
         piano__commit_flush(t, now);
         piano__commit_end(t);
@@ -502,8 +505,8 @@ void piano__frame_repair_move(struct piano__thread *t)
 void piano__frame_repair(struct piano__thread *t)
 {
     uint32_t clearing = t->clearing;
-    if (clearing & PIANO_CLEAR_MERGED)
-        clear_merged(t);
+    if (clearing & (PIANO_CLEAR_MERGED | PIANO_CLEAR_MERGED_FN))
+        piano__merged_repair(t, clearing);
     else if (clearing)
         sum_and_clear(t, clearing & PIANO_CLEAR_NOW, clearing & PIANO_CLEAR_KEPT);
     piano__commit_end(t);

@@ -2,10 +2,11 @@
 #ifndef PIANO_TARGET_SPAN_FRAME_H
 #define PIANO_TARGET_SPAN_FRAME_H
 
+#include "common/lines.h"
 #include "target/span/thread.h"
 
 /* Bytes of frame lines a thread may write before the rate limit begins to matter. */
-enum { PIANO_FIRST_BYTES = 4 << 20, PIANO_FIRST_DEEP = 1000 };
+enum { PIANO_FIRST_BYTES = 4 << 20, PIANO_FIRST_DEEP = 8000 };
 
 /* Puts SLOT on the list of what happened since the last line. */
 void piano__frame_touch(struct piano__thread *t, struct piano__slot *slot);

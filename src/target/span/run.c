@@ -121,9 +121,11 @@ static void plan_image(struct piano__live_header *h)
     piano__capacity = h->fn_capacity;
     size_t longest = piano__line_bound(h->fn_capacity);
     h->text_bytes = (uint32_t)(longest < MAX_LINE ? longest : MAX_LINE) + 64 * 1024;
+    h->text_bytes = (h->text_bytes + 63) & ~63u; /* what is behind it stays aligned */
     uint64_t size = sizeof(struct piano__thread) +
                     h->fn_capacity * (sizeof(struct piano__head) + sizeof(struct piano__slot)) +
-                    PIANO_MAX_DEPTH * sizeof(struct piano__entry) + h->text_bytes;
+                    PIANO_MAX_DEPTH * sizeof(struct piano__entry) + h->text_bytes +
+                    sizeof(struct piano__merged);
     h->block_bytes = (size + 4095) / 4096 * 4096;
 }
 

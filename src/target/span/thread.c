@@ -22,6 +22,7 @@
 #include "target/heap/heap.h"
 #include "target/span/blocks.h"
 #include "target/span/frame.h"
+#include "target/span/merged.h"
 #include "target/span/registry.h"
 #include "target/span/run.h"
 #include "target/span/span.h"
@@ -64,7 +65,7 @@ static void reset(struct piano__thread *t)
     t->now_list = t->kept_list = 0;
     t->commit = t->flush_at = 0;
     t->moving = 0;
-    t->merged = 0;
+    piano__merged_clear(t);
     t->walls_seen = 0;
     t->median_wall = 0;
     memset(t->walls, 0, sizeof t->walls);

@@ -44,6 +44,10 @@ void tally_add(struct tally *sum, const struct tally *more)
     sum->self_sys += more->self_sys;
     sum->total_var += more->total_var;
     sum->has_total &= more->has_total;
+    if (more->has_max && (!sum->has_max || more->max_ns > sum->max_ns))
+        sum->max_ns = more->max_ns;
+    sum->has_max |= more->has_max;
+    sum->lacks_max |= more->lacks_max;
 }
 
 /* The key at `at` as a word, the `:` after it passed; 0 when it is longer than eight letters (then
@@ -106,6 +110,9 @@ static int entry_value(struct json *j, uint64_t key, struct raw_entry *e)
         return json_count(j, &e->total_se);
     case KEY8('s', 'e', 'e', 'n', '_', 'n', 's', 0):
         return json_count(j, &e->sum.looked_ns);
+    case KEY8('m', 'a', 'x', '_', 'n', 's', 0, 0):
+        e->sum.has_max = true;
+        return json_int(j, &e->sum.max_ns);
     case KEY8('t', 'i', 'm', 'e', 'd', 0, 0, 0):
         e->has_timed = true;
         return json_count(j, &e->timed);
@@ -189,6 +196,16 @@ void run_scratch_release(struct run_scratch *s)
     *s = (struct run_scratch){0};
 }
 
+/* The longest call is given unless there was only one. */
+static void settle_max(struct tally *sum)
+{
+    if (sum->has_max || sum->timed == 0)
+        return;
+    sum->has_max = sum->calls <= 1 && sum->timed == 1 && sum->has_total;
+    sum->lacks_max = !sum->has_max;
+    sum->max_ns = sum->total_ns;
+}
+
 static int read_fns(struct json *j, const struct run *run, struct run_scratch *scratch)
 {
     bool first = true;
@@ -207,6 +224,7 @@ static int read_fns(struct json *j, const struct run *run, struct run_scratch *s
         e.sum.self_var = (double)e.self_se * (double)e.self_se;
         e.sum.total_var = (double)e.total_se * (double)e.total_se;
         e.sum.timed = e.has_timed ? e.timed : e.sum.calls;
+        settle_max(&e.sum);
         err = scratch_add(scratch, run->fn_of_id[e.id], &e.sum);
     }
     return err;

@@ -263,6 +263,7 @@ static int load_v2(struct run *run, const struct run_options *options, struct js
         estimate_wall(run);
     tables_release(&r);
     free(r.lines);
+    free(r.worst);
     return err;
 }
 
@@ -322,6 +323,7 @@ int run_load(struct run *run, const char *path, const struct run_options *option
     *run = (struct run){.path = strdup(path), .wall_ns = -1, .main_ns = -1};
     *error = (struct run_error){.text = ""};
     run->uncorrected = options && options->uncorrected;
+    run->budget_ns = options ? options->budget_ns : 0;
     int err = run->path ? map_file(run, path, error) : -ENOMEM;
     if (err == 0 && run->map_len == 0)
         err = fail(error, -EINVAL, "piano list", path,
@@ -367,6 +369,7 @@ void run_unload(struct run *run)
     free(run->fns);
     free(run->frames);
     free(run->folds);
+    free(run->turns);
     free(run->threads);
     free(run->pairs);
     free(run->companion);
