@@ -466,6 +466,11 @@ static void turns_without_the_cost_of_measuring(void **state)
     assert_int_equal(run_frame_took(&run, &run.frames[3]), 1500);
     assert_int_equal(run.frames[3].wall_ns, 1500 - 450 - 200);
     run_unload(&run);
+    char *lie = strstr(b.data, "\"over_ns\":900,");
+    memcpy(lie, "\"over_ns\":-1 ,", 14);
+    assert_int_equal(loaded(&run, b.data), 0);
+    assert_int_equal(run.frames[0].wall_ns, 2000 - 400); /* the cost inside of the calls is left */
+    run_unload(&run);
     buf_free(&b);
 }
 

@@ -230,21 +230,20 @@ static int64_t walls(const struct finder *f, size_t from, size_t to)
     return sum;
 }
 
-/* The times of the turn of calls FROM..TO; NEXT is the first call of the next one, or TO when there is none.
- * The cost of measuring is known in full where the lines tell it (`over_ns`), else that inside the calls. */
+/* The times of the turn of calls FROM..TO; unless it is the LAST one, call TO begins the next. The cost of measuring is known in full where the lines tell it (`over_ns`), else that inside the calls. */
 static struct run_turn measure(const struct finder *f, size_t from, size_t to, bool last)
 {
     const struct line *a = line_of(f, from), *z = line_of(f, last ? to - 1 : to);
     int64_t in_calls = walls(f, from, to), inside = 0;
     for (size_t i = from; i < to; i++)
         inside = saturating_add(inside, line_of(f, i)->extra_ns);
-    int64_t took = z->start_ns - a->start_ns, cost = z->over_ns - a->over_ns;
+    bool told = a->over_ns >= 0 && z->over_ns >= 0;
+    int64_t took = z->start_ns - a->start_ns, cost = told ? z->over_ns - a->over_ns : 0;
     if (last) {
         took = saturating_add(took, saturating_add(z->wall_ns, z->extra_ns));
         cost = saturating_add(cost, z->extra_ns);
     }
-    bool told = a->over_ns >= 0 && z->over_ns >= 0 && cost >= inside;
-    int64_t wall = took - (told ? cost : inside);
+    int64_t wall = took - (told && cost >= inside ? cost : inside);
     wall = wall > in_calls ? wall : in_calls;
     return (struct run_turn){.at = a->at,
                              .took_ns = took > wall ? took : wall,
