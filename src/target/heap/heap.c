@@ -90,7 +90,8 @@ bool piano__heap_is_own_now(void)
  * Then there is none any more. */
 static __attribute__((noinline)) bool is_left(struct piano__heap_self *self)
 {
-    if (!piano__stack_is_left(&self->walker.stack, self->inside, piano__stack_pointer()))
+    uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+    if (!piano__stack_is_left(&self->walker.stack, self->inside, here))
         return false;
     struct piano__walk *room = self->room;
     self->room = NULL;

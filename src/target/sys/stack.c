@@ -86,9 +86,9 @@ bool piano__stack_is_own(struct piano__stack_bounds *b, uintptr_t sp)
     return sp >= b->low && sp < b->high;
 }
 
-/* Between a function and the handler that interrupts it the kernel puts the registers, a kilobyte with those of floating point.
- * So what runs this close below is no handler, but another function called from the same place. */
-enum { CLOSE = 512 };
+/* A handler is further down than this: the kernel puts the registers in between, and a library that calls handlers itself (TSan)
+ * several frames. So what runs this close below is another function called from the same place. */
+enum { CLOSE = 64 };
 /* Before the bounds are known, this far apart is one stack: the kernel is not asked just because a handler runs. */
 enum { NEAR = 64 * 1024 };
 
