@@ -267,21 +267,15 @@ struct piano__thread {
 
     /* Frames closed on this thread. */
     uint64_t frames;
+    int64_t brake;       /* 1/16: what strata are multiplied with because timing takes too much */
+    int64_t frame_fns;   /* 1/16: sampled functions in a frame, a running mean */
     int64_t frame_work;  /* 1/256 ticks: the part of `overhead` that frames took */
     int64_t budget_tick; /* what the probes may take, see mode.c */
     int64_t budget_spent;
     int64_t share;
-    int64_t density;    /* how densely calls are sampled, see mode.c */
-    int64_t target;     /* timed calls may take 1/target of the time */
-    int64_t error_tick; /* since when `error_sum` is summed up */
-    double
-        error_sum; /* squares of corrections; in this frame; and per frame, as a part of its time squared */
-    double frame_sum;
-    double frame_error;
-    uint32_t calm; /* windows without much error in a row, and how many are needed to time less */
-    uint32_t calm_needed;
-    uint32_t bad;        /* windows with much error in a row */
-    uint32_t rare_calls; /* samples that showed rare long calls, since `error_tick` */
+    int64_t density;     /* how densely calls are sampled, see mode.c */
+    int64_t target;      /* timed calls may take 1/target of the time */
+    int64_t target_tick; /* when it last changed */
     int64_t pace;        /* of fenced probes, see span/pace.h; 0 until known */
     int64_t pair_ticks;
     int32_t pairs;

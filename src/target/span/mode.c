@@ -25,9 +25,11 @@
  *
  * HOW MANY. For a given total cost of timing, the variance is least when calls are timed with a probability in
  * proportion to the root of the mean square of their cost. So stratum = cost of a sample / (density x that root). The
- * density is common to all functions of a thread. It is adapted so that timed calls take 1/`target` of the time:
- * TARGET, and up to TARGET_LEAST when corrections show that costs vary much. A function with many calls in each
- * frame is given FRAME_STRATA per frame, if that is cheap. bench/sampling.py compares this with other schemes. */
+ * density is common to all functions of a thread. It is adapted so that timed calls take 1/`target` of the time. A
+ * function with many calls in each frame is given FRAME_STRATA per frame, if that is cheap. And where the variance of its
+ * calls says that the error of a usual frame, or of the run so far, would be more than ERROR_FRAME or ERROR_RUN of the
+ * time, strata are made smaller, up to timing every call, as long as all timed calls take less than half of the
+ * time. bench/sampling.py compares this with other schemes. */
 #include "target/span/mode.h"
 
 #include <stdlib.h>
@@ -57,8 +59,7 @@ enum {
     SQUARE_MEMORY = 128,
     FRAME_STRATA = 12,
     BUDGET_NS = 500000,
-    ERROR_NS = 5000000,
-    CALM_MOST = 127,
+    TARGET_NS = 5000000,
     DEBT_NS = 20000000,
     RARE = 4, /* a call that takes more than RARE times the price and RARE_NS is a rare one */
     RARE_NS = 500,
@@ -67,6 +68,8 @@ enum {
     SEEN_LEAST = 256,
     SEEN_MOST = 4096,
     FRAME_LEAST_NS = 20000,
+    FRAME_PART = 32,
+    BRAKE_MOST = 16 << 12,
     PATIENCE_NS = 200000, /* what a function's probes may take before it is sampled at all */
     PATIENCE_FRAME_NS = 2000000,
     DENSITY_UNIT = 1 << 16,
@@ -75,11 +78,9 @@ enum {
     DENSITY_MOST = DENSITY_UNIT / 2,
     TARGET = 64,
     TARGET_FIRST = 8, /* until it is known how much costs vary */
-    TARGET_LEAST = 2,
 };
 
-/* What part of the time corrections may be, over ERROR_NS, a frame and the run, before more calls are timed. */
-#define ERROR_WHOLE (1.0 / 16)
+/* What part of the time the error may be, over a frame and over the run. */
 #define ERROR_FRAME (1.0 / 16)
 #define ERROR_RUN (1.0 / 64)
 
@@ -208,7 +209,7 @@ static void see_cost(struct piano__slot *slot, const struct piano__timing *m)
     }
     slot->mean += ((double)cost - slot->mean) / SQUARE_MEMORY;
     slot->square += (square((double)cost) - slot->square) / SQUARE_MEMORY;
-    slot->cost += (m->inner + m->outer + m->below - slot->cost) / 16;
+    slot->cost += (m->spent + m->below - slot->cost) / 16;
     if (slot->seen_calls >= SEEN_MOST || (slot->rare_calls >= 8 && slot->seen_calls >= SEEN_LEAST))
         judge_rare(slot);
 }
@@ -231,17 +232,22 @@ static int64_t stratum_of_error(const struct piano__slot *slot, struct rate rate
     return most < STRATUM_MOST ? (int64_t)most : STRATUM_MOST;
 }
 
-/* For FRAME_STRATA samples in each frame, where these take less than a hundredth of it; and for a small error. */
+/* For FRAME_STRATA samples in each frame, where those of all functions together take less than 1/FRAME_PART of it; and
+ * for a small error. */
 static int64_t stratum_of_frames(const struct piano__thread *t, const struct piano__slot *slot)
 {
-    int64_t sample = PROBES * slot->cost / 256, calls = slot->frame_calls / 16;
+    int64_t calls = slot->frame_calls / 16;
     if (t->median_wall < FRAME_LEAST_NS || calls == 0)
         return STRATUM_MOST;
     struct rate rate = {calls, t->median_wall};
     int64_t most = stratum_of_error(slot, rate, (double)t->median_wall, ERROR_FRAME);
-    if (128 * FRAME_STRATA * ns_of(sample) > t->median_wall)
+    int64_t sample_ns = ns_of(PROBES * slot->cost / 256);
+    int64_t samples =
+        16 * t->median_wall / FRAME_PART / (t->frame_fns + 1) / (sample_ns > 1 ? sample_ns : 1);
+    samples = samples < FRAME_STRATA ? samples : FRAME_STRATA;
+    if (samples < FRAME_STRATA / 4)
         return most;
-    int64_t few = calls / FRAME_STRATA;
+    int64_t few = calls / samples;
     few = few > 2 * STRATUM_LEAST ? few : 2 * STRATUM_LEAST;
     return most < few ? most : few;
 }
@@ -253,10 +259,7 @@ static int64_t choose_stratum(const struct piano__thread *t, const struct piano_
     int64_t calls = sample * DENSITY_UNIT / (t->density * usual_cost(slot));
     int64_t of_frames = stratum_of_frames(t, slot);
     int64_t of_run = stratum_of_error(slot, rate, (double)ns_of(now - t->born), ERROR_RUN);
-    int64_t of_error = of_frames < of_run ? of_frames : of_run;
-    /* With all functions together, not more than three times as slow. */
-    int64_t least = slot->cost / 256 / (2 * (int64_t)slot->mean + 1);
-    of_error = of_error > least ? of_error : least;
+    int64_t of_error = (of_frames < of_run ? of_frames : of_run) * t->brake / 16;
     calls = calls < of_error ? calls : of_error;
     return calls < 1 ? 1 : calls > STRATUM_MOST ? STRATUM_MOST : calls;
 }
@@ -294,29 +297,23 @@ static void begin_sampling(struct piano__thread *t, struct piano__slot *slot, in
         piano__frame_demote(t, slot);
 }
 
-/* More may be spent on timing where the corrections say that costs vary. */
-static void judge_error(struct piano__thread *t, int64_t now)
+/* More is spent on timing at first, until it is known how much costs vary. */
+static void judge_target(struct piano__thread *t, int64_t now)
 {
-    int64_t elapsed = now - t->error_tick;
-    if (ns_of(elapsed) < ERROR_NS)
-        return;
-    double whole = t->error_sum / ((double)elapsed * (double)elapsed);
-    double frame = t->frame_error;
-    bool is_rare = t->rare_calls > 1;
-    bool is_calm = !is_rare && whole < square(ERROR_WHOLE / 2) && frame < square(ERROR_FRAME / 2);
-    bool is_bad = is_rare || whole > square(ERROR_WHOLE) || frame > square(ERROR_FRAME);
-    t->rare_calls = 0;
-    t->calm = is_calm ? t->calm + 1 : 0;
-    t->bad = is_bad ? t->bad + 1 : 0;
-    if (t->bad > 1 && t->target > TARGET_LEAST) { /* once may be chance */
-        t->target /= 2;
-        t->calm_needed = t->calm_needed < CALM_MOST ? 2 * t->calm_needed + 1 : CALM_MOST;
-    } else if (t->calm > t->calm_needed && t->target < TARGET) {
+    if (t->target < TARGET && ns_of(now - t->target_tick) > TARGET_NS) {
         t->target *= 2;
-        t->calm = 0;
+        t->target_tick = now;
     }
-    t->error_tick = now;
-    t->error_sum = 0;
+}
+
+/* However large the error: timed calls do not take more than half of the time. */
+static void judge_brake(struct piano__thread *t, int64_t elapsed)
+{
+    int64_t spent = t->budget_spent / 256;
+    if (2 * spent > elapsed)
+        t->brake = t->brake < BRAKE_MOST ? 2 * t->brake : BRAKE_MOST;
+    else if (3 * spent < elapsed)
+        t->brake = t->brake > 16 ? t->brake - t->brake / 8 : 16;
 }
 
 /* How small a part of the time one function's probes may take now; adapts the density. */
@@ -327,11 +324,13 @@ static int64_t share_of_time(struct piano__thread *t, int64_t now)
         t->share = SHARE;
         t->density = DENSITY_FIRST;
         t->target = TARGET_FIRST;
-        t->error_tick = now;
+        t->brake = 16;
+        t->target_tick = now;
     }
     if (ns_of(elapsed) < BUDGET_NS)
         return t->share;
-    judge_error(t, now);
+    judge_target(t, now);
+    judge_brake(t, elapsed);
     int64_t spent = t->budget_spent / 256 * t->target;
     t->share = 4 * spent < elapsed ? SHARE : 2 * spent < elapsed ? 16 * SHARE : 128 * SHARE;
     if (spent > elapsed)
@@ -374,13 +373,11 @@ static void judge_timed(struct piano__thread *t, struct piano__slot *slot, int64
 /* A sample of a rare long call says that there were many of them, which there was no time for. Once in a while that is an
  * interrupt. When it comes again within DEBT_NS, the function has rare long calls, and the samples in between missed
  * them: what this one says is paid by the next. */
-static void keep_rare_debt(struct piano__thread *t, struct piano__slot *slot, int64_t debt,
-                           int64_t now)
+static void keep_rare_debt(struct piano__slot *slot, int64_t debt, int64_t now)
 {
     bool is_again = ns_of(now - slot->debt_tick) < DEBT_NS;
     slot->debt_tick = now;
     slot->debt = is_again ? debt : 0;
-    t->rare_calls += slot->rare_square > 0;
 }
 
 /* Ticks of the innermost timed call that is no sample which are its own so far. */
@@ -416,7 +413,7 @@ static int64_t correct_self(struct piano__thread *t, struct piano__slot *slot, i
     }
     int64_t debt = sum - most, limit = self * others;
     if (rare)
-        keep_rare_debt(t, slot, debt, now);
+        keep_rare_debt(slot, debt, now);
     else
         slot->debt = debt < limit ? debt : limit;
     return most;
@@ -434,8 +431,6 @@ static void correct(struct piano__thread *t, struct piano__slot *slot,
     slot->now.self_var += square((double)self);
     t->correction += self;
     t->variance += square((double)self);
-    t->error_sum += square((double)self);
-    t->frame_sum += square((double)self);
     if (!slot->outer_timed) {
         slot->now.total += total;
         slot->now.total_var += square((double)total);
@@ -519,7 +514,7 @@ void piano__mode_timed(struct piano__thread *t, struct piano__slot *slot,
 {
     if (piano__mode_pinned)
         return;
-    int64_t spent = m->inner + m->outer;
+    int64_t spent = m->spent;
     t->budget_spent += spent;
     if (entry->flags & PIANO_ENTRY_SAMPLED) {
         end_sample(t, slot);
@@ -537,13 +532,9 @@ void piano__mode_timed(struct piano__thread *t, struct piano__slot *slot,
     }
 }
 
-void piano__mode_frame(struct piano__thread *t, int64_t wall)
+void piano__mode_frame(struct piano__thread *t, uint32_t functions)
 {
-    if (wall > 0) {
-        double part = t->frame_sum / square((double)wall), most = 4 * square(ERROR_FRAME);
-        t->frame_error += ((part < most ? part : most) - t->frame_error) / 16;
-    }
-    t->frame_sum = 0;
+    t->frame_fns += ((int64_t)functions * 16 - t->frame_fns) / 8;
 }
 
 void piano__mode_frame_ended(struct piano__thread *t, struct piano__slot *slot, int64_t calls)

@@ -11,6 +11,7 @@ struct piano__timing {
     int64_t total; /* what it adds to the function's total */
     int64_t inner; /* 1/256 ticks: the probe's own cost, inside the window and outside */
     int64_t outer;
+    int64_t spent; /* 1/256 ticks: all that timing the call took, more or less */
     int64_t below; /* 1/256 ticks: what probes took inside the window */
 };
 
@@ -23,8 +24,8 @@ void piano__mode_timed(struct piano__thread *t, struct piano__slot *slot,
 /* The calls of a sampled function's stratum have been made. */
 void piano__mode_next_stratum(struct piano__thread *t, struct piano__slot *slot);
 
-/* A frame of WALL ticks has ended. */
-void piano__mode_frame(struct piano__thread *t, int64_t wall);
+/* A frame has ended, in which so many sampled FUNCTIONS were called. */
+void piano__mode_frame(struct piano__thread *t, uint32_t functions);
 /* The same, of a function that was called in it: a function with enough calls in each frame is estimated frame by frame. */
 void piano__mode_frame_ended(struct piano__thread *t, struct piano__slot *slot, int64_t calls);
 

@@ -52,7 +52,7 @@
 #define compiler_barrier() __asm__ __volatile__("" ::: "memory")
 
 enum { INDEX_BITS = 12 };
-enum { SAMPLE_ROOM = 64, COLD_NS = 2000 };
+enum { SAMPLE_ROOM = 64, COLD_NS = 2000, LEAST_SPENT = 16 * 256 };
 _Static_assert(PIANO_MAX_DEPTH <= 1 << INDEX_BITS, "an index fits its bits of a guard");
 
 /* A guard of a timed call:  | seq | index, 12 bits | 1 |  */
@@ -140,6 +140,10 @@ static struct piano__timing measure(const struct piano__thread *t, const struct 
     if (m.total < 0)
         m.total = 0; /* a tiny window, and a probe that cost less than it does on average */
     m.self = m.total - (t->attributed - e->attributed);
+    /* What the end of a fenced probe takes is not known yet; about as much as its begin. */
+    m.spent = m.inner + m.outer + 2 * e->probe;
+    if (m.spent < LEAST_SPENT)
+        m.spent = LEAST_SPENT;
     if (e->flags & PIANO_ENTRY_SAMPLED)
         m.below = t->overhead - e->overhead;
     return m;
@@ -309,6 +313,7 @@ static struct piano__entry *push(struct piano__thread *t, struct piano__slot *sl
     e->correction = t->correction;
     e->variance = t->variance;
     e->itself = 0;
+    e->probe = 0;
     return e;
 }
 
@@ -377,9 +382,7 @@ static void measure_entry(struct piano__thread *t, struct piano__entry *e, int64
 
 static void measure_exit(struct piano__thread *t, int64_t from, int64_t work)
 {
-    int64_t took = (piano__ticks() - from) * 256 - (t->frame_work - work);
-    t->overhead += took;
-    t->budget_spent += took;
+    t->overhead += (piano__ticks() - from) * 256 - (t->frame_work - work);
 }
 
 void *__piano_enter(unsigned offset)

@@ -73,9 +73,6 @@ static void reset(struct piano__thread *t)
     t->budget_spent = 0;
     t->correction = 0;
     t->variance = 0;
-    t->error_sum = 0;
-    t->frame_sum = t->frame_error = 0;
-    t->calm = t->calm_needed = t->bad = t->rare_calls = 0;
     t->share = 0;
     t->tokens = PIANO_FIRST_BYTES;
     t->deep_tokens = PIANO_FIRST_DEEP;

@@ -164,6 +164,8 @@ static void move_long_calls(struct run_scratch *line, const struct whole *w)
         int64_t ns = (int64_t)(by * moved / (by < 0 ? less : more));
         sum->self_ns += ns;
         sum->self_var += PERIOD_NS * PERIOD_NS / 4;
+        if (by > 0 && sum->has_max && ns > sum->max_ns)
+            sum->max_ns = ns;
         if (by > 0 && sum->has_total) {
             sum->total_ns += ns;
             sum->total_var += PERIOD_NS * PERIOD_NS / 4;
