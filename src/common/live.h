@@ -160,6 +160,7 @@ struct piano__slot {
     int64_t debt;        /* ticks: what samples say, and no measured time was left for */
     int64_t debt_tick;   /* when it last grew */
     int64_t frame_calls; /* calls per frame: a running mean, in 1/16 */
+    int64_t frame_wall;  /* ns: wall time of the frames it was called in, likewise */
     uint32_t samples;
     uint32_t window_calls;
     uint32_t outer_calls;

@@ -205,14 +205,14 @@ static void settle_sampled(struct piano__thread *t)
 }
 
 /* What was seen of each function in the frame that ends; how many of them are sampled. */
-static uint32_t end_frame_of_slots(struct piano__thread *t)
+static uint32_t end_frame_of_slots(struct piano__thread *t, int64_t wall)
 {
     uint32_t sampled = 0;
     for (uint32_t link = t->now_list; link; link = slot_at(t, link)->next_now) {
         struct piano__slot *slot = slot_at(t, link);
         take_looks(slot);
         if (slot->in_sampled)
-            piano__mode_frame_ended(t, slot, slot->now.calls);
+            piano__mode_frame_ended(t, slot, wall);
         sampled += slot->mode == PIANO_SAMPLED;
     }
     return sampled;
@@ -428,7 +428,7 @@ void piano__frame_end(struct piano__thread *t, struct piano__entry *entry, int64
     if (entry->flags & PIANO_ENTRY_FIRST)
         t->chain = index;
     settle_sampled(t);
-    piano__mode_frame(t, end_frame_of_slots(t));
+    piano__mode_frame(t, end_frame_of_slots(t, wall));
     if (may_write_line(t, &f, wall_ns, began)) {
         f.number = atomic_fetch_add_explicit(&piano__run.frame_numbers, 1, memory_order_relaxed);
         uint32_t length = piano__commit_line(

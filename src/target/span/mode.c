@@ -67,9 +67,9 @@ enum {
         8, /* of the time of all calls: rare ones take at least 1/RARE_PART, or they are interrupts */
     SEEN_LEAST = 256,
     SEEN_MOST = 4096,
-    FRAME_LEAST_NS = 20000,
-    FRAME_PART = 32,
-    BRAKE_MOST = 16 << 12,
+    FRAME_LEAST_NS = 5000,
+    FRAME_PART = 16,
+    BRAKE_MOST = 16 << 6,
     PATIENCE_NS = 200000, /* what a function's probes may take before it is sampled at all */
     PATIENCE_FRAME_NS = 2000000,
     DENSITY_UNIT = 1 << 16,
@@ -237,15 +237,15 @@ static int64_t stratum_of_error(const struct piano__slot *slot, struct rate rate
 static int64_t stratum_of_frames(const struct piano__thread *t, const struct piano__slot *slot)
 {
     int64_t calls = slot->frame_calls / 16;
-    if (t->median_wall < FRAME_LEAST_NS || calls == 0)
+    int64_t wall = slot->frame_wall;
+    if (wall < FRAME_LEAST_NS || calls == 0)
         return STRATUM_MOST;
-    struct rate rate = {calls, t->median_wall};
-    int64_t most = stratum_of_error(slot, rate, (double)t->median_wall, ERROR_FRAME);
+    struct rate rate = {calls, wall};
+    int64_t most = stratum_of_error(slot, rate, (double)wall, ERROR_FRAME);
     int64_t sample_ns = ns_of(PROBES * slot->cost / 256);
-    int64_t samples =
-        16 * t->median_wall / FRAME_PART / (t->frame_fns + 1) / (sample_ns > 1 ? sample_ns : 1);
+    int64_t samples = 16 * wall / FRAME_PART / (t->frame_fns + 1) / (sample_ns > 1 ? sample_ns : 1);
     samples = samples < FRAME_STRATA ? samples : FRAME_STRATA;
-    if (samples < FRAME_STRATA / 4)
+    if (samples < 2)
         return most;
     int64_t few = calls / samples;
     few = few > 2 * STRATUM_LEAST ? few : 2 * STRATUM_LEAST;
@@ -313,7 +313,7 @@ static void judge_brake(struct piano__thread *t, int64_t elapsed)
     if (2 * spent > elapsed)
         t->brake = t->brake < BRAKE_MOST ? 2 * t->brake : BRAKE_MOST;
     else if (3 * spent < elapsed)
-        t->brake = t->brake > 16 ? t->brake - t->brake / 8 : 16;
+        t->brake = t->brake > 16 ? t->brake - t->brake / 4 : 16;
 }
 
 /* How small a part of the time one function's probes may take now; adapts the density. */
@@ -537,9 +537,12 @@ void piano__mode_frame(struct piano__thread *t, uint32_t functions)
     t->frame_fns += ((int64_t)functions * 16 - t->frame_fns) / 8;
 }
 
-void piano__mode_frame_ended(struct piano__thread *t, struct piano__slot *slot, int64_t calls)
+void piano__mode_frame_ended(struct piano__thread *t, struct piano__slot *slot, int64_t wall)
 {
-    slot->frame_calls += slot->frame_calls ? (16 * calls - slot->frame_calls) / 8 : 16 * calls;
+    int64_t calls = slot->now.calls, wall_ns = ns_of(wall);
+    bool first = slot->frame_calls == 0;
+    slot->frame_calls += first ? 16 * calls : (16 * calls - slot->frame_calls) / 8;
+    slot->frame_wall += first ? wall_ns : (wall_ns - slot->frame_wall) / 8;
     if (slot->mode != PIANO_SAMPLED || slot->sampling ||
         slot->frame_calls < (int64_t)16 * FRAME_STRATA / 2 * slot->stratum)
         return;

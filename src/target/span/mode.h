@@ -26,8 +26,8 @@ void piano__mode_next_stratum(struct piano__thread *t, struct piano__slot *slot)
 
 /* A frame has ended, in which so many sampled FUNCTIONS were called. */
 void piano__mode_frame(struct piano__thread *t, uint32_t functions);
-/* The same, of a function that was called in it: a function with enough calls in each frame is estimated frame by frame. */
-void piano__mode_frame_ended(struct piano__thread *t, struct piano__slot *slot, int64_t calls);
+/* The same, of a function that was called in it, which took WALL ticks: a function with enough calls in each frame is estimated frame by frame. */
+void piano__mode_frame_ended(struct piano__thread *t, struct piano__slot *slot, int64_t wall);
 
 /* Calls that take longer are not multiplied: the watcher sees all of them. In ticks. */
 int64_t piano__mode_long(void);
