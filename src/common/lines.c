@@ -55,6 +55,15 @@ int64_t piano__ticks_ns(int64_t ticks, uint64_t ns_per_tick_32)
     return (int64_t)(((__int128)ticks * (__int128)ns_per_tick_32) >> 32);
 }
 
+static void put_self_cpu(struct piano__text *text, const struct piano__tally *tally,
+                         int64_t self_ns)
+{
+    int64_t cpu_ns = self_ns - tally->off_ns;
+    piano__text_field(text, "cpu_ns", cpu_ns > 0 ? cpu_ns : 0);
+    if (tally->runq_ns > 0)
+        piano__text_field(text, "runq_ns", tally->runq_ns);
+}
+
 void piano__line_tally(struct piano__text *text, uint32_t id, const struct piano__tally *tally,
                        uint64_t ns_per_tick_32)
 {
@@ -74,11 +83,27 @@ void piano__line_tally(struct piano__text *text, uint32_t id, const struct piano
     if (tally->timed !=
         tally->calls) /* a call may be counted in one line and timed in a later one */
         piano__text_field(text, "timed", tally->timed);
+    if (tally->checked > 0)
+        put_self_cpu(text, tally, piano__ticks_ns(tally->self, ns_per_tick_32));
     piano__text_puts(text, "}");
 }
 
+static void put_thread_cpu(struct piano__text *text, const struct piano__thread *thread,
+                           const struct piano__offcpu *look, uint64_t scale)
+{
+    int64_t span_ns = piano__ticks_ns(look->tick - thread->born, scale);
+    if (look->tick == 0 || span_ns <= 0)
+        return;
+    int64_t off = look->off + thread->off_skipped;
+    piano__text_field(text, "looked_ns", span_ns);
+    piano__text_field(text, "cpu_ns", off < span_ns ? span_ns - off : 0);
+    if (look->runq >= 0)
+        piano__text_field(text, "runq_ns", look->runq + thread->runq_skipped);
+}
+
 void piano__line_thread(struct piano__text *text, const struct piano__thread *thread,
-                        const struct piano__live_header *header, int64_t end_tick)
+                        const struct piano__offcpu *look, const struct piano__live_header *header,
+                        int64_t end_tick)
 {
     char name[PIANO_NAME_BYTES];
     memcpy(name, thread->name, sizeof name);
@@ -97,6 +122,7 @@ void piano__line_thread(struct piano__text *text, const struct piano__thread *th
     }
     if (end_tick >= 0)
         piano__text_field(text, "end_ns", piano__ticks_ns(end_tick - header->start_ticks, scale));
+    put_thread_cpu(text, thread, look ? look : &thread->look, scale);
     piano__text_puts(text, "}\n");
 }
 
@@ -112,6 +138,13 @@ void piano__line_merged(struct piano__text *text, const struct piano__thread *th
         piano__text_field(text, "under", thread->merged_under);
     piano__text_field(text, "wall_ns", piano__ticks_ns(thread->merged_wall, ns_per_tick_32));
     piano__text_field(text, "wall_max_ns", piano__ticks_ns(thread->merged_max, ns_per_tick_32));
+    if (thread->merged_looked > 0) {
+        piano__text_field(text, "cpu_frames", thread->merged_looked);
+        piano__text_field(text, "cpu_wall_ns", thread->merged_looked_wall);
+        piano__text_field(text, "cpu_ns", thread->merged_cpu);
+        if (thread->merged_runq >= 0)
+            piano__text_field(text, "runq_ns", thread->merged_runq);
+    }
     piano__text_puts(text, ",\"hist\":[");
     const char *comma = "[";
     for (unsigned i = 0; i < PIANO_HIST_BUCKETS; i++) {
@@ -152,10 +185,13 @@ void piano__tally_add(struct piano__tally *a, const struct piano__tally *b)
     a->alloc_bytes += b->alloc_bytes;
     a->free_count += b->free_count;
     a->free_bytes += b->free_bytes;
+    a->off_ns += b->off_ns;
+    a->runq_ns += b->runq_ns;
+    a->checked += b->checked;
 }
 
 size_t piano__line_bound(uint32_t count)
 {
-    /* Ten fields of at most 20 digits and their keys; a merged line has 24 bytes per bucket. */
-    return 320 * (size_t)count + 24 * (size_t)PIANO_HIST_BUCKETS + 1024;
+    /* Twelve fields of at most 20 digits and their keys; a merged line has 24 bytes per bucket. */
+    return 384 * (size_t)count + 24 * (size_t)PIANO_HIST_BUCKETS + 1024;
 }

@@ -11,6 +11,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "common/offcpu.h"
+
 struct view {
     const struct piano__live_header *header;
     const struct piano__thread *thread;
@@ -18,7 +20,8 @@ struct view {
     const struct piano__slot *slots;
     const struct piano__entry *entries;
     const char *text;
-    int64_t end; /* ticks */
+    int64_t end;                      /* ticks */
+    const struct piano__offcpu *look; /* or NULL */
     void (*sink)(void *ctx, const char *text, size_t len);
     void *ctx;
 };
@@ -103,6 +106,21 @@ static void send_slots(const struct view *v)
     }
 }
 
+/* What of the time off the CPU fell into the open call E of TOTAL ticks. */
+static void share_time_off(const struct view *v, const struct piano__entry *e,
+                           struct piano__offcpu *sums, int64_t total, struct piano__tally *tally)
+{
+    uint64_t scale = v->header->ns_per_tick_32;
+    sums->tick = v->look->tick;
+    sums->off = v->look->off;
+    sums->runq = v->look->runq;
+    struct piano__call call = {.elapsed = v->end - e->start,
+                               .stale = e->start - e->look.tick,
+                               .self = tally->self,
+                               .total = total};
+    piano__offcpu_share(sums, &e->look, &call, scale, tally);
+}
+
 static void send_open_calls(const struct view *v)
 {
     const struct piano__thread *t = v->thread;
@@ -110,6 +128,7 @@ static void send_open_calls(const struct view *v)
     int64_t attributed = t->attributed + piano__each_self(t->counted);
     int64_t overhead = t->overhead + piano__each_cost(t->counted);
     int64_t assigned = t->raw;
+    struct piano__offcpu sums = t->look;
     for (uint32_t i = depth; i > 0; i--) {
         const struct piano__entry *e = &v->entries[i - 1];
         if (e->slot >= v->header->fn_capacity || e->start > v->end)
@@ -120,6 +139,8 @@ static void send_open_calls(const struct view *v)
         tally.self = total - (attributed - e->attributed);
         tally.raw = tally.self + ((over - (assigned - e->raw)) >> 8);
         tally.total = v->slots[e->slot].open > 1 ? 0 : total;
+        if (v->look)
+            share_time_off(v, e, &sums, total, &tally);
         attributed = e->attributed + total;
         assigned = e->raw + over;
         send_tally(v, innermost_frame(v), e->slot, &tally);
@@ -136,10 +157,12 @@ static void send_merged(const struct view *v)
 }
 
 void piano__live_thread(const struct piano__live_header *header, const void *block, int64_t end,
+                        const struct piano__offcpu *look,
                         void (*sink)(void *ctx, const char *text, size_t len), void *ctx)
 {
     const char *at = block;
-    struct view v = {.header = header, .thread = block, .end = end, .sink = sink, .ctx = ctx};
+    struct view v = {
+        .header = header, .thread = block, .end = end, .look = look, .sink = sink, .ctx = ctx};
     v.heads = (const struct piano__head *)(at + sizeof(struct piano__thread));
     v.slots = (const struct piano__slot *)(v.heads + header->fn_capacity);
     v.entries = (const struct piano__entry *)(v.slots + header->fn_capacity);
@@ -151,7 +174,7 @@ void piano__live_thread(const struct piano__live_header *header, const void *blo
         sink(ctx, v.text, text_len);
     char line[512];
     struct piano__text text = {line, line + sizeof line, false};
-    piano__line_thread(&text, v.thread, header, -1);
+    piano__line_thread(&text, v.thread, look, header, -1);
     send(&v, &text, line);
     if (v.thread->merged > 0)
         send_merged(&v);
@@ -185,7 +208,7 @@ int piano__live_lines(const void *image, size_t size,
             end = t->last_tick;
     }
     for (uint64_t i = 0; i < count; i++)
-        piano__live_thread(header, first + i * header->block_bytes, end, sink, ctx);
+        piano__live_thread(header, first + i * header->block_bytes, end, NULL, sink, ctx);
     send_dropped(header, sink, ctx);
     return 0;
 }

@@ -88,6 +88,19 @@ struct piano__tally {
     uint64_t alloc_bytes;
     uint64_t free_count;
     uint64_t free_bytes;
+    int64_t off_ns;  /* of the self time, off the CPU; known of `checked` calls only */
+    int64_t runq_ns; /* of that, waiting for a CPU */
+    int64_t checked; /* calls long enough to be checked */
+};
+
+/* What is known of a thread's time off the CPU, see target/span/onoff.h. */
+struct piano__offcpu {
+    int64_t tick;       /* of the last reading; 0: none */
+    int64_t off;        /* ns off the CPU since the thread was attached */
+    int64_t runq;       /* of these, waiting for a CPU; -1: not known */
+    int64_t given;      /* of `off`, what is accounted for by checked calls */
+    int64_t runq_given; /* the same of `runq` */
+    int64_t timed;      /* ticks in checked calls */
 };
 
 enum piano__recursion { PIANO_NOT_RECURSIVE = 0, PIANO_CALLS_ITSELF, PIANO_CALLED_BACK };
@@ -154,6 +167,7 @@ struct piano__slot {
     uint8_t outer_timed; /* sampled only inside its outermost call, which is always timed */
     uint8_t was_first;   /* has been a first call at some level, see frame.c */
     uint8_t framed;      /* has been the root of a frame line */
+    uint8_t was_long;    /* its last timed call was, see target/span/onoff.h */
 } __attribute__((aligned(64)));
 
 enum {
@@ -176,7 +190,8 @@ struct piano__entry {
     int64_t raw;
     int64_t
         calls; /* of this function when a sampled call began, to know how often it called itself */
-    int64_t timed; /* ticks in timed calls right below */
+    int64_t timed;             /* ticks in timed calls right below */
+    struct piano__offcpu look; /* the thread's when the call began */
 };
 
 enum piano__thread_state { PIANO_THREAD_FREE = 0, PIANO_THREAD_RUNNING, PIANO_THREAD_ENDED };
@@ -240,6 +255,19 @@ struct piano__thread {
     uint32_t walls_seen;
     uint32_t walls[PIANO_HIST_BUCKETS];        /* ns, for the median */
     uint32_t merged_walls[PIANO_HIST_BUCKETS]; /* ns */
+
+    /* Time off the CPU, ns: see target/span/onoff.c. */
+    struct piano__offcpu look;
+    int64_t off_base;       /* the clock less the CPU time, when `look.off` was 0 */
+    int64_t runq_base;      /* the kernel's count when `look.runq` was 0 */
+    int64_t runq_off;       /* `look.off` when the kernel was last asked for `look.runq` */
+    int64_t off_skipped;    /* not in `look.off`: while the profiler was at work */
+    int64_t runq_skipped;   /* the same of `look.runq` */
+    uint32_t runq_file;     /* 1 + index of the open schedstat; 0: none */
+    uint32_t merged_looked; /* merged frames of which the CPU time is known, and their sums */
+    int64_t merged_looked_wall;
+    int64_t merged_cpu;
+    int64_t merged_runq;
 } __attribute__((aligned(64)));
 
 /* Calls SINK with text (whole lines, each ending in a newline; several per call possible). Trusts nothing in
@@ -247,8 +275,10 @@ struct piano__thread {
 int piano__live_lines(const void *image, size_t size,
                       void (*sink)(void *ctx, const char *text, size_t len), void *ctx);
 
-/* The same for one block, as of END ticks: for threads that still run when the program exits. */
+/* The same for one block, as of END ticks: for threads that still run when the program exits. LOOK is what was
+ * read of it just now, or NULL. */
 void piano__live_thread(const struct piano__live_header *header, const void *block, int64_t end,
+                        const struct piano__offcpu *look,
                         void (*sink)(void *ctx, const char *text, size_t len), void *ctx);
 
 #endif

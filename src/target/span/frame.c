@@ -23,6 +23,7 @@
 #include <string.h>
 
 #include "common/lines.h"
+#include "target/span/onoff.h"
 #include "target/span/registry.h"
 #include "target/span/run.h"
 #include "target/sys/clock.h"
@@ -129,6 +130,7 @@ struct frame_line {
     int32_t depth;
     int32_t under; /* function, -1 = none */
     int32_t outer; /* depth of the enclosing frame, -1 = none */
+    struct piano__onoff onoff;
     bool with_kept;
 };
 
@@ -170,6 +172,10 @@ static void put_frame(struct piano__text *text, struct piano__thread *t, const v
     piano__text_field(text, "wall_ns", piano__ticks_ns(f->wall, scale()));
     if (piano__ticks_ns(f->took - f->wall, scale()) >= TOOK_NS)
         piano__text_field(text, "took_ns", piano__ticks_ns(f->took, scale()));
+    if (f->onoff.cpu_ns >= 0)
+        piano__text_field(text, "cpu_ns", f->onoff.cpu_ns);
+    if (f->onoff.runq_ns >= 0)
+        piano__text_field(text, "runq_ns", f->onoff.runq_ns);
     piano__text_puts(text, ",\"fns\":[");
     put_tallies(text, t, true, f->with_kept);
 }
@@ -247,6 +253,8 @@ static void write_merged(struct piano__thread *t, int64_t now)
     write_line(t, put_merged, NULL, now);
     t->merged = 0;
     t->merged_wall = t->merged_max = 0;
+    t->merged_looked = 0;
+    t->merged_looked_wall = t->merged_cpu = t->merged_runq = 0;
     memset(t->merged_walls, 0, sizeof t->merged_walls);
 }
 
@@ -312,6 +320,7 @@ void piano__frame_begin(struct piano__thread *t, struct piano__entry *entry)
         entry->flags |= PIANO_ENTRY_FIRST;
         t->chain = index + 1;
     }
+    piano__onoff_after(t, began);
     t->overhead += (piano__ticks() - began) * 256;
 }
 
@@ -356,6 +365,19 @@ static bool may_write_line(struct piano__thread *t, const struct frame_line *f, 
     return t->tokens > (spike ? -SPIKE_CREDIT : 0);
 }
 
+static void merge_onoff(struct piano__thread *t, const struct frame_line *f)
+{
+    if (f->onoff.cpu_ns < 0)
+        return;
+    t->merged_looked++;
+    t->merged_looked_wall += piano__ticks_ns(f->wall, scale());
+    t->merged_cpu += f->onoff.cpu_ns;
+    if (f->onoff.runq_ns < 0)
+        t->merged_runq = -1; /* and stays so: unlike the other sums, known of all or not at all */
+    else if (t->merged_runq >= 0)
+        t->merged_runq += f->onoff.runq_ns;
+}
+
 static void merge_frame(struct piano__thread *t, const struct frame_line *f, unsigned bucket,
                         int64_t now)
 {
@@ -367,6 +389,7 @@ static void merge_frame(struct piano__thread *t, const struct frame_line *f, uns
     if (f->wall > t->merged_max)
         t->merged_max = f->wall;
     t->merged_walls[bucket]++;
+    merge_onoff(t, f);
     t->merged_root = f->root;
     t->merged_depth = f->depth;
     t->merged_under = f->under;
@@ -390,6 +413,7 @@ void piano__frame_end(struct piano__thread *t, struct piano__entry *entry, int64
     f.with_kept = t->kept_list && t->kept_depth >= (int32_t)index;
     int64_t wall_ns = wall > 0 ? piano__ticks_ns(wall, scale()) : 0;
     unsigned bucket = piano__hist_bucket((uint64_t)wall_ns);
+    f.onoff = piano__onoff_frame(t, entry, f.took, wall_ns);
 
     if (slot->framed)
         atomic_store_explicit(&piano__run.repeated, true, memory_order_relaxed);
@@ -414,6 +438,7 @@ void piano__frame_end(struct piano__thread *t, struct piano__entry *entry, int64
     if (t->text_len > FLUSH_BYTES ||
         piano__ticks_ns(began - t->last_flush, scale()) > FLUSH_MS * 1000000LL)
         piano__frame_flush(t, began);
+    piano__onoff_after(t, began);
     t->overhead += (piano__ticks() - began) * 256;
 }
 
@@ -427,7 +452,9 @@ void piano__frame_demote(struct piano__thread *t, struct piano__slot *slot)
 
 static void put_thread(struct piano__text *text, struct piano__thread *t, const void *what)
 {
-    piano__line_thread(text, t, piano__run.header, *(const int64_t *)what);
+    static const struct piano__offcpu nothing;
+    int64_t end = *(const int64_t *)what;
+    piano__line_thread(text, t, end < 0 ? &nothing : &t->look, piano__run.header, end);
 }
 
 void piano__frame_announce(struct piano__thread *t, int64_t now)
@@ -444,6 +471,7 @@ void piano__frame_finish(struct piano__thread *t, int64_t now)
     set_aside(t, -1, now);
     write_kept(t, now);
     write_merged(t, now);
+    piano__onoff_detach(t);
     write_line(t, put_thread, &now, now);
     piano__frame_flush(t, now);
     t->busy--;

@@ -27,6 +27,7 @@
 #include "target/span/frame.h"
 #include "target/span/header.h"
 #include "target/span/mode.h"
+#include "target/span/onoff.h"
 #include "target/span/registry.h"
 #include "target/span/thread.h"
 #include "target/sys/clock.h"
@@ -159,6 +160,7 @@ void piano__run_prepare(void)
     piano__run.header = &prepared;
     piano__calibrate(&prepared);
     piano__run.bias_alloc = prepared.bias.alloc;
+    piano__onoff_init();
 }
 
 /* CLOCKS. Times in the file are the counter's, at the rate that was measured at the start; what others record is stamped with
@@ -377,8 +379,10 @@ __attribute__((destructor(101))) static void end_run(void)
     wait_for_writers();
     for (uint32_t i = 0; i < piano__blocks_count(); i++) {
         struct piano__thread *t = piano__blocks_at(i);
-        if (t)
-            piano__live_thread(piano__run.header, t, now, write_sink, NULL);
+        struct piano__offcpu look;
+        if (t && t->state == PIANO_THREAD_RUNNING)
+            piano__live_thread(piano__run.header, t, now,
+                               piano__onoff_look_at(t, &look) ? &look : NULL, write_sink, NULL);
     }
     if (!atomic_load(&piano__run.repeated))
         piano__header_write_v1();
@@ -393,6 +397,7 @@ static void in_child(void)
 {
     int state = atomic_load(&piano__run.state);
     piano__thread_forget();
+    piano__onoff_forget();
     piano__registry_forget();
     if (state == PIANO_RUN_ON || state == PIANO_RUN_STARTING) {
         piano__blocks_abandon();

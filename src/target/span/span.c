@@ -37,6 +37,7 @@
 #include "target/span/calibrate.h"
 #include "target/span/frame.h"
 #include "target/span/mode.h"
+#include "target/span/onoff.h"
 #include "target/span/pace.h"
 #include "target/span/run.h"
 #include "target/sys/clock.h"
@@ -189,6 +190,9 @@ static void close_top(struct piano__thread *t, int64_t now)
     slot->now.self += m.self;
     slot->now.raw += m.self + ((charged + 128) >> 8);
     slot->now.timed++;
+    slot->was_long = now - e->start >= piano__onoff_least;
+    if (unlikely(slot->was_long))
+        piano__onoff_close(t, slot, e, now, m.self, m.total);
     slot->open--;
     int64_t once = add_total(t, slot, e, m.self, m.total);
     t->owner = e->owner;
@@ -281,6 +285,7 @@ static struct piano__entry *push(struct piano__thread *t, struct piano__slot *sl
     e->overhead = t->overhead;
     e->raw = t->raw;
     e->timed = 0;
+    e->look = t->look;
     e->start = INT64_MAX; /* not begun: see `send_open_calls` in common/live.c */
     return e;
 }
@@ -319,6 +324,19 @@ static struct piano__entry *enter_attached(struct piano__thread *t, struct piano
     return push(t, slot, from, flags);
 }
 
+/* The call begins when the time on and off the CPU has been read; that is the caller's, and overhead of it. */
+static __attribute__((noinline)) void look_first(struct piano__thread *t, struct piano__entry *e)
+{
+    lock(t);
+    piano__onoff_look(t, e->start);
+    e->look = t->look;
+    int64_t start = e->flags & PIANO_ENTRY_FENCED ? piano__ticks_fenced() : piano__ticks();
+    t->overhead += (start - e->start) * 256;
+    e->overhead = t->overhead;
+    e->start = start;
+    unlock(t);
+}
+
 /* The calling thread, attached and with room for the head at OFFSET; NULL when it cannot be. */
 static __attribute__((noinline)) struct piano__thread *attach(uint32_t offset)
 {
@@ -348,8 +366,11 @@ void *__piano_enter(unsigned offset)
     struct piano__entry *e = enter_attached(t, slot, from);
     void *guard = e ? make_guard(e->seq, t->depth - 1) : count(t, piano__head_of(t, slot));
     unlock(t);
-    if (e)
-        e->start = e->flags & PIANO_ENTRY_FENCED ? piano__ticks_fenced() : piano__ticks();
+    if (!e)
+        return guard;
+    e->start = e->flags & PIANO_ENTRY_FENCED ? piano__ticks_fenced() : piano__ticks();
+    if (unlikely(piano__onoff_is_due(t, slot, e->start)) && !(e->flags & PIANO_ENTRY_SAMPLED))
+        look_first(t, e);
     return guard;
 }
 

@@ -37,7 +37,10 @@ void tally_add(struct tally *sum, const struct tally *more)
     sum->alloc_bytes = saturating_add(sum->alloc_bytes, more->alloc_bytes);
     sum->free_count = saturating_add(sum->free_count, more->free_count);
     sum->free_bytes = saturating_add(sum->free_bytes, more->free_bytes);
+    sum->wait_ns = saturating_add(sum->wait_ns, more->wait_ns);
+    sum->runq_ns = saturating_add(sum->runq_ns, more->runq_ns);
     sum->has_total &= more->has_total;
+    sum->has_cpu |= more->has_cpu;
 }
 
 /* The key at `at` as a word, the `:` after it passed; 0 when it is longer than eight letters (then
@@ -67,7 +70,7 @@ static int entry_key(struct json *j, uint64_t *word)
 
 struct raw_entry {
     struct tally sum;
-    int64_t id, raw_ns, timed;
+    int64_t id, raw_ns, timed, cpu_ns;
     bool has_raw, has_timed;
 };
 
@@ -94,6 +97,11 @@ static int entry_value(struct json *j, uint64_t key, struct raw_entry *e)
     case KEY8('r', 'a', 'w', '_', 'n', 's', 0, 0):
         e->has_raw = true;
         return json_int(j, &e->raw_ns);
+    case KEY8('c', 'p', 'u', '_', 'n', 's', 0, 0):
+        e->sum.has_cpu = true;
+        return json_int(j, &e->cpu_ns);
+    case KEY8('r', 'u', 'n', 'q', '_', 'n', 's', 0):
+        return json_count(j, &e->sum.runq_ns);
     case KEY8('t', 'i', 'm', 'e', 'd', 0, 0, 0):
         e->has_timed = true;
         return json_count(j, &e->timed);
@@ -174,6 +182,15 @@ void run_scratch_release(struct run_scratch *s)
     *s = (struct run_scratch){0};
 }
 
+/* The wait is what is added up: lines without a CPU time have none, as far as is known. */
+static void settle_wait(struct raw_entry *e)
+{
+    if (e->sum.has_cpu && e->sum.self_ns > e->cpu_ns)
+        e->sum.wait_ns = e->sum.self_ns - (e->cpu_ns > 0 ? e->cpu_ns : 0);
+    if (e->sum.runq_ns > e->sum.wait_ns)
+        e->sum.runq_ns = e->sum.wait_ns;
+}
+
 static int read_fns(struct json *j, const struct run *run, struct run_scratch *scratch)
 {
     bool first = true;
@@ -185,6 +202,7 @@ static int read_fns(struct json *j, const struct run *run, struct run_scratch *s
             return err;
         if (e.id < 0 || (uint64_t)e.id >= run->id_count)
             return json_fail(j, "expected the id of a function in the table");
+        settle_wait(&e);
         if (run->uncorrected && e.has_raw)
             e.sum.self_ns = e.raw_ns;
         e.sum.timed = e.has_timed ? e.timed : e.sum.calls;
@@ -193,13 +211,18 @@ static int read_fns(struct json *j, const struct run *run, struct run_scratch *s
     return err;
 }
 
-int fns_line(struct json *j, const struct run *run, struct run_scratch *scratch)
+int fns_line(struct json *j, const struct run *run, struct run_scratch *scratch,
+             struct fns_head *head)
 {
     bool first = true;
     struct json_text key;
+    *head = (struct fns_head){-1, -1};
     int err = json_expect(j, '{', "expected `{`");
     while (err == 0 && (err = json_member(j, &first, &key)) == 1)
-        err = json_is(key, "fns") ? read_fns(j, run, scratch) : json_skip(j);
+        err = json_is(key, "fns")       ? read_fns(j, run, scratch)
+              : json_is(key, "cpu_ns")  ? json_count(j, &head->cpu_ns)
+              : json_is(key, "runq_ns") ? json_count(j, &head->runq_ns)
+                                        : json_skip(j);
     return err ? err : json_end(j);
 }
 
@@ -209,7 +232,8 @@ static int read_at(const struct run *run, uint64_t at, struct run_scratch *scrat
     const char *s = reader_text(run, at, &left);
     const char *newline = memchr(s, '\n', left);
     struct json j = {.at = s, .end = newline ? newline : s + left};
-    return fns_line(&j, run, scratch);
+    struct fns_head head;
+    return fns_line(&j, run, scratch, &head);
 }
 
 int run_frame_functions(const struct run *run, const struct run_frame *frame,

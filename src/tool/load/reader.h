@@ -84,7 +84,11 @@ int finish_frames(struct reader *r);
  * line is read strictly to its end). */
 int fns_ready(struct run_scratch *scratch, size_t fns);
 void fns_clear(struct run_scratch *scratch);
-int fns_line(struct json *j, const struct run *run, struct run_scratch *scratch);
+struct fns_head {
+    int64_t cpu_ns, runq_ns; /* of the frame; -1: not given */
+};
+int fns_line(struct json *j, const struct run *run, struct run_scratch *scratch,
+             struct fns_head *head);
 
 /* Numbers the functions that share a name. */
 int tables_namesakes(struct run *run);

@@ -74,13 +74,15 @@ static uint32_t line_root(const struct reader *r, const struct line *l)
 }
 
 /* Fills the record of the frame on line L. A folded frame gets its figures afterwards. */
-static int take_frame(struct worker *w, const struct line *l)
+static int take_frame(struct worker *w, const struct line *l, const struct fns_head *head)
 {
     struct run_frame *f = &w->r->run->frames[w->next_frame++];
     *f = (struct run_frame){.at = l->at,
                             .start_ns = l->start_ns,
                             .wall_ns = l->wall_ns,
                             .thread = l->thread,
+                            .cpu_ns = head->cpu_ns,
+                            .runq_ns = head->cpu_ns < 0 ? -1 : head->runq_ns,
                             .root = line_root(w->r, l) & RUN_NO_ROOT};
     if (l->role == ROLE_FOLDED_FRAME) {
         f->fold = (uint32_t)++w->next_fold;
@@ -107,8 +109,9 @@ static int read_line(struct worker *w, struct line *l)
     size_t left;
     const char *s = reader_text(w->r->run, l->at, &left);
     struct json j = {.at = s, .end = s + l->len};
+    struct fns_head head;
     fns_clear(&w->scratch);
-    int err = fns_line(&j, w->r->run, &w->scratch);
+    int err = fns_line(&j, w->r->run, &w->scratch, &head);
     if (err == -ENOMEM)
         return err;
     if (err) {
@@ -131,7 +134,7 @@ static int read_line(struct worker *w, struct line *l)
             return -ENOMEM;
     }
     bool frame = l->role == ROLE_FRAME || l->role == ROLE_FOLDED_FRAME;
-    return frame ? take_frame(w, l) : 0;
+    return frame ? take_frame(w, l, &head) : 0;
 }
 
 static void work(void *ctx, size_t i)
@@ -257,7 +260,8 @@ static int add_unnamed_threads(struct run *run, const struct thread_cell *cells,
         uint32_t number = (uint32_t)(cells[i].key >> 32);
         bool again = i > 0 && (uint32_t)(cells[i - 1].key >> 32) == number;
         if (!again && !run_thread_find(run, number))
-            more[n++] = (struct run_thread){.number = number, .end_ns = -1, .parent_fn = RUN_NO_FN};
+            more[n++] = (struct run_thread){
+                .number = number, .end_ns = -1, .parent_fn = RUN_NO_FN, .runq_ns = -1};
     }
     run->thread_count = n;
     threads_sort(run);

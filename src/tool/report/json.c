@@ -61,6 +61,14 @@ void report_put_run(struct buf *b, const struct run *run)
     buf_putc(b, '}');
 }
 
+void report_put_known(struct buf *b, const char *key, bool known, int64_t value)
+{
+    if (known)
+        buf_printf(b, "\"%s\":%lld", key, (long long)value);
+    else
+        buf_printf(b, "\"%s\":null", key);
+}
+
 void report_put_tally(struct buf *b, const struct run *run, uint32_t fn, const struct tally *sum)
 {
     const struct run_fn *f = &run->fns[fn];
@@ -82,4 +90,8 @@ void report_put_tally(struct buf *b, const struct run *run, uint32_t fn, const s
                (long long)sum->alloc_count, (long long)sum->alloc_bytes, (long long)sum->free_count,
                (long long)sum->free_bytes, (long long)sum->timed,
                report_sampled(run, fn, sum) ? "true" : "false");
+    buf_putc(b, ',');
+    report_put_known(b, "cpu_self_ns", sum->has_cpu, report_self_cpu(sum));
+    buf_putc(b, ',');
+    report_put_known(b, "runq_self_ns", sum->has_cpu, sum->runq_ns);
 }
