@@ -111,14 +111,16 @@ static void share_time_off(const struct view *v, const struct piano__entry *e,
                            struct piano__offcpu *sums, int64_t total, struct piano__tally *tally)
 {
     uint64_t scale = v->header->ns_per_tick_32;
+    const struct piano__offcpu *began =
+        e - v->entries < (ptrdiff_t)v->thread->looked_depth ? &e->look : &v->thread->look;
     sums->tick = v->look->tick;
     sums->off = v->look->off;
     sums->runq = v->look->runq;
     struct piano__call call = {.elapsed = v->end - e->start,
-                               .stale = e->start - e->look.tick,
+                               .stale = e->start - began->tick,
                                .self = tally->self,
                                .total = total};
-    piano__offcpu_share(sums, &e->look, &call, scale, tally);
+    piano__offcpu_share(sums, began, &call, scale, tally);
 }
 
 static void send_open_calls(const struct view *v)

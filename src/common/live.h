@@ -191,7 +191,7 @@ struct piano__entry {
     int64_t
         calls; /* of this function when a sampled call began, to know how often it called itself */
     int64_t timed;             /* ticks in timed calls right below */
-    struct piano__offcpu look; /* the thread's when the call began */
+    struct piano__offcpu look; /* the thread's when the call began; valid below `looked_depth` */
 };
 
 enum piano__thread_state { PIANO_THREAD_FREE = 0, PIANO_THREAD_RUNNING, PIANO_THREAD_ENDED };
@@ -258,12 +258,16 @@ struct piano__thread {
 
     /* Time off the CPU, ns: see target/span/onoff.c. */
     struct piano__offcpu look;
-    int64_t off_base;       /* the clock less the CPU time, when `look.off` was 0 */
-    int64_t runq_base;      /* the kernel's count when `look.runq` was 0 */
-    int64_t runq_off;       /* `look.off` when the kernel was last asked for `look.runq` */
-    int64_t off_skipped;    /* not in `look.off`: while the profiler was at work */
-    int64_t runq_skipped;   /* the same of `look.runq` */
-    uint32_t runq_file;     /* 1 + index of the open schedstat; 0: none */
+    int64_t look_soon; /* ticks: when the next reading is worth it for a function with long calls */
+    int64_t look_late; /* and when for any */
+    int64_t off_base;  /* the clock less the CPU time, when `look.off` was 0 */
+    int64_t runq_base; /* the kernel's count when `look.runq` was 0 */
+    int64_t runq_off;  /* `look.off` when the kernel was last asked for `look.runq` */
+    int64_t off_skipped;  /* not in `look.off`: while the profiler was at work */
+    int64_t runq_skipped; /* the same of `look.runq` */
+    uint32_t runq_file;   /* 1 + index of the open schedstat; 0: none */
+    uint32_t
+        looked_depth; /* open calls below it have a `look`; those above began with the present one */
     uint32_t merged_looked; /* merged frames of which the CPU time is known, and their sums */
     int64_t merged_looked_wall;
     int64_t merged_cpu;

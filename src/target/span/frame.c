@@ -320,8 +320,7 @@ void piano__frame_begin(struct piano__thread *t, struct piano__entry *entry)
         entry->flags |= PIANO_ENTRY_FIRST;
         t->chain = index + 1;
     }
-    piano__onoff_after(t, began);
-    t->overhead += (piano__ticks() - began) * 256;
+    t->overhead += (piano__onoff_after(t, began) - began) * 256;
 }
 
 static void see_wall(struct piano__thread *t, unsigned bucket)
@@ -438,8 +437,7 @@ void piano__frame_end(struct piano__thread *t, struct piano__entry *entry, int64
     if (t->text_len > FLUSH_BYTES ||
         piano__ticks_ns(began - t->last_flush, scale()) > FLUSH_MS * 1000000LL)
         piano__frame_flush(t, began);
-    piano__onoff_after(t, began);
-    t->overhead += (piano__ticks() - began) * 256;
+    t->overhead += (piano__onoff_after(t, began) - began) * 256;
 }
 
 void piano__frame_demote(struct piano__thread *t, struct piano__slot *slot)

@@ -16,6 +16,7 @@
 #include "common/lines.h"
 #include "common/offcpu.h"
 #include "target/span/run.h"
+#include "target/span/thread.h"
 #include "target/sys/clock.h"
 #include "target/sys/file.h"
 
@@ -32,6 +33,7 @@ enum {
 
 int64_t piano__onoff_least = INT64_MAX;
 int64_t piano__onoff_recent = INT64_MAX;
+static int64_t torn = INT64_MAX; /* TORN_NS in ticks */
 
 /* Owner of a file: 0 none, else a tid; taken and given back by the thread itself. */
 static struct {
@@ -71,7 +73,7 @@ struct moment {
 static struct moment read_moment(clockid_t clock)
 {
     struct moment m = {0, -1, INT64_MAX};
-    for (int i = 0; i < 3 && m.cost > ticks_of(TORN_NS); i++) {
+    for (int i = 0; i < 3 && m.cost > torn; i++) {
         int64_t before = piano__ticks();
         m.cpu_ns = clock_ns(clock);
         m.cost = piano__ticks() - before;
@@ -89,6 +91,7 @@ static int64_t clock_less_cpu(struct moment m)
 void piano__onoff_init(void)
 {
     int64_t least = INT64_MAX;
+    torn = ticks_of(TORN_NS);
     for (int i = 0; i < TRIES; i++) {
         struct moment m = read_moment(CLOCK_THREAD_CPUTIME_ID);
         if (m.cpu_ns < 0)
@@ -200,6 +203,21 @@ static void advance(struct piano__offcpu *look, struct moment m, int64_t *base)
     look->tick = m.tick;
 }
 
+/* The open calls that began since the last reading began with it. To be called before `look` changes. */
+static void settle_open_calls(struct piano__thread *t)
+{
+    struct piano__entry *entries = piano__entries(t);
+    for (uint32_t i = t->looked_depth; i < t->depth; i++)
+        entries[i].look = t->look;
+    t->looked_depth = t->depth;
+}
+
+static void plan_next(struct piano__thread *t)
+{
+    t->look_soon = t->look.tick + piano__onoff_recent;
+    t->look_late = t->look.tick + piano__onoff_least;
+}
+
 static void set_runq(struct piano__offcpu *look, int64_t waited)
 {
     if (waited > look->runq)
@@ -211,7 +229,7 @@ static void set_runq(struct piano__offcpu *look, int64_t waited)
 static int64_t skip_own(struct piano__thread *t, struct moment m, int64_t began)
 {
     int64_t window = m.tick - began;
-    if (window < ticks_of(TORN_NS))
+    if (window < torn)
         return 0;
     int64_t off = piano__within(clock_less_cpu(m) - t->off_base - t->look.off, 0,
                                 piano__ticks_ns(window, scale()));
@@ -238,6 +256,7 @@ static void take_runq(struct piano__thread *t, int64_t skipped)
 
 void piano__onoff_look(struct piano__thread *t, int64_t began)
 {
+    settle_open_calls(t);
     for (int i = 0; i < 3; i++) {
         struct moment m = read_moment(CLOCK_THREAD_CPUTIME_ID);
         if (m.cpu_ns < 0)
@@ -245,25 +264,29 @@ void piano__onoff_look(struct piano__thread *t, int64_t began)
         int64_t skipped = skip_own(t, m, began);
         advance(&t->look, m, &t->off_base);
         take_runq(t, skipped);
+        plan_next(t);
         began = m.tick;
-        if (piano__ticks() - began < ticks_of(TORN_NS))
+        if (piano__ticks() - began < torn)
             return;
     }
 }
 
-void piano__onoff_after(struct piano__thread *t, int64_t began)
+int64_t piano__onoff_after(struct piano__thread *t, int64_t began)
 {
-    if (began < t->look.tick)
-        began = t->look.tick;
-    if (t->look.tick && piano__ticks() - began >= ticks_of(TORN_NS))
-        piano__onoff_look(t, began);
+    int64_t now = piano__ticks();
+    if (now - began < torn || t->look.tick == 0)
+        return now;
+    if (now - t->look.tick >= torn)
+        piano__onoff_look(t, began > t->look.tick ? began : t->look.tick);
+    return piano__ticks();
 }
 
 void piano__onoff_attach(struct piano__thread *t)
 {
     t->look = (struct piano__offcpu){.runq = -1};
     t->runq_off = t->off_skipped = t->runq_skipped = 0;
-    t->runq_file = 0;
+    t->runq_file = t->looked_depth = 0;
+    t->look_soon = t->look_late = INT64_MAX;
     if (piano__onoff_least == INT64_MAX)
         return;
     take_file(t);
@@ -272,6 +295,7 @@ void piano__onoff_attach(struct piano__thread *t)
     struct moment m = read_moment(CLOCK_THREAD_CPUTIME_ID);
     t->off_base = clock_less_cpu(m);
     t->look.tick = m.tick;
+    plan_next(t);
 }
 
 void piano__onoff_detach(struct piano__thread *t)
@@ -322,6 +346,7 @@ void piano__onoff_close(struct piano__thread *t, struct piano__slot *slot,
                         const struct piano__entry *entry, int64_t now, int64_t self, int64_t total)
 {
     int64_t began = piano__ticks();
+    settle_open_calls(t);
     if (now - t->look.tick >= piano__onoff_recent)
         piano__onoff_look(t, now);
     int64_t stale = entry->start - entry->look.tick;

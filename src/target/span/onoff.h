@@ -34,17 +34,17 @@ void piano__onoff_forget(void);
 /* A reading of the calling thread, T, as of BEGAN: what it was off the CPU since then, if that is long ago, counts to
  * nobody, as it is part of the overhead. */
 void piano__onoff_look(struct piano__thread *t, int64_t began);
-/* The profiler has been at work since BEGAN. If that took long, what it was off the CPU counts to nobody. */
-void piano__onoff_after(struct piano__thread *t, int64_t began);
+/* The profiler has been at work since BEGAN. If that took long, what it was off the CPU counts to nobody. Returns the
+ * tick at which it is done. */
+int64_t piano__onoff_after(struct piano__thread *t, int64_t began);
 /* A reading of another thread of this process. False: it cannot be had. */
 bool piano__onoff_look_at(const struct piano__thread *t, struct piano__offcpu *look);
 
-/* Whether a reading is due at the begin of a call, at START. */
-static inline bool piano__onoff_is_due(const struct piano__thread *t,
-                                       const struct piano__slot *slot, int64_t start)
+/* From which tick on a reading is due at the begin of a call. */
+static inline int64_t piano__onoff_due(const struct piano__thread *t,
+                                       const struct piano__slot *slot)
 {
-    int64_t since = start - t->look.tick;
-    return since >= piano__onoff_recent && (slot->was_long || since >= piano__onoff_least);
+    return slot->was_long ? t->look_soon : t->look_late;
 }
 
 /* The call in ENTRY ended at NOW, and was long; SELF and TOTAL ticks, corrected. */

@@ -285,7 +285,8 @@ static struct piano__entry *push(struct piano__thread *t, struct piano__slot *sl
     e->overhead = t->overhead;
     e->raw = t->raw;
     e->timed = 0;
-    e->look = t->look;
+    if (t->looked_depth > index)
+        t->looked_depth = index;
     e->start = INT64_MAX; /* not begun: see `send_open_calls` in common/live.c */
     return e;
 }
@@ -329,7 +330,7 @@ static __attribute__((noinline)) void look_first(struct piano__thread *t, struct
 {
     lock(t);
     piano__onoff_look(t, e->start);
-    e->look = t->look;
+    t->looked_depth = t->depth - 1; /* this call begins with what was read just now */
     int64_t start = e->flags & PIANO_ENTRY_FENCED ? piano__ticks_fenced() : piano__ticks();
     t->overhead += (start - e->start) * 256;
     e->overhead = t->overhead;
@@ -368,8 +369,9 @@ void *__piano_enter(unsigned offset)
     unlock(t);
     if (!e)
         return guard;
+    int64_t due = piano__onoff_due(t, slot);
     e->start = e->flags & PIANO_ENTRY_FENCED ? piano__ticks_fenced() : piano__ticks();
-    if (unlikely(piano__onoff_is_due(t, slot, e->start)) && !(e->flags & PIANO_ENTRY_SAMPLED))
+    if (unlikely(e->start >= due) && !(e->flags & PIANO_ENTRY_SAMPLED))
         look_first(t, e);
     return guard;
 }
