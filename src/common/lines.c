@@ -55,11 +55,11 @@ int64_t piano__ticks_ns(int64_t ticks, uint64_t ns_per_tick_32)
     return (int64_t)(((__int128)ticks * (__int128)ns_per_tick_32) >> 32);
 }
 
+/* May be below zero, as one checked call may stand for others in earlier lines; sums are right. */
 static void put_self_cpu(struct piano__text *text, const struct piano__tally *tally,
                          int64_t self_ns)
 {
-    int64_t cpu_ns = self_ns - tally->off_ns;
-    piano__text_field(text, "cpu_ns", cpu_ns > 0 ? cpu_ns : 0);
+    piano__text_field(text, "cpu_ns", self_ns - tally->off_ns);
     if (tally->runq_ns > 0)
         piano__text_field(text, "runq_ns", tally->runq_ns);
 }
@@ -95,7 +95,7 @@ static void put_thread_cpu(struct piano__text *text, const struct piano__thread 
     if (look->tick == 0 || span_ns <= 0)
         return;
     int64_t off = look->off + thread->off_skipped;
-    piano__text_field(text, "looked_ns", span_ns);
+    piano__text_field(text, "cpu_wall_ns", span_ns);
     piano__text_field(text, "cpu_ns", off < span_ns ? span_ns - off : 0);
     if (look->runq >= 0)
         piano__text_field(text, "runq_ns", look->runq + thread->runq_skipped);

@@ -119,7 +119,8 @@ static void share_time_off(const struct view *v, const struct piano__entry *e,
     struct piano__call call = {.elapsed = v->end - e->start,
                                .stale = e->start - began->tick,
                                .self = tally->self,
-                               .total = total};
+                               .total = total,
+                               .weight = 1};
     piano__offcpu_share(sums, began, &call, scale, tally);
 }
 

@@ -167,7 +167,9 @@ struct piano__slot {
     uint8_t outer_timed; /* sampled only inside its outermost call, which is always timed */
     uint8_t was_first;   /* has been a first call at some level, see frame.c */
     uint8_t framed;      /* has been the root of a frame line */
-    uint8_t was_long;    /* its last timed call was, see target/span/onoff.h */
+    uint8_t was_long;    /* its next call is to be checked, see target/span/onoff.c */
+    uint32_t mediums;    /* calls of medium length since the last of them that was checked */
+    int64_t medium_time; /* ticks in them since the last reading taken for their sake */
 } __attribute__((aligned(64)));
 
 enum {

@@ -25,12 +25,12 @@ void piano__offcpu_share(struct piano__offcpu *now, const struct piano__offcpu *
     int64_t off =
         piano__within(now->off - began->off - stale, 0, ns_of(call->elapsed, ns_per_tick_32));
     int64_t own = own_part(off, given, unchecked, ns_of(call->self, ns_per_tick_32));
-    tally->off_ns += own;
+    tally->off_ns += own * call->weight;
     tally->checked++;
     if (now->runq >= 0 && began->runq >= 0) {
         int64_t runq = piano__within(now->runq - began->runq - stale, 0, off);
         int64_t runq_given = now->runq_given - began->runq_given;
-        tally->runq_ns += own_part(runq, runq_given, unchecked, own);
+        tally->runq_ns += own_part(runq, runq_given, unchecked, own) * call->weight;
         now->runq_given = began->runq_given + (runq > runq_given ? runq : runq_given);
     }
     now->given = began->given + (off > given ? off : given);

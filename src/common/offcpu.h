@@ -12,6 +12,7 @@ struct piano__call { /* ticks */
     int64_t stale;   /* from the last reading before the call to its begin; 0: as good as none */
     int64_t self;    /* corrected */
     int64_t total;
+    int64_t weight; /* how many calls it stands for */
 };
 
 /* Gives a call that just ended, and began at BEGAN, its part of the time off the CPU that NOW knows of: adds to

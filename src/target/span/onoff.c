@@ -27,11 +27,14 @@ enum {
     OFF_NS = 20000, /* off the CPU for less is not worth asking why */
     TRIES = 16,
     TORN_NS = 20000, /* two clocks read so far apart are not of one moment */
-    STALE_PART = 20, /* a reading may be 1/STALE_PART of a frame older than its begin */
+    MEDIUM_PART = 16,
+    MOST_MEDIUMS = 1000, /* that one call may stand for */
+    STALE_PART = 20,     /* a reading may be 1/STALE_PART of a frame older than its begin */
     MAX_FILES = 256,
 };
 
 int64_t piano__onoff_least = INT64_MAX;
+int64_t piano__onoff_medium = INT64_MAX;
 int64_t piano__onoff_recent = INT64_MAX;
 static int64_t torn = INT64_MAX; /* TORN_NS in ticks */
 
@@ -101,6 +104,7 @@ void piano__onoff_init(void)
     int64_t afford = least * AFFORD;
     piano__onoff_recent = ticks_of(RECENT_NS);
     piano__onoff_least = afford > ticks_of(LEAST_NS) ? afford : ticks_of(LEAST_NS);
+    piano__onoff_medium = piano__onoff_least / MEDIUM_PART;
 }
 
 /* ---- the wait for a CPU ---- */
@@ -342,18 +346,42 @@ bool piano__onoff_look_at(const struct piano__thread *t, struct piano__offcpu *l
 
 /* ---- calls ---- */
 
+/* How many calls of SLOT the one of ELAPSED ticks stands for, when it is to be checked; 0: it is not. Decides on the next one,
+ * too. STALE: ticks between the last reading and its begin. */
+static uint32_t weigh(struct piano__slot *slot, int64_t elapsed, int64_t stale)
+{
+    if (elapsed >= piano__onoff_least) {
+        slot->was_long = 1;
+        return 1;
+    }
+    uint32_t mediums = slot->mediums < MOST_MEDIUMS ? slot->mediums + 1 : MOST_MEDIUMS;
+    if (slot->was_long && stale <= piano__onoff_recent) {
+        slot->was_long = 0;
+        slot->mediums = 0;
+        slot->medium_time = 0;
+        return mediums;
+    }
+    slot->mediums = mediums;
+    slot->medium_time += elapsed;
+    slot->was_long = slot->medium_time >= piano__onoff_least;
+    return 0;
+}
+
 void piano__onoff_close(struct piano__thread *t, struct piano__slot *slot,
                         const struct piano__entry *entry, int64_t now, int64_t self, int64_t total)
 {
     int64_t began = piano__ticks();
     settle_open_calls(t);
-    if (now - t->look.tick >= piano__onoff_recent)
-        piano__onoff_look(t, now);
     int64_t stale = entry->start - entry->look.tick;
     struct piano__call call = {.elapsed = now - entry->start,
                                .stale = stale > piano__onoff_recent ? stale : 0,
                                .self = self,
-                               .total = total};
+                               .total = total,
+                               .weight = weigh(slot, now - entry->start, stale)};
+    if (call.weight == 0)
+        return;
+    if (now - t->look.tick >= piano__onoff_recent)
+        piano__onoff_look(t, now);
     piano__offcpu_share(&t->look, &entry->look, &call, scale(), &slot->now);
     if (!(entry->flags & PIANO_ENTRY_FRAME)) /* else `piano__frame_end` counts from NOW on */
         t->overhead += (piano__ticks() - began) * 256;

@@ -7,7 +7,8 @@
  *
  * WHEN. A call that took `piano__onoff_least` (256 times what a reading costs) is long, and checked when it
  * ends. At the begin of a call a reading is taken when the last call of the function was long, or when the last reading is
- * `piano__onoff_least` ago. A reading less than 2 us old is good enough and not repeated. So readings take less than
+ * `piano__onoff_least` ago. Of calls that took a sixteenth of that or more, one is checked whenever they have taken
+ * `piano__onoff_least` together, and stands for those before it. A reading less than 2 us old is good enough and not repeated. So readings take less than
  * about 1 % of the time whatever the program does; what they take is the profiler's overhead.
  *
  * WHAT FOR. A frame that was long gets its CPU time and its wait for a CPU; shorter ones have none. A function gets, of its
@@ -19,8 +20,9 @@
 
 #include "common/live.h"
 
-/* Ticks; both INT64_MAX until the run is prepared, and for good where there is no such clock. */
+/* Ticks; all INT64_MAX until the run is prepared, and for good where there is no such clock. */
 extern int64_t piano__onoff_least;
+extern int64_t piano__onoff_medium;
 extern int64_t piano__onoff_recent;
 
 /* Measures what a reading costs. */
@@ -47,9 +49,16 @@ static inline int64_t piano__onoff_due(const struct piano__thread *t,
     return slot->was_long ? t->look_soon : t->look_late;
 }
 
-/* The call in ENTRY ended at NOW, and was long; SELF and TOTAL ticks, corrected. */
+/* The call in ENTRY ended at NOW and took `piano__onoff_medium` or more; SELF and TOTAL ticks, corrected. */
 void piano__onoff_close(struct piano__thread *t, struct piano__slot *slot,
                         const struct piano__entry *entry, int64_t now, int64_t self, int64_t total);
+
+/* A call that was to be checked was too short for that. */
+static inline void piano__onoff_was_short(struct piano__slot *slot)
+{
+    slot->was_long = 0;
+    slot->medium_time = 0;
+}
 
 /* Of the call in ENTRY, just closed, which took TOOK ticks by the clock and WALL_NS corrected. */
 struct piano__onoff {

@@ -190,9 +190,10 @@ static void close_top(struct piano__thread *t, int64_t now)
     slot->now.self += m.self;
     slot->now.raw += m.self + ((charged + 128) >> 8);
     slot->now.timed++;
-    slot->was_long = now - e->start >= piano__onoff_least;
-    if (unlikely(slot->was_long))
+    if (unlikely(now - e->start >= piano__onoff_medium))
         piano__onoff_close(t, slot, e, now, m.self, m.total);
+    else if (unlikely(slot->was_long))
+        piano__onoff_was_short(slot);
     slot->open--;
     int64_t once = add_total(t, slot, e, m.self, m.total);
     t->owner = e->owner;

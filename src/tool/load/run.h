@@ -89,7 +89,7 @@ struct run_thread {
     int64_t end_ns;         /* -1: not known to have ended */
     uint32_t parent_thread; /* 0: none */
     uint32_t parent_fn;     /* index into fns, or RUN_NO_FN */
-    int64_t looked_ns;      /* of its life, what the next two are about; 0: nothing is known */
+    int64_t cpu_wall_ns;    /* of its life, what the next two are about; 0: nothing is known */
     int64_t cpu_ns;
     int64_t runq_ns; /* waiting for a CPU; -1: not known */
     struct run_thread_fn {

@@ -86,12 +86,12 @@ void threads_release(struct reader *r)
 /* Adds a thread of RUN; MOSTLY: only threads that were not blocked for more than half of the time. */
 static void add_busy(const struct run_thread *t, bool mostly, int64_t *runq_ns, int64_t *of_ns)
 {
-    if (t->looked_ns <= 0 || t->runq_ns < 0)
+    if (t->cpu_wall_ns <= 0 || t->runq_ns < 0)
         return;
-    if (mostly && saturating_add(t->cpu_ns, t->runq_ns) < t->looked_ns / 2)
+    if (mostly && saturating_add(t->cpu_ns, t->runq_ns) < t->cpu_wall_ns / 2)
         return;
     *runq_ns = saturating_add(*runq_ns, t->runq_ns);
-    *of_ns = saturating_add(*of_ns, t->looked_ns);
+    *of_ns = saturating_add(*of_ns, t->cpu_wall_ns);
 }
 
 bool run_busy(const struct run *run, int64_t *runq_ns, int64_t *of_ns)
