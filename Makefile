@@ -37,7 +37,7 @@ BASE   := -std=gnu11 -D_GNU_SOURCE -Isrc -Iinclude $(WARN) $(STRICT) -MMD -MP
 TOOL_FLAGS   := $(BASE) -I$(LLVM)/include -DPIANO_VERSION='"$(VERSION)"' -Wa,-Isrc,-Ibuild/viewer -pthread
 # No vector for two neighbouring counters: each is to change with one instruction, see target/span/span.c.
 TARGET_FLAGS := $(BASE) -fPIC -fvisibility=hidden -ftls-model=initial-exec \
-                -fno-omit-frame-pointer -fno-tree-slp-vectorize -pthread
+                -fno-omit-frame-pointer -fno-tree-slp-vectorize -fno-math-errno -pthread
 TOOL_LIBS    := -ldw -lelf -lz -lstdc++ -lm -pthread
 # Code that is loaded into foreign programs cannot bring ASan or TSan along: an ASan library
 # refuses to load into a plain program. It gets UBSan; its tables get all three in unit tests.

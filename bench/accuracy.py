@@ -2,6 +2,7 @@
 import os
 import shutil
 
+import variation
 from common import Run, fresh, median, piano_build, piano_rows, scratch, sources, uftrace_rows
 
 CHILDREN = 50_000  # of each call of a parent in bodies.c
@@ -65,6 +66,12 @@ def disorder(names, calls, truth, said):
 
 
 def run(theme):
+    if not os.environ.get("SCENARIOS"):
+        constant(theme)
+    variation.section(theme, fresh("variation"))
+
+
+def constant(theme):
     folder = fresh("accuracy")
     sources(folder, "bodies.c", "chain.h")
     peer = None

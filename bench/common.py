@@ -65,6 +65,13 @@ def go_ahead():
         pass
 
 
+def favoured(command):
+    """COMMAND with a greater share of the CPU than other sessions get, if that is allowed (root). Unlike go_ahead() it lets
+    all threads of the program run, however few the CPUs."""
+    script = 'echo -15 2>/dev/null >/proc/self/autogroup; exec nice -n -15 "$@" 2>/dev/null'
+    return ["setsid", "-w", "sh", "-c", script, "sh", *command]
+
+
 def wait(process, limit):
     """The process's rusage; os.wait4, because subprocess keeps none."""
     timer = threading.Timer(limit, os.kill, (process.pid, signal.SIGKILL))

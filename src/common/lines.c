@@ -64,6 +64,17 @@ static void put_self_cpu(struct piano__text *text, const struct piano__tally *ta
         piano__text_field(text, "runq_ns", tally->runq_ns);
 }
 
+/* The root of VARIANCE, where it is at least a nanosecond. */
+static void put_root(struct piano__text *text, const char *key, double variance,
+                     uint64_t ns_per_tick_32)
+{
+    if (!(variance > 0 && variance < 1e36))
+        return;
+    int64_t ns = piano__ticks_ns((int64_t)__builtin_sqrt(variance), ns_per_tick_32);
+    if (ns > 0)
+        piano__text_field(text, key, ns);
+}
+
 void piano__line_tally(struct piano__text *text, uint32_t id, const struct piano__tally *tally,
                        uint64_t ns_per_tick_32)
 {
@@ -83,6 +94,12 @@ void piano__line_tally(struct piano__text *text, uint32_t id, const struct piano
     if (tally->timed !=
         tally->calls) /* a call may be counted in one line and timed in a later one */
         piano__text_field(text, "timed", tally->timed);
+    put_root(text, "se_ns", tally->self_var, ns_per_tick_32);
+    put_root(text, "tse_ns", tally->total_var, ns_per_tick_32);
+    if (tally->looked)
+        piano__text_field(text, "seen_ns", piano__ticks_ns(tally->looked, ns_per_tick_32));
+    if (tally->calls != 1 && tally->longest > 0)
+        piano__text_field(text, "max_ns", piano__ticks_ns(tally->longest, ns_per_tick_32));
     if (tally->checked > 0)
         put_self_cpu(text, tally, piano__ticks_ns(tally->self, ns_per_tick_32));
     piano__text_puts(text, "}");
@@ -181,6 +198,10 @@ void piano__tally_add(struct piano__tally *a, const struct piano__tally *b)
     a->total += b->total;
     a->raw += b->raw;
     a->timed += b->timed;
+    a->self_var += b->self_var;
+    a->total_var += b->total_var;
+    a->looked += b->looked;
+    a->longest = b->longest > a->longest ? b->longest : a->longest;
     a->alloc_count += b->alloc_count;
     a->alloc_bytes += b->alloc_bytes;
     a->free_count += b->free_count;
@@ -192,6 +213,6 @@ void piano__tally_add(struct piano__tally *a, const struct piano__tally *b)
 
 size_t piano__line_bound(uint32_t count)
 {
-    /* Twelve fields of at most 20 digits and their keys; a merged line has 24 bytes per bucket. */
-    return 384 * (size_t)count + 24 * (size_t)PIANO_HIST_BUCKETS + 1024;
+    /* Sixteen fields of at most 20 digits and their keys; a merged line has 24 bytes per bucket. */
+    return 504 * (size_t)count + 24 * (size_t)PIANO_HIST_BUCKETS + 1024;
 }

@@ -71,7 +71,7 @@ static void begin_part(struct piano__text *text, const struct view *v, int32_t d
 static void send_tally(const struct view *v, int32_t depth, uint32_t id,
                        const struct piano__tally *tally)
 {
-    char line[640];
+    char line[768];
     struct piano__text text = {line, line + sizeof line, false};
     begin_part(&text, v, depth);
     piano__line_tally(&text, id, tally, v->header->ns_per_tick_32);
@@ -98,7 +98,7 @@ static void send_slots(const struct view *v)
         now.calls += pending;
         now.self += pending * piano__each_self(v->heads[id].each);
         now.raw += pending * piano__each_self(v->heads[id].each);
-        now.total += pending * slot->total_estimate;
+        now.total += pending * slot->total_price;
         if (!is_empty(&now))
             send_tally(v, frame, id, &now);
         if (!is_empty(&slot->kept))
@@ -130,7 +130,8 @@ static void send_open_calls(const struct view *v)
     uint32_t depth = t->depth < PIANO_MAX_DEPTH ? t->depth : PIANO_MAX_DEPTH;
     int64_t attributed = t->attributed + piano__each_self(t->counted);
     int64_t overhead = t->overhead + piano__each_cost(t->counted);
-    int64_t assigned = t->raw;
+    int64_t assigned = t->raw, correction = t->correction;
+    double variance = t->variance;
     struct piano__offcpu sums = t->look;
     for (uint32_t i = depth; i > 0; i--) {
         const struct piano__entry *e = &v->entries[i - 1];
@@ -140,6 +141,12 @@ static void send_open_calls(const struct view *v)
         int64_t total = v->end - e->start - (over >> 8);
         struct piano__tally tally = {0};
         tally.self = total - (attributed - e->attributed);
+        if (!(e->flags & (PIANO_ENTRY_SAMPLED | PIANO_ENTRY_BELOW))) {
+            tally.self -= correction - e->correction;
+            tally.self_var = variance - e->variance;
+            correction = e->correction;
+            variance = e->variance;
+        }
         tally.raw = tally.self + ((over - (assigned - e->raw)) >> 8);
         tally.total = v->slots[e->slot].open > 1 ? 0 : total;
         if (v->look)

@@ -26,7 +26,7 @@
 
 #include "common/hist.h"
 
-#define PIANO_LIVE_MAGIC "PIANOLV4"
+#define PIANO_LIVE_MAGIC "PIANOLV5"
 
 enum {
     PIANO_LIVE_HEADER_BYTES = 4096,
@@ -84,6 +84,11 @@ struct piano__tally {
     int64_t total;
     int64_t raw; /* self without any correction */
     int64_t timed;
+    double self_var; /* ticks squared: the variance of `self`, where it depends on an estimate */
+    double total_var;
+    int64_t
+        looked; /* ticks: how long the watcher found the thread in this function, see span/watch.c */
+    int64_t longest; /* ticks: the longest timed call */
     uint64_t alloc_count;
     uint64_t alloc_bytes;
     uint64_t free_count;
@@ -139,20 +144,31 @@ static inline int64_t piano__each_cost(uint64_t each)
 struct piano__slot {
     struct piano__tally now;
     struct piano__tally kept;
-    int32_t left_saved;     /* `left` between outermost calls, when these are always timed */
-    int64_t total_estimate; /* ticks per counted call, callees included */
-    int64_t sample_self;    /* sums over the last `samples` timed calls */
+    int32_t left_saved; /* `left` between outermost calls, when these are always timed */
+    int64_t
+        total_price; /* ticks per counted call, callees included; the price of self is in the head */
+    int64_t sample_self; /* sums over the last `samples` timed calls */
     int64_t sample_total;
+    int64_t square; /* ticks squared: running mean over timed calls */
+    int64_t cost;   /* 1/256 ticks: what timing one call takes, callees timed for it included */
     int64_t outer_total;  /* of the outermost calls in this window */
-    int64_t window_start; /* when the current window of calls began */
-    /* What its probes took, in this window and ever, in 1/256 ticks; those of callees timed on its behalf too. */
+    int64_t window_start; /* when the current window of calls, or the last burst, began */
+    /* What its probes took, in this window and ever, in 1/256 ticks. */
     int64_t window_spent;
     int64_t spent;
+    int64_t looked;      /* ticks, ever; written by the watcher alone */
+    int64_t looked_seen; /* the part of that which is in tallies */
+    int64_t mark_tick;   /* the last sample, or the begin of the frame, */
+    int64_t mark_known;  /* and how much of the thread's time was attributed by then */
+    int64_t debt;        /* ticks: what samples say, and no measured time was left for */
+    int64_t debt_tick;   /* when it last grew */
+    int64_t frame_calls; /* calls per frame: a running mean, in 1/16 */
     uint32_t samples;
     uint32_t window_calls;
     uint32_t outer_calls;
     uint32_t window_frames; /* calls of this window that were frames */
-    uint32_t gap;           /* mean distance of timed calls when sampled */
+    uint32_t stratum;       /* when sampled: of so many calls one is timed, */
+    int32_t rest;           /* and so many of them follow it */
     uint32_t next_now;
     uint32_t next_kept;
     uint32_t next_sampled;
@@ -163,7 +179,8 @@ struct piano__slot {
     uint8_t in_sampled;
     uint8_t recursive;   /* enum piano__recursion */
     uint8_t sampling;    /* a sampled call of it is open */
-    uint8_t burst;       /* calls still to be timed in this burst */
+    uint8_t warm;        /* the next call that is due is timed, and not the one that warms up */
+    uint8_t resting;     /* the sample of this stratum has been taken */
     uint8_t outer_timed; /* sampled only inside its outermost call, which is always timed */
     uint8_t was_first;   /* has been a first call at some level, see frame.c */
     uint8_t framed;      /* has been the root of a frame line */
@@ -176,7 +193,11 @@ enum {
     PIANO_ENTRY_FENCED = 1,
     PIANO_ENTRY_SAMPLED = 2,
     PIANO_ENTRY_FRAME = 4,
-    PIANO_ENTRY_FIRST = 8
+    PIANO_ENTRY_FIRST = 8,
+    PIANO_ENTRY_WARM =
+        16, /* the first of a burst: brings the probe into the caches, tells nothing */
+    PIANO_ENTRY_BELOW = 32,   /* timed because its caller is a sample */
+    PIANO_ENTRY_MEASURED = 64 /* the probe measures what it takes itself */
 };
 
 struct piano__entry {
@@ -190,9 +211,9 @@ struct piano__entry {
     int64_t attributed; /* the thread's running sums when the call began */
     int64_t overhead;
     int64_t raw;
-    int64_t
-        calls; /* of this function when a sampled call began, to know how often it called itself */
-    int64_t timed;             /* ticks in timed calls right below */
+    int64_t correction;
+    double variance;
+    int64_t itself;            /* ticks in timed calls of the same function right below */
     struct piano__offcpu look; /* the thread's when the call began; valid below `looked_depth` */
 };
 
@@ -208,6 +229,8 @@ struct piano__thread {
     int64_t attributed; /* ticks given to functions so far, but for those in `counted` */
     int64_t overhead;   /* 1/256 ticks the probes themselves took, likewise */
     int64_t raw;        /* the part of it that was charged to functions */
+    int64_t correction; /* ticks that samples have added to what counted calls were priced at */
+    double variance;    /* the sum of the squares of these */
     uint64_t real_limit;
     uint64_t seq;
     uint64_t random;
@@ -237,12 +260,18 @@ struct piano__thread {
     int64_t budget_tick; /* what the probes may take, see mode.c */
     int64_t budget_spent;
     int64_t share;
-    int64_t pace; /* of fenced probes, see span/pace.h; 0 until known */
+    int64_t density;    /* how densely calls are sampled, see mode.c */
+    int64_t target;     /* timed calls may take 1/target of the time */
+    int64_t error_tick; /* since when `error_sum` is summed up */
+    double
+        error_sum; /* squares of corrections; in this frame; and per frame, as a part of its time squared */
+    double frame_sum;
+    double frame_error;
+    uint32_t rare_calls; /* samples that showed rare long calls, since `error_tick` */
+    int64_t pace;        /* of fenced probes, see span/pace.h; 0 until known */
     int64_t pair_ticks;
     int32_t pairs;
-    int32_t next_pair; /* fenced calls until it is taken again */
-    int64_t
-        overlap; /* 1/4096: how much of a tiny body is taken to hide in its surroundings, see mode.c */
+    int32_t next_pair;  /* fenced calls until it is taken again */
     int64_t token_tick; /* token bucket of frame lines */
     int64_t tokens;
     int64_t

@@ -14,7 +14,7 @@
  * `struct __piano_thread` is the beginning of the runtime's own (span/thread.h asserts it). */
 
 /* Changes with any layout below: a runtime leaves units of another one alone. */
-enum { __piano_abi = 4 };
+enum { __piano_abi = 5 };
 
 struct __piano_fn {
     const char *name;
@@ -98,32 +98,4 @@ __piano_landed(void *guard, const unsigned *at, int value)
     if (value != 0)
         __piano_land(guard, *at);
     return value;
-}
-
-/* The same pair for a function that calls nothing: it cannot allocate, so it need not own allocations. */
-static __inline__ __attribute__((always_inline, unused)) void *
-__piano_begin_leaf(const unsigned *at)
-{
-    struct __piano_thread *self = __piano_self;
-    unsigned offset = *at;
-    if (__builtin_expect(offset < self->limit, 1)) {
-        struct __piano_head *head = (struct __piano_head *)(void *)((char *)self + offset);
-        if (__builtin_expect(--head->left >= 0, 1)) {
-            self->counted += head->each;
-            __asm__ __volatile__("" ::: "memory");
-            return (void *)0;
-        }
-        __asm__ __volatile__("" ::: "memory"); /* or gcc keeps the old value, and has no `sub` of memory above */
-        head->left++;
-    }
-    return __piano_enter(offset);
-}
-
-static __inline__ __attribute__((always_inline, unused)) void __piano_leave_leaf(void *guard)
-{
-    void *kept = *(void **)guard;
-    if (__builtin_expect(((unsigned long)kept & 1) != 0, 0))
-        __piano_exit(kept);
-    else if (kept)
-        __piano_self_then->owner = (struct __piano_head *)kept;
 }

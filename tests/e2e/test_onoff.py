@@ -168,6 +168,30 @@ def test_short_waits(project: Project) -> None:
     assert waits["cpu_self_ns"] + works["self_ns"] - works["runq_self_ns"] < 1.5 * thread["cpu_ns"]
 
 
+@pytest.mark.timing
+def test_preemption_is_no_cpu_time_of_sampled_functions(project: Project) -> None:
+    """Calls that are merely counted are never checked: what they waited is known from their caller."""
+    program = project.cc(MILLISECOND + """
+        #include <stdio.h>
+        __attribute__((noinline)) static void query(void) { BURN(20); }
+        static void world(void) { for (int i = 0; i < 20000; i++) query(); }
+        int main(void) {
+            double t = cpu_now_();
+            for (int i = 0; i < 400; i++) world();
+            printf("%.0f\\n", (cpu_now_() - t) * 1e6);
+            return 0;
+        }
+    """, select=["--fn", "query", "--fn", "world"])
+    with busy_loops(4):
+        cpu_ns = int(project.command("taskset", "-c", one_cpu(), program).out)
+    report = project.report()
+    query, world = report.row("query"), report.row("world")
+    assert query["sampled"]
+    # What was waited is in nobody's CPU time, whichever of the two it is charged to.
+    assert (query["cpu_self_ns"] or query["self_ns"]) + (world["cpu_self_ns"] or 0) < 1.5 * cpu_ns
+    assert query["self_ns"] + world["self_ns"] > 1.2 * cpu_ns, "nothing was waited"
+
+
 def test_orders_are_for_runs(project: Project) -> None:
     both = project.piano("report", "--cpu-time", "--wall", check=False)
     assert both.status == 2 and "choose one" in both.err

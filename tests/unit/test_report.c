@@ -55,7 +55,7 @@ static void functions(void **state)
           "update                  3  12.9ms  82.3%  67.0ms  2.3ms  8.4ms     560  159.0KB\n"
           "Parser::parse_node    550  ~2.8ms  17.7%   2.8ms  1.4ms  1.4ms       0       0B\n"
           "p50, p99: self time per frame\n"
-          "~ timed by sample: 70 of 550 calls\n"
+          "~ estimate: 70 of 550 calls were timed\n"
           "\n"
           "3 frames of update | 22.3ms avg | 34.8ms p99 | 1 spike (>2x median)\n");
 }
@@ -69,7 +69,7 @@ static void narrow_terminals(void **state)
           "------------------------------------------------------\n"
           "update        3  12.9ms  2.3ms  8.4ms     560  159.0KB\n"
           "p50, p99: self time per frame\n"
-          "~ timed by sample: 70 of 550 calls\n"
+          "~ estimate: 70 of 550 calls were timed\n"
           "\n"
           "3 frames of update | 22.3ms avg | 34.8ms p99 | 1 spike\n");
 }
@@ -244,12 +244,13 @@ static void open_calls_are_no_sample(void **state)
         "\"self_ns\":30},{\"id\":1,\"calls\":1000,\"timed\":80,\"self_ns\":20},"
         "{\"id\":2,\"calls\":300,\"timed\":299,\"self_ns\":10}]}\n";
     shows(file, report_functions, (struct report_options){0},
-          "Function  Calls   Self      %\n"
-          "-----------------------------\n"
-          "main          1   30ns  50.0%\n"
-          "hot        1000  ~20ns  33.3%\n"
-          "often       300   10ns  16.7%\n"
-          "~ timed by sample: 80 of 1000 calls\n");
+          "Function  Calls   Self      \u00b1      %\n"
+          "------------------------------------\n"
+          "main          1   30ns         50.0%\n"
+          "hot        1000  ~20ns  1.3us  33.3%\n"
+          "often       300   10ns         16.7%\n"
+          "~ estimate: 80 of 1000 calls were timed\n"
+          "\u00b1 the 95 % interval of the self time\n");
 }
 
 static void partial_coverage_is_told(void **state)

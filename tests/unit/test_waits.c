@@ -7,6 +7,7 @@
 
 #include "common/offcpu.h"
 #include "loaded.h"
+#include "tool/load/estimates.h"
 #include "tool/report/report.h"
 
 /* ---- sharing out; one tick is one nanosecond ---- */
@@ -178,20 +179,43 @@ static void lying_figures_stay_in_bounds(void **state)
 {
     (void)state;
     struct run run;
-    assert_int_equal(loaded(&run,
-                            HEADER("\"f\"")
-                                FRAME(0, 1000, "\"cpu_ns\":9223372036854775807,\"runq_ns\":900000,",
+    assert_int_equal(loaded(&run, HEADER("\"f\"") FRAME(
+                                      0, 1000, "\"cpu_ns\":9223372036854775807,\"runq_ns\":900000,",
                                       "{\"id\":0,\"calls\":1,\"self_ns\":500,\"cpu_ns\":-90,"
                                       "\"runq_ns\":9223372036854775807}")
-                                    FRAME(1, 1000, "\"runq_ns\":900000,",
-                                          "{\"id\":0,\"calls\":1,\"self_ns\":-500,\"cpu_ns\":0}")),
+                                      FRAME(1, 1000, "\"runq_ns\":900000,",
+                                            "{\"id\":0,\"calls\":1,\"self_ns\":0,\"cpu_ns\":0}")),
                      0);
     assert_int_equal(run.bad_lines, 0);
     assert_int_equal(run_frame_blocked(&run.frames[0]), 0);
     assert_int_equal(run.frames[1].runq_ns, -1);
-    assert_int_equal(run.fns[0].sum.wait_ns, 590); /* one call may stand for some in other lines */
-    assert_int_equal(run.fns[0].sum.runq_ns, 590);
+    assert_int_equal(run.fns[0].sum.wait_ns, 500); /* 590 of this line cannot be */
+    assert_int_equal(run.fns[0].sum.runq_ns, 500);
     run_unload(&run);
+}
+
+static void a_wait_follows_the_time_that_was_waited(void **state)
+{
+    (void)state;
+    struct run_entry entries[] = {{.fn = 0,
+                                   .sum = {.calls = 1,
+                                           .timed = 1,
+                                           .self_ns = 100,
+                                           .wait_ns = 700,
+                                           .runq_ns = 700,
+                                           .has_cpu = true}},
+                                  {.fn = 1, .sum = {.calls = 900, .timed = 9, .self_ns = 900}},
+                                  {.fn = 2, .sum = {.calls = 900, .timed = 9, .self_ns = 300}},
+                                  {.fn = 3, .sum = {.calls = 5, .timed = 5, .self_ns = 50}}};
+    struct run_scratch all = {.entries = entries, .count = 4};
+    waits_settle(&all);
+    assert_int_equal(entries[0].sum.wait_ns, 100);
+    assert_int_equal(entries[0].sum.runq_ns, 100);
+    assert_int_equal(entries[1].sum.wait_ns, 450);
+    assert_int_equal(entries[1].sum.runq_ns, 450);
+    assert_int_equal(entries[2].sum.wait_ns, 150);
+    assert_true(entries[2].sum.has_cpu);
+    assert_int_equal(entries[3].sum.wait_ns, 0); /* each of its calls was timed */
 }
 
 static void busy_machines_are_noticed(void **state)
@@ -288,6 +312,7 @@ int main(void)
         cmocka_unit_test(what_the_kernel_does_not_tell_is_unknown),
         cmocka_unit_test(merged_frames_add_up),
         cmocka_unit_test(lying_figures_stay_in_bounds),
+        cmocka_unit_test(a_wait_follows_the_time_that_was_waited),
         cmocka_unit_test(busy_machines_are_noticed),
         cmocka_unit_test(a_function_that_waits_is_not_the_hottest),
         cmocka_unit_test(frames_show_where_their_time_went),

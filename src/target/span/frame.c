@@ -23,6 +23,7 @@
 #include <string.h>
 
 #include "common/lines.h"
+#include "target/span/mode.h"
 #include "target/span/onoff.h"
 #include "target/span/registry.h"
 #include "target/span/run.h"
@@ -77,7 +78,7 @@ void piano__frame_settle(struct piano__thread *t, struct piano__slot *slot)
     slot->now.calls += pending;
     slot->now.self += pending * piano__each_self(head->each);
     slot->now.raw += pending * piano__each_self(head->each);
-    slot->now.total += pending * slot->total_estimate;
+    slot->now.total += pending * slot->total_price;
     head->given = head->left;
 }
 
@@ -204,6 +205,14 @@ static void put_demoted(struct piano__text *text, struct piano__thread *t, const
     piano__text_puts(text, "}\n");
 }
 
+/* What the watcher has seen of the function since the last time. */
+static void take_looks(struct piano__slot *slot)
+{
+    int64_t looked = __atomic_load_n(&slot->looked, __ATOMIC_RELAXED);
+    slot->now.looked += looked - slot->looked_seen;
+    slot->looked_seen = looked;
+}
+
 /* The inline path leaves no trace but its counter: all functions that use it are asked. */
 static void settle_sampled(struct piano__thread *t)
 {
@@ -214,6 +223,17 @@ static void settle_sampled(struct piano__thread *t)
         if (!slot->in_now)
             piano__frame_touch(t, slot);
         piano__frame_settle(t, slot);
+    }
+}
+
+/* What was seen of each function in the frame that ends. */
+static void end_frame_of_slots(struct piano__thread *t)
+{
+    for (uint32_t link = t->now_list; link; link = slot_at(t, link)->next_now) {
+        struct piano__slot *slot = slot_at(t, link);
+        take_looks(slot);
+        if (slot->in_sampled)
+            piano__mode_frame_ended(t, slot, slot->now.calls);
     }
 }
 
@@ -273,6 +293,7 @@ static void set_aside(struct piano__thread *t, int32_t depth, int64_t now)
     settle_sampled(t);
     for (uint32_t link = t->now_list; link;) {
         struct piano__slot *slot = slot_at(t, link);
+        take_looks(slot);
         piano__tally_add(&slot->kept, &slot->now);
         if (!slot->in_kept && !is_empty(&slot->now)) {
             slot->in_kept = 1;
@@ -423,6 +444,8 @@ void piano__frame_end(struct piano__thread *t, struct piano__entry *entry, int64
     if (entry->flags & PIANO_ENTRY_FIRST)
         t->chain = index;
     settle_sampled(t);
+    piano__mode_frame(t, wall);
+    end_frame_of_slots(t);
     if (may_write_line(t, &f, wall_ns, began)) {
         f.number = atomic_fetch_add_explicit(&piano__run.frame_numbers, 1, memory_order_relaxed);
         uint32_t length = write_line(t, put_frame, &f, began);

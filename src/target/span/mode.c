@@ -1,19 +1,33 @@
-/* Choosing how a function is timed.
+/* Choosing how a function is timed, and what a sample stands for.
  *
- * A fenced pair of clock reads costs about 50 ns here and is right to a nanosecond or two whatever the body; a
- * plain pair costs 15 to 20 ns and may be wrong by 10. So a function starts FENCED; calls of a microsecond and more
- * go PLAIN, where 10 ns no longer matter; and when the probes of one function take more than their share of the
- * thread's time, it is SAMPLED, with a gap that brings them back to that share. A function that is called
- * rarely is therefore timed on every call however short it is, and only what would really slow the program
- * down is not.
+ * MODES. A fenced pair of clock reads is right to a nanosecond or two whatever the body; a plain pair costs less
+ * and may be wrong by 10 ns. So a function starts FENCED; calls of a microsecond and more go PLAIN. When the
+ * probes of one function take more than their share of the thread's time, it is SAMPLED, unless its calls are so
+ * long, or vary so much, that nearly all of them would be timed anyway.
  *
- * The share of one function is 1/64 while timed calls of the thread together cost less than 1/1024 of its time, and
- * gets smaller in steps as they cost more, down to 1/8192 above 1/256: so they settle near that, whether it is one busy function or
- * a thousand. What counted calls cost is not in that sum, since timing fewer would not make it less.
+ * THE ESTIMATE. The calls of a SAMPLED function are taken in strata of so many; of each stratum one call, drawn at
+ * random, is timed, and the others are counted. So whether a call is timed does not depend on what it costs, nor on its
+ * place in a frame or a rhythm. Each counted call is charged a price, the mean of recent samples, which stays the same
+ * throughout a stratum. When the timed call has cost C, the function, and the thread's `correction`, get
  *
- * Windows are 64 timed calls. Samples feed running means that forget half of their past every 128 samples. A
- * sample far above the mean (a stall, a preemption) is charged as measured but kept out of the mean, and sends
- * the function back to FENCED: rare slow calls must not hide among the counted ones. */
+ *     (C - price) x other calls of the stratum
+ *
+ * so the sums are right on average whatever the price was and however costs change (a difference estimator:
+ * a wrong price costs variance, not truth). The squares of these corrections add up to the variance of the sum.
+ * The correction stays inside the timed call that encloses the sample: its self time is what is left over.
+ * A function with several strata in each frame begins a new one with each frame (`piano__mode_frame_ended`): no
+ * correction is for calls of another frame.
+ *
+ * The call before the timed one is timed too, to bring the probe back into the caches, and charged like a counted one.
+ *
+ * A call longer than `piano__mode_long` is charged as measured, and not multiplied: the watcher (watch.c) sees every
+ * such call, timed or not. That keeps preemptions out of the estimates too.
+ *
+ * HOW MANY. For a given total cost of timing, the variance is least when calls are timed with a probability in
+ * proportion to the root of the mean square of their cost. So stratum = cost of a sample / (density x that root). The
+ * density is common to all functions of a thread. It is adapted so that timed calls take 1/`target` of the time:
+ * TARGET, and up to TARGET_LEAST when corrections show that costs vary much. A function with many calls in each
+ * frame is given FRAME_STRATA per frame, if that is cheap. bench/sampling.py compares this with other schemes. */
 #include "target/span/mode.h"
 
 #include <stdlib.h>
@@ -25,30 +39,64 @@
 #include "target/span/registry.h"
 #include "target/span/run.h"
 #include "target/span/span.h"
+#include "target/span/watch.h"
 
 enum {
     WINDOW = 64,
-    SHARE = 64,        /* probes may take 1/SHARE of the time */
-    SHORT_NS = 2000,   /* below this a call may be sampled */
+    SHARE = 64,        /* a function's probes may take 1/SHARE of the time before it is sampled */
+    SHORT_NS = 8000,   /* below this a call may be sampled */
+    OUTER_NS = 2000,   /* outermost calls of a recursive function that are longer are all timed */
     PLAIN_NS = 1000,   /* above this it is timed with the plain clock */
     FENCED_NS = 500,   /* and below this with the fenced one again */
-    OUTLIER_NS = 5000, /* and 16 times the mean */
-    GAP_MAX = 4096,
-    MOST_TICKS = 1 << 18, /* of one counted call: twice GAP_MAX of them fill no half of a word */
-    BURST = 3,            /* timed calls after the one that warms up */
-    OVERLAP_NS = 8,
-    PROOF_NS = 10000,
+    STRATUM_LEAST = 5, /* a smaller one is not worth sampling */
+    STRATUM_MOST = 4096,
+    MOST_TICKS =
+        1 << 18, /* of one counted call: twice STRATUM_MOST of them fill no half of a word */
+    PROBES = 2,  /* timed calls for one sample */
+    MEMORY = 64, /* samples in a price */
+    SQUARE_MEMORY = 128,
+    FRAME_STRATA = 12,
     BUDGET_NS = 500000,
+    ERROR_NS = 5000000,
+    DEBT_NS = 20000000,
+    RARE = 4, /* a call that takes more than RARE times the price and RARE_NS is a rare one */
+    RARE_NS = 500,
     PATIENCE_NS = 200000, /* what a function's probes may take before it is sampled at all */
     PATIENCE_FRAME_NS = 2000000,
+    DENSITY_UNIT = 1 << 16,
+    DENSITY_FIRST = DENSITY_UNIT / 8,
+    DENSITY_LEAST = DENSITY_UNIT / 1024,
+    DENSITY_MOST = DENSITY_UNIT / 2,
+    TARGET = 64,
+    TARGET_FIRST = 8, /* until it is known how much costs vary */
+    TARGET_LEAST = 2,
 };
 
+/* What part of the time corrections may be, over ERROR_NS and over a frame, before more calls are timed. */
+#define ERROR_WHOLE (1.0 / 16)
+#define ERROR_FRAME (1.0 / 16)
+
 bool piano__mode_pinned;
+
+static double square(double x)
+{
+    return x * x;
+}
 
 void piano__mode_init(void)
 {
     const char *timing = secure_getenv("PIANO_TIMING");
     piano__mode_pinned = timing && strcmp(timing, "all") == 0;
+}
+
+static int64_t ns_of(int64_t ticks)
+{
+    return piano__ticks_ns(ticks, piano__run.header->ns_per_tick_32);
+}
+
+int64_t piano__mode_long(void)
+{
+    return 2 * piano__watch_ticks();
 }
 
 static uint64_t next_random(struct piano__thread *t)
@@ -60,17 +108,27 @@ static uint64_t next_random(struct piano__thread *t)
     return t->random = x;
 }
 
-/* How many calls to count before the next is timed: uniform, so that no rhythm of the program is missed. */
-static void draw_gap(struct piano__thread *t, struct piano__slot *slot)
+static void set_left(struct piano__thread *t, struct piano__slot *slot, int32_t left)
 {
-    int32_t gap = 1 + (int32_t)(next_random(t) % (2 * slot->gap - 1));
     struct piano__head *head = piano__head_of(t, slot);
     if (slot->outer_timed && slot->open == 0) {
         head->left = head->given = 0;
-        slot->left_saved = gap;
+        slot->left_saved = left;
     } else {
-        head->left = head->given = gap;
+        head->left = head->given = left;
     }
+}
+
+/* Draws the call to be timed; uniform, so that no rhythm of the program is missed. The first of all has no other before
+ * it to warm up. */
+static void draw_call(struct piano__thread *t, struct piano__slot *slot)
+{
+    int32_t calls = (int32_t)slot->stratum;
+    int32_t at = (int32_t)(next_random(t) % slot->stratum);
+    slot->warm = at == 0;
+    slot->resting = 0;
+    slot->rest = calls - 1 - at;
+    set_left(t, slot, at > 0 ? at - 1 : 0);
 }
 
 static void start_window(struct piano__slot *slot, int64_t now)
@@ -81,94 +139,141 @@ static void start_window(struct piano__slot *slot, int64_t now)
     slot->outer_total = 0;
     slot->outer_calls = 0;
     slot->window_frames = 0;
+    slot->sample_self = slot->sample_total = 0;
+    slot->samples = 0;
 }
 
-static void set_mode(struct piano__thread *t, struct piano__slot *slot, enum piano__mode mode,
-                     int64_t now)
+static void start_timing(struct piano__thread *t, struct piano__slot *slot, int64_t now)
 {
-    slot->mode = (uint8_t)mode;
+    slot->mode = PIANO_FENCED;
     slot->outer_timed = 0;
-    slot->burst = 0;
+    piano__head_of(t, slot)->each = 0;
     piano__head_of(t, slot)->left = piano__head_of(t, slot)->given = slot->left_saved = 0;
-    slot->samples = 0;
-    slot->sample_self = slot->sample_total = 0;
     start_window(slot, now);
 }
 
-/* A fenced sample shows how long a body takes on its own. In a loop the processor works on its surroundings at the
- * same time, so a tiny body adds less than that. How much less depends on the program, and only callers can tell: one
- * whose self time comes out below zero proves that the estimates of what it called were too high by that. The part
- * of short estimates that is taken off on this thread follows such proofs quickly and forgets them slowly. */
-void piano__mode_reconcile(struct piano__thread *t, int64_t self, int64_t counted)
-{
-    if (piano__ticks_ns(counted, piano__run.header->ns_per_tick_32) < PROOF_NS)
-        return;
-    int64_t excess = -self - counted / 8; /* an eighth may be noise */
-    if (excess > 0)
-        t->overlap += (4096 - t->overlap) * excess / counted / 4;
-    else
-        t->overlap -= t->overlap / 256;
-    if (t->overlap > 3 * 1024)
-        t->overlap = 3 * 1024;
-}
-
-/* All of a body can hide up to half of OVERLAP_NS, nothing of one that is longer than OVERLAP_NS. */
-static int64_t without_overlap(const struct piano__thread *t, int64_t self)
-{
-    int64_t limit = ((int64_t)OVERLAP_NS << 32) / (int64_t)piano__run.header->ns_per_tick_32;
-    int64_t hides = self <= limit / 2 ? self : self < limit ? limit - self : 0;
-    return self - hides * t->overlap / 4096;
-}
-
-static void set_estimates(struct piano__thread *t, struct piano__slot *slot)
+static void set_price(struct piano__thread *t, struct piano__slot *slot)
 {
     const struct piano__bias *bias = &piano__run.header->bias;
-    struct piano__head *head = piano__head_of(t, slot);
-    int64_t self = slot->sample_self / slot->samples;
-    int64_t total = slot->sample_total / slot->samples;
-    int64_t alone = self > 0 ? self : 0;
-    int64_t estimate = without_overlap(t, alone);
-    if (estimate > MOST_TICKS)
-        estimate = MOST_TICKS;
+    int64_t self = (slot->sample_self + slot->samples / 2) / slot->samples;
+    int64_t total = (slot->sample_total + slot->samples / 2) / slot->samples;
+    int64_t price = self < 0 ? 0 : self > MOST_TICKS ? MOST_TICKS : self;
     int64_t cost = piano__curve_value(slot->recursive ? bias->recursing : bias->counted,
                                       piano__curve_place(bias->body, 256 * self));
-    head->each = piano__each(estimate, cost);
-    total -= alone - estimate; /* what hides in a body hides in all of the call */
-    slot->total_estimate = total > 0 && !slot->outer_timed ? total : 0;
+    piano__head_of(t, slot)->each = piano__each(price, cost);
+    slot->total_price = total > 0 && !slot->outer_timed ? total : 0;
 }
 
-static void begin_sampling(struct piano__thread *t, struct piano__slot *slot, int64_t gap,
+/* The root of the mean square of a call's cost. A recursive function's total contains the other calls of it. */
+static int64_t usual_cost(const struct piano__slot *slot)
+{
+    int64_t root = (int64_t)__builtin_sqrt((double)slot->square);
+    return root > 0 ? root : 1;
+}
+
+static void see_cost(struct piano__slot *slot, const struct piano__timing *m)
+{
+    int64_t cost = slot->recursive ? m->self : m->total;
+    int64_t most = piano__mode_long();
+    cost = cost < most ? cost : most;
+    slot->square += (cost * cost - slot->square) / SQUARE_MEMORY;
+    slot->cost += (m->inner + m->outer + m->below - slot->cost) / 16;
+}
+
+/* Strata for FRAME_STRATA samples in each frame, where these take less than a hundredth of it. */
+static int64_t stratum_of_frames(const struct piano__thread *t, const struct piano__slot *slot)
+{
+    int64_t sample = PROBES * slot->cost / 256;
+    if (t->median_wall == 0 || 128 * FRAME_STRATA * ns_of(sample) > t->median_wall)
+        return STRATUM_MOST;
+    int64_t calls = slot->frame_calls / 16 / FRAME_STRATA;
+    return calls > 2 * STRATUM_LEAST ? calls : 2 * STRATUM_LEAST;
+}
+
+static int64_t choose_stratum(const struct piano__thread *t, const struct piano__slot *slot)
+{
+    int64_t sample = PROBES * slot->cost / 256;
+    int64_t calls = sample * DENSITY_UNIT / (t->density * usual_cost(slot));
+    int64_t of_frames = stratum_of_frames(t, slot);
+    calls = calls < of_frames ? calls : of_frames;
+    return calls < 1 ? 1 : calls > STRATUM_MOST ? STRATUM_MOST : calls;
+}
+
+/* Ticks of the thread's time that belong to somebody by now, or to the probes. */
+static int64_t known_ticks(const struct piano__thread *t)
+{
+    return t->attributed + t->correction + t->overhead / 256;
+}
+
+static void set_mark(const struct piano__thread *t, struct piano__slot *slot, int64_t now)
+{
+    slot->mark_tick = now;
+    slot->mark_known = known_ticks(t);
+}
+
+static void begin_sampling(struct piano__thread *t, struct piano__slot *slot, int64_t stratum,
                            int64_t now)
 {
-    int64_t outer_ns = piano__ticks_ns(slot->outer_total, piano__run.header->ns_per_tick_32);
-    slot->outer_timed = slot->recursive && outer_ns >= (int64_t)slot->outer_calls * SHORT_NS;
-    set_estimates(t, slot);
+    int64_t outer_ns = ns_of(slot->outer_total);
+    slot->outer_timed = slot->recursive && outer_ns >= (int64_t)slot->outer_calls * OUTER_NS;
+    set_price(t, slot);
     slot->mode = PIANO_SAMPLED;
-    slot->gap = gap < 2 ? 2 : gap > GAP_MAX ? GAP_MAX : (uint32_t)gap;
-    start_window(slot, now);
+    slot->stratum = (uint32_t)stratum;
+    set_mark(t, slot, now);
+    slot->window_start = now;
     if (!slot->in_sampled) {
         slot->in_sampled = 1;
         slot->next_sampled = t->sampled_list;
         t->sampled_list = (uint32_t)(slot - piano__slots(t)) + 1;
     }
-    draw_gap(t, slot);
+    draw_call(t, slot);
+    piano__watch_begin();
     if (slot->framed)
         piano__frame_demote(t, slot);
 }
 
-/* How small a part of the time one function's probes may take now. */
+/* More may be spent on timing where the corrections say that costs vary. */
+static void judge_error(struct piano__thread *t, int64_t now)
+{
+    int64_t elapsed = now - t->error_tick;
+    if (ns_of(elapsed) < ERROR_NS)
+        return;
+    double whole = t->error_sum / ((double)elapsed * (double)elapsed);
+    double frame = t->frame_error;
+    bool is_rare = t->rare_calls > 1;
+    t->rare_calls = 0;
+    if ((whole > square(ERROR_WHOLE) || frame > square(ERROR_FRAME) || is_rare) &&
+        t->target > TARGET_LEAST)
+        t->target /= 2;
+    else if (!is_rare && whole < square(ERROR_WHOLE / 2) && frame < square(ERROR_FRAME / 2) &&
+             t->target < TARGET)
+        t->target *= 2;
+    t->error_tick = now;
+    t->error_sum = 0;
+}
+
+/* How small a part of the time one function's probes may take now; adapts the density. */
 static int64_t share_of_time(struct piano__thread *t, int64_t now)
 {
     int64_t elapsed = now - t->budget_tick;
-    if (t->share == 0)
+    if (t->share == 0) {
         t->share = SHARE;
-    if (piano__ticks_ns(elapsed, piano__run.header->ns_per_tick_32) < BUDGET_NS)
+        t->density = DENSITY_FIRST;
+        t->target = TARGET_FIRST;
+        t->error_tick = now;
+    }
+    if (ns_of(elapsed) < BUDGET_NS)
         return t->share;
-    int64_t spent = t->budget_spent / 256;
-    t->share = spent * 1024 < elapsed  ? SHARE
-               : spent * 512 < elapsed ? 4 * SHARE
-               : spent * 256 < elapsed ? 16 * SHARE
-                                       : 128 * SHARE;
+    judge_error(t, now);
+    int64_t spent = t->budget_spent / 256 * t->target;
+    t->share = 4 * spent < elapsed ? SHARE : 2 * spent < elapsed ? 16 * SHARE : 128 * SHARE;
+    if (spent > elapsed)
+        t->density -= t->density / (spent > 2 * elapsed ? 2 : 8);
+    else if (2 * spent < elapsed)
+        t->density += (4 * spent < elapsed ? t->density : t->density / 4) + 1;
+    t->density = t->density < DENSITY_LEAST  ? DENSITY_LEAST
+                 : t->density > DENSITY_MOST ? DENSITY_MOST
+                                             : t->density;
     t->budget_tick = now;
     t->budget_spent = 0;
     return t->share;
@@ -180,75 +285,136 @@ static void judge_timed(struct piano__thread *t, struct piano__slot *slot, int64
     int64_t share = share_of_time(t, now);
     int64_t spent = slot->window_spent / 256;
     int64_t elapsed = now - slot->window_start;
-    int64_t mean_ns =
-        piano__ticks_ns(slot->sample_total, piano__run.header->ns_per_tick_32) / WINDOW;
+    int64_t mean_ns = ns_of(slot->sample_total) / WINDOW;
     bool chosen_frame = slot->framed && piano__registry_frame_fn();
-    int64_t spent_ns = piano__ticks_ns(slot->spent / 256, piano__run.header->ns_per_tick_32);
-    if (mean_ns < SHORT_NS && spent * share > elapsed &&
-        spent_ns > (2 * slot->window_frames >= WINDOW ? PATIENCE_FRAME_NS : PATIENCE_NS) &&
+    int64_t patience = 2 * slot->window_frames >= WINDOW ? PATIENCE_FRAME_NS : PATIENCE_NS;
+    if (mean_ns < SHORT_NS && spent * share > elapsed && ns_of(slot->spent / 256) > patience &&
         !chosen_frame) {
-        begin_sampling(t, slot, spent * share / (elapsed > 0 ? elapsed : 1), now);
-        return;
+        int64_t stratum = choose_stratum(t, slot);
+        if (stratum >= 2 * STRATUM_LEAST) {
+            begin_sampling(t, slot, stratum, now);
+            return;
+        }
     }
     if (slot->mode == PIANO_FENCED && mean_ns > PLAIN_NS)
         slot->mode = PIANO_PLAIN;
     else if (slot->mode == PIANO_PLAIN && mean_ns < FENCED_NS)
         slot->mode = PIANO_FENCED;
-    slot->samples = 0;
-    slot->sample_self = slot->sample_total = 0;
     start_window(slot, now);
 }
 
-/* A window of samples is full: adapt the gap to the rate of calls. */
-static void judge_sampled(struct piano__thread *t, struct piano__slot *slot, int64_t now)
+/* A sample of a rare long call says that there were many of them, which there was no time for. Once in a while that is an
+ * interrupt. When it comes again within DEBT_NS, the function has rare long calls, and the samples in between missed
+ * them: what this one says is paid by the next. */
+static void keep_rare_debt(struct piano__thread *t, struct piano__slot *slot, int64_t debt,
+                           int64_t now)
 {
-    int64_t share = share_of_time(t, now);
-    int64_t spent = slot->window_spent / 256;
-    int64_t elapsed = now - slot->window_start;
-    if (spent * share > elapsed)
-        slot->gap = slot->gap < GAP_MAX / 4 ? slot->gap * 4 : GAP_MAX;
-    else if (spent * share * 4 < elapsed && slot->gap > 1)
-        slot->gap /= 2;
-    start_window(slot, now);
+    bool is_again = ns_of(now - slot->debt_tick) < DEBT_NS;
+    slot->debt_tick = now;
+    slot->debt = is_again ? debt : 0;
+    t->rare_calls += is_again;
 }
 
-bool piano__mode_is_outlier(struct piano__thread *t, const struct piano__slot *slot, int64_t self)
+/* Ticks of the innermost timed call that is no sample which are its own so far. */
+static int64_t callers_own(struct piano__thread *t, int64_t now)
 {
-    int64_t beyond = self - 16 * piano__each_self(piano__head_of(t, slot)->each);
-    return piano__ticks_ns(beyond, piano__run.header->ns_per_tick_32) > OUTLIER_NS;
+    for (uint32_t i = t->depth; i > 0; i--) {
+        const struct piano__entry *e = &piano__entries(t)[i - 1];
+        if (!(e->flags & (PIANO_ENTRY_SAMPLED | PIANO_ENTRY_BELOW)))
+            return now - e->start - (t->overhead - e->overhead) / 256 -
+                   (t->attributed - e->attributed) - (t->correction - e->correction);
+    }
+    return INT64_MAX;
 }
 
-static void learn(struct piano__thread *t, struct piano__slot *slot, int64_t self, int64_t total)
+/* What the other calls of the stratum cost more, or less, than they were priced at, when the timed one took SELF.
+ * The caller's self time does not fall below zero; what there is no time left for now, as half of a stratum is still to
+ * come, waits for the next sample. A rare long call cannot claim more than the time since the last
+ * sample which belongs to nobody else. */
+static int64_t correct_self(struct piano__thread *t, struct piano__slot *slot, int64_t self,
+                            int64_t now)
 {
-    slot->sample_self += self;
-    slot->sample_total += total;
-    if (++slot->samples >= 2 * WINDOW) {
+    int64_t price = piano__each_self(piano__head_of(t, slot)->each), others = slot->stratum - 1;
+    int64_t wanted = (self - price) * others;
+    int64_t room = now - slot->mark_tick - (known_ticks(t) - slot->mark_known);
+    int64_t own = callers_own(t, now);
+    bool is_rare = ns_of(self - RARE * price) > RARE_NS;
+    int64_t most = is_rare && room < own ? room : own;
+    int64_t sum = wanted + slot->debt;
+    most = most > 0 ? most : 0;
+    if (sum <= most) {
+        slot->debt = 0;
+        return sum;
+    }
+    int64_t debt = sum - most, limit = self * others;
+    if (is_rare)
+        keep_rare_debt(t, slot, debt, now);
+    else
+        slot->debt = debt < limit ? debt : limit;
+    return most;
+}
+
+static void correct(struct piano__thread *t, struct piano__slot *slot,
+                    const struct piano__timing *m, int64_t now)
+{
+    int64_t self = correct_self(t, slot, m->self, now);
+    int64_t total = self; /* of a function that calls others: */
+    if (m->total != m->self)
+        total = (m->total - slot->total_price) * (slot->stratum - 1);
+    slot->now.self += self;
+    slot->now.raw += self;
+    slot->now.self_var += square((double)self);
+    t->correction += self;
+    t->variance += square((double)self);
+    t->error_sum += square((double)self);
+    t->frame_sum += square((double)self);
+    if (!slot->outer_timed) {
+        slot->now.total += total;
+        slot->now.total_var += square((double)total);
+    }
+}
+
+static void learn(struct piano__slot *slot, const struct piano__timing *m)
+{
+    slot->sample_self += m->self;
+    slot->sample_total += m->total;
+    if (++slot->samples >= MEMORY) {
         slot->samples /= 2;
         slot->sample_self /= 2;
         slot->sample_total /= 2;
     }
-    set_estimates(t, slot);
 }
 
-static void take_sample(struct piano__thread *t, struct piano__slot *slot,
-                        const struct piano__entry *entry, int64_t self, int64_t total, int64_t now)
+void piano__mode_next_stratum(struct piano__thread *t, struct piano__slot *slot)
 {
-    int64_t below = piano__span_calls_below(t, slot, entry);
-    if (piano__mode_is_outlier(t, slot, self)) {
-        set_mode(t, slot, PIANO_FENCED, now);
+    piano__frame_settle(t, slot);
+    if (slot->samples > 0)
+        set_price(t, slot);
+    draw_call(t, slot);
+}
+
+/* The call drawn of this stratum has been timed. */
+static void take_sample(struct piano__thread *t, struct piano__slot *slot,
+                        const struct piano__timing *m, int64_t now)
+{
+    int64_t share = share_of_time(t, now);
+    int64_t all_ns = ns_of((int64_t)slot->stratum * slot->cost / 256);
+    int64_t elapsed_ns = ns_of(now - slot->window_start);
+    if (m->self < piano__mode_long()) {
+        correct(t, slot, m, now);
+        learn(slot, m);
+    }
+    set_mark(t, slot, now);
+    slot->window_start = now;
+    int64_t stratum = choose_stratum(t, slot);
+    if (stratum < STRATUM_LEAST || 2 * all_ns * share < elapsed_ns) {
+        start_timing(t, slot, now);
         return;
     }
-    bool warm = slot->burst > 0;
-    slot->burst = warm ? slot->burst - 1 : BURST;
-    if (warm && below <= PIANO_TEACHING_CALLS &&
-        !piano__mode_is_outlier(t, slot, total - slot->total_estimate))
-        learn(t, slot, self, total);
-    if (++slot->window_calls >= WINDOW)
-        judge_sampled(t, slot, now);
-    if (slot->gap < 2)
-        set_mode(t, slot, PIANO_FENCED, now);
-    else if (slot->burst == 0)
-        draw_gap(t, slot);
+    slot->stratum = (uint32_t)stratum; /* of the next; `rest` is what is left of this one */
+    slot->warm = 0;
+    slot->resting = 1;
+    set_left(t, slot, slot->rest);
 }
 
 /* The next call is timed, unless a gap is drawn. */
@@ -262,30 +428,67 @@ static void end_sample(struct piano__thread *t, struct piano__slot *slot)
     slot->sampling = 0;
 }
 
+static void take_timed(struct piano__thread *t, struct piano__slot *slot,
+                       const struct piano__timing *m, int64_t now)
+{
+    if (slot->window_calls == 0)
+        slot->window_start = now - m->total;
+    see_cost(slot, m);
+    slot->samples++;
+    slot->sample_self += m->self;
+    slot->sample_total += m->total;
+    if (slot->open == 0) {
+        slot->outer_total += m->total;
+        slot->outer_calls++;
+    }
+    if (++slot->window_calls >= WINDOW)
+        judge_timed(t, slot, now);
+}
+
 void piano__mode_timed(struct piano__thread *t, struct piano__slot *slot,
-                       const struct piano__entry *entry, int64_t self, int64_t total, int64_t now,
-                       int64_t spent)
+                       const struct piano__entry *entry, const struct piano__timing *m, int64_t now)
 {
     if (piano__mode_pinned)
         return;
-    slot->window_spent += spent;
-    slot->spent += spent;
+    int64_t spent = m->inner + m->outer;
     t->budget_spent += spent;
     if (entry->flags & PIANO_ENTRY_SAMPLED) {
         end_sample(t, slot);
-        if (slot->mode == PIANO_SAMPLED)
-            take_sample(t, slot, entry, self, total, now);
+        if (slot->mode != PIANO_SAMPLED)
+            return;
+        see_cost(slot, m);
+        if (entry->flags & PIANO_ENTRY_WARM)
+            slot->warm = 1;
+        else
+            take_sample(t, slot, m, now);
     } else if (slot->mode != PIANO_SAMPLED) {
-        if (slot->window_calls == 0)
-            slot->window_start = now - total;
-        slot->samples++;
-        slot->sample_self += self;
-        slot->sample_total += total;
-        if (slot->open == 0) {
-            slot->outer_total += total;
-            slot->outer_calls++;
-        }
-        if (++slot->window_calls >= WINDOW)
-            judge_timed(t, slot, now);
+        slot->window_spent += spent;
+        slot->spent += spent;
+        take_timed(t, slot, m, now);
     }
+}
+
+void piano__mode_frame(struct piano__thread *t, int64_t wall)
+{
+    if (wall > 0) {
+        double part = t->frame_sum / square((double)wall);
+        t->frame_error += ((part < 1 ? part : 1) - t->frame_error) / 16;
+    }
+    t->frame_sum = 0;
+}
+
+void piano__mode_frame_ended(struct piano__thread *t, struct piano__slot *slot, int64_t calls)
+{
+    slot->frame_calls += slot->frame_calls ? (16 * calls - slot->frame_calls) / 8 : 16 * calls;
+    if (slot->mode != PIANO_SAMPLED || slot->sampling ||
+        slot->frame_calls < (int64_t)16 * FRAME_STRATA / 2 * slot->stratum)
+        return;
+    /* The next frame is another population: from its first sample on, its own samples make the price. */
+    if (slot->samples > 1) {
+        slot->sample_self /= slot->samples;
+        slot->sample_total /= slot->samples;
+        slot->samples = 1;
+    }
+    piano__mode_next_stratum(t, slot);
+    set_mark(t, slot, t->last_tick);
 }

@@ -1,26 +1,35 @@
-/* How a function is timed: every call with a fenced clock, every call with the plain one, or a sample of
- * the calls. Decided per thread and function, from what its calls have cost so far. */
+/* How a function is timed: every call with a fenced clock, every call with the plain one, or a random
+ * sample of the calls. Decided per thread and function, from what its calls have cost so far. */
 #ifndef PIANO_TARGET_SPAN_MODE_H
 #define PIANO_TARGET_SPAN_MODE_H
 
 #include "target/span/thread.h"
 
-/* The call in ENTRY has ended; SELF and TOTAL in ticks, NOW the clock, SPENT what its probe took, in 1/256 ticks.
- * May change `mode`, `gap`, `left` and the estimates of the slot. */
+/* What a timed call came to, in ticks. */
+struct piano__timing {
+    int64_t self;
+    int64_t total; /* what it adds to the function's total */
+    int64_t inner; /* 1/256 ticks: the probe's own cost, inside the window and outside */
+    int64_t outer;
+    int64_t below; /* 1/256 ticks: what probes took inside the window */
+};
+
+/* The call in ENTRY has ended as TIMING says, at NOW. May change `mode`, `gap`, `left` and the prices of the
+ * slot; a sample adds what it corrects to the function and to the thread's sums. */
 void piano__mode_timed(struct piano__thread *t, struct piano__slot *slot,
-                       const struct piano__entry *entry, int64_t self, int64_t total, int64_t now,
-                       int64_t spent);
+                       const struct piano__entry *entry, const struct piano__timing *timing,
+                       int64_t now);
 
-/* What a sample says of a recursive function leans on the estimate itself, the more calls of itself were in it: only
- * samples with so few teach. */
-enum { PIANO_TEACHING_CALLS = 8 };
+/* The calls of a sampled function's stratum have been made. */
+void piano__mode_next_stratum(struct piano__thread *t, struct piano__slot *slot);
 
-/* A timed call had SELF ticks of its own beside COUNTED ticks of estimates: less than nothing says that these were
- * too high. */
-void piano__mode_reconcile(struct piano__thread *t, int64_t self, int64_t counted);
+/* A frame of WALL ticks has ended. */
+void piano__mode_frame(struct piano__thread *t, int64_t wall);
+/* The same, of a function that was called in it: a function with enough calls in each frame is estimated frame by frame. */
+void piano__mode_frame_ended(struct piano__thread *t, struct piano__slot *slot, int64_t calls);
 
-/* Whether a sampled call took so much longer than the estimate that it is a story of its own. */
-bool piano__mode_is_outlier(struct piano__thread *t, const struct piano__slot *slot, int64_t self);
+/* Calls that take longer are not multiplied: the watcher sees all of them. In ticks. */
+int64_t piano__mode_long(void);
 
 /* No function changes its mode: while calibrating, and with PIANO_TIMING=all (every call is timed). */
 extern bool piano__mode_pinned;

@@ -383,7 +383,8 @@ void piano__onoff_close(struct piano__thread *t, struct piano__slot *slot,
     if (now - t->look.tick >= piano__onoff_recent)
         piano__onoff_look(t, now);
     piano__offcpu_share(&t->look, &entry->look, &call, scale(), &slot->now);
-    if (!(entry->flags & PIANO_ENTRY_FRAME)) /* else `piano__frame_end` counts from NOW on */
+    /* Else `piano__frame_end` or the probe itself counts from NOW on. */
+    if (!(entry->flags & (PIANO_ENTRY_FRAME | PIANO_ENTRY_MEASURED)))
         t->overhead += (piano__ticks() - began) * 256;
 }
 

@@ -30,6 +30,7 @@
 #include "target/span/onoff.h"
 #include "target/span/registry.h"
 #include "target/span/thread.h"
+#include "target/span/watch.h"
 #include "target/sys/clock.h"
 #include "target/sys/file.h"
 
@@ -373,6 +374,7 @@ __attribute__((destructor(101))) static void end_run(void)
         return;
     int saved = errno;
     int64_t now = piano__ticks();
+    piano__watch_end();
     piano__thread_detach();
     piano__run.header->dropped.busy += atomic_load(&piano__run.missed);
     atomic_store(&piano__run.state, PIANO_RUN_OFF);
@@ -398,6 +400,7 @@ static void in_child(void)
     int state = atomic_load(&piano__run.state);
     piano__thread_forget();
     piano__onoff_forget();
+    piano__watch_forget();
     piano__registry_forget();
     if (state == PIANO_RUN_ON || state == PIANO_RUN_STARTING) {
         piano__blocks_abandon();

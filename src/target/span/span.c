@@ -1,22 +1,26 @@
 /* The out-of-line half of a probe: everything but a call that is merely counted.
  *
- * TIME. Each thread has three running sums. `attributed`: ticks given to functions so far. `overhead`: what
- * the probes themselves took, in 1/256 ticks. `raw`: the part of that overhead which has been charged to some function. (What
- * counted calls add to the first two waits in `counted`, see `add_counted`.) A timed call remembers them when it begins; when it
- * ends
+ * TIME. Each thread has running sums. `attributed`: ticks given to functions so far, counted calls at their price.
+ * `correction`: what samples have added to these prices. `overhead`: what the probes themselves took, in 1/256 ticks.
+ * `raw`: the part of that overhead which has been charged to some function. (What counted calls add to `attributed` and
+ * `overhead` waits in `counted`, see `add_counted`.) A timed call remembers them when it begins; when it ends
  *
  *     total = elapsed - overhead inside - inner bias
- *     self  = total - attributed inside
+ *     self  = total - attributed inside - correction inside
  *
  * and `attributed` becomes what it was at the start plus `total`. So a caller's self time excludes its
  * callees, timed or counted, and all probe costs below it, without one record per edge; and the self times of
  * all functions inside a timed call add up to its total whatever the estimates were (the rest, of either
- * sign, stays with the caller). The outer bias is added after the end, so the caller pays nothing.
+ * sign, stays with the caller). The outer bias is added after the end, so the caller pays nothing. The variance of
+ * the corrections inside is the variance of the caller's self time.
  *
- * MODES (mode.c). A FENCED or PLAIN function is timed on every call. A SAMPLED one is counted `gap` times by
- * the inline path, which adds its estimate to the sums, then timed for a burst of calls, fenced; the first
- * of a burst only warms up the probe. Callees that are merely counted are taken off a sample by their
- * estimates, so an estimate that is off moves time between a function and its callees, never further up.
+ * MODES (mode.c). A FENCED or PLAIN function is timed on every call. A SAMPLED one is counted for a random number of
+ * calls by the inline path, then timed for a burst of calls, fenced.
+ *
+ * SAMPLES are exact: while a sampled call is the innermost timed one, the calls it makes are all timed (BELOW), so
+ * its self time depends on no estimate, and a callee that costs more when this function calls it is not taken for
+ * this function's own time. What happens further down is counted as usual. A sample does not subtract
+ * corrections: those of samples inside it belong to calls outside it, and go to the timed caller that encloses all.
  *
  * RECURSION. A function found on the stack again is marked `recursive`. Totals count the outermost call only.
  * When such a function is sampled, its outermost calls stay timed (`outer_timed`), and only those inside may be
@@ -48,7 +52,7 @@
 #define compiler_barrier() __asm__ __volatile__("" ::: "memory")
 
 enum { INDEX_BITS = 12 };
-enum { SAMPLE_ROOM = 64 };
+enum { SAMPLE_ROOM = 64, COLD_NS = 2000 };
 _Static_assert(PIANO_MAX_DEPTH <= 1 << INDEX_BITS, "an index fits its bits of a guard");
 
 /* A guard of a timed call:  | seq | index, 12 bits | 1 |  */
@@ -76,11 +80,17 @@ static void lock(struct piano__thread *t)
     compiler_barrier();
 }
 
+/* The calls that a sampled call makes are timed, so they come the long way. */
+static bool is_in_sample(struct piano__thread *t)
+{
+    return t->depth > 0 && piano__entries(t)[t->depth - 1].flags & PIANO_ENTRY_SAMPLED;
+}
+
 static void unlock(struct piano__thread *t)
 {
     compiler_barrier();
     if (--t->busy == 0)
-        t->limit = t->real_limit;
+        t->limit = unlikely(is_in_sample(t)) ? 0 : t->real_limit;
 }
 
 /* Whenever a call comes the long way, and before the sums are looked at. What was counted since the last time is in one word: a
@@ -95,18 +105,17 @@ static void add_counted(struct piano__thread *t)
 }
 
 /* Adds to the function's total what this call adds to it, and returns that. Every moment counts once: normally
- * the outermost call has it all. A function that calls itself and is sampled in the midst of that has no known
- * outermost call; then each call adds its time without that of the calls of itself below it. */
+ * the outermost call has it all. A function that calls itself and is sampled has no known outermost call; then
+ * each call adds its time without that of the calls of itself below it. */
 static int64_t add_total(struct piano__thread *t, struct piano__slot *slot,
                          const struct piano__entry *e, int64_t self, int64_t total)
 {
     if (slot->mode == PIANO_SAMPLED && slot->recursive == PIANO_CALLS_ITSELF && !slot->outer_timed)
-        total = e->flags & PIANO_ENTRY_SAMPLED
-                    ? total - piano__span_calls_below(t, slot, e) * slot->total_estimate
-                    : self;
+        total = e->flags & PIANO_ENTRY_SAMPLED ? total - e->itself : self;
     else if (slot->open > 0)
         return total;
-    slot->now.total += total;
+    if (!(e->flags & PIANO_ENTRY_WARM))
+        slot->now.total += total;
     if (slot->outer_timed && slot->open == 0) {
         struct piano__head *head = piano__head_of(t, slot);
         piano__frame_settle(t, slot);
@@ -116,52 +125,60 @@ static int64_t add_total(struct piano__thread *t, struct piano__slot *slot,
     return total;
 }
 
-int64_t piano__span_calls_below(struct piano__thread *t, const struct piano__slot *slot,
-                                const struct piano__entry *e)
-{
-    int64_t calls = slot->now.calls + piano__head_pending(piano__head_of(t, slot)) - e->calls;
-    return calls > 0 ? calls
-                     : 0; /* a frame may have ended in between and taken the calls with it */
-}
-
-/* The time of a call: SELF and TOTAL ticks, and the probe's share of it. */
-struct timing {
-    int64_t self;
-    int64_t total;
-    int64_t inner;
-    int64_t outer;
-};
-
-static struct timing measure(const struct piano__thread *t, const struct piano__entry *e,
-                             int64_t now)
+static struct piano__timing measure(const struct piano__thread *t, const struct piano__entry *e,
+                                    int64_t now)
 {
     const struct piano__bias *bias = &piano__run.header->bias;
-    struct timing m = {.inner = bias->plain_inner, .outer = bias->plain_outer};
+    struct piano__timing m = {.inner = bias->plain_inner, .outer = bias->plain_outer};
     if (e->flags & PIANO_ENTRY_FENCED) {
         struct piano__place place = piano__curve_place(bias->window, (now - e->start) * 256);
         m.inner = piano__paced(t, piano__curve_value(bias->inner, place));
         m.outer = piano__paced(t, piano__curve_value(bias->outer, place));
     }
+    if (e->flags & PIANO_ENTRY_MEASURED)
+        m.outer = 0; /* see `measure_exit` */
     m.total = now - e->start - ((t->overhead - e->overhead + m.inner + 128) >> 8);
     if (m.total < 0)
         m.total = 0; /* a tiny window, and a probe that cost less than it does on average */
     m.self = m.total - (t->attributed - e->attributed);
+    if (e->flags & PIANO_ENTRY_SAMPLED)
+        m.below = t->overhead - e->overhead;
     return m;
 }
 
-/* The first call of a burst runs through a probe that is no longer in the caches. It is taken for an average one,
- * and what it took beyond that for the probe's; unless it is so long that it must have been the function, or has calls of
- * itself below it: those are estimates, and what they are off by is not the probe's. */
-static void forgive_cold_probe(struct piano__thread *t, const struct piano__slot *slot,
-                               const struct piano__entry *e, struct timing *m)
+/* The first call of a burst runs through a probe that is no longer in the caches. It is charged at the price of a
+ * counted call, and what it took beyond that was the probe's; unless it is so long that it must have been the function:
+ * then that stays with the caller, as it does for any counted call. */
+static void price_warm_call(struct piano__thread *t, const struct piano__slot *slot,
+                            struct piano__timing *m)
 {
-    int64_t cold = m->self - piano__each_self(piano__head_of(t, slot)->each);
-    if (piano__mode_is_outlier(t, slot, m->self) ||
-        piano__span_calls_below(t, slot, e) > PIANO_TEACHING_CALLS)
-        return;
-    m->inner += cold * 256;
-    m->total -= cold;
-    m->self -= cold;
+    int64_t beyond = m->self - piano__each_self(piano__head_of(t, slot)->each);
+    int64_t below = m->total - m->self;
+    if (piano__ticks_ns(beyond, piano__run.header->ns_per_tick_32) < COLD_NS)
+        m->inner += beyond * 256;
+    m->self -= beyond;
+    m->total = below + m->self;
+}
+
+/* Gives a call that ended its share, and the thread's sums what its callers need to know of it. */
+static void account(struct piano__thread *t, struct piano__slot *slot, struct piano__entry *e,
+                    struct piano__timing *m)
+{
+    int64_t over = t->overhead - e->overhead + m->inner;
+    int64_t charged = over - (t->raw - e->raw);
+    if (t->depth > 1 && e[-1].slot == e->slot)
+        e[-1].itself += m->total;
+    t->attributed = e->attributed + m->total;
+    t->overhead += m->inner + m->outer;
+    t->raw = e->raw + over;
+    if (!(e->flags & (PIANO_ENTRY_SAMPLED | PIANO_ENTRY_BELOW))) {
+        m->self -= t->correction - e->correction;
+        slot->now.self_var += t->variance - e->variance;
+        t->correction = e->correction;
+        t->variance = e->variance;
+    }
+    slot->now.self += m->self;
+    slot->now.raw += m->self + ((charged + 128) >> 8);
 }
 
 /* Ends the innermost timed call of the calling thread as of NOW. */
@@ -169,46 +186,50 @@ static void close_top(struct piano__thread *t, int64_t now)
 {
     struct piano__entry *e = &piano__entries(t)[t->depth - 1];
     struct piano__slot *slot = &piano__slots(t)[e->slot];
-    bool sampled = e->flags & PIANO_ENTRY_SAMPLED;
     add_counted(t);
-    struct timing m = measure(t, e, now);
-    if (sampled && slot->burst == 0)
-        forgive_cold_probe(t, slot, e, &m);
-
-    int64_t over = t->overhead - e->overhead + m.inner;
-    int64_t charged = over - (t->raw - e->raw);
-    if (!sampled && !slot->recursive) /* what a recursive call gets wrong it puts right itself */
-        piano__mode_reconcile(t, m.self, t->attributed - e->attributed - e->timed);
-    if (t->depth > 1)
-        e[-1].timed += m.total;
-    t->attributed = e->attributed + m.total;
-    t->overhead += m.inner + m.outer;
-    t->raw = e->raw + over;
-
+    struct piano__timing m = measure(t, e, now);
     if (unlikely(!slot->in_now))
         piano__frame_touch(t, slot);
-    slot->now.self += m.self;
-    slot->now.raw += m.self + ((charged + 128) >> 8);
-    slot->now.timed++;
-    if (unlikely(now - e->start >= piano__onoff_medium))
+    bool warm = e->flags & PIANO_ENTRY_WARM;
+    if (warm) {
+        price_warm_call(t, slot, &m);
+        slot->now.total += slot->total_price;
+    } else {
+        slot->now.timed++;
+    }
+    account(t, slot, e, &m);
+    if (m.total > slot->now.longest)
+        slot->now.longest = m.total;
+    if (unlikely(now - e->start >= piano__onoff_medium) && !warm)
         piano__onoff_close(t, slot, e, now, m.self, m.total);
     else if (unlikely(slot->was_long))
         piano__onoff_was_short(slot);
     slot->open--;
-    int64_t once = add_total(t, slot, e, m.self, m.total);
+    int64_t wall = m.total;
+    m.total = add_total(t, slot, e, m.self, m.total);
     t->owner = e->owner;
     t->last_tick = now;
     t->depth--;
-    piano__mode_timed(t, slot, e, m.self, once, now, m.inner + m.outer);
+    piano__mode_timed(t, slot, e, &m, now);
     if (e->flags & PIANO_ENTRY_FRAME)
-        piano__frame_end(t, e, m.total > 0 ? m.total : 0);
+        piano__frame_end(t, e, wall > 0 ? wall : 0);
+}
+
+/* Ends the innermost timed call as of NOW, which is later than it really ended: a longjmp skipped its exit. As a
+ * sample it tells nothing. */
+static void abandon_top(struct piano__thread *t, int64_t now)
+{
+    struct piano__entry *e = &piano__entries(t)[t->depth - 1];
+    if (e->flags & PIANO_ENTRY_SAMPLED)
+        e->flags |= PIANO_ENTRY_WARM;
+    close_top(t, now);
 }
 
 void piano__span_close_all(struct piano__thread *t, int64_t now)
 {
     lock(t);
     while (t->depth > 0)
-        close_top(t, now);
+        abandon_top(t, now);
     unlock(t);
 }
 
@@ -233,7 +254,7 @@ static void drop_dead(struct piano__thread *t, struct piano__entry *entries, str
         if (!piano__stack_holds(&t->stack_low, &t->stack_high, top) ||
             !piano__stack_holds(&t->stack_low, &t->stack_high, from.stack))
             return;
-        close_top(t, now);
+        abandon_top(t, now);
     }
 }
 
@@ -278,14 +299,15 @@ static struct piano__entry *push(struct piano__thread *t, struct piano__slot *sl
         head->left = head->given = slot->left_saved;
     if (flags & PIANO_ENTRY_SAMPLED) {
         slot->sampling = 1;
-        e->calls = slot->now.calls + piano__head_pending(head);
         if (slot->recursive)
             make_room(head);
     }
     e->attributed = t->attributed;
     e->overhead = t->overhead;
     e->raw = t->raw;
-    e->timed = 0;
+    e->correction = t->correction;
+    e->variance = t->variance;
+    e->itself = 0;
     if (t->looked_depth > index)
         t->looked_depth = index;
     e->start = INT64_MAX; /* not begun: see `send_open_calls` in common/live.c */
@@ -304,7 +326,11 @@ static struct piano__entry *enter_attached(struct piano__thread *t, struct piano
     struct piano__head *head = piano__head_of(t, slot);
     if (head->left <= 0 && slot->sampling && slot->recursive)
         make_room(head);
-    if (head->left > 0 || slot->sampling)
+    if (head->left <= 0 && slot->resting && !slot->sampling && slot->mode == PIANO_SAMPLED &&
+        !(slot->outer_timed && slot->open == 0))
+        piano__mode_next_stratum(t, slot);
+    bool is_due = head->left <= 0 && !slot->sampling;
+    if (!is_due && !is_in_sample(t))
         return NULL;
     if (unlikely(t->depth >= PIANO_MAX_DEPTH)) {
         piano__dropped_add(&piano__run.header->dropped.depth);
@@ -320,8 +346,10 @@ static struct piano__entry *enter_attached(struct piano__thread *t, struct piano
     if (slot->mode == PIANO_SAMPLED) {
         if (slot->outer_timed && slot->open == 0)
             flags = 0; /* the outermost call: timed, and not a sample */
+        else if (is_due)
+            flags |= PIANO_ENTRY_SAMPLED | (slot->warm ? 0 : PIANO_ENTRY_WARM);
         else
-            flags |= PIANO_ENTRY_SAMPLED;
+            flags |= PIANO_ENTRY_BELOW;
     }
     return push(t, slot, from, flags);
 }
@@ -348,6 +376,31 @@ static __attribute__((noinline)) struct piano__thread *attach(uint32_t offset)
     return t && offset < t->real_limit ? t : NULL;
 }
 
+/* The probe of a sampled call, and of those it makes, is rarely in the caches, so what it takes is not what calibration
+ * found. It is measured: from the first thing the probe does to the begin of the window, and from the end of the window
+ * to the last thing it does. Each read of the clock takes the time between two of them. */
+static void measure_entry(struct piano__thread *t, struct piano__entry *e, int64_t began)
+{
+    int64_t took = (e->start - began) * 256;
+    t->overhead += took;
+    e->overhead += took;
+    e->flags |= PIANO_ENTRY_MEASURED;
+}
+
+static void measure_exit(struct piano__thread *t, int64_t from)
+{
+    int64_t took = (piano__ticks_fenced() - from) * 256 + piano__run.header->bias.pair;
+    t->overhead += took;
+    t->budget_spent += took;
+}
+
+/* Whether a call of the function with HEAD may be a sample, or be made by one. */
+static bool is_sampling(struct piano__thread *t, uint32_t offset)
+{
+    const struct piano__head *head = (const struct piano__head *)((char *)t + offset);
+    return head->each != 0 || is_in_sample(t);
+}
+
 void *__piano_enter(unsigned offset)
 {
     struct piano__thread *t = piano__self_thread();
@@ -360,6 +413,8 @@ void *__piano_enter(unsigned offset)
         piano__dropped_add(&piano__run.header->dropped.busy);
         return (void *)(uintptr_t)t->owner;
     }
+    bool measured = unlikely(is_sampling(t, offset));
+    int64_t began = measured ? piano__ticks_fenced() : 0;
     struct piano__slot *slot = &piano__slots(t)[piano__head_id(offset)];
     struct caller from = {(uintptr_t)__builtin_frame_address(0),
                           (uintptr_t)__builtin_return_address(0)};
@@ -372,7 +427,9 @@ void *__piano_enter(unsigned offset)
         return guard;
     int64_t due = piano__onoff_due(t, slot);
     e->start = e->flags & PIANO_ENTRY_FENCED ? piano__ticks_fenced() : piano__ticks();
-    if (unlikely(e->start >= due) && !(e->flags & PIANO_ENTRY_SAMPLED))
+    if (measured && e->flags & PIANO_ENTRY_FENCED)
+        measure_entry(t, e, began);
+    else if (unlikely(e->start >= due) && !(e->flags & PIANO_ENTRY_SAMPLED))
         look_first(t, e);
     return guard;
 }
@@ -385,13 +442,16 @@ void __piano_exit(void *guard)
     if (unlikely(index >= t->depth))
         return;
     struct piano__entry *e = &piano__entries(t)[index];
-    bool fenced = e->flags & PIANO_ENTRY_FENCED;
-    int64_t now = fenced ? piano__ticks_fenced() : piano__ticks();
+    bool fenced = e->flags & PIANO_ENTRY_FENCED, measured = e->flags & PIANO_ENTRY_MEASURED;
+    int64_t now = fenced ? piano__ticks_end() : piano__ticks();
     if (unlikely(!is_guard_of(e, index, bits) || t->busy))
         return;
     lock(t);
-    while (t->depth > index)
-        close_top(t, now);
+    while (t->depth > index + 1)
+        abandon_top(t, now);
+    close_top(t, now);
+    if (unlikely(measured))
+        measure_exit(t, now);
     if (fenced && unlikely(piano__pace_is_due(t)))
         piano__pace_take(t); /* now that it is closed: the caller's time, and overhead of that */
     unlock(t);
@@ -410,7 +470,7 @@ void __piano_land(void *guard, unsigned offset)
     int64_t now = piano__ticks();
     lock(t);
     while (t->depth > 0 && (timed ? t->depth > index + 1 : entries[t->depth - 1].stack < stack))
-        close_top(t, now);
+        abandon_top(t, now);
     t->owner = (uintptr_t)((char *)t + offset);
     unlock(t);
 }

@@ -71,7 +71,9 @@ static void reset(struct piano__thread *t)
     t->born = t->last_tick = t->last_flush = t->token_tick = t->budget_tick = now;
     t->budget_spent = 0;
     t->share = 0;
-    t->overlap = 0;
+    t->correction = 0;
+    t->variance = 0;
+    t->error_sum = 0;
     t->tokens = PIANO_FIRST_BYTES;
     t->deep_tokens = PIANO_FIRST_DEEP;
     t->stack_low = t->stack_high = 0;

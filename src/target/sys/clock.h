@@ -57,6 +57,13 @@ static inline int64_t piano__ticks_fenced(void)
     return now;
 }
 
+/* When everything before it is done; what follows may begin before. */
+static inline int64_t piano__ticks_end(void)
+{
+    piano__clock_fence();
+    return piano__ticks();
+}
+
 /* Decides on the clock. */
 void piano__clock_init(void);
 

@@ -148,12 +148,10 @@ static void put_guard(struct buf *out, const struct rewrite_source *s, const str
     unsigned line = fn->brace_line + count_lines(s->text + fn->brace, at - fn->brace);
     buf_putc(out, '\n');
     put_marker(out, fn, line, true);
-    const char *leaf =
-        !s->cxx && tokens_calls_nothing(s->text + fn->brace, fn->end - fn->brace) ? "_leaf" : "";
     buf_printf(out,
-               " __extension__ void *__piano_g%zu __attribute__((cleanup(__piano_leave%s), unused))"
-               " = __piano_begin%s(&__piano_at[%zu]);\n",
-               index, leaf, leaf, index);
+               " __extension__ void *__piano_g%zu __attribute__((cleanup(__piano_leave), unused))"
+               " = __piano_begin(&__piano_at[%zu]);\n",
+               index, index);
     put_marker(out, fn, line, false);
     put_padding(out, s->text, at);
 }

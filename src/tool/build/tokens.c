@@ -221,35 +221,6 @@ size_t tokens_first_place(const char *text, size_t len)
     return place;
 }
 
-static bool takes_parentheses(const struct token *t)
-{
-    static const char *const words[] = {"if",     "while",      "for",           "switch",
-                                        "return", "sizeof",     "_Alignof",      "__alignof__",
-                                        "case",   "__typeof__", "__attribute__", "typeof"};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (is(t, words[i]))
-            return true;
-    return false;
-}
-
-/* A call is a name or a closing bracket with a parenthesis behind it; a cast looks like one, and is taken for one.
- * Statement expressions, asm and nested bodies are too much to look into. */
-bool tokens_calls_nothing(const char *text, size_t len)
-{
-    struct cursor c = {text, text + len};
-    struct token t, before = {0};
-    while (next(&c, &t)) {
-        bool opens = is(&t, "(");
-        bool behind_name = before.text && is_word(before.text[0]) && !takes_parentheses(&before);
-        if (opens && (behind_name || (before.text && (is(&before, ")") || is(&before, "]")))))
-            return false;
-        if (is(&t, "asm") || is(&t, "__asm__") || is(&t, "__asm") || is(&t, "goto"))
-            return false;
-        before = t;
-    }
-    return true;
-}
-
 static bool is_setjmp(const struct token *t)
 {
     return is(t, "setjmp") || is(t, "_setjmp") || is(t, "__sigsetjmp") || is(t, "sigsetjmp") ||

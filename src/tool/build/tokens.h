@@ -18,9 +18,6 @@ size_t tokens_match_brace(const char *text, size_t len);
  * label declarations, which must come first. 0 when that cannot be told. */
 size_t tokens_first_place(const char *text, size_t len);
 
-/* Whether the C body at TEXT certainly calls no function. */
-bool tokens_calls_nothing(const char *text, size_t len);
-
 /* The first call of setjmp or its kin at or behind *START: sets *START to its name and *END behind its closing
  * parenthesis; false when there is none. */
 bool tokens_find_setjmp(const char *text, size_t len, size_t *start, size_t *end);

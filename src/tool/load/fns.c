@@ -5,6 +5,7 @@
  * (`struct run_scratch`) is reused from line to line: only the slots that were used are cleared.
  * Called by the workers of sums.c, and by the report for single frames. */
 #include "tool/load/reader.h"
+#include "tool/load/estimates.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -39,6 +40,11 @@ void tally_add(struct tally *sum, const struct tally *more)
     sum->free_bytes = saturating_add(sum->free_bytes, more->free_bytes);
     sum->wait_ns = saturating_add(sum->wait_ns, more->wait_ns);
     sum->runq_ns = saturating_add(sum->runq_ns, more->runq_ns);
+    sum->looked_ns = saturating_add(sum->looked_ns, more->looked_ns);
+    sum->probes_ns = saturating_add(sum->probes_ns, more->probes_ns);
+    sum->self_var += more->self_var;
+    sum->self_sys += more->self_sys;
+    sum->total_var += more->total_var;
     sum->has_total &= more->has_total;
     sum->has_cpu |= more->has_cpu;
 }
@@ -70,7 +76,7 @@ static int entry_key(struct json *j, uint64_t *word)
 
 struct raw_entry {
     struct tally sum;
-    int64_t id, raw_ns, timed, cpu_ns;
+    int64_t id, raw_ns, timed, cpu_ns, self_se, total_se;
     bool has_raw, has_timed;
 };
 
@@ -102,6 +108,12 @@ static int entry_value(struct json *j, uint64_t key, struct raw_entry *e)
         return json_int(j, &e->cpu_ns);
     case KEY8('r', 'u', 'n', 'q', '_', 'n', 's', 0):
         return json_count(j, &e->sum.runq_ns);
+    case KEY8('s', 'e', '_', 'n', 's', 0, 0, 0):
+        return json_count(j, &e->self_se);
+    case KEY8('t', 's', 'e', '_', 'n', 's', 0, 0):
+        return json_count(j, &e->total_se);
+    case KEY8('s', 'e', 'e', 'n', '_', 'n', 's', 0):
+        return json_count(j, &e->sum.looked_ns);
     case KEY8('t', 'i', 'm', 'e', 'd', 0, 0, 0):
         e->has_timed = true;
         return json_count(j, &e->timed);
@@ -152,7 +164,7 @@ static int scratch_add(struct run_scratch *s, uint32_t fn, const struct tally *s
         s->entries = more;
         s->cap = cap;
     }
-    s->entries[s->count] = (struct run_entry){fn, *sum};
+    s->entries[s->count] = (struct run_entry){.fn = fn, .sum = *sum};
     s->slot[fn] = (uint32_t)++s->count;
     return 0;
 }
@@ -177,6 +189,9 @@ int fns_ready(struct run_scratch *s, size_t fns)
 
 void run_scratch_release(struct run_scratch *s)
 {
+    if (s->line)
+        run_scratch_release(s->line);
+    free(s->line);
     free(s->entries);
     free(s->slot);
     *s = (struct run_scratch){0};
@@ -203,16 +218,20 @@ static int read_fns(struct json *j, const struct run *run, struct run_scratch *s
         if (e.id < 0 || (uint64_t)e.id >= run->id_count)
             return json_fail(j, "expected the id of a function in the table");
         settle_wait(&e);
-        if (run->uncorrected && e.has_raw)
+        if (e.has_raw && run->uncorrected)
             e.sum.self_ns = e.raw_ns;
+        else if (e.has_raw)
+            e.sum.probes_ns = saturating_add(e.raw_ns, -e.sum.self_ns);
+        e.sum.self_var = (double)e.self_se * (double)e.self_se;
+        e.sum.total_var = (double)e.total_se * (double)e.total_se;
         e.sum.timed = e.has_timed ? e.timed : e.sum.calls;
         err = scratch_add(scratch, run->fn_of_id[e.id], &e.sum);
     }
     return err;
 }
 
-int fns_line(struct json *j, const struct run *run, struct run_scratch *scratch,
-             struct fns_head *head)
+static int read_line(struct json *j, const struct run *run, struct run_scratch *scratch,
+                     struct fns_head *head)
 {
     bool first = true;
     struct json_text key;
@@ -223,7 +242,29 @@ int fns_line(struct json *j, const struct run *run, struct run_scratch *scratch,
               : json_is(key, "cpu_ns")  ? json_count(j, &head->cpu_ns)
               : json_is(key, "runq_ns") ? json_count(j, &head->runq_ns)
                                         : json_skip(j);
-    return err ? err : json_end(j);
+    err = err ? err : json_end(j);
+    if (err == 0 && !run->uncorrected)
+        estimates_settle(scratch);
+    return err;
+}
+
+/* The figures of one line make sense together, so each line is settled by itself. */
+int fns_line(struct json *j, const struct run *run, struct run_scratch *scratch,
+             struct fns_head *head)
+{
+    if (scratch->count == 0)
+        return read_line(j, run, scratch, head);
+    if (!scratch->line)
+        scratch->line = calloc(1, sizeof(*scratch->line));
+    struct run_scratch *line = scratch->line;
+    int err = line ? fns_ready(line, scratch->slots) : -ENOMEM;
+    if (err)
+        return err;
+    fns_clear(line);
+    err = read_line(j, run, line, head);
+    for (size_t i = 0; err == 0 && i < line->count; i++)
+        err = scratch_add(scratch, line->entries[i].fn, &line->entries[i].sum);
+    return err;
 }
 
 static int read_at(const struct run *run, uint64_t at, struct run_scratch *scratch)

@@ -25,10 +25,15 @@ struct tally {
     int64_t alloc_bytes;
     int64_t free_count;
     int64_t free_bytes;
-    int64_t wait_ns; /* of the self time, off the CPU as far as is known: at least */
+    int64_t looked_ns; /* how long the watcher found a thread in the function */
+    int64_t probes_ns; /* what was taken off its self time for probes */
+    double self_var;   /* ns squared: the variance of self_ns, see estimates.h */
+    double self_sys;   /* ns: how far self_ns may be off in the same direction in every line */
+    double total_var;
+    int64_t wait_ns; /* of the self time, off the CPU as far as is known */
     int64_t runq_ns; /* of that, waiting for a CPU */
+    bool has_cpu;    /* some line gave its CPU time: a call was checked */
     bool has_total;  /* every line that named the function gave its total */
-    bool has_cpu;    /* some line gave its CPU time: a call was long enough to be checked */
     bool seen;
 };
 
@@ -201,6 +206,7 @@ void run_unload(struct run *run);
 struct run_entry {
     uint32_t fn;
     struct tally sum;
+    double left, moved; /* for estimates.c, while it settles a line */
 };
 
 /* Room for the functions of one frame, reused from frame to frame. Starts zeroed. */
@@ -210,6 +216,7 @@ struct run_scratch {
     size_t cap;
     uint32_t *slot; /* per function: 1 + index into entries */
     size_t slots;
+    struct run_scratch *line; /* a line by itself, before it is added to others */
 };
 
 /* Reads what FRAME says of each function; 0 or negative errno. */

@@ -7,6 +7,8 @@
  * may change which lines are frames, the caller then starts over without it. */
 #include "tool/load/reader.h"
 
+#include "tool/load/estimates.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -319,6 +321,21 @@ static int finish_folds(struct run *run)
     return err;
 }
 
+static int settle_sums(struct run *run)
+{
+    struct run_scratch all = {.entries = calloc(run->fn_count + 1, sizeof(*all.entries))};
+    if (!all.entries)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < run->fn_count; i++)
+        if (run->fns[i].sum.seen)
+            all.entries[all.count++] = (struct run_entry){.fn = i, .sum = run->fns[i].sum};
+    estimates_settle_run(&all);
+    for (size_t i = 0; i < all.count; i++)
+        run->fns[all.entries[i].fn].sum = all.entries[i].sum;
+    run_scratch_release(&all);
+    return 0;
+}
+
 /* One attempt; *DEAD counts the lines that turned out unreadable, in which case nothing was kept. */
 static int attempt(struct reader *r, struct worker *workers, size_t count, uint64_t *dead)
 {
@@ -355,6 +372,8 @@ static int attempt(struct reader *r, struct worker *workers, size_t count, uint6
         r->run->main_ns = main_self;
     if (err == 0 && r->options.threads)
         err = thread_sums(r, workers, count);
+    if (err == 0 && !r->run->uncorrected)
+        err = settle_sums(r->run);
     return err ? err : finish_folds(r->run);
 }
 

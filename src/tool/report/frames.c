@@ -241,7 +241,7 @@ static void time_cell(struct view *v, uint32_t fn, const struct tally *sum)
     /* It did run, so not `-`, and no call takes no time at all. */
     bool residue = sum && (sum->self_ns < 0 || (sum->self_ns == 0 && sum->calls > 0));
     if (sum && !residue)
-        snprintf(text, sizeof(text), "%s%s", report_sampled(v->run, fn, sum) ? "~" : "",
+        snprintf(text, sizeof(text), "%s%s", report_estimated(v->run, fn, sum) ? "~" : "",
                  units_time(time, sum->self_ns));
     table_cell(&v->table, residue ? "~0" : sum ? text : "-");
 }

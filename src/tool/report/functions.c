@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tool/load/estimates.h"
 #include "tool/util/json.h"
 #include "tool/util/say.h"
 #include "tool/util/table.h"
@@ -19,6 +20,7 @@ enum {
     NAME_WIDTH = 8,
     SAMPLED_CALLS = 64,
     SAMPLED_PART = 64,
+    ESTIMATED_PART = 33, /* an interval of more than 3 % to either side is shown */
     COVERED_PERCENT = 90,
     HIDDEN_WAITS = 3
 };
@@ -50,8 +52,14 @@ bool report_sampled(const struct run *run, uint32_t fn, const struct tally *sum)
            all->calls - all->timed > all->calls / SAMPLED_PART;
 }
 
+bool report_estimated(const struct run *run, uint32_t fn, const struct tally *sum)
+{
+    return report_sampled(run, fn, sum) ||
+           (sum->self_ns >= 0 && estimates_self_half(sum) > sum->self_ns / ESTIMATED_PART);
+}
+
 struct shape { /* which columns a table has */
-    bool total, percentiles, allocs, places, sampled;
+    bool total, percentiles, allocs, places, sampled, intervals;
     bool cpu, wait, by_cpu, marks;
     int64_t self_sum, cpu_sum, timed, calls_sampled;
 };
@@ -67,6 +75,8 @@ static struct shape shape_of(const struct run *run, const struct report_row *row
         s.percentiles |= percentiles && run->fns[rows[i].fn].frames.count > 0;
         s.self_sum = saturating_add(s.self_sum, sum->self_ns > 0 ? sum->self_ns : 0);
         s.cpu_sum = saturating_add(s.cpu_sum, report_self_cpu(sum));
+        int64_t self = sum->self_ns > 0 ? sum->self_ns : 0;
+        s.intervals |= estimates_self_half(sum) > self / ESTIMATED_PART;
         if (report_sampled(run, rows[i].fn, sum)) {
             s.sampled = true;
             s.timed = saturating_add(s.timed, sum->timed);
@@ -86,6 +96,8 @@ static void add_columns(struct table *t, const struct shape *s)
     table_column(t, "Function", TABLE_LEFT, 0);
     table_column(t, "Calls", TABLE_RIGHT, 0);
     table_column(t, "Self", TABLE_RIGHT, 0);
+    if (s->intervals)
+        table_column(t, "\u00b1", TABLE_RIGHT, 1);
     table_column(t, "%", TABLE_RIGHT, 2);
     if (s->cpu)
         table_column(t, "CPU", TABLE_RIGHT, 0);
@@ -113,6 +125,15 @@ static void time_cell(struct table *t, int64_t ns, bool known, const char *mark)
     char text[UNITS_LEN], marked[UNITS_LEN + 1];
     snprintf(marked, sizeof(marked), "%s%s", mark, units_time(text, ns));
     table_cell(t, known && ns >= 0 ? marked : "-");
+}
+
+/* Half of the 95 % interval, where it is worth a look. */
+static void interval_cell(struct table *t, const struct tally *sum)
+{
+    char text[UNITS_LEN];
+    int64_t half = estimates_self_half(sum);
+    table_cell(t, sum->self_ns >= 0 && half > sum->self_ns / ESTIMATED_PART ? units_time(text, half)
+                                                                            : "");
 }
 
 static bool has_residue(const struct run *run, const struct report_row *row, const struct shape *s)
@@ -145,12 +166,14 @@ static int add_row(struct table *t, const struct run *run, const struct report_r
     table_cell(t, name);
     free(name);
     table_cell(t, units_count(text, sum->calls));
-    time_cell(t, sum->self_ns, true, report_sampled(run, row->fn, sum) ? "~" : "");
+    time_cell(t, sum->self_ns, true, report_estimated(run, row->fn, sum) ? "~" : "");
+    if (s->intervals)
+        interval_cell(t, sum);
     share_cell(t, sum, s);
     if (s->cpu)
         time_cell(t, report_self_cpu(sum), sum->has_cpu, "");
     if (s->wait)
-        time_cell(t, sum->wait_ns, sum->has_cpu, "");
+        time_cell(t, sum->self_ns - report_self_cpu(sum), sum->has_cpu, "");
     if (s->total)
         time_cell(t, sum->total_ns, sum->has_total, "");
     if (s->percentiles) {
@@ -168,13 +191,19 @@ static int add_row(struct table *t, const struct run *run, const struct report_r
     return 0;
 }
 
+static bool has_column(const struct table *t, const char *title)
+{
+    for (size_t i = 0; i < t->column_count; i++)
+        if (!t->columns[i].gone && strcmp(t->columns[i].title, title) == 0)
+            return true;
+    return false;
+}
+
 /* What the marks and titles in the table printed mean. */
 static void footnotes(FILE *out, const struct table *t, const struct shape *s, bool residue,
                       bool colour)
 {
-    bool percentiles = false;
-    for (size_t i = 0; i < t->column_count; i++)
-        percentiles |= !t->columns[i].gone && strcmp(t->columns[i].title, "p99") == 0;
+    bool percentiles = has_column(t, "p99"), intervals = has_column(t, "\u00b1");
     if (percentiles)
         report_dim(out, colour, "p50, p99: self time per frame");
     if (s->wait)
@@ -182,8 +211,10 @@ static void footnotes(FILE *out, const struct table *t, const struct shape *s, b
                    s->by_cpu ? "rows are ranked by the rest (--wall: by Self)"
                              : "rows are ranked with it (--cpu-time: without)");
     if (s->sampled)
-        report_dim(out, colour, "~ timed by sample: %lld of %lld calls", (long long)s->timed,
+        report_dim(out, colour, "~ estimate: %lld of %lld calls were timed", (long long)s->timed,
                    (long long)s->calls_sampled);
+    if (intervals)
+        report_dim(out, colour, "\u00b1 the 95 %% interval of the self time");
     if (residue)
         report_dim(out, colour, "- too small to tell beside the calls it makes (docs/timing.md)");
 }

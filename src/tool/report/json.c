@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tool/load/estimates.h"
 #include "tool/util/json.h"
 #include "tool/util/paths.h"
 
@@ -69,6 +70,14 @@ void report_put_known(struct buf *b, const char *key, bool known, int64_t value)
         buf_printf(b, "\"%s\":null", key);
 }
 
+/* The 95 % interval of NS, which is HALF to either side; no time is below zero. */
+static void put_interval(struct buf *b, const char *key, int64_t ns, int64_t half)
+{
+    int64_t from = saturating_add(ns, -half), to = saturating_add(ns, half);
+    buf_printf(b, ",\"%s\":[%lld,%lld]", key, (long long)(from < 0 && ns >= 0 ? 0 : from),
+               (long long)to);
+}
+
 void report_put_tally(struct buf *b, const struct run *run, uint32_t fn, const struct tally *sum)
 {
     const struct run_fn *f = &run->fns[fn];
@@ -84,12 +93,18 @@ void report_put_tally(struct buf *b, const struct run *run, uint32_t fn, const s
         buf_printf(b, "%lld", (long long)sum->total_ns);
     else
         buf_puts(b, "null");
+    put_interval(b, "self_ci95", sum->self_ns, estimates_self_half(sum));
+    if (sum->has_total)
+        put_interval(b, "total_ci95", sum->total_ns, estimates_total_half(sum));
+    else
+        buf_puts(b, ",\"total_ci95\":null");
     buf_printf(b,
                ",\"alloc_count\":%lld,\"alloc_bytes\":%lld,\"free_count\":%lld,"
-               "\"free_bytes\":%lld,\"timed_calls\":%lld,\"sampled\":%s",
+               "\"free_bytes\":%lld,\"timed_calls\":%lld,\"sampled\":%s,\"estimated\":%s",
                (long long)sum->alloc_count, (long long)sum->alloc_bytes, (long long)sum->free_count,
                (long long)sum->free_bytes, (long long)sum->timed,
-               report_sampled(run, fn, sum) ? "true" : "false");
+               report_sampled(run, fn, sum) ? "true" : "false",
+               report_estimated(run, fn, sum) ? "true" : "false");
     buf_putc(b, ',');
     report_put_known(b, "cpu_self_ns", sum->has_cpu, report_self_cpu(sum));
     buf_putc(b, ',');

@@ -57,6 +57,8 @@ int64_t report_self_cpu(const struct tally *sum);
 /* Is SUM (of the run, a thread or a frame) of function FN an estimate, from a sample of its calls?
  * Calls that were open when the run ended are not timed either: a few make no sample. */
 bool report_sampled(const struct run *run, uint32_t fn, const struct tally *sum);
+/* Is SUM's self time an estimate: of a sample of its calls, or of what they left to their caller? */
+bool report_estimated(const struct run *run, uint32_t fn, const struct tally *sum);
 /* A sum of times, TEXT of UNITS_LEN. What the correction for the cost of measuring leaves below zero
  * is less than can be resolved, and counts as 0. */
 const char *report_time(char *text, int64_t ns);

@@ -1,0 +1,138 @@
+/* What a program of this folder knows about itself, and prints: the truth that profilers are compared with.
+ *
+ * Functions work in chains of dependent multiplications. Each call counts the steps it makes, and between two frames the program
+ * times pieces of a chain that no profiler sees. Steps x ns per step is the self time of a function, whatever a profiler costs. */
+#ifndef PIANO_BENCH_TRUTH_H
+#define PIANO_BENCH_TRUTH_H
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define CHAIN_STATE static __thread
+#include "../chain.h"
+
+#define FN __attribute__((noinline, noclone))
+#define TWIN __attribute__((noinline, noclone, no_instrument_function))
+
+enum {
+    PIECE = 20000, /* steps of a piece */
+    PIECES = 1 << 16,
+    SHARE = 20, /* one part in so many of the run goes into pieces */
+};
+
+struct tally {
+    long calls, steps, made; /* made: calls of other functions of the table */
+};
+
+static __thread struct tally tallies[64];
+static struct tally sums[64];
+
+/* A call of NAME that works for STEPS. */
+#define WORK(name, steps_)                                                                         \
+    do {                                                                                           \
+        int work_ = (steps_);                                                                      \
+        tallies[ID_##name].calls++;                                                                \
+        tallies[ID_##name].steps += work_;                                                         \
+        CHAIN(work_);                                                                              \
+    } while (0)
+#define MADE(name, calls_) (tallies[ID_##name].made += (calls_))
+
+static double pieces[PIECES]; /* ns per step */
+static int piece_count;
+static double call_ns; /* what a call costs beside its steps: the caller's, the callee's or both */
+
+TWIN static void piece(void)
+{
+    double start = clock_ns(CLOCK_MONOTONIC);
+    CHAIN(PIECE);
+    double took = clock_ns(CLOCK_MONOTONIC) - start;
+    int at = __atomic_fetch_add(&piece_count, 1, __ATOMIC_RELAXED);
+    pieces[at % PIECES] = took / PIECE;
+}
+
+/* Called after each frame. */
+TWIN static void pulse(void)
+{
+    static __thread double since, owed;
+    double now = clock_ns(CLOCK_MONOTONIC);
+    owed += since ? (now - since) / SHARE : 0;
+    for (since = now; owed > PIECE; since = now) {
+        piece();
+        now = clock_ns(CLOCK_MONOTONIC);
+        owed -= now - since;
+    }
+}
+
+TWIN static void unit(void)
+{
+    tallies[63].calls++;
+    tallies[63].steps += 10;
+    CHAIN(10);
+}
+
+/* Takes 2 ms at the start. */
+TWIN static void measure_call(void)
+{
+    double least_step = 1e18, least_call = 1e18;
+    for (int i = 0; i < 50; i++) {
+        double start = clock_ns(CLOCK_MONOTONIC);
+        CHAIN(PIECE);
+        double middle = clock_ns(CLOCK_MONOTONIC);
+        for (int k = 0; k < PIECE / 10; k++)
+            unit();
+        double end = clock_ns(CLOCK_MONOTONIC);
+        least_step = middle - start < least_step ? middle - start : least_step;
+        least_call = end - middle < least_call ? end - middle : least_call;
+    }
+    call_ns = (least_call - least_step) / (PIECE / 10.0);
+    call_ns = call_ns > 0 ? call_ns : 0;
+}
+
+/* At the end of each thread. */
+TWIN static void sum_up(void)
+{
+    for (int i = 0; i < 64; i++) {
+        __atomic_fetch_add(&sums[i].calls, tallies[i].calls, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&sums[i].steps, tallies[i].steps, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&sums[i].made, tallies[i].made, __ATOMIC_RELAXED);
+    }
+}
+
+TWIN static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* `fn NAME CALLS LOW TRUTH HIGH MADE` for each function, ns of self time in all. LOW has the steps as fast as the chain ever went. HIGH has
+ * them with every interruption that the pieces met, and what all calls cost that the function made or was entered by. TRUTH has
+ * no interruption of more than two pieces' length. */
+TWIN static void tell(const char *const *names, int count)
+{
+    while (piece_count < 32)
+        piece();
+    int n = piece_count < PIECES ? piece_count : PIECES, kept = 0;
+    double all = 0, most = 0;
+    qsort(pieces, (size_t)n, sizeof *pieces, by_value);
+    for (int i = 0; i < n; i++) {
+        all += pieces[i] / n;
+        if (pieces[i] < 3 * pieces[n / 2])
+            most += pieces[i], kept++;
+    }
+    double low = pieces[n / 100], truth = most / kept;
+    printf("step %.4f %.4f %.4f call %.2f\n", low, truth, all, call_ns);
+    for (int i = 0; i < count; i++) {
+        const struct tally *t = &sums[i];
+        if (t->calls)
+            printf("fn %s %ld %.0f %.0f %.0f %ld\n", names[i], t->calls, t->steps * low,
+                   t->steps * truth, t->steps * all + (t->calls + t->made) * call_ns, t->made);
+    }
+}
+
+/* The frame INDEX among the calls of ROOT is slow, and NAME made it so. */
+TWIN static void spike(const char *root, int index, const char *name)
+{
+    printf("spike %s %d %s\n", root, index, name);
+}
+
+#endif

@@ -1,0 +1,17 @@
+/* The watcher: a thread that looks, every millisecond, which function each thread is in. */
+#ifndef PIANO_TARGET_SPAN_WATCH_H
+#define PIANO_TARGET_SPAN_WATCH_H
+
+#include <stdint.h>
+
+/* Starts it, unless it runs. The calling thread has a sampled function. */
+void piano__watch_begin(void);
+/* Ends it; returns at once. */
+void piano__watch_end(void);
+/* In a forked child, which does not have the thread. */
+void piano__watch_forget(void);
+
+/* Ticks between two looks. */
+int64_t piano__watch_ticks(void);
+
+#endif

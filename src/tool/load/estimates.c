@@ -1,0 +1,252 @@
+/* Settling a line: a frame, what ran outside of frames, or the sums of a whole run.
+ *
+ * BOUNDS. The self times of a line add up to time that was measured exactly: what the estimates of sampled functions
+ * have too much is missing from their callers. A caller that comes out below zero proves it. Timing a call empties the
+ * processor's pipeline and spoils its predictions, so a short body takes longer when it is timed than it adds to
+ * a loop that runs at full speed. That is so much for each stretch of code between two probes. So all counted calls of
+ * the line give up the same time for each stretch, until the callers are at zero.
+ *
+ * LOOKS. Every millisecond the watcher gave the time since its last look to the function it found (`looked_ns`). So a
+ * function's looks are a second estimate of its self time, coarse but independent of the first, and of the probes.
+ * - Where a sampled function was seen for much longer than its samples say, and another for much less, a long call was
+ *   merely counted: its time was left with a caller. It is moved. Much is three standard deviations of both together;
+ *   that of the looks is sqrt(period x time), as of any count of periods.
+ * - Both estimates are then joined, each weighed by the inverse of its variance; the sum stays what it was.
+ *
+ * VARIANCE. To what the samples say comes what may be wrong in the same direction in every line: UNSURE_NS for each
+ * counted call, for the function and, in sum, for the callers in proportion to the probes' cost that was taken off them;
+ * a part of that cost itself; and half of what a bound took away. */
+#include "tool/load/estimates.h"
+
+#include <math.h>
+
+static const double PERIOD_NS = 1e6;
+static const double UNSURE_NS = 1.0;
+static const double UNSURE_PROBES = 0.05;
+static const double MOST_TAKEN = 0.9; /* of an estimate, by a bound */
+enum { ROUNDS = 8, FEWEST_LOOKS = 8 };
+
+/* A call that was still open is not timed either; a sampled function has more of those. */
+static bool is_estimate(const struct tally *sum)
+{
+    return sum->calls - sum->timed > 1 + sum->calls / 64;
+}
+
+/* The part of its self time that stands for calls which were merely counted. */
+static double counted_part(const struct tally *sum)
+{
+    double calls = (double)(sum->calls - sum->timed);
+    double self = (double)sum->self_ns * calls / (double)sum->calls;
+    return is_estimate(sum) && self > 0 ? self : 0;
+}
+
+/* Stretches of code between two probes, in the calls that were merely counted. */
+static double stretches(const struct tally *sum)
+{
+    bool calls_others = sum->has_total && sum->total_ns > sum->self_ns + sum->self_ns / 16;
+    return (double)(sum->calls - sum->timed) * (calls_others ? 2 : 1);
+}
+
+static void add_self(struct tally *sum, double ns)
+{
+    sum->self_ns += (int64_t)ns;
+    sum->self_sys += fabs(ns) / 2;
+}
+
+static void take(struct tally *sum, double ns)
+{
+    add_self(sum, -ns);
+    if (sum->has_total)
+        sum->total_ns -= (int64_t)ns;
+}
+
+/* Takes MISSING ns, the same for each stretch, as far as there is something to take; what was taken. */
+static double take_from_estimates(struct run_scratch *line, double missing)
+{
+    double taken = 0;
+    for (int round = 0; round < ROUNDS && missing - taken > 1; round++) {
+        double count = 0, each, before = taken;
+        for (size_t i = 0; i < line->count; i++)
+            if (line->entries[i].left > 0)
+                count += stretches(&line->entries[i].sum);
+        if (count <= 0)
+            break;
+        each = (missing - taken) / count;
+        for (size_t i = 0; i < line->count; i++) {
+            struct run_entry *e = &line->entries[i];
+            double wanted = each * stretches(&e->sum);
+            double now = wanted < e->left ? wanted : e->left;
+            if (e->left <= 0)
+                continue;
+            e->left -= now;
+            taken += now;
+            take(&e->sum, now);
+        }
+        if (taken - before < 1)
+            break;
+    }
+    return taken;
+}
+
+static void settle_bounds(struct run_scratch *line)
+{
+    double missing = 0;
+    for (size_t i = 0; i < line->count; i++) {
+        struct run_entry *e = &line->entries[i];
+        missing -= e->sum.self_ns < 0 ? (double)e->sum.self_ns : 0;
+        e->left = MOST_TAKEN * counted_part(&e->sum);
+    }
+    if (missing <= 0)
+        return;
+    double paid = take_from_estimates(line, missing) / missing;
+    for (size_t i = 0; i < line->count; i++) {
+        struct tally *sum = &line->entries[i].sum;
+        if (sum->self_ns < 0)
+            add_self(sum, -(double)sum->self_ns * paid);
+    }
+}
+
+/* Sums over a line. */
+struct whole {
+    double self, looked;
+    double
+        scale; /* makes shares of the line's time of the looks, which reach beyond its two ends */
+};
+
+static struct whole whole_of(const struct run_scratch *line)
+{
+    struct whole w = {.scale = 1};
+    for (size_t i = 0; i < line->count; i++) {
+        w.looked += (double)line->entries[i].sum.looked_ns;
+        w.self += (double)line->entries[i].sum.self_ns;
+    }
+    if (w.looked > 0)
+        w.scale = w.self < w.looked / 2 ? 0.5 : w.self > w.looked * 2 ? 2 : w.self / w.looked;
+    return w;
+}
+
+/* The variance of what the samples say, and of what the looks say. */
+static double samples_var(const struct tally *sum)
+{
+    return sum->self_var + sum->self_sys * sum->self_sys;
+}
+
+static double looks_var(double looked)
+{
+    return PERIOD_NS * (looked > 0 ? looked : 0) + PERIOD_NS * PERIOD_NS / 2;
+}
+
+/* How much more, or less, SUM was looked at than its self time says, where that is significant; else 0. */
+static double surprise(const struct tally *sum, double scale)
+{
+    double looked = (double)sum->looked_ns * scale, self = (double)sum->self_ns;
+    double noise = looks_var(looked < self ? looked : self) + samples_var(sum);
+    return fabs(looked - self) > 3 * sqrt(noise) ? looked - self : 0;
+}
+
+static void move_long_calls(struct run_scratch *line, const struct whole *w)
+{
+    double more = 0, less = 0;
+    for (size_t i = 0; i < line->count; i++) {
+        const struct tally *sum = &line->entries[i].sum;
+        double by = surprise(sum, w->scale);
+        more += by > 0 && is_estimate(sum) ? by : 0;
+        less -= by < 0 ? by : 0;
+    }
+    if (more <= 0 || less <= 0)
+        return;
+    double moved = more < less ? more : less;
+    for (size_t i = 0; i < line->count; i++) {
+        struct tally *sum = &line->entries[i].sum;
+        double by = surprise(sum, w->scale);
+        if (by == 0 || (by > 0 && !is_estimate(sum)))
+            continue;
+        int64_t ns = (int64_t)(by * moved / (by < 0 ? less : more));
+        sum->self_ns += ns;
+        sum->self_var += PERIOD_NS * PERIOD_NS / 4;
+        if (by > 0 && sum->has_total) {
+            sum->total_ns += ns;
+            sum->total_var += PERIOD_NS * PERIOD_NS / 4;
+        }
+    }
+}
+
+/* Least squares: both estimates of each function, and the sum of all, which is known. */
+static void join_looks(struct run_scratch *line, const struct whole *w)
+{
+    double off = 0, var_sum = 0;
+    for (size_t i = 0; i < line->count; i++) {
+        struct run_entry *e = &line->entries[i];
+        double self = (double)e->sum.self_ns, looked = (double)e->sum.looked_ns * w->scale;
+        double of_samples = samples_var(&e->sum), of_looks = looks_var(looked);
+        e->left = of_samples * of_looks / (of_samples + of_looks); /* the variance of both */
+        e->moved = (looked - self) * of_samples / (of_samples + of_looks);
+        off -= e->moved;
+        var_sum += e->left;
+    }
+    for (size_t i = 0; i < line->count && var_sum > 0; i++) {
+        struct run_entry *e = &line->entries[i];
+        double before = samples_var(&e->sum), part = before > 0 ? e->left / before : 1;
+        double moved = e->moved + off * e->left / var_sum;
+        if ((double)e->sum.self_ns + moved < 0)
+            moved = e->sum.self_ns > 0 ? -(double)e->sum.self_ns : 0;
+        e->sum.self_ns += (int64_t)moved;
+        if (is_estimate(&e->sum) && e->sum.has_total)
+            e->sum.total_ns += (int64_t)moved;
+        e->sum.self_var *= part;
+        e->sum.self_sys *= sqrt(part);
+    }
+}
+
+static void add_uncertainty(struct run_scratch *line)
+{
+    double unsure = 0, probes = 0;
+    for (size_t i = 0; i < line->count; i++) {
+        const struct tally *sum = &line->entries[i].sum;
+        unsure += is_estimate(sum) ? UNSURE_NS * (double)(sum->calls - sum->timed) : 0;
+        probes += sum->probes_ns > 0 && !is_estimate(sum) ? (double)sum->probes_ns : 0;
+    }
+    for (size_t i = 0; i < line->count; i++) {
+        struct tally *sum = &line->entries[i].sum;
+        if (is_estimate(sum))
+            sum->self_sys += UNSURE_NS * (double)(sum->calls - sum->timed);
+        else if (sum->probes_ns > 0)
+            sum->self_sys += unsure * (double)sum->probes_ns / probes;
+        sum->self_sys += UNSURE_PROBES * fabs((double)sum->probes_ns);
+    }
+}
+
+static void settle_looks(struct run_scratch *line)
+{
+    struct whole w = whole_of(line);
+    if (w.looked >= 2 * PERIOD_NS)
+        move_long_calls(line, &w);
+    if (w.looked >= FEWEST_LOOKS * PERIOD_NS)
+        join_looks(line, &w);
+}
+
+void estimates_settle(struct run_scratch *line)
+{
+    add_uncertainty(line);
+    settle_bounds(line);
+    settle_looks(line);
+}
+
+void estimates_settle_run(struct run_scratch *all)
+{
+    settle_bounds(all);
+    settle_looks(all);
+    waits_settle(all);
+}
+
+int64_t estimates_self_half(const struct tally *sum)
+{
+    return (int64_t)(1.96 * sqrt(samples_var(sum)));
+}
+
+int64_t estimates_total_half(const struct tally *sum)
+{
+    if (!is_estimate(sum))
+        return 0;
+    return (int64_t)(1.96 * sqrt(sum->total_var + sum->self_sys * sum->self_sys));
+}
