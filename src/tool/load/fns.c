@@ -201,7 +201,8 @@ void run_scratch_release(struct run_scratch *s)
 static void settle_wait(struct raw_entry *e)
 {
     if (e->sum.has_cpu && e->sum.self_ns > e->cpu_ns)
-        e->sum.wait_ns = saturating_add(e->sum.self_ns, -saturating_add(e->cpu_ns, 0));
+        e->sum.wait_ns =
+            saturating_add(e->sum.self_ns, e->cpu_ns > -INT64_MAX ? -e->cpu_ns : INT64_MAX);
     if (e->sum.runq_ns > e->sum.wait_ns)
         e->sum.runq_ns = e->sum.wait_ns;
 }

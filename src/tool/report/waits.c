@@ -25,7 +25,8 @@ bool report_has_wait(const struct tally *sum, int64_t self_sum)
 bool report_waits(const struct tally *sum)
 {
     int64_t blocked = sum->wait_ns - sum->runq_ns;
-    return blocked > (sum->self_ns - sum->runq_ns) / 2 && blocked > sum->self_ns / OWN_PART;
+    int64_t rest = sum->self_ns > sum->runq_ns ? sum->self_ns - sum->runq_ns : 0;
+    return blocked > rest / 2 && blocked > sum->self_ns / OWN_PART;
 }
 
 static int compare_int64(int64_t x, int64_t y)
