@@ -143,38 +143,71 @@ void piano__line_thread(struct piano__text *text, const struct piano__thread *th
     piano__text_puts(text, "}\n");
 }
 
-void piano__line_merged(struct piano__text *text, const struct piano__thread *thread,
-                        uint64_t ns_per_tick_32)
+/* Which frames: thread, level and root, or all other roots. */
+static void put_which(struct piano__text *text, uint32_t thread, const struct piano__merged *merged,
+                      uint32_t entry)
 {
+    const struct piano__merged_root *r = &merged->roots[entry];
+    piano__text_field(text, "thread", thread);
+    piano__text_field(text, "depth", r->depth);
+    if (entry == PIANO_MERGED_REST)
+        piano__text_puts(text, ",\"rest\":true");
+    else
+        piano__text_field(text, "root", r->root);
+    if (r->under >= 0)
+        piano__text_field(text, "under", r->under);
+}
+
+/* `[bucket,count]`, with a comma in front of it but for the FIRST. */
+static void put_bucket(struct piano__text *text, bool *first, unsigned bucket, uint32_t count)
+{
+    if (count == 0)
+        return;
+    piano__text_puts(text, *first ? "[" : ",[");
+    piano__text_int(text, bucket);
+    piano__text_puts(text, ",");
+    piano__text_int(text, count);
+    piano__text_puts(text, "]");
+    *first = false;
+}
+
+void piano__line_merged(struct piano__text *text, uint32_t thread,
+                        const struct piano__merged *merged, uint32_t entry, uint64_t ns_per_tick_32)
+{
+    const struct piano__merged_root *r = &merged->roots[entry];
+    bool first = true;
     piano__text_puts(text, "{\"merged\":");
-    piano__text_int(text, (int64_t)thread->merged);
-    piano__text_field(text, "thread", thread->number);
-    piano__text_field(text, "depth", thread->merged_depth);
-    piano__text_field(text, "root", thread->merged_root);
-    if (thread->merged_under >= 0)
-        piano__text_field(text, "under", thread->merged_under);
-    piano__text_field(text, "wall_ns", piano__ticks_ns(thread->merged_wall, ns_per_tick_32));
-    piano__text_field(text, "wall_max_ns", piano__ticks_ns(thread->merged_max, ns_per_tick_32));
-    if (thread->merged_looked > 0) {
-        piano__text_field(text, "cpu_frames", thread->merged_looked);
-        piano__text_field(text, "cpu_wall_ns", thread->merged_looked_wall);
-        piano__text_field(text, "cpu_ns", thread->merged_cpu);
-        if (thread->merged_runq >= 0)
-            piano__text_field(text, "runq_ns", thread->merged_runq);
+    piano__text_int(text, (int64_t)r->frames);
+    put_which(text, thread, merged, entry);
+    piano__text_field(text, "wall_ns", piano__ticks_ns(r->wall, ns_per_tick_32));
+    piano__text_field(text, "wall_max_ns", piano__ticks_ns(r->max, ns_per_tick_32));
+    if (r->unlisted)
+        piano__text_field(text, "unlisted", r->unlisted);
+    if (r->looked > 0) {
+        piano__text_field(text, "cpu_frames", (int64_t)r->looked);
+        piano__text_field(text, "cpu_wall_ns", r->looked_wall);
+        piano__text_field(text, "cpu_ns", r->cpu);
+        if (r->runq >= 0)
+            piano__text_field(text, "runq_ns", r->runq);
     }
     piano__text_puts(text, ",\"hist\":[");
-    const char *comma = "[";
-    for (unsigned i = 0; i < PIANO_HIST_BUCKETS; i++) {
-        if (thread->merged_walls[i] == 0)
-            continue;
-        piano__text_puts(text, comma);
-        piano__text_int(text, i);
-        piano__text_puts(text, ",");
-        piano__text_int(text, thread->merged_walls[i]);
-        piano__text_puts(text, "]");
-        comma = ",[";
-    }
+    for (unsigned i = 0; i < PIANO_MERGED_WALLS; i++)
+        put_bucket(text, &first, i, merged->walls[entry][i]);
     piano__text_puts(text, "],\"fns\":[]}\n");
+}
+
+void piano__line_merged_fn(struct piano__text *text, uint32_t thread,
+                           const struct piano__merged *merged, uint32_t fn)
+{
+    const struct piano__merged_fn *f = &merged->fns[fn];
+    bool first = true;
+    piano__text_puts(text, "{\"merged_fn\":");
+    piano__text_int(text, f->id);
+    put_which(text, thread, merged, f->entry);
+    piano__text_puts(text, ",\"hist\":[");
+    for (unsigned i = 0; i < PIANO_MERGED_BUCKETS; i++)
+        put_bucket(text, &first, i, f->counts[i]);
+    piano__text_puts(text, "]}\n");
 }
 
 void piano__line_dropped(struct piano__text *text, const char *head,

@@ -70,9 +70,12 @@ void piano__line_tally(struct piano__text *text, uint32_t id, const struct piano
 void piano__line_thread(struct piano__text *text, const struct piano__thread *thread,
                         const struct piano__offcpu *look, const struct piano__live_header *header,
                         int64_t end_tick);
-/* The frames that have no line of their own. */
-void piano__line_merged(struct piano__text *text, const struct piano__thread *thread,
+/* Frames that have no line of their own: those of an entry of MERGED, and the self times of a function in them. */
+void piano__line_merged(struct piano__text *text, uint32_t thread,
+                        const struct piano__merged *merged, uint32_t entry,
                         uint64_t ns_per_tick_32);
+void piano__line_merged_fn(struct piano__text *text, uint32_t thread,
+                           const struct piano__merged *merged, uint32_t fn);
 
 /* HEAD, then `,"dropped":{...}}` and a newline. */
 void piano__line_dropped(struct piano__text *text, const char *head,

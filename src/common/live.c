@@ -3,6 +3,9 @@
  * Called by the tool with a mapped `.live` file, whose bytes may be torn, stale or hostile, and by the
  * exiting thread of a program with the blocks of threads that still run. Nothing is written to the image.
  *
+ * A program can be killed after its lines were appended to the run file, or after a part of them was, and before the block says
+ * so. Then `flush_at` says from where on the file may have them: lines found there are left out.
+ *
  * Open calls are closed in the imagination: the innermost first, each as if it had returned at the last
  * moment the image knows of, with the same arithmetic as a real exit. A frame that was open is not a frame;
  * its numbers go out as a part of whatever encloses it. */
@@ -20,8 +23,11 @@ struct view {
     const struct piano__slot *slots;
     const struct piano__entry *entries;
     const char *text;
+    const struct piano__merged *merged;
     int64_t end;                      /* ticks */
     const struct piano__offcpu *look; /* or NULL */
+    struct piano__written written;
+    uint32_t text_len, clearing; /* read once, together */
     void (*sink)(void *ctx, const char *text, size_t len);
     void *ctx;
 };
@@ -39,8 +45,9 @@ static bool header_is_sane(const struct piano__live_header *h, size_t size)
     uint64_t need =
         sizeof(struct piano__thread) +
         (uint64_t)h->fn_capacity * (sizeof(struct piano__head) + sizeof(struct piano__slot)) +
-        (uint64_t)PIANO_MAX_DEPTH * sizeof(struct piano__entry) + h->text_bytes;
-    return h->block_bytes >= need && h->block_bytes % 4096 == 0;
+        (uint64_t)PIANO_MAX_DEPTH * sizeof(struct piano__entry) + h->text_bytes +
+        sizeof(struct piano__merged);
+    return h->block_bytes >= need && h->block_bytes % 4096 == 0 && h->text_bytes % 64 == 0;
 }
 
 static void send(const struct view *v, struct piano__text *text, const char *start)
@@ -93,16 +100,23 @@ static void send_slots(const struct view *v)
         count = v->header->fn_capacity;
     for (uint32_t id = 0; id < count; id++) {
         const struct piano__slot *slot = &v->slots[id];
-        struct piano__tally now = slot->now;
+        struct piano__tally now = slot->now, kept = slot->kept;
         int64_t pending = piano__head_pending(&v->heads[id]);
+        if (v->thread->moving / 2 == id + 1) {
+            pending = v->thread->moving % 2 ? pending : 0;
+            now = v->thread->moving % 2 ? (struct piano__tally){0} : v->thread->moved;
+            kept = v->thread->moving % 2 ? v->thread->moved : kept;
+        }
+        if (v->clearing & PIANO_CLEAR_NOW)
+            now = (struct piano__tally){0};
         now.calls += pending;
         now.self += pending * piano__each_self(v->heads[id].each);
         now.raw += pending * piano__each_self(v->heads[id].each);
         now.total += pending * slot->total_price;
         if (!is_empty(&now))
             send_tally(v, frame, id, &now);
-        if (!is_empty(&slot->kept))
-            send_tally(v, v->thread->kept_depth, id, &slot->kept);
+        if (!(v->clearing & PIANO_CLEAR_KEPT) && !is_empty(&kept))
+            send_tally(v, v->thread->kept_depth, id, &kept);
     }
 }
 
@@ -157,39 +171,104 @@ static void send_open_calls(const struct view *v)
     }
 }
 
+/* Whatever the image says of functions and entries is checked: the lines must be of this block. */
 static void send_merged(const struct view *v)
 {
     static char
-        line[PIANO_HIST_BUCKETS * 24 + 1024]; /* too much for a stack; one reader at a time */
+        line[PIANO_MERGED_WALLS * 24 + 1024]; /* too much for a stack; one reader at a time */
+    const struct piano__merged *m = v->merged;
+    uint32_t fns = m->fn_count < PIANO_MERGED_FNS ? m->fn_count : PIANO_MERGED_FNS;
+    for (uint32_t i = 0; i <= PIANO_MERGED_REST; i++) {
+        struct piano__text text = {line, line + sizeof line, false};
+        if (m->roots[i].frames == 0 || v->clearing == (PIANO_CLEAR_MERGED | i << 8))
+            continue;
+        piano__line_merged(&text, v->thread->number, m, i, v->header->ns_per_tick_32);
+        send(v, &text, line);
+    }
+    for (uint32_t i = 0; i < fns; i++) {
+        struct piano__text text = {line, line + sizeof line, false};
+        if (m->fns[i].entry > PIANO_MERGED_REST || m->roots[m->fns[i].entry].frames == 0 ||
+            v->clearing == (PIANO_CLEAR_MERGED_FN | i << 8))
+            continue;
+        piano__line_merged_fn(&text, v->thread->number, m, i);
+        send(v, &text, line);
+    }
+}
+
+/* How many bytes of TEXT, in whole lines, are in the file at AT. A last line of the file that lacks nothing but its newline is
+ * whole for its reader. */
+static size_t length_at(struct piano__written file, size_t at, const char *text, size_t len)
+{
+    size_t same = 0, whole = 0;
+    for (; same < len && at + same < file.len && file.data[at + same] == text[same]; same++)
+        if (text[same] == '\n')
+            whole = same + 1;
+    return at + same == file.len && same < len && text[same] == '\n' ? same + 1 : whole;
+}
+
+/* The same for wherever they are from FROM on, one after the other. The lines name their thread, which wrote nothing else
+ * there. */
+static size_t length_written(struct piano__written file, uint64_t from, const char *text,
+                             size_t len)
+{
+    const char *newline = memchr(text, '\n', len);
+    size_t most = 0;
+    while (newline && from < file.len && most < len) {
+        const char *found =
+            memmem(file.data + from, file.len - from, text, (size_t)(newline - text));
+        if (!found)
+            break;
+        size_t at = (size_t)(found - file.data);
+        size_t whole = length_at(file, at, text, len);
+        most = whole > most ? whole : most;
+        from = at + (whole > 0 ? whole : 1);
+    }
+    return most;
+}
+
+static void send_text(const struct view *v)
+{
+    size_t len = v->text_len, from = 0;
+    uint64_t flush_at = v->thread->flush_at;
+    if (len == 0 || len > v->header->text_bytes)
+        return;
+    if (flush_at > 0 && v->written.data)
+        from = length_written(v->written, flush_at - 1, v->text, len);
+    if (from < len)
+        v->sink(v->ctx, v->text + from, len - from);
+}
+
+static void send_thread(struct view v, const void *block)
+{
+    const struct piano__live_header *header = v.header;
+    const char *at = block;
+    v.thread = block;
+    v.heads = (const struct piano__head *)(at + sizeof(struct piano__thread));
+    v.slots = (const struct piano__slot *)(v.heads + header->fn_capacity);
+    v.entries = (const struct piano__entry *)(v.slots + header->fn_capacity);
+    v.text = (const char *)(v.entries + PIANO_MAX_DEPTH);
+    v.merged = (const struct piano__merged *)(v.text + header->text_bytes);
+    if (v.thread->state != PIANO_THREAD_RUNNING)
+        return;
+    uint64_t commit = __atomic_load_n(&v.thread->commit, __ATOMIC_ACQUIRE);
+    v.text_len = (uint32_t)commit;
+    v.clearing = (uint32_t)(commit >> 32);
+    send_text(&v);
+    char line[512];
     struct piano__text text = {line, line + sizeof line, false};
-    piano__line_merged(&text, v->thread, v->header->ns_per_tick_32);
-    send(v, &text, line);
+    piano__line_thread(&text, v.thread, v.look, header, -1);
+    send(&v, &text, line);
+    send_merged(&v);
+    send_slots(&v);
+    send_open_calls(&v);
 }
 
 void piano__live_thread(const struct piano__live_header *header, const void *block, int64_t end,
                         const struct piano__offcpu *look,
                         void (*sink)(void *ctx, const char *text, size_t len), void *ctx)
 {
-    const char *at = block;
-    struct view v = {
-        .header = header, .thread = block, .end = end, .look = look, .sink = sink, .ctx = ctx};
-    v.heads = (const struct piano__head *)(at + sizeof(struct piano__thread));
-    v.slots = (const struct piano__slot *)(v.heads + header->fn_capacity);
-    v.entries = (const struct piano__entry *)(v.slots + header->fn_capacity);
-    v.text = (const char *)(v.entries + PIANO_MAX_DEPTH);
-    if (v.thread->state != PIANO_THREAD_RUNNING)
-        return;
-    uint32_t text_len = v.thread->text_len;
-    if (text_len > 0 && text_len <= header->text_bytes)
-        sink(ctx, v.text, text_len);
-    char line[512];
-    struct piano__text text = {line, line + sizeof line, false};
-    piano__line_thread(&text, v.thread, look, header, -1);
-    send(&v, &text, line);
-    if (v.thread->merged > 0)
-        send_merged(&v);
-    send_slots(&v);
-    send_open_calls(&v);
+    send_thread((struct view){.header = header, .end = end, .look = look, .sink = sink, .ctx = ctx},
+                block);
 }
 
 static void send_dropped(const struct piano__live_header *h,
@@ -202,7 +281,7 @@ static void send_dropped(const struct piano__live_header *h,
         sink(ctx, line, (size_t)(text.at - line));
 }
 
-int piano__live_lines(const void *image, size_t size,
+int piano__live_lines(const void *image, size_t size, struct piano__written written,
                       void (*sink)(void *ctx, const char *text, size_t len), void *ctx)
 {
     const struct piano__live_header *header = image;
@@ -217,8 +296,10 @@ int piano__live_lines(const void *image, size_t size,
         if (t->last_tick > end)
             end = t->last_tick;
     }
+    const struct view v = {
+        .header = header, .end = end, .written = written, .sink = sink, .ctx = ctx};
     for (uint64_t i = 0; i < count; i++)
-        piano__live_thread(header, first + i * header->block_bytes, end, NULL, sink, ctx);
+        send_thread(v, first + i * header->block_bytes);
     send_dropped(header, sink, ctx);
     return 0;
 }

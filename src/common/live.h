@@ -6,11 +6,12 @@
  *
  *   image   = header (one page), then `block_bytes` bytes per thread block
  *   block   = struct piano__thread | heads[fn_capacity] | slots[fn_capacity] |
- *             entries[PIANO_MAX_DEPTH] | text[text_bytes]
+ *             entries[PIANO_MAX_DEPTH] | text[text_bytes] | struct piano__merged
  *   head    = what the inline probe needs of one function on one thread
  *   slot    = the rest of it: control words and two tallies
  *   entry   = one open timed call (the span stack)
  *   text    = finished NDJSON lines not yet written to the run file
+ *   merged  = frames without a line of their own
  *
  * A tally is settled work. `now` holds what happened since the last line; `kept` what was set aside because
  * a frame began (it belongs to whatever encloses that frame). The slots with something in `now` or in
@@ -25,6 +26,7 @@
 #include <stdint.h>
 
 #include "common/hist.h"
+#include "common/merged.h"
 
 #define PIANO_LIVE_MAGIC "PIANOLV5"
 
@@ -149,8 +151,16 @@ struct piano__slot {
         total_price; /* ticks per counted call, callees included; the price of self is in the head */
     int64_t sample_self; /* sums over the last `samples` timed calls */
     int64_t sample_total;
-    int64_t square; /* ticks squared: running mean over timed calls */
-    int64_t cost;   /* 1/256 ticks: what timing one call takes, callees timed for it included */
+    double mean;   /* ticks: running mean over timed calls */
+    double square; /* ticks squared, likewise */
+    int64_t
+        rare_square; /* the same of rare long calls, as a mean over all calls; 0 where there are few */
+    int64_t seen_ticks; /* sums over timed calls, to tell rare calls from interrupts */
+    int64_t rare_ticks;
+    double rare_sum; /* of squares */
+    uint32_t seen_calls;
+    uint32_t rare_calls;
+    int64_t cost; /* 1/256 ticks: what timing one call takes, callees timed for it included */
     int64_t outer_total;  /* of the outermost calls in this window */
     int64_t window_start; /* when the current window of calls, or the last burst, began */
     /* What its probes took, in this window and ever, in 1/256 ticks. */
@@ -196,8 +206,7 @@ enum {
     PIANO_ENTRY_FIRST = 8,
     PIANO_ENTRY_WARM =
         16, /* the first of a burst: brings the probe into the caches, tells nothing */
-    PIANO_ENTRY_BELOW = 32,   /* timed because its caller is a sample */
-    PIANO_ENTRY_MEASURED = 64 /* the probe measures what it takes itself */
+    PIANO_ENTRY_BELOW = 32 /* timed because its caller is a sample */
 };
 
 struct piano__entry {
@@ -214,8 +223,21 @@ struct piano__entry {
     int64_t correction;
     double variance;
     int64_t itself;            /* ticks in timed calls of the same function right below */
+    int64_t probe;             /* 1/256 ticks: what the probe took before the call began */
     struct piano__offcpu look; /* the thread's when the call began; valid below `looked_depth` */
 };
+
+/* What a committed line holds, and is cleared right after. Of merged frames, with the index of the entry, or of the
+ * function's histogram, from bit 8 on. */
+enum {
+    PIANO_CLEAR_NOW = 1,
+    PIANO_CLEAR_KEPT = 2,
+    PIANO_CLEAR_MERGED = 4,
+    PIANO_CLEAR_MERGED_FN = 8
+};
+
+/* Who may change a block's lines: its thread sets CHANGING and WRITING, the exiting thread of the program sets TAKEN, for good. */
+enum { PIANO_CLAIM_CHANGING = 1, PIANO_CLAIM_WRITING = 2, PIANO_CLAIM_TAKEN = 4 };
 
 enum piano__thread_state { PIANO_THREAD_FREE = 0, PIANO_THREAD_RUNNING, PIANO_THREAD_ENDED };
 
@@ -234,8 +256,8 @@ struct piano__thread {
     uint64_t real_limit;
     uint64_t seq;
     uint64_t random;
+    uintptr_t busy; /* the stack address of the call that changes the tables; 0: none does */
     uint32_t depth;
-    uint32_t busy;
     uint32_t state;
     uint32_t number; /* in the run file; never reused */
     int32_t tid;
@@ -251,12 +273,18 @@ struct piano__thread {
     int64_t last_flush;
     uintptr_t stack_low; /* where this thread's stack is mapped, once asked for */
     uintptr_t stack_high;
-    uint32_t text_len;  /* commit word of `text` */
-    uint32_t announced; /* the thread's own line has been written */
+    union { /* one store commits a line and says that the tallies in it are void */
+        uint64_t commit;
+        struct {
+            uint32_t text_len; /* bytes of `text`; the lower half of `commit` */
+            uint32_t clearing; /* PIANO_CLEAR_*: they are in `text`, and not yet cleared */
+        };
+    };
     char name[PIANO_NAME_BYTES];
 
     /* Frames closed on this thread. */
     uint64_t frames;
+    int64_t frame_work;  /* 1/256 ticks: of `overhead`, what frames and readings of CPU time took */
     int64_t budget_tick; /* what the probes may take, see mode.c */
     int64_t budget_spent;
     int64_t share;
@@ -267,6 +295,9 @@ struct piano__thread {
         error_sum; /* squares of corrections; in this frame; and per frame, as a part of its time squared */
     double frame_sum;
     double frame_error;
+    uint32_t calm; /* windows without much error in a row, and how many are needed to time less */
+    uint32_t calm_needed;
+    uint32_t bad;        /* windows with much error in a row */
     uint32_t rare_calls; /* samples that showed rare long calls, since `error_tick` */
     int64_t pace;        /* of fenced probes, see span/pace.h; 0 until known */
     int64_t pair_ticks;
@@ -277,15 +308,15 @@ struct piano__thread {
     int64_t
         deep_tokens; /* for lines below the outermost level, of which there may be many by mistake */
     int64_t median_wall; /* ticks; 0 until known */
-    uint64_t merged;     /* frames without a line, and what is known of them */
-    int64_t merged_wall;
-    int64_t merged_max;
-    uint32_t merged_root;
-    int32_t merged_depth;
-    int32_t merged_under;
     uint32_t walls_seen;
-    uint32_t walls[PIANO_HIST_BUCKETS];        /* ns, for the median */
-    uint32_t merged_walls[PIANO_HIST_BUCKETS]; /* ns */
+    uint32_t walls[PIANO_HIST_BUCKETS]; /* ns, for the median */
+    /* While `text` goes into the run file: 1 + a size that the file had before. Else 0. */
+    uint64_t flush_at;
+    uint32_t claim; /* PIANO_CLAIM_* */
+    /* While a tally is replaced, 2 * (slot + 1) + 1 if `kept` of that slot is `moved` and `now` is void, 2 * (slot + 1) if `now` is
+     * `moved` and nothing is pending. Else 0. */
+    uint32_t moving;
+    struct piano__tally moved;
 
     /* Time off the CPU, ns: see target/span/onoff.c. */
     struct piano__offcpu look;
@@ -299,15 +330,17 @@ struct piano__thread {
     uint32_t runq_file;   /* 1 + index of the open schedstat; 0: none */
     uint32_t
         looked_depth; /* open calls below it have a `look`; those above began with the present one */
-    uint32_t merged_looked; /* merged frames of which the CPU time is known, and their sums */
-    int64_t merged_looked_wall;
-    int64_t merged_cpu;
-    int64_t merged_runq;
 } __attribute__((aligned(64)));
 
-/* Calls SINK with text (whole lines, each ending in a newline; several per call possible). Trusts nothing in
- * IMAGE: returns 0, or -EINVAL when it is not a live image of this version. */
-int piano__live_lines(const void *image, size_t size,
+/* Bytes of the run file that the image belongs to. */
+struct piano__written {
+    const char *data;
+    size_t len;
+};
+
+/* Calls SINK with text (whole lines, each ending in a newline; several per call possible) that is not in the file WRITTEN. Trusts
+ * nothing in IMAGE: returns 0, or -EINVAL when it is not a live image of this version. */
+int piano__live_lines(const void *image, size_t size, struct piano__written written,
                       void (*sink)(void *ctx, const char *text, size_t len), void *ctx);
 
 /* The same for one block, as of END ticks: for threads that still run when the program exits. LOOK is what was

@@ -55,8 +55,8 @@ extern __thread struct __piano_thread *__piano_self_then
     __attribute__((tls_model("initial-exec"), visibility("default")));
 void __piano_register(struct __piano_unit *) __attribute__((visibility("default")));
 void __piano_unregister(struct __piano_unit *) __attribute__((visibility("default")));
-void *__piano_enter(unsigned) __attribute__((visibility("default")));
-void __piano_exit(void *) __attribute__((visibility("default")));
+void *__piano_enter(unsigned) __attribute__((visibility("default"), noplt));
+void __piano_exit(void *) __attribute__((visibility("default"), noplt));
 void __piano_land(void *, unsigned) __attribute__((visibility("default")));
 
 static __inline__ __attribute__((always_inline, unused)) void *__piano_begin(const unsigned *at)

@@ -297,3 +297,30 @@ def test_unknown_events_are_skipped_by_their_length(project: Project) -> None:
     assert [(e.what, e.tid, e.fields, e.at) for e in again.events] == \
         [(e.what, e.tid, e.fields, e.at) for e in r.events if e.what not in ("wake", "value")]
     assert done.status == 0
+
+
+def test_handlers_that_jump_out_of_events(project: Project) -> None:
+    """A timer's handler leaves by siglongjmp, mostly in the middle of an event: those that come later are all there."""
+    program = compile(project, r"""
+        #include <setjmp.h>
+        #include <sys/time.h>
+        static sigjmp_buf landing;
+        static volatile int jumps;
+        static void jump(int number) { jumps++; siglongjmp(landing, 1); }
+        int main(void)
+        {
+            struct itimerval soon = {{0, 200}, {0, 200}}, never = {{0, 0}, {0, 0}};
+            piano_poll_begin(1);
+            signal(SIGALRM, jump);
+            sigsetjmp(landing, 1);
+            if (jumps == 0) setitimer(ITIMER_REAL, &soon, NULL);
+            while (jumps < 40) piano_queue_depth(1, 2);
+            setitimer(ITIMER_REAL, &never, NULL);
+            signal(SIGALRM, SIG_IGN);
+            for (int i = 0; i < 1000; i++) piano_queue_depth(7, i);
+            return 0;
+        }
+    """, *API)
+    recording, _ = record(project, program)
+    assert sum(event.fields[0] == 7 for event in recording.of("queue")) == 1000
+    assert recording.trace["dropped_busy"] == 0

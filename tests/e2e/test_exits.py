@@ -2,8 +2,10 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -886,3 +888,80 @@ def test_v1_of_a_run_ended_by_exit(project: Project) -> None:
     assert report.called() == {"main": 1, "outer": 1, "inner": 1}
     old = json.loads(next(project.runs.glob("*.json")).read_text())
     assert {f["name"]: f["calls"] for f in old["functions"]} == {"main": 1, "outer": 1, "inner": 1}
+
+
+@pytest.mark.parametrize("blocks", [1, 4, 8, 16, 64])
+def test_a_small_file_size_limit_does_not_end_the_program(project: Project, blocks: int) -> None:
+    """`ulimit -f`: the kernel sends SIGXFSZ to whoever writes past the limit. Nothing repeats here, so that the v1 file is written too."""
+    functions = "".join(f"int a_function_with_a_long_name_{i}(void) {{ return {i}; }}\n" for i in range(60))
+    calls = "".join(f"a_function_with_a_long_name_{i}();" for i in range(60))
+    program = project.cc(functions + f"int main(void) {{ {calls} return 5; }}")
+    done = project.command("sh", "-c", f"ulimit -f {blocks}; {program}", check=False)
+    assert done.status == 5, repr(done)
+
+
+def frame_numbers(path: Path) -> list[bytes]:
+    """Of all frame lines in the run file."""
+    return re.findall(rb'^\{"frame":(\d+),', path.read_bytes(), re.MULTILINE)
+
+
+def test_exit_writes_no_line_twice(project: Project) -> None:
+    """exit() while 16 threads write lines: each line is written by its thread or by the exiting one, not by both."""
+    leaves = "".join(f"static __attribute__((noinline)) void leaf_{i}(void) {{ sink++; }}\n" for i in range(40))
+    calls = "".join(f"leaf_{i}();" for i in range(40))
+    program = project.cc(f"""
+        #include <pthread.h>
+        #include <stdlib.h>
+        static volatile int sink;
+        static long turns;
+        {leaves}
+        static __attribute__((noinline)) void turn(void) {{ {calls} __sync_fetch_and_add(&turns, 1); }}
+        static void *run(void *p) {{ for (;;) turn(); return p; }}
+        int main(int argc, char **argv)
+        {{
+            pthread_t t;
+            for (int i = 0; i < 16; i++) pthread_create(&t, 0, run, 0);
+            while (__sync_fetch_and_add(&turns, 0) < 2000 + atoi(argv[1])) ;
+            exit(3);
+        }}
+    """, "-pthread", "-w", select=["--frame", "turn"])
+    twice = 0
+    for i in range(40):
+        done = project.command(program, 97 * i, check=False, limit=30)
+        assert done.status == 3
+        path = project.only_run()
+        numbers = frame_numbers(path)
+        assert len(numbers) > 1000
+        twice += len(numbers) != len(set(numbers))
+        if i % 10 == 0:
+            assert project.report().frame_count >= len(numbers)
+        for left in project.runs.iterdir():
+            left.unlink()
+    assert twice == 0
+
+
+def test_calls_after_a_jump_out_of_any_handler(project: Project) -> None:
+    """A timer's handler leaves by siglongjmp, sometimes in the middle of the runtime. No call that follows is lost."""
+    report = project.profile_c("""
+        #include <setjmp.h>
+        #include <signal.h>
+        #include <sys/time.h>
+        static sigjmp_buf landing;
+        static volatile int jumps, sink;
+        static void jump(int number) { siglongjmp(landing, 1); }
+        static __attribute__((noinline)) void leaf(void) { sink++; }
+        static __attribute__((noinline)) void busy(void) { for (;;) for (int i = 0; i < 20; i++) leaf(); }
+        static __attribute__((noinline)) void step(void) { sink++; }
+        int main(void)
+        {
+            struct itimerval once = {{0, 0}, {0, 500}};
+            signal(SIGALRM, jump);
+            for (jumps = 0; jumps < 300; jumps++) {
+                if (sigsetjmp(landing, 1) == 0) { setitimer(ITIMER_REAL, &once, 0); busy(); }
+                step();
+            }
+            return 0;
+        }
+    """, select=["--fn", "busy", "--fn", "leaf", "--fn", "step", "--fn", "main"], env={"PIANO_TIMING": "all"})
+    assert report.row("step")["calls"] == 300
+    assert report.data["dropped"]["busy"] == 0

@@ -259,17 +259,91 @@ def test_many_real_frames_are_bounded(project: Project) -> None:
     assert sum(p.stat().st_size for p in project.runs.iterdir()) < 64 << 20
 
 
-def test_alternating_functions_are_all_frames(project: Project) -> None:
-    """A loop of poll, update, draw: each call is a frame of its own kind."""
+LOOP = BURN + """
+    #include <time.h>
+    static void pause_(long ms)
+    { struct timespec t = {0, ms * 1000000}; nanosleep(&t, 0); }
+    static void init(void) { BURN(5000); }
+    static void poll_(void) { BURN(2000); }
+    static void update(void) { BURN(4000); }
+    static void autosave(void) { BURN(3000); }
+    static void draw(void) { BURN(8000); }
+    int main(void)
+    {
+        init();
+        for (int i = 0; i < 60; i++) {
+            poll_();
+            update();
+            if (i % 20 == 5) autosave();
+            if (i == 33) pause_(40);
+            draw();
+            draw();
+        }
+        init();
+        return 0;
+    }
+"""
+LOOP_FNS = ["--fn", "init", "--fn", "poll_", "--fn", "update", "--fn", "autosave", "--fn", "draw"]
+
+
+@pytest.mark.parametrize("with_main", [False, True])
+def test_a_loop_of_several_functions_has_turns(project: Project, with_main: bool) -> None:
+    """A loop of poll, update, draw: a frame is a turn, with what `main` did between the calls."""
+    report = project.profile_c(LOOP, select=LOOP_FNS + (["--fn", "main"] if with_main else []))
+    groups = report.data["frames"]["by_root"]
+    assert [(g["root"], g["kind"], g["count"]) for g in groups] == [("poll_", "turn", 60)]
+    assert groups[0]["caller"] == ("main" if with_main else None)
+    assert report.row("draw")["calls"] == 120 and report.row("draw")["frames"] == 60
+    assert report.row("init")["frames"] == 0 and report.row("autosave")["frames"] == 3
+    frames = project.frames()
+    for i, f in enumerate(frames):
+        calls = {r["name"]: r["calls"] for r in f["functions"]}
+        assert calls == {"poll_": 1, "update": 1, "draw": 2, **({"autosave": 1} if i % 20 == 5 else {})}
+        assert f["kind"] == "turn" and f["between_ns"] >= 0
+        own = sum(r["self_ns"] for r in f["functions"])
+        assert abs(f["wall_ns"] - own - f["between_ns"]) < 1000, f
+    ends = [f["start_ns"] + f["wall_ns"] for f in frames]
+    starts = [f["start_ns"] for f in frames[1:]] + [ends[-1]]
+    assert all(end <= start for end, start in zip(ends, starts)), "turns overlap"
+    hitch = max(frames, key=lambda f: f["wall_ns"])
+    assert hitch["frame"] == 33 and hitch["spike"] and hitch["between_ns"] >= 40_000_000
+    if with_main:
+        assert report.row("main")["self_ns"] >= 40_000_000
+    footer = project.piano("report").out.splitlines()[-1]
+    assert "60 frames (turns from poll_)" in footer
+    table = project.piano("report", "--frames").out
+    assert "between" in table.splitlines()[0]
+    assert ("self time of main" if with_main else "not chosen") in table
+
+
+def test_frame_option_overrides_turns(project: Project) -> None:
+    report = project.profile_c(LOOP, select=LOOP_FNS + ["--frame", "update"])
+    groups = report.data["frames"]["by_root"]
+    assert [(g["root"], g["kind"], g["count"]) for g in groups] == [("update", "call", 60)]
+
+
+def test_jobs_in_any_order_are_frames_of_their_own(project: Project) -> None:
     report = project.profile_c(BURN + """
-        static void poll_(void) { BURN(2000); }
-        static void update(void) { BURN(4000); }
-        static void draw(void) { BURN(8000); }
-        int main(void) { for (int i = 0; i < 30; i++) { poll_(); update(); draw(); } return 0; }
+        static void job_a(void) { BURN(2000); }
+        static void job_b(void) { BURN(4000); }
+        static void job_c(void) { BURN(3000); }
+        int main(void)
+        {
+            unsigned random = 1;
+            for (int i = 0; i < 90; i++) {
+                random = random * 1103515245 + 12345;
+                switch ((random >> 16) % 3) {
+                case 0: job_a(); break;
+                case 1: job_b(); break;
+                default: job_c();
+                }
+            }
+            return 0;
+        }
     """)
     assert report.frame_count == 90
-    assert {r["root"]: r["count"] for r in report.data["frames"]["by_root"]} == {
-        "poll_": 30, "update": 30, "draw": 30}
+    assert all(g["kind"] == "call" for g in report.data["frames"]["by_root"])
+    assert len(report.data["frames"]["by_root"]) == 3
 
 
 def test_recursive_outermost_function(project: Project) -> None:
@@ -292,3 +366,115 @@ def test_a_frame_left_by_longjmp_is_a_frame(project: Project) -> None:
     """)
     assert report.called() == {"main": 1, "request": 60, "fails": 20}
     assert report.frame_count == 60
+
+
+def made_run(project: Project, walls_us: list[int]) -> str:
+    """A run whose frames of `update` took these times."""
+    lines = ['{"format_version":2,"run_id":"7_1000","timestamp_ms":1000,"functions":["update"]}']
+    for i, wall in enumerate(walls_us):
+        lines.append(json.dumps({"frame": i, "thread": 1, "depth": 0, "root": 0, "start_ns": i * 10**9,
+                                 "wall_ns": wall * 1000,
+                                 "fns": [{"id": 0, "calls": 1, "self_ns": wall * 1000}]}))
+    project.write({"made.ndjson": "\n".join(lines) + "\n"})
+    return "made.ndjson"
+
+
+def test_a_budget_decides_what_a_spike_is(project: Project) -> None:
+    run = made_run(project, [15000] * 20 + [16600, 16601, 17000, 40000] + [15000] * 20)
+    assert project.json("report", run)["frames"]["spikes"] == 1
+    for budget in ("16.6ms", "16600us", "0.0166s", "16600000ns"):
+        data = project.json("report", run, "--budget", budget)
+        assert data["frames"]["spikes"] == 3 and data["budget_ns"] == 16_600_000
+        frames = project.json("report", run, "--frames", f"--budget={budget}")
+        assert [f["frame"] for f in frames["frames"] if f["spike"]] == [21, 22, 23]
+        assert frames["budget_ns"] == 16_600_000
+    assert "3 spikes (>16.6ms budget)" in project.piano("report", run, "--budget", "16.6ms").out
+    table = project.piano("report", run, "--frames", "--budget", "16.6ms").out
+    assert table.count("<- spike") == 3 and "(>16.6ms budget)" in table
+    assert project.json("report", run)["budget_ns"] is None
+    assert "(>2x median)" in project.piano("report", run).out
+
+
+@pytest.mark.parametrize("command", ["report", "profile"])
+@pytest.mark.parametrize("budget", ["16.6", "fast", "-3ms", "0ms", "ms", "nanms", "infs", "1e300s",
+                                    "0x10ms", "16.6 parsecs", "0.0001ns"])
+def test_a_budget_that_is_no_time_is_an_error(project: Project, command: str, budget: str) -> None:
+    done = project.piano(command, "--budget", budget, check=False)
+    assert done.status == 2 and "--budget" in done.err and "16.6ms" in done.err, done
+
+
+def test_a_budget_is_for_frames(project: Project) -> None:
+    for other in ("--threads", "--heap", "--cpu", "--polls"):
+        done = project.piano("report", other, "--budget", "16.6ms", check=False)
+        assert done.status == 2 and "--budget" in done.err, done
+
+
+def test_profile_takes_a_budget(project: Project) -> None:
+    project.write({"a.c": BURN + """
+        static void update(void) { BURN(2000); }
+        int main(void) { for (int i = 0; i < 30; i++) update(); return 0; }
+    """})
+    done = project.piano("profile", "--budget", "1ns", "--", "gcc", "-O1", "a.c", "-o", "a")
+    assert "30 spikes (>1ns budget)" in done.out
+
+
+def four(turns: int, functions: int = 4) -> str:
+    names = [f"f{i}" for i in range(functions)]
+    return BURN + "".join(f"void {n}(void) {{ BURN({4000 + 40 * i}); }}\n" for i, n in enumerate(names)) + f"""
+        int main(void)
+        {{ for (int i = 0; i < {turns}; i++) {{ {" ".join(n + "();" for n in names)} }} return 0; }}
+    """
+
+
+def test_merged_frames_count_for_their_own_function(project: Project) -> None:
+    report = project.profile_c(four(6000))
+    summary = report.data["frames"]
+    assert summary["merged"] > 0, "not fast enough to be merged: the test shows nothing"
+    assert {g["root"]: g["count"] for g in summary["by_root"]} == {f"f{i}": 6000 for i in range(4)}
+    assert all(g["kind"] == "call" for g in summary["by_root"])
+    for group in summary["by_root"]:
+        row = report.row(group["root"])
+        assert row["frames"] == 6000
+        for key in ("p50_ns", "p99_ns"): # a frame has one function: the two are the same figure
+            assert abs(row[key] - group[key]) <= 0.12 * group[key] + 8, (group, row)
+    out = project.piano("report")
+    assert "to within 6 %" in out.out and "kept as sums" in out.err
+
+
+def test_more_roots_than_there_is_room_for(project: Project) -> None:
+    """Frames of functions without an entry of their own are counted, for no function."""
+    report = project.profile_c(four(800, functions=40))
+    summary = report.data["frames"]
+    assert summary["merged"] > 0 and summary["count"] == 40 * 800
+    assert sum(g["count"] for g in summary["by_root"]) == summary["count"]
+    by_root = {g["root"]: g["count"] for g in summary["by_root"]}
+    assert all(count <= 800 for root, count in by_root.items() if root is not None)
+    assert sum(count == 800 for count in by_root.values()) >= 8
+    assert all(report.row(f"f{i}")["calls"] == 800 and report.row(f"f{i}")["frames"] == 800
+               for i in range(40))
+    assert sum(p.stat().st_size for p in project.runs.iterdir()) < 16 << 20
+
+
+def test_merged_frames_survive_a_kill(project: Project) -> None:
+    program = project.cc(four(6000).replace("return 0;", "raise(9);").replace(
+        "int main", "#include <signal.h>\nint main"))
+    project.piano("run", "--", str(program), check=False)
+    summary = project.json("report")["frames"]
+    assert summary["merged"] > 0
+    assert {g["root"]: g["count"] for g in summary["by_root"]} == {f"f{i}": 6000 for i in range(4)}
+    assert all(r["frames"] == 6000 for r in project.report().functions if r["name"] != "main")
+
+
+def test_a_busy_first_call_does_not_take_the_lines_of_the_loop(project: Project) -> None:
+    """Below first calls, deeper calls have lines too; however many these are, the loop keeps its own."""
+    report = project.profile_c(BURN + """
+        static void item(void) { BURN(3000); }
+        static void poll_(void) { BURN(2000); }
+        static void update(int n) { for (int i = 0; i < n; i++) item(); }
+        int main(void)
+        { for (int i = 0; i < 40; i++) { poll_(); update(i ? 3 : 12000); } return 0; }
+    """)
+    summary = report.data["frames"]
+    assert summary["merged"] == 0
+    assert [(g["root"], g["kind"], g["count"]) for g in summary["by_root"]] == [("poll_", "turn", 40)]
+    assert report.row("item")["calls"] == 12000 + 39 * 3

@@ -448,3 +448,40 @@ def test_heap_and_cpu_begun_at_the_same_time(project: Project) -> None:
         runs = project.root / f"runs{i}"
         done = project.command(program, env={"PIANO_RUNS_DIR": str(runs)})
         assert (done.out, len(list(runs.iterdir()))) == ("0 0\n", 1)
+
+
+def test_stack_overflows_that_are_caught(project: Project) -> None:
+    """A handler on an alternate stack leaves by siglongjmp, mostly out of a sample: whatever comes later is sampled all the same."""
+    program = compile(project, r"""
+        #include <setjmp.h>
+        #include <sys/resource.h>
+        static sigjmp_buf landing;
+        static NOINLINE void take(int n) { void *volatile p = malloc(n); free(p); }
+        static NOINLINE int down(int n)
+        {
+            volatile char room[700] = {0};
+            take(10);
+            return down(n + 1) + room[n % 700];
+        }
+        static NOINLINE void after(void) { for (int i = 0; i < 500; i++) take(100); }
+        static void overflown(int number) { siglongjmp(landing, 1); }
+        static char alternate[65536];
+        int main(int argc, char **argv)
+        {
+            struct rlimit small = {atoi(argv[1]) * 1024, atoi(argv[1]) * 1024};
+            setrlimit(RLIMIT_STACK, &small);
+            stack_t stack = {.ss_sp = alternate, .ss_size = sizeof alternate};
+            struct sigaction act = {.sa_handler = overflown, .sa_flags = SA_ONSTACK};
+            sigaltstack(&stack, NULL);
+            sigaction(SIGSEGV, &act, NULL);
+            for (volatile int i = 0; i < 40; i++) {
+                if (sigsetjmp(landing, 1) == 0) down(i);
+                after();
+            }
+            return 0;
+        }
+    """)
+    for size in (500, 533, 600):  # kilobytes; they end at several places
+        _, heap = record(project, program, str(size))
+        assert heap.made("after") == (40 * 500, 40 * 500 * 100)
+        assert heap["dropped"]["busy"] == 0

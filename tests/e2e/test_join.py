@@ -288,3 +288,46 @@ def test_a_machine_that_slept(project: Project, slept: int) -> None:
     moments = [500_000_000, 2_500_000_000, 3 * second, 10 * second]
     begins, _ = begins_of(project, syncs, [at + (at > second) * counter for at in moments])
     assert begins == [at + (at > second) * kernel for at in moments]
+
+
+def test_a_turn_is_joined_from_begin_to_begin(project: Project) -> None:
+    """What the caller allocates between the calls of a turn is inside of it."""
+    program = project.cc(r"""
+        #include <stdio.h>
+        #include <stdlib.h>
+        #include <time.h>
+        #include <unistd.h>
+        static long now(void) {
+            struct timespec t;
+            clock_gettime(CLOCK_MONOTONIC, &t);
+            return t.tv_sec * 1000000000L + t.tv_nsec;
+        }
+        static void *volatile kept;
+        static void poll_events(void) { usleep(500); }
+        static void render(void) { usleep(500); }
+        int main(void) {
+            for (int i = 0; i < 20; i++) {
+                long from = now();
+                poll_events();
+                if (i == 7) { kept = malloc(3 << 20); usleep(20000); }
+                render();
+                printf("%ld %ld\n", from, now());
+            }
+            return 0;
+        }
+    """, "-g", select=["--fn", "poll_events", "--fn", "render"])
+    done = project.piano("record", "--heap=1", "--", program)
+    frames = project.frames()
+    assert len(frames) == 20 and all(f["kind"] == "turn" for f in frames)
+    said = [[int(word) for word in line.split()] for line in done.out.splitlines()]
+    for i, (f, (begin, end)) in enumerate(zip(frames, said)):
+        inside = f["inside"]
+        assert begin <= inside["begin_mono_ns"] + CLOSE_NS
+        assert inside["end_mono_ns"] <= (said[i + 1][1] if i < 19 else end) + CLOSE_NS
+        if i < 19:
+            assert abs(inside["end_mono_ns"] - frames[i + 1]["inside"]["begin_mono_ns"]) < CLOSE_NS
+        assert inside["end_mono_ns"] - inside["begin_mono_ns"] >= f["wall_ns"] - CLOSE_NS
+        assert (inside["live_bytes"] >= 3 << 20) == (i == 7)
+    assert frames[7]["between_ns"] >= 20_000_000 and frames[7]["spike"]
+    text = project.piano("report", "--frames").out
+    assert "Frame 8, turn from poll_events: " in text

@@ -201,3 +201,42 @@ def test_killed_at_every_call_of_its_beginning(project: Project) -> None:
             found += 1
         stops += 1
     assert 20 < found < stops
+
+
+FRAMES = "".join(f"static __attribute__((noinline)) void leaf_{i}(void) {{ sink++; }}\n" for i in range(40))
+FRAMES = f"""
+#include <fcntl.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <unistd.h>
+static volatile int sink;
+static volatile uint64_t *counts;
+{FRAMES}
+static __attribute__((noinline)) void turn(void) {{ {"".join(f"leaf_{i}();" for i in range(40))} }}
+int main(int argc, char **argv)
+{{
+    counts = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, open(argv[1], O_RDWR), 0);
+    counts[8 * 4] = getpid();
+    for (uint64_t i = 0;; i++) {{
+        turn();
+        __atomic_store_n(&counts[0], i + 1, __ATOMIC_RELEASE);
+    }}
+}}
+"""
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_instrumented_program_is_killed(project: Project, seed: int) -> None:
+    """Lines that were written to the run file, or are being written, are not read from the live image again."""
+    program = project.cc(FRAMES, "-w", select=["--frame", "turn"])
+    chance = random.Random(200 + seed)
+    for _ in range(60):
+        killed = Killed(project, program, chance)
+        for path in project.run_files() if killed.known[0] else ():
+            report = project.report(path)
+            calls = report.calls("turn", "leaf_0", "leaf_39")
+            assert killed.known[0] <= calls["turn"] <= killed.known[0] + 1, (killed.known, calls)
+            assert {calls["leaf_0"], calls["leaf_39"]} <= {killed.known[0], killed.known[0] + 1}
+            assert report.frame_count in (killed.known[0], killed.known[0] + 1)
+        for left in project.runs.iterdir() if project.runs.is_dir() else ():
+            left.unlink()

@@ -168,7 +168,7 @@ def test_sampled_rows_are_marked(project: Project) -> None:
     assert rows["tiny"]["timed_calls"] == 160
     out = project.piano("report").out
     tiny = next(line for line in out.splitlines() if line.startswith("tiny"))
-    assert "~" in tiny and "sample" in out
+    assert "~" in tiny and "~ estimate: 160 of 20000 calls were timed" in out
     lines = [line.split() for line in project.piano("report", "--frames").out.splitlines()]
     title = next(line for line in lines if "tiny" in line)
     cells = [line for line in lines if len(line) == len(title) and line[0].isdigit()]
@@ -356,3 +356,22 @@ def test_failed_writes_are_told_first(project: Project) -> None:
     put_run(project, "1740000000123-77", "\n".join(lines) + "\n")
     first = project.piano("report").err.splitlines()[0]
     assert "3 writes to the run file failed" in first and "incomplete" in first
+
+
+def test_the_worst_call_of_each_function(project: Project) -> None:
+    put_run(project, "1740000000123-77", ndjson(
+        header(["update", "get", "old"]),
+        *[frame(i, [fn(0, 1, 1000, total_ns=3000), fn(1, 5, 1000, total_ns=1000, max_ns=200 + i),
+                    fn(2, 2, 1000, total_ns=1000)], 3000) for i in range(4)]))
+    data = project.report()
+    assert (data.row("get")["worst_ns"], data.row("get")["worst_frame"]) == (203, 3)
+    assert (data.row("update")["worst_ns"], data.row("update")["worst_frame"]) == (3000, 0)
+    assert (data.row("old")["worst_ns"], data.row("old")["worst_frame"]) == (None, None)
+    wide = [line.split() for line in project.piano("report").out.splitlines()]
+    at = wide[0].index("Worst")
+    assert wide[0][at + 1] == "Frame"
+    rows = {line[0]: line[at:at + 2] for line in wide[2:5]}
+    assert rows == {"get": ["203ns", "4"], "update": ["3.0us", "1"], "old": ["-", "-"]}
+    assert "Worst: its longest single call" in project.piano("report").out
+    narrow = project.piano("report", env={"COLUMNS": "55"}).out
+    assert "Worst" not in narrow and "Total" in narrow.splitlines()[0]

@@ -284,6 +284,48 @@ static void merged_frames_count(void **state)
     run_unload(&run);
 }
 
+/* Functions in merged frames count in p50 and p99; so do frames of roots that had no room. */
+static void merged_functions_have_percentiles(void **state)
+{
+    (void)state;
+    struct run run;
+    const struct run_options raw = {.uncorrected = true};
+    struct buf b = {0};
+    buf_puts(&b, HEADER("\"update\",\"draw\",\"step\""));
+    for (int i = 0; i < 4; i++)
+        buf_printf(&b,
+                   "{\"frame\":0,\"thread\":1,\"depth\":0,\"root\":0,\"start_ns\":%d,"
+                   "\"wall_ns\":9000,\"fns\":[{\"id\":0,\"calls\":1,\"self_ns\":9000}]}\n",
+                   i * 10000);
+    /* 1000 ns are in bucket 190, of functions in 47. */
+    buf_puts(&b, "{\"merged\":96,\"thread\":1,\"depth\":0,\"root\":0,\"wall_ns\":96000,"
+                 "\"wall_max_ns\":1000,\"hist\":[[190,96]],\"fns\":[]}\n"
+                 "{\"merged_fn\":0,\"thread\":1,\"depth\":0,\"root\":0,\"hist\":[[47,96]]}\n"
+                 "{\"merged_fn\":1,\"thread\":1,\"depth\":0,\"root\":0,\"hist\":[[0,50]]}\n"
+                 "{\"merged_fn\":2,\"thread\":1,\"depth\":1,\"root\":1,\"hist\":[[9,50]]}\n"
+                 "{\"merged\":10,\"thread\":1,\"depth\":0,\"rest\":true,\"wall_ns\":50,"
+                 "\"wall_max_ns\":5,\"hist\":[[5,10]],\"fns\":[]}\n"
+                 "{\"merged_fn\":1,\"thread\":1,\"depth\":0,\"rest\":true,\"hist\":[[1,5]]}\n"
+                 "{\"merged_fn\":77,\"thread\":1,\"depth\":0,\"root\":0,\"hist\":[[1,5]]}\n");
+    assert_int_equal(loaded(&run, b.data), 0);
+    assert_int_equal(run.all.count, 110);
+    assert_int_equal(run.group_count, 2);
+    assert_int_equal(fn(&run, "update")->frames.count, 100);
+    assert_in_range(fn(&run, "update")->p50_ns, 940, 1060);
+    assert_int_equal(fn(&run, "update")->p99_ns, 9000);
+    assert_int_equal(fn(&run, "draw")->frames.count, 55);
+    assert_in_range(fn(&run, "draw")->p50_ns, 0, 3);
+    assert_in_range(fn(&run, "draw")->p99_ns, 4, 7);
+    assert_int_equal(fn(&run, "step")->frames.count, 0); /* of another level */
+    assert_true(run.merged_selves);
+    assert_int_equal(run.bad_lines, 1);
+    run_unload(&run);
+    assert_int_equal(loaded_bytes(&run, "1-1.ndjson", b.data, b.len, &raw), 0);
+    assert_int_equal(fn(&run, "update")->frames.count, 4); /* not kept raw */
+    run_unload(&run);
+    buf_free(&b);
+}
+
 static void parts_belong_to_the_next_frame(void **state)
 {
     (void)state;
@@ -298,6 +340,235 @@ static void parts_belong_to_the_next_frame(void **state)
     assert_int_equal(run.frames[1].alloc_count, 1);
     assert_int_equal(run.fns[0].p99_ns, 5);
     run_unload(&run);
+}
+
+/* ---- turns ---- */
+
+/* A run of `main` (0), which calls functions one after another: a letter is a call of 10 ns of a function,
+ * 'a' is 1; a digit is that many times 10 ns that `main` spends on its own. */
+static int loaded_calls(struct run *run, const char *calls, bool with_main)
+{
+    struct buf b = {0};
+    int64_t now = 100;
+    buf_puts(&b, HEADER("\"main\",\"a\",\"b\",\"c\",\"d\",\"e\""));
+    for (const char *p = calls; *p; p++) {
+        if (*p >= '0' && *p <= '9') {
+            now += (*p - '0') * 10;
+            continue;
+        }
+        int id = *p - 'a' + 1;
+        buf_printf(&b,
+                   "{\"frame\":0,\"thread\":1,\"depth\":%d,\"root\":%d,%s\"start_ns\":%lld,"
+                   "\"wall_ns\":10,\"fns\":[{\"id\":%d,\"calls\":1,\"self_ns\":10}]}\n",
+                   with_main, id, with_main ? "\"under\":0," : "", (long long)now, id);
+        now += 10;
+    }
+    if (with_main)
+        buf_printf(&b,
+                   "{\"frame\":0,\"thread\":1,\"depth\":0,\"root\":0,\"start_ns\":100,"
+                   "\"wall_ns\":%lld,\"fns\":[{\"id\":0,\"calls\":1,\"self_ns\":1}]}\n",
+                   (long long)now - 100);
+    int err = loaded(run, b.data);
+    buf_free(&b);
+    return err;
+}
+
+static void calls_in_a_cycle_are_turns(void **state)
+{
+    (void)state;
+    for (int with_main = 0; with_main < 2; with_main++) {
+        struct run run;
+        assert_int_equal(loaded_calls(&run, "dab2cabcab1cabc", with_main), 0);
+        assert_int_equal(run.group_count, 1);
+        assert_int_equal(run.frame_count, 4);
+        assert_true(run.groups[0].turn);
+        assert_int_equal(run.groups[0].root, 1);
+        assert_int_equal(run.groups[0].caller, with_main ? 0 : RUN_NO_FN);
+        static const int64_t walls[] = {50, 30, 40, 30}, between[] = {20, 0, 10, 0};
+        for (size_t i = 0; i < 4; i++) {
+            const struct run_frame *f = &run.frames[i];
+            assert_int_equal(f->root, 1);
+            assert_int_equal(f->wall_ns, walls[i]);
+            assert_int_equal(run_frame_took(&run, f), walls[i]);
+            assert_int_equal(run.turns[f->turn - 1].between_ns, between[i]);
+            struct run_scratch scratch = {0};
+            assert_int_equal(run_frame_functions(&run, f, &scratch), 0);
+            assert_int_equal(scratch.count, 3);
+            run_scratch_release(&scratch);
+        }
+        assert_int_equal(fn(&run, "c")->frames.count, 4);
+        assert_int_equal(fn(&run, "d")->frames.count, 0);
+        assert_int_equal(fn(&run, "d")->sum.calls, 1);
+        run_unload(&run);
+    }
+}
+
+struct cycle {
+    const char *calls;
+    size_t frames;
+    uint32_t starter; /* 0: no turns */
+};
+
+static void what_is_a_cycle(void **state)
+{
+    (void)state;
+    static const struct cycle cycles[] = {
+        {"abcabcabcabc", 4, 1},
+        {"ababab", 3, 1},
+        {"aabbaabbaabbaabb", 16, 0},      /* no place of its own: b is in every second turn of a */
+        {"abbcabbcabbcabbc", 4, 1},       /* b twice a turn */
+        {"abcabcabcdabcabcabcabc", 7, 1}, /* d once */
+        {"dabcabcabcdabcabcabcabcdabcabcabcd", 10, 1},
+        {"ddabcabcabcabce", 4, 1},          /* init and shutdown are no frames */
+        {"aabcabcaaabcabcabc", 5, 2},       /* a drains a queue */
+        {"abcabcabcabcbbbbbbbbcccc", 4, 1}, /* after the loop */
+        {"abaabb", 6, 0},
+        {"abbbaababbabaaabbabaabababbbaabaab", 34, 0},
+        {"aaaaaaaabbbbbbbb", 16, 0},
+        {"bbbbbbbbbabbbbbbbabbbbabbbbbbbbbbbbbbabbbbbbbbbba", 49, 0}, /* a rare job */
+        {"dedededeabcabcabcabcabcabcabc", 11, 1},  /* two loops, one after the other */
+        {"aaaaaaaaaaaaaaaaaaaaaaaabcbcbc", 30, 0}, /* most of it is no cycle */
+    };
+    for (size_t i = 0; i < sizeof(cycles) / sizeof(cycles[0]); i++) {
+        struct run run;
+        assert_int_equal(loaded_calls(&run, cycles[i].calls, true), 0);
+        if (run.frame_count != cycles[i].frames)
+            fail_msg("%s: %zu frames", cycles[i].calls, run.frame_count);
+        bool found = false, turns = false;
+        for (size_t g = 0; g < run.group_count; g++) {
+            turns |= run.groups[g].turn;
+            found |= run.groups[g].turn && run.groups[g].root == cycles[i].starter;
+        }
+        if (turns != (cycles[i].starter != 0) || found != turns)
+            fail_msg("%s: wrong turns", cycles[i].calls);
+        assert_int_equal(run.all.count, run.frame_count);
+        run_unload(&run);
+    }
+}
+
+/* What measuring cost, inside the calls and between them, is no time of a turn. */
+static void turns_without_the_cost_of_measuring(void **state)
+{
+    (void)state;
+    struct run run;
+    struct buf b = {0};
+    buf_puts(&b, HEADER("\"a\",\"b\""));
+    for (int i = 0; i < 8; i++)
+        buf_printf(&b,
+                   "{\"frame\":0,\"thread\":1,\"depth\":0,\"root\":%d,\"start_ns\":%d,"
+                   "\"wall_ns\":300,\"took_ns\":500,\"over_ns\":%d,\"fns\":[]}\n",
+                   i % 2, i * 1000, i * 450);
+    assert_int_equal(loaded(&run, b.data), 0);
+    assert_int_equal(run.frame_count, 4);
+    assert_int_equal(run_frame_took(&run, &run.frames[0]), 2000);
+    assert_int_equal(run.frames[0].wall_ns, 2000 - 900);
+    assert_int_equal(run.turns[0].between_ns, 2000 - 900 - 600);
+    assert_int_equal(run_frame_took(&run, &run.frames[3]), 1500);
+    assert_int_equal(run.frames[3].wall_ns, 1500 - 450 - 200);
+    run_unload(&run);
+    buf_free(&b);
+}
+
+/* A function that is timed by sample later on cannot start the turns. */
+static void demoted_functions_start_no_turns(void **state)
+{
+    (void)state;
+    struct run run;
+    struct buf b = {0};
+    buf_puts(&b, HEADER("\"a\",\"b\",\"c\""));
+    for (int i = 0; i < 300; i++) {
+        if (i == 288)
+            buf_puts(&b, "{\"demoted\":0}\n");
+        if (i % 3 || i < 288)
+            buf_printf(&b,
+                       "{\"frame\":0,\"thread\":1,\"depth\":0,\"root\":%d,\"start_ns\":%d,"
+                       "\"wall_ns\":30,\"fns\":[{\"id\":%d,\"calls\":1,\"self_ns\":30}]}\n",
+                       i % 3, i * 100, i % 3);
+    }
+    assert_int_equal(loaded(&run, b.data), 0);
+    assert_int_equal(run.frame_count, 100);
+    assert_int_equal(run.frames[0].root, 1);
+    for (size_t i = 0; i < 99; i++)
+        assert_int_equal(run.frames[i].wall_ns, 300);
+    assert_int_equal(fn(&run, "a")->sum.calls, 96);
+    run_unload(&run);
+    buf_free(&b);
+}
+
+/* Calls without lines cannot be put into turns: the others are no turns either. */
+static void merged_calls_make_no_turns(void **state)
+{
+    (void)state;
+    struct run run;
+    struct buf b = {0};
+    buf_puts(&b, HEADER("\"a\",\"b\""));
+    for (int i = 0; i < 8; i++)
+        buf_printf(&b,
+                   "{\"frame\":0,\"thread\":1,\"depth\":0,\"root\":%d,\"start_ns\":%d,"
+                   "\"wall_ns\":30,\"fns\":[]}\n",
+                   i % 2, i * 100);
+    buf_puts(&b, "{\"merged\":5,\"thread\":1,\"depth\":0,\"root\":1,\"wall_ns\":150,"
+                 "\"wall_max_ns\":30,\"hist\":[[30,5]],\"fns\":[]}\n");
+    assert_int_equal(loaded(&run, b.data), 0);
+    assert_int_equal(run.turn_count, 0);
+    assert_int_equal(run.frame_count, 8);
+    assert_int_equal(run.group_count, 2);
+    assert_int_equal(run.all.count, 13);
+    run_unload(&run);
+    buf_free(&b);
+}
+
+/* ---- the worst call ---- */
+
+#define CALLS(start, id, calls, total, more)                                                       \
+    "{\"frame\":0,\"thread\":1,\"depth\":0,\"root\":0,\"start_ns\":" #start                        \
+    ",\"wall_ns\":500,\"fns\":[{\"id\":0,\"calls\":1,\"self_ns\":1,\"total_ns\":500},{\"id\":" #id \
+    ",\"calls\":" #calls ",\"self_ns\":1,\"total_ns\":" #total more "}]}\n"
+
+static void the_worst_call_and_its_frame(void **state)
+{
+    (void)state;
+    struct run run;
+    assert_int_equal(
+        loaded(&run, HEADER("\"update\",\"f\",\"old\",\"out\"") /* the frames are not in order */
+               CALLS(3000, 1, 3, 90, ",\"max_ns\":70") CALLS(1000, 1, 1, 40, "")
+                   CALLS(2000, 1, 9, 99, ",\"max_ns\":20,\"timed\":2")
+                       CALLS(4000, 1, 5, 99, ",\"timed\":0") CALLS(5000, 2, 1, 10, "")
+                           CALLS(6000, 2, 2, 10, "")
+                               CALLS(7000, 3, 1, 10, "") "{\"outside\":true,\"thread\":1,\"fns\":[{"
+                                                         "\"id\":3,\"calls\":2,\"self_ns\":80,"
+                                                         "\"total_ns\":80,\"max_ns\":60}]}\n"),
+        0);
+    assert_int_equal(run.frame_count, 7);
+    assert_int_equal(fn(&run, "f")->worst_ns, 70);
+    assert_int_equal(fn(&run, "f")->worst_frame, 2);
+    assert_int_equal(fn(&run, "update")->worst_ns, 500);
+    assert_int_equal(fn(&run, "update")->worst_frame, 2); /* as long in all: the first line */
+    assert_int_equal(fn(&run, "old")->worst_ns, -1); /* two calls, and no word on the longest */
+    assert_int_equal(fn(&run, "old")->worst_frame, -1);
+    assert_int_equal(fn(&run, "out")->worst_ns, 60); /* in no frame */
+    assert_int_equal(fn(&run, "out")->worst_frame, -1);
+    run_unload(&run);
+}
+
+static void the_worst_call_of_a_turn(void **state)
+{
+    (void)state;
+    struct run run;
+    struct buf b = {0};
+    buf_puts(&b, HEADER("\"a\",\"b\""));
+    for (int i = 0; i < 8; i++)
+        buf_printf(
+            &b,
+            "{\"frame\":0,\"thread\":1,\"depth\":0,\"root\":%d,\"start_ns\":%d,"
+            "\"wall_ns\":30,\"fns\":[{\"id\":%d,\"calls\":1,\"self_ns\":30,\"total_ns\":%d}]}\n",
+            i % 2, i * 100, i % 2, i == 5 ? 90 : 30);
+    assert_int_equal(loaded(&run, b.data), 0);
+    assert_int_equal(run.turn_count, 4);
+    assert_int_equal(fn(&run, "b")->worst_ns, 90);
+    assert_int_equal(fn(&run, "b")->worst_frame, 2);
+    run_unload(&run);
+    buf_free(&b);
 }
 
 /* ---- files that lie ---- */
@@ -478,7 +749,15 @@ int main(void)
         cmocka_unit_test(frame_fn_decides),
         cmocka_unit_test(demoted_functions_have_no_frames),
         cmocka_unit_test(merged_frames_count),
+        cmocka_unit_test(merged_functions_have_percentiles),
         cmocka_unit_test(parts_belong_to_the_next_frame),
+        cmocka_unit_test(calls_in_a_cycle_are_turns),
+        cmocka_unit_test(what_is_a_cycle),
+        cmocka_unit_test(turns_without_the_cost_of_measuring),
+        cmocka_unit_test(demoted_functions_start_no_turns),
+        cmocka_unit_test(merged_calls_make_no_turns),
+        cmocka_unit_test(the_worst_call_and_its_frame),
+        cmocka_unit_test(the_worst_call_of_a_turn),
         cmocka_unit_test(truncated_anywhere),
         cmocka_unit_test(broken_lines_are_counted_and_named),
         cmocka_unit_test(numbers_saturate),

@@ -50,11 +50,16 @@ static void functions(void **state)
 {
     (void)state;
     shows(three_frames, report_functions, (struct report_options){0},
-          "Function            Calls    Self      %   Total    p50    p99  Allocs    Bytes\n"
-          "-------------------------------------------------------------------------------\n"
-          "update                  3  12.9ms  82.3%  67.0ms  2.3ms  8.4ms     560  159.0KB\n"
-          "Parser::parse_node    550  ~2.8ms  17.7%   2.8ms  1.4ms  1.4ms       0       0B\n"
+          "Function            Calls    Self      %   Total    p50    p99   Worst  Frame  Allocs   "
+          " Bytes\n"
+          "----------------------------------------------------------------------------------------"
+          "------\n"
+          "update                  3  12.9ms  82.3%  67.0ms  2.3ms  8.4ms  34.8ms      3     560  "
+          "159.0KB\n"
+          "Parser::parse_node    550  ~2.8ms  17.7%   2.8ms  1.4ms  1.4ms       -      -       0   "
+          "    0B\n"
           "p50, p99: self time per frame\n"
+          "Worst: its longest single call, with callees; Frame: the frame it was in\n"
           "~ estimate: 70 of 550 calls were timed\n"
           "\n"
           "3 frames of update | 22.3ms avg | 34.8ms p99 | 1 spike (>2x median)\n");
@@ -247,7 +252,7 @@ static void open_calls_are_no_sample(void **state)
           "Function  Calls   Self      \u00b1      %\n"
           "------------------------------------\n"
           "main          1   30ns         50.0%\n"
-          "hot        1000  ~20ns  1.3us  33.3%\n"
+          "hot        1000  ~20ns  1.8us  33.3%\n"
           "often       300   10ns         16.7%\n"
           "~ estimate: 80 of 1000 calls were timed\n"
           "\u00b1 the 95 % interval of the self time\n");

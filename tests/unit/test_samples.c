@@ -69,6 +69,24 @@ static void merging_is_adding(void **state)
     samples_release(&b);
 }
 
+static void many_at_once_are_as_many_one_by_one(void **state)
+{
+    (void)state;
+    static const uint64_t counts[] = {0, 1000, SAMPLES_EXACT, (uint64_t)1 << 40};
+    uint64_t sum = 0;
+    struct samples s = {0};
+    for (size_t i = 0; i < 4; i++) {
+        assert_int_equal(samples_add_many(&s, (int64_t)i * 100, counts[i]), 0);
+        sum += counts[i];
+        assert_int_equal(s.count, sum);
+        assert_int_equal(samples_percentile(&s, 1.0), sum ? i * 100 : 0);
+    }
+    assert_int_equal(samples_percentile(&s, 0.0), 100);
+    assert_int_equal(samples_add_many(&s, 1, UINT64_MAX), 0); /* too many: left out */
+    assert_int_equal(s.count, sum);
+    samples_release(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -76,6 +94,7 @@ int main(void)
         cmocka_unit_test(many_values_are_near),
         cmocka_unit_test(the_ends_of_the_range_are_kept),
         cmocka_unit_test(merging_is_adding),
+        cmocka_unit_test(many_at_once_are_as_many_one_by_one),
     };
     return cmocka_run_group_tests_name("samples", tests, NULL, NULL);
 }

@@ -131,7 +131,8 @@ static void finish(struct buf *text)
             assert_int_equal(buf_read_file(&image, path), 0);
             void *aligned = aligned_alloc(4096, (image.len + 4095) / 4096 * 4096);
             memcpy(aligned, image.data, image.len);
-            assert_int_equal(piano__live_lines(aligned, image.len, append, text), 0);
+            assert_int_equal(
+                piano__live_lines(aligned, image.len, (struct piano__written){0}, append, text), 0);
             free(aligned);
             buf_free(&image);
         }
@@ -188,7 +189,8 @@ static void test_every_call_is_counted(void **state)
     assert_int_equal(sum(&text, LEAF, "calls"), 2000000);
     assert_int_equal(sum(&text, TICK, "calls"), 100);
     assert_int_equal(sum(&text, MAIN, "calls"), 1);
-    assert_int_equal(count(&text, "\"root\":1,\"under\":0"), 100); /* the ticks are frames */
+    assert_int_equal(count(&text, "\"root\":1,\"under\":0,\"start_ns\""),
+                     100); /* the ticks are frames */
     assert_int_equal(count(&text, "{\"end\":true"), 1);
     assert_int_equal(count(&text, "\"demoted\":1}"), 0);
     long long self =

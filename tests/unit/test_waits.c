@@ -136,6 +136,67 @@ static void spikes_say_why(void **state)
     run_unload(&run);
 }
 
+/* With a budget below the median, what lies beyond the budget counts: a frame that worked all the time did not wait. */
+static void spikes_of_a_budget_say_why(void **state)
+{
+    (void)state;
+    struct run run;
+    const struct run_options options = {.budget_ns = 200000};
+    assert_int_equal(
+        loaded_bytes(&run, "1000-7.ndjson", five_frames, strlen(five_frames), &options), 0);
+    assert_int_equal(run.all.spikes, 7);
+    assert_int_equal(run.frames[0].why, RUN_WHY_BLOCKED);
+    assert_int_equal(run.frames[4].why, RUN_WHY_RUNQ);
+    assert_int_equal(run.frames[6].why, RUN_WHY_WORK);
+    run_unload(&run);
+}
+
+/* Adds to B, at START, a turn of two calls, the second of which has FIGURES, and GAP ns between them; its end. A deeper line lies in
+ * the second. */
+static int add_turn(struct buf *b, int start, int gap, const char *figures)
+{
+    buf_printf(b,
+               "{\"frame\":0,\"thread\":1,\"depth\":0,\"root\":0,\"start_ns\":%d,"
+               "\"wall_ns\":400000,\"cpu_ns\":300000,\"runq_ns\":60000,\"fns\":[]}\n",
+               start);
+    start += 400000 + gap;
+    buf_printf(b,
+               "{\"frame\":0,\"thread\":1,\"depth\":1,\"root\":2,\"under\":1,\"start_ns\":%d,"
+               "\"wall_ns\":500000,\"cpu_ns\":1,\"runq_ns\":1,\"fns\":[]}\n"
+               "{\"frame\":0,\"thread\":1,\"depth\":0,\"root\":1,\"start_ns\":%d,"
+               "\"wall_ns\":600000,%s\"fns\":[]}\n",
+               start, start, figures);
+    return start + 600000;
+}
+
+/* What is not known of a turn counts as work where it is little; else nothing is known of it. */
+static void turns_have_the_cpu_time_of_their_calls(void **state)
+{
+    (void)state;
+    static const char known[] = "\"cpu_ns\":100000,\"runq_ns\":5,";
+    static const int64_t cpu_ns[] = {450000, -1, -1, 450000, 450000};
+    static const int64_t runq_ns[] = {60005, -1, -1, -1, 60005};
+    struct run run;
+    struct buf b = {0};
+    buf_puts(&b, HEADER("\"a\",\"b\",\"c\""));
+    int at = add_turn(&b, 1000, 50000, known);
+    at = add_turn(&b, at, 50000, "");
+    at = add_turn(&b, at, 950000, known);
+    at = add_turn(&b, at, 50000, "\"cpu_ns\":100000,");
+    add_turn(&b, at, 50000, known);
+    assert_int_equal(loaded(&run, b.data), 0);
+    assert_int_equal(run.bad_lines, 0);
+    assert_int_equal(run.frame_count, 5);
+    assert_int_equal(run.turn_count, 5);
+    for (size_t i = 0; i < 5; i++) {
+        assert_int_equal(run.frames[i].cpu_ns, cpu_ns[i]);
+        assert_int_equal(run.frames[i].runq_ns, runq_ns[i]);
+    }
+    assert_int_equal(run.all.cpu_frames, 3);
+    run_unload(&run);
+    buf_free(&b);
+}
+
 static void what_the_kernel_does_not_tell_is_unknown(void **state)
 {
     (void)state;
@@ -261,25 +322,30 @@ static void shows(const char *file, report_fn report, struct report_options o, c
 static void a_function_that_waits_is_not_the_hottest(void **state)
 {
     (void)state;
-    shows(five_frames, report_functions, (struct report_options){.rank = REPORT_BY_EITHER},
-          "Function  Calls   Self      %   Wait  Total      p50      p99\n"
-          "-----------------------------------------------------------------------\n"
-          "update        7  2.8ms  88.9%    0ns  7.0ms  400.0us  400.0us\n"
-          "nap           7  4.2ms  11.1%  3.9ms  4.2ms  600.0us  600.0us  <- waits\n"
-          "p50, p99: self time per frame\n"
-          "Wait: part of Self off the CPU; rows are ranked by the rest (--wall: by Self)\n" FOOTER);
-    shows(five_frames, report_functions, (struct report_options){.rank = REPORT_BY_WALL},
-          "Function  Calls   Self      %   Wait  Total      p50      p99\n"
-          "-----------------------------------------------------------------------\n"
-          "nap           7  4.2ms  60.0%  3.9ms  4.2ms  600.0us  600.0us  <- waits\n"
-          "update        7  2.8ms  40.0%    0ns  7.0ms  400.0us  400.0us\n"
-          "p50, p99: self time per frame\n"
-          "Wait: part of Self off the CPU; rows are ranked with it (--cpu-time: without)\n" FOOTER);
+    shows(
+        five_frames, report_functions, (struct report_options){.rank = REPORT_BY_EITHER},
+        "Function  Calls   Self      %   Wait  Total      p50      p99    Worst  Frame\n"
+        "---------------------------------------------------------------------------------------\n"
+        "update        7  2.8ms  88.9%    0ns  7.0ms  400.0us  400.0us    1.0ms      1\n"
+        "nap           7  4.2ms  11.1%  3.9ms  4.2ms  600.0us  600.0us  600.0us      1  <- waits\n"
+        "p50, p99: self time per frame\n"
+        "Worst: its longest single call, with callees; Frame: the frame it was in\n"
+        "Wait: part of Self off the CPU; rows are ranked by the rest (--wall: by Self)\n" FOOTER);
+    shows(
+        five_frames, report_functions, (struct report_options){.rank = REPORT_BY_WALL},
+        "Function  Calls   Self      %   Wait  Total      p50      p99    Worst  Frame\n"
+        "---------------------------------------------------------------------------------------\n"
+        "nap           7  4.2ms  60.0%  3.9ms  4.2ms  600.0us  600.0us  600.0us      1  <- waits\n"
+        "update        7  2.8ms  40.0%    0ns  7.0ms  400.0us  400.0us    1.0ms      1\n"
+        "p50, p99: self time per frame\n"
+        "Worst: its longest single call, with callees; Frame: the frame it was in\n"
+        "Wait: part of Self off the CPU; rows are ranked with it (--cpu-time: without)\n" FOOTER);
     shows(five_frames, report_functions, (struct report_options){.rank = REPORT_BY_CPU, .top = 1},
-          "Function  Calls   Self      %    CPU  Wait  Total      p50      p99\n"
-          "-------------------------------------------------------------------\n"
-          "update        7  2.8ms  88.9%  2.8ms   0ns  7.0ms  400.0us  400.0us\n"
+          "Function  Calls   Self      %    CPU  Wait  Total      p50      p99  Worst  Frame\n"
+          "---------------------------------------------------------------------------------\n"
+          "update        7  2.8ms  88.9%  2.8ms   0ns  7.0ms  400.0us  400.0us  1.0ms      1\n"
           "p50, p99: self time per frame\n"
+          "Worst: its longest single call, with callees; Frame: the frame it was in\n"
           "Wait: part of Self off the CPU; rows are ranked by the rest (--wall: by Self)\n"
           "nap waited for 3.9ms\n" FOOTER);
 }
@@ -309,6 +375,8 @@ int main(void)
         cmocka_unit_test(what_may_have_been_before_the_call_is_left_out),
         cmocka_unit_test(frames_have_three_parts),
         cmocka_unit_test(spikes_say_why),
+        cmocka_unit_test(spikes_of_a_budget_say_why),
+        cmocka_unit_test(turns_have_the_cpu_time_of_their_calls),
         cmocka_unit_test(what_the_kernel_does_not_tell_is_unknown),
         cmocka_unit_test(merged_frames_add_up),
         cmocka_unit_test(lying_figures_stay_in_bounds),

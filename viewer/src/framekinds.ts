@@ -74,7 +74,8 @@ export function frameKinds(model: Model): FrameKind[] {
     const kinds = [...lists].sort((a, b) => b[1] - a[1]).map(([own, length]) => {
       const name = own === NONE ? "" : model.text(model.tables.functions.name[own] as number);
       const told = list(summary, "by_root").find((group) => (text(group, "root") ?? "") === name);
-      return new FrameKind(model, own, own === NONE ? "(no function)" : model.label(model.tables.functions.name[own] as number),
+      const label = own === NONE ? "(no function)" : model.label(model.tables.functions.name[own] as number);
+      return new FrameKind(model, own, told && text(told, "kind") === "turn" ? `turns from ${label}` : label,
         length === rows ? all : all.filter((row) => root[row] === own), told ?? null);
     });
     if (kinds.length === 1) return kinds;

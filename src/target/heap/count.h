@@ -28,7 +28,9 @@ static inline struct piano__slot *piano__count_owner(struct piano__thread *t)
     if (__builtin_expect(!slot->in_now, 0)) {
         if (t->busy)
             return NULL;
+        uintptr_t before = piano__hold(t); /* a handler may allocate in another function */
         piano__frame_touch(t, slot);
+        piano__let_go(t, before);
     }
     return slot;
 }

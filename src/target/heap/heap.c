@@ -3,7 +3,7 @@
  * A SAMPLE. The block is there, the program does not have its address yet. The stack is walked and numbered, the sums are
  * raised, the block goes into the live table and its page into the filter, and a new gap is drawn. Nothing of this
  * allocates or waits. A signal handler that allocates in the middle of it is not sampled (`inside`), and counted; one that frees
- * is followed all the same, since looking up and removing is safe anywhere.
+ * is followed all the same, since looking up and removing is safe anywhere. One that jumps away ends the sample (`is_left`).
  *
  * A FREE. Before the allocator has the block back, so that nobody can be given the same address while the old block is still
  * in the table.
@@ -78,6 +78,28 @@ static void draw(struct piano__heap_self *self)
     set_left(self, piano__poisson_gap(&self->random, self->rate));
 }
 
+bool piano__heap_is_own_now(void)
+{
+    struct piano__heap_self *self = &piano__heap_self;
+    if (self->own && piano__stack_is_left(&self->walker.stack, self->own, piano__stack_pointer()))
+        self->own = 0;
+    return self->own || self->ignored;
+}
+
+/* Whether the sample that is being taken never ends: a signal handler, for example that of a stack overflow, has jumped out of it.
+ * Then there is none any more. */
+static __attribute__((noinline)) bool is_left(struct piano__heap_self *self)
+{
+    if (!piano__stack_is_left(&self->walker.stack, self->inside, piano__stack_pointer()))
+        return false;
+    struct piano__walk *room = self->room;
+    self->room = NULL;
+    if (room)
+        piano__rooms_give(room);
+    self->inside = 0;
+    return true;
+}
+
 /* Whether a block of BYTES is to be sampled; counts it down. A thread draws its first gap before it tests. */
 static bool is_due(struct piano__heap_self *self, uint64_t bytes)
 {
@@ -94,7 +116,7 @@ static bool is_due(struct piano__heap_self *self, uint64_t bytes)
         set_left(self, LOOK_AGAIN);
         return false;
     }
-    if (self->inside) {
+    if (self->inside && !is_left(self)) {
         __atomic_fetch_add(&header()->stats.dropped_busy, 1, __ATOMIC_RELAXED);
         return false;
     }
@@ -168,11 +190,13 @@ static uint32_t stack_here(struct piano__heap_self *self, uint32_t flags)
         __atomic_fetch_add(&header()->stats.dropped_stacks, 1, __ATOMIC_RELAXED);
         return 0;
     }
+    self->room = walk;
     piano__walk_here(&self->walker, walk);
     walk->flags |= flags;
     count_walk(walk);
     piano__python_merge(walk, NULL);
     uint32_t stack = piano__stacks_intern(walk);
+    self->room = NULL;
     piano__rooms_give(walk);
     return stack;
 }
@@ -181,7 +205,8 @@ static __attribute__((noinline)) void sample(struct piano__heap_self *self, cons
                                              size_t size, uint64_t rate, uint32_t flags)
 {
     int saved = errno;
-    self->inside = 1;
+    self->inside = piano__stack_pointer();
+    __asm__ __volatile__("" ::: "memory");
     struct piano__block block = {.address = (uintptr_t)p,
                                  .size = size,
                                  .rate = rate,
@@ -194,6 +219,7 @@ static __attribute__((noinline)) void sample(struct piano__heap_self *self, cons
     add_filter_counts(self);
     draw(self);
     piano__python_look();
+    __asm__ __volatile__("" ::: "memory");
     self->inside = 0;
     errno = saved;
 }
@@ -201,7 +227,7 @@ static __attribute__((noinline)) void sample(struct piano__heap_self *self, cons
 bool piano__heap_allocated(const void *p, size_t size, uint32_t flags)
 {
     struct piano__heap_self *self = &piano__heap_self;
-    if (self->own || !is_due(self, piano__heap_size(size)))
+    if (piano__heap_is_own() || !is_due(self, piano__heap_size(size)))
         return false;
     sample(self, p, size, self->rate, flags);
     return true;
@@ -210,7 +236,7 @@ bool piano__heap_allocated(const void *p, size_t size, uint32_t flags)
 uint64_t piano__heap_due(size_t size)
 {
     struct piano__heap_self *self = &piano__heap_self;
-    if (self->own || !is_due(self, piano__heap_size(size)))
+    if (piano__heap_is_own() || !is_due(self, piano__heap_size(size)))
         return 0;
     uint64_t rate = self->rate;
     draw(self);
@@ -278,8 +304,8 @@ void piano__heap_freed(const void *p)
 void piano__heap_ignore(bool on)
 {
     struct piano__heap_self *self = &piano__heap_self;
-    self->own = on ? self->own + 1 : self->own - (self->own > 0);
-    if (self->own > 0)
+    self->ignored = on ? self->ignored + 1 : self->ignored - (self->ignored > 0);
+    if (self->ignored > 0)
         return;
     self->rate = 0; /* a new gap: the old one may have ended in what was not to be seen */
     set_left(self, 0);
@@ -433,7 +459,7 @@ bool piano__heap_wants_maps(void)
 bool piano__heap_forget(void)
 {
     snapping = 0;
-    if (piano__heap_self.inside)
+    if (piano__heap_self.inside && !is_left(&piano__heap_self))
         return true; /* forked by a signal handler in the middle of a sample: that will go on with what there is */
     piano__live_forget();
     piano__stacks_forget();

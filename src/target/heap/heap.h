@@ -26,10 +26,13 @@ struct piano__heap_self {
     struct piano__seen {
         uintptr_t from, to;
     } seen[PIANO_MOST_SEEN]; /* blocks, while somebody looks */
-    uint32_t own;    /* piano itself is at work: what it makes libc allocate is not the program's */
-    uint32_t inside; /* a sample is being taken */
-    uint64_t rate;   /* that the gap was drawn with; 0 when not sampling */
-    uint64_t passes; /* of the filter, and misses, not yet added to the statistics */
+    /* Stack pointers of whoever does it, else 0: a jump may leave them set (see `piano__heap_is_own`). */
+    uintptr_t own; /* piano itself is at work: what it makes libc allocate is not the program's */
+    uintptr_t inside;         /* a sample is being taken */
+    struct piano__walk *room; /* of that sample */
+    uint32_t ignored;         /* `piano__heap_ignore`: how often it is on */
+    uint64_t rate;            /* that the gap was drawn with; 0 when not sampling */
+    uint64_t passes;          /* of the filter, and misses, not yet added to the statistics */
     uint64_t misses;
     uint32_t tid; /* 0 until the first sample */
     struct piano__random random;
@@ -41,6 +44,30 @@ extern __thread struct piano__heap_self piano__heap_self
 
 /* The allocator calls itself by name: every call has to come the long way, or it would be counted twice. */
 extern bool piano__heap_always_watched;
+
+/* Until `piano__heap_own_end`, what this thread allocates is piano's. May be nested. */
+static inline __attribute__((always_inline)) uintptr_t piano__heap_own_begin(void)
+{
+    uintptr_t before = piano__heap_self.own;
+    if (!before)
+        piano__heap_self.own = piano__stack_pointer();
+    __asm__ __volatile__("" ::: "memory");
+    return before;
+}
+
+static inline void piano__heap_own_end(uintptr_t before)
+{
+    __asm__ __volatile__("" ::: "memory");
+    piano__heap_self.own = before;
+}
+
+/* Whether what this thread allocates is not the program's. */
+bool piano__heap_is_own_now(void);
+static inline bool piano__heap_is_own(void)
+{
+    return __builtin_expect(piano__heap_self.own || piano__heap_self.ignored, 0) &&
+           piano__heap_is_own_now();
+}
 
 /* A block of no bytes is one object all the same. */
 static inline uint64_t piano__heap_size(size_t size)

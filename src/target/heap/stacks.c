@@ -154,10 +154,11 @@ static struct piano__stack *add_locked(const struct piano__walk *walk, uint64_t 
                                .generation = generation,
                                .hash = hash};
     memcpy(s->pcs, walk->pcs, walk->depth * sizeof walk->pcs[0]);
+    /* First: a handler that jumps away in between costs a number, and gives none twice. */
+    __atomic_store_n(&stacks.count, id, __ATOMIC_RELEASE);
     piano__log_commit(&stacks.log, bytes);
     /* Pairs with the acquire in `piano__stacks_record`. */
     __atomic_store_n(&stacks.by_id[id], s, __ATOMIC_RELEASE);
-    stacks.count = id;
     return s;
 }
 

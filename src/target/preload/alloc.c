@@ -234,12 +234,12 @@ bool piano__alloc_is_hidden(void)
     Dl_info info;
     struct link_map *map = NULL;
     void *symbol = NULL;
-    piano__heap_self.own++;
+    uintptr_t own_before = piano__heap_own_begin();
     void *first = dlsym(RTLD_DEFAULT, "malloc");
     bool found = first && first != (void *)malloc &&
                  dladdr1(first, &info, (void **)&map, RTLD_DL_LINKMAP) != 0 && map &&
                  dladdr1(first, &info, &symbol, RTLD_DL_SYMENT) != 0 && symbol;
-    piano__heap_self.own--;
+    piano__heap_own_end(own_before);
     /* In a program that is not position-independent the address may be that of a jump to us, under an undefined symbol. */
     return found && map->l_name[0] == '\0' && ((const ElfW(Sym) *)symbol)->st_shndx != SHN_UNDEF;
 }
@@ -285,7 +285,7 @@ void piano__alloc_place(void)
     static enum { UNKNOWN, IN_LINE, PREEMPTED } place;
     if (!ready())
         return;
-    piano__heap_self.own++;
+    uintptr_t own_before = piano__heap_own_begin();
     if (place == UNKNOWN) {
         bool ours =
             dlsym(RTLD_DEFAULT, "malloc") == (void *)malloc || reaches_us(call_first_malloc);
@@ -294,15 +294,15 @@ void piano__alloc_place(void)
     if (place == PREEMPTED)
         take_its_place();
     piano__operators_place((void *)next.malloc, reaches_us);
-    piano__heap_self.own--;
+    piano__heap_own_end(own_before);
 }
 
 __attribute__((constructor(101))) static void place_early(void)
 {
     piano__alloc_place();
-    piano__heap_self.own++;
+    uintptr_t own_before = piano__heap_own_begin();
     piano__heap_always_watched = piano__hooks_nest = reaches_us(call_every_kind);
-    piano__heap_self.own--;
+    piano__heap_own_end(own_before);
 }
 
 /* The long way. `begin` before the allocator is called, `done` after; both know that it may call itself. */
@@ -316,7 +316,7 @@ static bool begin(void)
 
 static void *done(bool outermost, void *p, size_t size)
 {
-    piano__hook_done(outermost && !piano__heap_self.own, p, size);
+    piano__hook_done(outermost && !piano__heap_is_own(), p, size);
     if (p && outermost && !piano__heap_passes_hidden(size))
         piano__heap_allocated(p, size, 0);
     if (p)
@@ -361,7 +361,7 @@ static __attribute__((noinline)) void long_free(void *p)
     if (piano__filter_may_hold(p))
         piano__heap_freed(p);
     struct piano__thread *t = piano__self_thread();
-    if (outermost && t->owner && !piano__heap_self.own)
+    if (outermost && t->owner && !piano__heap_is_own())
         piano__count_free(t, size_of(p));
     next.free(p);
     piano__hooks_open--;

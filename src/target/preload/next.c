@@ -8,13 +8,13 @@
 void *piano__next_of(const char *library, const char *name)
 {
     int saved = errno;
-    piano__heap_self.own++;
+    uintptr_t own_before = piano__heap_own_begin();
     void *handle = dlopen(library, RTLD_LAZY | RTLD_NOLOAD); /* never closed */
     void *found = dlsym(RTLD_NEXT, name);
     if (!found && handle)
         found = dlsym(handle, name);
     (void)dlerror(); /* not the program's concern */
-    piano__heap_self.own--;
+    piano__heap_own_end(own_before);
     errno = saved;
     return found;
 }

@@ -100,8 +100,9 @@ static void write_name(char *text, const char *what, uintptr_t at)
 /* A signal handler that forks in the middle of this finds a sample at work, and leaves its tables alone. */
 static void note_module(uintptr_t pc)
 {
-    uint32_t before = piano__heap_self.inside;
-    piano__heap_self.inside = 1;
+    uintptr_t before = piano__heap_self.inside;
+    if (!before)
+        piano__heap_self.inside = piano__stack_pointer();
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     if (!before)
         piano__modules_note(pc);

@@ -99,7 +99,7 @@ static __attribute__((noinline)) void find_from(const void *caller)
 {
     Dl_info info;
     int saved = errno;
-    piano__heap_self.own++;
+    uintptr_t own_before = piano__heap_own_begin();
     find_all(RTLD_NEXT);
     if (dladdr(caller, &info))
         find_in(info.dli_fname);
@@ -109,7 +109,7 @@ static __attribute__((noinline)) void find_from(const void *caller)
     EVERY_NEW(KEEP)
     EVERY_DELETE(KEEP)
     (void)dlerror(); /* none of it is the program's concern */
-    piano__heap_self.own--;
+    piano__heap_own_end(own_before);
     errno = saved;
 }
 
@@ -152,12 +152,14 @@ static void gone(const void *p)
             find_from(__builtin_return_address(0));                                                \
         if (__builtin_expect(is_counted, 0))                                                       \
             gone(p);                                                                               \
-        piano__heap_self.own += is_counted; /* some of them come to free all the same */           \
+        uintptr_t before =                                                                         \
+            is_counted ? piano__heap_own_begin() /* some of them come to free all the same */ : 0; \
         if (__builtin_expect(!next_##name, 0))                                                     \
             piano__alloc_give(p);                                                                  \
         else                                                                                       \
             next_##name(p, a, b);                                                                  \
-        piano__heap_self.own -= is_counted;                                                        \
+        if (is_counted)                                                                            \
+            piano__heap_own_end(before);                                                           \
     }
 
 EVERY_NEW(NEW)

@@ -205,13 +205,13 @@ static bool is_malloc(const struct allocator *now)
     if (raw.malloc != now->malloc || raw.realloc != now->realloc || raw.ctx != now->ctx)
         return false;
     if (raw.malloc == known_malloc)
-        return true;        /* not tried again: this may be the child of a fork */
-    piano__heap_self.own++; /* the block is ours */
+        return true; /* not tried again: this may be the child of a fork */
+    uintptr_t own_before = piano__heap_own_begin(); /* the block is ours */
     struct piano__look look = piano__heap_look();
     void *p = raw.malloc(raw.ctx, 1);
     bool seen = piano__heap_looked(look, p) && p;
     raw.free(raw.ctx, p);
-    piano__heap_self.own--;
+    piano__heap_own_end(own_before);
     if (seen)
         known_malloc = raw.malloc;
     return seen;

@@ -36,6 +36,7 @@
 #include "target/span/registry.h"
 #include "target/sys/clock.h"
 #include "target/sys/file.h"
+#include "target/sys/lock.h"
 #include "target/sys/recording.h"
 #include "target/trace/events.h"
 
@@ -174,6 +175,7 @@ static void in_child(void)
     int saved = errno;
     bool was_recording = piano__recording.view.header != NULL;
     piano__control_changing = 0;
+    piano__lock_forget();
     piano__gate_shut();
     piano__cpu_forget();
     bool interrupted = piano__events_forget();

@@ -114,7 +114,8 @@ static void add_module_locked(uintptr_t pc)
         return;
     piano__module_fill(m, &info, path, newest_of(info.start, info.end, 0), UINT32_MAX);
     piano__log_commit(&modules.log, bytes);
-    modules.all[modules.count++] = m;
+    modules.all[modules.count] = m;
+    __atomic_store_n(&modules.count, modules.count + 1, __ATOMIC_RELEASE);
 }
 
 static void note_locked(uintptr_t pc)

@@ -5,7 +5,7 @@
  * of dependent multiplications of several lengths and compared with the same chains bare:
  *
  *     inner = what the window reports - (bare chain - bare empty call)
- *     outer = probed call - bare call - inner
+ *     outer = probed call - bare call - inner - what the probe measured of itself
  *
  * Of several rounds: the least of what calls take (interruptions only ever add), and the median of windows. A fenced or
  * counted probe is used around short bodies, and the shorter the body the less of the probe hides behind it: so
@@ -181,18 +181,44 @@ static void calling_probed_tree(int steps)
     cell += (uint64_t)probed_tree(TREE);
 }
 
-/* 1/256 ticks per call; the least of some rounds. */
+/* 1/256 ticks per call: of a function without probe, of its twin with one, and what that probe measured of itself. */
+struct twins {
+    int64_t bare;
+    int64_t probed;
+    int64_t measured;
+};
+
+static int64_t time_round(void (*body)(int), int steps)
+{
+    int64_t start = piano__ticks_fenced();
+    for (int i = 0; i < REPEATS; i++)
+        body(steps);
+    return piano__ticks_fenced() - start;
+}
+
+/* The least of some rounds of each, in turns: the machine may change its pace in between. */
+static struct twins time_twins(void (*plain)(int), void (*watched)(int), int steps)
+{
+    const struct piano__thread *t = piano__self_thread();
+    struct twins best = {INT64_MAX, INT64_MAX, 0};
+    for (int round = 0; round < ROUNDS; round++) {
+        int64_t spent = time_round(plain, steps), before = t->overhead;
+        best.bare = spent < best.bare ? spent : best.bare;
+        spent = time_round(watched, steps);
+        if (spent < best.probed) {
+            best.probed = spent;
+            best.measured = (t->overhead - before) / REPEATS;
+        }
+    }
+    best.bare = best.bare * 256 / REPEATS;
+    best.probed = best.probed * 256 / REPEATS;
+    return best;
+}
+
+/* 1/256 ticks per call of BODY; the least of some rounds. */
 static int64_t time_calls(void (*body)(int), int steps)
 {
-    int64_t best = INT64_MAX;
-    for (int round = 0; round < ROUNDS; round++) {
-        int64_t start = piano__ticks_fenced();
-        for (int i = 0; i < REPEATS; i++)
-            body(steps);
-        int64_t spent = piano__ticks_fenced() - start;
-        best = spent < best ? spent : best;
-    }
-    return best * 256 / REPEATS;
+    return time_twins(body, body, steps).bare;
 }
 
 static int64_t median3(const int64_t v[LENGTHS])
@@ -262,9 +288,9 @@ static void calibrate_plain(struct piano__slot *slot, struct piano__bias *found)
     int64_t empty = time_calls(bare, 0);
     slot->mode = PIANO_PLAIN;
     for (int i = 0; i < LENGTHS; i++) {
-        int64_t plain = time_calls(bare, lengths[i]);
-        inners[i] = window_of_calls(slot, lengths[i]) - (plain - empty);
-        totals[i] = time_calls(probed, lengths[i]) - plain;
+        struct twins plain = time_twins(bare, probed, lengths[i]);
+        inners[i] = window_of_calls(slot, lengths[i]) - (plain.bare - empty);
+        totals[i] = plain.probed - plain.bare;
     }
     found->plain_inner = median3(inners);
     found->plain_outer = median3(totals) - found->plain_inner;
@@ -279,15 +305,15 @@ static void calibrate_short(struct piano__slot *slot, struct piano__head *head,
     found->pair = pair_of_reads();
     for (int i = 0; i < PIANO_BODIES; i++) {
         int64_t pair = pair_of_reads();
-        int64_t plain = time_calls(bare, lengths[i]);
-        found->body[i] = plain > empty ? plain - empty : 0;
         head->left = head->given = INT32_MAX;
-        int64_t counted = time_calls(probed, lengths[i]) - plain;
-        found->counted[i] = counted > 0 ? counted : 0;
+        struct twins counted = time_twins(bare, probed, lengths[i]);
         head->left = head->given = 0;
+        found->body[i] = counted.bare > empty ? counted.bare - empty : 0;
+        found->counted[i] = counted.probed > counted.bare ? counted.probed - counted.bare : 0;
         /* The machine may have changed its pace meanwhile. */
         int64_t inner = (window_of_calls(slot, lengths[i]) - found->body[i]) * found->pair / pair;
-        int64_t both = (time_calls(probed, lengths[i]) - plain) * found->pair / pair;
+        struct twins timed = time_twins(bare, probed, lengths[i]);
+        int64_t both = (timed.probed - timed.bare - timed.measured) * found->pair / pair;
         if (i >= DENSE && inner > found->inner[i - 1])
             inner = found->inner[i - 1]; /* more hides behind a longer body, not less */
         found->inner[i] = inner;
@@ -299,7 +325,8 @@ static void calibrate_short(struct piano__slot *slot, struct piano__head *head,
 static void calibrate_recursion(struct piano__head *head, struct piano__bias *found)
 {
     head->left = head->given = INT32_MAX;
-    int64_t tree = time_calls(calling_probed_tree, 0) - time_calls(calling_bare_tree, 0);
+    struct twins trees = time_twins(calling_bare_tree, calling_probed_tree, 0);
+    int64_t tree = trees.probed - trees.bare;
     head->left = head->given = 0;
     for (int i = 0; i < PIANO_BODIES; i++) {
         bool dense = i < DENSE && found->counted[i] < tree / TREE_CALLS;
@@ -312,12 +339,13 @@ static void calibrate_alloc(struct piano__bias *found)
 {
     blocks[0].next = NULL;
     cached = blocks;
-    piano__heap_self.own++; /* these blocks are no allocations */
-    piano__filter_begin();  /* in a static program nobody else does */
+    uintptr_t own_before = piano__heap_own_begin(); /* these blocks are no allocations */
+    piano__filter_begin();                          /* in a static program nobody else does */
     piano__heap_watch(true);
-    int64_t pair = time_calls(calling_hook, 0) - time_calls(calling_malloc, 0);
+    struct twins pairs = time_twins(calling_malloc, calling_hook, 0);
+    int64_t pair = pairs.probed - pairs.bare;
     piano__heap_watch(false);
-    piano__heap_self.own--;
+    piano__heap_own_end(own_before);
     found->alloc = pair > 0 ? pair / 2 : 0;
 }
 

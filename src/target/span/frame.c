@@ -14,15 +14,17 @@
  * `kept`, if it belongs to this frame) becomes its line.
  *
  * BOUNDS. Each thread has a bucket of bytes for its frame lines that refills at BYTES_PER_SECOND; spikes may go
- * SPIKE_CREDIT below zero. Below the outermost level lines are limited in number too: most of those written under a
- * first call turn out not to be frames. A frame that finds a bucket empty is merged: counted, its wall time put into a histogram,
- * its work left in `kept`. Past MAX_FILE_BYTES all are. So the run file cannot grow without bound, and no call,
+ * SPIKE_CREDIT below zero. Below the outermost level lines are limited in number too, deeper ones more: most
+ * of those written under a first call turn out not to be frames. A frame that finds a bucket empty is merged:
+ * counted, its times put into histograms (merged.h), its work left in `kept`. Past MAX_FILE_BYTES all are. So the run file cannot grow without bound, and no call,
  * byte or frame goes missing from the sums. */
 #include "target/span/frame.h"
 
 #include <string.h>
 
 #include "common/lines.h"
+#include "target/span/commit.h"
+#include "target/span/merged.h"
 #include "target/span/mode.h"
 #include "target/span/onoff.h"
 #include "target/span/registry.h"
@@ -46,11 +48,6 @@ static uint64_t scale(void)
     return piano__run.header->ns_per_tick_32;
 }
 
-static char *text_of(struct piano__thread *t)
-{
-    return (char *)(piano__entries(t) + PIANO_MAX_DEPTH);
-}
-
 static struct piano__slot *slot_at(struct piano__thread *t, uint32_t link)
 {
     return &piano__slots(t)[link - 1];
@@ -59,6 +56,18 @@ static struct piano__slot *slot_at(struct piano__thread *t, uint32_t link)
 static uint32_t id_of(struct piano__thread *t, const struct piano__slot *slot)
 {
     return (uint32_t)(slot - piano__slots(t));
+}
+
+/* MOVES. A tally is replaced in one step for whoever reads the block: while `moving` is set, `moved` stands for it. */
+static void begin_move(struct piano__thread *t, uint32_t moving)
+{
+    __atomic_store_n(&t->moving, moving, __ATOMIC_RELEASE);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
+
+static void end_move(struct piano__thread *t)
+{
+    __atomic_store_n(&t->moving, 0, __ATOMIC_RELEASE);
 }
 
 void piano__frame_touch(struct piano__thread *t, struct piano__slot *slot)
@@ -75,11 +84,16 @@ void piano__frame_settle(struct piano__thread *t, struct piano__slot *slot)
 {
     struct piano__head *head = piano__head_of(t, slot);
     int64_t pending = piano__head_pending(head);
-    slot->now.calls += pending;
-    slot->now.self += pending * piano__each_self(head->each);
-    slot->now.raw += pending * piano__each_self(head->each);
-    slot->now.total += pending * slot->total_price;
+    struct piano__tally *now = &t->moved;
+    *now = slot->now;
+    now->calls += pending;
+    now->self += pending * piano__each_self(head->each);
+    now->raw += pending * piano__each_self(head->each);
+    now->total += pending * slot->total_price;
+    begin_move(t, 2 * (id_of(t, slot) + 1));
+    slot->now = *now;
     head->given = head->left;
+    end_move(t);
 }
 
 static void release_now(struct piano__slot *slot)
@@ -88,45 +102,12 @@ static void release_now(struct piano__slot *slot)
     slot->in_now = 0;
 }
 
-void piano__frame_flush(struct piano__thread *t, int64_t now)
-{
-    t->busy++;
-    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* pairs with `wait_for_writers` in run.c */
-    if (t->text_len > 0 &&
-        atomic_load_explicit(&piano__run.state, memory_order_relaxed) == PIANO_RUN_ON) {
-        piano__run_write(text_of(t), t->text_len);
-        t->text_len = 0;
-        piano__run_sync(now);
-    }
-    t->last_flush = now;
-    t->busy--;
-}
-
-typedef void line_body(struct piano__text *text, struct piano__thread *t, const void *what);
-
-/* Appends a line to the thread's text, making room when there is none; its length. */
-static uint32_t write_line(struct piano__thread *t, line_body *body, const void *what, int64_t now)
-{
-    uint32_t room = piano__run.header->text_bytes;
-    for (int try = 0; try < 2; try++) {
-        char *start = text_of(t) + t->text_len;
-        struct piano__text text = {start, text_of(t) + room, false};
-        body(&text, t, what);
-        if (!text.full) {
-            t->text_len += (uint32_t)(text.at - start);
-            return (uint32_t)(text.at - start);
-        }
-        piano__frame_flush(t, now);
-    }
-    piano__dropped_add(&piano__run.header->dropped.frames);
-    return 0;
-}
-
 struct frame_line {
     uint64_t number;
     int64_t start;
     int64_t wall;
     int64_t took; /* by the clock, nothing taken off */
+    int64_t over; /* 1/256 ticks the thread's probes had taken when it began */
     uint32_t root;
     int32_t depth;
     int32_t under; /* function, -1 = none */
@@ -173,6 +154,7 @@ static void put_frame(struct piano__text *text, struct piano__thread *t, const v
     piano__text_field(text, "wall_ns", piano__ticks_ns(f->wall, scale()));
     if (piano__ticks_ns(f->took - f->wall, scale()) >= TOOK_NS)
         piano__text_field(text, "took_ns", piano__ticks_ns(f->took, scale()));
+    piano__text_field(text, "over_ns", piano__ticks_ns(f->over >> 8, scale()));
     if (f->onoff.cpu_ns >= 0)
         piano__text_field(text, "cpu_ns", f->onoff.cpu_ns);
     if (f->onoff.runq_ns >= 0)
@@ -192,17 +174,19 @@ static void put_kept(struct piano__text *text, struct piano__thread *t, const vo
     put_tallies(text, t, false, true);
 }
 
-static void put_merged(struct piano__text *text, struct piano__thread *t, const void *what)
-{
-    (void)what;
-    piano__line_merged(text, t, scale());
-}
-
 static void put_demoted(struct piano__text *text, struct piano__thread *t, const void *what)
 {
     piano__text_puts(text, "{\"demoted\":");
     piano__text_int(text, id_of(t, what));
     piano__text_puts(text, "}\n");
+}
+
+/* The profiler's own work since BEGAN. */
+static void add_work(struct piano__thread *t, int64_t began)
+{
+    int64_t took = (piano__onoff_after(t, began) - began) * 256;
+    t->overhead += took;
+    t->frame_work += took;
 }
 
 /* What the watcher has seen of the function since the last time. */
@@ -256,26 +240,15 @@ static void sum_and_clear(struct piano__thread *t, bool now, bool kept)
         t->now_list = 0;
     if (kept)
         t->kept_list = 0;
+    __atomic_store_n(&t->clearing, 0, __ATOMIC_RELEASE);
 }
 
 static void write_kept(struct piano__thread *t, int64_t now)
 {
     if (t->kept_list == 0)
         return;
-    write_line(t, put_kept, NULL, now);
+    piano__commit_line(t, put_kept, NULL, PIANO_CLEAR_KEPT, now);
     sum_and_clear(t, false, true);
-}
-
-static void write_merged(struct piano__thread *t, int64_t now)
-{
-    if (t->merged == 0)
-        return;
-    write_line(t, put_merged, NULL, now);
-    t->merged = 0;
-    t->merged_wall = t->merged_max = 0;
-    t->merged_looked = 0;
-    t->merged_looked_wall = t->merged_cpu = t->merged_runq = 0;
-    memset(t->merged_walls, 0, sizeof t->merged_walls);
 }
 
 static bool is_empty(const struct piano__tally *tally)
@@ -294,7 +267,10 @@ static void set_aside(struct piano__thread *t, int32_t depth, int64_t now)
     for (uint32_t link = t->now_list; link;) {
         struct piano__slot *slot = slot_at(t, link);
         take_looks(slot);
-        piano__tally_add(&slot->kept, &slot->now);
+        t->moved = slot->kept;
+        piano__tally_add(&t->moved, &slot->now);
+        begin_move(t, 2 * link + 1);
+        slot->kept = t->moved;
         if (!slot->in_kept && !is_empty(&slot->now)) {
             slot->in_kept = 1;
             slot->next_kept = t->kept_list;
@@ -302,6 +278,7 @@ static void set_aside(struct piano__thread *t, int32_t depth, int64_t now)
         }
         link = slot->next_now;
         release_now(slot);
+        end_move(t);
     }
     t->now_list = 0;
 }
@@ -330,7 +307,7 @@ void piano__frame_begin(struct piano__thread *t, struct piano__entry *entry)
 {
     struct piano__slot *slot = &piano__slots(t)[entry->slot];
     uint32_t index = t->depth - 1;
-    if (!is_frame(t, slot, entry, index))
+    if (!is_frame(t, slot, entry, index) || !piano__commit_begin(t))
         return;
     int64_t began = piano__ticks();
     set_aside(t, enclosing_frame(t, index), began);
@@ -341,7 +318,8 @@ void piano__frame_begin(struct piano__thread *t, struct piano__entry *entry)
         entry->flags |= PIANO_ENTRY_FIRST;
         t->chain = index + 1;
     }
-    t->overhead += (piano__onoff_after(t, began) - began) * 256;
+    piano__commit_end(t);
+    add_work(t, began);
 }
 
 static void see_wall(struct piano__thread *t, unsigned bucket)
@@ -366,6 +344,13 @@ static void refill(int64_t *bucket, int64_t fresh, int64_t most)
     *bucket = *bucket + fresh < most ? *bucket + fresh : most;
 }
 
+/* What lines at DEPTH leave to shallower ones, which are more likely to be the frames: a first call with
+ * thousands of calls in it must not take the lines of the loop around it. */
+static int64_t deep_reserve(int32_t depth)
+{
+    return PIANO_FIRST_DEEP - (PIANO_FIRST_DEEP >> (depth < 8 ? depth - 1 : 7));
+}
+
 static bool may_write_line(struct piano__thread *t, const struct frame_line *f, int64_t wall_ns,
                            int64_t now)
 {
@@ -378,41 +363,42 @@ static bool may_write_line(struct piano__thread *t, const struct frame_line *f, 
         t->token_tick = now;
     }
     bool spike = t->median_wall > 0 && wall_ns > 2 * t->median_wall;
-    if (f->depth > (spike ? 1 : 0) && t->deep_tokens-- <= 0) {
-        t->deep_tokens = 0;
-        return false;
+    if (f->depth > (spike ? 1 : 0)) {
+        if (t->deep_tokens <= deep_reserve(f->depth))
+            return false;
+        t->deep_tokens--;
     }
     return t->tokens > (spike ? -SPIKE_CREDIT : 0);
 }
 
-static void merge_onoff(struct piano__thread *t, const struct frame_line *f)
+/* Adds the self times of the functions of frame F to the histograms of ENTRY. */
+static void merge_selves(struct piano__thread *t, struct piano__merged_root *entry,
+                         const struct frame_line *f, int64_t now)
 {
-    if (f->onoff.cpu_ns < 0)
-        return;
-    t->merged_looked++;
-    t->merged_looked_wall += piano__ticks_ns(f->wall, scale());
-    t->merged_cpu += f->onoff.cpu_ns;
-    if (f->onoff.runq_ns < 0)
-        t->merged_runq = -1; /* and stays so: unlike the other sums, known of all or not at all */
-    else if (t->merged_runq >= 0)
-        t->merged_runq += f->onoff.runq_ns;
+    for (uint32_t link = t->now_list; link; link = slot_at(t, link)->next_now) {
+        const struct piano__slot *slot = slot_at(t, link);
+        bool both = f->with_kept && slot->in_kept;
+        int64_t self = slot->now.self + (both ? slot->kept.self : 0);
+        if (slot->now.calls + (both ? slot->kept.calls : 0) > 0)
+            piano__merged_self(t, entry, link - 1, piano__ticks_ns(self, scale()), now);
+    }
+    for (uint32_t link = f->with_kept ? t->kept_list : 0; link;
+         link = slot_at(t, link)->next_kept) {
+        const struct piano__slot *slot = slot_at(t, link);
+        if (!slot->in_now && slot->kept.calls > 0)
+            piano__merged_self(t, entry, link - 1, piano__ticks_ns(slot->kept.self, scale()), now);
+    }
 }
 
-static void merge_frame(struct piano__thread *t, const struct frame_line *f, unsigned bucket,
-                        int64_t now)
+static void merge_frame(struct piano__thread *t, const struct frame_line *f, int64_t now)
 {
-    if (t->merged > 0 && (t->merged_depth != f->depth || t->merged_under != f->under ||
-                          t->merged_walls[bucket] == UINT32_MAX))
-        write_merged(t, now);
-    t->merged++;
-    t->merged_wall += f->wall;
-    if (f->wall > t->merged_max)
-        t->merged_max = f->wall;
-    t->merged_walls[bucket]++;
-    merge_onoff(t, f);
-    t->merged_root = f->root;
-    t->merged_depth = f->depth;
-    t->merged_under = f->under;
+    bool may_write = t->tokens > 0 && atomic_load_explicit(&piano__run.file_bytes,
+                                                           memory_order_relaxed) <= MAX_FILE_BYTES;
+    struct piano__merged_root *entry =
+        piano__merged_entry(t, f->root, f->depth, f->under, may_write, now);
+    piano__merged_add(t, entry, f->wall, now);
+    piano__merged_onoff(entry, f->wall, f->onoff);
+    merge_selves(t, entry, f, now);
     if (f->with_kept)
         t->kept_depth = f->outer;
     set_aside(t, f->outer, now);
@@ -422,10 +408,13 @@ void piano__frame_end(struct piano__thread *t, struct piano__entry *entry, int64
 {
     int64_t began = t->last_tick;
     uint32_t index = t->depth;
+    if (!piano__commit_begin(t))
+        return;
     struct piano__slot *slot = &piano__slots(t)[entry->slot];
     struct frame_line f = {.start = entry->start,
                            .wall = wall,
                            .took = began - entry->start,
+                           .over = entry->overhead,
                            .root = entry->slot,
                            .depth = (int32_t)index};
     f.under = index > 0 ? (int32_t)entry[-1].slot : -1;
@@ -448,27 +437,32 @@ void piano__frame_end(struct piano__thread *t, struct piano__entry *entry, int64
     end_frame_of_slots(t);
     if (may_write_line(t, &f, wall_ns, began)) {
         f.number = atomic_fetch_add_explicit(&piano__run.frame_numbers, 1, memory_order_relaxed);
-        uint32_t length = write_line(t, put_frame, &f, began);
+        uint32_t length = piano__commit_line(
+            t, put_frame, &f, PIANO_CLEAR_NOW | (f.with_kept ? PIANO_CLEAR_KEPT : 0), began);
         t->tokens -= length;
         if (length > 0)
             sum_and_clear(t, true, f.with_kept);
         else
-            merge_frame(t, &f, bucket, began);
+            merge_frame(t, &f, began);
     } else {
-        merge_frame(t, &f, bucket, began);
+        merge_frame(t, &f, began);
     }
     if (t->text_len > FLUSH_BYTES ||
         piano__ticks_ns(began - t->last_flush, scale()) > FLUSH_MS * 1000000LL)
-        piano__frame_flush(t, began);
-    t->overhead += (piano__onoff_after(t, began) - began) * 256;
+        piano__commit_flush(t, began);
+    piano__commit_end(t);
+    add_work(t, began);
 }
 
 void piano__frame_demote(struct piano__thread *t, struct piano__slot *slot)
 {
-    t->busy++;
-    write_line(t, put_demoted, slot, t->last_tick);
+    uintptr_t before = piano__hold(t);
+    if (piano__commit_begin(t)) {
+        piano__commit_line(t, put_demoted, slot, 0, t->last_tick);
+        piano__commit_end(t);
+    }
     slot->framed = 0;
-    t->busy--;
+    piano__let_go(t, before);
 }
 
 static void put_thread(struct piano__text *text, struct piano__thread *t, const void *what)
@@ -481,19 +475,50 @@ static void put_thread(struct piano__text *text, struct piano__thread *t, const 
 void piano__frame_announce(struct piano__thread *t, int64_t now)
 {
     static const int64_t running = -1;
-    t->busy++;
-    write_line(t, put_thread, &running, now);
-    t->busy--;
+    uintptr_t before = piano__hold(t);
+    if (piano__commit_begin(t)) {
+        piano__commit_line(t, put_thread, &running, 0, now);
+        piano__commit_end(t);
+    }
+    piano__let_go(t, before);
 }
 
 void piano__frame_finish(struct piano__thread *t, int64_t now)
 {
-    t->busy++;
-    set_aside(t, -1, now);
-    write_kept(t, now);
-    write_merged(t, now);
-    piano__onoff_detach(t);
-    write_line(t, put_thread, &now, now);
-    piano__frame_flush(t, now);
-    t->busy--;
+    uintptr_t before = piano__hold(t);
+    if (piano__commit_begin(t)) {
+        set_aside(t, -1, now);
+        write_kept(t, now);
+        piano__merged_write(t, now);
+        piano__onoff_detach(t);
+        piano__commit_line(t, put_thread, &now, 0, now);
+        piano__commit_flush(t, now);
+        piano__commit_end(t);
+    }
+    piano__let_go(t, before);
+}
+
+void piano__frame_repair_move(struct piano__thread *t)
+{
+    if (t->moving == 0 || t->moving / 2 > piano__capacity)
+        return;
+    struct piano__slot *slot = slot_at(t, t->moving / 2);
+    if (t->moving % 2) {
+        slot->kept = t->moved;
+        slot->now = (struct piano__tally){0};
+    } else {
+        slot->now = t->moved;
+        piano__head_of(t, slot)->given = piano__head_of(t, slot)->left;
+    }
+    end_move(t);
+}
+
+void piano__frame_repair(struct piano__thread *t)
+{
+    uint32_t clearing = t->clearing;
+    if (clearing & (PIANO_CLEAR_MERGED | PIANO_CLEAR_MERGED_FN))
+        piano__merged_repair(t, clearing);
+    else if (clearing)
+        sum_and_clear(t, clearing & PIANO_CLEAR_NOW, clearing & PIANO_CLEAR_KEPT);
+    piano__commit_end(t);
 }

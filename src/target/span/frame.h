@@ -2,10 +2,11 @@
 #ifndef PIANO_TARGET_SPAN_FRAME_H
 #define PIANO_TARGET_SPAN_FRAME_H
 
+#include "common/lines.h"
 #include "target/span/thread.h"
 
 /* Bytes of frame lines a thread may write before the rate limit begins to matter. */
-enum { PIANO_FIRST_BYTES = 4 << 20, PIANO_FIRST_DEEP = 1000 };
+enum { PIANO_FIRST_BYTES = 4 << 20, PIANO_FIRST_DEEP = 8000 };
 
 /* Puts SLOT on the list of what happened since the last line. */
 void piano__frame_touch(struct piano__thread *t, struct piano__slot *slot);
@@ -23,7 +24,10 @@ void piano__frame_demote(struct piano__thread *t, struct piano__slot *slot);
 void piano__frame_announce(struct piano__thread *t, int64_t now);
 /* Writes everything of a thread that ends: what is left outside of frames, and its text. */
 void piano__frame_finish(struct piano__thread *t, int64_t now);
-/* Empties the thread's text into the run file. */
-void piano__frame_flush(struct piano__thread *t, int64_t now);
+
+/* Finishes a move of a tally that was interrupted (repair.c). */
+void piano__frame_repair_move(struct piano__thread *t);
+/* The lists of T are whole again: finishes what a line has committed (repair.c). */
+void piano__frame_repair(struct piano__thread *t);
 
 #endif

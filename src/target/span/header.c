@@ -2,7 +2,6 @@
  * together in memory mapped for the purpose. */
 #include "target/span/header.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <string.h>
 #include <unistd.h>
@@ -148,8 +147,8 @@ static void put_v1_function(struct piano__text *text, uint32_t id)
     piano__text_puts(text, id > 0 ? ",{\"name\":" : "{\"name\":");
     piano__text_quote(text, piano__registry_get(id)->name);
     piano__text_field(text, "calls", sum->calls);
-    put_ms(text, "total_ms", piano__ticks_ns(sum->total, scale));
-    put_ms(text, "self_ms", piano__ticks_ns(sum->self, scale));
+    put_ms(text, "total_ms", piano__ticks_ns(sum->total > 0 ? sum->total : 0, scale));
+    put_ms(text, "self_ms", piano__ticks_ns(sum->self > 0 ? sum->self : 0, scale));
     piano__text_field(text, "alloc_count", (int64_t)sum->alloc_count);
     piano__text_field(text, "alloc_bytes", (int64_t)sum->alloc_bytes);
     piano__text_field(text, "free_count", (int64_t)sum->free_count);
@@ -157,6 +156,18 @@ static void put_v1_function(struct piano__text *text, uint32_t id)
     piano__text_puts(text, ",\"place\":");
     put_place(text, piano__registry_get(id));
     piano__text_puts(text, "}");
+}
+
+/* A new file, all of it or none: a write past RLIMIT_FSIZE would end the program with SIGXFSZ. */
+static void write_file(const char *path, const char *data, size_t len)
+{
+    int fd = piano__file_create(path, 1);
+    if (fd < 0)
+        return;
+    if (piano__file_check(fd, piano__file_id(fd), len) != 0 ||
+        piano__file_write(fd, data, len) != 0)
+        unlink(path);
+    piano__file_close(fd);
 }
 
 void piano__header_write_v1(void)
@@ -183,10 +194,7 @@ void piano__header_write_v1(void)
     for (uint32_t id = 0; id < count; id++)
         put_v1_function(&text, id);
     piano__text_puts(&text, "]}\n");
-    int fd = text.full ? -ENOSPC : piano__file_create(path, 1);
-    if (fd >= 0 && piano__file_write(fd, memory, (size_t)(text.at - memory)) != 0)
-        unlink(path);
-    if (fd >= 0)
-        piano__file_close(fd);
+    if (!text.full)
+        write_file(path, memory, (size_t)(text.at - memory));
     piano__memory_unmap(memory, size);
 }

@@ -58,9 +58,15 @@ enum {
     FRAME_STRATA = 12,
     BUDGET_NS = 500000,
     ERROR_NS = 5000000,
+    CALM_MOST = 127,
     DEBT_NS = 20000000,
     RARE = 4, /* a call that takes more than RARE times the price and RARE_NS is a rare one */
     RARE_NS = 500,
+    RARE_PART =
+        8, /* of the time of all calls: rare ones take at least 1/RARE_PART, or they are interrupts */
+    SEEN_LEAST = 256,
+    SEEN_MOST = 4096,
+    FRAME_LEAST_NS = 20000,
     PATIENCE_NS = 200000, /* what a function's probes may take before it is sampled at all */
     PATIENCE_FRAME_NS = 2000000,
     DENSITY_UNIT = 1 << 16,
@@ -72,9 +78,10 @@ enum {
     TARGET_LEAST = 2,
 };
 
-/* What part of the time corrections may be, over ERROR_NS and over a frame, before more calls are timed. */
+/* What part of the time corrections may be, over ERROR_NS, a frame and the run, before more calls are timed. */
 #define ERROR_WHOLE (1.0 / 16)
 #define ERROR_FRAME (1.0 / 16)
+#define ERROR_RUN (1.0 / 64)
 
 bool piano__mode_pinned;
 
@@ -164,38 +171,93 @@ static void set_price(struct piano__thread *t, struct piano__slot *slot)
     slot->total_price = total > 0 && !slot->outer_timed ? total : 0;
 }
 
-/* The root of the mean square of a call's cost. A recursive function's total contains the other calls of it. */
+/* The root of the mean square of a call's cost. */
 static int64_t usual_cost(const struct piano__slot *slot)
 {
-    int64_t root = (int64_t)__builtin_sqrt((double)slot->square);
+    int64_t root = (int64_t)__builtin_sqrt(slot->square + slot->rare_square);
     return root > 0 ? root : 1;
 }
 
+static bool is_rare(int64_t cost, int64_t usual)
+{
+    return ns_of(cost - RARE * usual) > RARE_NS;
+}
+
+/* Interrupts make some calls long, too. They take a small part of the time: rare calls count only where they take more. */
+static void judge_rare(struct piano__slot *slot)
+{
+    bool is_many = slot->rare_calls >= 4 && RARE_PART * slot->rare_ticks > slot->seen_ticks;
+    slot->rare_square = is_many ? slot->rare_sum / slot->seen_calls : 0;
+    slot->seen_calls = slot->rare_calls = 0;
+    slot->seen_ticks = slot->rare_ticks = 0;
+    slot->rare_sum = 0;
+}
+
+/* A recursive function's total contains the other calls of it, so there it is the self time that counts. */
 static void see_cost(struct piano__slot *slot, const struct piano__timing *m)
 {
     int64_t cost = slot->recursive ? m->self : m->total;
-    int64_t most = piano__mode_long();
+    int64_t most = piano__mode_long(), usual = (int64_t)slot->mean;
     cost = cost < most ? cost : most;
-    slot->square += (cost * cost - slot->square) / SQUARE_MEMORY;
+    slot->seen_ticks += cost;
+    if (slot->seen_calls++ > 0 && is_rare(cost, usual)) {
+        slot->rare_calls++;
+        slot->rare_ticks += cost;
+        slot->rare_sum += square((double)cost);
+        cost = RARE * usual;
+    }
+    slot->mean += ((double)cost - slot->mean) / SQUARE_MEMORY;
+    slot->square += (square((double)cost) - slot->square) / SQUARE_MEMORY;
     slot->cost += (m->inner + m->outer + m->below - slot->cost) / 16;
+    if (slot->seen_calls >= SEEN_MOST || (slot->rare_calls >= 8 && slot->seen_calls >= SEEN_LEAST))
+        judge_rare(slot);
 }
 
-/* Strata for FRAME_STRATA samples in each frame, where these take less than a hundredth of it. */
+/* How often a function was called: CALLS in SPAN ns. */
+struct rate {
+    int64_t calls;
+    int64_t span;
+};
+
+/* The largest stratum for which the error after WALL ns, the root of stratum x calls x variance of a call, is a
+ * part ERROR of that time. */
+static int64_t stratum_of_error(const struct piano__slot *slot, struct rate rate, double wall,
+                                double error)
+{
+    double scale = (double)piano__run.header->ns_per_tick_32 / 4294967296.0;
+    double var = (slot->square - square(slot->mean) + slot->rare_square) * square(scale);
+    double calls = ((double)rate.calls + 1) * wall / ((double)rate.span + 1);
+    double most = square(error * wall) / (calls * (var > 1 ? var : 1));
+    return most < STRATUM_MOST ? (int64_t)most : STRATUM_MOST;
+}
+
+/* For FRAME_STRATA samples in each frame, where these take less than a hundredth of it; and for a small error. */
 static int64_t stratum_of_frames(const struct piano__thread *t, const struct piano__slot *slot)
 {
-    int64_t sample = PROBES * slot->cost / 256;
-    if (t->median_wall == 0 || 128 * FRAME_STRATA * ns_of(sample) > t->median_wall)
+    int64_t sample = PROBES * slot->cost / 256, calls = slot->frame_calls / 16;
+    if (t->median_wall < FRAME_LEAST_NS || calls == 0)
         return STRATUM_MOST;
-    int64_t calls = slot->frame_calls / 16 / FRAME_STRATA;
-    return calls > 2 * STRATUM_LEAST ? calls : 2 * STRATUM_LEAST;
+    struct rate rate = {calls, t->median_wall};
+    int64_t most = stratum_of_error(slot, rate, (double)t->median_wall, ERROR_FRAME);
+    if (128 * FRAME_STRATA * ns_of(sample) > t->median_wall)
+        return most;
+    int64_t few = calls / FRAME_STRATA;
+    few = few > 2 * STRATUM_LEAST ? few : 2 * STRATUM_LEAST;
+    return most < few ? most : few;
 }
 
-static int64_t choose_stratum(const struct piano__thread *t, const struct piano__slot *slot)
+static int64_t choose_stratum(const struct piano__thread *t, const struct piano__slot *slot,
+                              struct rate rate, int64_t now)
 {
     int64_t sample = PROBES * slot->cost / 256;
     int64_t calls = sample * DENSITY_UNIT / (t->density * usual_cost(slot));
     int64_t of_frames = stratum_of_frames(t, slot);
-    calls = calls < of_frames ? calls : of_frames;
+    int64_t of_run = stratum_of_error(slot, rate, (double)ns_of(now - t->born), ERROR_RUN);
+    int64_t of_error = of_frames < of_run ? of_frames : of_run;
+    /* With all functions together, not more than three times as slow. */
+    int64_t least = slot->cost / 256 / (2 * (int64_t)slot->mean + 1);
+    of_error = of_error > least ? of_error : least;
+    calls = calls < of_error ? calls : of_error;
     return calls < 1 ? 1 : calls > STRATUM_MOST ? STRATUM_MOST : calls;
 }
 
@@ -241,13 +303,18 @@ static void judge_error(struct piano__thread *t, int64_t now)
     double whole = t->error_sum / ((double)elapsed * (double)elapsed);
     double frame = t->frame_error;
     bool is_rare = t->rare_calls > 1;
+    bool is_calm = !is_rare && whole < square(ERROR_WHOLE / 2) && frame < square(ERROR_FRAME / 2);
+    bool is_bad = is_rare || whole > square(ERROR_WHOLE) || frame > square(ERROR_FRAME);
     t->rare_calls = 0;
-    if ((whole > square(ERROR_WHOLE) || frame > square(ERROR_FRAME) || is_rare) &&
-        t->target > TARGET_LEAST)
+    t->calm = is_calm ? t->calm + 1 : 0;
+    t->bad = is_bad ? t->bad + 1 : 0;
+    if (t->bad > 1 && t->target > TARGET_LEAST) { /* once may be chance */
         t->target /= 2;
-    else if (!is_rare && whole < square(ERROR_WHOLE / 2) && frame < square(ERROR_FRAME / 2) &&
-             t->target < TARGET)
+        t->calm_needed = t->calm_needed < CALM_MOST ? 2 * t->calm_needed + 1 : CALM_MOST;
+    } else if (t->calm > t->calm_needed && t->target < TARGET) {
         t->target *= 2;
+        t->calm = 0;
+    }
     t->error_tick = now;
     t->error_sum = 0;
 }
@@ -290,7 +357,8 @@ static void judge_timed(struct piano__thread *t, struct piano__slot *slot, int64
     int64_t patience = 2 * slot->window_frames >= WINDOW ? PATIENCE_FRAME_NS : PATIENCE_NS;
     if (mean_ns < SHORT_NS && spent * share > elapsed && ns_of(slot->spent / 256) > patience &&
         !chosen_frame) {
-        int64_t stratum = choose_stratum(t, slot);
+        struct rate rate = {WINDOW, ns_of(elapsed)};
+        int64_t stratum = choose_stratum(t, slot, rate, now);
         if (stratum >= 2 * STRATUM_LEAST) {
             begin_sampling(t, slot, stratum, now);
             return;
@@ -312,7 +380,7 @@ static void keep_rare_debt(struct piano__thread *t, struct piano__slot *slot, in
     bool is_again = ns_of(now - slot->debt_tick) < DEBT_NS;
     slot->debt_tick = now;
     slot->debt = is_again ? debt : 0;
-    t->rare_calls += is_again;
+    t->rare_calls += slot->rare_square > 0;
 }
 
 /* Ticks of the innermost timed call that is no sample which are its own so far. */
@@ -338,8 +406,8 @@ static int64_t correct_self(struct piano__thread *t, struct piano__slot *slot, i
     int64_t wanted = (self - price) * others;
     int64_t room = now - slot->mark_tick - (known_ticks(t) - slot->mark_known);
     int64_t own = callers_own(t, now);
-    bool is_rare = ns_of(self - RARE * price) > RARE_NS;
-    int64_t most = is_rare && room < own ? room : own;
+    bool rare = is_rare(self, price);
+    int64_t most = rare && room < own ? room : own;
     int64_t sum = wanted + slot->debt;
     most = most > 0 ? most : 0;
     if (sum <= most) {
@@ -347,7 +415,7 @@ static int64_t correct_self(struct piano__thread *t, struct piano__slot *slot, i
         return sum;
     }
     int64_t debt = sum - most, limit = self * others;
-    if (is_rare)
+    if (rare)
         keep_rare_debt(t, slot, debt, now);
     else
         slot->debt = debt < limit ? debt : limit;
@@ -406,7 +474,8 @@ static void take_sample(struct piano__thread *t, struct piano__slot *slot,
     }
     set_mark(t, slot, now);
     slot->window_start = now;
-    int64_t stratum = choose_stratum(t, slot);
+    struct rate rate = {slot->stratum, elapsed_ns};
+    int64_t stratum = choose_stratum(t, slot, rate, now);
     if (stratum < STRATUM_LEAST || 2 * all_ns * share < elapsed_ns) {
         start_timing(t, slot, now);
         return;
@@ -471,8 +540,8 @@ void piano__mode_timed(struct piano__thread *t, struct piano__slot *slot,
 void piano__mode_frame(struct piano__thread *t, int64_t wall)
 {
     if (wall > 0) {
-        double part = t->frame_sum / square((double)wall);
-        t->frame_error += ((part < 1 ? part : 1) - t->frame_error) / 16;
+        double part = t->frame_sum / square((double)wall), most = 4 * square(ERROR_FRAME);
+        t->frame_error += ((part < most ? part : most) - t->frame_error) / 16;
     }
     t->frame_sum = 0;
 }

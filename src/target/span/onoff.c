@@ -383,9 +383,11 @@ void piano__onoff_close(struct piano__thread *t, struct piano__slot *slot,
     if (now - t->look.tick >= piano__onoff_recent)
         piano__onoff_look(t, now);
     piano__offcpu_share(&t->look, &entry->look, &call, scale(), &slot->now);
-    /* Else `piano__frame_end` or the probe itself counts from NOW on. */
-    if (!(entry->flags & (PIANO_ENTRY_FRAME | PIANO_ENTRY_MEASURED)))
-        t->overhead += (piano__ticks() - began) * 256;
+    if (!(entry->flags & PIANO_ENTRY_FRAME)) { /* else `piano__frame_end` counts from NOW on */
+        int64_t took = (piano__ticks() - began) * 256;
+        t->overhead += took;
+        t->frame_work += took;
+    }
 }
 
 struct piano__onoff piano__onoff_frame(const struct piano__thread *t,

@@ -2,37 +2,52 @@
  * library that is loaded later. It gives every function its number and stores the place of its head in the
  * unit's own table, where the inline probe reads it.
  *
- * Registration is rare and takes a spin lock, held for the length of one unit; readers take none: entries
- * are complete before the count that covers them is published.
+ * Registration is rare and takes a lock, held for the length of one unit; readers take none: entries
+ * are complete before the count that covers them is published. The lock word is the holder's thread id. A signal handler
+ * that loads a library while its own thread holds the lock does not wait: the unit stays unregistered, its functions are not
+ * measured, and they are counted as dropped. The same happens after WAIT_NS of waiting for another thread.
  *
  * Equal functions are found by an open-addressing table over a 64-bit hash of name, file and line. */
 #include "target/span/registry.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "target/preload/place.h"
 #include "target/span/run.h"
 #include "target/span/thread.h"
+#include "target/sys/clock.h"
 #include "target/sys/file.h"
 
+enum { SPINS = 200, NAP_NS = 50000 };
+static const int64_t WAIT_NS = 5000000000;
 enum { CAPACITY = 1 << 20, TABLE = 1 << 21, ARENA = 1 << 20 };
 
 static struct {
-    atomic_flag lock;
+    _Atomic int holder; /* thread id, 0: free */
     _Atomic uint32_t count;
+    _Atomic uint32_t refused;          /* functions of units that could not be registered */
     struct piano__function *functions; /* CAPACITY of them, pages come as touched */
     uint32_t *table;                   /* id + 1, 0 = empty */
     char *arena;
     size_t arena_left;
     const char *runs_dir;
     const char *frame_fn;
-} registry = {.lock = ATOMIC_FLAG_INIT};
+} registry;
 
 uint32_t piano__registry_count(void)
 {
     return atomic_load_explicit(&registry.count, memory_order_acquire);
+}
+
+uint32_t piano__registry_refused(void)
+{
+    return atomic_load_explicit(&registry.refused, memory_order_relaxed);
 }
 
 const struct piano__function *piano__registry_get(uint32_t id)
@@ -142,14 +157,43 @@ static void register_locked(struct __piano_unit *unit)
     }
 }
 
+/* Spins, then sleeps between tries. False when this thread is the holder, or after WAIT_NS. */
+static bool lock_registry(void)
+{
+    const struct timespec nap = {0, NAP_NS};
+    int self = (int)syscall(SYS_gettid);
+    int64_t deadline = 0;
+    for (uint64_t i = 0;; i++) {
+        int holder = 0;
+        if (atomic_compare_exchange_strong_explicit(&registry.holder, &holder, self,
+                                                    memory_order_acquire, memory_order_relaxed))
+            return true;
+        if (holder == self)
+            return false;
+        if (i < SPINS)
+            continue;
+        int64_t now = piano__monotonic_ns();
+        if (deadline == 0)
+            deadline = now + WAIT_NS;
+        if (now >= deadline)
+            return false;
+        syscall(SYS_nanosleep, &nap, NULL); /* not nanosleep: that may end a cancelled thread */
+    }
+}
+
 void __piano_register(struct __piano_unit *unit)
 {
     if (unit->version != __piano_abi)
         return;
-    while (atomic_flag_test_and_set_explicit(&registry.lock, memory_order_acquire))
-        ;
-    register_locked(unit);
-    atomic_flag_clear_explicit(&registry.lock, memory_order_release);
+    int saved = errno;
+    bool locked = lock_registry();
+    errno = saved;
+    if (locked) {
+        register_locked(unit);
+        atomic_store_explicit(&registry.holder, 0, memory_order_release);
+    } else {
+        atomic_fetch_add_explicit(&registry.refused, unit->count, memory_order_relaxed);
+    }
     piano__run_prepare();
     piano__run_functions_added();
     if (piano__alloc_place)
@@ -158,7 +202,7 @@ void __piano_register(struct __piano_unit *unit)
 
 void piano__registry_forget(void)
 {
-    atomic_flag_clear_explicit(&registry.lock, memory_order_release);
+    atomic_store_explicit(&registry.holder, 0, memory_order_release);
 }
 
 /* The functions keep their numbers and names: their figures are still to be reported. */

@@ -16,6 +16,8 @@ struct piano__function {
 /* Functions registered so far; any thread, acquire (pairs with the release in `__piano_register`). */
 uint32_t piano__registry_count(void);
 const struct piano__function *piano__registry_get(uint32_t id);
+/* Functions of units that were left unregistered. */
+uint32_t piano__registry_refused(void);
 
 /* In a forked child: who was registering something is not there. */
 void piano__registry_forget(void);

@@ -36,12 +36,14 @@
 
 enum {
     WAIT_NS = 50000000,
+    BUSY_NS = 2000000,
+    TAKE_NS = 50000000,
     MAX_LINE = 2 << 20,
     SYNC_LEAST_NS = 10000000,
     SYNC_MOST_NS = 1000000000
 };
 
-struct piano__run piano__run = {.fd = -1, .live_fd = -1, .sums_lock = ATOMIC_FLAG_INIT};
+struct piano__run piano__run = {.fd = -1, .live_fd = -1};
 
 /* Shown to the inline probe's long path before a header exists in the image. */
 static struct piano__live_header private_header;
@@ -120,9 +122,11 @@ static void plan_image(struct piano__live_header *h)
     piano__capacity = h->fn_capacity;
     size_t longest = piano__line_bound(h->fn_capacity);
     h->text_bytes = (uint32_t)(longest < MAX_LINE ? longest : MAX_LINE) + 64 * 1024;
+    h->text_bytes = (h->text_bytes + 63) & ~63u; /* what is behind it stays aligned */
     uint64_t size = sizeof(struct piano__thread) +
                     h->fn_capacity * (sizeof(struct piano__head) + sizeof(struct piano__slot)) +
-                    PIANO_MAX_DEPTH * sizeof(struct piano__entry) + h->text_bytes;
+                    PIANO_MAX_DEPTH * sizeof(struct piano__entry) + h->text_bytes +
+                    sizeof(struct piano__merged);
     h->block_bytes = (size + 4095) / 4096 * 4096;
 }
 
@@ -200,8 +204,10 @@ static void write_sync(void)
 void piano__run_sync(int64_t now)
 {
     int64_t next = atomic_load_explicit(&piano__run.next_sync, memory_order_relaxed);
-    /* One thread does it; the others find it done, or come too late to matter. */
-    if (now < next || !atomic_compare_exchange_strong(&piano__run.next_sync, &next, INT64_MAX))
+    /* One thread does it; the others find it done, or come too late to matter. If a signal handler jumps out of this, the next
+     * one comes after SYNC_MOST_NS. */
+    if (now < next ||
+        !atomic_compare_exchange_strong(&piano__run.next_sync, &next, now + ticks_of(SYNC_MOST_NS)))
         return;
     write_sync();
     plan_sync(now);
@@ -247,19 +253,24 @@ static bool start_now(void)
 }
 
 /* A fraction of a millisecond; a thread that went on without the run would have its first calls lost. The starting
- * thread itself comes here from a signal handler: that call is not recorded. */
+ * thread itself comes here from a signal handler: that call is not recorded. After one timeout no thread waits again: the
+ * starting thread may never come back. */
 static int wait_for_start(void)
 {
+    static _Atomic bool too_long;
     int64_t deadline = piano__monotonic_ns() + WAIT_NS;
     int state = PIANO_RUN_STARTING;
-    while (state == PIANO_RUN_STARTING &&
+    while (state == PIANO_RUN_STARTING && !atomic_load(&too_long) &&
            (int)syscall(SYS_gettid) != atomic_load(&piano__run.starter) &&
            piano__monotonic_ns() < deadline) {
         syscall(SYS_sched_yield);
         state = atomic_load_explicit(&piano__run.state, memory_order_acquire);
     }
-    if (state == PIANO_RUN_STARTING)
+    if (state == PIANO_RUN_STARTING) {
         atomic_fetch_add(&piano__run.missed, 1);
+        if (piano__monotonic_ns() >= deadline)
+            atomic_store(&too_long, true);
+    }
     return state;
 }
 
@@ -274,20 +285,26 @@ bool piano__run_start(void)
     return state == PIANO_RUN_ON;
 }
 
+static void count_dropped_functions(uint32_t count)
+{
+    uint32_t capacity = piano__run.header->fn_capacity;
+    uint64_t beyond = count > capacity ? count - capacity : 0;
+    __atomic_store_n(&piano__run.header->dropped.functions, beyond + piano__registry_refused(),
+                     __ATOMIC_RELAXED);
+}
+
 void piano__run_functions_added(void)
 {
     if (atomic_load_explicit(&piano__run.state, memory_order_acquire) != PIANO_RUN_ON)
         return;
     uint32_t count = piano__registry_count();
+    count_dropped_functions(count);
     uint32_t from = atomic_load(&piano__run.announced_fns);
     while (from < count && !atomic_compare_exchange_weak(&piano__run.announced_fns, &from, count))
         ;
     if (from >= count)
         return;
-    uint32_t capacity = piano__run.header->fn_capacity;
     piano__run.header->fn_count = count;
-    if (count > capacity)
-        __atomic_store_n(&piano__run.header->dropped.functions, count - capacity, __ATOMIC_RELAXED);
     piano__header_write_more(from, count);
 }
 
@@ -310,25 +327,34 @@ void piano__run_write(const char *text, size_t len)
 {
     if (getpid() != piano__run.pid)
         return; /* a child that was forked behind the C library's back */
-    int err = piano__file_check(piano__run.fd, piano__run.file, len);
+    /* Other threads may write between the check and the write, so the check covers their bytes as well. */
+    size_t planned = atomic_fetch_add_explicit(&piano__run.planned, len, memory_order_relaxed);
+    int err = piano__file_check(piano__run.fd, piano__run.file, planned + len);
     if (err == -EBADF)
-        err = reopen_file(len);
+        err = reopen_file(planned + len);
     if (err == 0)
         err = piano__file_write(piano__run.fd, text, len);
+    atomic_fetch_sub_explicit(&piano__run.planned, len, memory_order_relaxed);
     if (err != 0)
         piano__dropped_add(&piano__run.header->dropped.write);
     else
         atomic_fetch_add_explicit(&piano__run.file_bytes, len, memory_order_relaxed);
 }
 
+/* What the v1 file needs. Field by field and without a lock: a signal handler may call exit() in the middle of this, and
+ * the sums are read there. */
 void piano__run_sum(uint32_t id, const struct piano__tally *tally)
 {
     if (atomic_load_explicit(&piano__run.repeated, memory_order_relaxed) || !piano__run.sums)
         return;
-    while (atomic_flag_test_and_set_explicit(&piano__run.sums_lock, memory_order_acquire))
-        ;
-    piano__tally_add(&piano__run.sums[id], tally);
-    atomic_flag_clear_explicit(&piano__run.sums_lock, memory_order_release);
+    struct piano__tally *sum = &piano__run.sums[id];
+    __atomic_fetch_add(&sum->calls, tally->calls, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&sum->self, tally->self, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&sum->total, tally->total, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&sum->alloc_count, tally->alloc_count, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&sum->alloc_bytes, tally->alloc_bytes, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&sum->free_count, tally->free_count, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&sum->free_bytes, tally->free_bytes, __ATOMIC_RELAXED);
 }
 
 static void write_sink(void *ctx, const char *text, size_t len)
@@ -337,16 +363,59 @@ static void write_sink(void *ctx, const char *text, size_t len)
     piano__run_write(text, len);
 }
 
-/* Other threads stop writing once the state is OFF; one that had just begun is given a moment. */
-static void wait_for_writers(void)
+static bool is_changing(const struct piano__thread *t)
 {
-    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* pairs with the fence in `piano__frame_flush` */
-    int64_t deadline = piano__monotonic_ns() + 2000000;
+    return __atomic_load_n(&t->claim, __ATOMIC_ACQUIRE) &
+           (PIANO_CLAIM_CHANGING | PIANO_CLAIM_WRITING);
+}
+
+/* Takes the blocks of threads that still run (claims: commit.c). A thread in the middle of a call is given BUSY_NS. One in the middle
+ * of a line may have lost its processor: it is given TAKE_NS, and this one's processor. */
+static void take_blocks(void)
+{
+    uint32_t count = piano__blocks_count();
+    int64_t begin = piano__monotonic_ns();
+    for (uint32_t i = 0; i < count; i++)
+        if (piano__blocks_at(i))
+            __atomic_fetch_or(&piano__blocks_at(i)->claim, PIANO_CLAIM_TAKEN, __ATOMIC_SEQ_CST);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct piano__thread *t = piano__blocks_at(i);
+        if (!t || __atomic_load_n(&t->state, __ATOMIC_ACQUIRE) != PIANO_THREAD_RUNNING)
+            continue;
+        while (__atomic_load_n(&t->busy, __ATOMIC_RELAXED) &&
+               piano__monotonic_ns() < begin + BUSY_NS)
+            ;
+        while (is_changing(t) && piano__monotonic_ns() < begin + TAKE_NS)
+            syscall(SYS_sched_yield);
+    }
+}
+
+/* Writes what a thread has that still runs. What could not be written stays in the image, and so does all of a thread that is in
+ * the middle of a write of its own. */
+static bool write_block(struct piano__thread *t, int64_t now)
+{
+    if (__atomic_load_n(&t->claim, __ATOMIC_ACQUIRE) & PIANO_CLAIM_WRITING)
+        return false;
+    uint64_t failed = __atomic_load_n(&piano__run.header->dropped.write, __ATOMIC_RELAXED);
+    struct piano__offcpu look;
+    bool looked = piano__onoff_look_at(t, &look);
+    piano__live_thread(piano__run.header, t, now, looked ? &look : NULL, write_sink, NULL);
+    if (__atomic_load_n(&piano__run.header->dropped.write, __ATOMIC_RELAXED) != failed)
+        return false;
+    __atomic_store_n(&t->state, PIANO_THREAD_ENDED, __ATOMIC_RELEASE);
+    return true;
+}
+
+static bool write_blocks(int64_t now)
+{
+    bool all = true;
+    take_blocks();
     for (uint32_t i = 0; i < piano__blocks_count(); i++) {
         struct piano__thread *t = piano__blocks_at(i);
-        while (t && __atomic_load_n(&t->busy, __ATOMIC_RELAXED) && piano__monotonic_ns() < deadline)
-            ;
+        if (t && t->state == PIANO_THREAD_RUNNING && !write_block(t, now))
+            all = false;
     }
+    return all;
 }
 
 static void write_end(int64_t now)
@@ -378,19 +447,12 @@ __attribute__((destructor(101))) static void end_run(void)
     piano__thread_detach();
     piano__run.header->dropped.busy += atomic_load(&piano__run.missed);
     atomic_store(&piano__run.state, PIANO_RUN_OFF);
-    wait_for_writers();
-    for (uint32_t i = 0; i < piano__blocks_count(); i++) {
-        struct piano__thread *t = piano__blocks_at(i);
-        struct piano__offcpu look;
-        if (t && t->state == PIANO_THREAD_RUNNING)
-            piano__live_thread(piano__run.header, t, now,
-                               piano__onoff_look_at(t, &look) ? &look : NULL, write_sink, NULL);
-    }
+    bool all = write_blocks(now);
     if (!atomic_load(&piano__run.repeated))
         piano__header_write_v1();
     write_sync();
     write_end(now);
-    if (piano__run.header->dropped.write == 0)
+    if (all && piano__run.header->dropped.write == 0)
         remove_live();
     errno = saved;
 }
@@ -419,8 +481,8 @@ static void in_child(void)
         atomic_store(&piano__run.thread_numbers, 0);
         atomic_store(&piano__run.frame_numbers, 0);
         atomic_store(&piano__run.file_bytes, 0);
+        atomic_store(&piano__run.planned, 0);
         atomic_store(&piano__run.repeated, false);
-        atomic_flag_clear(&piano__run.sums_lock);
         atomic_store(&piano__run.state, PIANO_RUN_NONE);
     }
 }

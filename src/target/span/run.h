@@ -32,8 +32,8 @@ struct piano__run {
     _Atomic int64_t next_sync; /* ticks: when the two clocks are compared again */
     _Atomic bool repeated;     /* some frame root was called more than once */
     struct piano__tally *sums; /* per function, what lines have carried, for the v1 file */
-    atomic_flag sums_lock;
-    char stem[4096]; /* path without its ending */
+    char stem[4096];           /* path without its ending */
+    _Atomic size_t planned;    /* bytes that threads are about to append to the run file */
 };
 
 extern struct piano__run piano__run;

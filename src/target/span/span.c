@@ -32,7 +32,7 @@
  * guard knew.
  *
  * SIGNALS. A handler may run instrumented functions at any point. Its probes leave the stack as they found
- * it; while `busy` is set they are not recorded but counted as dropped. What the inline path changes it changes
+ * it; while `busy` is set they are not recorded but counted as dropped, unless its holder was left by a jump (repair.c). What the inline path changes it changes
  * with one instruction each, where the compiler does (gcc does from -O2 on; of clang the counter of calls is an exception, and
  * without optimisation nothing is): a handler that calls the same function in between may else undo some calls. */
 #include "target/span/span.h"
@@ -43,6 +43,7 @@
 #include "target/span/mode.h"
 #include "target/span/onoff.h"
 #include "target/span/pace.h"
+#include "target/span/repair.h"
 #include "target/span/run.h"
 #include "target/sys/clock.h"
 #include "target/sys/stack.h"
@@ -73,9 +74,9 @@ static bool is_guard_of(const struct piano__entry *e, uint32_t index, uint64_t b
 
 /* While the thread's tables are being changed, probes of a signal handler must stay out: they come the long way
  * (`limit`) and go again (`busy`). */
-static void lock(struct piano__thread *t)
+static inline __attribute__((always_inline)) void lock(struct piano__thread *t)
 {
-    t->busy++;
+    t->busy = piano__stack_pointer();
     t->limit = 0;
     compiler_barrier();
 }
@@ -89,8 +90,8 @@ static bool is_in_sample(struct piano__thread *t)
 static void unlock(struct piano__thread *t)
 {
     compiler_barrier();
-    if (--t->busy == 0)
-        t->limit = unlikely(is_in_sample(t)) ? 0 : t->real_limit;
+    t->busy = 0;
+    t->limit = unlikely(is_in_sample(t)) ? 0 : t->real_limit;
 }
 
 /* Whenever a call comes the long way, and before the sums are looked at. What was counted since the last time is in one word: a
@@ -135,8 +136,7 @@ static struct piano__timing measure(const struct piano__thread *t, const struct 
         m.inner = piano__paced(t, piano__curve_value(bias->inner, place));
         m.outer = piano__paced(t, piano__curve_value(bias->outer, place));
     }
-    if (e->flags & PIANO_ENTRY_MEASURED)
-        m.outer = 0; /* see `measure_exit` */
+
     m.total = now - e->start - ((t->overhead - e->overhead + m.inner + 128) >> 8);
     if (m.total < 0)
         m.total = 0; /* a tiny window, and a probe that cost less than it does on average */
@@ -186,6 +186,8 @@ static void close_top(struct piano__thread *t, int64_t now)
 {
     struct piano__entry *e = &piano__entries(t)[t->depth - 1];
     struct piano__slot *slot = &piano__slots(t)[e->slot];
+    if (unlikely(e->start > now))
+        e->start = now; /* a signal handler jumped away before the call had begun */
     add_counted(t);
     struct piano__timing m = measure(t, e, now);
     if (unlikely(!slot->in_now))
@@ -227,6 +229,8 @@ static void abandon_top(struct piano__thread *t, int64_t now)
 
 void piano__span_close_all(struct piano__thread *t, int64_t now)
 {
+    if (t->busy)
+        piano__repair(t); /* a signal handler ends the thread, or the program */
     lock(t);
     while (t->depth > 0)
         abandon_top(t, now);
@@ -282,6 +286,8 @@ static struct piano__entry *push(struct piano__thread *t, struct piano__slot *sl
 {
     uint32_t index = t->depth;
     struct piano__entry *e = &piano__entries(t)[index];
+    e->start = INT64_MAX; /* not begun: see `send_open_calls` in common/live.c */
+    compiler_barrier();
     t->depth = index + 1;
     compiler_barrier();
     e->slot = (uint32_t)(slot - piano__slots(t));
@@ -310,7 +316,6 @@ static struct piano__entry *push(struct piano__thread *t, struct piano__slot *sl
     e->itself = 0;
     if (t->looked_depth > index)
         t->looked_depth = index;
-    e->start = INT64_MAX; /* not begun: see `send_open_calls` in common/live.c */
     return e;
 }
 
@@ -354,6 +359,13 @@ static struct piano__entry *enter_attached(struct piano__thread *t, struct piano
     return push(t, slot, from, flags);
 }
 
+/* E is a sample, or timed with the fenced clock inside of one: a reading in there would disturb it. */
+static bool is_of_sample(const struct piano__thread *t, const struct piano__entry *e)
+{
+    return e->flags & PIANO_ENTRY_SAMPLED ||
+           (e->flags & PIANO_ENTRY_FENCED && t->depth > 1 && e[-1].flags & PIANO_ENTRY_SAMPLED);
+}
+
 /* The call begins when the time on and off the CPU has been read; that is the caller's, and overhead of it. */
 static __attribute__((noinline)) void look_first(struct piano__thread *t, struct piano__entry *e)
 {
@@ -376,45 +388,41 @@ static __attribute__((noinline)) struct piano__thread *attach(uint32_t offset)
     return t && offset < t->real_limit ? t : NULL;
 }
 
-/* The probe of a sampled call, and of those it makes, is rarely in the caches, so what it takes is not what calibration
- * found. It is measured: from the first thing the probe does to the begin of the window, and from the end of the window
- * to the last thing it does. Each read of the clock takes the time between two of them. */
-static void measure_entry(struct piano__thread *t, struct piano__entry *e, int64_t began)
+/* What a fenced probe takes depends on what is in the caches and how well the processor predicts it, so most of it is
+ * measured: from one of the first things the probe does to the begin of the window, and from the end of the window to one
+ * of the last. The reads for that do not wait, so that what the caller has not done yet at the first counts as the
+ * probe's: without probes it would be done while the function is at work. What frames and readings
+ * of CPU time took (WORK before) they have added themselves. The rest is calibrated. */
+static void measure_entry(struct piano__thread *t, struct piano__entry *e, int64_t began,
+                          int64_t work)
 {
-    int64_t took = (e->start - began) * 256;
+    int64_t took = (e->start - began) * 256 - (t->frame_work - work);
     t->overhead += took;
     e->overhead += took;
-    e->flags |= PIANO_ENTRY_MEASURED;
+    e->probe = took;
 }
 
-static void measure_exit(struct piano__thread *t, int64_t from)
+static void measure_exit(struct piano__thread *t, int64_t from, int64_t work)
 {
-    int64_t took = (piano__ticks_fenced() - from) * 256 + piano__run.header->bias.pair;
+    int64_t took = (piano__ticks() - from) * 256 - (t->frame_work - work);
     t->overhead += took;
     t->budget_spent += took;
 }
 
-/* Whether a call of the function with HEAD may be a sample, or be made by one. */
-static bool is_sampling(struct piano__thread *t, uint32_t offset)
-{
-    const struct piano__head *head = (const struct piano__head *)((char *)t + offset);
-    return head->each != 0 || is_in_sample(t);
-}
-
 void *__piano_enter(unsigned offset)
 {
+    int64_t began = piano__ticks();
     struct piano__thread *t = piano__self_thread();
     if (unlikely(offset >= t->real_limit || offset == 0)) {
         t = attach(offset);
         if (!t)
             return (void *)(uintptr_t)piano__self_thread()->owner;
     }
-    if (unlikely(t->busy)) {
+    if (unlikely(t->busy) && !piano__repair_left(t, (uintptr_t)__builtin_frame_address(0))) {
         piano__dropped_add(&piano__run.header->dropped.busy);
         return (void *)(uintptr_t)t->owner;
     }
-    bool measured = unlikely(is_sampling(t, offset));
-    int64_t began = measured ? piano__ticks_fenced() : 0;
+    int64_t work = t->frame_work;
     struct piano__slot *slot = &piano__slots(t)[piano__head_id(offset)];
     struct caller from = {(uintptr_t)__builtin_frame_address(0),
                           (uintptr_t)__builtin_return_address(0)};
@@ -426,10 +434,13 @@ void *__piano_enter(unsigned offset)
     if (!e)
         return guard;
     int64_t due = piano__onoff_due(t, slot);
-    e->start = e->flags & PIANO_ENTRY_FENCED ? piano__ticks_fenced() : piano__ticks();
-    if (measured && e->flags & PIANO_ENTRY_FENCED)
-        measure_entry(t, e, began);
-    else if (unlikely(e->start >= due) && !(e->flags & PIANO_ENTRY_SAMPLED))
+    if (e->flags & PIANO_ENTRY_FENCED) {
+        e->start = piano__ticks_fenced();
+        measure_entry(t, e, began, work);
+    } else {
+        e->start = piano__ticks();
+    }
+    if (unlikely(e->start >= due) && !is_of_sample(t, e))
         look_first(t, e);
     return guard;
 }
@@ -442,16 +453,19 @@ void __piano_exit(void *guard)
     if (unlikely(index >= t->depth))
         return;
     struct piano__entry *e = &piano__entries(t)[index];
-    bool fenced = e->flags & PIANO_ENTRY_FENCED, measured = e->flags & PIANO_ENTRY_MEASURED;
+    bool fenced = e->flags & PIANO_ENTRY_FENCED;
     int64_t now = fenced ? piano__ticks_end() : piano__ticks();
-    if (unlikely(!is_guard_of(e, index, bits) || t->busy))
+    if (unlikely(!is_guard_of(e, index, bits)))
         return;
+    if (unlikely(t->busy) && !piano__repair_left(t, (uintptr_t)__builtin_frame_address(0)))
+        return;
+    int64_t work = t->frame_work;
     lock(t);
     while (t->depth > index + 1)
         abandon_top(t, now);
     close_top(t, now);
-    if (unlikely(measured))
-        measure_exit(t, now);
+    if (fenced)
+        measure_exit(t, now, work);
     if (fenced && unlikely(piano__pace_is_due(t)))
         piano__pace_take(t); /* now that it is closed: the caller's time, and overhead of that */
     unlock(t);
@@ -462,10 +476,12 @@ void __piano_land(void *guard, unsigned offset)
     uint64_t bits = (uintptr_t)guard;
     uint32_t index = guard_index(bits);
     struct piano__thread *t = piano__self_thread();
-    if (t->busy || !piano__is_attached(t) || offset >= t->real_limit || offset == 0)
+    uintptr_t stack = (uintptr_t)__builtin_frame_address(0);
+    if (!piano__is_attached(t) || offset >= t->real_limit || offset == 0)
+        return;
+    if (t->busy && !piano__repair_left(t, stack))
         return;
     struct piano__entry *entries = piano__entries(t);
-    uintptr_t stack = (uintptr_t)__builtin_frame_address(0);
     bool timed = (bits & 1) && index < t->depth && is_guard_of(&entries[index], index, bits);
     int64_t now = piano__ticks();
     lock(t);

@@ -22,6 +22,7 @@
 #include "target/heap/heap.h"
 #include "target/span/blocks.h"
 #include "target/span/frame.h"
+#include "target/span/merged.h"
 #include "target/span/onoff.h"
 #include "target/span/registry.h"
 #include "target/span/run.h"
@@ -63,25 +64,26 @@ static void reset(struct piano__thread *t)
     t->chain = piano__registry_frame_fn() ? UINT32_MAX : 0;
     t->kept_depth = -1;
     t->now_list = t->kept_list = 0;
-    t->text_len = 0;
-    t->merged = 0;
+    t->commit = t->flush_at = 0;
+    t->moving = 0;
+    piano__merged_clear(t);
     t->walls_seen = 0;
     t->median_wall = 0;
     memset(t->walls, 0, sizeof t->walls);
     t->born = t->last_tick = t->last_flush = t->token_tick = t->budget_tick = now;
     t->budget_spent = 0;
-    t->share = 0;
     t->correction = 0;
     t->variance = 0;
     t->error_sum = 0;
+    t->frame_sum = t->frame_error = 0;
+    t->calm = t->calm_needed = t->bad = t->rare_calls = 0;
+    t->share = 0;
     t->tokens = PIANO_FIRST_BYTES;
     t->deep_tokens = PIANO_FIRST_DEEP;
     t->stack_low = t->stack_high = 0;
     t->tid = (int32_t)syscall(SYS_gettid);
     t->random = (uint64_t)now * 0x9e3779b97f4a7c15u ^ (uint64_t)t->tid << 32;
     prctl(PR_GET_NAME, t->name);
-    t->merged_looked = 0;
-    t->merged_looked_wall = t->merged_cpu = t->merged_runq = 0;
     piano__onoff_attach(t);
 }
 

@@ -9,6 +9,7 @@
 
 #include "common/live.h"
 #include "common/probe.h"
+#include "target/sys/stack.h"
 
 #define SAME_PLACE(a, b, field)                                                                    \
     _Static_assert(offsetof(struct a, field) == offsetof(struct b, field), "shared with the "      \
@@ -41,6 +42,25 @@ static inline struct piano__thread *piano__self_thread(void)
 static inline bool piano__is_attached(const struct piano__thread *t)
 {
     return t->state == PIANO_THREAD_RUNNING;
+}
+
+/* While the tables are being changed, `busy` is the stack address of the function that does it. A signal handler that comes in
+ * between stays out. One that jumps away leaves `busy` set: repair.c finds out, by that address. One store takes it, so
+ * there is no moment at which a holder has no address. */
+static inline __attribute__((always_inline)) uintptr_t piano__hold(struct piano__thread *t)
+{
+    uintptr_t before = t->busy;
+    if (!before)
+        t->busy = piano__stack_pointer();
+    __asm__ __volatile__("" ::: "memory");
+    return before;
+}
+
+/* BEFORE: what `piano__hold` returned. */
+static inline void piano__let_go(struct piano__thread *t, uintptr_t before)
+{
+    __asm__ __volatile__("" ::: "memory");
+    t->busy = before;
 }
 
 static inline struct piano__head *piano__heads(struct piano__thread *t)

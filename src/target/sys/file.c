@@ -88,15 +88,17 @@ struct piano__file_id piano__file_id(int fd)
 
 int piano__file_write(int fd, const char *data, size_t len)
 {
+    enum { TRIES = 100 }; /* without progress: some file systems are interrupted by signals */
     int saved = errno;
     int err = 0;
-    while (len > 0 && err == 0) {
+    for (int tries = TRIES; len > 0 && err == 0;) {
         long put = syscall(SYS_write, fd, data, len);
-        if (put >= 0) {
+        if (put > 0) {
             data += put;
             len -= (size_t)put;
-        } else if (errno != EINTR) {
-            err = -errno;
+            tries = TRIES;
+        } else if (put == 0 || errno != EINTR || --tries == 0) {
+            err = put == 0 ? -EIO : -errno;
         }
     }
     errno = saved;

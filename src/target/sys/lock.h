@@ -6,12 +6,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* False when it could not be had in some milliseconds. */
+/* Spins, then sleeps for up to 20 ms. Returns false on timeout, and at once when this thread holds it. A holder that a signal handler
+ * has jumped out of holds it no more: so what a lock protects must be usable after any of its stores. */
 bool piano__lock_try(uint32_t *lock);
-
-static inline void piano__lock_release(uint32_t *lock)
-{
-    __atomic_store_n(lock, 0, __ATOMIC_RELEASE);
-}
+void piano__lock_release(uint32_t *lock);
+/* In a forked child, where all locks are free. */
+void piano__lock_forget(void);
 
 #endif

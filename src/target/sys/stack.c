@@ -7,6 +7,7 @@
 #include "target/sys/stack.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <sys/auxv.h>
 #include <sys/resource.h>
@@ -83,4 +84,27 @@ bool piano__stack_is_own(struct piano__stack_bounds *b, uintptr_t sp)
     learn(b, sp);
     errno = saved;
     return sp >= b->low && sp < b->high;
+}
+
+/* Between a function and the handler that interrupts it the kernel puts the registers, a kilobyte with those of floating point.
+ * So what runs this close below is no handler, but another function called from the same place. */
+enum { CLOSE = 512 };
+/* Before the bounds are known, this far apart is one stack: the kernel is not asked just because a handler runs. */
+enum { NEAR = 64 * 1024 };
+
+bool piano__stack_is_left(struct piano__stack_bounds *b, uintptr_t holder, uintptr_t here)
+{
+    stack_t alternate = {.ss_flags = 0};
+    if (holder > here + CLOSE &&
+        (b->high == 0 ? holder - here < NEAR : holder < b->high && here >= b->low))
+        return false; /* the usual case: a handler has interrupted the holder */
+    int saved = errno;
+    bool known = syscall(SYS_sigaltstack, NULL, &alternate) == 0;
+    errno = saved;
+    if (!known || alternate.ss_flags & SS_ONSTACK || !piano__stack_is_own(b, here))
+        return false;
+    uintptr_t low = (uintptr_t)alternate.ss_sp;
+    if (!(alternate.ss_flags & SS_DISABLE) && holder >= low && holder - low < alternate.ss_size)
+        return true;
+    return piano__stack_is_own(b, holder) && holder <= here + CLOSE;
 }

@@ -19,4 +19,23 @@ struct piano__stack_bounds {
 /* Whether SP is on it; false also when nobody can say. The kernel is asked the first time, and when the stack has grown. */
 bool piano__stack_is_own(struct piano__stack_bounds *bounds, uintptr_t sp);
 
+/* Where the calling function's frame is. */
+static inline __attribute__((always_inline)) uintptr_t piano__stack_pointer(void)
+{
+    uintptr_t sp;
+#ifdef __x86_64__
+    __asm__ __volatile__("mov %%rsp, %0" : "=r"(sp));
+#elif defined(__aarch64__)
+    __asm__ __volatile__("mov %0, sp" : "=r"(sp));
+#else
+    sp = (uintptr_t)__builtin_frame_address(0);
+#endif
+    return sp;
+}
+
+/* Whether a function that ran at the stack pointer HOLDER cannot run any more, since its thread runs at HERE now: both are on
+ * the thread's own stack and HERE is not below HOLDER, where a signal handler would be, or HOLDER is on the alternate signal stack and the thread is not. False when that
+ * cannot be told: on an alternate signal stack, on that of a coroutine. */
+bool piano__stack_is_left(struct piano__stack_bounds *bounds, uintptr_t holder, uintptr_t here);
+
 #endif

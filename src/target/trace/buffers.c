@@ -131,7 +131,8 @@ static struct piano__chunk *recycle_locked(void)
 {
     if (buffers.first == buffers.last)
         return NULL;
-    struct piano__chunk *c = buffers.full[buffers.first++ % PIANO_REC_MAX_CHUNKS];
+    struct piano__chunk *c = buffers.full[buffers.first % PIANO_REC_MAX_CHUNKS];
+    __atomic_store_n(&buffers.first, buffers.first + 1, __ATOMIC_RELEASE);
     __atomic_store_n(&c->ready, 0, __ATOMIC_RELAXED);
     __atomic_thread_fence(__ATOMIC_RELEASE); /* who sees what is written now finds it not ready */
     __atomic_store_n(&c->used, 0, __ATOMIC_RELAXED);
@@ -185,19 +186,51 @@ static bool retire(struct piano__buffer *b)
     if (!piano__lock_try(&buffers.lock))
         return false;
     count_locked(b);
-    if (b->chunk)
-        buffers.full[buffers.last++ % PIANO_REC_MAX_CHUNKS] = b->chunk;
+    struct piano__chunk *full = b->chunk;
+    /* First, and the queue's end last: a handler that jumps away in between costs a chunk, and queues none twice. */
+    __atomic_store_n(&b->chunk, NULL, __ATOMIC_RELEASE);
+    if (full) {
+        buffers.full[buffers.last % PIANO_REC_MAX_CHUNKS] = full;
+        __atomic_store_n(&buffers.last, buffers.last + 1, __ATOMIC_RELEASE);
+    }
     piano__lock_release(&buffers.lock);
     return true;
 }
 
 bool piano__buffers_renew(struct piano__buffer *b, uint32_t tid)
 {
-    bool queue_is_free = retire(b);
     bool is_first = !b->chunk;
+    bool queue_is_free = retire(b);
     b->chunk = NULL;
     struct piano__chunk *c = next_chunk(queue_is_free, is_first);
     if (c)
         begin_chunk(b, c, tid);
     return c != NULL;
+}
+
+void piano__buffer_repair(struct piano__buffer *b)
+{
+    struct piano__chunk *c = b->chunk;
+    if (!c || !c->ready || c->used < sizeof(struct piano__events_head)) {
+        b->chunk = NULL;
+        b->end = NULL;
+        b->at = (uint8_t *)1; /* behind `end`: no room */
+        return;
+    }
+    const struct piano__events_head *head = (const void *)(c + 1);
+    uint8_t *at = (uint8_t *)(c + 1) + sizeof *head;
+    uint8_t *end = (uint8_t *)(c + 1) + c->used;
+    b->ticks = head->ticks;
+    while (at < end) {
+        uint64_t ticks = 0;
+        for (int i = 0; i < 10; i++) {
+            ticks |= (uint64_t)(at[2 + i] & 0x7f) << (7 * i);
+            if (!(at[2 + i] & 0x80))
+                break;
+        }
+        b->ticks += ticks;
+        at += 2 + at[1];
+    }
+    b->at = end;
+    b->end = (uint8_t *)(c + 1) + PIANO_REC_PAYLOAD - PIANO_EVENT_ROOM;
 }

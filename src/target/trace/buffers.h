@@ -37,6 +37,8 @@ struct piano__buffer *piano__buffers_take(void);
 void piano__buffers_give(struct piano__buffer *b);
 /* A chunk for thread TID in place of the one that is full; false when there is none. */
 bool piano__buffers_renew(struct piano__buffer *b, uint32_t tid);
+/* The thread of B was left by a jump in the middle of an event: goes on after the last one that is whole. */
+void piano__buffer_repair(struct piano__buffer *b);
 /* Brings the header's count of events up to date. */
 void piano__buffers_count(void);
 

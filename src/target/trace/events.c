@@ -5,6 +5,7 @@
  * never there.
  *
  * SIGNALS. `inside` is set around everything an event touches. A handler that finds it set gives its own event up. One that
+ * jumps away ends the event (`is_left`). One that
  * forks leaves its child in the middle of an event, whose memory must then stay (`piano__events_forget`). */
 #include "target/trace/events.h"
 
@@ -48,7 +49,7 @@ static void end_of_thread(void *of)
     if (self->waiting)
         piano__events_unpark(-1); /* it was cancelled there */
     self->waiting = 0;
-    self->inside = 1;
+    self->inside = piano__stack_pointer();
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     piano__threads_note(self);
     self->buffer = NULL;
@@ -63,6 +64,17 @@ __attribute__((constructor(101))) static void make_key(void)
     have_end_key = pthread_key_create(&end_key, end_of_thread) == 0;
 }
 
+/* Whether the event that is being written never ends: a signal handler has jumped out of it. What it wrote is not below `used`. */
+static __attribute__((noinline, cold)) bool is_left(struct piano__events_self *self, uintptr_t here)
+{
+    if (!piano__stack_is_left(&self->stack, self->inside, here))
+        return false;
+    if (self->buffer)
+        piano__buffer_repair(self->buffer);
+    self->inside = 0;
+    return true;
+}
+
 /* By which clock; 0: there is to be no event. */
 static inline uint32_t enter(struct piano__events_self *self)
 {
@@ -70,11 +82,11 @@ static inline uint32_t enter(struct piano__events_self *self)
     uint32_t clock = __atomic_load_n(&piano__gate->events, __ATOMIC_ACQUIRE);
     if (!clock)
         return 0;
-    if (unlikely(self->inside)) {
+    if (unlikely(self->inside) && !is_left(self, piano__stack_pointer())) {
         piano__trace_add(&piano__trace_stats()->dropped_busy, 1);
         return 0;
     }
-    self->inside = 1;
+    self->inside = piano__stack_pointer();
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     return clock;
 }
@@ -309,9 +321,9 @@ void piano__events_value(const char *name, int64_t value)
 uint32_t piano__events_name(const char *name)
 {
     struct piano__events_self *self = &piano__events_self;
-    if (!piano__events_on() || self->inside)
+    if (!piano__events_on() || (self->inside && !is_left(self, piano__stack_pointer())))
         return 0;
-    self->inside = 1;
+    self->inside = piano__stack_pointer();
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     uint32_t number = piano__names_intern(name);
     leave(self);
@@ -373,7 +385,8 @@ void piano__events_end(void)
 
 bool piano__events_forget(void)
 {
-    interrupted = interrupted || piano__events_self.inside;
+    struct piano__events_self *self = &piano__events_self;
+    interrupted = interrupted || (self->inside && !is_left(self, piano__stack_pointer()));
     if (!interrupted)
         forget();
     return interrupted;

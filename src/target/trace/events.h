@@ -10,19 +10,21 @@
 
 #include "common/events.h"
 #include "target/record/gate.h"
+#include "target/sys/stack.h"
 
 struct piano__buffer;
 
 /* A thread, as far as it writes events. */
 struct piano__events_self {
     struct piano__buffer *buffer; /* NULL before the first event, and after the thread's end */
-    uint32_t inside;              /* an event is being written */
+    uintptr_t inside;             /* an event is being written: by whom, a stack pointer; else 0 */
     uint32_t parked;              /* between piano_park and piano_unpark: waits are part of that */
     uint32_t
         waiting;  /* in a call that waits (preload/park.c), or left it by other ways than its end */
     uint32_t tid; /* 0: not known yet */
     uint32_t rounds; /* of key destructors that were ours */
     char name[16];   /* as it was last recorded */
+    struct piano__stack_bounds stack;
 };
 
 extern __thread struct piano__events_self piano__events_self

@@ -99,8 +99,9 @@ static struct piano__name *add_locked(const char *name, size_t len)
     record->id = names.count + 1;
     memcpy(record->text, name, len);
     record->text[len] = '\0';
+    /* First: a handler that jumps away in between costs a number, and gives none twice. */
+    __atomic_store_n(&names.count, names.count + 1, __ATOMIC_RELEASE);
     piano__log_commit(&names.log, bytes);
-    names.count++;
     return record;
 }
 

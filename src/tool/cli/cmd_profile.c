@@ -25,9 +25,9 @@ const char cmd_profile_help[] =
     "reports. Takes the options of `piano build` (--fn, --exact, --file, --dir,\n"
     "--skip, --frame, -j, --verbose), of `piano run` (--duration, --kill-timeout)\n"
     "and of `piano report` (--top N, --all, --frames, --threads, --places,\n"
-    "--cpu-time, --wall, --uncorrected, --json). The first word after `--` decides: a\n"
-    "compiler or a build tool (cc, make, cmake, ...) starts a build command, anything\n"
-    "else is the program's.\n"
+    "--budget TIME, --cpu-time, --wall, --uncorrected, --json). The first word after\n"
+    "`--` decides: a compiler or a build tool (cc, make, cmake, ...) starts a build\n"
+    "command, anything else is the program's.\n"
     "\n"
     "With --json, stdout holds the report alone: what the program prints goes to\n"
     "stderr.\n"
@@ -39,11 +39,12 @@ const char cmd_profile_help[] =
     "  piano profile --fn update -- cc -O2 game.c -o game -- --frames 100\n";
 
 static const char *const names[] = {
-    "--fn",   "--exact",    "--file",         "--dir",  "--skip",     "--frame",  "--verbose",
-    "-j",     "--duration", "--kill-timeout", "--top",  "--all",      "--frames", "--threads",
-    "--json", "--places",   "--uncorrected",  "--help", "--cpu-time", "--wall",   NULL};
+    "--fn",   "--exact",    "--file",         "--dir",    "--skip", "--frame",    "--verbose",
+    "-j",     "--duration", "--kill-timeout", "--top",    "--all",  "--frames",   "--threads",
+    "--json", "--places",   "--uncorrected",  "--budget", "--help", "--cpu-time", "--wall",
+    NULL};
 
-enum { MAX_REPORT_WORDS = 12 };
+enum { MAX_REPORT_WORDS = 16 };
 
 struct profile {
     struct driver build;
@@ -59,6 +60,7 @@ static enum flag_taken take_report(struct flags *f, struct profile *p)
     int first = f->at;
     enum flag_taken taken = FLAG_NO;
     const char *value = NULL;
+    int64_t budget_ns;
     for (size_t i = 0; i < sizeof switches / sizeof switches[0] && !taken; i++) {
         bool set = false;
         taken = flags_switch(f, switches[i], &set);
@@ -67,6 +69,8 @@ static enum flag_taken take_report(struct flags *f, struct profile *p)
     }
     if (taken == FLAG_NO)
         taken = flags_value(f, "--top", &value);
+    if (taken == FLAG_NO)
+        taken = flags_time(f, "--budget", &budget_ns); /* wrong ones are refused before the build */
     for (int i = first; taken == FLAG_YES && i <= f->at; i++) {
         /* room for the name, the run and the end */
         if (p->report_count >= MAX_REPORT_WORDS - 2) {

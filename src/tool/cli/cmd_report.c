@@ -27,6 +27,8 @@ const char cmd_report_help[] =
     "--polls, --cpu and --heap pick one.\n"
     "\n"
     "  --frames        frame by frame: the worst and their neighbours, spikes marked\n"
+    "  --budget TIME   a spike is a frame that took longer than this, as in 16.6ms\n"
+    "                  (ns, us, ms, s); otherwise longer than twice the median\n"
     "  --threads       thread by thread\n"
     "  --top N         the first N functions (with --frames: the N worst frames)\n"
     "  --all           everything: functions never called, every frame and thread\n"
@@ -62,6 +64,7 @@ const char cmd_report_help[] =
     "Examples:\n"
     "  piano report\n"
     "  piano report --frames before\n"
+    "  piano report --budget 16.6ms\n"
     "  piano report --polls --top 3\n"
     "  piano report --cpu --tree\n"
     "  piano report --heap --tree --by allocated\n"
@@ -71,7 +74,7 @@ static const char *const flag_names[] = {
     "--frames", "--threads", "--top",      "--all",  "--places", "--uncorrected",
     "--json",   "--help",    "--heap",     "--tree", "--leaks",  "--growth",
     "--peak",   "--by",      "--from",     "--to",   "--polls",  "--cpu",
-    "--skip",   "--no-skip", "--cpu-time", "--wall", NULL};
+    "--skip",   "--no-skip", "--cpu-time", "--wall", "--budget", NULL};
 
 struct request {
     struct report_options options;
@@ -80,6 +83,7 @@ struct request {
     bool heap, tree, leaks, growth, peak, by;
     bool cpu, polls;
     struct heap_skip skip;
+    int64_t budget_ns;
     const char *run;
 };
 
@@ -133,6 +137,7 @@ static enum flag_taken take(struct flags *f, struct request *q)
     taken = taken ? taken : flags_switch(f, "--uncorrected", &q->uncorrected);
     taken = taken ? taken : flags_switch(f, "--cpu-time", &q->cpu_time);
     taken = taken ? taken : flags_switch(f, "--wall", &q->wall);
+    taken = taken ? taken : flags_time(f, "--budget", &q->budget_ns);
     taken = taken ? taken : take_heap(f, q);
     return taken ? taken : flags_top(f, &q->options.top);
 }
@@ -172,11 +177,15 @@ static int settle(struct flags *f, struct request *q)
     bool recorded = q->heap || q->cpu || q->polls || q->tree;
     if (q->frames && q->threads)
         return say_usage(f->command, "--frames and --threads are two reports; choose one");
-    if (recorded && (q->frames || (q->threads && !q->cpu) || q->uncorrected || q->options.places))
+    if (q->budget_ns && q->threads)
+        return say_usage(f->command, "--budget is for frames, not for --threads");
+    if (recorded && (q->frames || (q->threads && !q->cpu) || q->uncorrected || q->options.places ||
+                     q->budget_ns))
         return say_usage(f->command, "%s is not for %s",
                          q->frames        ? "--frames"
                          : q->threads     ? "--threads"
                          : q->uncorrected ? "--uncorrected"
+                         : q->budget_ns   ? "--budget"
                                           : "--places",
                          q->polls ? "--polls"
                          : q->cpu ? "--cpu"
@@ -239,7 +248,8 @@ static int report_spans(const struct request *q, const char *path)
 {
     struct run run;
     struct run_error error;
-    struct run_options load = {.uncorrected = q->uncorrected, .threads = q->threads};
+    struct run_options load = {
+        .uncorrected = q->uncorrected, .threads = q->threads, .budget_ns = q->budget_ns};
     say_progress("reading %s", path);
     int err = run_load(&run, path, &load, &error);
     say_progress_done();
@@ -389,7 +399,8 @@ static int report_path(const struct request *q, const char *path)
     int status;
     if (run && q->frames) {
         status = report_spans(q, run);
-    } else if (q->frames || q->uncorrected || q->options.places || q->cpu_time || q->wall) {
+    } else if (q->frames || q->uncorrected || q->options.places || q->cpu_time || q->wall ||
+               q->budget_ns) {
         status = not_of_recordings(path);
     } else {
         if (run)
@@ -403,7 +414,7 @@ static int report_path(const struct request *q, const char *path)
 /* Flags that only runs of instrumented programs have something for. */
 static bool is_of_runs(const struct request *q)
 {
-    return q->frames || q->threads || q->uncorrected || q->cpu_time || q->wall;
+    return q->frames || q->threads || q->uncorrected || q->cpu_time || q->wall || q->budget_ns;
 }
 
 static int report(const struct request *q)

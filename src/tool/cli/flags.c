@@ -55,6 +55,42 @@ enum flag_taken flags_number(struct flags *f, const char *name, double min, doub
     return FLAG_YES;
 }
 
+/* Nanoseconds of TEXT ("16.6ms"); 0: it is no time above zero, or above a day. */
+static int64_t parse_time(const char *text)
+{
+    static const struct {
+        const char *name;
+        double ns;
+    } units[] = {{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}};
+    size_t digits = strspn(text, "0123456789.");
+    char *end = NULL;
+    double value = strtod(text, &end); /* no sign, hex, exponent, inf or nan: those are no digits */
+    if (digits == 0 || end != text + digits)
+        return 0;
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
+        double ns = value * units[i].ns;
+        if (strcmp(end, units[i].name) == 0 && ns >= 1 && ns <= 86400e9)
+            return llround(ns);
+    }
+    return 0;
+}
+
+enum flag_taken flags_time(struct flags *f, const char *name, int64_t *ns)
+{
+    const char *text = NULL;
+    enum flag_taken taken = flags_value(f, name, &text);
+    if (taken != FLAG_YES)
+        return taken;
+    *ns = parse_time(text);
+    if (*ns == 0) {
+        char safe[64];
+        say_usage(f->command, "%s %s: not a time such as 16.6ms; the units are ns, us, ms and s",
+                  name, say_safe(safe, sizeof safe, text));
+        return FLAG_BAD;
+    }
+    return FLAG_YES;
+}
+
 enum flag_taken flags_switch(const struct flags *f, const char *name, bool *value)
 {
     if (strcmp(f->argv[f->at], name) != 0)

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "tool/build/driver.h"
 #include "tool/build/program.h"
@@ -29,6 +30,8 @@ enum flag_taken {
 enum flag_taken flags_value(struct flags *f, const char *name, const char **value);
 /* The same for a number of at least MIN. */
 enum flag_taken flags_number(struct flags *f, const char *name, double min, double *value);
+/* The same for a time above zero with its unit (ns, us, ms or s), in nanoseconds. */
+enum flag_taken flags_time(struct flags *f, const char *name, int64_t *ns);
 /* Is the word exactly `--NAME`? Sets *VALUE. */
 enum flag_taken flags_switch(const struct flags *f, const char *name, bool *value);
 

@@ -113,6 +113,8 @@ int64_t run_mono(const struct run *run, int64_t at_ns)
 int64_t run_frame_took(const struct run *run, const struct run_frame *frame)
 {
     size_t left;
+    if (frame->turn)
+        return run->turns[frame->turn - 1].took_ns;
     const char *s = reader_text(run, frame->at, &left);
     const char *newline = memchr(s, '\n', left);
     static const char name[] = "\"took_ns\"";

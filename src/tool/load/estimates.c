@@ -198,20 +198,32 @@ static void join_looks(struct run_scratch *line, const struct whole *w)
     }
 }
 
+/* How much of what the counted calls may be wrong by is for SUM, as one of their callers: in proportion to the probes'
+ * cost that was taken off it; in files that do not tell, to the time of its callees. */
+static double callers_weight(const struct tally *sum, bool by_probes)
+{
+    double below = sum->has_total ? (double)sum->total_ns - (double)sum->self_ns : 0;
+    double weight = by_probes ? (double)sum->probes_ns : below;
+    return is_estimate(sum) || weight < 0 ? 0 : weight;
+}
+
 static void add_uncertainty(struct run_scratch *line)
 {
-    double unsure = 0, probes = 0;
+    double unsure = 0, weights = 0;
+    bool by_probes = false;
     for (size_t i = 0; i < line->count; i++) {
         const struct tally *sum = &line->entries[i].sum;
         unsure += is_estimate(sum) ? UNSURE_NS * (double)(sum->calls - sum->timed) : 0;
-        probes += sum->probes_ns > 0 && !is_estimate(sum) ? (double)sum->probes_ns : 0;
+        by_probes |= callers_weight(sum, true) > 0;
     }
+    for (size_t i = 0; i < line->count; i++)
+        weights += callers_weight(&line->entries[i].sum, by_probes);
     for (size_t i = 0; i < line->count; i++) {
         struct tally *sum = &line->entries[i].sum;
         if (is_estimate(sum))
             sum->self_sys += UNSURE_NS * (double)(sum->calls - sum->timed);
-        else if (sum->probes_ns > 0)
-            sum->self_sys += unsure * (double)sum->probes_ns / probes;
+        else if (weights > 0)
+            sum->self_sys += unsure * callers_weight(sum, by_probes) / weights;
         sum->self_sys += UNSURE_PROBES * fabs((double)sum->probes_ns);
     }
 }

@@ -2,8 +2,8 @@
  *
  * Frames are compared with frames of the same root function only: a worker's 5 us jobs must not
  * make every 16 ms frame of the main loop a spike. A spike took more than twice the median of its
- * group. Frames without a line of their own (merged) come in as counts per histogram bucket; each
- * stands for the middle of its bucket, which is off by 1.6 % at most. */
+ * group, or longer than the budget where one was given. Frames without a line of their own (merged) come in as counts per histogram bucket; each
+ * stands for the middle of its bucket, which is off by 1.6 % at most; of functions in them, by 6 %. */
 #include "tool/load/reader.h"
 
 #include <errno.h>
@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "common/hist.h"
+#include "common/merged.h"
 
 static int compare_frames(const void *a, const void *b)
 {
@@ -39,7 +40,9 @@ static uint64_t bucket_middle(unsigned bucket)
 
 /* ---- merged lines ---- */
 
-static int read_hist(struct json *j, struct run_group *g, struct run_group *all)
+typedef int take_bucket(void *ctx, int64_t bucket, int64_t count);
+
+static int read_hist(struct json *j, take_bucket *take, void *ctx)
 {
     bool first = true;
     int more = json_expect(j, '[', "expected `[`");
@@ -49,13 +52,24 @@ static int read_hist(struct json *j, struct run_group *g, struct run_group *all)
             json_expect(j, ',', "expected `,`") || json_count(j, &count) ||
             json_expect(j, ']', "expected `]`"))
             return -EINVAL;
-        if (bucket >= PIANO_HIST_BUCKETS)
-            bucket = PIANO_HIST_BUCKETS - 1;
-        g->hist[bucket] += (uint64_t)count;
-        all->hist[bucket] += (uint64_t)count;
-        more = 0;
+        more = take(ctx, bucket, count);
     }
     return more;
+}
+
+/* The two groups that merged frames count for: their kind, and all. */
+struct both {
+    struct run_group *kind, *all;
+};
+
+static int take_walls(void *ctx, int64_t bucket, int64_t count)
+{
+    struct both *g = ctx;
+    if (bucket >= PIANO_HIST_BUCKETS)
+        bucket = PIANO_HIST_BUCKETS - 1;
+    g->kind->hist[bucket] += (uint64_t)count;
+    g->all->hist[bucket] += (uint64_t)count;
+    return 0;
 }
 
 static int hist_ready(struct run_group *g)
@@ -74,7 +88,7 @@ static void count_merged(struct run_group *g, int64_t frames, int64_t wall, int6
 }
 
 struct merged {
-    int64_t max_ns;
+    int64_t max_ns, unlisted;
     struct run_group cpu; /* its figures of CPU time alone */
 };
 
@@ -90,6 +104,7 @@ static void add_cpu(struct run_group *g, const struct run_group *more)
 static int merged_key(struct json *j, struct json_text key, struct merged *m)
 {
     return json_is(key, "wall_max_ns")   ? json_count(j, &m->max_ns)
+           : json_is(key, "unlisted")    ? json_count(j, &m->unlisted)
            : json_is(key, "cpu_frames")  ? json_count(j, &m->cpu.cpu_frames)
            : json_is(key, "cpu_wall_ns") ? json_count(j, &m->cpu.cpu_wall_ns)
            : json_is(key, "cpu_ns")      ? json_count(j, &m->cpu.cpu_ns)
@@ -103,6 +118,7 @@ static int take_merged(struct reader *r, const struct line *l, struct run_group 
     const char *s = reader_text(r->run, l->at, &left);
     struct json j = {.at = s, .end = s + l->len};
     struct run_group *all = &r->run->all;
+    struct both both = {g, all};
     struct merged m = {.cpu.runq_ns = -1};
     bool first = true;
     struct json_text key;
@@ -111,12 +127,13 @@ static int take_merged(struct reader *r, const struct line *l, struct run_group 
     int err = json_expect(&j, '{', "expected `{`");
     while (err == 0 && (err = json_member(&j, &first, &key)) == 1) {
         if (json_is(key, "hist"))
-            err = read_hist(&j, g, all);
+            err = read_hist(&j, take_walls, &both);
         else
             err = merged_key(&j, key, &m);
     }
     if (err)
         reader_bad(r, l->at, j.problem);
+    r->run->unlisted = saturating_add(r->run->unlisted, m.unlisted);
     int64_t wall = l->wall_ns < 0 ? 0 : l->wall_ns;
     count_merged(g, l->start_ns, wall, m.max_ns);
     count_merged(all, l->start_ns, wall, m.max_ns);
@@ -124,6 +141,40 @@ static int take_merged(struct reader *r, const struct line *l, struct run_group 
         add_cpu(g, &m.cpu);
         add_cpu(all, &m.cpu);
     }
+    return 0;
+}
+
+/* Bucket B of a function stands for several of hist.h; each value for the middle of them. */
+static int take_selves(void *ctx, int64_t bucket, int64_t count)
+{
+    if (bucket >= PIANO_MERGED_BUCKETS)
+        bucket = PIANO_MERGED_BUCKETS - 1;
+    uint64_t from = piano__hist_floor((unsigned)bucket * PIANO_MERGED_STEP);
+    uint64_t to = piano__hist_floor((unsigned)(bucket + 1) * PIANO_MERGED_STEP);
+    return samples_add_many(ctx, (int64_t)(from + (to - from) / 2), (uint64_t)count);
+}
+
+/* Self times of a function in merged frames. They are kept corrected only. */
+static int take_merged_fn(struct reader *r, const struct line *l)
+{
+    size_t left;
+    const char *s = reader_text(r->run, l->at, &left);
+    struct json j = {.at = s, .end = s + l->len};
+    bool first = true;
+    struct json_text key;
+    if (l->start_ns < 0 || (uint64_t)l->start_ns >= r->id_count) {
+        reader_bad(r, l->at, "expected the id of a function in the table");
+        return 0;
+    }
+    struct samples *samples = &r->run->fns[r->fn_of_id[l->start_ns]].frames;
+    int err = json_expect(&j, '{', "expected `{`");
+    while (err == 0 && (err = json_member(&j, &first, &key)) == 1)
+        err = json_is(key, "hist") ? read_hist(&j, take_selves, samples) : json_skip(&j);
+    r->run->merged_selves = true;
+    if (err == -ENOMEM)
+        return err;
+    if (err)
+        reader_bad(r, l->at, j.problem);
     return 0;
 }
 
@@ -217,23 +268,30 @@ static void group_percentiles(struct run_group *g, int64_t *v, size_t n)
 
 /* ---- groups ---- */
 
+/* Slot of a kind of frame in a table by row and kind; the last two are for frames without a root. */
+static size_t kind_slot(const struct run *run, uint32_t root, bool turn)
+{
+    return (root == RUN_NO_ROOT ? run->fn_count : root) * 2 + turn;
+}
+
+static size_t slot_of(const struct run *run, const struct run_frame *f)
+{
+    return kind_slot(run, f->root, f->turn != 0);
+}
+
 static int compare_groups(const void *a, const void *b)
 {
     const struct run_group *x = a, *y = b;
     if (x->wall_sum != y->wall_sum)
         return x->wall_sum > y->wall_sum ? -1 : 1;
-    return (x->root > y->root) - (x->root < y->root);
+    if (x->root != y->root)
+        return x->root > y->root ? 1 : -1;
+    return x->turn - y->turn;
 }
 
-/* Slot of ROOT in a table by row; the last one is for frames without a root. */
-static size_t root_slot(const struct run *run, uint32_t root)
+static struct run_group *group_get(struct run *run, uint32_t *group_of, uint32_t root, bool turn)
 {
-    return root == RUN_NO_ROOT ? run->fn_count : root;
-}
-
-static struct run_group *group_get(struct run *run, uint32_t *group_of, uint32_t root)
-{
-    uint32_t *slot = &group_of[root_slot(run, root)];
+    uint32_t *slot = &group_of[kind_slot(run, root, turn)];
     if (!*slot) {
         size_t n = run->group_count;
         if ((n & (n - 1)) == 0) {
@@ -242,7 +300,7 @@ static struct run_group *group_get(struct run *run, uint32_t *group_of, uint32_t
                 return NULL;
             run->groups = more;
         }
-        run->groups[n] = (struct run_group){.root = root};
+        run->groups[n] = (struct run_group){.root = root, .turn = turn, .caller = RUN_NO_FN};
         *slot = (uint32_t)++run->group_count;
     }
     return &run->groups[*slot - 1];
@@ -253,9 +311,14 @@ static int count_groups(struct reader *r, uint32_t *group_of)
     struct run *run = r->run;
     for (size_t i = 0; i < run->frame_count; i++) {
         const struct run_frame *f = &run->frames[i];
-        struct run_group *g = group_get(run, group_of, f->root);
+        struct run_group *g = group_get(run, group_of, f->root, f->turn != 0);
         if (!g)
             return -ENOMEM;
+        if (f->turn) {
+            const struct run_turn *turn = &run->turns[f->turn - 1];
+            g->caller = turn->caller;
+            g->between_sum = saturating_add(g->between_sum, turn->between_ns);
+        }
         g->count++;
         g->wall_sum = saturating_add(g->wall_sum, f->wall_ns);
         g->wall_max = f->wall_ns > g->wall_max ? f->wall_ns : g->wall_max;
@@ -271,10 +334,13 @@ static int count_groups(struct reader *r, uint32_t *group_of)
     run->all.count = (int64_t)run->frame_count;
     for (size_t i = 0; i < r->line_count; i++) {
         const struct line *l = &r->lines[i];
+        if (l->role == ROLE_MERGED && l->kind == LINE_MERGED_FN && !run->uncorrected &&
+            take_merged_fn(r, l))
+            return -ENOMEM;
         if (l->role != ROLE_MERGED || l->kind != LINE_MERGED)
             continue;
         uint32_t root = l->root == RUN_NO_FN ? RUN_NO_ROOT : r->fn_of_id[l->root];
-        struct run_group *g = group_get(run, group_of, root);
+        struct run_group *g = group_get(run, group_of, root, false);
         if (!g || take_merged(r, l, g))
             return -ENOMEM;
     }
@@ -286,14 +352,20 @@ static void group_walls(const struct run *run, const uint32_t *group_of, int64_t
                         size_t *ends)
 {
     for (size_t i = 0; i < run->frame_count; i++)
-        ends[group_of[root_slot(run, run->frames[i].root)] - 1]++;
+        ends[group_of[slot_of(run, &run->frames[i])] - 1]++;
     for (size_t g = 0, at = 0; g < run->group_count; g++) {
         size_t count = ends[g];
         ends[g] = at; /* the start for now; filling moves it to the end */
         at += count;
     }
     for (size_t i = 0; i < run->frame_count; i++)
-        walls[ends[group_of[root_slot(run, run->frames[i].root)] - 1]++] = run->frames[i].wall_ns;
+        walls[ends[group_of[slot_of(run, &run->frames[i])] - 1]++] = run->frames[i].wall_ns;
+}
+
+/* A frame that took longer is a spike. */
+static int64_t spike_limit(const struct run *run, const struct run_group *g)
+{
+    return run->budget_ns > 0 ? run->budget_ns : saturating_add(g->p50_ns, g->p50_ns);
 }
 
 int64_t run_frame_blocked(const struct run_frame *f)
@@ -305,9 +377,9 @@ int64_t run_frame_blocked(const struct run_frame *f)
 }
 
 /* The wait for a CPU counts first: a frame that had to wait for one may also sleep for longer than it meant to. */
-static enum run_why why_slow(const struct run_frame *f, int64_t median)
+static enum run_why why_slow(const struct run_frame *f, int64_t allowed)
 {
-    int64_t half = (f->wall_ns - median) / 2;
+    int64_t half = (f->wall_ns - allowed) / 2;
     if (f->cpu_ns < 0 || f->wall_ns - f->cpu_ns <= half)
         return RUN_WHY_WORK;
     if (f->runq_ns < 0)
@@ -321,18 +393,20 @@ static void mark_spikes(struct run *run, const uint32_t *group_of)
 {
     for (size_t i = 0; i < run->frame_count; i++) {
         struct run_frame *f = &run->frames[i];
-        struct run_group *g = &run->groups[group_of[root_slot(run, f->root)] - 1];
-        f->spike = f->wall_ns / 2 > g->p50_ns || f->wall_ns > saturating_add(g->p50_ns, g->p50_ns);
+        struct run_group *g = &run->groups[group_of[slot_of(run, f)] - 1];
+        f->spike = f->wall_ns > spike_limit(run, g);
         g->spikes += f->spike;
-        f->why = f->spike ? why_slow(f, g->p50_ns) : RUN_WHY_WORK;
+        bool tight = run->budget_ns > 0 && run->budget_ns < g->p50_ns;
+        int64_t allowed = tight ? run->budget_ns : g->p50_ns;
+        f->why = f->spike ? why_slow(f, allowed) : RUN_WHY_WORK;
         g->spikes_runq += f->why == RUN_WHY_RUNQ;
         run->all.spikes_runq += f->why == RUN_WHY_RUNQ;
     }
     for (size_t g = 0; g < run->group_count; g++) {
         struct run_group *group = &run->groups[g];
-        int64_t twice = saturating_add(group->p50_ns, group->p50_ns);
+        int64_t limit = spike_limit(run, group);
         for (unsigned b = 0; group->hist && b < PIANO_HIST_BUCKETS; b++)
-            if ((int64_t)bucket_middle(b) > twice)
+            if ((int64_t)bucket_middle(b) > limit)
                 group->spikes = saturating_add(group->spikes, (int64_t)group->hist[b]);
         run->all.spikes = saturating_add(run->all.spikes, group->spikes);
     }
@@ -341,11 +415,15 @@ static void mark_spikes(struct run *run, const uint32_t *group_of)
 int finish_frames(struct reader *r)
 {
     struct run *run = r->run;
-    uint32_t *group_of = calloc(run->fn_count + 1, sizeof(*group_of));
+    uint32_t *group_of = calloc(kind_slot(run, RUN_NO_ROOT, true) + 1, sizeof(*group_of));
     int64_t *walls = calloc(run->frame_count + 1, sizeof(*walls));
     size_t *ends = NULL;
     int err = group_of && walls ? 0 : -ENOMEM;
     sort_frames(run);
+    for (size_t i = 0; i < run->fn_count; i++)
+        run->fns[i].listed = run->fns[i].frames.count;
+    if (err == 0)
+        err = worst_settle(run, r->worst);
     if (err == 0)
         err = count_groups(r, group_of);
     if (err == 0) {

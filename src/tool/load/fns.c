@@ -47,6 +47,10 @@ void tally_add(struct tally *sum, const struct tally *more)
     sum->total_var += more->total_var;
     sum->has_total &= more->has_total;
     sum->has_cpu |= more->has_cpu;
+    if (more->has_max && (!sum->has_max || more->max_ns > sum->max_ns))
+        sum->max_ns = more->max_ns;
+    sum->has_max |= more->has_max;
+    sum->lacks_max |= more->lacks_max;
 }
 
 /* The key at `at` as a word, the `:` after it passed; 0 when it is longer than eight letters (then
@@ -114,6 +118,9 @@ static int entry_value(struct json *j, uint64_t key, struct raw_entry *e)
         return json_count(j, &e->total_se);
     case KEY8('s', 'e', 'e', 'n', '_', 'n', 's', 0):
         return json_count(j, &e->sum.looked_ns);
+    case KEY8('m', 'a', 'x', '_', 'n', 's', 0, 0):
+        e->sum.has_max = true;
+        return json_int(j, &e->sum.max_ns);
     case KEY8('t', 'i', 'm', 'e', 'd', 0, 0, 0):
         e->has_timed = true;
         return json_count(j, &e->timed);
@@ -207,6 +214,16 @@ static void settle_wait(struct raw_entry *e)
         e->sum.runq_ns = e->sum.wait_ns;
 }
 
+/* The longest call is given unless there was only one. */
+static void settle_max(struct tally *sum)
+{
+    if (sum->has_max || sum->timed == 0)
+        return;
+    sum->has_max = sum->calls <= 1 && sum->timed == 1 && sum->has_total;
+    sum->lacks_max = !sum->has_max;
+    sum->max_ns = sum->total_ns;
+}
+
 static int read_fns(struct json *j, const struct run *run, struct run_scratch *scratch)
 {
     bool first = true;
@@ -226,6 +243,7 @@ static int read_fns(struct json *j, const struct run *run, struct run_scratch *s
         e.sum.self_var = (double)e.self_se * (double)e.self_se;
         e.sum.total_var = (double)e.total_se * (double)e.total_se;
         e.sum.timed = e.has_timed ? e.timed : e.sum.calls;
+        settle_max(&e.sum);
         err = scratch_add(scratch, run->fn_of_id[e.id], &e.sum);
     }
     return err;
@@ -236,13 +254,17 @@ static int read_line(struct json *j, const struct run *run, struct run_scratch *
 {
     bool first = true;
     struct json_text key;
-    *head = (struct fns_head){-1, -1};
+    *head = (struct fns_head){-1, -1, -1, -1, false};
     int err = json_expect(j, '{', "expected `{`");
-    while (err == 0 && (err = json_member(j, &first, &key)) == 1)
+    while (err == 0 && (err = json_member(j, &first, &key)) == 1) {
+        head->frame |= json_is(key, "frame");
         err = json_is(key, "fns")       ? read_fns(j, run, scratch)
+              : json_is(key, "depth")   ? json_count(j, &head->depth)
+              : json_is(key, "wall_ns") ? json_int(j, &head->wall_ns)
               : json_is(key, "cpu_ns")  ? json_count(j, &head->cpu_ns)
               : json_is(key, "runq_ns") ? json_count(j, &head->runq_ns)
                                         : json_skip(j);
+    }
     err = err ? err : json_end(j);
     if (err == 0 && !run->uncorrected)
         estimates_settle(scratch);
@@ -268,26 +290,53 @@ int fns_line(struct json *j, const struct run *run, struct run_scratch *scratch,
     return err;
 }
 
-static int read_at(const struct run *run, uint64_t at, struct run_scratch *scratch)
+static int read_at(const struct run *run, uint64_t at, struct run_scratch *scratch,
+                   struct fns_head *head)
 {
     size_t left;
     const char *s = reader_text(run, at, &left);
     const char *newline = memchr(s, '\n', left);
     struct json j = {.at = s, .end = newline ? newline : s + left};
-    struct fns_head head;
-    return fns_line(&j, run, scratch, &head);
+    return fns_line(&j, run, scratch, head);
+}
+
+/* Adds a call as deep as the ones before; deeper lines are parts of calls. */
+static void add_call(struct fns_head *calls, const struct fns_head *call)
+{
+    if (!call->frame || call->depth != calls->depth || call->cpu_ns < 0 || call->wall_ns < 0)
+        return;
+    calls->wall_ns = saturating_add(calls->wall_ns, call->wall_ns);
+    calls->cpu_ns = saturating_add(calls->cpu_ns, call->cpu_ns);
+    if (call->runq_ns < 0 || calls->runq_ns < 0)
+        calls->runq_ns = -1;
+    else
+        calls->runq_ns = saturating_add(calls->runq_ns, call->runq_ns);
+}
+
+int fns_frame(const struct run *run, const struct run_frame *frame, struct run_scratch *scratch,
+              struct fns_head *calls)
+{
+    struct fns_head head = {.depth = -1};
+    int err = fns_ready(scratch, run->fn_count);
+    if (err)
+        return err;
+    fns_clear(scratch);
+    err = read_at(run, frame->at, scratch, &head);
+    *calls = (struct fns_head){.depth = head.depth};
+    if (err == 0)
+        add_call(calls, &head);
+    const struct run_fold *fold = frame->fold ? &run->folds[frame->fold - 1] : NULL;
+    for (size_t i = 0; err == 0 && fold && i < fold->count; i++) {
+        err = read_at(run, fold->lines[i], scratch, &head);
+        if (err == 0)
+            add_call(calls, &head);
+    }
+    return err;
 }
 
 int run_frame_functions(const struct run *run, const struct run_frame *frame,
                         struct run_scratch *scratch)
 {
-    int err = fns_ready(scratch, run->fn_count);
-    if (err)
-        return err;
-    fns_clear(scratch);
-    err = read_at(run, frame->at, scratch);
-    const struct run_fold *fold = frame->fold ? &run->folds[frame->fold - 1] : NULL;
-    for (size_t i = 0; err == 0 && fold && i < fold->count; i++)
-        err = read_at(run, fold->lines[i], scratch);
-    return err;
+    struct fns_head calls;
+    return fns_frame(run, frame, scratch, &calls);
 }

@@ -4,7 +4,7 @@
  * (`main`). The runtime cannot know which when the call begins, so it writes the lines of the first
  * calls one level deeper too, each line holding only what earlier lines do not. The choice is made
  * here, per thread: the shallowest depth at which the callees that one caller called twice or more
- * took a tenth of the thread's recorded time (three setters called by `main` are no main loop); if
+ * took a tenth of the thread's recorded time, or the turns they make did (three setters called by `main` are no main loop); if
  * several callers there have such callees, the one whose took the most. The calls of those callees
  * are the frames. A function called once (`init`) is none.
  *
@@ -13,13 +13,15 @@
  * function announced as demoted has become one that is timed by sample; its calls so far are not
  * frames either.
  *
+ * Several functions that one caller calls in a cycle make turns: turns.c joins their lines.
+ *
  * With `frame_fn` in the header (from `--frame`), the lines of that function are the frames. Lines
  * without a root (hand-made or of older writers) are all frames.
  *
  * One pass to count (thread, depth, caller, root), one to give roles. Serial; a hash lookup per
  * line. A thread whose outermost call is still open has no line that says how long it ran: then
  * the figures of its lines are read here too. */
-#include "tool/load/reader.h"
+#include "tool/load/levels.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -28,127 +30,9 @@
 enum {
     PLAUSIBLE = 10,              /* frames take 1/10 of their thread's time or more */
     TOO_SHORT_NS = 10 * 1000000, /* a thread that ran for less is all start-up: not judged */
-    FORGET_BYTES = 16 << 20
+    FORGET_BYTES = 16 << 20,
+    MAX_TRIES = 16, /* callers whose turns are looked at before a level is chosen */
 };
-
-/* Calls of one root by one caller at one depth of one thread; or all that repeat of a caller. */
-struct cell {
-    uint64_t place; /* thread << 16 | depth */
-    uint32_t under; /* rows, or RUN_NO_FN */
-    uint32_t root;
-    int64_t calls;
-    int64_t wall_ns;
-    bool certain; /* frames whatever their time */
-    bool used;
-};
-
-struct cells {
-    struct cell *slots;
-    size_t cap, count;
-};
-
-struct pending {
-    uint64_t at;
-    int64_t start_ns;
-};
-
-struct lane { /* a thread */
-    uint32_t number;
-    uint32_t used;
-    uint32_t level; /* UINT32_MAX: no frames */
-    uint32_t under; /* the caller whose callees are the frames */
-    int64_t under_wall;
-    int64_t outer_ns, inner_ns; /* wall time of its lines at depth 0 and 1 */
-    int64_t self_ns;            /* sum over its functions, when `open` */
-    bool open;                  /* no line holds all of its time */
-    bool untimed;               /* lines without a wall time */
-    struct pending *pending;
-    size_t count, cap;
-};
-
-struct levels {
-    struct reader *r;
-    struct cells cells;
-    struct lane *lanes;
-    size_t lane_cap, lane_count;
-    bool *frame_root; /* per function row: has the name asked for by --frame; NULL: not asked */
-    size_t *demoted_until; /* per row: lines before this one are no frames of it */
-};
-
-static uint64_t mix(uint64_t x)
-{
-    x ^= x >> 32;
-    x *= 0x9e3779b97f4a7c15u;
-    return x ^ x >> 29;
-}
-
-static struct lane *lane_slot(struct lane *lanes, size_t cap, uint32_t number)
-{
-    size_t i = mix(number) & (cap - 1);
-    while (lanes[i].used && lanes[i].number != number)
-        i = (i + 1) & (cap - 1);
-    return &lanes[i];
-}
-
-static struct lane *lane_get(struct levels *v, uint32_t number)
-{
-    if (v->lane_count * 2 >= v->lane_cap) {
-        size_t cap = v->lane_cap ? v->lane_cap * 2 : 64;
-        struct lane *more = calloc(cap, sizeof(*more));
-        if (!more)
-            return NULL;
-        for (size_t i = 0; i < v->lane_cap; i++)
-            if (v->lanes[i].used)
-                *lane_slot(more, cap, v->lanes[i].number) = v->lanes[i];
-        free(v->lanes);
-        v->lanes = more;
-        v->lane_cap = cap;
-    }
-    struct lane *l = lane_slot(v->lanes, v->lane_cap, number);
-    if (!l->used) {
-        *l = (struct lane){
-            .number = number, .used = 1, .level = UINT32_MAX, .under = RUN_NO_FN, .under_wall = -1};
-        v->lane_count++;
-    }
-    return l;
-}
-
-static uint64_t cell_hash(const struct cell *key)
-{
-    return mix(mix(key->place) + ((uint64_t)key->under << 32 | key->root));
-}
-
-static struct cell *cell_slot(struct cell *slots, size_t cap, const struct cell *key)
-{
-    size_t i = cell_hash(key) & (cap - 1);
-    while (slots[i].used && (slots[i].place != key->place || slots[i].under != key->under ||
-                             slots[i].root != key->root))
-        i = (i + 1) & (cap - 1);
-    return &slots[i];
-}
-
-static struct cell *cell_get(struct cells *t, const struct cell *key)
-{
-    if (t->count * 2 >= t->cap) {
-        size_t cap = t->cap ? t->cap * 2 : 256;
-        struct cell *more = calloc(cap, sizeof(*more));
-        if (!more)
-            return NULL;
-        for (size_t i = 0; i < t->cap; i++)
-            if (t->slots[i].used)
-                *cell_slot(more, cap, &t->slots[i]) = t->slots[i];
-        free(t->slots);
-        t->slots = more;
-        t->cap = cap;
-    }
-    struct cell *c = cell_slot(t->slots, t->cap, key);
-    if (!c->used) {
-        *c = *key;
-        c->used = true;
-        t->count++;
-    }
-    return c;
-}
 
 /* Functions are told apart by row, so that one function under two ids still repeats. */
 static uint32_t row_of(const struct reader *r, uint32_t id)
@@ -165,7 +49,14 @@ static struct cell key_of(const struct reader *r, const struct line *l)
 
 static bool is_framelike(const struct line *l)
 {
-    return l->kind == LINE_FRAME || l->kind == LINE_MERGED;
+    return l->kind == LINE_FRAME || (l->kind == LINE_MERGED && !l->rest);
+}
+
+/* Can the line be a frame, or belong to one? */
+static bool has_role(const struct line *l)
+{
+    return l->kind == LINE_FRAME || l->kind == LINE_MERGED || l->kind == LINE_PART ||
+           l->kind == LINE_MERGED_FN;
 }
 
 static int note_demoted(struct levels *v)
@@ -191,7 +82,7 @@ static bool is_demoted(const struct levels *v, size_t i)
 
 static int note_wall(struct levels *v, const struct line *l)
 {
-    struct lane *lane = lane_get(v, l->thread);
+    struct lane *lane = levels_lane(v, l->thread);
     if (!lane)
         return -ENOMEM;
     lane->untimed |= l->wall_ns < 0;
@@ -207,18 +98,20 @@ static int count_lines(struct levels *v)
     for (size_t i = 0; i < v->r->line_count; i++) {
         struct line *l = &v->r->lines[i];
         l->role = ROLE_SUM;
-        if (!is_framelike(l))
+        if (!is_framelike(l) && l->kind != LINE_MERGED_FN)
             continue;
         if (l->root != RUN_NO_FN && l->root >= v->r->id_count) {
             reader_bad(v->r, l->at, "expected a root that is in the function table");
             l->kind = LINE_DEAD;
             continue;
         }
+        if (l->kind == LINE_MERGED_FN)
+            continue;
         if (note_wall(v, l))
             return -ENOMEM;
         if (is_demoted(v, i))
             continue;
-        struct cell key = key_of(v->r, l), *c = cell_get(&v->cells, &key);
+        struct cell key = key_of(v->r, l), *c = levels_cell(&v->cells, &key);
         if (!c)
             return -ENOMEM;
         c->calls = saturating_add(c->calls, l->kind == LINE_MERGED ? l->start_ns : 1);
@@ -267,10 +160,11 @@ static int sum_callers(struct levels *v, struct cells *callers)
         if (!c->used || !repeats(v, c))
             continue;
         struct cell key = {.place = c->place, .under = c->under};
-        struct cell *sum = cell_get(callers, &key);
+        struct cell *sum = levels_cell(callers, &key);
         if (!sum)
             return -ENOMEM;
         sum->wall_ns = saturating_add(sum->wall_ns, c->wall_ns);
+        sum->calls++; /* here: of different functions */
         sum->certain |= c->root == RUN_NO_FN || v->frame_root != NULL;
     }
     return 0;
@@ -317,7 +211,7 @@ static int measure_open(struct levels *v)
         const struct line *l = &r->lines[i];
         if (l->kind < LINE_FRAME || l->kind > LINE_PART)
             continue;
-        struct lane *lane = lane_get(v, l->thread);
+        struct lane *lane = levels_lane(v, l->thread);
         if (!lane)
             err = -ENOMEM;
         else if (lane->open)
@@ -331,12 +225,48 @@ static int measure_open(struct levels *v)
     return err;
 }
 
-static bool is_plausible(const struct lane *lane, const struct cell *caller)
+static int lane_note(struct lane *lane, size_t line)
 {
-    int64_t recorded = lane->open ? lane->self_ns : lane->outer_ns;
-    if (caller->certain || lane->untimed || recorded < TOO_SHORT_NS)
-        return true;
-    return caller->wall_ns >= recorded / PLAUSIBLE;
+    if (lane->line_count == lane->line_cap) {
+        size_t cap = lane->line_cap ? lane->line_cap * 2 : 64;
+        size_t *more = realloc(lane->lines, cap * sizeof(*more));
+        if (!more)
+            return -ENOMEM;
+        lane->lines = more;
+        lane->line_cap = cap;
+    }
+    lane->lines[lane->line_count++] = line;
+    return 0;
+}
+
+/* Time of the turns that the callees of CALLER make; it holds what the caller did between the calls. */
+static int time_in_turns(struct levels *v, const struct cell *caller, int64_t *ns)
+{
+    struct lane all = {.number = (uint32_t)(caller->place >> 16)};
+    int err = 0;
+    for (size_t i = 0; i < v->r->line_count && err == 0; i++)
+        if (v->r->lines[i].thread == all.number && is_framelike(&v->r->lines[i]))
+            err = lane_note(&all, i);
+    struct turns_lane l = {all.lines, all.line_count, (uint32_t)(caller->place & 0xffff),
+                           caller->under, v->demoted_until};
+    if (err == 0)
+        err = turns_time(v->r, &l, ns);
+    free(all.lines);
+    return err;
+}
+
+static int is_plausible(struct levels *v, const struct lane *lane, const struct cell *caller,
+                        bool *plausible)
+{
+    int64_t recorded = lane->open ? lane->self_ns : lane->outer_ns, turns = 0;
+    *plausible = caller->certain || lane->untimed || recorded < TOO_SHORT_NS ||
+                 caller->wall_ns >= recorded / PLAUSIBLE;
+    if (*plausible || caller->calls < 2 || v->tries == MAX_TRIES)
+        return 0;
+    v->tries++;
+    int err = time_in_turns(v, caller, &turns);
+    *plausible = turns >= recorded / PLAUSIBLE;
+    return err;
 }
 
 /* The shallowest depth with a plausible caller; there, the caller of the greatest sum. */
@@ -346,10 +276,13 @@ static int choose_callers(struct levels *v)
     int err = sum_callers(v, &callers);
     for (size_t i = 0; i < callers.cap && err == 0; i++) {
         const struct cell *c = &callers.slots[i];
-        struct lane *lane = c->used ? lane_get(v, (uint32_t)(c->place >> 16)) : NULL;
+        struct lane *lane = c->used ? levels_lane(v, (uint32_t)(c->place >> 16)) : NULL;
         if (c->used && !lane)
             err = -ENOMEM;
-        if (!lane || !is_plausible(lane, c))
+        bool plausible = false;
+        if (lane)
+            err = is_plausible(v, lane, c, &plausible);
+        if (!plausible)
             continue;
         uint32_t depth = (uint32_t)(c->place & 0xffff);
         bool better = c->wall_ns > lane->under_wall ||
@@ -384,7 +317,7 @@ static int pend(struct lane *lane, const struct line *l)
 static int fold(struct levels *v, struct lane *lane, struct line *frame)
 {
     struct run *run = v->r->run;
-    struct run_fold f = {calloc(lane->count, sizeof(*f.lines)), 0};
+    struct run_fold f = {calloc(lane->count, sizeof(*f.lines)), 0, (size_t)(frame - v->r->lines)};
     if (!f.lines)
         return -ENOMEM;
     for (size_t i = 0; i < lane->count; i++)
@@ -410,9 +343,12 @@ static int fold(struct levels *v, struct lane *lane, struct line *frame)
 static bool is_frame(struct levels *v, const struct lane *lane, size_t i, int *err)
 {
     const struct line *l = &v->r->lines[i];
-    if (!is_framelike(l) || is_demoted(v, i))
+    if (l->rest)
+        return l->kind != LINE_FRAME && l->depth == lane->level &&
+               row_of(v->r, l->under) == lane->under && !v->frame_root;
+    if (!(is_framelike(l) || l->kind == LINE_MERGED_FN) || is_demoted(v, i))
         return false;
-    struct cell key = key_of(v->r, l), *c = cell_get(&v->cells, &key);
+    struct cell key = key_of(v->r, l), *c = levels_cell(&v->cells, &key);
     if (!c) {
         *err = -ENOMEM;
         return false;
@@ -426,16 +362,22 @@ static bool is_frame(struct levels *v, const struct lane *lane, size_t i, int *e
 static int give_role(struct levels *v, size_t i)
 {
     struct line *l = &v->r->lines[i];
-    struct lane *lane = lane_get(v, l->thread);
+    struct lane *lane = levels_lane(v, l->thread);
     int err = lane ? 0 : -ENOMEM;
     if (err || lane->level == UINT32_MAX)
         return err;
+    if (!v->frame_root)
+        err = lane_note(lane, i);
+    if (err)
+        return err;
     if (is_frame(v, lane, i, &err)) {
-        l->role = l->kind == LINE_MERGED ? ROLE_MERGED : ROLE_FRAME;
+        l->role = l->kind == LINE_FRAME ? ROLE_FRAME : ROLE_MERGED;
         return l->kind == LINE_FRAME && lane->count ? fold(v, lane, l) : 0;
     }
     if (err)
         return err;
+    if (l->kind == LINE_MERGED_FN)
+        return 0;
     if (l->depth > lane->level || (l->kind == LINE_PART && l->depth == lane->level))
         return pend(lane, l);
     if (l->kind == LINE_FRAME)
@@ -450,6 +392,26 @@ static void drop_folds(struct run *run)
     free(run->folds);
     run->folds = NULL;
     run->fold_count = 0;
+    free(run->turns);
+    run->turns = NULL;
+    run->turn_count = 0;
+}
+
+static int find_turns(struct levels *v)
+{
+    struct turns turns = {0};
+    int err = 0;
+    for (size_t i = 0; i < v->lane_cap && err == 0; i++) {
+        const struct lane *lane = &v->lanes[i];
+        struct turns_lane l = {lane->lines, lane->line_count, lane->level, lane->under,
+                               v->demoted_until};
+        if (lane->used && lane->level != UINT32_MAX)
+            err = turns_find(v->r, &l, &turns);
+    }
+    if (err == 0)
+        err = turns_keep(v->r, &turns);
+    turns_release(&turns);
+    return err;
 }
 
 int levels_assign(struct reader *r)
@@ -465,13 +427,17 @@ int levels_assign(struct reader *r)
         err = measure_open(&v);
     if (err == 0)
         err = choose_callers(&v);
-    const struct lane *main_lane = err || !r->main_thread ? NULL : lane_get(&v, r->main_thread);
+    const struct lane *main_lane = err || !r->main_thread ? NULL : levels_lane(&v, r->main_thread);
     r->run->main_ns = main_lane ? main_lane->outer_ns : -1;
     for (size_t i = 0; err == 0 && i < r->line_count; i++)
-        if (is_framelike(&r->lines[i]) || r->lines[i].kind == LINE_PART)
+        if (has_role(&r->lines[i]))
             err = give_role(&v, i);
-    for (size_t i = 0; i < v.lane_cap; i++)
+    if (err == 0)
+        err = find_turns(&v);
+    for (size_t i = 0; i < v.lane_cap; i++) {
         free(v.lanes[i].pending);
+        free(v.lanes[i].lines);
+    }
     free(v.lanes);
     free(v.cells.slots);
     free(v.frame_root);

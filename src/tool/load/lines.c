@@ -77,6 +77,16 @@ static int read_rare_key(struct json *j, struct json_text key, struct line *l)
         return read_flag(j, l, LINE_PART);
     if (json_is(key, "end") || json_is(key, "recovered") || json_is(key, "sync"))
         return read_flag(j, l, LINE_CONTROL);
+    if (json_is(key, "rest")) {
+        bool rest = false;
+        int err = json_bool(j, &rest);
+        l->rest = rest;
+        return err;
+    }
+    if (json_is(key, "merged_fn")) {
+        l->kind = LINE_MERGED_FN;
+        return json_count(j, &l->start_ns);
+    }
     if (json_is(key, "demoted")) {
         l->kind = LINE_DEMOTED;
         return small(j, &l->root);
@@ -86,19 +96,30 @@ static int read_rare_key(struct json *j, struct json_text key, struct line *l)
     return json_skip(j);
 }
 
+/* What is needed of a head beside the line, until all of it is read. */
+struct head {
+    int64_t took_ns;
+    bool thread_line;
+};
+
 /* What one key of a head means. 1: the rest of the line need not be read. */
-static int read_key(struct json *j, struct json_text key, struct line *l, bool *thread_line)
+static int read_key(struct json *j, struct json_text key, struct line *l, struct head *h)
 {
     if (json_is(key, "fns"))
         return fns_is_last(j->at, j->end) ? 1 : json_skip(j);
     if (json_is(key, "start_ns"))
-        return l->kind == LINE_MERGED ? json_skip(j) : json_int(j, &l->start_ns);
+        return l->kind == LINE_MERGED || l->kind == LINE_MERGED_FN ? json_skip(j)
+                                                                   : json_int(j, &l->start_ns);
     if (json_is(key, "wall_ns"))
         return read_wall(j, l);
     if (json_is(key, "thread")) {
-        *thread_line = true;
+        h->thread_line = true;
         return small(j, &l->thread);
     }
+    if (json_is(key, "took_ns"))
+        return json_int(j, &h->took_ns);
+    if (json_is(key, "over_ns"))
+        return json_int(j, &l->over_ns);
     if (json_is(key, "depth"))
         return read_depth(j, l);
     if (json_is(key, "root"))
@@ -118,7 +139,8 @@ static int read_key(struct json *j, struct json_text key, struct line *l, bool *
 
 static int read_head(struct json *j, struct line *l)
 {
-    bool first = true, thread_line = false;
+    bool first = true;
+    struct head h = {.took_ns = 0};
     struct json_text key;
     int got = json_expect(j, '{', "expected `{`");
     while (got == 0) {
@@ -127,12 +149,16 @@ static int read_head(struct json *j, struct line *l)
             return more;
         if (more == 0)
             break;
-        got = read_key(j, key, l, &thread_line);
+        got = read_key(j, key, l, &h);
     }
     if (got < 0)
         return got;
-    if (l->kind == LINE_OTHER && thread_line)
+    if (l->kind == LINE_OTHER && h.thread_line)
         l->kind = LINE_CONTROL;
+    if (l->wall_ns >= 0 && h.took_ns > l->wall_ns) {
+        int64_t extra = h.took_ns - l->wall_ns;
+        l->extra_ns = extra < UINT32_MAX ? (uint32_t)extra : UINT32_MAX;
+    }
     return got == 1 ? 0 : json_end(j);
 }
 
@@ -168,8 +194,12 @@ static bool blank(const char *s, size_t len)
 
 static int read_line(struct part *p, uint64_t at, const char *s, size_t len)
 {
-    struct line l = {
-        .at = at, .start_ns = INT64_MIN, .wall_ns = -1, .root = RUN_NO_FN, .under = RUN_NO_FN};
+    struct line l = {.at = at,
+                     .start_ns = INT64_MIN,
+                     .wall_ns = -1,
+                     .over_ns = -1,
+                     .root = RUN_NO_FN,
+                     .under = RUN_NO_FN};
     if (blank(s, len))
         return 0;
     if (len >= UINT32_MAX) {

@@ -178,8 +178,9 @@ static int read_live(struct run *run)
     int err = path.failed ? -ENOMEM : 0;
     bool there = err == 0 && stat(path.data, &st) == 0 && S_ISREG(st.st_mode) &&
                  st.st_size <= MAX_LIVE_BYTES;
+    struct piano__written written = {run->map, run->map_len};
     if (there && buf_read_file(&image, path.data) == 0 && image.len > 0 &&
-        piano__live_lines(image.data, image.len, take_live, &run->live) == 0) {
+        piano__live_lines(image.data, image.len, written, take_live, &run->live) == 0) {
         run->recovered = true;
         if (run->live.failed)
             err = -ENOMEM;
@@ -262,6 +263,7 @@ static int load_v2(struct run *run, const struct run_options *options, struct js
         estimate_wall(run);
     tables_release(&r);
     free(r.lines);
+    free(r.worst);
     return err;
 }
 
@@ -321,6 +323,7 @@ int run_load(struct run *run, const char *path, const struct run_options *option
     *run = (struct run){.path = strdup(path), .wall_ns = -1, .main_ns = -1};
     *error = (struct run_error){.text = ""};
     run->uncorrected = options && options->uncorrected;
+    run->budget_ns = options ? options->budget_ns : 0;
     int err = run->path ? map_file(run, path, error) : -ENOMEM;
     if (err == 0 && run->map_len == 0)
         err = fail(error, -EINVAL, "piano list", path,
@@ -366,6 +369,7 @@ void run_unload(struct run *run)
     free(run->fns);
     free(run->frames);
     free(run->folds);
+    free(run->turns);
     free(run->threads);
     free(run->pairs);
     free(run->companion);

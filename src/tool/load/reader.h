@@ -1,11 +1,13 @@
 /* Private to load/: the stages of reading an NDJSON run, in the order they run.
  *
- *   lines.c    every line's head, in parallel: an index of 48 bytes a line
+ *   lines.c    every line's head, in parallel: an index of 56 bytes a line
  *   tables.c   header, function and thread tables, end line (serial, few lines)
  *   levels.c   which lines are frames, which fold into one, which only count to functions
+ *   turns.c    frames that are turns of a cycle of calls
  *   sums.c     every line's functions (fns.c), in parallel: sums, percentiles, per-thread sums
  *   threads.c  threads by number
  *   clock.c    pairs of the run's clock and CLOCK_MONOTONIC
+ *   worst.c    the longest call of each function and the frame it was in
  *   finish.c   order of frames, medians, spikes */
 #ifndef PIANO_TOOL_LOAD_READER_H
 #define PIANO_TOOL_LOAD_READER_H
@@ -18,6 +20,7 @@ enum line_kind {
     LINE_OTHER,
     LINE_CONTROL,
     LINE_DEMOTED,
+    LINE_MERGED_FN, /* self times of a function in merged frames; `start_ns` is its id */
     LINE_FRAME,
     LINE_MERGED,
     LINE_OUTSIDE,
@@ -30,16 +33,19 @@ struct line {
     uint64_t at;
     int64_t start_ns; /* INT64_MIN: not given; of a merged line, how many frames it stands for */
     int64_t wall_ns;  /* -1: not given */
+    int64_t over_ns;  /* what the probes of the thread had cost by then; -1: not given */
     uint32_t thread;  /* 0: not given */
     uint32_t root;    /* id as in the file; RUN_NO_FN: not given; of a demoted line, which */
     uint32_t under;   /* id of the caller, likewise */
     uint32_t len;
     uint16_t depth;
     uint8_t kind;
-    uint8_t role;
+    uint8_t role : 7;
+    uint8_t rest : 1;  /* merged frames of several roots, none of which is given */
+    uint32_t extra_ns; /* time by the clock beyond wall_ns, at most UINT32_MAX */
 };
 
-_Static_assert(sizeof(struct line) == 48, "a run of a million frames has a million of these");
+_Static_assert(sizeof(struct line) == 56, "a run of a million frames has a million of these");
 
 struct reader {
     struct run *run;
@@ -55,6 +61,7 @@ struct reader {
     const char *bad_why;
     uint64_t bad_count;
     uint64_t saturated;
+    struct worst *worst;  /* by function; from sums.c to finish.c */
     uint32_t main_thread; /* number of it; 0: not known */
     size_t workers;
 };
@@ -77,18 +84,59 @@ void threads_sort(struct run *run);
 void threads_release(struct reader *r);
 void tables_release(struct reader *r);
 int levels_assign(struct reader *r);
+/* The lines of one thread, in order, for turns.c. */
+struct turns_lane {
+    const size_t *lines;
+    size_t count;
+    uint32_t level;              /* the depth of its frames */
+    uint32_t under;              /* row of their caller, or RUN_NO_FN */
+    const size_t *demoted_until; /* by row: lines before this one are no frames; or NULL */
+};
+/* One turn, as found; the lines of its fold are in order. */
+struct turn {
+    size_t line; /* of the call that starts it */
+    struct run_fold fold;
+    struct run_turn sum;
+};
+struct turns {
+    struct turn *list;
+    size_t count, cap;
+};
+/* Appends the turns of LANE to TURNS and changes the roles of its lines. 0 or -ENOMEM. */
+int turns_find(struct reader *r, const struct turns_lane *lane, struct turns *turns);
+/* How long the turns of LANE took in sum; changes nothing. Before roles are known. */
+int turns_time(struct reader *r, const struct turns_lane *lane, int64_t *ns);
+/* Moves all TURNS to the run, with their folds, and empties TURNS. 0 or -ENOMEM. */
+int turns_keep(struct reader *r, struct turns *turns);
+void turns_release(struct turns *turns);
 int sums_read(struct reader *r);
 int finish_frames(struct reader *r);
+
+/* The longest call of a function in the frames looked at so far. */
+struct worst {
+    bool seen;
+    int64_t ns;
+    uint64_t at; /* of the frame */
+};
+/* Notes what the frame at AT says of the longest calls; WORST is by function. */
+void worst_see(struct worst *worst, const struct run_scratch *scratch, uint64_t at);
+void worst_join(struct worst *worst, const struct worst *more, size_t fns);
+/* Fills in `worst_ns` and `worst_frame` of the functions; the frames are in order. 0 or -ENOMEM. */
+int worst_settle(struct run *run, const struct worst *worst);
 
 /* Makes SCRATCH fit for FNS functions; empties it; adds the functions of the line at J to it (the
  * line is read strictly to its end). */
 int fns_ready(struct run_scratch *scratch, size_t fns);
 void fns_clear(struct run_scratch *scratch);
 struct fns_head {
-    int64_t cpu_ns, runq_ns; /* of the frame; -1: not given */
+    int64_t depth, wall_ns, cpu_ns, runq_ns; /* of the frame; -1: not given */
+    bool frame;                              /* the line is one of a frame */
 };
 int fns_line(struct json *j, const struct run *run, struct run_scratch *scratch,
              struct fns_head *head);
+/* `run_frame_functions`, and into CALLS the sums over the calls of a turn of which the CPU time is known. */
+int fns_frame(const struct run *run, const struct run_frame *frame, struct run_scratch *scratch,
+              struct fns_head *calls);
 
 /* Numbers the functions that share a name. */
 int tables_namesakes(struct run *run);

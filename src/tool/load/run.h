@@ -30,6 +30,9 @@ struct tally {
     double self_var;   /* ns squared: the variance of self_ns, see estimates.h */
     double self_sys;   /* ns: how far self_ns may be off in the same direction in every line */
     double total_var;
+    int64_t max_ns; /* the longest of the timed calls, when has_max and not lacks_max */
+    bool has_max;
+    bool lacks_max;  /* a line with timed calls did not tell */
     int64_t wait_ns; /* of the self time, off the CPU as far as is known */
     int64_t runq_ns; /* of that, waiting for a CPU */
     bool has_cpu;    /* some line gave its CPU time: a call was checked */
@@ -46,8 +49,11 @@ struct run_fn {
     uint32_t namesake; /* 0: the only one of its name; else its number among them, from 1 */
     struct tally sum;
     struct samples frames; /* self_ns in each frame it appears in */
+    uint64_t listed;       /* of these frames, how many have a line of their own */
     int64_t p50_ns;
-    int64_t p99_ns; /* both valid when frames.count > 0 */
+    int64_t p99_ns;      /* both valid when frames.count > 0 */
+    int64_t worst_ns;    /* the longest single call; -1: not known */
+    int64_t worst_frame; /* index into frames; -1: not known, or in none */
 };
 
 struct run_frame {
@@ -60,12 +66,14 @@ struct run_frame {
     uint32_t root : 31; /* index into fns; RUN_NO_ROOT when the file does not say */
     uint32_t spike : 1;
     uint32_t fold;   /* 1 + index into folds, 0: none */
+    uint32_t turn;   /* 1 + index into turns, 0: the frame is one call */
     uint32_t why;    /* enum run_why, of a spike */
     int64_t cpu_ns;  /* -1: not known */
     int64_t runq_ns; /* of the rest, waiting for a CPU; -1: not known */
 };
 
-/* What most of a spike's time beyond the median went to, where that was not the program's own work. */
+/* What most of a spike's time beyond the median, or the budget if that is less, went to, where that was not the program's own
+ * work. */
 enum run_why {
     RUN_WHY_WORK,    /* or not known */
     RUN_WHY_RUNQ,    /* it waited for a CPU */
@@ -75,10 +83,20 @@ enum run_why {
 
 #define RUN_NO_ROOT 0x7fffffffu
 
-/* Deeper lines that belong to a frame, see lines.h. */
+/* A frame from begin to begin of the function that starts a cycle of calls, see turns.c. */
+struct run_turn {
+    uint64_t at;        /* offset of the line of its first call */
+    int64_t took_ns;    /* from its begin to its end by the clock */
+    int64_t wall_ns;    /* the same without the cost of measuring */
+    int64_t between_ns; /* of wall_ns, in none of its calls */
+    uint32_t caller;    /* index into fns, or RUN_NO_FN: not measured */
+};
+
+/* Further lines that belong to a frame: deeper ones, and the other calls of a turn. */
 struct run_fold {
     uint64_t *lines; /* offsets */
     size_t count;
+    size_t line; /* index of the frame's own line, while the file is read */
 };
 
 /* One moment: AT_NS as frames count it, and CLOCK_MONOTONIC. */
@@ -106,14 +124,17 @@ struct run_thread {
 
 /* Frames of one root function: what "slow" is measured against. */
 struct run_group {
-    uint32_t root; /* or RUN_NO_ROOT */
+    uint32_t root;   /* or RUN_NO_ROOT */
+    uint32_t caller; /* of turns, as in struct run_turn */
+    bool turn;       /* the frames are turns that ROOT starts */
+    int64_t between_sum;
     int64_t count; /* merged ones included */
     int64_t merged;
     int64_t wall_sum;
     int64_t wall_max;
     int64_t p50_ns;
     int64_t p99_ns;
-    int64_t spikes;      /* wall > 2x p50 */
+    int64_t spikes;      /* above the budget, or twice the median */
     int64_t spikes_runq; /* of these, why: RUN_WHY_RUNQ */
     int64_t cpu_frames;  /* frames of which the CPU time is known, and their sums */
     int64_t cpu_wall_ns;
@@ -158,6 +179,8 @@ struct run {
     size_t frame_count;
     struct run_fold *folds;
     size_t fold_count;
+    struct run_turn *turns;
+    size_t turn_count;
     struct run_thread *threads; /* by number */
     size_t thread_count;
     struct run_group *groups; /* most frames first */
@@ -184,11 +207,15 @@ struct run {
     uint32_t *fn_of_id; /* id in the file -> row */
     size_t id_count;
     bool uncorrected;
+    bool merged_selves; /* percentiles of functions count merged frames, to within 6 % */
+    int64_t unlisted;   /* times a function was in a merged frame and its self time was not kept */
+    int64_t budget_ns;  /* as in the options */
 };
 
 struct run_options {
-    bool uncorrected; /* self times as measured, without the correction for the probes */
-    bool threads;     /* per-thread sums too */
+    bool uncorrected;  /* self times as measured, without the correction for the probes */
+    bool threads;      /* per-thread sums too */
+    int64_t budget_ns; /* frames that took longer are spikes; 0: more than twice the median */
 };
 
 /* Why a file could not be loaded. */

@@ -51,7 +51,7 @@ static uint64_t *octave_get(struct samples *s, bool negative, unsigned octave)
     return (*table)[octave];
 }
 
-static int histogram_add(struct samples *s, int64_t value)
+static int histogram_add(struct samples *s, int64_t value, uint64_t count)
 {
     unsigned octave, step;
     bool negative = value < 0;
@@ -63,7 +63,7 @@ static int histogram_add(struct samples *s, int64_t value)
     uint64_t *counts = octave_get(s, negative, octave);
     if (!counts)
         return -ENOMEM;
-    counts[step]++;
+    counts[step] += count;
     return 0;
 }
 
@@ -75,7 +75,7 @@ static bool is_histogram(const struct samples *s)
 static int to_histogram(struct samples *s)
 {
     for (uint64_t i = 0; s->exact && i < s->count; i++)
-        if (histogram_add(s, s->exact[i]))
+        if (histogram_add(s, s->exact[i], 1))
             return -ENOMEM;
     free(s->exact);
     s->exact = NULL;
@@ -98,11 +98,11 @@ int samples_add(struct samples *s, int64_t value)
 {
     int err = 0;
     if (is_histogram(s)) {
-        err = histogram_add(s, value);
+        err = histogram_add(s, value, 1);
     } else if (s->count >= SAMPLES_EXACT) {
         err = to_histogram(s);
         if (err == 0)
-            err = histogram_add(s, value);
+            err = histogram_add(s, value, 1);
     } else {
         if (s->count >= s->exact_cap)
             err = grow(s);
@@ -111,6 +111,24 @@ int samples_add(struct samples *s, int64_t value)
     }
     if (err == 0)
         s->count++;
+    return err;
+}
+
+int samples_add_many(struct samples *s, int64_t value, uint64_t count)
+{
+    int err = 0;
+    if (!is_histogram(s) && count <= SAMPLES_EXACT - s->count) {
+        for (uint64_t i = 0; i < count && err == 0; i++)
+            err = samples_add(s, value);
+        return err;
+    }
+    if (count == 0 || s->count + count < count)
+        return 0; /* more than there can be: a file that lies */
+    if (!is_histogram(s))
+        err = to_histogram(s);
+    if (err == 0)
+        err = histogram_add(s, value, count);
+    s->count += err == 0 ? count : 0;
     return err;
 }
 

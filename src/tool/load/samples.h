@@ -20,6 +20,8 @@ struct samples {
 
 /* 0 or -ENOMEM. */
 int samples_add(struct samples *s, int64_t value);
+/* The same for COUNT times VALUE. */
+int samples_add_many(struct samples *s, int64_t value, uint64_t count);
 /* Moves what is in FROM to S; FROM is empty afterwards. */
 int samples_merge(struct samples *s, struct samples *from);
 /* Nearest rank: the value at index round(P * (count - 1)) of the sorted values; 0 when empty.

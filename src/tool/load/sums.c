@@ -13,7 +13,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FORGET_BYTES = 16 << 20 };
+enum {
+    FORGET_BYTES = 16 << 20,
+    UNKNOWN_PART =
+        20 /* of a turn: so much of it may be in no call of which the CPU time is known */
+};
 
 struct thread_cell {
     uint64_t key; /* thread << 32 | row; the row + 1, so that 0 is free */
@@ -27,6 +31,7 @@ struct worker {
     size_t next_fold;
     struct tally *sums; /* per row */
     struct samples *samples;
+    struct worst *worst;
     struct run_scratch scratch;
     struct thread_cell *cells;
     size_t cell_cap, cell_count;
@@ -91,6 +96,7 @@ static int take_frame(struct worker *w, const struct line *l, const struct fns_h
         return 0;
     }
     int64_t self = 0;
+    worst_see(w->worst, &w->scratch, l->at);
     for (size_t i = 0; i < w->scratch.count; i++) {
         const struct run_entry *e = &w->scratch.entries[i];
         f->alloc_count = saturating_add(f->alloc_count, e->sum.alloc_count);
@@ -163,7 +169,8 @@ static int worker_init(struct worker *w, struct reader *r)
     w->r = r;
     w->sums = calloc(n, sizeof(*w->sums));
     w->samples = calloc(n, sizeof(*w->samples));
-    if (!w->sums || !w->samples)
+    w->worst = calloc(n, sizeof(*w->worst));
+    if (!w->sums || !w->samples || !w->worst)
         return -ENOMEM;
     return fns_ready(&w->scratch, n);
 }
@@ -173,6 +180,7 @@ static void worker_release(struct worker *w)
     for (size_t i = 0; w->samples && i <= w->r->run->fn_count; i++)
         samples_release(&w->samples[i]);
     free(w->samples);
+    free(w->worst);
     free(w->sums);
     free(w->cells);
     run_scratch_release(&w->scratch);
@@ -206,6 +214,7 @@ static int join_worker(struct reader *r, struct worker *w)
         if (samples_merge(&run->fns[i].frames, &w->samples[i]))
             return -ENOMEM;
     }
+    worst_join(r->worst, w->worst, run->fn_count);
     r->saturated += w->saturated;
     run->wall_estimated |= w->estimated;
     return 0;
@@ -293,17 +302,42 @@ static int thread_sums(struct reader *r, struct worker *workers, size_t count)
     return err;
 }
 
-/* Frames that consist of several lines: their figures, now that all lines are known to be good. */
-static int finish_folds(struct run *run)
+/* Turns have times of their own. Frames and turns are both in the order of their lines here. */
+static void finish_turns(struct run *run)
 {
+    for (size_t i = 0, t = 0; i < run->frame_count && t < run->turn_count; i++)
+        if (run->frames[i].at == run->turns[t].at) {
+            run->frames[i].wall_ns = run->turns[t].wall_ns;
+            run->frames[i].turn = (uint32_t)++t;
+        }
+}
+
+/* What a turn spent between calls, or in calls too short to be checked, counts as work, unless that is much. */
+static void set_turn_cpu(struct run_frame *f, const struct fns_head *calls)
+{
+    int64_t rest = f->wall_ns > calls->wall_ns ? f->wall_ns - calls->wall_ns : 0;
+    bool known = calls->wall_ns > 0 && rest <= f->wall_ns / UNKNOWN_PART;
+    f->cpu_ns = known ? saturating_add(calls->cpu_ns, rest) : -1;
+    f->runq_ns = known ? calls->runq_ns : -1;
+}
+
+/* Frames that consist of several lines: their figures, now that all lines are known to be good. */
+static int finish_folds(struct reader *r)
+{
+    struct run *run = r->run;
     struct run_scratch scratch = {0};
     int err = 0;
     for (size_t i = 0; i < run->frame_count && run->fold_count && err == 0; i++) {
         struct run_frame *f = &run->frames[i];
         if (!f->fold)
             continue;
-        err = run_frame_functions(run, f, &scratch);
+        struct fns_head calls;
+        err = fns_frame(run, f, &scratch, &calls);
         int64_t self = 0;
+        if (err == 0 && f->turn)
+            set_turn_cpu(f, &calls);
+        if (err == 0)
+            worst_see(r->worst, &scratch, f->at);
         for (size_t k = 0; k < scratch.count && err == 0; k++) {
             const struct run_entry *e = &scratch.entries[k];
             f->alloc_count = saturating_add(f->alloc_count, e->sum.alloc_count);
@@ -346,7 +380,9 @@ static int attempt(struct reader *r, struct worker *workers, size_t count, uint6
         return err;
     share_out(r, workers, count);
     r->run->frames = calloc(r->run->frame_count + 1, sizeof(*r->run->frames));
-    if (!r->run->frames)
+    free(r->worst);
+    r->worst = calloc(r->run->fn_count + 1, sizeof(*r->worst));
+    if (!r->run->frames || !r->worst)
         return -ENOMEM;
     reader_parallel(count, work, workers);
     for (size_t i = 0; i < count; i++) {
@@ -374,7 +410,8 @@ static int attempt(struct reader *r, struct worker *workers, size_t count, uint6
         err = thread_sums(r, workers, count);
     if (err == 0 && !r->run->uncorrected)
         err = settle_sums(r->run);
-    return err ? err : finish_folds(r->run);
+    finish_turns(r->run);
+    return err ? err : finish_folds(r);
 }
 
 int sums_read(struct reader *r)

@@ -59,7 +59,7 @@ int tables_add_fn(struct run *run, char *name, char *place)
         run->fns = more;
     }
     struct run_fn *fn = &run->fns[run->fn_count++];
-    *fn = (struct run_fn){.name = name, .place = place};
+    *fn = (struct run_fn){.name = name, .place = place, .worst_ns = -1, .worst_frame = -1};
     return split_place(fn);
 }
 

@@ -29,6 +29,7 @@ struct diff_row {
     double per_frame[DIFF_MEASURES][2];
     double calls[2];
     double total[2]; /* like value; negative: not known */
+    double half[2];  /* of the 95 % interval of the self time of a whole run */
     bool sampled[2]; /* its time is an estimate */
     bool residue[2]; /* its time came out below zero */
     bool unresolved; /* its time changed by less than the probes can tell: never a verdict */

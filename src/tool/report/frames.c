@@ -161,7 +161,7 @@ struct view {
     struct table table;
     struct columns columns;
     struct run_scratch scratch;
-    bool threads, kinds, allocs;
+    bool threads, kinds, allocs, turns;
     bool cpu, runq, blocked, off; /* where the time of frames went, see `onoff_columns` */
 };
 
@@ -184,6 +184,7 @@ static void look_around(struct view *v)
     for (size_t i = 0; i < run->frame_count; i++) {
         v->threads |= run->frames[i].thread != run->frames[0].thread;
         v->allocs |= run->frames[i].alloc_count > 0;
+        v->turns |= run->frames[i].turn != 0;
     }
     onoff_columns(v);
 }
@@ -207,6 +208,8 @@ static void add_titles(struct view *v)
         table_column(t, "Off CPU", TABLE_RIGHT, 0);
     for (size_t i = 0; i < v->columns.count; i++)
         table_column(t, v->columns.titles[i], TABLE_RIGHT, (int)i + 1);
+    if (v->turns)
+        table_column(t, "between", TABLE_RIGHT, 0);
     if (v->allocs) {
         table_column(t, "Allocs", TABLE_RIGHT, 0);
         table_column(t, "Bytes", TABLE_RIGHT, 0);
@@ -292,6 +295,8 @@ static int add_frame(struct view *v, size_t index)
         uint32_t slot = v->scratch.slot[v->columns.fns[i]];
         time_cell(v, v->columns.fns[i], slot ? &v->scratch.entries[slot - 1].sum : NULL);
     }
+    if (v->turns)
+        table_cell(t, f->turn ? units_time(text, v->run->turns[f->turn - 1].between_ns) : "-");
     if (v->allocs) {
         table_cell(t, units_count(text, f->alloc_count));
         table_cell(t, units_bytes(text, f->alloc_bytes));
@@ -343,6 +348,27 @@ static int set_columns(struct view *v, const size_t *list, size_t count)
     return err;
 }
 
+/* Who had the time between the calls of a turn: the caller, if it is measured. */
+static void between_note(FILE *out, const struct view *v)
+{
+    const struct run *run = v->run;
+    uint32_t caller = RUN_NO_FN;
+    size_t kinds = 0;
+    for (size_t i = 0; i < run->group_count; i++)
+        if (run->groups[i].turn) {
+            caller = run->groups[i].caller;
+            kinds++;
+        }
+    char *name = kinds == 1 && caller != RUN_NO_FN ? report_name(run, caller) : NULL;
+    if (name)
+        report_dim(out, v->o->colour, "between: between the calls of a turn; self time of %s",
+                   name);
+    else
+        report_dim(out, v->o->colour,
+                   "between: between the calls of a turn, in functions that were not chosen");
+    free(name);
+}
+
 int report_frames(FILE *out, const struct run *run, const struct report_options *o)
 {
     struct view v = {.run = run, .o = o};
@@ -361,6 +387,8 @@ int report_frames(FILE *out, const struct run *run, const struct report_options 
     add_titles(&v);
     if (err == 0)
         err = print_frames(out, &v, list, count);
+    if (err == 0 && v.turns)
+        between_note(out, &v);
     if (err == 0 && part)
         report_dim(out, o->colour, "the worst frames and their neighbours; all %zu: --all",
                    run->frame_count);
@@ -398,6 +426,11 @@ static void put_frame(struct buf *b, const struct run *run, size_t index,
         buf_printf(b, "%lld", (long long)f->start_ns);
     else
         buf_puts(b, "null");
+    if (f->turn)
+        buf_printf(b, ",\"kind\":\"turn\",\"between_ns\":%lld",
+                   (long long)run->turns[f->turn - 1].between_ns);
+    else
+        buf_puts(b, ",\"kind\":\"call\",\"between_ns\":null");
     buf_printf(b, ",\"wall_ns\":%lld,", (long long)f->wall_ns);
     report_put_known(b, "cpu_ns", f->cpu_ns >= 0, f->cpu_ns);
     buf_putc(b, ',');
@@ -440,6 +473,7 @@ int report_frames_json(FILE *out, const struct run *run, const struct report_opt
             err = report_flush(&b, out, false);
     }
     buf_puts(&b, "\n],\n");
+    report_put_budget(&b, run);
     report_put_run(&b, run);
     buf_puts(&b, "}\n");
     if (err == 0)

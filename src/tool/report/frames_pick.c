@@ -1,17 +1,23 @@
-/* Which frames to show: the worst, by wall time against the median of their kind. */
+/* Which frames to show: the worst, by wall or CPU time against the median of their kind, or by that time alone when there is a
+ * budget. */
 #include "tool/report/frames.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-/* Median wall time by root; the last entry is for frames without one. */
+/* Where frames of a kind are in a table of medians; the last two are for frames without a root. */
+static size_t kind_slot(const struct run *run, uint32_t root, bool turn)
+{
+    return (root == RUN_NO_ROOT ? run->fn_count : root) * 2 + turn;
+}
+
+/* What frames of each kind are measured against: the budget, or the median of the kind. */
 static int64_t *medians(const struct run *run)
 {
-    int64_t *m = calloc(run->fn_count + 1, sizeof(*m));
-    for (size_t i = 0; m && i < run->group_count; i++) {
-        uint32_t root = run->groups[i].root;
-        m[root == RUN_NO_ROOT ? run->fn_count : root] = run->groups[i].p50_ns;
-    }
+    int64_t *m = calloc(kind_slot(run, RUN_NO_ROOT, true) + 1, sizeof(*m));
+    for (size_t i = 0; m && i < run->group_count; i++)
+        m[kind_slot(run, run->groups[i].root, run->groups[i].turn)] =
+            run->budget_ns > 0 ? run->budget_ns : run->groups[i].p50_ns;
     return m;
 }
 
@@ -60,7 +66,7 @@ static int rank_frames(const struct run *run, size_t worst, enum report_rank ran
         return -ENOMEM;
     for (size_t i = 0; i < run->frame_count; i++) {
         const struct run_frame *f = &run->frames[i];
-        int64_t usual = median[f->root == RUN_NO_ROOT ? run->fn_count : f->root];
+        int64_t usual = median[kind_slot(run, f->root, f->turn != 0)];
         int64_t took = rank == REPORT_BY_CPU && f->cpu_ns >= 0 ? f->cpu_ns : f->wall_ns;
         double badness = (double)took / (usual > 0 ? (double)usual : 1.0);
         heap_offer(heap, len, worst, (struct ranked){badness, i});

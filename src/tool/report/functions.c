@@ -18,6 +18,7 @@
 enum {
     GROUP_LINES = 5,
     NAME_WIDTH = 8,
+    UNLIMITED = 500,
     SAMPLED_CALLS = 64,
     SAMPLED_PART = 64,
     ESTIMATED_PART = 33, /* an interval of more than 3 % to either side is shown */
@@ -59,7 +60,7 @@ bool report_estimated(const struct run *run, uint32_t fn, const struct tally *su
 }
 
 struct shape { /* which columns a table has */
-    bool total, percentiles, allocs, places, sampled, intervals;
+    bool total, percentiles, allocs, places, sampled, intervals, worst, worst_frame;
     bool cpu, wait, by_cpu, marks;
     int64_t self_sum, cpu_sum, timed, calls_sampled;
 };
@@ -73,6 +74,9 @@ static struct shape shape_of(const struct run *run, const struct report_row *row
         s.total |= sum->seen && sum->has_total && !run->uncorrected; /* not kept raw */
         s.allocs |= sum->alloc_count > 0;
         s.percentiles |= percentiles && run->fns[rows[i].fn].frames.count > 0;
+        const struct run_fn *f = &run->fns[rows[i].fn];
+        s.worst |= percentiles && !run->uncorrected && f->worst_ns >= 0 && sum->calls > 1;
+        s.worst_frame |= f->worst_frame >= 0;
         s.self_sum = saturating_add(s.self_sum, sum->self_ns > 0 ? sum->self_ns : 0);
         s.cpu_sum = saturating_add(s.cpu_sum, report_self_cpu(sum));
         int64_t self = sum->self_ns > 0 ? sum->self_ns : 0;
@@ -109,6 +113,10 @@ static void add_columns(struct table *t, const struct shape *s)
         table_column(t, "p50", TABLE_RIGHT, -4);
         table_column(t, "p99", TABLE_RIGHT, -1);
     }
+    if (s->worst)
+        table_column(t, "Worst", TABLE_RIGHT, 4);
+    if (s->worst && s->worst_frame)
+        table_column(t, "Frame", TABLE_RIGHT, 5);
     if (s->allocs) {
         table_column(t, "Allocs", TABLE_RIGHT, -2);
         table_column(t, "Bytes", TABLE_RIGHT, -3);
@@ -180,6 +188,10 @@ static int add_row(struct table *t, const struct run *run, const struct report_r
         time_cell(t, f->p50_ns, f->frames.count > 0, "");
         time_cell(t, f->p99_ns, f->frames.count > 0, "");
     }
+    if (s->worst)
+        time_cell(t, f->worst_ns, f->worst_ns >= 0, "");
+    if (s->worst && s->worst_frame)
+        table_cell(t, f->worst_frame < 0 ? "-" : units_count(text, f->worst_frame + 1));
     if (s->allocs) {
         table_cell(t, units_count(text, sum->alloc_count));
         table_cell(t, units_bytes(text, sum->alloc_bytes));
@@ -191,7 +203,7 @@ static int add_row(struct table *t, const struct run *run, const struct report_r
     return 0;
 }
 
-static bool has_column(const struct table *t, const char *title)
+static bool is_shown(const struct table *t, const char *title)
 {
     for (size_t i = 0; i < t->column_count; i++)
         if (!t->columns[i].gone && strcmp(t->columns[i].title, title) == 0)
@@ -200,12 +212,15 @@ static bool has_column(const struct table *t, const char *title)
 }
 
 /* What the marks and titles in the table printed mean. */
-static void footnotes(FILE *out, const struct table *t, const struct shape *s, bool residue,
-                      bool colour)
+static void footnotes(FILE *out, const struct run *run, const struct table *t,
+                      const struct shape *s, bool residue, bool colour)
 {
-    bool percentiles = has_column(t, "p99"), intervals = has_column(t, "\u00b1");
-    if (percentiles)
-        report_dim(out, colour, "p50, p99: self time per frame");
+    if (is_shown(t, "p99"))
+        report_dim(out, colour, "p50, p99: self time per frame%s",
+                   run->merged_selves ? ", to within 6 %" : "");
+    if (is_shown(t, "Worst"))
+        report_dim(out, colour, "Worst: its longest single call, with callees%s",
+                   is_shown(t, "Frame") ? "; Frame: the frame it was in" : "");
     if (s->wait)
         report_dim(out, colour, "Wait: part of Self off the CPU; %s",
                    s->by_cpu ? "rows are ranked by the rest (--wall: by Self)"
@@ -213,7 +228,7 @@ static void footnotes(FILE *out, const struct table *t, const struct shape *s, b
     if (s->sampled)
         report_dim(out, colour, "~ estimate: %lld of %lld calls were timed", (long long)s->timed,
                    (long long)s->calls_sampled);
-    if (intervals)
+    if (is_shown(t, "\u00b1"))
         report_dim(out, colour, "\u00b1 the 95 %% interval of the self time");
     if (residue)
         report_dim(out, colour, "- too small to tell beside the calls it makes (docs/timing.md)");
@@ -256,7 +271,7 @@ int report_rows(FILE *out, const struct run *run, struct report_row *rows, size_
         report_dim(out, o->colour, "%zu more function%s: --all", count - shown,
                    count - shown == 1 ? "" : "s");
     if (err == 0)
-        footnotes(out, &t, &s, residue, o->colour);
+        footnotes(out, run, &t, &s, residue, o->colour);
     if (err == 0 && s.by_cpu)
         hidden_waits(out, run, rows + shown, count - shown, s.self_sum);
     table_release(&t);
@@ -280,12 +295,24 @@ static int collect(const struct run *run, bool all, struct report_row **out, siz
     return 0;
 }
 
+/* " of update", or " (turns from poll_events)"; nothing when there is no ROOM for a part of the name. */
+static void footer_kind(FILE *out, const char *name, const struct run_group *g, size_t room)
+{
+    char cut[512];
+    if (!name || room < NAME_WIDTH)
+        return;
+    table_shorten(cut, sizeof(cut), name, room);
+    fprintf(out, g->turn ? " (turns from %s)" : " of %s", cut);
+}
+
 /* Where the line is too long for the terminal, what a spike is goes first, then part of the name. */
 static void footer_line(FILE *out, const struct run *run, const struct run_group *g,
                         const struct report_options *o)
 {
-    static const char what[] = " (>2x median)";
-    char avg[UNITS_LEN], p99[UNITS_LEN], figures[4 * UNITS_LEN], of[512] = "", why[64] = "";
+    char what[UNITS_LEN + 16] = " (>2x median)", budget[UNITS_LEN];
+    if (run->budget_ns > 0)
+        snprintf(what, sizeof(what), " (>%s budget)", units_time(budget, run->budget_ns));
+    char avg[UNITS_LEN], p99[UNITS_LEN], figures[4 * UNITS_LEN], why[64] = "";
     char *name = g->root != RUN_NO_ROOT ? report_name(run, g->root) : NULL;
     units_time(avg, g->count ? g->wall_sum / g->count : 0);
     units_time(p99, g->p99_ns);
@@ -295,13 +322,12 @@ static void footer_line(FILE *out, const struct run *run, const struct run_group
                         hot, (long long)g->spikes, g->spikes == 1 ? "" : "s", off);
     if (g->spikes_runq > 0)
         snprintf(why, sizeof(why), ", %lld of them waited for a CPU", (long long)g->spikes_runq);
-    size_t fixed =
-        (size_t)head + (size_t)tail - strlen(hot) - strlen(off) + strlen(" of ") + strlen(why);
+    size_t fixed = (size_t)head + (size_t)tail - strlen(hot) - strlen(off) + strlen(why) +
+                   strlen(g->turn ? " (turns from )" : " of ");
     bool explain = !o->width || fixed + (name ? table_width(name) : 0) + strlen(what) <= o->width;
-    size_t room = !o->width ? sizeof(of) : o->width > fixed ? o->width - fixed : 0;
-    if (name && room >= NAME_WIDTH)
-        table_shorten(of, sizeof(of), name, explain ? sizeof(of) : room);
-    fprintf(out, "%s%s%s%s%s\n", *of ? " of " : "", of, figures, explain ? what : "", why);
+    size_t room = !o->width || explain ? UNLIMITED : o->width > fixed ? o->width - fixed : 0;
+    footer_kind(out, name, g, room);
+    fprintf(out, "%s%s%s\n", figures, explain ? what : "", why);
     free(name);
 }
 
@@ -373,7 +399,16 @@ static void put_group(struct buf *b, const struct run *run, const struct run_gro
             json_put_string(b, run->fns[g->root].name);
         else
             buf_puts(b, "null");
-        buf_putc(b, ',');
+        buf_printf(b, ",\"kind\":\"%s\",\"caller\":", g->turn ? "turn" : "call");
+        if (g->turn && g->caller != RUN_NO_FN)
+            json_put_string(b, run->fns[g->caller].name);
+        else
+            buf_puts(b, "null");
+        buf_puts(b, ",\"between_ns\":");
+        if (g->turn)
+            buf_printf(b, "%lld,", (long long)g->between_sum);
+        else
+            buf_puts(b, "null,");
     }
     buf_printf(b, "\"count\":%lld,", (long long)g->count);
     if (g->count > 0)
@@ -391,6 +426,11 @@ static void put_frames_summary(struct buf *b, const struct run *run)
 {
     buf_puts(b, "\"frames\":");
     put_group(b, run, &run->all, false);
+    buf_printf(b, ",\"functions_merged\":%s",
+               run->all.merged == 0  ? "null"
+               : !run->merged_selves ? "\"none\""
+               : run->unlisted       ? "\"part\""
+                                     : "\"all\"");
     buf_printf(b, ",\"wall_estimated\":%s,\"by_root\":[", run->wall_estimated ? "true" : "false");
     for (size_t i = 0; i < run->group_count; i++) {
         buf_puts(b, i ? "," : "");
@@ -398,6 +438,14 @@ static void put_frames_summary(struct buf *b, const struct run *run)
         buf_putc(b, '}');
     }
     buf_puts(b, "]}");
+}
+
+static void put_worst(struct buf *b, const char *key, int64_t value)
+{
+    if (value >= 0)
+        buf_printf(b, ",\"%s\":%lld", key, (long long)value);
+    else
+        buf_printf(b, ",\"%s\":null", key);
 }
 
 int report_functions_json(FILE *out, const struct run *run, const struct report_options *o)
@@ -420,12 +468,16 @@ int report_functions_json(FILE *out, const struct run *run, const struct report_
                        (long long)f->p99_ns);
         else
             buf_puts(&b, ",\"p50_ns\":null,\"p99_ns\":null");
-        buf_printf(&b, ",\"frames\":%llu}", (unsigned long long)f->frames.count);
+        buf_printf(&b, ",\"frames\":%llu", (unsigned long long)f->frames.count);
+        put_worst(&b, "worst_ns", f->worst_ns);
+        put_worst(&b, "worst_frame", f->worst_frame);
+        buf_putc(&b, '}');
         err = report_flush(&b, out, false);
     }
     buf_puts(&b, "\n],\n");
     put_frames_summary(&b, run);
     buf_puts(&b, ",\n");
+    report_put_budget(&b, run);
     report_put_run(&b, run);
     buf_puts(&b, "}\n");
     if (err == 0)

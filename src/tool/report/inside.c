@@ -156,8 +156,11 @@ static void print_head(FILE *out, const struct inside *in, size_t index, const s
     char *root = frame->root == RUN_NO_ROOT ? NULL : report_name(in->run, frame->root);
     if (root)
         table_shorten(cut, sizeof(cut), root, ROOT_WIDTH);
-    fprintf(out, "Frame %zu%s%s: %s", index + 1, root ? " of " : "", cut,
-            units_time(text, frame->wall_ns));
+    fprintf(out, "Frame %zu%s%s: %s", index + 1,
+            !root         ? ""
+            : frame->turn ? ", turn from "
+                          : " of ",
+            cut, units_time(text, frame->wall_ns));
     free(root);
     if ((double)(f->span.end_ns - f->span.begin_ns) > 1.1 * (double)frame->wall_ns)
         fprintf(out, " (%s with what measuring took)",

@@ -78,6 +78,14 @@ static void put_interval(struct buf *b, const char *key, int64_t ns, int64_t hal
                (long long)to);
 }
 
+void report_put_budget(struct buf *b, const struct run *run)
+{
+    if (run->budget_ns > 0)
+        buf_printf(b, "\"budget_ns\":%lld,\n", (long long)run->budget_ns);
+    else
+        buf_puts(b, "\"budget_ns\":null,\n");
+}
+
 void report_put_tally(struct buf *b, const struct run *run, uint32_t fn, const struct tally *sum)
 {
     const struct run_fn *f = &run->fns[fn];

@@ -47,9 +47,13 @@ void report_notices(const struct run *run, bool per_frame)
     for (int k = 0; k < RUN_DROP_KINDS; k++)
         if (run->dropped[k] > 0 && k != RUN_DROP_WRITE)
             say("%lld %s", (long long)run->dropped[k], drop_texts[k]);
+    bool known = run->merged_selves && run->unlisted == 0;
     if (per_frame && run->all.merged > 0)
-        say("%lld of %lld frames are kept as sums: not listed, not in p50, p99",
-            (long long)run->all.merged, (long long)run->all.count);
+        say("%lld of %lld frames are kept as sums: not listed, %s", (long long)run->all.merged,
+            (long long)run->all.count,
+            known                ? "in p50, p99 of functions to within 6 %"
+            : run->merged_selves ? "in p50, p99 of a part of the functions"
+                                 : "not in p50, p99 of functions");
     if (run->wall_estimated)
         say("frames without a wall time in the file: the sum of their functions stands in");
 }

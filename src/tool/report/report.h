@@ -71,6 +71,8 @@ void report_footer(FILE *out, const struct run *run, const struct report_options
  * function of the run has the same name. malloc'd, or NULL. */
 char *report_name(const struct run *run, uint32_t fn);
 
+/* What a spike is measured against, with a comma behind it. */
+void report_put_budget(struct buf *b, const struct run *run);
 /* Members shared by every JSON report: run, frames summary when asked for, dropped. */
 void report_put_run(struct buf *b, const struct run *run);
 void report_put_tally(struct buf *b, const struct run *run, uint32_t fn, const struct tally *sum);

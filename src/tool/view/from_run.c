@@ -252,7 +252,7 @@ static int64_t least_wall(struct packer *k, const struct run *run)
 {
     uint64_t rows = 0;
     for (size_t i = 0; i < run->fn_count; i++)
-        rows += run->fns[i].frames.count;
+        rows += run->fns[i].listed;
     if (rows <= MOST_ROWS)
         return INT64_MIN;
     int64_t *walls = malloc((run->frame_count + 1) * sizeof(*walls));

@@ -1,0 +1,98 @@
+/* The text of a block: lines are committed to it, and it goes into the run file.
+ *
+ * A line and the tallies in it are in the block once at any moment: the store that commits the line also says that those tallies
+ * are void (`clearing`). Text and run file have a line once for whoever reads both (common/live.c). */
+#include "target/span/commit.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "target/span/run.h"
+#include "target/sys/clock.h"
+
+static char *text_of(struct piano__thread *t)
+{
+    return (char *)(piano__entries(t) + PIANO_MAX_DEPTH);
+}
+
+/* CLAIMS. A thread claims its block while it changes its lines, and while it writes them to the file. The exiting thread of the
+ * program takes the blocks of all others (run.c): from then on these begin nothing new, so that every line is written by one of
+ * the two. False: it has been taken. */
+static bool claim(struct piano__thread *t, uint32_t bit)
+{
+    uint32_t claim = __atomic_load_n(&t->claim, __ATOMIC_RELAXED);
+    while (!(claim & PIANO_CLAIM_TAKEN)) /* it changes once under our hands, when it is taken */
+        if (__atomic_compare_exchange_n(&t->claim, &claim, claim | bit, false, __ATOMIC_SEQ_CST,
+                                        __ATOMIC_RELAXED))
+            return true;
+    return false;
+}
+
+static void give_up(struct piano__thread *t, uint32_t bit)
+{
+    __atomic_fetch_and(&t->claim, ~bit, __ATOMIC_RELEASE);
+}
+
+bool piano__commit_begin(struct piano__thread *t)
+{
+    return claim(t, PIANO_CLAIM_CHANGING);
+}
+
+void piano__commit_end(struct piano__thread *t)
+{
+    give_up(t, PIANO_CLAIM_CHANGING);
+}
+
+/* Signals are blocked meanwhile: a handler that jumps away or ends the program would leave the text in the file and in the block.
+ * Of a program that is killed the reader finds out by `flush_at`. */
+static void write_text(struct piano__thread *t)
+{
+    uint64_t all = UINT64_MAX, before = 0;
+    bool blocked = syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof all) == 0;
+    if (t->text_len > 0 && claim(t, PIANO_CLAIM_WRITING)) {
+        uint64_t size = atomic_load_explicit(&piano__run.file_bytes, memory_order_relaxed);
+        __atomic_store_n(&t->flush_at, size + 1, __ATOMIC_RELEASE);
+        piano__run_write(text_of(t), t->text_len);
+        __atomic_store_n(&t->commit, 0, __ATOMIC_RELEASE);
+        __atomic_store_n(&t->flush_at, 0, __ATOMIC_RELEASE);
+        give_up(t, PIANO_CLAIM_WRITING);
+    }
+    if (blocked)
+        (void)syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof before);
+}
+
+void piano__commit_flush(struct piano__thread *t, int64_t now)
+{
+    uintptr_t before = piano__hold(t);
+    if (t->text_len > 0 &&
+        atomic_load_explicit(&piano__run.state, memory_order_relaxed) == PIANO_RUN_ON) {
+        int saved = errno;
+        write_text(t);
+        errno = saved;
+        piano__run_sync(now);
+    }
+    t->last_flush = now;
+    piano__let_go(t, before);
+}
+
+uint32_t piano__commit_line(struct piano__thread *t, piano__line_body *body, const void *what,
+                            uint32_t clears, int64_t now)
+{
+    uint32_t room = piano__run.header->text_bytes;
+    for (int try = 0; try < 2; try++) {
+        char *start = text_of(t) + t->text_len;
+        struct piano__text text = {start, text_of(t) + room, false};
+        body(&text, t, what);
+        if (!text.full) {
+            uint32_t length = (uint32_t)(text.at - start);
+            __atomic_store_n(&t->commit, (uint64_t)clears << 32 | (t->text_len + length),
+                             __ATOMIC_RELEASE);
+            return length;
+        }
+        piano__commit_flush(t, now);
+    }
+    piano__dropped_add(&piano__run.header->dropped.frames);
+    return 0;
+}
