@@ -55,6 +55,15 @@ int64_t piano__ticks_ns(int64_t ticks, uint64_t ns_per_tick_32)
     return (int64_t)(((__int128)ticks * (__int128)ns_per_tick_32) >> 32);
 }
 
+/* May be below zero, as one checked call may stand for others in earlier lines; sums are right. */
+static void put_self_cpu(struct piano__text *text, const struct piano__tally *tally,
+                         int64_t self_ns)
+{
+    piano__text_field(text, "cpu_ns", self_ns - tally->off_ns);
+    if (tally->runq_ns > 0)
+        piano__text_field(text, "runq_ns", tally->runq_ns);
+}
+
 /* The root of VARIANCE, where it is at least a nanosecond. */
 static void put_root(struct piano__text *text, const char *key, double variance,
                      uint64_t ns_per_tick_32)
@@ -91,11 +100,27 @@ void piano__line_tally(struct piano__text *text, uint32_t id, const struct piano
         piano__text_field(text, "seen_ns", piano__ticks_ns(tally->looked, ns_per_tick_32));
     if (tally->calls != 1 && tally->longest > 0)
         piano__text_field(text, "max_ns", piano__ticks_ns(tally->longest, ns_per_tick_32));
+    if (tally->checked > 0)
+        put_self_cpu(text, tally, piano__ticks_ns(tally->self, ns_per_tick_32));
     piano__text_puts(text, "}");
 }
 
+static void put_thread_cpu(struct piano__text *text, const struct piano__thread *thread,
+                           const struct piano__offcpu *look, uint64_t scale)
+{
+    int64_t span_ns = piano__ticks_ns(look->tick - thread->born, scale);
+    if (look->tick == 0 || span_ns <= 0)
+        return;
+    int64_t off = look->off + thread->off_skipped;
+    piano__text_field(text, "cpu_wall_ns", span_ns);
+    piano__text_field(text, "cpu_ns", off < span_ns ? span_ns - off : 0);
+    if (look->runq >= 0)
+        piano__text_field(text, "runq_ns", look->runq + thread->runq_skipped);
+}
+
 void piano__line_thread(struct piano__text *text, const struct piano__thread *thread,
-                        const struct piano__live_header *header, int64_t end_tick)
+                        const struct piano__offcpu *look, const struct piano__live_header *header,
+                        int64_t end_tick)
 {
     char name[PIANO_NAME_BYTES];
     memcpy(name, thread->name, sizeof name);
@@ -114,6 +139,7 @@ void piano__line_thread(struct piano__text *text, const struct piano__thread *th
     }
     if (end_tick >= 0)
         piano__text_field(text, "end_ns", piano__ticks_ns(end_tick - header->start_ticks, scale));
+    put_thread_cpu(text, thread, look ? look : &thread->look, scale);
     piano__text_puts(text, "}\n");
 }
 
@@ -157,6 +183,13 @@ void piano__line_merged(struct piano__text *text, uint32_t thread,
     piano__text_field(text, "wall_max_ns", piano__ticks_ns(r->max, ns_per_tick_32));
     if (r->unlisted)
         piano__text_field(text, "unlisted", r->unlisted);
+    if (r->looked > 0) {
+        piano__text_field(text, "cpu_frames", (int64_t)r->looked);
+        piano__text_field(text, "cpu_wall_ns", r->looked_wall);
+        piano__text_field(text, "cpu_ns", r->cpu);
+        if (r->runq >= 0)
+            piano__text_field(text, "runq_ns", r->runq);
+    }
     piano__text_puts(text, ",\"hist\":[");
     for (unsigned i = 0; i < PIANO_MERGED_WALLS; i++)
         put_bucket(text, &first, i, merged->walls[entry][i]);
@@ -206,10 +239,13 @@ void piano__tally_add(struct piano__tally *a, const struct piano__tally *b)
     a->alloc_bytes += b->alloc_bytes;
     a->free_count += b->free_count;
     a->free_bytes += b->free_bytes;
+    a->off_ns += b->off_ns;
+    a->runq_ns += b->runq_ns;
+    a->checked += b->checked;
 }
 
 size_t piano__line_bound(uint32_t count)
 {
-    /* Fourteen fields of at most 20 digits and their keys; a merged line has 24 bytes per bucket. */
-    return 440 * (size_t)count + 24 * (size_t)PIANO_HIST_BUCKETS + 1024;
+    /* Sixteen fields of at most 20 digits and their keys; a merged line has 24 bytes per bucket. */
+    return 504 * (size_t)count + 24 * (size_t)PIANO_HIST_BUCKETS + 1024;
 }

@@ -65,9 +65,11 @@ int64_t piano__ticks_ns(int64_t ticks, uint64_t ns_per_tick_32);
 /* One element of "fns". */
 void piano__line_tally(struct piano__text *text, uint32_t id, const struct piano__tally *tally,
                        uint64_t ns_per_tick_32);
-/* The line that introduces a thread or says more about it; END_TICK < 0 while it runs. */
+/* The line that introduces a thread or says more about it; END_TICK < 0 while it runs. LOOK is the thread's own,
+ * or a newer reading of it; NULL: what the thread has. */
 void piano__line_thread(struct piano__text *text, const struct piano__thread *thread,
-                        const struct piano__live_header *header, int64_t end_tick);
+                        const struct piano__offcpu *look, const struct piano__live_header *header,
+                        int64_t end_tick);
 /* Frames that have no line of their own: those of an entry of MERGED, and the self times of a function in them. */
 void piano__line_merged(struct piano__text *text, uint32_t thread,
                         const struct piano__merged *merged, uint32_t entry,

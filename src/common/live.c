@@ -14,6 +14,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "common/offcpu.h"
+
 struct view {
     const struct piano__live_header *header;
     const struct piano__thread *thread;
@@ -22,7 +24,8 @@ struct view {
     const struct piano__entry *entries;
     const char *text;
     const struct piano__merged *merged;
-    int64_t end; /* ticks */
+    int64_t end;                      /* ticks */
+    const struct piano__offcpu *look; /* or NULL */
     struct piano__written written;
     uint32_t text_len, clearing; /* read once, together */
     void (*sink)(void *ctx, const char *text, size_t len);
@@ -117,6 +120,24 @@ static void send_slots(const struct view *v)
     }
 }
 
+/* What of the time off the CPU fell into the open call E of TOTAL ticks. */
+static void share_time_off(const struct view *v, const struct piano__entry *e,
+                           struct piano__offcpu *sums, int64_t total, struct piano__tally *tally)
+{
+    uint64_t scale = v->header->ns_per_tick_32;
+    const struct piano__offcpu *began =
+        e - v->entries < (ptrdiff_t)v->thread->looked_depth ? &e->look : &v->thread->look;
+    sums->tick = v->look->tick;
+    sums->off = v->look->off;
+    sums->runq = v->look->runq;
+    struct piano__call call = {.elapsed = v->end - e->start,
+                               .stale = e->start - began->tick,
+                               .self = tally->self,
+                               .total = total,
+                               .weight = 1};
+    piano__offcpu_share(sums, began, &call, scale, tally);
+}
+
 static void send_open_calls(const struct view *v)
 {
     const struct piano__thread *t = v->thread;
@@ -125,6 +146,7 @@ static void send_open_calls(const struct view *v)
     int64_t overhead = t->overhead + piano__each_cost(t->counted);
     int64_t assigned = t->raw, correction = t->correction;
     double variance = t->variance;
+    struct piano__offcpu sums = t->look;
     for (uint32_t i = depth; i > 0; i--) {
         const struct piano__entry *e = &v->entries[i - 1];
         if (e->slot >= v->header->fn_capacity || e->start > v->end)
@@ -141,6 +163,8 @@ static void send_open_calls(const struct view *v)
         }
         tally.raw = tally.self + ((over - (assigned - e->raw)) >> 8);
         tally.total = v->slots[e->slot].open > 1 ? 0 : total;
+        if (v->look)
+            share_time_off(v, e, &sums, total, &tally);
         attributed = e->attributed + total;
         assigned = e->raw + over;
         send_tally(v, innermost_frame(v), e->slot, &tally);
@@ -232,7 +256,7 @@ static void send_thread(struct view v, const void *block)
     send_text(&v);
     char line[512];
     struct piano__text text = {line, line + sizeof line, false};
-    piano__line_thread(&text, v.thread, header, -1);
+    piano__line_thread(&text, v.thread, v.look, header, -1);
     send(&v, &text, line);
     send_merged(&v);
     send_slots(&v);
@@ -240,9 +264,11 @@ static void send_thread(struct view v, const void *block)
 }
 
 void piano__live_thread(const struct piano__live_header *header, const void *block, int64_t end,
+                        const struct piano__offcpu *look,
                         void (*sink)(void *ctx, const char *text, size_t len), void *ctx)
 {
-    send_thread((struct view){.header = header, .end = end, .sink = sink, .ctx = ctx}, block);
+    send_thread((struct view){.header = header, .end = end, .look = look, .sink = sink, .ctx = ctx},
+                block);
 }
 
 static void send_dropped(const struct piano__live_header *h,

@@ -95,6 +95,19 @@ struct piano__tally {
     uint64_t alloc_bytes;
     uint64_t free_count;
     uint64_t free_bytes;
+    int64_t off_ns;  /* of the self time, off the CPU; known of `checked` calls only */
+    int64_t runq_ns; /* of that, waiting for a CPU */
+    int64_t checked; /* calls long enough to be checked */
+};
+
+/* What is known of a thread's time off the CPU, see target/span/onoff.h. */
+struct piano__offcpu {
+    int64_t tick;       /* of the last reading; 0: none */
+    int64_t off;        /* ns off the CPU since the thread was attached */
+    int64_t runq;       /* of these, waiting for a CPU; -1: not known */
+    int64_t given;      /* of `off`, what is accounted for by checked calls */
+    int64_t runq_given; /* the same of `runq` */
+    int64_t timed;      /* ticks in checked calls */
 };
 
 enum piano__recursion { PIANO_NOT_RECURSIVE = 0, PIANO_CALLS_ITSELF, PIANO_CALLED_BACK };
@@ -182,6 +195,9 @@ struct piano__slot {
     uint8_t outer_timed; /* sampled only inside its outermost call, which is always timed */
     uint8_t was_first;   /* has been a first call at some level, see frame.c */
     uint8_t framed;      /* has been the root of a frame line */
+    uint8_t was_long;    /* its next call is to be checked, see target/span/onoff.c */
+    uint32_t mediums;    /* calls of medium length since the last of them that was checked */
+    int64_t medium_time; /* ticks in them since the last reading taken for their sake */
 } __attribute__((aligned(64)));
 
 enum {
@@ -207,8 +223,9 @@ struct piano__entry {
     int64_t raw;
     int64_t correction;
     double variance;
-    int64_t itself; /* ticks in timed calls of the same function right below */
-    int64_t probe;  /* 1/256 ticks: what the probe took before the call began */
+    int64_t itself;            /* ticks in timed calls of the same function right below */
+    int64_t probe;             /* 1/256 ticks: what the probe took before the call began */
+    struct piano__offcpu look; /* the thread's when the call began; valid below `looked_depth` */
 };
 
 /* What a committed line holds, and is cleared right after. Of merged frames, with the index of the entry, or of the
@@ -270,7 +287,7 @@ struct piano__thread {
     uint64_t frames;
     int64_t brake;       /* 1/16: what strata are multiplied with because timing takes too much */
     int64_t frame_fns;   /* 1/16: sampled functions in a frame, a running mean */
-    int64_t frame_work;  /* 1/256 ticks: the part of `overhead` that frames took */
+    int64_t frame_work;  /* 1/256 ticks: of `overhead`, what frames and readings of CPU time took */
     int64_t budget_tick; /* what the probes may take, see mode.c */
     int64_t budget_spent;
     int64_t share;
@@ -295,6 +312,19 @@ struct piano__thread {
      * `moved` and nothing is pending. Else 0. */
     uint32_t moving;
     struct piano__tally moved;
+
+    /* Time off the CPU, ns: see target/span/onoff.c. */
+    struct piano__offcpu look;
+    int64_t look_soon; /* ticks: when the next reading is worth it for a function with long calls */
+    int64_t look_late; /* and when for any */
+    int64_t off_base;  /* the clock less the CPU time, when `look.off` was 0 */
+    int64_t runq_base; /* the kernel's count when `look.runq` was 0 */
+    int64_t runq_off;  /* `look.off` when the kernel was last asked for `look.runq` */
+    int64_t off_skipped;  /* not in `look.off`: while the profiler was at work */
+    int64_t runq_skipped; /* the same of `look.runq` */
+    uint32_t runq_file;   /* 1 + index of the open schedstat; 0: none */
+    uint32_t
+        looked_depth; /* open calls below it have a `look`; those above began with the present one */
 } __attribute__((aligned(64)));
 
 /* Bytes of the run file that the image belongs to. */
@@ -308,8 +338,10 @@ struct piano__written {
 int piano__live_lines(const void *image, size_t size, struct piano__written written,
                       void (*sink)(void *ctx, const char *text, size_t len), void *ctx);
 
-/* The same for one block, as of END ticks: for threads that still run when the program exits. */
+/* The same for one block, as of END ticks: for threads that still run when the program exits. LOOK is what was
+ * read of it just now, or NULL. */
 void piano__live_thread(const struct piano__live_header *header, const void *block, int64_t end,
+                        const struct piano__offcpu *look,
                         void (*sink)(void *ctx, const char *text, size_t len), void *ctx);
 
 #endif

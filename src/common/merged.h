@@ -30,6 +30,10 @@ struct piano__merged_root {
     int32_t depth;
     int32_t under;     /* function, -1 = none */
     uint32_t unlisted; /* functions of frames that found no histogram */
+    uint64_t looked;   /* frames of which the CPU time is known, and their sums, ns */
+    int64_t looked_wall;
+    int64_t cpu;
+    int64_t runq; /* waiting for a CPU; -1: not known of all of them */
 };
 
 struct piano__merged_fn {

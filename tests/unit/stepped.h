@@ -221,7 +221,8 @@ static void release(struct outcome *o)
     buf_free(&o->live);
 }
 
-/* Calls CHECK for POINTS places between the marks of SCENARIO. */
+/* Calls CHECK for POINTS places between the marks of SCENARIO. It may be shorter than the first time, as the runtime reads the
+ * CPU time when some time has passed: the last places may be behind its end. */
 static void at_many_points(void (*scenario)(void), int signal,
                            void (*check)(struct outcome *, long))
 {
@@ -232,13 +233,17 @@ static void at_many_points(void (*scenario)(void), int signal,
     release(&o);
     const char *wanted = getenv("POINTS"); /* for a closer look than the tests take each time */
     long most = 2 * STEPS / length;        /* a sanitizer makes many instructions of one */
-    long points = wanted ? atol(wanted) : most < POINTS ? most : POINTS;
+    long points = wanted ? atol(wanted) : most < POINTS ? most : POINTS, reached = 0;
     for (long i = 0; i < points; i++) {
         o = interrupt(scenario, (length - 50) * i / points + 1 + i % 7, signal, &done);
-        assert_true(o.reached);
-        check(&o, done);
+        if (o.reached)
+            check(&o, done);
+        else
+            assert_int_equal(o.status, 0);
+        reached += o.reached;
         release(&o);
     }
+    assert_true(reached >= points * 3 / 4);
 }
 
 static const char *next_of(const struct buf *text, const char *from, const char *needle)

@@ -38,10 +38,10 @@ _piano()
     case $command in
     build) options="$select --list-skipped --verbose -j --help" ;;
     run) options="--duration --kill-timeout --help" ;;
-    profile) options="$select --duration --kill-timeout --verbose -j --top --all --frames --threads --json --places --uncorrected --budget --help" ;;
+    profile) options="$select --duration --kill-timeout --verbose -j --top --all --frames --threads --json --places --budget --cpu-time --wall --uncorrected --help" ;;
     record) options="--heap --heap= --cpu --cpu= --events --kernel --pid --maps --children --snapshot-every --max-size --output -o --duration --kill-timeout --help" ;;
     snapshot) options="--help" ;;
-    report) options="--frames --threads --json --top --all --places --uncorrected --budget --polls --cpu --heap --tree --leaks --growth --peak --by --from --to --skip --no-skip --help" ;;
+    report) options="--frames --threads --json --top --all --places --budget --cpu-time --wall --uncorrected --polls --cpu --heap --tree --leaks --growth --peak --by --from --to --skip --no-skip --help" ;;
     export) options="--format --output -o --force --by --skip --no-skip --help" ;;
     view) options="--output -o --force --port --no-open --alone --help" ;;
     diff) options="--fail-above --skip --no-skip --top --all --json --help" ;;

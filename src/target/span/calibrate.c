@@ -404,6 +404,7 @@ void piano__calibrate(struct piano__live_header *header)
         t->real_limit = t->limit = piano__head_offset(1);
         t->state = PIANO_THREAD_RUNNING;
         piano__mode_pinned = true;
+        t->look_soon = t->look_late = INT64_MAX; /* no readings of CPU time in between */
         __piano_self = (struct __piano_thread *)t;
         calibrate_probes(t, &header->bias);
         __piano_self = before;

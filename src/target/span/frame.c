@@ -26,6 +26,7 @@
 #include "target/span/commit.h"
 #include "target/span/merged.h"
 #include "target/span/mode.h"
+#include "target/span/onoff.h"
 #include "target/span/registry.h"
 #include "target/span/run.h"
 #include "target/sys/clock.h"
@@ -111,6 +112,7 @@ struct frame_line {
     int32_t depth;
     int32_t under; /* function, -1 = none */
     int32_t outer; /* depth of the enclosing frame, -1 = none */
+    struct piano__onoff onoff;
     bool with_kept;
 };
 
@@ -153,6 +155,10 @@ static void put_frame(struct piano__text *text, struct piano__thread *t, const v
     if (piano__ticks_ns(f->took - f->wall, scale()) >= TOOK_NS)
         piano__text_field(text, "took_ns", piano__ticks_ns(f->took, scale()));
     piano__text_field(text, "over_ns", piano__ticks_ns(f->over >> 8, scale()));
+    if (f->onoff.cpu_ns >= 0)
+        piano__text_field(text, "cpu_ns", f->onoff.cpu_ns);
+    if (f->onoff.runq_ns >= 0)
+        piano__text_field(text, "runq_ns", f->onoff.runq_ns);
     piano__text_puts(text, ",\"fns\":[");
     put_tallies(text, t, true, f->with_kept);
 }
@@ -178,7 +184,7 @@ static void put_demoted(struct piano__text *text, struct piano__thread *t, const
 /* The profiler's own work since BEGAN. */
 static void add_work(struct piano__thread *t, int64_t began)
 {
-    int64_t took = (piano__ticks() - began) * 256;
+    int64_t took = (piano__onoff_after(t, began) - began) * 256;
     t->overhead += took;
     t->frame_work += took;
 }
@@ -394,6 +400,7 @@ static void merge_frame(struct piano__thread *t, const struct frame_line *f, int
     struct piano__merged_root *entry =
         piano__merged_entry(t, f->root, f->depth, f->under, may_write, now);
     piano__merged_add(t, entry, f->wall, now);
+    piano__merged_onoff(entry, f->wall, f->onoff);
     merge_selves(t, entry, f, now);
     if (f->with_kept)
         t->kept_depth = f->outer;
@@ -418,6 +425,7 @@ void piano__frame_end(struct piano__thread *t, struct piano__entry *entry, int64
     f.with_kept = t->kept_list && t->kept_depth >= (int32_t)index;
     int64_t wall_ns = wall > 0 ? piano__ticks_ns(wall, scale()) : 0;
     unsigned bucket = piano__hist_bucket((uint64_t)wall_ns);
+    f.onoff = piano__onoff_frame(t, entry, f.took, wall_ns);
 
     if (slot->framed)
         atomic_store_explicit(&piano__run.repeated, true, memory_order_relaxed);
@@ -461,7 +469,9 @@ void piano__frame_demote(struct piano__thread *t, struct piano__slot *slot)
 
 static void put_thread(struct piano__text *text, struct piano__thread *t, const void *what)
 {
-    piano__line_thread(text, t, piano__run.header, *(const int64_t *)what);
+    static const struct piano__offcpu nothing;
+    int64_t end = *(const int64_t *)what;
+    piano__line_thread(text, t, end < 0 ? &nothing : &t->look, piano__run.header, end);
 }
 
 void piano__frame_announce(struct piano__thread *t, int64_t now)
@@ -482,6 +492,7 @@ void piano__frame_finish(struct piano__thread *t, int64_t now)
         set_aside(t, -1, now);
         write_kept(t, now);
         piano__merged_write(t, now);
+        piano__onoff_detach(t);
         piano__commit_line(t, put_thread, &now, 0, now);
         piano__commit_flush(t, now);
         piano__commit_end(t);

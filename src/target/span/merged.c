@@ -183,6 +183,19 @@ void piano__merged_add(struct piano__thread *t, struct piano__merged_root *entry
     m->walls[number][bucket]++;
 }
 
+void piano__merged_onoff(struct piano__merged_root *entry, int64_t wall, struct piano__onoff onoff)
+{
+    if (onoff.cpu_ns < 0)
+        return;
+    entry->looked++;
+    entry->looked_wall += piano__ticks_ns(wall, scale());
+    entry->cpu += onoff.cpu_ns;
+    if (onoff.runq_ns < 0)
+        entry->runq = -1; /* and stays so: unlike the other sums, known of all or not at all */
+    else if (entry->runq >= 0)
+        entry->runq += onoff.runq_ns;
+}
+
 /* A full counter: its line is written, and counting goes on from zero. */
 static void renew_fn(struct piano__thread *t, struct piano__merged *m, uint32_t fn, int64_t now)
 {

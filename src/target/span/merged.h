@@ -3,6 +3,7 @@
 #define PIANO_TARGET_SPAN_MERGED_H
 
 #include "common/merged.h"
+#include "target/span/onoff.h"
 #include "target/span/thread.h"
 
 struct piano__merged *piano__merged_of(struct piano__thread *t);
@@ -15,6 +16,8 @@ struct piano__merged_root *piano__merged_entry(struct piano__thread *t, uint32_t
 /* Adds a frame of WALL ticks. */
 void piano__merged_add(struct piano__thread *t, struct piano__merged_root *entry, int64_t wall,
                        int64_t now);
+/* Adds the CPU time of that frame, where it is known. */
+void piano__merged_onoff(struct piano__merged_root *entry, int64_t wall, struct piano__onoff onoff);
 /* Adds the self time (ns) that function ID had in a frame of ENTRY. */
 void piano__merged_self(struct piano__thread *t, struct piano__merged_root *entry, uint32_t id,
                         int64_t self_ns, int64_t now);

@@ -27,6 +27,7 @@
 #include "target/span/frame.h"
 #include "target/span/header.h"
 #include "target/span/mode.h"
+#include "target/span/onoff.h"
 #include "target/span/registry.h"
 #include "target/span/thread.h"
 #include "target/span/watch.h"
@@ -164,6 +165,7 @@ void piano__run_prepare(void)
     piano__run.header = &prepared;
     piano__calibrate(&prepared);
     piano__run.bias_alloc = prepared.bias.alloc;
+    piano__onoff_init();
 }
 
 /* CLOCKS. Times in the file are the counter's, at the rate that was measured at the start; what others record is stamped with
@@ -395,7 +397,9 @@ static bool write_block(struct piano__thread *t, int64_t now)
     if (__atomic_load_n(&t->claim, __ATOMIC_ACQUIRE) & PIANO_CLAIM_WRITING)
         return false;
     uint64_t failed = __atomic_load_n(&piano__run.header->dropped.write, __ATOMIC_RELAXED);
-    piano__live_thread(piano__run.header, t, now, write_sink, NULL);
+    struct piano__offcpu look;
+    bool looked = piano__onoff_look_at(t, &look);
+    piano__live_thread(piano__run.header, t, now, looked ? &look : NULL, write_sink, NULL);
     if (__atomic_load_n(&piano__run.header->dropped.write, __ATOMIC_RELAXED) != failed)
         return false;
     __atomic_store_n(&t->state, PIANO_THREAD_ENDED, __ATOMIC_RELEASE);
@@ -457,6 +461,7 @@ static void in_child(void)
 {
     int state = atomic_load(&piano__run.state);
     piano__thread_forget();
+    piano__onoff_forget();
     piano__watch_forget();
     piano__registry_forget();
     if (state == PIANO_RUN_ON || state == PIANO_RUN_STARTING) {

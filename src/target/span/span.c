@@ -41,6 +41,7 @@
 #include "target/span/calibrate.h"
 #include "target/span/frame.h"
 #include "target/span/mode.h"
+#include "target/span/onoff.h"
 #include "target/span/pace.h"
 #include "target/span/repair.h"
 #include "target/span/run.h"
@@ -205,6 +206,10 @@ static void close_top(struct piano__thread *t, int64_t now)
     account(t, slot, e, &m);
     if (m.total > slot->now.longest)
         slot->now.longest = m.total;
+    if (unlikely(now - e->start >= piano__onoff_medium) && !warm)
+        piano__onoff_close(t, slot, e, now, m.self, m.total);
+    else if (unlikely(slot->was_long))
+        piano__onoff_was_short(slot);
     slot->open--;
     int64_t wall = m.total;
     m.total = add_total(t, slot, e, m.self, m.total);
@@ -314,6 +319,8 @@ static struct piano__entry *push(struct piano__thread *t, struct piano__slot *sl
     e->variance = t->variance;
     e->itself = 0;
     e->probe = 0;
+    if (t->looked_depth > index)
+        t->looked_depth = index;
     return e;
 }
 
@@ -357,6 +364,26 @@ static struct piano__entry *enter_attached(struct piano__thread *t, struct piano
     return push(t, slot, from, flags);
 }
 
+/* E is a sample, or timed with the fenced clock inside of one: a reading in there would disturb it. */
+static bool is_of_sample(const struct piano__thread *t, const struct piano__entry *e)
+{
+    return e->flags & PIANO_ENTRY_SAMPLED ||
+           (e->flags & PIANO_ENTRY_FENCED && t->depth > 1 && e[-1].flags & PIANO_ENTRY_SAMPLED);
+}
+
+/* The call begins when the time on and off the CPU has been read; that is the caller's, and overhead of it. */
+static __attribute__((noinline)) void look_first(struct piano__thread *t, struct piano__entry *e)
+{
+    lock(t);
+    piano__onoff_look(t, e->start);
+    t->looked_depth = t->depth - 1; /* this call begins with what was read just now */
+    int64_t start = e->flags & PIANO_ENTRY_FENCED ? piano__ticks_fenced() : piano__ticks();
+    t->overhead += (start - e->start) * 256;
+    e->overhead = t->overhead;
+    e->start = start;
+    unlock(t);
+}
+
 /* The calling thread, attached and with room for the head at OFFSET; NULL when it cannot be. */
 static __attribute__((noinline)) struct piano__thread *attach(uint32_t offset)
 {
@@ -369,8 +396,8 @@ static __attribute__((noinline)) struct piano__thread *attach(uint32_t offset)
 /* What a fenced probe takes depends on what is in the caches and how well the processor predicts it, so most of it is
  * measured: from one of the first things the probe does to the begin of the window, and from the end of the window to one
  * of the last. The reads for that do not wait, so that what the caller has not done yet at the first counts as the
- * probe's: without probes it would be done while the function is at work. What frames took (WORK before) they have
- * added themselves. The rest is calibrated. */
+ * probe's: without probes it would be done while the function is at work. What frames and readings
+ * of CPU time took (WORK before) they have added themselves. The rest is calibrated. */
 static void measure_entry(struct piano__thread *t, struct piano__entry *e, int64_t began,
                           int64_t work)
 {
@@ -407,12 +434,17 @@ void *__piano_enter(unsigned offset)
     struct piano__entry *e = enter_attached(t, slot, from);
     void *guard = e ? make_guard(e->seq, t->depth - 1) : count(t, piano__head_of(t, slot));
     unlock(t);
-    if (e && e->flags & PIANO_ENTRY_FENCED) {
+    if (!e)
+        return guard;
+    int64_t due = piano__onoff_due(t, slot);
+    if (e->flags & PIANO_ENTRY_FENCED) {
         e->start = piano__ticks_fenced();
         measure_entry(t, e, began, work);
-    } else if (e) {
+    } else {
         e->start = piano__ticks();
     }
+    if (unlikely(e->start >= due) && !is_of_sample(t, e))
+        look_first(t, e);
     return guard;
 }
 

@@ -23,6 +23,7 @@
 #include "target/span/blocks.h"
 #include "target/span/frame.h"
 #include "target/span/merged.h"
+#include "target/span/onoff.h"
 #include "target/span/registry.h"
 #include "target/span/run.h"
 #include "target/span/span.h"
@@ -80,6 +81,7 @@ static void reset(struct piano__thread *t)
     t->tid = (int32_t)syscall(SYS_gettid);
     t->random = (uint64_t)now * 0x9e3779b97f4a7c15u ^ (uint64_t)t->tid << 32;
     prctl(PR_GET_NAME, t->name);
+    piano__onoff_attach(t);
 }
 
 static void set_real_limit(struct piano__thread *t)

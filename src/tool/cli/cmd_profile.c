@@ -25,9 +25,9 @@ const char cmd_profile_help[] =
     "reports. Takes the options of `piano build` (--fn, --exact, --file, --dir,\n"
     "--skip, --frame, -j, --verbose), of `piano run` (--duration, --kill-timeout)\n"
     "and of `piano report` (--top N, --all, --frames, --threads, --places,\n"
-    "--budget TIME, --uncorrected, --json). The first word after `--` decides: a\n"
-    "compiler or a build tool (cc, make, cmake, ...) starts a build command, anything\n"
-    "else is the program's.\n"
+    "--budget TIME, --cpu-time, --wall, --uncorrected, --json). The first word after\n"
+    "`--` decides: a compiler or a build tool (cc, make, cmake, ...) starts a build\n"
+    "command, anything else is the program's.\n"
     "\n"
     "With --json, stdout holds the report alone: what the program prints goes to\n"
     "stderr.\n"
@@ -39,9 +39,10 @@ const char cmd_profile_help[] =
     "  piano profile --fn update -- cc -O2 game.c -o game -- --frames 100\n";
 
 static const char *const names[] = {
-    "--fn",   "--exact",    "--file",         "--dir",    "--skip", "--frame",  "--verbose",
-    "-j",     "--duration", "--kill-timeout", "--top",    "--all",  "--frames", "--threads",
-    "--json", "--places",   "--uncorrected",  "--budget", "--help", NULL};
+    "--fn",   "--exact",    "--file",         "--dir",    "--skip", "--frame",    "--verbose",
+    "-j",     "--duration", "--kill-timeout", "--top",    "--all",  "--frames",   "--threads",
+    "--json", "--places",   "--uncorrected",  "--budget", "--help", "--cpu-time", "--wall",
+    NULL};
 
 enum { MAX_REPORT_WORDS = 16 };
 
@@ -54,8 +55,8 @@ struct profile {
 
 static enum flag_taken take_report(struct flags *f, struct profile *p)
 {
-    static const char *const switches[] = {"--all",  "--frames", "--threads",
-                                           "--json", "--places", "--uncorrected"};
+    static const char *const switches[] = {"--all",    "--frames",      "--threads",  "--json",
+                                           "--places", "--uncorrected", "--cpu-time", "--wall"};
     int first = f->at;
     enum flag_taken taken = FLAG_NO;
     const char *value = NULL;

@@ -33,6 +33,9 @@ const char cmd_report_help[] =
     "  --top N         the first N functions (with --frames: the N worst frames)\n"
     "  --all           everything: functions never called, every frame and thread\n"
     "  --places        with file and line\n"
+    "  --cpu-time      ranks by time on the CPU, and shows it: waiting, for a CPU or\n"
+    "                  anything else, is no work\n"
+    "  --wall          ranks by wall time even where functions wait\n"
     "  --uncorrected   self times as measured, with the cost of measuring still in\n"
     "                  them (no Total then: it is not kept raw)\n"
     "  --json          the same as JSON, all of it\n"
@@ -68,15 +71,15 @@ const char cmd_report_help[] =
     "  piano report --json | jq '.functions[0]'\n";
 
 static const char *const flag_names[] = {
-    "--frames", "--threads", "--top",    "--all",  "--places", "--uncorrected",
-    "--json",   "--help",    "--heap",   "--tree", "--leaks",  "--growth",
-    "--peak",   "--by",      "--from",   "--to",   "--polls",  "--cpu",
-    "--skip",   "--no-skip", "--budget", NULL};
+    "--frames", "--threads", "--top",      "--all",  "--places", "--uncorrected",
+    "--json",   "--help",    "--heap",     "--tree", "--leaks",  "--growth",
+    "--peak",   "--by",      "--from",     "--to",   "--polls",  "--cpu",
+    "--skip",   "--no-skip", "--cpu-time", "--wall", "--budget", NULL};
 
 struct request {
     struct report_options options;
     struct heap_options heap_options;
-    bool frames, threads, json, uncorrected;
+    bool frames, threads, json, uncorrected, cpu_time, wall;
     bool heap, tree, leaks, growth, peak, by;
     bool cpu, polls;
     struct heap_skip skip;
@@ -132,6 +135,8 @@ static enum flag_taken take(struct flags *f, struct request *q)
     taken = taken ? taken : flags_switch(f, "--all", &q->options.all);
     taken = taken ? taken : flags_switch(f, "--places", &q->options.places);
     taken = taken ? taken : flags_switch(f, "--uncorrected", &q->uncorrected);
+    taken = taken ? taken : flags_switch(f, "--cpu-time", &q->cpu_time);
+    taken = taken ? taken : flags_switch(f, "--wall", &q->wall);
     taken = taken ? taken : flags_time(f, "--budget", &q->budget_ns);
     taken = taken ? taken : take_heap(f, q);
     return taken ? taken : flags_top(f, &q->options.top);
@@ -185,6 +190,12 @@ static int settle(struct flags *f, struct request *q)
                          q->polls ? "--polls"
                          : q->cpu ? "--cpu"
                                   : "heap recordings");
+    if (q->cpu_time && q->wall)
+        return say_usage(f->command, "--cpu-time and --wall are two orders; choose one");
+    if (recorded && (q->cpu_time || q->wall))
+        return say_usage(f->command, "%s is for functions and frames of a run",
+                         q->wall ? "--wall" : "--cpu-time");
+    q->options.rank = q->cpu_time ? REPORT_BY_CPU : q->wall ? REPORT_BY_WALL : REPORT_BY_EITHER;
     if (modes > 1)
         return say_usage(f->command,
                          "--tree, --leaks, --growth and --peak are reports; choose one");
@@ -246,6 +257,7 @@ static int report_spans(const struct request *q, const char *path)
         return outcome_failed(err, &error);
     run.companion = companion_find(path);
     report_notices(&run, !q->threads);
+    report_notice_busy(&run, q->options.rank);
     if (run.companion && !q->frames)
         say_companion(run.companion, "was recorded, too", "",
                       "; piano report --frames: what that knows of the worst frames");
@@ -387,7 +399,8 @@ static int report_path(const struct request *q, const char *path)
     int status;
     if (run && q->frames) {
         status = report_spans(q, run);
-    } else if (q->frames || q->uncorrected || q->options.places || q->budget_ns) {
+    } else if (q->frames || q->uncorrected || q->options.places || q->cpu_time || q->wall ||
+               q->budget_ns) {
         status = not_of_recordings(path);
     } else {
         if (run)
@@ -398,14 +411,18 @@ static int report_path(const struct request *q, const char *path)
     return status;
 }
 
+/* Flags that only runs of instrumented programs have something for. */
+static bool is_of_runs(const struct request *q)
+{
+    return q->frames || q->threads || q->uncorrected || q->cpu_time || q->wall || q->budget_ns;
+}
+
 static int report(const struct request *q)
 {
     struct run_error error;
     struct runs_paths paths;
     bool recorded = q->heap || q->cpu || q->polls || q->tree;
-    enum runs_kind kind = recorded ? RUNS_RECORDING
-                          : q->frames || q->threads || q->uncorrected || q->budget_ns ? RUNS_SPANS
-                                                                                      : RUNS_ANY;
+    enum runs_kind kind = recorded ? RUNS_RECORDING : is_of_runs(q) ? RUNS_SPANS : RUNS_ANY;
     int err = runs_resolve_kind(q->run, kind, &paths, &error);
     if (err)
         return outcome_failed(err, &error);

@@ -250,6 +250,7 @@ void estimates_settle_run(struct run_scratch *all)
 {
     settle_bounds(all);
     settle_looks(all);
+    waits_settle(all);
 }
 
 int64_t estimates_self_half(const struct tally *sum)

@@ -14,6 +14,9 @@ void estimates_settle(struct run_scratch *line);
 /* The same for the sums over all lines, each of them settled: there are more looks then. */
 void estimates_settle_run(struct run_scratch *all);
 
+/* Moves waits to where the time that was waited has moved. */
+void waits_settle(struct run_scratch *all);
+
 /* Half of the 95 % interval of SUM's self and total time, ns; 0 where every call was timed. */
 int64_t estimates_self_half(const struct tally *sum);
 int64_t estimates_total_half(const struct tally *sum);

@@ -87,6 +87,31 @@ static void count_merged(struct run_group *g, int64_t frames, int64_t wall, int6
     g->wall_max = max > g->wall_max ? max : g->wall_max;
 }
 
+struct merged {
+    int64_t max_ns, unlisted;
+    struct run_group cpu; /* its figures of CPU time alone */
+};
+
+static void add_cpu(struct run_group *g, const struct run_group *more)
+{
+    g->cpu_frames = saturating_add(g->cpu_frames, more->cpu_frames);
+    g->cpu_wall_ns = saturating_add(g->cpu_wall_ns, more->cpu_wall_ns);
+    g->cpu_ns = saturating_add(g->cpu_ns, more->cpu_ns);
+    g->runq_ns = saturating_add(g->runq_ns, more->runq_ns > 0 ? more->runq_ns : 0);
+    g->no_runq |= more->runq_ns < 0;
+}
+
+static int merged_key(struct json *j, struct json_text key, struct merged *m)
+{
+    return json_is(key, "wall_max_ns")   ? json_count(j, &m->max_ns)
+           : json_is(key, "unlisted")    ? json_count(j, &m->unlisted)
+           : json_is(key, "cpu_frames")  ? json_count(j, &m->cpu.cpu_frames)
+           : json_is(key, "cpu_wall_ns") ? json_count(j, &m->cpu.cpu_wall_ns)
+           : json_is(key, "cpu_ns")      ? json_count(j, &m->cpu.cpu_ns)
+           : json_is(key, "runq_ns")     ? json_count(j, &m->cpu.runq_ns)
+                                         : json_skip(j);
+}
+
 static int take_merged(struct reader *r, const struct line *l, struct run_group *g)
 {
     size_t left;
@@ -94,7 +119,7 @@ static int take_merged(struct reader *r, const struct line *l, struct run_group 
     struct json j = {.at = s, .end = s + l->len};
     struct run_group *all = &r->run->all;
     struct both both = {g, all};
-    int64_t max = 0, unlisted = 0;
+    struct merged m = {.cpu.runq_ns = -1};
     bool first = true;
     struct json_text key;
     if (hist_ready(g) || hist_ready(all))
@@ -103,19 +128,19 @@ static int take_merged(struct reader *r, const struct line *l, struct run_group 
     while (err == 0 && (err = json_member(&j, &first, &key)) == 1) {
         if (json_is(key, "hist"))
             err = read_hist(&j, take_walls, &both);
-        else if (json_is(key, "wall_max_ns"))
-            err = json_count(&j, &max);
-        else if (json_is(key, "unlisted"))
-            err = json_count(&j, &unlisted);
         else
-            err = json_skip(&j);
+            err = merged_key(&j, key, &m);
     }
     if (err)
         reader_bad(r, l->at, j.problem);
-    r->run->unlisted = saturating_add(r->run->unlisted, unlisted);
+    r->run->unlisted = saturating_add(r->run->unlisted, m.unlisted);
     int64_t wall = l->wall_ns < 0 ? 0 : l->wall_ns;
-    count_merged(g, l->start_ns, wall, max);
-    count_merged(all, l->start_ns, wall, max);
+    count_merged(g, l->start_ns, wall, m.max_ns);
+    count_merged(all, l->start_ns, wall, m.max_ns);
+    if (m.cpu.cpu_frames > 0) {
+        add_cpu(g, &m.cpu);
+        add_cpu(all, &m.cpu);
+    }
     return 0;
 }
 
@@ -299,6 +324,12 @@ static int count_groups(struct reader *r, uint32_t *group_of)
         g->wall_max = f->wall_ns > g->wall_max ? f->wall_ns : g->wall_max;
         run->all.wall_sum = saturating_add(run->all.wall_sum, f->wall_ns);
         run->all.wall_max = f->wall_ns > run->all.wall_max ? f->wall_ns : run->all.wall_max;
+        if (f->cpu_ns < 0)
+            continue;
+        const struct run_group one = {
+            .cpu_frames = 1, .cpu_wall_ns = f->wall_ns, .cpu_ns = f->cpu_ns, .runq_ns = f->runq_ns};
+        add_cpu(g, &one);
+        add_cpu(&run->all, &one);
     }
     run->all.count = (int64_t)run->frame_count;
     for (size_t i = 0; i < r->line_count; i++) {
@@ -337,6 +368,27 @@ static int64_t spike_limit(const struct run *run, const struct run_group *g)
     return run->budget_ns > 0 ? run->budget_ns : saturating_add(g->p50_ns, g->p50_ns);
 }
 
+int64_t run_frame_blocked(const struct run_frame *f)
+{
+    if (f->cpu_ns < 0 || f->runq_ns < 0)
+        return -1;
+    int64_t off = f->wall_ns > f->cpu_ns ? f->wall_ns - f->cpu_ns : 0;
+    return off > f->runq_ns ? off - f->runq_ns : 0;
+}
+
+/* The wait for a CPU counts first: a frame that had to wait for one may also sleep for longer than it meant to. */
+static enum run_why why_slow(const struct run_frame *f, int64_t allowed)
+{
+    int64_t half = (f->wall_ns - allowed) / 2;
+    if (f->cpu_ns < 0 || f->wall_ns - f->cpu_ns <= half)
+        return RUN_WHY_WORK;
+    if (f->runq_ns < 0)
+        return RUN_WHY_OFF;
+    if (f->runq_ns > half)
+        return RUN_WHY_RUNQ;
+    return run_frame_blocked(f) > half ? RUN_WHY_BLOCKED : RUN_WHY_OFF;
+}
+
 static void mark_spikes(struct run *run, const uint32_t *group_of)
 {
     for (size_t i = 0; i < run->frame_count; i++) {
@@ -344,6 +396,11 @@ static void mark_spikes(struct run *run, const uint32_t *group_of)
         struct run_group *g = &run->groups[group_of[slot_of(run, f)] - 1];
         f->spike = f->wall_ns > spike_limit(run, g);
         g->spikes += f->spike;
+        bool tight = run->budget_ns > 0 && run->budget_ns < g->p50_ns;
+        int64_t allowed = tight ? run->budget_ns : g->p50_ns;
+        f->why = f->spike ? why_slow(f, allowed) : RUN_WHY_WORK;
+        g->spikes_runq += f->why == RUN_WHY_RUNQ;
+        run->all.spikes_runq += f->why == RUN_WHY_RUNQ;
     }
     for (size_t g = 0; g < run->group_count; g++) {
         struct run_group *group = &run->groups[g];

@@ -38,12 +38,15 @@ void tally_add(struct tally *sum, const struct tally *more)
     sum->alloc_bytes = saturating_add(sum->alloc_bytes, more->alloc_bytes);
     sum->free_count = saturating_add(sum->free_count, more->free_count);
     sum->free_bytes = saturating_add(sum->free_bytes, more->free_bytes);
+    sum->wait_ns = saturating_add(sum->wait_ns, more->wait_ns);
+    sum->runq_ns = saturating_add(sum->runq_ns, more->runq_ns);
     sum->looked_ns = saturating_add(sum->looked_ns, more->looked_ns);
     sum->probes_ns = saturating_add(sum->probes_ns, more->probes_ns);
     sum->self_var += more->self_var;
     sum->self_sys += more->self_sys;
     sum->total_var += more->total_var;
     sum->has_total &= more->has_total;
+    sum->has_cpu |= more->has_cpu;
     if (more->has_max && (!sum->has_max || more->max_ns > sum->max_ns))
         sum->max_ns = more->max_ns;
     sum->has_max |= more->has_max;
@@ -77,7 +80,7 @@ static int entry_key(struct json *j, uint64_t *word)
 
 struct raw_entry {
     struct tally sum;
-    int64_t id, raw_ns, timed, self_se, total_se;
+    int64_t id, raw_ns, timed, cpu_ns, self_se, total_se;
     bool has_raw, has_timed;
 };
 
@@ -104,6 +107,11 @@ static int entry_value(struct json *j, uint64_t key, struct raw_entry *e)
     case KEY8('r', 'a', 'w', '_', 'n', 's', 0, 0):
         e->has_raw = true;
         return json_int(j, &e->raw_ns);
+    case KEY8('c', 'p', 'u', '_', 'n', 's', 0, 0):
+        e->sum.has_cpu = true;
+        return json_int(j, &e->cpu_ns);
+    case KEY8('r', 'u', 'n', 'q', '_', 'n', 's', 0):
+        return json_count(j, &e->sum.runq_ns);
     case KEY8('s', 'e', '_', 'n', 's', 0, 0, 0):
         return json_count(j, &e->self_se);
     case KEY8('t', 's', 'e', '_', 'n', 's', 0, 0):
@@ -196,6 +204,16 @@ void run_scratch_release(struct run_scratch *s)
     *s = (struct run_scratch){0};
 }
 
+/* The wait is what is added up: lines without a CPU time have none, as far as is known. */
+static void settle_wait(struct raw_entry *e)
+{
+    if (e->sum.has_cpu && e->sum.self_ns > e->cpu_ns)
+        e->sum.wait_ns =
+            saturating_add(e->sum.self_ns, e->cpu_ns > -INT64_MAX ? -e->cpu_ns : INT64_MAX);
+    if (e->sum.runq_ns > e->sum.wait_ns)
+        e->sum.runq_ns = e->sum.wait_ns;
+}
+
 /* The longest call is given unless there was only one. */
 static void settle_max(struct tally *sum)
 {
@@ -217,6 +235,7 @@ static int read_fns(struct json *j, const struct run *run, struct run_scratch *s
             return err;
         if (e.id < 0 || (uint64_t)e.id >= run->id_count)
             return json_fail(j, "expected the id of a function in the table");
+        settle_wait(&e);
         if (e.has_raw && run->uncorrected)
             e.sum.self_ns = e.raw_ns;
         else if (e.has_raw)
@@ -230,13 +249,22 @@ static int read_fns(struct json *j, const struct run *run, struct run_scratch *s
     return err;
 }
 
-static int read_line(struct json *j, const struct run *run, struct run_scratch *scratch)
+static int read_line(struct json *j, const struct run *run, struct run_scratch *scratch,
+                     struct fns_head *head)
 {
     bool first = true;
     struct json_text key;
+    *head = (struct fns_head){-1, -1, -1, -1, false};
     int err = json_expect(j, '{', "expected `{`");
-    while (err == 0 && (err = json_member(j, &first, &key)) == 1)
-        err = json_is(key, "fns") ? read_fns(j, run, scratch) : json_skip(j);
+    while (err == 0 && (err = json_member(j, &first, &key)) == 1) {
+        head->frame |= json_is(key, "frame");
+        err = json_is(key, "fns")       ? read_fns(j, run, scratch)
+              : json_is(key, "depth")   ? json_count(j, &head->depth)
+              : json_is(key, "wall_ns") ? json_int(j, &head->wall_ns)
+              : json_is(key, "cpu_ns")  ? json_count(j, &head->cpu_ns)
+              : json_is(key, "runq_ns") ? json_count(j, &head->runq_ns)
+                                        : json_skip(j);
+    }
     err = err ? err : json_end(j);
     if (err == 0 && !run->uncorrected)
         estimates_settle(scratch);
@@ -244,10 +272,11 @@ static int read_line(struct json *j, const struct run *run, struct run_scratch *
 }
 
 /* The figures of one line make sense together, so each line is settled by itself. */
-int fns_line(struct json *j, const struct run *run, struct run_scratch *scratch)
+int fns_line(struct json *j, const struct run *run, struct run_scratch *scratch,
+             struct fns_head *head)
 {
     if (scratch->count == 0)
-        return read_line(j, run, scratch);
+        return read_line(j, run, scratch, head);
     if (!scratch->line)
         scratch->line = calloc(1, sizeof(*scratch->line));
     struct run_scratch *line = scratch->line;
@@ -255,31 +284,59 @@ int fns_line(struct json *j, const struct run *run, struct run_scratch *scratch)
     if (err)
         return err;
     fns_clear(line);
-    err = read_line(j, run, line);
+    err = read_line(j, run, line, head);
     for (size_t i = 0; err == 0 && i < line->count; i++)
         err = scratch_add(scratch, line->entries[i].fn, &line->entries[i].sum);
     return err;
 }
 
-static int read_at(const struct run *run, uint64_t at, struct run_scratch *scratch)
+static int read_at(const struct run *run, uint64_t at, struct run_scratch *scratch,
+                   struct fns_head *head)
 {
     size_t left;
     const char *s = reader_text(run, at, &left);
     const char *newline = memchr(s, '\n', left);
     struct json j = {.at = s, .end = newline ? newline : s + left};
-    return fns_line(&j, run, scratch);
+    return fns_line(&j, run, scratch, head);
+}
+
+/* Adds a call as deep as the ones before; deeper lines are parts of calls. */
+static void add_call(struct fns_head *calls, const struct fns_head *call)
+{
+    if (!call->frame || call->depth != calls->depth || call->cpu_ns < 0 || call->wall_ns < 0)
+        return;
+    calls->wall_ns = saturating_add(calls->wall_ns, call->wall_ns);
+    calls->cpu_ns = saturating_add(calls->cpu_ns, call->cpu_ns);
+    if (call->runq_ns < 0 || calls->runq_ns < 0)
+        calls->runq_ns = -1;
+    else
+        calls->runq_ns = saturating_add(calls->runq_ns, call->runq_ns);
+}
+
+int fns_frame(const struct run *run, const struct run_frame *frame, struct run_scratch *scratch,
+              struct fns_head *calls)
+{
+    struct fns_head head = {.depth = -1};
+    int err = fns_ready(scratch, run->fn_count);
+    if (err)
+        return err;
+    fns_clear(scratch);
+    err = read_at(run, frame->at, scratch, &head);
+    *calls = (struct fns_head){.depth = head.depth};
+    if (err == 0)
+        add_call(calls, &head);
+    const struct run_fold *fold = frame->fold ? &run->folds[frame->fold - 1] : NULL;
+    for (size_t i = 0; err == 0 && fold && i < fold->count; i++) {
+        err = read_at(run, fold->lines[i], scratch, &head);
+        if (err == 0)
+            add_call(calls, &head);
+    }
+    return err;
 }
 
 int run_frame_functions(const struct run *run, const struct run_frame *frame,
                         struct run_scratch *scratch)
 {
-    int err = fns_ready(scratch, run->fn_count);
-    if (err)
-        return err;
-    fns_clear(scratch);
-    err = read_at(run, frame->at, scratch);
-    const struct run_fold *fold = frame->fold ? &run->folds[frame->fold - 1] : NULL;
-    for (size_t i = 0; err == 0 && fold && i < fold->count; i++)
-        err = read_at(run, fold->lines[i], scratch);
-    return err;
+    struct fns_head calls;
+    return fns_frame(run, frame, scratch, &calls);
 }

@@ -178,7 +178,8 @@ static int64_t self_in_line(struct reader *r, const struct line *l, struct run_s
     struct json j = {.at = s, .end = s + l->len};
     int64_t self = 0;
     fns_clear(scratch);
-    if (fns_line(&j, r->run, scratch))
+    struct fns_head head;
+    if (fns_line(&j, r->run, scratch, &head))
         return 0;
     for (size_t i = 0; i < scratch->count; i++)
         self = saturating_add(self, scratch->entries[i].sum.self_ns);

@@ -128,7 +128,15 @@ int worst_settle(struct run *run, const struct worst *worst);
  * line is read strictly to its end). */
 int fns_ready(struct run_scratch *scratch, size_t fns);
 void fns_clear(struct run_scratch *scratch);
-int fns_line(struct json *j, const struct run *run, struct run_scratch *scratch);
+struct fns_head {
+    int64_t depth, wall_ns, cpu_ns, runq_ns; /* of the frame; -1: not given */
+    bool frame;                              /* the line is one of a frame */
+};
+int fns_line(struct json *j, const struct run *run, struct run_scratch *scratch,
+             struct fns_head *head);
+/* `run_frame_functions`, and into CALLS the sums over the calls of a turn of which the CPU time is known. */
+int fns_frame(const struct run *run, const struct run_frame *frame, struct run_scratch *scratch,
+              struct fns_head *calls);
 
 /* Numbers the functions that share a name. */
 int tables_namesakes(struct run *run);

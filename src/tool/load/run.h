@@ -32,8 +32,11 @@ struct tally {
     double total_var;
     int64_t max_ns; /* the longest of the timed calls, when has_max and not lacks_max */
     bool has_max;
-    bool lacks_max; /* a line with timed calls did not tell */
-    bool has_total; /* every line that named the function gave its total */
+    bool lacks_max;  /* a line with timed calls did not tell */
+    int64_t wait_ns; /* of the self time, off the CPU as far as is known */
+    int64_t runq_ns; /* of that, waiting for a CPU */
+    bool has_cpu;    /* some line gave its CPU time: a call was checked */
+    bool has_total;  /* every line that named the function gave its total */
     bool seen;
 };
 
@@ -62,8 +65,20 @@ struct run_frame {
     uint32_t thread;
     uint32_t root : 31; /* index into fns; RUN_NO_ROOT when the file does not say */
     uint32_t spike : 1;
-    uint32_t fold; /* 1 + index into folds, 0: none */
-    uint32_t turn; /* 1 + index into turns, 0: the frame is one call */
+    uint32_t fold;   /* 1 + index into folds, 0: none */
+    uint32_t turn;   /* 1 + index into turns, 0: the frame is one call */
+    uint32_t why;    /* enum run_why, of a spike */
+    int64_t cpu_ns;  /* -1: not known */
+    int64_t runq_ns; /* of the rest, waiting for a CPU; -1: not known */
+};
+
+/* What most of a spike's time beyond the median, or the budget if that is less, went to, where that was not the program's own
+ * work. */
+enum run_why {
+    RUN_WHY_WORK,    /* or not known */
+    RUN_WHY_RUNQ,    /* it waited for a CPU */
+    RUN_WHY_BLOCKED, /* it slept, or waited for something else */
+    RUN_WHY_OFF      /* one of the two */
 };
 
 #define RUN_NO_ROOT 0x7fffffffu
@@ -97,6 +112,9 @@ struct run_thread {
     int64_t end_ns;         /* -1: not known to have ended */
     uint32_t parent_thread; /* 0: none */
     uint32_t parent_fn;     /* index into fns, or RUN_NO_FN */
+    int64_t cpu_wall_ns;    /* of its life, what the next two are about; 0: nothing is known */
+    int64_t cpu_ns;
+    int64_t runq_ns; /* waiting for a CPU; -1: not known */
     struct run_thread_fn {
         uint32_t fn;
         struct tally sum;
@@ -116,7 +134,13 @@ struct run_group {
     int64_t wall_max;
     int64_t p50_ns;
     int64_t p99_ns;
-    int64_t spikes; /* above the budget, or twice the median */
+    int64_t spikes;      /* above the budget, or twice the median */
+    int64_t spikes_runq; /* of these, why: RUN_WHY_RUNQ */
+    int64_t cpu_frames;  /* frames of which the CPU time is known, and their sums */
+    int64_t cpu_wall_ns;
+    int64_t cpu_ns;
+    int64_t runq_ns;
+    bool no_runq;   /* of some of these it is not known what they waited for a CPU */
     uint64_t *hist; /* of the merged ones, numbered as in common/hist.h; NULL when none */
 };
 
@@ -236,6 +260,13 @@ int64_t run_mono(const struct run *run, int64_t at_ns);
 
 /* A thread by number, or NULL. */
 const struct run_thread *run_thread_find(const struct run *run, uint32_t number);
+
+/* Wall time of FRAME off the CPU, but for what it waited for one; -1: not known. */
+int64_t run_frame_blocked(const struct run_frame *frame);
+
+/* What the threads of RUN waited for a CPU, and how long they ran or tried to; false: not known. Threads that were blocked
+ * most of the time are left out, unless all were. */
+bool run_busy(const struct run *run, int64_t *runq_ns, int64_t *of_ns);
 
 void tally_add(struct tally *sum, const struct tally *more);
 int64_t saturating_add(int64_t a, int64_t b);

@@ -13,7 +13,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FORGET_BYTES = 16 << 20 };
+enum {
+    FORGET_BYTES = 16 << 20,
+    UNKNOWN_PART =
+        20 /* of a turn: so much of it may be in no call of which the CPU time is known */
+};
 
 struct thread_cell {
     uint64_t key; /* thread << 32 | row; the row + 1, so that 0 is free */
@@ -77,13 +81,15 @@ static uint32_t line_root(const struct reader *r, const struct line *l)
 }
 
 /* Fills the record of the frame on line L. A folded frame gets its figures afterwards. */
-static int take_frame(struct worker *w, const struct line *l)
+static int take_frame(struct worker *w, const struct line *l, const struct fns_head *head)
 {
     struct run_frame *f = &w->r->run->frames[w->next_frame++];
     *f = (struct run_frame){.at = l->at,
                             .start_ns = l->start_ns,
                             .wall_ns = l->wall_ns,
                             .thread = l->thread,
+                            .cpu_ns = head->cpu_ns,
+                            .runq_ns = head->cpu_ns < 0 ? -1 : head->runq_ns,
                             .root = line_root(w->r, l) & RUN_NO_ROOT};
     if (l->role == ROLE_FOLDED_FRAME) {
         f->fold = (uint32_t)++w->next_fold;
@@ -111,8 +117,9 @@ static int read_line(struct worker *w, struct line *l)
     size_t left;
     const char *s = reader_text(w->r->run, l->at, &left);
     struct json j = {.at = s, .end = s + l->len};
+    struct fns_head head;
     fns_clear(&w->scratch);
-    int err = fns_line(&j, w->r->run, &w->scratch);
+    int err = fns_line(&j, w->r->run, &w->scratch, &head);
     if (err == -ENOMEM)
         return err;
     if (err) {
@@ -135,7 +142,7 @@ static int read_line(struct worker *w, struct line *l)
             return -ENOMEM;
     }
     bool frame = l->role == ROLE_FRAME || l->role == ROLE_FOLDED_FRAME;
-    return frame ? take_frame(w, l) : 0;
+    return frame ? take_frame(w, l, &head) : 0;
 }
 
 static void work(void *ctx, size_t i)
@@ -264,7 +271,8 @@ static int add_unnamed_threads(struct run *run, const struct thread_cell *cells,
         uint32_t number = (uint32_t)(cells[i].key >> 32);
         bool again = i > 0 && (uint32_t)(cells[i - 1].key >> 32) == number;
         if (!again && !run_thread_find(run, number))
-            more[n++] = (struct run_thread){.number = number, .end_ns = -1, .parent_fn = RUN_NO_FN};
+            more[n++] = (struct run_thread){
+                .number = number, .end_ns = -1, .parent_fn = RUN_NO_FN, .runq_ns = -1};
     }
     run->thread_count = n;
     threads_sort(run);
@@ -304,6 +312,15 @@ static void finish_turns(struct run *run)
         }
 }
 
+/* What a turn spent between calls, or in calls too short to be checked, counts as work, unless that is much. */
+static void set_turn_cpu(struct run_frame *f, const struct fns_head *calls)
+{
+    int64_t rest = f->wall_ns > calls->wall_ns ? f->wall_ns - calls->wall_ns : 0;
+    bool known = calls->wall_ns > 0 && rest <= f->wall_ns / UNKNOWN_PART;
+    f->cpu_ns = known ? saturating_add(calls->cpu_ns, rest) : -1;
+    f->runq_ns = known ? calls->runq_ns : -1;
+}
+
 /* Frames that consist of several lines: their figures, now that all lines are known to be good. */
 static int finish_folds(struct reader *r)
 {
@@ -314,8 +331,11 @@ static int finish_folds(struct reader *r)
         struct run_frame *f = &run->frames[i];
         if (!f->fold)
             continue;
-        err = run_frame_functions(run, f, &scratch);
+        struct fns_head calls;
+        err = fns_frame(run, f, &scratch, &calls);
         int64_t self = 0;
+        if (err == 0 && f->turn)
+            set_turn_cpu(f, &calls);
         if (err == 0)
             worst_see(r->worst, &scratch, f->at);
         for (size_t k = 0; k < scratch.count && err == 0; k++) {

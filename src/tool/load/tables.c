@@ -348,6 +348,12 @@ static int control_key(struct reader *r, struct json *j, struct json_text key, s
         return read_parent_thread(j, t);
     if (json_is(key, "parent_fn"))
         return read_parent_fn(r, j, t);
+    if (json_is(key, "cpu_wall_ns"))
+        return json_count(j, &t->cpu_wall_ns);
+    if (json_is(key, "cpu_ns"))
+        return json_count(j, &t->cpu_ns);
+    if (json_is(key, "runq_ns"))
+        return json_count(j, &t->runq_ns);
     if (json_is(key, "end"))
         return json_bool(j, &c->end);
     if (json_is(key, "at_ns"))

@@ -49,8 +49,8 @@ struct run_thread *threads_get(struct reader *r, uint32_t number)
     uint32_t *slot = thread_slot(run, r->threads->slots, r->threads->cap, number);
     if (!*slot) {
         *slot = (uint32_t)++run->thread_count;
-        run->threads[*slot - 1] =
-            (struct run_thread){.number = number, .end_ns = -1, .parent_fn = RUN_NO_FN};
+        run->threads[*slot - 1] = (struct run_thread){
+            .number = number, .end_ns = -1, .parent_fn = RUN_NO_FN, .runq_ns = -1};
     }
     return &run->threads[*slot - 1];
 }
@@ -81,4 +81,26 @@ void threads_release(struct reader *r)
         free(r->threads->slots);
     free(r->threads);
     r->threads = NULL;
+}
+
+/* Adds a thread of RUN; MOSTLY: only threads that were not blocked for more than half of the time. */
+static void add_busy(const struct run_thread *t, bool mostly, int64_t *runq_ns, int64_t *of_ns)
+{
+    if (t->cpu_wall_ns <= 0 || t->runq_ns < 0)
+        return;
+    if (mostly && saturating_add(t->cpu_ns, t->runq_ns) < t->cpu_wall_ns / 2)
+        return;
+    *runq_ns = saturating_add(*runq_ns, t->runq_ns);
+    *of_ns = saturating_add(*of_ns, t->cpu_wall_ns);
+}
+
+bool run_busy(const struct run *run, int64_t *runq_ns, int64_t *of_ns)
+{
+    *runq_ns = *of_ns = 0;
+    for (size_t i = 0; i < run->thread_count; i++)
+        add_busy(&run->threads[i], true, runq_ns, of_ns);
+    bool mostly = *of_ns > 0;
+    for (size_t i = 0; !mostly && i < run->thread_count; i++)
+        add_busy(&run->threads[i], false, runq_ns, of_ns);
+    return *of_ns > 0;
 }

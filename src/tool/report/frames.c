@@ -162,7 +162,20 @@ struct view {
     struct columns columns;
     struct run_scratch scratch;
     bool threads, kinds, allocs, turns;
+    bool cpu, runq, blocked, off; /* where the time of frames went, see `onoff_columns` */
 };
+
+/* Only where it matters: a hundredth of the time. Where it is not known what a thread waited for, there is one column for
+ * all of its time off the CPU. */
+static void onoff_columns(struct view *v)
+{
+    const struct run_group *all = &v->run->all;
+    int64_t least = all->cpu_wall_ns / 100, off = all->cpu_wall_ns - all->cpu_ns;
+    v->off = all->no_runq && off > least;
+    v->runq = !all->no_runq && all->runq_ns > least;
+    v->blocked = !all->no_runq && off - all->runq_ns > least;
+    v->cpu = v->off || v->runq || v->blocked || v->o->rank == REPORT_BY_CPU;
+}
 
 static void look_around(struct view *v)
 {
@@ -173,6 +186,7 @@ static void look_around(struct view *v)
         v->allocs |= run->frames[i].alloc_count > 0;
         v->turns |= run->frames[i].turn != 0;
     }
+    onoff_columns(v);
 }
 
 static void add_titles(struct view *v)
@@ -184,6 +198,14 @@ static void add_titles(struct view *v)
     if (v->kinds)
         table_column(t, "Of", TABLE_LEFT, 0);
     table_column(t, "Total", TABLE_RIGHT, 0);
+    if (v->cpu)
+        table_column(t, "CPU", TABLE_RIGHT, 0);
+    if (v->runq)
+        table_column(t, "Waited", TABLE_RIGHT, 0);
+    if (v->blocked)
+        table_column(t, "Blocked", TABLE_RIGHT, 0);
+    if (v->off)
+        table_column(t, "Off CPU", TABLE_RIGHT, 0);
     for (size_t i = 0; i < v->columns.count; i++)
         table_column(t, v->columns.titles[i], TABLE_RIGHT, (int)i + 1);
     if (v->turns)
@@ -227,6 +249,33 @@ static void time_cell(struct view *v, uint32_t fn, const struct tally *sum)
     table_cell(&v->table, residue ? "~0" : sum ? text : "-");
 }
 
+static void known_cell(struct view *v, int64_t ns, bool known)
+{
+    char text[UNITS_LEN];
+    table_cell(&v->table, known ? report_time(text, ns) : "-");
+}
+
+static void onoff_cells(struct view *v, const struct run_frame *f)
+{
+    if (v->cpu)
+        known_cell(v, f->cpu_ns, f->cpu_ns >= 0);
+    if (v->runq)
+        known_cell(v, f->runq_ns, f->runq_ns >= 0);
+    if (v->blocked)
+        known_cell(v, run_frame_blocked(f), f->runq_ns >= 0);
+    if (v->off)
+        known_cell(v, f->wall_ns - f->cpu_ns, f->cpu_ns >= 0);
+}
+
+static const char *spike_mark(const struct run_frame *f)
+{
+    static const char *const marks[] = {[RUN_WHY_WORK] = "<- spike",
+                                        [RUN_WHY_RUNQ] = "<- spike (waited for a CPU)",
+                                        [RUN_WHY_BLOCKED] = "<- spike (blocked)",
+                                        [RUN_WHY_OFF] = "<- spike (off the CPU)"};
+    return f->spike ? marks[f->why] : "";
+}
+
 static int add_frame(struct view *v, size_t index)
 {
     const struct run_frame *f = &v->run->frames[index];
@@ -241,6 +290,7 @@ static int add_frame(struct view *v, size_t index)
     if (v->kinds)
         kind_cell(v, f->root);
     table_cell(t, units_time(text, f->wall_ns));
+    onoff_cells(v, f);
     for (size_t i = 0; i < v->columns.count; i++) {
         uint32_t slot = v->scratch.slot[v->columns.fns[i]];
         time_cell(v, v->columns.fns[i], slot ? &v->scratch.entries[slot - 1].sum : NULL);
@@ -251,7 +301,7 @@ static int add_frame(struct view *v, size_t index)
         table_cell(t, units_count(text, f->alloc_count));
         table_cell(t, units_bytes(text, f->alloc_bytes));
     }
-    table_cell(t, f->spike ? "<- spike" : "");
+    table_cell(t, spike_mark(f));
     return 0;
 }
 
@@ -277,11 +327,13 @@ static int print_frames(FILE *out, struct view *v, const size_t *list, size_t co
     return err ? err : table_print(&v->table, out, v->o->width, v->o->colour);
 }
 
-static size_t column_budget(const struct report_options *o)
+static size_t column_budget(const struct view *v)
 {
+    const struct report_options *o = v->o;
     if (o->width == 0)
         return PIPE_COLUMNS;
     size_t fixed = 50; /* frame, total, allocations, the mark */
+    fixed += (size_t)(v->cpu + v->runq + v->blocked + v->off) * NUMBER_WIDTH;
     size_t room = o->width > fixed ? (o->width - fixed) / (NUMBER_WIDTH + 2) : 0;
     return room < 2 ? 2 : room > MAX_COLUMNS ? MAX_COLUMNS : room;
 }
@@ -291,7 +343,7 @@ static int set_columns(struct view *v, const size_t *list, size_t count)
     int64_t *weights = calloc(v->run->fn_count + 1, sizeof(*weights));
     int err = weights ? weigh(v->run, list, count, &v->scratch, weights) : -ENOMEM;
     if (err == 0)
-        err = choose_columns(&v->columns, v->run, weights, column_budget(v->o));
+        err = choose_columns(&v->columns, v->run, weights, column_budget(v));
     free(weights);
     return err;
 }
@@ -329,7 +381,7 @@ int report_frames(FILE *out, const struct run *run, const struct report_options 
     }
     look_around(&v);
     bool part = !o->all && run->frame_count > SHORT_RUN;
-    int err = part ? frames_choose(run, o->top ? o->top : WORST, &list, &count) : 0;
+    int err = part ? frames_choose(run, o->top ? o->top : WORST, o->rank, &list, &count) : 0;
     if (err == 0)
         err = set_columns(&v, list, count);
     add_titles(&v);
@@ -355,6 +407,11 @@ int report_frames(FILE *out, const struct run *run, const struct report_options 
 
 /* ---- JSON ---- */
 
+static const char *const why_names[] = {[RUN_WHY_WORK] = "null",
+                                        [RUN_WHY_RUNQ] = "\"waited\"",
+                                        [RUN_WHY_BLOCKED] = "\"blocked\"",
+                                        [RUN_WHY_OFF] = "\"off_cpu\""};
+
 static void put_frame(struct buf *b, const struct run *run, size_t index,
                       const struct run_scratch *scratch, struct inside *inside)
 {
@@ -374,11 +431,17 @@ static void put_frame(struct buf *b, const struct run *run, size_t index,
                    (long long)run->turns[f->turn - 1].between_ns);
     else
         buf_puts(b, ",\"kind\":\"call\",\"between_ns\":null");
+    buf_printf(b, ",\"wall_ns\":%lld,", (long long)f->wall_ns);
+    report_put_known(b, "cpu_ns", f->cpu_ns >= 0, f->cpu_ns);
+    buf_putc(b, ',');
+    report_put_known(b, "runq_ns", f->runq_ns >= 0, f->runq_ns);
+    buf_putc(b, ',');
+    report_put_known(b, "blocked_ns", f->runq_ns >= 0, run_frame_blocked(f));
     buf_printf(b,
-               ",\"wall_ns\":%lld,\"alloc_count\":%lld,\"alloc_bytes\":%lld,\"spike\":%s,"
+               ",\"alloc_count\":%lld,\"alloc_bytes\":%lld,\"spike\":%s,\"why\":%s,"
                "\"functions\":[",
-               (long long)f->wall_ns, (long long)f->alloc_count, (long long)f->alloc_bytes,
-               f->spike ? "true" : "false");
+               (long long)f->alloc_count, (long long)f->alloc_bytes, f->spike ? "true" : "false",
+               f->spike ? why_names[f->why] : "null");
     for (size_t i = 0; i < scratch->count; i++) {
         buf_puts(b, i ? ",{" : "{");
         report_put_tally(b, run, scratch->entries[i].fn, &scratch->entries[i].sum);
@@ -398,7 +461,7 @@ int report_frames_json(FILE *out, const struct run *run, const struct report_opt
     struct inside *inside = inside_open(run);
     int err = 0;
     if (o->top && !o->all && run->frame_count > 0)
-        err = frames_choose(run, o->top, &list, &count);
+        err = frames_choose(run, o->top, o->rank, &list, &count);
     buf_puts(&b, "{\"frames\":[");
     for (size_t i = 0; i < count && err == 0; i++) {
         size_t index = list ? list[i] : i;

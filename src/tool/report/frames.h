@@ -5,10 +5,12 @@
 #include "tool/report/report.h"
 #include "tool/util/buf.h"
 
-/* The WORST frames, by number in the run, the worst first; malloc'd, to be freed on failure too. 0 or -ENOMEM. */
-int frames_worst(const struct run *run, size_t worst, size_t **out, size_t *count);
+/* The WORST frames by wall time, or CPU time where it is asked for and known, by number in the run, the worst first; malloc'd, to be freed on failure too. 0 or -ENOMEM. */
+int frames_worst(const struct run *run, size_t worst, enum report_rank rank, size_t **out,
+                 size_t *count);
 /* The same with the frame before and after each, in order, into *OUT. */
-int frames_choose(const struct run *run, size_t worst, size_t **out, size_t *count);
+int frames_choose(const struct run *run, size_t worst, enum report_rank rank, size_t **out,
+                  size_t *count);
 
 /* What the recording of the same process knows of the frames of RUN; NULL when there is none, or none that can be read
  * (said). */

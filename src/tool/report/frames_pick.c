@@ -1,4 +1,5 @@
-/* Which frames to show: the worst, by wall time against the median of their kind, or by wall time when there is a budget. */
+/* Which frames to show: the worst, by wall or CPU time against the median of their kind, or by that time alone when there is a
+ * budget. */
 #include "tool/report/frames.h"
 
 #include <errno.h>
@@ -56,8 +57,9 @@ static int compare_index(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The WORST frames by wall time against their median, into HEAP; how many in *LEN. */
-static int rank_frames(const struct run *run, size_t worst, struct ranked *heap, size_t *len)
+/* The WORST frames by wall or CPU time against the median of their kind, into HEAP; how many in *LEN. */
+static int rank_frames(const struct run *run, size_t worst, enum report_rank rank,
+                       struct ranked *heap, size_t *len)
 {
     int64_t *median = medians(run);
     if (!median)
@@ -65,7 +67,8 @@ static int rank_frames(const struct run *run, size_t worst, struct ranked *heap,
     for (size_t i = 0; i < run->frame_count; i++) {
         const struct run_frame *f = &run->frames[i];
         int64_t usual = median[kind_slot(run, f->root, f->turn != 0)];
-        double badness = (double)f->wall_ns / (usual > 0 ? (double)usual : 1.0);
+        int64_t took = rank == REPORT_BY_CPU && f->cpu_ns >= 0 ? f->cpu_ns : f->wall_ns;
+        double badness = (double)took / (usual > 0 ? (double)usual : 1.0);
         heap_offer(heap, len, worst, (struct ranked){badness, i});
     }
     free(median);
@@ -101,14 +104,15 @@ static int compare_badness(const void *a, const void *b)
     return (x->frame > y->frame) - (x->frame < y->frame);
 }
 
-int frames_worst(const struct run *run, size_t worst, size_t **out, size_t *count)
+int frames_worst(const struct run *run, size_t worst, enum report_rank rank, size_t **out,
+                 size_t *count)
 {
     if (worst > run->frame_count)
         worst = run->frame_count;
     *count = 0;
     struct ranked *heap = calloc(worst + 1, sizeof(*heap));
     *out = calloc(worst + 1, sizeof(**out));
-    int err = heap && *out ? rank_frames(run, worst, heap, count) : -ENOMEM;
+    int err = heap && *out ? rank_frames(run, worst, rank, heap, count) : -ENOMEM;
     if (err == 0 && *count)
         qsort(heap, *count, sizeof(*heap), compare_badness);
     for (size_t i = 0; err == 0 && i < *count; i++)
@@ -117,14 +121,15 @@ int frames_worst(const struct run *run, size_t worst, size_t **out, size_t *coun
     return err;
 }
 
-int frames_choose(const struct run *run, size_t worst, size_t **out, size_t *count)
+int frames_choose(const struct run *run, size_t worst, enum report_rank rank, size_t **out,
+                  size_t *count)
 {
     size_t len = 0;
     if (worst > run->frame_count)
         worst = run->frame_count;
     struct ranked *heap = calloc(worst + 1, sizeof(*heap));
     size_t *list = calloc(worst * 3 + 1, sizeof(*list));
-    int err = heap && list ? rank_frames(run, worst, heap, &len) : -ENOMEM;
+    int err = heap && list ? rank_frames(run, worst, rank, heap, &len) : -ENOMEM;
     if (err == 0)
         *count = with_neighbours(run, heap, len, list);
     free(heap);

@@ -1,4 +1,4 @@
-/* `piano report`: the functions of a run, by self time.
+/* `piano report`: the functions of a run, by self time; where functions wait, by the part of it on the CPU (waits.c).
  *
  * A column exists only where the run has data for it: p50 and p99 need frames, Allocs and Bytes an
  * allocation anywhere, Total a writer that recorded it. Unknown is `-`, never a guess. */
@@ -22,7 +22,8 @@ enum {
     SAMPLED_CALLS = 64,
     SAMPLED_PART = 64,
     ESTIMATED_PART = 33, /* an interval of more than 3 % to either side is shown */
-    COVERED_PERCENT = 90
+    COVERED_PERCENT = 90,
+    HIDDEN_WAITS = 3
 };
 
 void report_heading(FILE *out, bool colour, const char *text)
@@ -58,26 +59,16 @@ bool report_estimated(const struct run *run, uint32_t fn, const struct tally *su
            (sum->self_ns >= 0 && estimates_self_half(sum) > sum->self_ns / ESTIMATED_PART);
 }
 
-/* Sort key: self time, then calls, then the order of the file. */
-static int compare_rows(const void *a, const void *b)
-{
-    const struct report_row *x = a, *y = b;
-    if (x->sum.self_ns != y->sum.self_ns)
-        return x->sum.self_ns > y->sum.self_ns ? -1 : 1;
-    if (x->sum.calls != y->sum.calls)
-        return x->sum.calls > y->sum.calls ? -1 : 1;
-    return (x->fn > y->fn) - (x->fn < y->fn);
-}
-
 struct shape { /* which columns a table has */
     bool total, percentiles, allocs, places, sampled, intervals, worst, worst_frame;
-    int64_t self_sum, timed, calls_sampled;
+    bool cpu, wait, by_cpu, marks;
+    int64_t self_sum, cpu_sum, timed, calls_sampled;
 };
 
 static struct shape shape_of(const struct run *run, const struct report_row *rows, size_t count,
                              bool percentiles, const struct report_options *o)
 {
-    struct shape s = {.places = o->places};
+    struct shape s = {.places = o->places, .cpu = o->rank == REPORT_BY_CPU};
     for (size_t i = 0; i < count; i++) {
         const struct tally *sum = &rows[i].sum;
         s.total |= sum->seen && sum->has_total && !run->uncorrected; /* not kept raw */
@@ -87,6 +78,7 @@ static struct shape shape_of(const struct run *run, const struct report_row *row
         s.worst |= percentiles && !run->uncorrected && f->worst_ns >= 0 && sum->calls > 1;
         s.worst_frame |= f->worst_frame >= 0;
         s.self_sum = saturating_add(s.self_sum, sum->self_ns > 0 ? sum->self_ns : 0);
+        s.cpu_sum = saturating_add(s.cpu_sum, report_self_cpu(sum));
         int64_t self = sum->self_ns > 0 ? sum->self_ns : 0;
         s.intervals |= estimates_self_half(sum) > self / ESTIMATED_PART;
         if (report_sampled(run, rows[i].fn, sum)) {
@@ -94,6 +86,11 @@ static struct shape shape_of(const struct run *run, const struct report_row *row
             s.timed = saturating_add(s.timed, sum->timed);
             s.calls_sampled = saturating_add(s.calls_sampled, sum->calls);
         }
+    }
+    for (size_t i = 0; i < count; i++) {
+        bool wait = report_has_wait(&rows[i].sum, s.self_sum);
+        s.wait |= wait;
+        s.marks |= wait && report_waits(&rows[i].sum);
     }
     return s;
 }
@@ -106,6 +103,10 @@ static void add_columns(struct table *t, const struct shape *s)
     if (s->intervals)
         table_column(t, "\u00b1", TABLE_RIGHT, 1);
     table_column(t, "%", TABLE_RIGHT, 2);
+    if (s->cpu)
+        table_column(t, "CPU", TABLE_RIGHT, 0);
+    if (s->wait)
+        table_column(t, "Wait", TABLE_RIGHT, 0);
     if (s->total)
         table_column(t, "Total", TABLE_RIGHT, 3);
     if (s->percentiles) {
@@ -122,6 +123,8 @@ static void add_columns(struct table *t, const struct shape *s)
     }
     if (s->places)
         table_column(t, "Place", TABLE_LEFT, 0);
+    if (s->marks)
+        table_column(t, "", TABLE_LEFT, 0);
 }
 
 /* A time of a function; below zero it cannot be told from the probes in the calls it makes. */
@@ -149,6 +152,16 @@ static bool has_residue(const struct run *run, const struct report_row *row, con
            of_frames;
 }
 
+/* Its part of what the table is ranked by. */
+static void share_cell(struct table *t, const struct tally *sum, const struct shape *s)
+{
+    char text[UNITS_LEN];
+    int64_t mine = s->by_cpu ? report_self_cpu(sum) : sum->self_ns;
+    int64_t all = s->by_cpu ? s->cpu_sum : s->self_sum;
+    double part = all > 0 && mine > 0 ? (double)mine / (double)all : 0.0;
+    table_cell(t, sum->self_ns >= 0 ? units_percent(text, part) : "-");
+}
+
 static int add_row(struct table *t, const struct run *run, const struct report_row *row,
                    const struct shape *s)
 {
@@ -164,9 +177,11 @@ static int add_row(struct table *t, const struct run *run, const struct report_r
     time_cell(t, sum->self_ns, true, report_estimated(run, row->fn, sum) ? "~" : "");
     if (s->intervals)
         interval_cell(t, sum);
-    bool some = s->self_sum > 0 && sum->self_ns > 0;
-    double part = some ? (double)sum->self_ns / (double)s->self_sum : 0.0;
-    table_cell(t, sum->self_ns >= 0 ? units_percent(text, part) : "-");
+    share_cell(t, sum, s);
+    if (s->cpu)
+        time_cell(t, report_self_cpu(sum), sum->has_cpu, "");
+    if (s->wait)
+        time_cell(t, sum->self_ns - report_self_cpu(sum), sum->has_cpu, "");
     if (s->total)
         time_cell(t, sum->total_ns, sum->has_total, "");
     if (s->percentiles) {
@@ -183,6 +198,8 @@ static int add_row(struct table *t, const struct run *run, const struct report_r
     }
     if (s->places)
         table_cell(t, f->place ? say_safe(place, sizeof(place), f->place) : "-");
+    if (s->marks)
+        table_cell(t, report_has_wait(sum, s->self_sum) && report_waits(sum) ? "<- waits" : "");
     return 0;
 }
 
@@ -204,6 +221,10 @@ static void footnotes(FILE *out, const struct run *run, const struct table *t,
     if (is_shown(t, "Worst"))
         report_dim(out, colour, "Worst: its longest single call, with callees%s",
                    is_shown(t, "Frame") ? "; Frame: the frame it was in" : "");
+    if (s->wait)
+        report_dim(out, colour, "Wait: part of Self off the CPU; %s",
+                   s->by_cpu ? "rows are ranked by the rest (--wall: by Self)"
+                             : "rows are ranked with it (--cpu-time: without)");
     if (s->sampled)
         report_dim(out, colour, "~ estimate: %lld of %lld calls were timed", (long long)s->timed,
                    (long long)s->calls_sampled);
@@ -211,6 +232,22 @@ static void footnotes(FILE *out, const struct run *run, const struct table *t,
         report_dim(out, colour, "\u00b1 the 95 %% interval of the self time");
     if (residue)
         report_dim(out, colour, "- too small to tell beside the calls it makes (docs/timing.md)");
+}
+
+/* Ranked by CPU time, what waits most may be below the rows shown. */
+static void hidden_waits(FILE *out, const struct run *run, const struct report_row *rows,
+                         size_t count, int64_t self_sum)
+{
+    char text[UNITS_LEN];
+    for (size_t i = 0, said = 0; i < count && said < HIDDEN_WAITS; i++) {
+        const struct tally *sum = &rows[i].sum;
+        if (!report_waits(sum) || sum->wait_ns < self_sum / 10)
+            continue;
+        char *name = report_name(run, rows[i].fn);
+        fprintf(out, "%s waited for %s\n", name ? name : "?", units_time(text, sum->wait_ns));
+        free(name);
+        said++;
+    }
 }
 
 int report_rows(FILE *out, const struct run *run, struct report_row *rows, size_t count,
@@ -222,8 +259,7 @@ int report_rows(FILE *out, const struct run *run, struct report_row *rows, size_
     size_t shown = count < top ? count : top;
     bool residue = false;
     int err = 0;
-    if (count)
-        qsort(rows, count, sizeof(*rows), compare_rows);
+    s.by_cpu = report_sort(rows, count, o->rank);
     add_columns(&t, &s);
     for (size_t i = 0; i < shown && err == 0; i++) {
         err = add_row(&t, run, &rows[i], &s);
@@ -236,6 +272,8 @@ int report_rows(FILE *out, const struct run *run, struct report_row *rows, size_
                    count - shown == 1 ? "" : "s");
     if (err == 0)
         footnotes(out, run, &t, &s, residue, o->colour);
+    if (err == 0 && s.by_cpu)
+        hidden_waits(out, run, rows + shown, count - shown, s.self_sum);
     table_release(&t);
     return err;
 }
@@ -274,7 +312,7 @@ static void footer_line(FILE *out, const struct run *run, const struct run_group
     char what[UNITS_LEN + 16] = " (>2x median)", budget[UNITS_LEN];
     if (run->budget_ns > 0)
         snprintf(what, sizeof(what), " (>%s budget)", units_time(budget, run->budget_ns));
-    char avg[UNITS_LEN], p99[UNITS_LEN], figures[4 * UNITS_LEN];
+    char avg[UNITS_LEN], p99[UNITS_LEN], figures[4 * UNITS_LEN], why[64] = "";
     char *name = g->root != RUN_NO_ROOT ? report_name(run, g->root) : NULL;
     units_time(avg, g->count ? g->wall_sum / g->count : 0);
     units_time(p99, g->p99_ns);
@@ -282,12 +320,14 @@ static void footer_line(FILE *out, const struct run *run, const struct run_group
     int head = fprintf(out, "%lld frame%s", (long long)g->count, g->count == 1 ? "" : "s");
     int tail = snprintf(figures, sizeof(figures), " | %s avg | %s p99 | %s%lld spike%s%s", avg, p99,
                         hot, (long long)g->spikes, g->spikes == 1 ? "" : "s", off);
-    size_t fixed = (size_t)head + (size_t)tail - strlen(hot) - strlen(off) +
+    if (g->spikes_runq > 0)
+        snprintf(why, sizeof(why), ", %lld of them waited for a CPU", (long long)g->spikes_runq);
+    size_t fixed = (size_t)head + (size_t)tail - strlen(hot) - strlen(off) + strlen(why) +
                    strlen(g->turn ? " (turns from )" : " of ");
     bool explain = !o->width || fixed + (name ? table_width(name) : 0) + strlen(what) <= o->width;
     size_t room = !o->width || explain ? UNLIMITED : o->width > fixed ? o->width - fixed : 0;
     footer_kind(out, name, g, room);
-    fprintf(out, "%s%s\n", figures, explain ? what : "");
+    fprintf(out, "%s%s%s\n", figures, explain ? what : "", why);
     free(name);
 }
 
@@ -337,6 +377,19 @@ int report_functions(FILE *out, const struct run *run, const struct report_optio
     return err;
 }
 
+/* Of the frames of which it is known, together. */
+static void put_cpu(struct buf *b, const struct run_group *g)
+{
+    bool cpu = g->cpu_frames > 0, runq = cpu && !g->no_runq;
+    int64_t blocked = saturating_add(g->cpu_wall_ns, -saturating_add(g->cpu_ns, g->runq_ns));
+    buf_printf(b, ",\"cpu_frames\":%lld,", (long long)g->cpu_frames);
+    report_put_known(b, "cpu_ns", cpu, g->cpu_ns);
+    buf_putc(b, ',');
+    report_put_known(b, "runq_ns", runq, g->runq_ns);
+    buf_putc(b, ',');
+    report_put_known(b, "blocked_ns", runq, blocked > 0 ? blocked : 0);
+}
+
 static void put_group(struct buf *b, const struct run *run, const struct run_group *g, bool named)
 {
     buf_putc(b, '{');
@@ -364,7 +417,9 @@ static void put_group(struct buf *b, const struct run *run, const struct run_gro
                    (long long)g->wall_max);
     else
         buf_puts(b, "\"avg_ns\":null,\"p50_ns\":null,\"p99_ns\":null,\"max_ns\":null,");
-    buf_printf(b, "\"spikes\":%lld,\"merged\":%lld", (long long)g->spikes, (long long)g->merged);
+    buf_printf(b, "\"spikes\":%lld,\"spikes_waited\":%lld,\"merged\":%lld", (long long)g->spikes,
+               (long long)g->spikes_runq, (long long)g->merged);
+    put_cpu(b, g);
 }
 
 static void put_frames_summary(struct buf *b, const struct run *run)
@@ -399,8 +454,8 @@ int report_functions_json(FILE *out, const struct run *run, const struct report_
     struct report_row *rows = NULL;
     size_t count = 0;
     int err = collect(run, o->all, &rows, &count);
-    if (err == 0 && count)
-        qsort(rows, count, sizeof(*rows), compare_rows);
+    if (err == 0)
+        report_sort(rows, count, o->rank);
     if (o->top && count > o->top)
         count = o->top;
     buf_puts(&b, "{\"functions\":[");

@@ -185,7 +185,7 @@ int inside_print(FILE *out, struct inside *in, const struct report_options *o)
 {
     size_t *list = NULL, count = 0;
     char safe[300];
-    int err = frames_worst(in->run, o->top ? o->top : WORST_SHOWN, &list, &count);
+    int err = frames_worst(in->run, o->top ? o->top : WORST_SHOWN, o->rank, &list, &count);
     fprintf(out, "\n%sInside the worst frames%s, by the recording %s\n", o->colour ? "\x1b[1m" : "",
             o->colour ? "\x1b[0m" : "",
             say_safe(safe, sizeof(safe), paths_base(in->run->companion)));

@@ -62,6 +62,14 @@ void report_put_run(struct buf *b, const struct run *run)
     buf_putc(b, '}');
 }
 
+void report_put_known(struct buf *b, const char *key, bool known, int64_t value)
+{
+    if (known)
+        buf_printf(b, "\"%s\":%lld", key, (long long)value);
+    else
+        buf_printf(b, "\"%s\":null", key);
+}
+
 /* The 95 % interval of NS, which is HALF to either side; no time is below zero. */
 static void put_interval(struct buf *b, const char *key, int64_t ns, int64_t half)
 {
@@ -105,4 +113,8 @@ void report_put_tally(struct buf *b, const struct run *run, uint32_t fn, const s
                (long long)sum->free_bytes, (long long)sum->timed,
                report_sampled(run, fn, sum) ? "true" : "false",
                report_estimated(run, fn, sum) ? "true" : "false");
+    buf_putc(b, ',');
+    report_put_known(b, "cpu_self_ns", sum->has_cpu, report_self_cpu(sum));
+    buf_putc(b, ',');
+    report_put_known(b, "runq_self_ns", sum->has_cpu, sum->runq_ns);
 }

@@ -9,7 +9,11 @@
 
 #include "tool/load/run.h"
 
+/* What functions are ranked by: wall time, CPU time, or whichever tells more (CPU time where functions wait). */
+enum report_rank { REPORT_BY_EITHER, REPORT_BY_CPU, REPORT_BY_WALL };
+
 struct report_options {
+    enum report_rank rank;
     bool all;
     bool places;
     bool colour;
@@ -29,6 +33,8 @@ int report_threads_json(FILE *out, const struct run *run, const struct report_op
 
 /* PER_FRAME: what is shown has figures of single frames, or percentiles over them. */
 void report_notices(const struct run *run, bool per_frame);
+/* Says so when threads waited for a CPU for much of the time. */
+void report_notice_busy(const struct run *run, enum report_rank rank);
 
 /* ---- shared by the reports ---- */
 
@@ -41,6 +47,13 @@ struct report_row {
 /* A table of ROWS (sorted by self time here). HEADING may be NULL. */
 int report_rows(FILE *out, const struct run *run, struct report_row *rows, size_t count,
                 bool percentiles, const struct report_options *o);
+/* Sorts ROWS as the table shows them; whether by CPU time. */
+bool report_sort(struct report_row *rows, size_t count, enum report_rank rank);
+/* Does the wait in SUM matter? Is it most of its self time, and not for want of a CPU? */
+bool report_has_wait(const struct tally *sum, int64_t self_sum);
+bool report_waits(const struct tally *sum);
+/* Self time on the CPU, as far as is known. */
+int64_t report_self_cpu(const struct tally *sum);
 /* Is SUM (of the run, a thread or a frame) of function FN an estimate, from a sample of its calls?
  * Calls that were open when the run ended are not timed either: a few make no sample. */
 bool report_sampled(const struct run *run, uint32_t fn, const struct tally *sum);
@@ -63,6 +76,8 @@ void report_put_budget(struct buf *b, const struct run *run);
 /* Members shared by every JSON report: run, frames summary when asked for, dropped. */
 void report_put_run(struct buf *b, const struct run *run);
 void report_put_tally(struct buf *b, const struct run *run, uint32_t fn, const struct tally *sum);
+/* `"KEY":VALUE`, or null when it is not KNOWN. */
+void report_put_known(struct buf *b, const char *key, bool known, int64_t value);
 /* Writes and empties B when it is large, or always when LAST. */
 int report_flush(struct buf *b, FILE *out, bool last);
 

@@ -1,0 +1,50 @@
+/* Waits of sampled functions.
+ *
+ * A call that was merely counted is never checked: when it loses the CPU, that is found in its caller, in the self time and
+ * in the wait alike. The self time then moves to where it belongs, by samples and by looks (estimates.c). A wait
+ * that is longer than the self time left cannot be the caller's, and moves to the sampled functions. */
+#include "tool/load/estimates.h"
+
+static bool is_sampled(const struct tally *sum)
+{
+    return sum->timed < sum->calls && sum->self_ns > sum->wait_ns;
+}
+
+/* Takes off SUM, and returns, what it cannot have waited itself; *RUNQ: of that, for a CPU. */
+static int64_t take_excess(struct tally *sum, int64_t *runq)
+{
+    int64_t most = sum->self_ns > 0 ? sum->self_ns : 0;
+    if (sum->wait_ns <= most)
+        return 0;
+    int64_t excess = sum->wait_ns - most;
+    int64_t moved = (int64_t)((double)sum->runq_ns * ((double)excess / (double)sum->wait_ns));
+    sum->wait_ns = most;
+    sum->runq_ns -= moved;
+    *runq = saturating_add(*runq, moved);
+    return excess;
+}
+
+void waits_settle(struct run_scratch *all)
+{
+    int64_t excess = 0, runq = 0, room = 0;
+    for (size_t i = 0; i < all->count; i++)
+        excess = saturating_add(excess, take_excess(&all->entries[i].sum, &runq));
+    for (size_t i = 0; i < all->count; i++) {
+        const struct tally *sum = &all->entries[i].sum;
+        if (is_sampled(sum))
+            room = saturating_add(room, sum->self_ns - sum->wait_ns);
+    }
+    if (excess == 0 || room == 0)
+        return;
+    double part = excess < room ? (double)excess / (double)room : 1.0;
+    double of_runq = (double)runq / (double)excess;
+    for (size_t i = 0; i < all->count; i++) {
+        struct tally *sum = &all->entries[i].sum;
+        if (!is_sampled(sum))
+            continue;
+        int64_t more = (int64_t)((double)(sum->self_ns - sum->wait_ns) * part);
+        sum->wait_ns += more;
+        sum->runq_ns += (int64_t)((double)more * of_runq);
+        sum->has_cpu = true;
+    }
+}
