@@ -37,8 +37,8 @@ _piano()
     esac
     case $command in
     build) options="$select --list-skipped --verbose -j --help" ;;
-    run) options="--duration --kill-timeout --help" ;;
-    profile) options="$select --duration --kill-timeout --verbose -j --top --all --frames --threads --json --places --budget --cpu-time --wall --uncorrected --help" ;;
+    run) options="--duration --kill-timeout --every-call --help" ;;
+    profile) options="$select --duration --kill-timeout --every-call --verbose -j --top --all --frames --threads --json --places --budget --cpu-time --wall --uncorrected --help" ;;
     record) options="--heap --heap= --cpu --cpu= --events --kernel --pid --maps --children --snapshot-every --max-size --output -o --duration --kill-timeout --help" ;;
     snapshot) options="--help" ;;
     report) options="--frames --threads --json --top --all --places --budget --cpu-time --wall --uncorrected --polls --cpu --heap --tree --leaks --growth --peak --by --from --to --skip --no-skip --help" ;;

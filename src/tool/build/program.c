@@ -250,7 +250,12 @@ static int launch(struct program_run *p, const struct records *r, const char *pa
     char *setting = NULL;
     int err = runs && asprintf(&setting, "PIANO_RUNS_DIR=%s", runs) > 0 ? 0 : -ENOMEM;
     char *library = library_path(r, path);
-    char *set[] = {setting, library, NULL};
+    static char every_call[] = "PIANO_TIMING=all";
+    char *set[] = {setting, NULL, NULL, NULL};
+    size_t count = 1;
+    if (p->every_call)
+        set[count++] = every_call;
+    set[count] = library;
     char **env = err == 0 ? child_env(set) : NULL;
     char **argv = make_argv(path, args);
     if (!env || !argv)

@@ -24,6 +24,7 @@ struct program_run {
     char *const *words; /* what followed `--`, ended by NULL; may be empty */
     double duration_s;  /* 0 = until it ends by itself */
     double kill_s;
+    bool every_call; /* times every call: none is estimated */
     bool out_to_err; /* its stdout goes to our stderr */
 
     /* filled in: */

@@ -23,11 +23,11 @@ const char cmd_profile_help[] =
     "\n"
     "Builds the project with the chosen functions instrumented, runs the program and\n"
     "reports. Takes the options of `piano build` (--fn, --exact, --file, --dir,\n"
-    "--skip, --frame, -j, --verbose), of `piano run` (--duration, --kill-timeout)\n"
-    "and of `piano report` (--top N, --all, --frames, --threads, --places,\n"
-    "--budget TIME, --cpu-time, --wall, --uncorrected, --json). The first word after\n"
-    "`--` decides: a compiler or a build tool (cc, make, cmake, ...) starts a build\n"
-    "command, anything else is the program's.\n"
+    "--skip, --frame, -j, --verbose), of `piano run` (--duration, --kill-timeout,\n"
+    "--every-call) and of `piano report` (--top N, --all, --frames, --threads,\n"
+    "--places, --budget TIME, --cpu-time, --wall, --uncorrected, --json). The first\n"
+    "word after `--` decides: a compiler or a build tool (cc, make, cmake, ...)\n"
+    "starts a build command, anything else is the program's.\n"
     "\n"
     "With --json, stdout holds the report alone: what the program prints goes to\n"
     "stderr.\n"
@@ -39,10 +39,10 @@ const char cmd_profile_help[] =
     "  piano profile --fn update -- cc -O2 game.c -o game -- --frames 100\n";
 
 static const char *const names[] = {
-    "--fn",   "--exact",    "--file",         "--dir",    "--skip", "--frame",    "--verbose",
-    "-j",     "--duration", "--kill-timeout", "--top",    "--all",  "--frames",   "--threads",
-    "--json", "--places",   "--uncorrected",  "--budget", "--help", "--cpu-time", "--wall",
-    NULL};
+    "--fn",         "--exact",    "--file",         "--dir",    "--skip", "--frame",    "--verbose",
+    "-j",           "--duration", "--kill-timeout", "--top",    "--all",  "--frames",   "--threads",
+    "--json",       "--places",   "--uncorrected",  "--budget", "--help", "--cpu-time", "--wall",
+    "--every-call", NULL};
 
 enum { MAX_REPORT_WORDS = 16 };
 

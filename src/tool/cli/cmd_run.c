@@ -20,13 +20,14 @@ const char cmd_run_help[] =
     "  --duration S      end it after S seconds (SIGTERM); the exit status is then 0\n"
     "  --kill-timeout S  and if it has not ended S seconds later, kill it;\n"
     "                    default 10, 0 = never\n"
+    "  --every-call      time every call, so that no time is estimated; slower\n"
     "\n"
     "Examples:\n"
     "  piano run\n"
     "  piano run -- --level 3\n"
     "  piano run --duration 30 -- server --port 8080\n";
 
-static const char *const names[] = {"--duration", "--kill-timeout", "--help", NULL};
+static const char *const names[] = {"--duration", "--kill-timeout", "--every-call", "--help", NULL};
 
 static int read_flags(struct flags *f, struct program_run *p)
 {

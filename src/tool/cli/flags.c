@@ -267,6 +267,7 @@ enum flag_taken flags_build(struct flags *f, struct driver *d)
 enum flag_taken flags_run(struct flags *f, struct program_run *p)
 {
     enum flag_taken taken = flags_number(f, "--duration", 0.001, &p->duration_s);
+    taken = taken ? taken : flags_switch(f, "--every-call", &p->every_call);
     return taken ? taken : flags_number(f, "--kill-timeout", 0, &p->kill_s);
 }
 
