@@ -35,7 +35,7 @@ TIMING_TRIES = 3
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     """What another program does to a clock is not piano's fault, and does not happen three times in a row.
-    A wrong number does."""
+    A wrong number does. tests/run reports each retry."""
     if not pyfuncitem.get_closest_marker("timing"):
         return None
     arguments = {n: pyfuncitem.funcargs[n] for n in pyfuncitem._fixtureinfo.argnames}
@@ -46,6 +46,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         except AssertionError:
             if left == 0:
                 raise
+            pyfuncitem.user_properties.append(("retried", str(TIMING_TRIES - left)))  # tests/run says so
     return True
 
 
