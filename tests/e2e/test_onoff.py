@@ -88,7 +88,7 @@ def test_frames_on_a_busy_machine(project: Project) -> None:
     steady = [f for f in frames if usual / 2 < f["cpu_ns"] < usual * 1.5]
     assert len(steady) > 0.9 * len(frames)
     thread = [line for line in lines(project) if "cpu_wall_ns" in line][-1]
-    assert thread["runq_ns"] > thread["cpu_ns"]
+    assert thread["runq_ns"] > thread["cpu_ns"] / 2
     assert thread["cpu_ns"] + thread["runq_ns"] < thread["cpu_wall_ns"] * 1.05
 
 
@@ -221,10 +221,10 @@ def test_with_frame_fn_and_nested_levels(project: Project) -> None:
     inner = frame_lines(project, "inner")
     assert len(inner) == 6 and all(0 < f["cpu_ns"] <= f["wall_ns"] for f in inner)
     project.command(project.cc(source))
-    # An outer frame encloses the inner ones, and so does its CPU time.
+    # An outer frame encloses the inner ones, and so does its CPU time; what is taken off for probes is not exact.
     cpu = {name: sum(f["cpu_ns"] for f in frame_lines(project, name))
            for name in ("main", "run", "outer")}
-    assert cpu["main"] >= cpu["run"] >= cpu["outer"] > cpu["main"] / 2
+    assert cpu["main"] * 1.01 >= cpu["run"] and cpu["run"] * 1.01 >= cpu["outer"] > cpu["main"] / 2
 
 
 def test_short_frames_have_thread_sums_only(project: Project) -> None:
