@@ -224,6 +224,14 @@ void piano__line_dropped(struct piano__text *text, const char *head,
     piano__text_puts(text, "}}\n");
 }
 
+bool piano__tally_is_empty(const struct piano__tally *t)
+{
+    bool has_time = t->self || t->total || t->raw || t->looked || t->longest;
+    bool has_blocks = t->alloc_count || t->alloc_bytes || t->free_count || t->free_bytes;
+    return !t->calls && !t->timed && !has_time && !has_blocks && !(t->self_var > 0) &&
+           !(t->total_var > 0) && !t->checked && !t->off_ns && !t->runq_ns;
+}
+
 void piano__tally_add(struct piano__tally *a, const struct piano__tally *b)
 {
     a->calls += b->calls;

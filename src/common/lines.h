@@ -81,6 +81,7 @@ void piano__line_merged_fn(struct piano__text *text, uint32_t thread,
 void piano__line_dropped(struct piano__text *text, const char *head,
                          const struct piano__dropped *dropped);
 
+bool piano__tally_is_empty(const struct piano__tally *tally);
 /* Adds B to A. */
 void piano__tally_add(struct piano__tally *a, const struct piano__tally *b);
 

@@ -86,12 +86,6 @@ static void send_tally(const struct view *v, int32_t depth, uint32_t id,
     send(v, &text, line);
 }
 
-static bool is_empty(const struct piano__tally *t)
-{
-    static const struct piano__tally zero;
-    return memcmp(t, &zero, sizeof zero) == 0;
-}
-
 static void send_slots(const struct view *v)
 {
     int32_t frame = innermost_frame(v);
@@ -113,9 +107,9 @@ static void send_slots(const struct view *v)
         now.self += pending * piano__each_self(v->heads[id].each);
         now.raw += pending * piano__each_self(v->heads[id].each);
         now.total += pending * slot->total_price;
-        if (!is_empty(&now))
+        if (!piano__tally_is_empty(&now))
             send_tally(v, frame, id, &now);
-        if (!(v->clearing & PIANO_CLEAR_KEPT) && !is_empty(&kept))
+        if (!(v->clearing & PIANO_CLEAR_KEPT) && !piano__tally_is_empty(&kept))
             send_tally(v, v->thread->kept_depth, id, &kept);
     }
 }

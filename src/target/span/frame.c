@@ -254,12 +254,6 @@ static void write_kept(struct piano__thread *t, int64_t now)
     sum_and_clear(t, false, true);
 }
 
-static bool is_empty(const struct piano__tally *tally)
-{
-    static const struct piano__tally empty;
-    return memcmp(tally, &empty, sizeof empty) == 0;
-}
-
 /* Moves `now` to `kept`, which then belongs to the level DEPTH. */
 static void set_aside(struct piano__thread *t, int32_t depth, int64_t now)
 {
@@ -274,7 +268,7 @@ static void set_aside(struct piano__thread *t, int32_t depth, int64_t now)
         piano__tally_add(&t->moved, &slot->now);
         begin_move(t, 2 * link + 1);
         slot->kept = t->moved;
-        if (!slot->in_kept && !is_empty(&slot->now)) {
+        if (!slot->in_kept && !piano__tally_is_empty(&slot->now)) {
             slot->in_kept = 1;
             slot->next_kept = t->kept_list;
             t->kept_list = link;

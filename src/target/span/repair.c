@@ -12,6 +12,7 @@
 
 #include <string.h>
 
+#include "common/lines.h"
 #include "target/heap/heap.h"
 #include "target/span/frame.h"
 #include "target/span/registry.h"
@@ -23,12 +24,6 @@ static uint32_t slot_count(void)
 {
     uint32_t count = piano__registry_count();
     return count < piano__capacity ? count : piano__capacity;
-}
-
-static bool is_empty(const struct piano__tally *tally)
-{
-    static const struct piano__tally empty;
-    return memcmp(tally, &empty, sizeof empty) == 0;
 }
 
 static void recount_open_calls(struct piano__thread *t)
@@ -73,8 +68,8 @@ static void link_lists(struct piano__thread *t)
     for (uint32_t id = 0; id < count; id++) {
         struct piano__slot *slot = &piano__slots(t)[id];
         settle_head(t, slot);
-        slot->in_now = slot->in_now || !is_empty(&slot->now);
-        slot->in_kept = slot->in_kept || !is_empty(&slot->kept);
+        slot->in_now = slot->in_now || !piano__tally_is_empty(&slot->now);
+        slot->in_kept = slot->in_kept || !piano__tally_is_empty(&slot->kept);
         slot->in_sampled = slot->in_sampled || slot->mode == PIANO_SAMPLED;
         if (slot->in_now) {
             slot->next_now = t->now_list;

@@ -12,6 +12,8 @@
  * function is sampled: a program with few calls never has one. PIANO_WATCH=0 in the environment leaves it out. */
 #include "target/span/watch.h"
 
+#include <errno.h>
+#include <linux/capability.h>
 #include <linux/futex.h>
 #include <sched.h>
 #include <signal.h>
@@ -83,6 +85,14 @@ NOT_SANITIZED static void look_at(struct piano__thread *t, int64_t ticks)
     __atomic_store_n(&slots[id].looked, slots[id].looked + ticks, __ATOMIC_RELAXED);
 }
 
+/* When the program gives up root, the C library changes the threads it knows; this one would stay as it is. */
+NOT_SANITIZED static void drop_capabilities(void)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {0};
+    call(SYS_capset, (long)&header, (long)none, 0, 0);
+}
+
 /* A look that comes late, because the machine is busy, stands for two periods at most: what is not known is nobody's. */
 NOT_SANITIZED static int watch_threads(void *arg)
 {
@@ -90,6 +100,7 @@ NOT_SANITIZED static int watch_threads(void *arg)
     struct timespec pause = {.tv_nsec = PERIOD_NS};
     call(SYS_prctl, PR_SET_NAME, (long)"piano-watch", 0, 0);
     call(SYS_prctl, PR_SET_TIMERSLACK, 1, 0, 0);
+    drop_capabilities();
     int64_t last = piano__ticks();
     while (!atomic_load_explicit(&watch.stop, memory_order_relaxed)) {
         call(SYS_futex, (long)&watch.stop, FUTEX_WAIT_PRIVATE, 0, (long)&pause);
@@ -126,9 +137,11 @@ static void start(void)
 
 void piano__watch_begin(void)
 {
+    int saved = errno;
     if (!atomic_load_explicit(&watch.started, memory_order_relaxed) &&
         !atomic_exchange(&watch.started, true))
         start();
+    errno = saved;
 }
 
 void piano__watch_end(void)

@@ -251,6 +251,9 @@ void estimates_settle_run(struct run_scratch *all)
     settle_bounds(all);
     settle_looks(all);
     waits_settle(all);
+    struct whole w = whole_of(all);
+    for (size_t i = 0; i < all->count && w.looked >= FEWEST_LOOKS * PERIOD_NS; i++)
+        all->entries[i].sum.disputed = surprise(&all->entries[i].sum, w.scale) != 0;
 }
 
 int64_t estimates_self_half(const struct tally *sum)

@@ -36,6 +36,7 @@ struct tally {
     int64_t wait_ns; /* of the self time, off the CPU as far as is known */
     int64_t runq_ns; /* of that, waiting for a CPU */
     bool has_cpu;    /* some line gave its CPU time: a call was checked */
+    bool disputed;   /* samples and looks disagree beyond their intervals */
     bool has_total;  /* every line that named the function gave its total */
     bool seen;
 };

@@ -106,13 +106,14 @@ void report_put_tally(struct buf *b, const struct run *run, uint32_t fn, const s
         put_interval(b, "total_ci95", sum->total_ns, estimates_total_half(sum));
     else
         buf_puts(b, ",\"total_ci95\":null");
-    buf_printf(b,
-               ",\"alloc_count\":%lld,\"alloc_bytes\":%lld,\"free_count\":%lld,"
-               "\"free_bytes\":%lld,\"timed_calls\":%lld,\"sampled\":%s,\"estimated\":%s",
-               (long long)sum->alloc_count, (long long)sum->alloc_bytes, (long long)sum->free_count,
-               (long long)sum->free_bytes, (long long)sum->timed,
-               report_sampled(run, fn, sum) ? "true" : "false",
-               report_estimated(run, fn, sum) ? "true" : "false");
+    buf_printf(
+        b,
+        ",\"alloc_count\":%lld,\"alloc_bytes\":%lld,\"free_count\":%lld,"
+        "\"free_bytes\":%lld,\"timed_calls\":%lld,\"sampled\":%s,\"estimated\":%s,\"disputed\":%s",
+        (long long)sum->alloc_count, (long long)sum->alloc_bytes, (long long)sum->free_count,
+        (long long)sum->free_bytes, (long long)sum->timed,
+        report_sampled(run, fn, sum) ? "true" : "false",
+        report_estimated(run, fn, sum) ? "true" : "false", sum->disputed ? "true" : "false");
     buf_putc(b, ',');
     report_put_known(b, "cpu_self_ns", sum->has_cpu, report_self_cpu(sum));
     buf_putc(b, ',');

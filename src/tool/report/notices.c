@@ -2,8 +2,12 @@
  * recovered or approximate. On stderr, one line each, only when there is something to say. */
 #include "tool/report/report.h"
 
+#include <stdlib.h>
+
 #include "tool/util/say.h"
 #include "tool/util/units.h"
+
+enum { WATCHED_NS = 100 * 1000 * 1000 };
 
 static const char *const drop_texts[RUN_DROP_KINDS] = {
     "frames are missing: the run file could not be written",
@@ -41,9 +45,28 @@ static void notice_reading(const struct run *run)
             (unsigned long long)run->saturated, run->saturated == 1 ? " was" : "s were");
 }
 
+/* The watcher looks at threads while functions are sampled; of a run of WATCHED_NS it must have seen something. */
+static void notice_estimates(const struct run *run)
+{
+    bool sampled = false;
+    int64_t looked = 0;
+    for (uint32_t i = 0; i < run->fn_count; i++) {
+        const struct tally *sum = &run->fns[i].sum;
+        sampled |= report_sampled(run, i, sum);
+        looked = saturating_add(looked, sum->looked_ns);
+        char *name = sum->disputed ? report_name(run, i) : NULL;
+        if (name)
+            say("%s: its samples and the watcher disagree; see docs/timing.md", name);
+        free(name);
+    }
+    if (sampled && looked == 0 && run->by_piano && run->wall_ns > WATCHED_NS)
+        say("no watcher ran: a long call that was merely counted is in its caller's time");
+}
+
 void report_notices(const struct run *run, bool per_frame)
 {
     notice_reading(run);
+    notice_estimates(run);
     for (int k = 0; k < RUN_DROP_KINDS; k++)
         if (run->dropped[k] > 0 && k != RUN_DROP_WRITE)
             say("%lld %s", (long long)run->dropped[k], drop_texts[k]);
