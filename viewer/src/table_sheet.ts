@@ -67,15 +67,15 @@ function spans(model: Model): Sheet | null {
   const column = (id: string, title: string, kind: Kind, about: string, values: Float64Array): Column =>
     ({ id, title, kind, about, values });
   const names: (string | undefined)[] = new Array(f.rows);
-  const sampled = new Set(list((model.report()["functions"] ?? null) as Json, "functions")
-    .filter((row) => member(row, "sampled") === true).map((row) => text(row, "name")));
+  const estimatedNames = new Set(list((model.report()["functions"] ?? null) as Json, "functions")
+    .filter((row) => member(row, "estimated") === true).map((row) => text(row, "name")));
   return {
     id: "spans", title: "Timed functions", rows: f.rows, by: "self",
     selection: (row) => ({ kind: "function", function: row }),
     name: (row) => (names[row] ??= cut(model.label(f.name[row]!), LONGEST) || "(unknown)"),
     place: (row) => place(model, f.file[row]!, f.line[row]!),
-    estimated: (row) => sampled.has(model.text(f.name[row]!)),
-    about: "Times are measured. ~: called very often, estimated from the calls that were timed.",
+    estimated: (row) => estimatedNames.has(model.text(f.name[row]!)),
+    about: "Times are measured. ~: an estimate, since not every call was timed, of it or of what it calls.",
     columns: [
       column("self", "Self", "ns", "without what it called", unknownBelowZero(f.self)),
       column("share", "Self %", "share", "of the self time of all functions", shares(f.self, sum(f.self))),

@@ -53,7 +53,7 @@
 #define compiler_barrier() __asm__ __volatile__("" ::: "memory")
 
 enum { INDEX_BITS = 12 };
-enum { SAMPLE_ROOM = 64, COLD_NS = 2000, LEAST_SPENT = 16 * 256 };
+enum { SAMPLE_ROOM = 64, COLD_NS = 2000, LEAST_SPENT = 16 * 256, MOST_SPENT = 8192 * 256 };
 _Static_assert(PIANO_MAX_DEPTH <= 1 << INDEX_BITS, "an index fits its bits of a guard");
 
 /* A guard of a timed call:  | seq | index, 12 bits | 1 |  */
@@ -143,8 +143,8 @@ static struct piano__timing measure(const struct piano__thread *t, const struct 
     m.self = m.total - (t->attributed - e->attributed);
     /* What the end of a fenced probe takes is not known yet; about as much as its begin. */
     m.spent = m.inner + m.outer + 2 * e->probe;
-    if (m.spent < LEAST_SPENT)
-        m.spent = LEAST_SPENT;
+    if (m.spent < LEAST_SPENT || m.spent > MOST_SPENT)
+        m.spent = m.spent < LEAST_SPENT ? LEAST_SPENT : MOST_SPENT; /* more is a preemption */
     if (e->flags & PIANO_ENTRY_SAMPLED)
         m.below = t->overhead - e->overhead;
     return m;
