@@ -15,16 +15,17 @@
  *
  * VARIANCE. To what the samples say comes what may be wrong in the same direction in every line: UNSURE_NS for each
  * counted call, for the function and, in sum, for the callers in proportion to the probes' cost that was taken off them;
- * a part of that cost itself; and half of what a bound took away. */
+ * UNSURE_TIMED_NS for each timed call; a part of that cost itself; and half of what a bound took away. */
 #include "tool/load/estimates.h"
 
 #include <math.h>
 
 static const double PERIOD_NS = 1e6;
 static const double UNSURE_NS = 1.0;
+static const double UNSURE_TIMED_NS = 2.0;
 static const double UNSURE_PROBES = 0.05;
 static const double MOST_TAKEN = 0.9; /* of an estimate, by a bound */
-enum { ROUNDS = 8, FEWEST_LOOKS = 8 };
+enum { ROUNDS = 8, FEWEST_LOOKS = 8, MATTERS_PART = 33 };
 
 /* A call that was still open is not timed either; a sampled function has more of those. */
 static bool is_estimate(const struct tally *sum)
@@ -227,6 +228,7 @@ static void add_uncertainty(struct run_scratch *line)
         else if (weights > 0)
             sum->self_sys += unsure * callers_weight(sum, by_probes) / weights;
         sum->self_sys += UNSURE_PROBES * fabs((double)sum->probes_ns);
+        sum->self_cal += UNSURE_TIMED_NS * (double)sum->timed;
     }
 }
 
@@ -256,14 +258,25 @@ void estimates_settle_run(struct run_scratch *all)
         all->entries[i].sum.disputed = surprise(&all->entries[i].sum, w.scale) != 0;
 }
 
+static int64_t half_of(double var, double sys)
+{
+    return (int64_t)(1.96 * sqrt(var + sys * sys));
+}
+
+bool estimates_matter(const struct tally *sum)
+{
+    int64_t self = sum->self_ns > 0 ? sum->self_ns : 0;
+    return half_of(sum->self_var, sum->self_sys) > self / MATTERS_PART;
+}
+
 int64_t estimates_self_half(const struct tally *sum)
 {
-    return (int64_t)(1.96 * sqrt(samples_var(sum)));
+    return half_of(sum->self_var, sum->self_sys + sum->self_cal);
 }
 
 int64_t estimates_total_half(const struct tally *sum)
 {
     if (!is_estimate(sum))
         return 0;
-    return (int64_t)(1.96 * sqrt(sum->total_var + sum->self_sys * sum->self_sys));
+    return half_of(sum->total_var, sum->self_sys + sum->self_cal);
 }

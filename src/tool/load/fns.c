@@ -44,6 +44,7 @@ void tally_add(struct tally *sum, const struct tally *more)
     sum->probes_ns = saturating_add(sum->probes_ns, more->probes_ns);
     sum->self_var += more->self_var;
     sum->self_sys += more->self_sys;
+    sum->self_cal += more->self_cal;
     sum->total_var += more->total_var;
     sum->has_total &= more->has_total;
     sum->has_cpu |= more->has_cpu;

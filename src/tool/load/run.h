@@ -29,6 +29,7 @@ struct tally {
     int64_t probes_ns; /* what was taken off its self time for probes */
     double self_var;   /* ns squared: the variance of self_ns, see estimates.h */
     double self_sys;   /* ns: how far self_ns may be off in the same direction in every line */
+    double self_cal; /* ns: the same of the calibration of timed calls; in intervals, no estimate */
     double total_var;
     int64_t max_ns; /* the longest of the timed calls, when has_max and not lacks_max */
     bool has_max;

@@ -21,7 +21,6 @@ enum {
     UNLIMITED = 500,
     SAMPLED_CALLS = 64,
     SAMPLED_PART = 64,
-    ESTIMATED_PART = 33, /* an interval of more than 3 % to either side is shown */
     COVERED_PERCENT = 90,
     HIDDEN_WAITS = 3
 };
@@ -55,8 +54,7 @@ bool report_sampled(const struct run *run, uint32_t fn, const struct tally *sum)
 
 bool report_estimated(const struct run *run, uint32_t fn, const struct tally *sum)
 {
-    return report_sampled(run, fn, sum) ||
-           (sum->self_ns >= 0 && estimates_self_half(sum) > sum->self_ns / ESTIMATED_PART);
+    return report_sampled(run, fn, sum) || (sum->self_ns >= 0 && estimates_matter(sum));
 }
 
 struct shape { /* which columns a table has */
@@ -79,8 +77,7 @@ static struct shape shape_of(const struct run *run, const struct report_row *row
         s.worst_frame |= f->worst_frame >= 0;
         s.self_sum = saturating_add(s.self_sum, sum->self_ns > 0 ? sum->self_ns : 0);
         s.cpu_sum = saturating_add(s.cpu_sum, report_self_cpu(sum));
-        int64_t self = sum->self_ns > 0 ? sum->self_ns : 0;
-        s.intervals |= estimates_self_half(sum) > self / ESTIMATED_PART;
+        s.intervals |= estimates_matter(sum);
         if (report_sampled(run, rows[i].fn, sum)) {
             s.sampled = true;
             s.timed = saturating_add(s.timed, sum->timed);
@@ -139,9 +136,8 @@ static void time_cell(struct table *t, int64_t ns, bool known, const char *mark)
 static void interval_cell(struct table *t, const struct tally *sum)
 {
     char text[UNITS_LEN];
-    int64_t half = estimates_self_half(sum);
-    table_cell(t, sum->self_ns >= 0 && half > sum->self_ns / ESTIMATED_PART ? units_time(text, half)
-                                                                            : "");
+    bool is_shown = sum->self_ns >= 0 && estimates_matter(sum);
+    table_cell(t, is_shown ? units_time(text, estimates_self_half(sum)) : "");
 }
 
 static bool has_residue(const struct run *run, const struct report_row *row, const struct shape *s)
