@@ -189,7 +189,7 @@ def test_two_threads_that_share_a_function(varies: Any) -> None:
 def test_a_callee_is_never_above_its_only_caller(varies: Any) -> None:
     run = varies("sine", 30)
     assert run.ns("sine_step", "total_ns") <= 1.02 * run.ns("wave", "total_ns")
-    run.require_near("wave", 0.25, "total_ns")
+    run.require_near("wave", 0.6, "total_ns")  # a body of 5 ns, and some nanoseconds of its counted probe
 
 
 @pytest.mark.parametrize("timing", ["", "all"])

@@ -21,7 +21,7 @@
 #include <math.h>
 
 static const double PERIOD_NS = 1e6;
-static const double UNSURE_NS = 1.0;
+static const double UNSURE_NS = 1.2;
 static const double UNSURE_TIMED_NS = 2.0;
 static const double UNSURE_PROBES = 0.05;
 static const double MOST_TAKEN = 0.9; /* of an estimate, by a bound */
@@ -276,7 +276,5 @@ int64_t estimates_self_half(const struct tally *sum)
 
 int64_t estimates_total_half(const struct tally *sum)
 {
-    if (!is_estimate(sum))
-        return 0;
     return half_of(sum->total_var, sum->self_sys + sum->self_cal);
 }

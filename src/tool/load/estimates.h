@@ -19,7 +19,7 @@ void waits_settle(struct run_scratch *all);
 
 /* Whether SUM's self time depends on estimates by more than 3 %. */
 bool estimates_matter(const struct tally *sum);
-/* Half of the 95 % interval of SUM's self and total time, ns. That of a total is 0 where every call was timed. */
+/* Half of the 95 % interval of SUM's self and total time, ns. */
 int64_t estimates_self_half(const struct tally *sum);
 int64_t estimates_total_half(const struct tally *sum);
 
