@@ -323,7 +323,7 @@ def test_calls_that_are_all_timed_have_a_limit_too(project: Project) -> None:
                       *[frame(i, [fn(0, 1000, ns + i % 5, total_ns=ns + i % 5)], ns + 100)
                         for i in range(40)])
     assert changes(project, run(50_000), run(51_500))["update"]["resolved"] is False
-    assert changes(project, run(50_000), run(53_000))["update"]["significant"] is True
+    assert changes(project, run(50_000), run(58_000))["update"]["significant"] is True
 
 
 def test_a_caller_of_little_else_is_as_uncertain_as_its_callee(project: Project) -> None:

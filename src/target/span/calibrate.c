@@ -290,7 +290,7 @@ static void calibrate_plain(struct piano__slot *slot, struct piano__bias *found)
     for (int i = 0; i < LENGTHS; i++) {
         struct twins plain = time_twins(bare, probed, lengths[i]);
         inners[i] = window_of_calls(slot, lengths[i]) - (plain.bare - empty);
-        totals[i] = plain.probed - plain.bare;
+        totals[i] = plain.probed - plain.bare - plain.measured;
     }
     found->plain_inner = median3(inners);
     found->plain_outer = median3(totals) - found->plain_inner;

@@ -393,11 +393,11 @@ static __attribute__((noinline)) struct piano__thread *attach(uint32_t offset)
     return t && offset < t->real_limit ? t : NULL;
 }
 
-/* What a fenced probe takes depends on what is in the caches and how well the processor predicts it, so most of it is
- * measured: from one of the first things the probe does to the begin of the window, and from the end of the window to one
- * of the last. The reads for that do not wait, so that what the caller has not done yet at the first counts as the
- * probe's: without probes it would be done while the function is at work. What frames and readings
- * of CPU time took (WORK before) they have added themselves. The rest is calibrated. */
+/* What a probe takes depends on what is in the caches and how well the processor predicts it, so most of it is
+ * measured: from the first thing the probe does to the begin of the window, and from the end of the window to one
+ * of the last. The first read does not wait, so that what the caller has not done yet counts as the probe's: without
+ * probes it would be done while the function is at work. What frames and readings of CPU time took (WORK before) they
+ * have added themselves. The rest is calibrated. */
 static void measure_entry(struct piano__thread *t, struct piano__entry *e, int64_t began,
                           int64_t work)
 {
@@ -409,7 +409,7 @@ static void measure_entry(struct piano__thread *t, struct piano__entry *e, int64
 
 static void measure_exit(struct piano__thread *t, int64_t from, int64_t work)
 {
-    t->overhead += (piano__ticks() - from) * 256 - (t->frame_work - work);
+    t->overhead += (piano__ticks_end() - from) * 256 - (t->frame_work - work);
 }
 
 void *__piano_enter(unsigned offset)
@@ -437,12 +437,8 @@ void *__piano_enter(unsigned offset)
     if (!e)
         return guard;
     int64_t due = piano__onoff_due(t, slot);
-    if (e->flags & PIANO_ENTRY_FENCED) {
-        e->start = piano__ticks_fenced();
-        measure_entry(t, e, began, work);
-    } else {
-        e->start = piano__ticks();
-    }
+    e->start = e->flags & PIANO_ENTRY_FENCED ? piano__ticks_fenced() : piano__ticks();
+    measure_entry(t, e, began, work);
     if (unlikely(e->start >= due) && !is_of_sample(t, e))
         look_first(t, e);
     return guard;
@@ -467,8 +463,7 @@ void __piano_exit(void *guard)
     while (t->depth > index + 1)
         abandon_top(t, now);
     close_top(t, now);
-    if (fenced)
-        measure_exit(t, now, work);
+    measure_exit(t, now, work);
     if (fenced && unlikely(piano__pace_is_due(t)))
         piano__pace_take(t); /* now that it is closed: the caller's time, and overhead of that */
     unlock(t);

@@ -23,7 +23,7 @@
 static const double PERIOD_NS = 1e6;
 static const double UNSURE_NS = 1.2;
 static const double UNSURE_TIMED_NS = 2.0;
-static const double UNSURE_PROBES = 0.05;
+static const double UNSURE_PROBES = 0.08;
 static const double MOST_TAKEN = 0.9; /* of an estimate, by a bound */
 enum { ROUNDS = 8, FEWEST_LOOKS = 8, MATTERS_PART = 33 };
 

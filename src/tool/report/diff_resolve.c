@@ -2,8 +2,8 @@
  *
  * Each self time has an interval: what its samples leave open, and what the probes may be wrong by in the same way in
  * all of a run, so that neither frames nor repeated runs show it. A caller's interval contains those of the functions it
- * calls. A change within both intervals together is none that can be told; nor is one of less than PER_CALL_NS for each
- * call, or of one part in a hundred. */
+ * calls. A change within both intervals together is none that can be told; an interval is taken for at least PER_CALL_NS
+ * for each call, and one part in a hundred. */
 #include "tool/report/diff.h"
 
 #include <math.h>
@@ -16,8 +16,8 @@ static double limit_of(const struct diff *d, const struct diff_row *row, int sid
     double units = row->by_frame && d->frames[side] > 0 ? d->frames[side] : 1;
     double calls = PER_CALL_NS * row->calls[side] / units;
     double part = RELATIVE * diff_figure(row, DIFF_SELF, side);
-    double interval = row->half[side] / units;
-    return interval + (calls > part ? calls : part);
+    double limit = fmax(row->half[side] / units, fmax(calls, part));
+    return limit / sqrt((double)d->sides[side].count); /* each run is calibrated anew */
 }
 
 void diff_resolve(struct diff *d)
