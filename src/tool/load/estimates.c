@@ -15,7 +15,7 @@
  *
  * VARIANCE. To what the samples say comes what may be wrong in the same direction in every line: UNSURE_NS for each
  * counted call, for the function and, in sum, for the callers in proportion to the probes' cost that was taken off them;
- * UNSURE_TIMED_NS for each timed call; a part of that cost itself; and half of what a bound took away. */
+ * UNSURE_TIMED_NS for each timed call, UNSURE_ALLOC_NS for each counted allocation and free; a part of that cost itself; and half of what a bound took away. */
 #include "tool/load/estimates.h"
 
 #include <math.h>
@@ -23,6 +23,7 @@
 static const double PERIOD_NS = 1e6;
 static const double UNSURE_NS = 1.2;
 static const double UNSURE_TIMED_NS = 2.0;
+static const double UNSURE_ALLOC_NS = 1.0;
 static const double UNSURE_PROBES = 0.08;
 static const double MOST_TAKEN = 0.9; /* of an estimate, by a bound */
 enum { ROUNDS = 8, FEWEST_LOOKS = 8, MATTERS_PART = 33 };
@@ -229,6 +230,7 @@ static void add_uncertainty(struct run_scratch *line)
             sum->self_sys += unsure * callers_weight(sum, by_probes) / weights;
         sum->self_sys += UNSURE_PROBES * fabs((double)sum->probes_ns);
         sum->self_cal += UNSURE_TIMED_NS * (double)sum->timed;
+        sum->self_cal += UNSURE_ALLOC_NS * (double)(sum->alloc_count + sum->free_count);
     }
 }
 
