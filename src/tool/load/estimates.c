@@ -127,6 +127,12 @@ static struct whole whole_of(const struct run_scratch *line)
     return w;
 }
 
+/* On a busy machine the watcher itself waits for a CPU, and misses most of the time. */
+static bool are_representative(const struct whole *w)
+{
+    return w->looked >= FEWEST_LOOKS * PERIOD_NS && w->scale > 0.7 && w->scale < 1.4;
+}
+
 /* The variance of what the samples say, and of what the looks say. */
 static double samples_var(const struct tally *sum)
 {
@@ -239,7 +245,7 @@ static void settle_looks(struct run_scratch *line)
     struct whole w = whole_of(line);
     if (w.looked >= 2 * PERIOD_NS)
         move_long_calls(line, &w);
-    if (w.looked >= FEWEST_LOOKS * PERIOD_NS)
+    if (are_representative(&w))
         join_looks(line, &w);
 }
 
@@ -256,8 +262,10 @@ void estimates_settle_run(struct run_scratch *all)
     settle_looks(all);
     waits_settle(all);
     struct whole w = whole_of(all);
-    for (size_t i = 0; i < all->count && w.looked >= FEWEST_LOOKS * PERIOD_NS; i++)
-        all->entries[i].sum.disputed = surprise(&all->entries[i].sum, w.scale) != 0;
+    for (size_t i = 0; i < all->count && are_representative(&w); i++) {
+        struct tally *sum = &all->entries[i].sum;
+        sum->disputed = is_estimate(sum) && surprise(sum, w.scale) != 0;
+    }
 }
 
 static int64_t half_of(double var, double sys)
