@@ -48,13 +48,13 @@ static void notice_reading(const struct run *run)
 /* The watcher looks at threads while functions are sampled; of a run of WATCHED_NS it must have seen something. */
 static void notice_estimates(const struct run *run)
 {
-    bool sampled = false;
+    bool sampled = false, busy = report_busy_percent(run) > 0; /* then the watcher waited, too */
     int64_t looked = 0;
     for (uint32_t i = 0; i < run->fn_count; i++) {
         const struct tally *sum = &run->fns[i].sum;
         sampled |= report_sampled(run, i, sum);
         looked = saturating_add(looked, sum->looked_ns);
-        char *name = sum->disputed ? report_name(run, i) : NULL;
+        char *name = sum->disputed && !busy ? report_name(run, i) : NULL;
         if (name)
             say("%s: its samples and the watcher disagree; see docs/timing.md", name);
         free(name);

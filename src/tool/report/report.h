@@ -35,6 +35,8 @@ int report_threads_json(FILE *out, const struct run *run, const struct report_op
 void report_notices(const struct run *run, bool per_frame);
 /* Says so when threads waited for a CPU for much of the time. */
 void report_notice_busy(const struct run *run, enum report_rank rank);
+/* How much of their time the threads waited for a CPU, in percent; 0 where that does not matter, or is not known. */
+double report_busy_percent(const struct run *run);
 
 /* ---- shared by the reports ---- */
 

@@ -68,13 +68,19 @@ bool report_sort(struct report_row *rows, size_t count, enum report_rank rank)
     return by_cpu;
 }
 
-void report_notice_busy(const struct run *run, enum report_rank rank)
+double report_busy_percent(const struct run *run)
 {
     int64_t runq_ns, of_ns;
     if (!run_busy(run, &runq_ns, &of_ns) || runq_ns < BUSY_NS || of_ns <= 0)
-        return;
+        return 0;
     double percent = (double)runq_ns / (double)of_ns * 100;
-    if (percent > BUSY_PERCENT)
+    return percent > BUSY_PERCENT ? percent : 0;
+}
+
+void report_notice_busy(const struct run *run, enum report_rank rank)
+{
+    double percent = report_busy_percent(run);
+    if (percent > 0)
         say("the machine was busy: threads waited %.0f %% of the time for a CPU; wall times "
             "include that%s",
             percent > 100 ? 100.0 : percent,
