@@ -160,7 +160,7 @@ def one_run_each(theme, names, piano, peer):
             if mine:
                 theme.note(f"{name}: blame right in {right} of {len(mine)} spike frames.")
     theme.table("Variation: self time in all, ms", ["scenario", "function", "calls", "truth", "piano", "off by", "95 % interval", "uftrace"], rows)
-    theme.note("Truth: steps that the program counted x what a step took in pieces between the frames, which nobody instruments; of sine, qsort and "
+    theme.note("Truth: steps that the program counted x what a step took in pieces between the frames, which are not instrumented; of sine, qsort and "
                f"allocs what a twin took. uftrace's figures are of runs of {PEER} % of the length, scaled by truth.")
     excuse(theme, runs)
     theme.require("variation: ranking by self time", not wrong, ", ".join(wrong) or "as in truth")

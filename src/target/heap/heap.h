@@ -26,7 +26,7 @@ struct piano__heap_self {
     struct piano__seen {
         uintptr_t from, to;
     } seen[PIANO_MOST_SEEN]; /* blocks, while somebody looks */
-    /* Stack pointers of whoever does it, else 0: a jump may leave them set (see `piano__heap_is_own`). */
+    /* Stack pointers of the functions that hold them, else 0: a jump may leave them set (see `piano__heap_is_own`). */
     uintptr_t own; /* piano itself is at work: what it makes libc allocate is not the program's */
     uintptr_t inside;         /* a sample is being taken */
     struct piano__walk *room; /* of that sample */

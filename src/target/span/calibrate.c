@@ -340,7 +340,7 @@ static void calibrate_alloc(struct piano__bias *found)
     blocks[0].next = NULL;
     cached = blocks;
     uintptr_t own_before = piano__heap_own_begin(); /* these blocks are no allocations */
-    piano__filter_begin();                          /* in a static program nobody else does */
+    piano__filter_begin();                          /* in a static program no hook does */
     piano__heap_watch(true);
     struct twins pairs = time_twins(calling_malloc, calling_hook, 0);
     int64_t pair = pairs.probed - pairs.bare;

@@ -1,7 +1,7 @@
 /* The text of a block: lines are committed to it, and it goes into the run file.
  *
  * A line and the tallies in it are in the block once at any moment: the store that commits the line also says that those tallies
- * are void (`clearing`). Text and run file have a line once for whoever reads both (common/live.c). */
+ * are void (`clearing`). A reader of both text and run file finds each line once (common/live.c). */
 #include "target/span/commit.h"
 
 #include <errno.h>

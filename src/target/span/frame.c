@@ -58,7 +58,7 @@ static uint32_t id_of(struct piano__thread *t, const struct piano__slot *slot)
     return (uint32_t)(slot - piano__slots(t));
 }
 
-/* MOVES. A tally is replaced in one step for whoever reads the block: while `moving` is set, `moved` stands for it. */
+/* MOVES. A reader of the block sees a tally replaced in one step: while `moving` is set, `moved` stands for it. */
 static void begin_move(struct piano__thread *t, uint32_t moving)
 {
     __atomic_store_n(&t->moving, moving, __ATOMIC_RELEASE);
