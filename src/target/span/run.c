@@ -165,6 +165,7 @@ void piano__run_prepare(void)
     piano__run.header = &prepared;
     piano__calibrate(&prepared);
     piano__run.bias_alloc = prepared.bias.alloc;
+    piano__watch_prepare(prepared.ns_per_tick_32);
     piano__onoff_init();
 }
 

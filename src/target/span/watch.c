@@ -66,9 +66,11 @@ NOT_SANITIZED static long call(long number, long a, long b, long c, long d)
 #endif
 }
 
-int64_t piano__watch_ticks(void)
+int64_t piano__watch_ticks;
+
+void piano__watch_prepare(uint64_t ns_per_tick_32)
 {
-    return (int64_t)(((unsigned __int128)PERIOD_NS << 32) / piano__run.header->ns_per_tick_32);
+    piano__watch_ticks = (int64_t)(((unsigned __int128)PERIOD_NS << 32) / ns_per_tick_32);
 }
 
 /* Gives TICKS to the function that T is in. Readers and writers of `looked` agree on one writer: this thread. */
@@ -122,16 +124,14 @@ static void start(void)
 #if defined(__SANITIZE_THREAD__) || !(defined(__x86_64__) || defined(__aarch64__))
     return; /* ThreadSanitizer does not know bare threads */
 #endif
-    static int64_t period;
     const char *wanted = secure_getenv("PIANO_WATCH");
     if ((wanted && strcmp(wanted, "0") == 0) || !piano__clock_is_counter ||
         getpid() != piano__run.pid)
         return;
-    period = piano__watch_ticks();
     uint64_t all = ~(uint64_t)0, before = 0;
     call(SYS_rt_sigprocmask, SIG_SETMASK, (long)&all, (long)&before, SIGNAL_SET_BYTES);
     int flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM;
-    (void)clone(watch_threads, stack + sizeof stack, flags, &period);
+    (void)clone(watch_threads, stack + sizeof stack, flags, &piano__watch_ticks);
     call(SYS_rt_sigprocmask, SIG_SETMASK, (long)&before, 0, SIGNAL_SET_BYTES);
 }
 

@@ -11,7 +11,8 @@ void piano__watch_end(void);
 /* In a forked child, which does not have the thread. */
 void piano__watch_forget(void);
 
-/* Ticks between two looks. */
-int64_t piano__watch_ticks(void);
+/* Ticks between two looks; set once the rate of the clock is known. */
+extern int64_t piano__watch_ticks;
+void piano__watch_prepare(uint64_t ns_per_tick_32);
 
 #endif
