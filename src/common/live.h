@@ -162,7 +162,7 @@ struct piano__slot {
     uint32_t rare_calls;
     int64_t cost; /* 1/256 ticks: what timing one call takes, callees timed for it included */
     int64_t outer_total;  /* of the outermost calls in this window */
-    int64_t window_start; /* when the current window of calls, or the last burst, began */
+    int64_t window_start; /* when the current window of calls began, or the last sample ended */
     /* What its probes took, in this window and ever, in 1/256 ticks. */
     int64_t window_spent;
     int64_t spent;
@@ -206,7 +206,7 @@ enum {
     PIANO_ENTRY_FRAME = 4,
     PIANO_ENTRY_FIRST = 8,
     PIANO_ENTRY_WARM =
-        16, /* the first of a burst: brings the probe into the caches, tells nothing */
+        16, /* the call before a sample: brings the probe into the caches, tells nothing */
     PIANO_ENTRY_BELOW = 32 /* timed because its caller is a sample */
 };
 

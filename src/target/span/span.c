@@ -15,7 +15,7 @@
  * the corrections inside is the variance of the caller's self time.
  *
  * MODES (mode.c). A FENCED or PLAIN function is timed on every call. A SAMPLED one is counted for a random number of
- * calls by the inline path, then timed for a burst of calls, fenced.
+ * calls by the inline path, then one call is timed, fenced, and one before it to warm up the probe.
  *
  * SAMPLES are exact: while a sampled call is the innermost timed one, the calls it makes are all timed (BELOW), so
  * its self time depends on no estimate, and a callee that costs more when this function calls it is not taken for
@@ -150,7 +150,7 @@ static struct piano__timing measure(const struct piano__thread *t, const struct 
     return m;
 }
 
-/* The first call of a burst runs through a probe that is no longer in the caches. It is charged at the price of a
+/* The call before a sample runs through a probe that is no longer in the caches. It is charged at the price of a
  * counted call, and what it took beyond that was the probe's; unless it is so long that it must have been the function:
  * then that stays with the caller, as it does for any counted call. */
 static void price_warm_call(struct piano__thread *t, const struct piano__slot *slot,
