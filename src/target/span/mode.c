@@ -23,13 +23,7 @@
  * A call longer than `piano__mode_long` is charged as measured, and not multiplied: the watcher (watch.c) sees every
  * such call, timed or not. That keeps preemptions out of the estimates too.
  *
- * HOW MANY. For a given total cost of timing, the variance is least when calls are timed with a probability in
- * proportion to the root of the mean square of their cost. So stratum = cost of a sample / (density x that root). The
- * density is common to all functions of a thread. It is adapted so that timed calls take 1/`target` of the time. A
- * function with many calls in each frame is given FRAME_STRATA per frame, if that is cheap. And where the variance of its
- * calls says that the error of a usual frame, or of the run so far, would be more than ERROR_FRAME or ERROR_RUN of the
- * time, strata are made smaller, up to timing every call, as long as all timed calls take less than half of the
- * time. bench/sampling.py compares this with other schemes. */
+ * How many calls make a stratum is decided in stratum.c. */
 #include "target/span/mode.h"
 
 #include <stdlib.h>
@@ -41,48 +35,22 @@
 #include "target/span/registry.h"
 #include "target/span/run.h"
 #include "target/span/span.h"
+#include "target/span/stratum.h"
 #include "target/span/watch.h"
 
 enum {
     WINDOW = 64,
-    SHARE = 64,        /* a function's probes may take 1/SHARE of the time before it is sampled */
-    SHORT_NS = 8000,   /* below this a call may be sampled */
-    OUTER_NS = 2000,   /* outermost calls of a recursive function that are longer are all timed */
-    PLAIN_NS = 1000,   /* above this it is timed with the plain clock */
-    FENCED_NS = 500,   /* and below this with the fenced one again */
-    STRATUM_LEAST = 5, /* a smaller one is not worth sampling */
-    STRATUM_MOST = 4096,
+    SHORT_NS = 8000, /* below this a call may be sampled */
+    OUTER_NS = 2000, /* outermost calls of a recursive function that are longer are all timed */
+    PLAIN_NS = 1000, /* above this it is timed with the plain clock */
+    FENCED_NS = 500, /* and below this with the fenced one again */
     MOST_TICKS =
-        1 << 18, /* of one counted call: twice STRATUM_MOST of them fill no half of a word */
-    PROBES = 2,  /* timed calls for one sample */
+        1 << 18, /* of one counted call: twice PIANO_STRATUM_MOST of them fill no half of a word */
     MEMORY = 64, /* samples in a price */
-    SQUARE_MEMORY = 128,
-    FRAME_STRATA = 12,
-    BUDGET_NS = 500000,
-    TARGET_NS = 5000000,
     DEBT_NS = 20000000,
-    RARE = 4, /* a call that takes more than RARE times the price and RARE_NS is a rare one */
-    RARE_NS = 500,
-    RARE_PART =
-        8, /* of the time of all calls: rare ones take at least 1/RARE_PART, or they are interrupts */
-    SEEN_LEAST = 256,
-    SEEN_MOST = 4096,
-    FRAME_LEAST_NS = 5000,
-    FRAME_PART = 16,
-    BRAKE_MOST = 16 << 6,
     PATIENCE_NS = 200000, /* what a function's probes may take before it is sampled at all */
     PATIENCE_FRAME_NS = 2000000,
-    DENSITY_UNIT = 1 << 16,
-    DENSITY_FIRST = DENSITY_UNIT / 8,
-    DENSITY_LEAST = DENSITY_UNIT / 1024,
-    DENSITY_MOST = DENSITY_UNIT / 2,
-    TARGET = 64,
-    TARGET_FIRST = 8, /* until it is known how much costs vary */
 };
-
-/* What part of the time the error may be, over a frame and over the run. */
-#define ERROR_FRAME (1.0 / 16)
-#define ERROR_RUN (1.0 / 64)
 
 bool piano__mode_pinned;
 
@@ -172,98 +140,6 @@ static void set_price(struct piano__thread *t, struct piano__slot *slot)
     slot->total_price = total > 0 && !slot->outer_timed ? total : 0;
 }
 
-/* The root of the mean square of a call's cost. */
-static int64_t usual_cost(const struct piano__slot *slot)
-{
-    int64_t root = (int64_t)__builtin_sqrt(slot->square + slot->rare_square);
-    return root > 0 ? root : 1;
-}
-
-static bool is_rare(int64_t cost, int64_t usual)
-{
-    return ns_of(cost - RARE * usual) > RARE_NS;
-}
-
-/* Interrupts make some calls long, too. They take a small part of the time: rare calls count only where they take more. */
-static void judge_rare(struct piano__slot *slot)
-{
-    bool is_many = slot->rare_calls >= 4 && RARE_PART * slot->rare_ticks > slot->seen_ticks;
-    slot->rare_square = is_many ? slot->rare_sum / slot->seen_calls : 0;
-    slot->seen_calls = slot->rare_calls = 0;
-    slot->seen_ticks = slot->rare_ticks = 0;
-    slot->rare_sum = 0;
-}
-
-/* A recursive function's total contains the other calls of it, so there it is the self time that counts. */
-static void see_cost(struct piano__slot *slot, const struct piano__timing *m)
-{
-    int64_t cost = slot->recursive ? m->self : m->total;
-    int64_t most = piano__mode_long(), usual = (int64_t)slot->mean;
-    cost = cost < most ? cost : most;
-    slot->seen_ticks += cost;
-    if (slot->seen_calls++ > 0 && is_rare(cost, usual)) {
-        slot->rare_calls++;
-        slot->rare_ticks += cost;
-        slot->rare_sum += square((double)cost);
-        cost = RARE * usual;
-    }
-    slot->mean += ((double)cost - slot->mean) / SQUARE_MEMORY;
-    slot->square += (square((double)cost) - slot->square) / SQUARE_MEMORY;
-    slot->cost += (m->spent + m->below - slot->cost) / 16;
-    if (slot->seen_calls >= SEEN_MOST || (slot->rare_calls >= 8 && slot->seen_calls >= SEEN_LEAST))
-        judge_rare(slot);
-}
-
-/* How often a function was called: CALLS in SPAN ns. */
-struct rate {
-    int64_t calls;
-    int64_t span;
-};
-
-/* The largest stratum for which the error after WALL ns, the root of stratum x calls x variance of a call, is a
- * part ERROR of that time. */
-static int64_t stratum_of_error(const struct piano__slot *slot, struct rate rate, double wall,
-                                double error)
-{
-    double scale = (double)piano__run.header->ns_per_tick_32 / 4294967296.0;
-    double var = (slot->square - square(slot->mean) + slot->rare_square) * square(scale);
-    double calls = ((double)rate.calls + 1) * wall / ((double)rate.span + 1);
-    double most = square(error * wall) / (calls * (var > 1 ? var : 1));
-    return most < STRATUM_MOST ? (int64_t)most : STRATUM_MOST;
-}
-
-/* For FRAME_STRATA samples in each frame, where those of all functions together take less than 1/FRAME_PART of it; and
- * for a small error. */
-static int64_t stratum_of_frames(const struct piano__thread *t, const struct piano__slot *slot)
-{
-    int64_t calls = slot->frame_calls / 16;
-    int64_t wall = slot->frame_wall;
-    if (wall < FRAME_LEAST_NS || calls == 0)
-        return STRATUM_MOST;
-    struct rate rate = {calls, wall};
-    int64_t most = stratum_of_error(slot, rate, (double)wall, ERROR_FRAME);
-    int64_t sample_ns = ns_of(PROBES * slot->cost / 256);
-    int64_t samples = 16 * wall / FRAME_PART / (t->frame_fns + 1) / (sample_ns > 1 ? sample_ns : 1);
-    samples = samples < FRAME_STRATA ? samples : FRAME_STRATA;
-    if (samples < 2)
-        return most;
-    int64_t few = calls / samples;
-    few = few > 2 * STRATUM_LEAST ? few : 2 * STRATUM_LEAST;
-    return most < few ? most : few;
-}
-
-static int64_t choose_stratum(const struct piano__thread *t, const struct piano__slot *slot,
-                              struct rate rate, int64_t now)
-{
-    int64_t sample = PROBES * slot->cost / 256;
-    int64_t calls = sample * DENSITY_UNIT / (t->density * usual_cost(slot));
-    int64_t of_frames = stratum_of_frames(t, slot);
-    int64_t of_run = stratum_of_error(slot, rate, (double)ns_of(now - t->born), ERROR_RUN);
-    int64_t of_error = (of_frames < of_run ? of_frames : of_run) * t->brake / 16;
-    calls = calls < of_error ? calls : of_error;
-    return calls < 1 ? 1 : calls > STRATUM_MOST ? STRATUM_MOST : calls;
-}
-
 /* Ticks of the thread's time that belong to somebody by now, or to the probes. */
 static int64_t known_ticks(const struct piano__thread *t)
 {
@@ -297,58 +173,10 @@ static void begin_sampling(struct piano__thread *t, struct piano__slot *slot, in
         piano__frame_demote(t, slot);
 }
 
-/* More is spent on timing at first, until it is known how much costs vary. */
-static void judge_target(struct piano__thread *t, int64_t now)
-{
-    if (t->target < TARGET && ns_of(now - t->target_tick) > TARGET_NS) {
-        t->target *= 2;
-        t->target_tick = now;
-    }
-}
-
-/* However large the error: timed calls do not take more than half of the time. */
-static void judge_brake(struct piano__thread *t, int64_t elapsed)
-{
-    int64_t spent = t->budget_spent / 256;
-    if (2 * spent > elapsed)
-        t->brake = t->brake < BRAKE_MOST ? 2 * t->brake : BRAKE_MOST;
-    else if (3 * spent < elapsed)
-        t->brake = t->brake > 16 ? t->brake - t->brake / 4 : 16;
-}
-
-/* How small a part of the time one function's probes may take now; adapts the density. */
-static int64_t share_of_time(struct piano__thread *t, int64_t now)
-{
-    int64_t elapsed = now - t->budget_tick;
-    if (t->share == 0) {
-        t->share = SHARE;
-        t->density = DENSITY_FIRST;
-        t->target = TARGET_FIRST;
-        t->brake = 16;
-        t->target_tick = now;
-    }
-    if (ns_of(elapsed) < BUDGET_NS)
-        return t->share;
-    judge_target(t, now);
-    judge_brake(t, elapsed);
-    int64_t spent = t->budget_spent / 256 * t->target;
-    t->share = 4 * spent < elapsed ? SHARE : 2 * spent < elapsed ? 16 * SHARE : 128 * SHARE;
-    if (spent > elapsed)
-        t->density -= t->density / (spent > 2 * elapsed ? 2 : 8);
-    else if (2 * spent < elapsed)
-        t->density += (4 * spent < elapsed ? t->density : t->density / 4) + 1;
-    t->density = t->density < DENSITY_LEAST  ? DENSITY_LEAST
-                 : t->density > DENSITY_MOST ? DENSITY_MOST
-                                             : t->density;
-    t->budget_tick = now;
-    t->budget_spent = 0;
-    return t->share;
-}
-
 /* A window of calls that were all timed is full. */
 static void judge_timed(struct piano__thread *t, struct piano__slot *slot, int64_t now)
 {
-    int64_t share = share_of_time(t, now);
+    int64_t share = piano__stratum_share(t, now);
     int64_t spent = slot->window_spent / 256;
     int64_t elapsed = now - slot->window_start;
     int64_t mean_ns = ns_of(slot->sample_total) / WINDOW;
@@ -356,9 +184,9 @@ static void judge_timed(struct piano__thread *t, struct piano__slot *slot, int64
     int64_t patience = 2 * slot->window_frames >= WINDOW ? PATIENCE_FRAME_NS : PATIENCE_NS;
     if (mean_ns < SHORT_NS && spent * share > elapsed && ns_of(slot->spent / 256) > patience &&
         !chosen_frame) {
-        struct rate rate = {WINDOW, ns_of(elapsed)};
-        int64_t stratum = choose_stratum(t, slot, rate, now);
-        if (stratum >= 2 * STRATUM_LEAST) {
+        struct piano__rate rate = {WINDOW, ns_of(elapsed)};
+        int64_t stratum = piano__stratum_choose(t, slot, rate, now);
+        if (stratum >= 2 * PIANO_STRATUM_LEAST) {
             begin_sampling(t, slot, stratum, now);
             return;
         }
@@ -403,7 +231,7 @@ static int64_t correct_self(struct piano__thread *t, struct piano__slot *slot, i
     int64_t wanted = (self - price) * others;
     int64_t room = now - slot->mark_tick - (known_ticks(t) - slot->mark_known);
     int64_t own = callers_own(t, now);
-    bool rare = is_rare(self, price);
+    bool rare = piano__stratum_is_rare(self, price);
     int64_t most = rare && room < own ? room : own;
     int64_t sum = wanted + slot->debt;
     most = most > 0 ? most : 0;
@@ -460,7 +288,7 @@ void piano__mode_next_stratum(struct piano__thread *t, struct piano__slot *slot)
 static void take_sample(struct piano__thread *t, struct piano__slot *slot,
                         const struct piano__timing *m, int64_t now)
 {
-    int64_t share = share_of_time(t, now);
+    int64_t share = piano__stratum_share(t, now);
     int64_t all_ns = ns_of((int64_t)slot->stratum * slot->cost / 256);
     int64_t elapsed_ns = ns_of(now - slot->window_start);
     if (m->self < piano__mode_long()) {
@@ -469,9 +297,9 @@ static void take_sample(struct piano__thread *t, struct piano__slot *slot,
     }
     set_mark(t, slot, now);
     slot->window_start = now;
-    struct rate rate = {slot->stratum, elapsed_ns};
-    int64_t stratum = choose_stratum(t, slot, rate, now);
-    if (stratum < STRATUM_LEAST || 2 * all_ns * share < elapsed_ns) {
+    struct piano__rate rate = {slot->stratum, elapsed_ns};
+    int64_t stratum = piano__stratum_choose(t, slot, rate, now);
+    if (stratum < PIANO_STRATUM_LEAST || 2 * all_ns * share < elapsed_ns) {
         start_timing(t, slot, now);
         return;
     }
@@ -497,7 +325,7 @@ static void take_timed(struct piano__thread *t, struct piano__slot *slot,
 {
     if (slot->window_calls == 0)
         slot->window_start = now - m->total;
-    see_cost(slot, m);
+    piano__stratum_see(slot, m);
     slot->samples++;
     slot->sample_self += m->self;
     slot->sample_total += m->total;
@@ -520,7 +348,7 @@ void piano__mode_timed(struct piano__thread *t, struct piano__slot *slot,
         end_sample(t, slot);
         if (slot->mode != PIANO_SAMPLED)
             return;
-        see_cost(slot, m);
+        piano__stratum_see(slot, m);
         if (entry->flags & PIANO_ENTRY_WARM)
             slot->warm = 1;
         else
@@ -544,7 +372,7 @@ void piano__mode_frame_ended(struct piano__thread *t, struct piano__slot *slot, 
     slot->frame_calls += first ? 16 * calls : (16 * calls - slot->frame_calls) / 8;
     slot->frame_wall += first ? wall_ns : (wall_ns - slot->frame_wall) / 8;
     if (slot->mode != PIANO_SAMPLED || slot->sampling ||
-        slot->frame_calls < (int64_t)16 * FRAME_STRATA / 2 * slot->stratum)
+        slot->frame_calls < (int64_t)16 * PIANO_FRAME_STRATA / 2 * slot->stratum)
         return;
     /* The next frame is another population: from its first sample on, its own samples make the price. */
     if (slot->samples > 1) {
