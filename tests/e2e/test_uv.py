@@ -354,7 +354,11 @@ def test_libuv_does_what_it_does_without_piano(project: Project) -> None:
     alone = project.command(program)
     (project.root / "socket").unlink(missing_ok=True)
     r, done = record(project, program)
-    assert done.out == alone.out and done.err == alone.err
+    for timers in (True, False):  # when a timer fires between the others depends on the machine
+        said, meant = ([line for line in text.splitlines() if line.startswith("timer") == timers]
+                       for text in (done.out, alone.out))
+        assert said == meant
+    assert done.err == alone.err
     assert "wrong" not in done.out and "worked 3\n" in done.out
     begins, ends = r.of("poll_begin"), r.of("poll_end")
     assert len(begins) == len(ends)
