@@ -45,13 +45,13 @@ static double counted_part(const struct tally *sum)
 /* Stretches of code between two probes, in the calls that were merely counted. */
 static double stretches(const struct tally *sum)
 {
-    bool calls_others = sum->has_total && sum->total_ns > sum->self_ns + sum->self_ns / 16;
+    bool calls_others = sum->has_total && sum->total_ns / 17 > sum->self_ns / 16;
     return (double)(sum->calls - sum->timed) * (calls_others ? 2 : 1);
 }
 
 static void add_self(struct tally *sum, double ns)
 {
-    sum->self_ns += (int64_t)ns;
+    sum->self_ns = saturating_add(sum->self_ns, saturating_int(ns));
     sum->self_sys += fabs(ns) / 2;
 }
 
@@ -59,7 +59,7 @@ static void take(struct tally *sum, double ns)
 {
     add_self(sum, -ns);
     if (sum->has_total)
-        sum->total_ns -= (int64_t)ns;
+        sum->total_ns = saturating_add(sum->total_ns, -saturating_int(ns));
 }
 
 /* Takes MISSING ns, the same for each stretch, as far as there is something to take; what was taken. */
@@ -169,13 +169,13 @@ static void move_long_calls(struct run_scratch *line, const struct whole *w)
         double by = surprise(sum, w->scale);
         if (by == 0 || (by > 0 && !is_estimate(sum)))
             continue;
-        int64_t ns = (int64_t)(by * moved / (by < 0 ? less : more));
-        sum->self_ns += ns;
+        int64_t ns = saturating_int(by * moved / (by < 0 ? less : more));
+        sum->self_ns = saturating_add(sum->self_ns, ns);
         sum->self_var += PERIOD_NS * PERIOD_NS / 4;
         if (by > 0 && sum->has_max && ns > sum->max_ns)
             sum->max_ns = ns;
         if (by > 0 && sum->has_total) {
-            sum->total_ns += ns;
+            sum->total_ns = saturating_add(sum->total_ns, ns);
             sum->total_var += PERIOD_NS * PERIOD_NS / 4;
         }
     }
@@ -200,9 +200,9 @@ static void join_looks(struct run_scratch *line, const struct whole *w)
         double moved = e->moved + off * e->left / var_sum;
         if ((double)e->sum.self_ns + moved < 0)
             moved = e->sum.self_ns > 0 ? -(double)e->sum.self_ns : 0;
-        e->sum.self_ns += (int64_t)moved;
+        e->sum.self_ns = saturating_add(e->sum.self_ns, saturating_int(moved));
         if (is_estimate(&e->sum) && e->sum.has_total)
-            e->sum.total_ns += (int64_t)moved;
+            e->sum.total_ns = saturating_add(e->sum.total_ns, saturating_int(moved));
         e->sum.self_var *= part;
         e->sum.self_sys *= sqrt(part);
     }
@@ -236,7 +236,7 @@ static void add_uncertainty(struct run_scratch *line)
             sum->self_sys += unsure * callers_weight(sum, by_probes) / weights;
         sum->self_sys += UNSURE_PROBES * fabs((double)sum->probes_ns);
         sum->self_cal += UNSURE_TIMED_NS * (double)sum->timed;
-        sum->self_cal += UNSURE_ALLOC_NS * (double)(sum->alloc_count + sum->free_count);
+        sum->self_cal += UNSURE_ALLOC_NS * ((double)sum->alloc_count + (double)sum->free_count);
     }
 }
 
@@ -270,7 +270,7 @@ void estimates_settle_run(struct run_scratch *all)
 
 static int64_t half_of(double var, double sys)
 {
-    return (int64_t)(1.96 * sqrt(var + sys * sys));
+    return saturating_int(1.96 * sqrt(var + sys * sys));
 }
 
 bool estimates_matter(const struct tally *sum)

@@ -23,6 +23,12 @@ int64_t saturating_add(int64_t a, int64_t b)
     return sum;
 }
 
+int64_t saturating_int(double x)
+{
+    const double most = 9e18;
+    return x > most ? INT64_MAX : x < -most ? -INT64_MAX : x == x ? (int64_t)x : 0;
+}
+
 void tally_add(struct tally *sum, const struct tally *more)
 {
     if (!sum->seen) {

@@ -272,5 +272,7 @@ bool run_busy(const struct run *run, int64_t *runq_ns, int64_t *of_ns);
 
 void tally_add(struct tally *sum, const struct tally *more);
 int64_t saturating_add(int64_t a, int64_t b);
+/* X as an integer, cut to what fits; 0 for what is no number. */
+int64_t saturating_int(double x);
 
 #endif

@@ -17,7 +17,7 @@ static int64_t take_excess(struct tally *sum, int64_t *runq)
     if (sum->wait_ns <= most)
         return 0;
     int64_t excess = sum->wait_ns - most;
-    int64_t moved = (int64_t)((double)sum->runq_ns * ((double)excess / (double)sum->wait_ns));
+    int64_t moved = saturating_int((double)sum->runq_ns * ((double)excess / (double)sum->wait_ns));
     sum->wait_ns = most;
     sum->runq_ns -= moved;
     *runq = saturating_add(*runq, moved);
@@ -42,9 +42,9 @@ void waits_settle(struct run_scratch *all)
         struct tally *sum = &all->entries[i].sum;
         if (!is_sampled(sum))
             continue;
-        int64_t more = (int64_t)((double)(sum->self_ns - sum->wait_ns) * part);
+        int64_t more = saturating_int(((double)sum->self_ns - (double)sum->wait_ns) * part);
         sum->wait_ns += more;
-        sum->runq_ns += (int64_t)((double)more * of_runq);
+        sum->runq_ns = saturating_add(sum->runq_ns, saturating_int((double)more * of_runq));
         sum->has_cpu = true;
     }
 }
