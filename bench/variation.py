@@ -47,7 +47,7 @@ class Truth:
 
 
 class Watched:
-    """One run under piano, in a directory of its own, and what the report says of it."""
+    """Runs the program once under piano, in a new directory, and reads the report."""
 
     def __init__(self, program, there, scenario, scale, grow=100, timing=None):
         env = {"PIANO_RUNS_DIR": there, **({"PIANO_TIMING": timing} if timing else {})}

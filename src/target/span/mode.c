@@ -221,9 +221,9 @@ static int64_t callers_own(struct piano__thread *t, int64_t now)
 }
 
 /* What the other calls of the stratum cost more, or less, than they were priced at, when the timed one took SELF.
- * The caller's self time does not fall below zero; what there is no time left for now, as half of a stratum is still to
- * come, waits for the next sample. A rare long call cannot claim more than the time since the last
- * sample which belongs to nobody else. */
+ * The correction is limited so that the caller's self time stays above zero. The rest is kept as `debt` for the next
+ * sample: half of a stratum, on average, is still to come. For a rare long call the limit is the time since the last
+ * sample that no function has been charged. */
 static int64_t correct_self(struct piano__thread *t, struct piano__slot *slot, int64_t self,
                             int64_t now)
 {

@@ -138,8 +138,8 @@ static void take_file(struct piano__thread *t)
     uint32_t allowed = files_allowed();
     t->runq_file = 0;
     for (uint32_t i = 0; i < allowed; i++) {
-        int nobody = 0;
-        if (!atomic_compare_exchange_strong(&files[i].owner, &nobody, t->tid))
+        int unowned = 0;
+        if (!atomic_compare_exchange_strong(&files[i].owner, &unowned, t->tid))
             continue;
         if (open_file(i))
             t->runq_file = i + 1;

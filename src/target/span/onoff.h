@@ -33,13 +33,13 @@ void piano__onoff_detach(struct piano__thread *t);
 /* After fork, in the child: gives up the descriptors of the parent's threads. */
 void piano__onoff_forget(void);
 
-/* A reading of the calling thread, T, as of BEGAN: what it was off the CPU since then, if that is long ago, counts to
- * nobody, as it is part of the overhead. */
+/* Reads the times of the calling thread, T, as of BEGAN. Time off the CPU since then is part of the profiler's
+ * overhead, and no function is charged for it. */
 void piano__onoff_look(struct piano__thread *t, int64_t began);
-/* The profiler has been at work since BEGAN. If that took long, what it was off the CPU counts to nobody. Returns the
- * tick at which it is done. */
+/* The profiler has worked since BEGAN. If that took long, reads the times again, and charges no function for the time
+ * off the CPU. Returns the tick at the end. */
 int64_t piano__onoff_after(struct piano__thread *t, int64_t began);
-/* A reading of another thread of this process. False: it cannot be had. */
+/* Reads the times of another thread of this process. False when the kernel does not give them. */
 bool piano__onoff_look_at(const struct piano__thread *t, struct piano__offcpu *look);
 
 /* From which tick on a reading is due at the begin of a call. */
