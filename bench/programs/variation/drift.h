@@ -164,18 +164,22 @@ FN void drop(int steps)
     WORK(drop, GROWN(steps));
 }
 
-FN void river(void)
+FN void river(const int *drops)
 {
     WORK(river, 5000);
     for (int i = 0; i < 1000; i++)
-        drop(8 << __builtin_ctz(next_random() | 1u << 12));
+        drop(drops[i]);
     MADE(river, 1000);
 }
 
 TWIN static void run_tail(int frames)
 {
-    for (int i = 0; i < frames; i++, pulse())
-        river();
+    int drops[1000];
+    for (int i = 0; i < frames; i++, pulse()) {
+        for (int k = 0; k < 1000; k++)
+            drops[k] = 8 << __builtin_ctz(next_random() | 1u << 12);
+        river(drops);
+    }
 }
 
 #endif
