@@ -14,7 +14,7 @@
  * - Both estimates are then joined, each weighed by the inverse of its variance; the sum stays what it was.
  *
  * VARIANCE. To what the samples say comes what may be wrong in the same direction in every line: UNSURE_NS for each
- * counted call, for the function and, in sum, for the callers in proportion to the probes' cost that was taken off them;
+ * stretch of a counted call, for the function and, in sum, for the callers in proportion to the probes' cost that was taken off them;
  * UNSURE_TIMED_NS for each timed call, UNSURE_ALLOC_NS for each counted allocation and free; a part of that cost itself; and half of what a bound took away. */
 #include "tool/load/estimates.h"
 
@@ -223,7 +223,7 @@ static void add_uncertainty(struct run_scratch *line)
     bool by_probes = false;
     for (size_t i = 0; i < line->count; i++) {
         const struct tally *sum = &line->entries[i].sum;
-        unsure += is_estimate(sum) ? UNSURE_NS * (double)(sum->calls - sum->timed) : 0;
+        unsure += is_estimate(sum) ? UNSURE_NS * stretches(sum) : 0;
         by_probes |= callers_weight(sum, true) > 0;
     }
     for (size_t i = 0; i < line->count; i++)
@@ -231,7 +231,7 @@ static void add_uncertainty(struct run_scratch *line)
     for (size_t i = 0; i < line->count; i++) {
         struct tally *sum = &line->entries[i].sum;
         if (is_estimate(sum))
-            sum->self_sys += UNSURE_NS * (double)(sum->calls - sum->timed);
+            sum->self_sys += UNSURE_NS * stretches(sum);
         else if (weights > 0)
             sum->self_sys += unsure * callers_weight(sum, by_probes) / weights;
         sum->self_sys += UNSURE_PROBES * fabs((double)sum->probes_ns);
