@@ -28,7 +28,7 @@
 #include "common/hist.h"
 #include "common/merged.h"
 
-#define PIANO_LIVE_MAGIC "PIANOLV5"
+#define PIANO_LIVE_MAGIC "PIANOLV6"
 
 enum {
     PIANO_LIVE_HEADER_BYTES = 4096,
@@ -143,6 +143,9 @@ static inline int64_t piano__each_cost(uint64_t each)
     return (uint32_t)each;
 }
 
+/* Samples that are taken inside a call cut its own time into pieces. */
+enum piano__piece { PIANO_PIECE_FIRST, PIANO_PIECE_INNER, PIANO_PIECE_LAST, PIANO_PIECES };
+
 struct piano__slot {
     struct piano__tally now;
     struct piano__tally kept;
@@ -168,12 +171,14 @@ struct piano__slot {
     int64_t spent;
     int64_t looked;      /* ticks, ever; written by the watcher alone */
     int64_t looked_seen; /* the part of that which is in tallies */
-    int64_t mark_tick;   /* the last sample, or the begin of the frame, */
-    int64_t mark_known;  /* and how much of the thread's time was attributed by then */
     int64_t debt;        /* ticks: what samples say, and no measured time was left for */
-    int64_t debt_tick;   /* when it last grew */
-    int64_t frame_calls; /* calls per frame: a running mean, in 1/16 */
-    int64_t frame_wall;  /* ns: wall time of the frames it was called in, likewise */
+    double seen_ever;    /* ticks in timed calls, older ones count less, */
+    double rare_ever;    /* and by how much rare long ones of them were longer */
+    int64_t rare_usual;  /* how long such a call usually is */
+    int64_t reserve;     /* ticks that rare long calls among the counted ones must have taken */
+    int64_t piece[PIANO_PIECES]; /* ticks that such a piece of a call's own time takes, at most */
+    int64_t frame_calls;         /* calls per frame: a running mean, in 1/16 */
+    int64_t frame_wall;          /* ns: wall time of the frames it was called in, likewise */
     uint32_t samples;
     uint32_t window_calls;
     uint32_t outer_calls;
@@ -225,6 +230,10 @@ struct piano__entry {
     double variance;
     int64_t itself;            /* ticks in timed calls of the same function right below */
     int64_t probe;             /* 1/256 ticks: what the probe took before the call began */
+    int64_t own;               /* own time when a sample was last taken inside */
+    int64_t unpaid;            /* the part of it that a long counted call may have taken */
+    int64_t noise;             /* what that sample corrected */
+    uint32_t payee;            /* index + 1 of the function of that sample */
     struct piano__offcpu look; /* the thread's when the call began; valid below `looked_depth` */
 };
 

@@ -45,9 +45,10 @@ enum {
     PLAIN_NS = 1000, /* above this it is timed with the plain clock */
     FENCED_NS = 500, /* and below this with the fenced one again */
     MOST_TICKS =
-        1 << 18, /* of one counted call: twice PIANO_STRATUM_MOST of them fill no half of a word */
-    MEMORY = 64, /* samples in a price */
-    DEBT_NS = 20000000,
+        1 << 18,  /* of one counted call: twice PIANO_STRATUM_MOST of them fill no half of a word */
+    MEMORY = 64,  /* samples in a price */
+    RESERVE = 64, /* rare long calls that can be paid in advance */
+    RARE_PIECES = 4,      /* a piece of a caller's time pays for so many rare long calls at most */
     PATIENCE_NS = 200000, /* what a function's probes may take before it is sampled at all */
     PATIENCE_FRAME_NS = 2000000,
 };
@@ -140,18 +141,6 @@ static void set_price(struct piano__thread *t, struct piano__slot *slot)
     slot->total_price = total > 0 && !slot->outer_timed ? total : 0;
 }
 
-/* Ticks of the thread's time that belong to somebody by now, or to the probes. */
-static int64_t known_ticks(const struct piano__thread *t)
-{
-    return t->attributed + t->correction + t->overhead / 256;
-}
-
-static void set_mark(const struct piano__thread *t, struct piano__slot *slot, int64_t now)
-{
-    slot->mark_tick = now;
-    slot->mark_known = known_ticks(t);
-}
-
 static void begin_sampling(struct piano__thread *t, struct piano__slot *slot, int64_t stratum,
                            int64_t now)
 {
@@ -160,7 +149,6 @@ static void begin_sampling(struct piano__thread *t, struct piano__slot *slot, in
     set_price(t, slot);
     slot->mode = PIANO_SAMPLED;
     slot->stratum = (uint32_t)stratum;
-    set_mark(t, slot, now);
     slot->window_start = now;
     if (!slot->in_sampled) {
         slot->in_sampled = 1;
@@ -198,53 +186,99 @@ static void judge_timed(struct piano__thread *t, struct piano__slot *slot, int64
     start_window(slot, now);
 }
 
-/* A sample of a rare long call says that there were many of them, which there was no time for. Once in a while that is an
- * interrupt. When it comes again within DEBT_NS, the function has rare long calls, and the samples in between missed
- * them: what this one says is paid by the next. */
-static void keep_rare_debt(struct piano__slot *slot, int64_t debt, int64_t now)
-{
-    bool is_again = ns_of(now - slot->debt_tick) < DEBT_NS;
-    slot->debt_tick = now;
-    slot->debt = is_again ? debt : 0;
-}
-
-/* Ticks of the innermost timed call that is no sample which are its own so far. */
-static int64_t callers_own(struct piano__thread *t, int64_t now)
+/* The innermost timed call that is no sample. */
+static struct piano__entry *timed_caller(struct piano__thread *t)
 {
     for (uint32_t i = t->depth; i > 0; i--) {
-        const struct piano__entry *e = &piano__entries(t)[i - 1];
+        struct piano__entry *e = &piano__entries(t)[i - 1];
         if (!(e->flags & (PIANO_ENTRY_SAMPLED | PIANO_ENTRY_BELOW)))
-            return now - e->start - (t->overhead - e->overhead) / 256 -
-                   (t->attributed - e->attributed) - (t->correction - e->correction);
+            return e;
     }
-    return INT64_MAX;
+    return NULL;
 }
 
-/* What the other calls of the stratum cost more, or less, than they were priced at, when the timed one took SELF.
- * The correction is limited so that the caller's self time stays above zero. The rest is kept as `debt` for the next
- * sample: half of a stratum, on average, is still to come. For a rare long call the limit is the time since the last
- * sample that no function has been charged. */
-static int64_t correct_self(struct piano__thread *t, struct piano__slot *slot, int64_t self,
-                            int64_t now)
+/* Ticks of CALLER that are its own so far. */
+static int64_t callers_own(const struct piano__thread *t, const struct piano__entry *caller,
+                           int64_t now)
 {
-    int64_t price = piano__each_self(piano__head_of(t, slot)->each), others = slot->stratum - 1;
-    int64_t wanted = (self - price) * others;
-    int64_t room = now - slot->mark_tick - (known_ticks(t) - slot->mark_known);
-    int64_t own = callers_own(t, now);
-    bool rare = piano__stratum_is_rare(self, price);
-    int64_t most = rare && room < own ? room : own;
-    int64_t sum = wanted + slot->debt;
-    most = most > 0 ? most : 0;
-    if (sum <= most) {
+    return now - caller->start - (t->overhead - caller->overhead) / 256 -
+           (t->attributed - caller->attributed) - (t->correction - caller->correction);
+}
+
+/* The other calls of the stratum cost more, or less, than they were priced at, when the timed one took SELF. The
+ * correction is limited to OWN, so that the caller's self time stays above zero. The rest is kept as `debt` for the next
+ * sample: half of a stratum, on average, is still to come. */
+static int64_t correct_usual(struct piano__slot *slot, int64_t self, int64_t price, int64_t own)
+{
+    int64_t others = slot->stratum - 1, sum = (self - price) * others + slot->debt;
+    own = own > 0 ? own : 0;
+    if (sum <= own) {
         slot->debt = 0;
         return sum;
     }
-    int64_t debt = sum - most, limit = self * others;
-    if (rare)
-        keep_rare_debt(slot, debt, now);
+    int64_t debt = sum - own, limit = self * others;
+    slot->debt = debt < limit ? debt : limit;
+    return own;
+}
+
+/* RARE LONG CALLS, interrupts among them. Timed calls tell what part of the function's time they take; the `reserve` is that part of
+ * the counted calls' time. Each shows as a piece of the caller's own time that is longer than usual. Then it is paid out of the
+ * reserve, which may be overdrawn by a few. So a caller keeps neither the interrupts nor the rare long calls that met counted
+ * calls of the function, and pays for none that was not there. */
+static void add_reserve(struct piano__slot *slot, int64_t price)
+{
+    if (slot->rare_ever == 0)
+        return;
+    int64_t most = RESERVE * slot->rare_usual;
+    slot->reserve += (int64_t)((double)price * slot->stratum * slot->rare_ever / slot->seen_ever);
+    slot->reserve = slot->reserve < most ? slot->reserve : most;
+}
+
+int64_t piano__mode_pay(struct piano__slot *payee, struct piano__slot *caller,
+                        struct piano__entry *e, int64_t own, enum piano__piece which)
+{
+    int64_t piece = own - e->own, *known = &caller->piece[which];
+    int64_t usual = *known > e->noise ? *known : e->noise;
+    bool is_long = piano__stratum_is_rare(piece, usual);
+    int64_t most = RARE_PIECES * payee->rare_usual, left = payee->reserve + most;
+    if (is_long)
+        e->unpaid += piece - usual < most ? piece - usual : most;
+    piece = piece < 0 ? -piece : piece;
+    if (piece > *known) /* so that one piece in 15 is longer */
+        *known += (*known + piano__stratum_rare()) / 4;
     else
-        slot->debt = debt < limit ? debt : limit;
-    return most;
+        *known -= *known / 64;
+    most = most < left ? most : left > 0 ? left : 0;
+    int64_t paid = e->unpaid < most ? e->unpaid : most;
+    e->unpaid -= paid;
+    payee->reserve -= paid;
+    e->own = own - paid;
+    return paid;
+}
+
+static bool is_rare(struct piano__thread *t, const struct piano__slot *slot, int64_t self)
+{
+    return piano__stratum_is_rare(self, piano__each_self(piano__head_of(t, slot)->each));
+}
+
+/* What a sample that took SELF says of the counted calls, in ticks. */
+static int64_t correct_self(struct piano__thread *t, struct piano__slot *slot, int64_t self,
+                            int64_t now)
+{
+    int64_t price = piano__each_self(piano__head_of(t, slot)->each);
+    struct piano__entry *e = timed_caller(t);
+    int64_t own = e ? callers_own(t, e, now) : INT64_MAX / 2, sum = 0;
+    bool rare = is_rare(t, slot, self);
+    if (slot->rare_square == 0)
+        add_reserve(slot, price);
+    if (!rare || slot->rare_square > 0)
+        sum = correct_usual(slot, self, price, rare && e && e->own > 0 ? own - e->own : own);
+    if (!e)
+        return sum;
+    enum piano__piece which = e->payee ? PIANO_PIECE_INNER : PIANO_PIECE_FIRST;
+    e->payee = (uint32_t)(slot - piano__slots(t)) + 1;
+    e->noise = sum < 0 ? -sum : sum;
+    return sum + piano__mode_pay(slot, &piano__slots(t)[e->slot], e, own - sum, which);
 }
 
 static void correct(struct piano__thread *t, struct piano__slot *slot,
@@ -292,10 +326,11 @@ static void take_sample(struct piano__thread *t, struct piano__slot *slot,
     int64_t all_ns = ns_of((int64_t)slot->stratum * slot->cost / 256);
     int64_t elapsed_ns = ns_of(now - slot->window_start);
     if (m->self < piano__mode_long()) {
+        bool tells = slot->rare_square > 0 || !is_rare(t, slot, m->self);
         correct(t, slot, m, now);
-        learn(slot, m);
+        if (tells)
+            learn(slot, m);
     }
-    set_mark(t, slot, now);
     slot->window_start = now;
     struct piano__rate rate = {slot->stratum, elapsed_ns};
     int64_t stratum = piano__stratum_choose(t, slot, rate, now);
@@ -381,5 +416,4 @@ void piano__mode_frame_ended(struct piano__thread *t, struct piano__slot *slot, 
         slot->samples = 1;
     }
     piano__mode_next_stratum(t, slot);
-    set_mark(t, slot, t->last_tick);
 }

@@ -164,6 +164,24 @@ static void price_warm_call(struct piano__thread *t, const struct piano__slot *s
     m->total = below + m->self;
 }
 
+/* A call that called sampled functions has ended: what of its self time was theirs is moved to the last of them. What may have been is
+ * uncertain for both. */
+static void pay_callee(struct piano__thread *t, struct piano__slot *slot, struct piano__entry *e,
+                       struct piano__timing *m)
+{
+    struct piano__slot *payee = &piano__slots(t)[e->payee - 1];
+    int64_t paid = piano__mode_pay(payee, slot, e, m->self, PIANO_PIECE_LAST);
+    double unsure = (double)e->unpaid * (double)e->unpaid;
+    m->self -= paid;
+    if (!payee->in_now)
+        piano__frame_touch(t, payee);
+    payee->now.self += paid;
+    payee->now.raw += paid;
+    payee->now.total += paid;
+    payee->now.self_var += unsure;
+    slot->now.self_var += unsure + (double)paid * (double)paid;
+}
+
 /* Gives a call that ended its share, and the thread's sums what its callers need to know of it. */
 static void account(struct piano__thread *t, struct piano__slot *slot, struct piano__entry *e,
                     struct piano__timing *m)
@@ -180,6 +198,8 @@ static void account(struct piano__thread *t, struct piano__slot *slot, struct pi
         slot->now.self_var += t->variance - e->variance;
         t->correction = e->correction;
         t->variance = e->variance;
+        if (unlikely(e->payee))
+            pay_callee(t, slot, e, m);
     }
     slot->now.self += m->self;
     slot->now.raw += m->self + ((charged + 128) >> 8);
@@ -319,6 +339,8 @@ static struct piano__entry *push(struct piano__thread *t, struct piano__slot *sl
     e->variance = t->variance;
     e->itself = 0;
     e->probe = 0;
+    e->own = e->unpaid = e->noise = 0;
+    e->payee = 0;
     if (t->looked_depth > index)
         t->looked_depth = index;
     return e;
@@ -395,8 +417,7 @@ static __attribute__((noinline)) struct piano__thread *attach(uint32_t offset)
 
 /* What a probe takes depends on what is in the caches and how well the processor predicts it, so most of it is
  * measured: from the first thing the probe does to the begin of the window, and from the end of the window to one
- * of the last. The first read does not wait, so that what the caller has not done yet counts as the probe's: without
- * probes it would be done while the function is at work. What frames and readings of CPU time took (WORK before) they
+ * of the last. The first read waits until what the caller has begun is done: that is the caller's time, not the probe's. What frames and readings of CPU time took (WORK before) they
  * have added themselves. The rest is calibrated. */
 static void measure_entry(struct piano__thread *t, struct piano__entry *e, int64_t began,
                           int64_t work)
@@ -414,7 +435,7 @@ static void measure_exit(struct piano__thread *t, int64_t from, int64_t work)
 
 void *__piano_enter(unsigned offset)
 {
-    int64_t began = piano__ticks();
+    int64_t began = piano__ticks_end();
     struct piano__thread *t = piano__self_thread();
     if (unlikely(offset >= t->real_limit || offset == 0)) {
         t = attach(offset);

@@ -25,6 +25,7 @@ enum {
         8, /* of the time of all calls: rare ones take at least 1/RARE_PART, or they are interrupts */
     SEEN_LEAST = 256,
     SEEN_MOST = 4096,
+    SEEN_EVER = 1 << 30, /* ticks */
     FRAME_LEAST_NS = 5000,
     FRAME_PART = 16,
     BRAKE_MOST = 16 << 6,
@@ -62,6 +63,12 @@ bool piano__stratum_is_rare(int64_t cost, int64_t usual)
     return ns_of(cost - RARE * usual) > RARE_NS;
 }
 
+int64_t piano__stratum_rare(void)
+{
+    int64_t one_ns_32 = (int64_t)piano__run.header->ns_per_tick_32;
+    return one_ns_32 > 0 ? ((int64_t)RARE_NS << 32) / one_ns_32 : RARE_NS;
+}
+
 /* Interrupts make some calls long, too. They take a small part of the time: rare calls count only where they take more. */
 static void judge_rare(struct piano__slot *slot)
 {
@@ -72,6 +79,15 @@ static void judge_rare(struct piano__slot *slot)
     slot->rare_sum = 0;
 }
 
+/* A call took MORE than usual. The watcher sees those that last for MOST. */
+static void see_rare(struct piano__slot *slot, int64_t more, int64_t most)
+{
+    if (more >= most / 2)
+        return;
+    slot->rare_ever += (double)more;
+    slot->rare_usual += slot->rare_usual ? (more - slot->rare_usual) / 4 : more;
+}
+
 /* A recursive function's total contains the other calls of it, so there it is the self time that counts. */
 void piano__stratum_see(struct piano__slot *slot, const struct piano__timing *m)
 {
@@ -79,11 +95,18 @@ void piano__stratum_see(struct piano__slot *slot, const struct piano__timing *m)
     int64_t most = piano__mode_long(), usual = (int64_t)slot->mean;
     cost = cost < most ? cost : most;
     slot->seen_ticks += cost;
+    slot->seen_ever +=
+        (double)(cost + (m->inner + m->below) / 256); /* interrupts meet all of that */
     if (slot->seen_calls++ > 0 && piano__stratum_is_rare(cost, usual)) {
         slot->rare_calls++;
         slot->rare_ticks += cost;
         slot->rare_sum += square((double)cost);
+        see_rare(slot, cost - usual, most);
         cost = RARE * usual;
+    }
+    if (slot->seen_ever > (double)SEEN_EVER) {
+        slot->seen_ever /= 2;
+        slot->rare_ever /= 2;
     }
     slot->mean += ((double)cost - slot->mean) / SQUARE_MEMORY;
     slot->square += (square((double)cost) - slot->square) / SQUARE_MEMORY;

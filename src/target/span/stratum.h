@@ -20,6 +20,8 @@ struct piano__rate {
 void piano__stratum_see(struct piano__slot *slot, const struct piano__timing *m);
 /* Whether a call that took COST ticks is a rare long one among calls that take USUAL. */
 bool piano__stratum_is_rare(int64_t cost, int64_t usual);
+/* Ticks by which a call is longer than others, at least, to be a rare long one. */
+int64_t piano__stratum_rare(void);
 /* The size of the next stratum of a function that is called as RATE says. */
 int64_t piano__stratum_choose(const struct piano__thread *t, const struct piano__slot *slot,
                               struct piano__rate rate, int64_t now);
