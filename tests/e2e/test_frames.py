@@ -322,6 +322,23 @@ def test_frame_option_overrides_turns(project: Project) -> None:
     assert [(g["root"], g["kind"], g["count"]) for g in groups] == [("update", "call", 60)]
 
 
+def test_a_helper_called_now_and_then_does_not_make_turns(project: Project) -> None:
+    """A number drawn for every tenth frame: the frames are those of the function that takes the time."""
+    report = project.profile_c(BURN + """
+        static unsigned state = 1;
+        static unsigned draw_number(void) { return state = state * 1103515245 + 12345; }
+        static void frame(unsigned more) { BURN(40000 + (more & 1)); }
+        int main(void)
+        {
+            for (int i = 0; i < 200; i++)
+                frame(i % 10 == 9 ? draw_number() : 0);
+            return 0;
+        }
+    """)
+    groups = {g["root"]: (g["kind"], g["count"]) for g in report.data["frames"]["by_root"]}
+    assert groups["frame"] == ("call", 200)
+
+
 def test_jobs_in_any_order_are_frames_of_their_own(project: Project) -> None:
     report = project.profile_c(BURN + """
         static void job_a(void) { BURN(2000); }

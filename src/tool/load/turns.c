@@ -10,6 +10,8 @@
  * (standard deviation at most half of the mean, or a tenth where that is above 2). Of several such functions the one with the most turns
  * starts the cycle; of those with about as many (nine tenths), the one that was called first. All other
  * functions may come and go: one that is called twice in a turn, or in every hundredth turn.
+ * A function that takes no time to speak of does not make one turn of several calls of another: a random number that is drawn for
+ * every tenth frame.
  * Functions that are called in random order pass neither test: between two calls of A, B is missing in
  * pA / (pA + pB) of the cases, and if that is an eighth or less, the number of calls of B varies as much
  * as its mean. Calls in such an order stay frames of their own.
@@ -33,6 +35,7 @@ enum {
     MISSING_PART = 8,    /* a regular function is missing in 1/8 of the turns at most */
     NEARLY_TENTHS = 9,   /* as many turns as another function: nine tenths */
     MAX_CANDIDATES = 32, /* functions tried as the start of a cycle */
+    ASIDE_PART = 1000,   /* a function that takes less than 1/1000 of another's time */
     MAX_NESTING = 16,    /* cycles before and after a cycle */
 };
 
@@ -50,6 +53,7 @@ struct root {
     uint64_t turn; /* 1 + the last turn it was seen in */
     uint64_t present, in_turn;
     double sum, squares;
+    int64_t wall; /* of all its calls */
     bool demoted; /* timed by sample later on: its begins are not all known */
 };
 
@@ -112,7 +116,9 @@ static void number_roots(struct finder *f, size_t from, size_t to)
             *number = (uint32_t)++f->root_count;
         }
         f->calls[i].root = *number - 1;
-        f->roots[*number - 1].calls++;
+        struct root *r = &f->roots[*number - 1];
+        r->calls++;
+        r->wall = saturating_add(r->wall, line_of(f, i)->wall_ns);
         f->roots[*number - 1].demoted |=
             f->lane->demoted_until && f->calls[i].line < f->lane->demoted_until[row];
     }
@@ -138,6 +144,12 @@ static bool is_regular(const struct root *r, uint64_t turns)
            variance <= mean * mean * spread * spread;
 }
 
+/* S is called now and then between calls of R, and takes no time to speak of: the calls of R are the frames. */
+static bool is_aside(const struct root *s, const struct root *r)
+{
+    return r->calls > s->calls + s->calls / 2 && s->wall < r->wall / ASIDE_PART;
+}
+
 /* Can function S start a cycle in FROM..TO? The last turn may not be whole and is not looked at. */
 static bool starts_cycle(struct finder *f, uint32_t s, size_t to)
 {
@@ -161,7 +173,7 @@ static bool starts_cycle(struct finder *f, uint32_t s, size_t to)
     }
     for (size_t k = 0; k < f->root_count; k++) {
         end_turn(&f->roots[k]);
-        if (k != s && is_regular(&f->roots[k], turns))
+        if (k != s && is_regular(&f->roots[k], turns) && !is_aside(&f->roots[s], &f->roots[k]))
             return true;
     }
     return false;
