@@ -145,6 +145,7 @@ static inline int64_t piano__each_cost(uint64_t each)
 
 /* Samples that are taken inside a call cut its own time into pieces. */
 enum piano__piece { PIANO_PIECE_FIRST, PIANO_PIECE_INNER, PIANO_PIECE_LAST, PIANO_PIECES };
+enum { PIANO_PIECE_SIZES = 4 };
 
 struct piano__slot {
     struct piano__tally now;
@@ -176,6 +177,9 @@ struct piano__slot {
     double rare_ever;    /* and by how much rare long ones of them were longer */
     int64_t rare_usual;  /* how long such a call usually is */
     int64_t reserve;     /* ticks that rare long calls among the counted ones must have taken */
+    int64_t looked_paid; /* the part of `looked` that pay.c knows of */
+    /* At long pieces of callers' time: looks that found the caller, and this function. */
+    uint16_t looks[PIANO_PIECES][PIANO_PIECE_SIZES][2];
     int64_t piece[PIANO_PIECES]; /* ticks that such a piece of a call's own time takes, at most */
     int64_t frame_calls;         /* calls per frame: a running mean, in 1/16 */
     int64_t frame_wall;          /* ns: wall time of the frames it was called in, likewise */
@@ -232,7 +236,8 @@ struct piano__entry {
     int64_t probe;             /* 1/256 ticks: what the probe took before the call began */
     int64_t own;               /* own time when a sample was last taken inside */
     int64_t unpaid;            /* the part of it that a long counted call may have taken */
-    int64_t noise;             /* what that sample corrected */
+    int64_t piece_start;       /* when that was */
+    int64_t noise;             /* what it corrected */
     uint32_t payee;            /* index + 1 of the function of that sample */
     struct piano__offcpu look; /* the thread's when the call began; valid below `looked_depth` */
 };

@@ -32,6 +32,7 @@
 #include "common/lines.h"
 #include "target/span/calibrate.h"
 #include "target/span/frame.h"
+#include "target/span/pay.h"
 #include "target/span/registry.h"
 #include "target/span/run.h"
 #include "target/span/span.h"
@@ -45,10 +46,8 @@ enum {
     PLAIN_NS = 1000, /* above this it is timed with the plain clock */
     FENCED_NS = 500, /* and below this with the fenced one again */
     MOST_TICKS =
-        1 << 18,  /* of one counted call: twice PIANO_STRATUM_MOST of them fill no half of a word */
-    MEMORY = 64,  /* samples in a price */
-    RESERVE = 64, /* rare long calls that can be paid in advance */
-    RARE_PIECES = 4,      /* a piece of a caller's time pays for so many rare long calls at most */
+        1 << 18, /* of one counted call: twice PIANO_STRATUM_MOST of them fill no half of a word */
+    MEMORY = 64, /* samples in a price */
     PATIENCE_NS = 200000, /* what a function's probes may take before it is sampled at all */
     PATIENCE_FRAME_NS = 2000000,
 };
@@ -221,81 +220,48 @@ static int64_t correct_usual(struct piano__slot *slot, int64_t self, int64_t pri
     return own;
 }
 
-/* RARE LONG CALLS, interrupts among them. Timed calls tell what part of the function's time they take; the `reserve` is that part of
- * the counted calls' time. Each shows as a piece of the caller's own time that is longer than usual. Then it is paid out of the
- * reserve, which may be overdrawn by a few. So a caller keeps neither the interrupts nor the rare long calls that met counted
- * calls of the function, and pays for none that was not there. */
-static void add_reserve(struct piano__slot *slot, int64_t price)
-{
-    if (slot->rare_ever == 0)
-        return;
-    int64_t most = RESERVE * slot->rare_usual;
-    slot->reserve += (int64_t)((double)price * slot->stratum * slot->rare_ever / slot->seen_ever);
-    slot->reserve = slot->reserve < most ? slot->reserve : most;
-}
-
-int64_t piano__mode_pay(struct piano__slot *payee, struct piano__slot *caller,
-                        struct piano__entry *e, int64_t own, enum piano__piece which)
-{
-    int64_t piece = own - e->own, *known = &caller->piece[which];
-    int64_t usual = *known > e->noise ? *known : e->noise;
-    bool is_long = piano__stratum_is_rare(piece, usual);
-    int64_t most = RARE_PIECES * payee->rare_usual, left = payee->reserve + most;
-    if (is_long)
-        e->unpaid += piece - usual < most ? piece - usual : most;
-    piece = piece < 0 ? -piece : piece;
-    if (piece > *known) /* so that one piece in 15 is longer */
-        *known += (*known + piano__stratum_rare()) / 4;
-    else
-        *known -= *known / 64;
-    most = most < left ? most : left > 0 ? left : 0;
-    int64_t paid = e->unpaid < most ? e->unpaid : most;
-    e->unpaid -= paid;
-    payee->reserve -= paid;
-    e->own = own - paid;
-    return paid;
-}
-
 static bool is_rare(struct piano__thread *t, const struct piano__slot *slot, int64_t self)
 {
     return piano__stratum_is_rare(self, piano__each_self(piano__head_of(t, slot)->each));
 }
 
-/* What a sample that took SELF says of the counted calls, in ticks. */
-static int64_t correct_self(struct piano__thread *t, struct piano__slot *slot, int64_t self,
-                            int64_t now)
+/* What a sample that took SELF says of the counted calls. */
+static struct piano__paid correct_self(struct piano__thread *t, struct piano__slot *slot,
+                                       int64_t self, int64_t now)
 {
     int64_t price = piano__each_self(piano__head_of(t, slot)->each);
     struct piano__entry *e = timed_caller(t);
     int64_t own = e ? callers_own(t, e, now) : INT64_MAX / 2, sum = 0;
     bool rare = is_rare(t, slot, self);
     if (slot->rare_square == 0)
-        add_reserve(slot, price);
+        piano__pay_reserve(slot, price);
     if (!rare || slot->rare_square > 0)
         sum = correct_usual(slot, self, price, rare && e && e->own > 0 ? own - e->own : own);
-    if (!e)
-        return sum;
-    enum piano__piece which = e->payee ? PIANO_PIECE_INNER : PIANO_PIECE_FIRST;
-    e->payee = (uint32_t)(slot - piano__slots(t)) + 1;
-    e->noise = sum < 0 ? -sum : sum;
-    return sum + piano__mode_pay(slot, &piano__slots(t)[e->slot], e, own - sum, which);
+    struct piano__paid paid = {0};
+    if (e) {
+        e->noise = sum < 0 ? -sum : sum;
+        paid = piano__pay_sample(t, slot, e, own - sum, now);
+    }
+    paid.ticks += sum;
+    paid.variance += square((double)sum);
+    return paid;
 }
 
 static void correct(struct piano__thread *t, struct piano__slot *slot,
                     const struct piano__timing *m, int64_t now)
 {
-    int64_t self = correct_self(t, slot, m->self, now);
-    int64_t total = self; /* of a function that calls others: */
+    struct piano__paid self = correct_self(t, slot, m->self, now);
+    int64_t total = self.ticks; /* of a function that calls others: */
     if (m->total != m->self)
         total = (m->total - slot->total_price) * (slot->stratum - 1);
-    slot->now.self += self;
-    slot->now.raw += self;
-    slot->now.self_var += square((double)self);
-    t->correction += self;
-    t->variance += square((double)self);
+    slot->now.self += self.ticks;
+    slot->now.raw += self.ticks;
+    slot->now.self_var += self.variance;
+    t->correction += self.ticks;
+    t->variance += self.variance;
     if (!slot->outer_timed) {
         slot->now.total += total;
-        slot->now.total_var += square((double)total);
+        slot->now.total_var += m->total != m->self ? square((double)total) : self.variance;
     }
 }
 

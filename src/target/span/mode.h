@@ -21,11 +21,6 @@ void piano__mode_timed(struct piano__thread *t, struct piano__slot *slot,
                        const struct piano__entry *entry, const struct piano__timing *timing,
                        int64_t now);
 
-/* OWN ticks of the call in ENTRY, of CALLER, are its own so far; WHICH piece has just ended. What of them is paid to PAYEE, a sampled function that it calls,
- * for rare long calls that were merely counted. */
-int64_t piano__mode_pay(struct piano__slot *payee, struct piano__slot *caller,
-                        struct piano__entry *entry, int64_t own, enum piano__piece which);
-
 /* The calls of a sampled function's stratum have been made. */
 void piano__mode_next_stratum(struct piano__thread *t, struct piano__slot *slot);
 

@@ -43,6 +43,7 @@
 #include "target/span/mode.h"
 #include "target/span/onoff.h"
 #include "target/span/pace.h"
+#include "target/span/pay.h"
 #include "target/span/repair.h"
 #include "target/span/run.h"
 #include "target/sys/clock.h"
@@ -164,27 +165,28 @@ static void price_warm_call(struct piano__thread *t, const struct piano__slot *s
     m->total = below + m->self;
 }
 
-/* A call that called sampled functions has ended: what of its self time was theirs is moved to the last of them. What may have been is
- * uncertain for both. */
+/* A call that called sampled functions has ended: what of its self time was theirs is moved to the last of them. */
 static void pay_callee(struct piano__thread *t, struct piano__slot *slot, struct piano__entry *e,
-                       struct piano__timing *m)
+                       struct piano__timing *m, int64_t now)
 {
     struct piano__slot *payee = &piano__slots(t)[e->payee - 1];
-    int64_t paid = piano__mode_pay(payee, slot, e, m->self, PIANO_PIECE_LAST);
-    double unsure = (double)e->unpaid * (double)e->unpaid;
-    m->self -= paid;
+    struct piano__paid paid = piano__pay_end(t, e, m->self, now);
+    if (paid.ticks == 0 && paid.variance == 0)
+        return;
     if (!payee->in_now)
         piano__frame_touch(t, payee);
-    payee->now.self += paid;
-    payee->now.raw += paid;
-    payee->now.total += paid;
-    payee->now.self_var += unsure;
-    slot->now.self_var += unsure + (double)paid * (double)paid;
+    m->self -= paid.ticks;
+    slot->now.self_var += paid.variance;
+    payee->now.self += paid.ticks;
+    payee->now.raw += paid.ticks;
+    payee->now.total += paid.ticks;
+    payee->now.self_var += paid.variance;
+    payee->now.total_var += paid.variance;
 }
 
 /* Gives a call that ended its share, and the thread's sums what its callers need to know of it. */
 static void account(struct piano__thread *t, struct piano__slot *slot, struct piano__entry *e,
-                    struct piano__timing *m)
+                    struct piano__timing *m, int64_t now)
 {
     int64_t over = t->overhead - e->overhead + m->inner;
     int64_t charged = over - (t->raw - e->raw);
@@ -199,7 +201,7 @@ static void account(struct piano__thread *t, struct piano__slot *slot, struct pi
         t->correction = e->correction;
         t->variance = e->variance;
         if (unlikely(e->payee))
-            pay_callee(t, slot, e, m);
+            pay_callee(t, slot, e, m, now);
     }
     slot->now.self += m->self;
     slot->now.raw += m->self + ((charged + 128) >> 8);
@@ -223,7 +225,7 @@ static void close_top(struct piano__thread *t, int64_t now)
     } else {
         slot->now.timed++;
     }
-    account(t, slot, e, &m);
+    account(t, slot, e, &m, now);
     if (m.total > slot->now.longest)
         slot->now.longest = m.total;
     if (unlikely(now - e->start >= piano__onoff_medium) && !warm)
