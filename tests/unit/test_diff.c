@@ -131,6 +131,41 @@ static void from_nothing(void **state)
     release(&d, sides);
 }
 
+/* About normal: twelve numbers between 0 and 1. */
+static double drawn(uint64_t *random, double mean, double deviation)
+{
+    double sum = -6;
+    for (int i = 0; i < 12; i++) {
+        *random = *random * 6364136223846793005u + 1442695040888963407u;
+        sum += (double)(*random >> 11) / 9007199254740992.0;
+    }
+    return mean + deviation * sum;
+}
+
+/* How many of 1000 comparisons of three runs a side flag a change. */
+static int flagged(double mean, double deviation)
+{
+    uint64_t random = 1;
+    int count = 0;
+    for (int i = 0; i < 1000; i++) {
+        double a[3], b[3];
+        for (int k = 0; k < 3; k++) {
+            a[k] = drawn(&random, 100, 5);
+            b[k] = drawn(&random, mean, deviation);
+        }
+        count += stats_t_test(a, 3, b, 3) == VERDICT_REAL;
+    }
+    return count;
+}
+
+static void the_test_keeps_its_error_and_finds_changes(void **state)
+{
+    (void)state;
+    assert_in_range(flagged(100, 5), 30, 60);
+    assert_in_range(flagged(100, 10), 30, 75);
+    assert_in_range(flagged(120, 5), 890, 1000);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -139,6 +174,7 @@ int main(void)
         cmocka_unit_test(unequal_lengths_compare_per_frame),
         cmocka_unit_test(equal_frames_are_noise),
         cmocka_unit_test(from_nothing),
+        cmocka_unit_test(the_test_keeps_its_error_and_finds_changes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

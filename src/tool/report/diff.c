@@ -181,7 +181,7 @@ static void fill_row(struct diff_row *row, const struct diff *d, struct series *
         double change = fabs(diff_figure(row, (enum diff_measure)m, 1) -
                              diff_figure(row, (enum diff_measure)m, 0));
         row->impact[m] = row->by_frame ? change * d->frames[1] : change;
-        row->real[m] = stats_welch(s->of[m][0], d->sides[0].count, s->of[m][1], d->sides[1].count);
+        row->real[m] = stats_t_test(s->of[m][0], d->sides[0].count, s->of[m][1], d->sides[1].count);
     }
     if (row->real[DIFF_SELF] == VERDICT_UNKNOWN)
         row->real[DIFF_SELF] = test_frames(d, row, items, n);

@@ -1,9 +1,10 @@
 /* Is a difference more than noise?
  *
- * Repeated runs: Welch's t test, which does not assume that both sides vary alike and, unlike
- * comparing ranges, keeps its 5 % whatever the number of runs: two groups of three runs with
- * nothing changed have separate ranges in one case of ten. Sides that never vary (allocation
- * counts) differ for real as soon as they differ.
+ * Repeated runs: a t test, which, unlike comparing ranges, keeps its 5 % whatever the number of runs: two groups of three
+ * runs with nothing changed have separate ranges in one case of ten. Welch's form, which does not assume that both sides vary
+ * alike, counts only where they clearly do not: with three runs a side it flags 2.4 % instead of 5, and misses
+ * 19 of 100 changes of 20 % where runs vary by 5 % (Student's: 8). Sides that never vary (allocation counts)
+ * differ for real as soon as they differ.
  *
  * One run a side: frames of one run are not independent, and what differs from run to run (layout
  * of memory, other load) cannot be seen at all. The rank test on frames therefore also asks for an
@@ -18,6 +19,7 @@
 enum { MIN_FRAMES = 20 };
 
 static const double EFFECT = 0.14; /* of a pair of frames, beyond the 50 % of chance */
+static const double UNLIKE = 19;   /* one side's variance is so many times the other's */
 static const double Z_99 = 2.5758;
 
 double stats_mean(const double *v, size_t n)
@@ -50,7 +52,17 @@ static double t_limit(double degrees)
     return limit;
 }
 
-enum verdict stats_welch(const double *a, size_t na, const double *b, size_t nb)
+/* Degrees of freedom of a difference between means with variances VA and VB: Student's, or Welch's where one side varies
+ * far more than the other. */
+static double degrees_of(double va, size_t na, double vb, size_t nb)
+{
+    double a = va * (double)na, b = vb * (double)nb;
+    if (a < UNLIKE * b && b < UNLIKE * a && na == nb)
+        return (double)(na + nb - 2);
+    return (va + vb) * (va + vb) / (va * va / (double)(na - 1) + vb * vb / (double)(nb - 1));
+}
+
+enum verdict stats_t_test(const double *a, size_t na, const double *b, size_t nb)
 {
     if (na < 2 || nb < 2)
         return VERDICT_UNKNOWN;
@@ -59,9 +71,7 @@ enum verdict stats_welch(const double *a, size_t na, const double *b, size_t nb)
     if (va + vb <= 0)
         return ma == mb ? VERDICT_NOISE : VERDICT_REAL;
     double t = fabs(ma - mb) / sqrt(va + vb);
-    double degrees =
-        (va + vb) * (va + vb) / (va * va / (double)(na - 1) + vb * vb / (double)(nb - 1));
-    return t > t_limit(degrees) ? VERDICT_REAL : VERDICT_NOISE;
+    return t > t_limit(degrees_of(va, na, vb, nb)) ? VERDICT_REAL : VERDICT_NOISE;
 }
 
 /* The value at each of the ranks 0, 1/STEPS .. 1 is all the test needs of a large bag. */

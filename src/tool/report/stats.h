@@ -11,8 +11,8 @@ enum verdict { VERDICT_UNKNOWN = -1, VERDICT_NOISE = 0, VERDICT_REAL = 1 };
 
 double stats_mean(const double *v, size_t n);
 
-/* Welch's t test at 95 %, two-sided, on repeated runs; unknown with fewer than two a side. */
-enum verdict stats_welch(const double *a, size_t na, const double *b, size_t nb);
+/* A t test at 95 %, two-sided, on repeated runs; unknown with fewer than two a side. */
+enum verdict stats_t_test(const double *a, size_t na, const double *b, size_t nb);
 
 /* Mann-Whitney test on the values of single frames of one run a side: real when p < 1 % and one
  * side's frame beats the other's in at least 64 % of pairs; unknown below 20 frames a side.
