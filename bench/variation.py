@@ -21,6 +21,7 @@ CLOSE = 0.01  # truth itself is known to about one percent
 SCENARIOS = {
     "query40": "query", "asset": "get_asset", "list": "find", "flush": "put", "random": "request", "step": "body",
     "ramp": "cell", "phases": "alpha", "warm": "lookup", "depth": "walk", "threads": "job", "short": "event",
+    "miss": "fetch", "own": "item", "callback": "execute",
     "long": "token", "context": "shade", "nested": "leaf", "periodic": "voice", "tail": "drop", "sine": None,
     "qsort": None, "allocs": None,
 }

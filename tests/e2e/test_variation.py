@@ -118,6 +118,23 @@ def test_one_call_of_20_000_takes_20_ms(varies: Any) -> None:
     run.require_near("get_asset", 0.25)
 
 
+def test_one_call_of_5000_takes_half_a_millisecond(varies: Any) -> None:
+    """Less than there is between two looks: some are seen, the others are like those."""
+    run = varies("miss", 30)
+    assert run.right("gather", "fetch") >= 0.7
+    run.require_near("fetch", 0.3)
+
+
+def test_a_spike_of_the_caller_is_not_blamed_on_its_callee(varies: Any) -> None:
+    assert varies("own").right("paint", "paint") >= 0.9
+
+
+def test_one_callback_runs_a_long_script(varies: Any) -> None:
+    run = varies("callback", 20)
+    assert run.share("execute") > 0.6
+    run.require_near("execute", 0.35)
+
+
 def test_list_that_grows(varies: Any) -> None:
     run = varies("list")
     assert run.share("find") >= 0.85

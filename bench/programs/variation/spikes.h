@@ -49,6 +49,86 @@ TWIN static void run_asset(int frames)
     }
 }
 
+/* 5000 calls a frame; in every tenth frame one of them takes 0.5 ms, which is less than a look of a watcher apart. */
+FN void fetch(int steps)
+{
+    WORK(fetch, GROWN(steps));
+}
+
+FN void gather(int miss)
+{
+    WORK(gather, 20000);
+    for (int i = 0; i < 5000; i++)
+        fetch(i == miss ? 500000 : 10);
+    MADE(gather, 5000);
+}
+
+TWIN static void run_miss(int frames)
+{
+    for (int i = 0; i < frames; i++, pulse()) {
+        int hit = i % 10 == 9;
+        gather(hit ? (int)(next_random() % 5000) : -1);
+        if (hit)
+            spike("gather", i, "fetch");
+    }
+}
+
+/* The caller itself is slow in every 20th frame. */
+FN void item(int steps)
+{
+    WORK(item, GROWN(steps));
+}
+
+FN void paint(int steps)
+{
+    WORK(paint, steps);
+    for (int i = 0; i < 3000; i++)
+        item(20);
+    MADE(paint, 3000);
+}
+
+TWIN static void run_own(int frames)
+{
+    for (int i = 0; i < frames; i++, pulse()) {
+        int hit = i % 20 == 19;
+        paint(hit ? 60000 : 5000);
+        if (hit)
+            spike("paint", i, "paint");
+    }
+}
+
+/* An interpreter: 20 000 short callbacks, of which one runs a long script with tiny functions in it. */
+FN void access(int steps)
+{
+    WORK(access, steps);
+}
+
+FN void execute(int turns)
+{
+    WORK(execute, GROWN(15));
+    for (int i = 0; i < turns; i++) {
+        int steps = GROWN(40);
+        tallies[ID_execute].steps += steps;
+        CHAIN(steps);
+        access(4);
+    }
+    MADE(execute, turns);
+}
+
+FN void substitute(int turns)
+{
+    WORK(substitute, 20000);
+    for (int i = 0; i < 20000; i++)
+        execute(i == 10000 ? turns : 0);
+    MADE(substitute, 20000);
+}
+
+TWIN static void run_callback(int turns)
+{
+    substitute(turns);
+    pulse();
+}
+
 /* A cache that is emptied now and then: the next 1000 calls cost 50 times as much. */
 FN void lookup(int steps)
 {

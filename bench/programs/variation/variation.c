@@ -14,7 +14,7 @@
     X(gamma_) X(page) X(lookup) X(explore) X(walk) X(frame_a) X(frame_b) X(job) \
     X(short_frame) X(event) X(long_frame) X(token) X(ui) X(scene) X(shade) \
     X(compose) X(outer) X(mid) X(leaf) X(mixer) X(orchestra) X(voice) X(river) \
-    X(drop)
+    X(drop) X(fetch) X(gather) X(item) X(paint) X(access) X(execute) X(substitute)
 /* clang-format on */
 
 #define AS_ID(name) ID_##name,
@@ -51,7 +51,8 @@ static const struct {
     {"depth", run_depth, 6000},       {"threads", run_threads, 4000}, {"short", run_short, 4000},
     {"long", run_long, 10},           {"context", run_context, 5000}, {"nested", run_nested, 6000},
     {"periodic", run_periodic, 3000}, {"tail", run_tail, 4000},       {"sine", run_sine, 2000},
-    {"qsort", run_qsort, 525},        {"allocs", run_allocs, 400},
+    {"qsort", run_qsort, 525},        {"allocs", run_allocs, 400},    {"miss", run_miss, 3000},
+    {"own", run_own, 4000},           {"callback", run_callback, 5000000},
 };
 
 int main(int argc, char **argv)

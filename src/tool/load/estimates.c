@@ -10,7 +10,8 @@
  * function's looks are a second estimate of its self time, coarse but independent of the first, and of the probes.
  * - Where a sampled function was seen for much longer than its samples say, and another for much less, a long call was
  *   merely counted: its time was left with a caller. It is moved. Much is three standard deviations of both together;
- *   that of the looks is sqrt(period x time), as of any count of periods.
+ *   that of the looks is sqrt(period x time), as of any count of periods. Where no caller has it, the estimates of other
+ *   functions do, since all add up to time that was measured: these give it up as they do for a bound.
  * - Both estimates are then joined, each weighed by the inverse of its variance; the sum stays what it was.
  *
  * VARIANCE. To what the samples say comes what may be wrong in the same direction in every line: UNSURE_NS for each
@@ -111,26 +112,57 @@ static void settle_bounds(struct run_scratch *line)
 /* Sums over a line. */
 struct whole {
     double self, looked;
+    bool
+        is_raw; /* the probes took so much time that the looks at them are taken off, function by function */
     double
         scale; /* makes shares of the line's time of the looks, which reach beyond its two ends */
 };
 
+static double probes_of(const struct tally *sum, const struct whole *w)
+{
+    return w->is_raw && sum->probes_ns > 0 ? (double)sum->probes_ns : 0;
+}
+
+static bool is_near(double scale)
+{
+    return scale > 0.7 && scale < 1.4;
+}
+
+static double scale_of(double self, double looked)
+{
+    return self < looked / 2 ? 0.5 : self > looked * 2 ? 2 : self / looked;
+}
+
 static struct whole whole_of(const struct run_scratch *line)
 {
     struct whole w = {.scale = 1};
+    double probes = 0;
     for (size_t i = 0; i < line->count; i++) {
-        w.looked += (double)line->entries[i].sum.looked_ns;
-        w.self += (double)line->entries[i].sum.self_ns;
+        const struct tally *sum = &line->entries[i].sum;
+        w.looked += (double)sum->looked_ns;
+        w.self += (double)sum->self_ns;
+        probes += sum->probes_ns > 0 ? (double)sum->probes_ns : 0;
     }
-    if (w.looked > 0)
-        w.scale = w.self < w.looked / 2 ? 0.5 : w.self > w.looked * 2 ? 2 : w.self / w.looked;
+    if (w.looked <= 0)
+        return w;
+    w.scale = scale_of(w.self, w.looked);
+    w.is_raw = !is_near(w.scale) && is_near((w.self + probes) / w.looked);
+    if (w.is_raw)
+        w.scale = (w.self + probes) / w.looked;
     return w;
+}
+
+/* The self time of SUM by the looks at it. */
+static double by_looks(const struct tally *sum, const struct whole *w)
+{
+    double self = (double)sum->looked_ns * w->scale - probes_of(sum, w);
+    return self > 0 ? self : 0;
 }
 
 /* On a busy machine the watcher itself waits for a CPU, and misses most of the time. */
 static bool are_representative(const struct whole *w)
 {
-    return w->looked >= FEWEST_LOOKS * PERIOD_NS && w->scale > 0.7 && w->scale < 1.4;
+    return w->looked >= FEWEST_LOOKS * PERIOD_NS && is_near(w->scale);
 }
 
 /* The variance of what the samples say, and of what the looks say. */
@@ -139,45 +171,64 @@ static double samples_var(const struct tally *sum)
     return sum->self_var + sum->self_sys * sum->self_sys;
 }
 
-static double looks_var(double looked)
+static double looks_var(const struct tally *sum, const struct whole *w, double self)
 {
-    return PERIOD_NS * (looked > 0 ? looked : 0) + PERIOD_NS * PERIOD_NS / 2;
+    return PERIOD_NS * ((self > 0 ? self : 0) + probes_of(sum, w)) + PERIOD_NS * PERIOD_NS / 2;
 }
 
 /* How much more, or less, SUM was looked at than its self time says, where that is significant; else 0. */
-static double surprise(const struct tally *sum, double scale)
+static double surprise(const struct tally *sum, const struct whole *w)
 {
-    double looked = (double)sum->looked_ns * scale, self = (double)sum->self_ns;
-    double noise = looks_var(looked < self ? looked : self) + samples_var(sum);
+    double looked = by_looks(sum, w), self = (double)sum->self_ns;
+    double noise = looks_var(sum, w, looked < self ? looked : self) + samples_var(sum);
     return fabs(looked - self) > 3 * sqrt(noise) ? looked - self : 0;
+}
+
+/* Adds to a function what the looks at it say beyond its samples. */
+static void give_looked(struct tally *sum, double by)
+{
+    int64_t ns = saturating_int(by);
+    sum->self_ns = saturating_add(sum->self_ns, ns);
+    sum->self_var += PERIOD_NS * fabs(by);
+    if (by > 0 && sum->has_max && ns > sum->max_ns)
+        sum->max_ns = ns;
+    if (by > 0 && sum->has_total) {
+        sum->total_ns = saturating_add(sum->total_ns, ns);
+        sum->total_var += PERIOD_NS * by;
+    }
+}
+
+/* Functions that nothing surprising was seen of give up MISSING ns, as for a bound. What they gave. */
+static double take_from_others(struct run_scratch *line, const struct whole *w, double missing)
+{
+    for (size_t i = 0; i < line->count; i++) {
+        struct run_entry *e = &line->entries[i];
+        bool other = surprise(&e->sum, w) == 0;
+        e->left = other ? MOST_TAKEN * counted_part(&e->sum) : 0;
+    }
+    return take_from_estimates(line, missing);
 }
 
 static void move_long_calls(struct run_scratch *line, const struct whole *w)
 {
     double more = 0, less = 0;
     for (size_t i = 0; i < line->count; i++) {
-        const struct tally *sum = &line->entries[i].sum;
-        double by = surprise(sum, w->scale);
-        more += by > 0 && is_estimate(sum) ? by : 0;
-        less -= by < 0 ? by : 0;
+        struct run_entry *e = &line->entries[i];
+        e->moved = surprise(&e->sum, w);
+        e->moved = e->moved > 0 && !is_estimate(&e->sum) ? 0 : e->moved;
+        more += e->moved > 0 ? e->moved : 0;
+        less -= e->moved < 0 ? e->moved : 0;
     }
-    if (more <= 0 || less <= 0)
+    if (more <= 0)
         return;
-    double moved = more < less ? more : less;
+    double from_callers = more < less ? more : less, moved = from_callers;
+    if (more > less && are_representative(w))
+        moved += take_from_others(line, w, more - less);
     for (size_t i = 0; i < line->count; i++) {
-        struct tally *sum = &line->entries[i].sum;
-        double by = surprise(sum, w->scale);
-        if (by == 0 || (by > 0 && !is_estimate(sum)))
-            continue;
-        int64_t ns = saturating_int(by * moved / (by < 0 ? less : more));
-        sum->self_ns = saturating_add(sum->self_ns, ns);
-        sum->self_var += PERIOD_NS * PERIOD_NS / 4;
-        if (by > 0 && sum->has_max && ns > sum->max_ns)
-            sum->max_ns = ns;
-        if (by > 0 && sum->has_total) {
-            sum->total_ns = saturating_add(sum->total_ns, ns);
-            sum->total_var += PERIOD_NS * PERIOD_NS / 4;
-        }
+        struct run_entry *e = &line->entries[i];
+        double of = e->moved < 0 ? from_callers / less : moved / more;
+        if (e->moved != 0)
+            give_looked(&e->sum, e->moved * of);
     }
 }
 
@@ -187,8 +238,8 @@ static void join_looks(struct run_scratch *line, const struct whole *w)
     double off = 0, var_sum = 0;
     for (size_t i = 0; i < line->count; i++) {
         struct run_entry *e = &line->entries[i];
-        double self = (double)e->sum.self_ns, looked = (double)e->sum.looked_ns * w->scale;
-        double of_samples = samples_var(&e->sum), of_looks = looks_var(looked);
+        double self = (double)e->sum.self_ns, looked = by_looks(&e->sum, w);
+        double of_samples = samples_var(&e->sum), of_looks = looks_var(&e->sum, w, looked);
         e->left = of_samples * of_looks / (of_samples + of_looks); /* the variance of both */
         e->moved = (looked - self) * of_samples / (of_samples + of_looks);
         off -= e->moved;
@@ -264,7 +315,7 @@ void estimates_settle_run(struct run_scratch *all)
     struct whole w = whole_of(all);
     for (size_t i = 0; i < all->count && are_representative(&w); i++) {
         struct tally *sum = &all->entries[i].sum;
-        sum->disputed = is_estimate(sum) && surprise(sum, w.scale) != 0;
+        sum->disputed = is_estimate(sum) && surprise(sum, &w) != 0;
     }
 }
 
