@@ -45,14 +45,29 @@ static const struct {
     void (*run)(int frames);
     int frames; /* at a scale of 100 */
 } scenarios[] = {
-    {"query40", run_query40, 3000},   {"asset", run_asset, 50},       {"list", run_list, 4000},
-    {"flush", run_flush, 2500},       {"random", run_random, 2500},   {"step", run_step, 3000},
-    {"ramp", run_ramp, 2000},         {"phases", run_phases, 3000},   {"warm", run_warm, 12000},
-    {"depth", run_depth, 6000},       {"threads", run_threads, 4000}, {"short", run_short, 4000},
-    {"long", run_long, 10},           {"context", run_context, 5000}, {"nested", run_nested, 6000},
-    {"periodic", run_periodic, 3000}, {"tail", run_tail, 4000},       {"sine", run_sine, 2000},
-    {"qsort", run_qsort, 525},        {"allocs", run_allocs, 400},    {"miss", run_miss, 3000},
-    {"own", run_own, 4000},           {"callback", run_callback, 5000000},
+    {"query40", run_query40, 3000},
+    {"asset", run_asset, 50},
+    {"list", run_list, 4000},
+    {"flush", run_flush, 2500},
+    {"random", run_random, 2500},
+    {"step", run_step, 3000},
+    {"ramp", run_ramp, 2000},
+    {"phases", run_phases, 3000},
+    {"warm", run_warm, 12000},
+    {"depth", run_depth, 6000},
+    {"threads", run_threads, 4000},
+    {"short", run_short, 4000},
+    {"long", run_long, 10},
+    {"context", run_context, 5000},
+    {"nested", run_nested, 6000},
+    {"periodic", run_periodic, 3000},
+    {"tail", run_tail, 4000},
+    {"sine", run_sine, 2000},
+    {"qsort", run_qsort, 525},
+    {"allocs", run_allocs, 400},
+    {"miss", run_miss, 3000},
+    {"own", run_own, 4000},
+    {"callback", run_callback, 5000000},
 };
 
 int main(int argc, char **argv)
