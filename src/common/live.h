@@ -145,7 +145,15 @@ static inline int64_t piano__each_cost(uint64_t each)
 
 /* Samples that are taken inside a call cut its own time into pieces. */
 enum piano__piece { PIANO_PIECE_FIRST, PIANO_PIECE_INNER, PIANO_PIECE_LAST, PIANO_PIECES };
-enum { PIANO_PIECE_SIZES = 4 };
+enum { PIANO_PIECE_SIZES = 4, PIANO_PAYEES = 2 };
+
+/* Whom the watcher found when it looked inside long pieces of a function's own time. */
+struct piano__looks {
+    uint32_t payee
+        [PIANO_PAYEES]; /* index + 1 of a sampled function that it calls, more or less directly; 0: none */
+    uint16_t count[PIANO_PAYEES];
+    uint16_t own; /* the function itself */
+};
 
 struct piano__slot {
     struct piano__tally now;
@@ -177,9 +185,7 @@ struct piano__slot {
     double rare_ever;    /* and by how much rare long ones of them were longer */
     int64_t rare_usual;  /* how long such a call usually is */
     int64_t reserve;     /* ticks that rare long calls among the counted ones must have taken */
-    int64_t looked_paid; /* the part of `looked` that pay.c knows of */
-    /* At long pieces of callers' time: looks that found the caller, and this function. */
-    uint16_t looks[PIANO_PIECES][PIANO_PIECE_SIZES][2];
+    struct piano__looks looks[PIANO_PIECES][PIANO_PIECE_SIZES];
     int64_t piece[PIANO_PIECES]; /* ticks that such a piece of a call's own time takes, at most */
     int64_t frame_calls;         /* calls per frame: a running mean, in 1/16 */
     int64_t frame_wall;          /* ns: wall time of the frames it was called in, likewise */
@@ -309,6 +315,8 @@ struct piano__thread {
     int64_t target;      /* timed calls may take 1/target of the time */
     int64_t target_tick; /* when it last changed */
     int64_t pace;        /* of fenced probes, see span/pace.h; 0 until known */
+    int64_t look_tick;   /* when the watcher last looked at the thread, */
+    uint32_t look_slot; /* and the function it found, by index; both written by the watcher alone */
     int64_t pair_ticks;
     int32_t pairs;
     int32_t next_pair;  /* fenced calls until it is taken again */

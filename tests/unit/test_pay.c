@@ -23,6 +23,11 @@ static struct piano__entry entry;
 static int64_t own, now, paid_in_all;
 static double variance;
 
+static struct piano__slot *other(void)
+{
+    return &piano__slots(&block.t)[2];
+}
+
 static int begin(void **state)
 {
     (void)state;
@@ -32,6 +37,7 @@ static int begin(void **state)
     piano__capacity = 4;
     caller = &piano__slots(&block.t)[0];
     callee = &piano__slots(&block.t)[1];
+    caller->in_now = callee->in_now = other()->in_now = 1;
     own = now = paid_in_all = 0;
     return 0;
 }
@@ -41,11 +47,12 @@ static int64_t piece_with(int64_t ticks, int64_t calls)
 {
     own += ticks;
     now += ticks + calls;
+    int64_t before = callee->now.self;
     struct piano__paid paid = piano__pay_sample(&block.t, callee, &entry, own, now);
     own -= paid.ticks;
     paid_in_all += paid.ticks;
     variance = paid.variance;
-    return paid.ticks;
+    return callee->now.self - before;
 }
 
 static int64_t piece(int64_t ticks)
@@ -137,20 +144,44 @@ static void test_what_was_not_paid_is_paid_later(void **state)
 
 enum { LONG = 500000 };
 
+/* The watcher finds SLOT inside the piece that comes next. */
+static void look_at(const struct piano__slot *slot)
+{
+    block.t.look_tick = now + 1;
+    block.t.look_slot = (uint32_t)(slot - piano__slots(&block.t));
+}
+
+static void long_pieces_seen_in(const struct piano__slot *slot)
+{
+    for (int i = 0; i < 40; i++) {
+        if (i % 2 == 0)
+            look_at(slot);
+        piece(PIECE + LONG);
+        for (int k = 0; k < EVERY; k++)
+            piece(PIECE);
+    }
+}
+
 /* A call of half a millisecond that was merely counted: the watcher sees every other one of them. */
 static void test_looks_tell_whose_a_long_piece_is(void **state)
 {
     (void)state;
     many_pieces(0);
-    for (int i = 0; i < 40; i++) {
-        callee->looked += i % 2 ? 2 * LONG : 0;
-        int64_t paid = piece(PIECE + LONG);
-        if (i > 0)
-            assert_in_range(paid, LONG - 2 * PIECE, LONG + PIECE);
-        for (int k = 0; k < EVERY; k++)
-            piece(PIECE);
-    }
+    long_pieces_seen_in(callee);
+    assert_in_range(callee->now.self, 39 * (LONG - PIECE), 40 * (LONG + PIECE));
+    look_at(callee);
+    piece(PIECE + LONG);
     assert_true(variance == 0);
+}
+
+/* A function that the caller calls, more or less directly, and of which the last sample was not. */
+static void test_looks_that_find_another_function(void **state)
+{
+    (void)state;
+    many_pieces(0);
+    long_pieces_seen_in(other());
+    assert_in_range(other()->now.self, 39 * (LONG - PIECE), 40 * (LONG + PIECE));
+    assert_int_equal(callee->now.self, 0);
 }
 
 static void test_looks_that_find_the_caller(void **state)
@@ -159,12 +190,7 @@ static void test_looks_that_find_the_caller(void **state)
     rare_calls_are_known((int64_t)INTERRUPT * PIECES);
     many_pieces(0);
     paid_in_all = 0;
-    for (int i = 0; i < 40; i++) {
-        caller->looked += i % 2 ? 2 * LONG : 0;
-        piece(PIECE + LONG);
-        for (int k = 0; k < EVERY; k++)
-            piece(PIECE);
-    }
+    long_pieces_seen_in(caller);
     assert_int_equal(paid_in_all, 0);
 }
 
@@ -173,13 +199,29 @@ static void test_looks_are_for_pieces_of_their_length(void **state)
 {
     (void)state;
     for (int i = 0; i < 400; i++) {
-        callee->looked += 1000000;
+        look_at(callee);
         piece(PIECE + 10000);
         for (int k = 0; k < EVERY; k++)
             piece(PIECE);
     }
     assert_true(paid_in_all > 0);
     assert_int_equal(piece(PIECE + LONG), 0);
+    assert_true(variance > 0);
+}
+
+/* More functions than there is room for: the counts stay within bounds. */
+static void test_looks_at_many_functions(void **state)
+{
+    (void)state;
+    many_pieces(0);
+    for (int i = 0; i < 3000; i++) {
+        look_at(&piano__slots(&block.t)[1 + i % 3]);
+        piano__slots(&block.t)[3].in_now = 1;
+        piece(PIECE + LONG);
+        for (int k = 0; k < EVERY; k++)
+            piece(PIECE);
+    }
+    assert_in_range(paid_in_all, 2990 * (int64_t)(LONG - PIECE), 3000 * (int64_t)(LONG + PIECE));
 }
 
 int main(void)
@@ -193,7 +235,9 @@ int main(void)
         cmocka_unit_test_setup(test_pieces_that_are_the_caller_s_for_the_most_part, begin),
         cmocka_unit_test_setup(test_what_was_not_paid_is_paid_later, begin),
         cmocka_unit_test_setup(test_looks_tell_whose_a_long_piece_is, begin),
+        cmocka_unit_test_setup(test_looks_that_find_another_function, begin),
         cmocka_unit_test_setup(test_looks_that_find_the_caller, begin),
+        cmocka_unit_test_setup(test_looks_at_many_functions, begin),
         cmocka_unit_test_setup(test_looks_are_for_pieces_of_their_length, begin),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -220,48 +220,43 @@ static int64_t correct_usual(struct piano__slot *slot, int64_t self, int64_t pri
     return own;
 }
 
-static bool is_rare(struct piano__thread *t, const struct piano__slot *slot, int64_t self)
+/* What a sample that took SELF says of the other calls of its stratum, in ticks. */
+static int64_t correct_self(struct piano__slot *slot, const struct piano__entry *caller,
+                            int64_t self, int64_t price, int64_t own)
 {
-    return piano__stratum_is_rare(self, piano__each_self(piano__head_of(t, slot)->each));
-}
-
-/* What a sample that took SELF says of the counted calls. */
-static struct piano__paid correct_self(struct piano__thread *t, struct piano__slot *slot,
-                                       int64_t self, int64_t now)
-{
-    int64_t price = piano__each_self(piano__head_of(t, slot)->each);
-    struct piano__entry *e = timed_caller(t);
-    int64_t own = e ? callers_own(t, e, now) : INT64_MAX / 2, sum = 0;
-    bool rare = is_rare(t, slot, self);
+    bool rare = piano__stratum_is_rare(self, price);
     if (slot->rare_square == 0)
         piano__pay_reserve(slot, price);
-    if (!rare || slot->rare_square > 0)
-        sum = correct_usual(slot, self, price, rare && e && e->own > 0 ? own - e->own : own);
-    struct piano__paid paid = {0};
-    if (e) {
-        e->noise = sum < 0 ? -sum : sum;
-        paid = piano__pay_sample(t, slot, e, own - sum, now);
-    }
-    paid.ticks += sum;
-    paid.variance += square((double)sum);
-    return paid;
+    if (rare && slot->rare_square == 0)
+        return 0;
+    bool in_piece = rare && caller && caller->own > 0;
+    return correct_usual(slot, self, price, in_piece ? own - caller->own : own);
 }
 
 static void correct(struct piano__thread *t, struct piano__slot *slot,
                     const struct piano__timing *m, int64_t now)
 {
-    struct piano__paid self = correct_self(t, slot, m->self, now);
-    int64_t total = self.ticks; /* of a function that calls others: */
+    int64_t price = piano__each_self(piano__head_of(t, slot)->each);
+    struct piano__entry *caller = timed_caller(t);
+    int64_t own = caller ? callers_own(t, caller, now) : INT64_MAX / 2;
+    int64_t self = correct_self(slot, caller, m->self, price, own);
+    int64_t total = self; /* of a function that calls others: */
     if (m->total != m->self)
         total = (m->total - slot->total_price) * (slot->stratum - 1);
-    slot->now.self += self.ticks;
-    slot->now.raw += self.ticks;
-    slot->now.self_var += self.variance;
-    t->correction += self.ticks;
-    t->variance += self.variance;
+    slot->now.self += self;
+    slot->now.raw += self;
+    slot->now.self_var += square((double)self);
+    t->correction += self;
+    t->variance += square((double)self);
     if (!slot->outer_timed) {
         slot->now.total += total;
-        slot->now.total_var += m->total != m->self ? square((double)total) : self.variance;
+        slot->now.total_var += square((double)total);
+    }
+    if (caller) {
+        caller->noise = self < 0 ? -self : self;
+        struct piano__paid paid = piano__pay_sample(t, slot, caller, own - self, now);
+        t->correction += paid.ticks;
+        t->variance += paid.variance;
     }
 }
 
@@ -292,7 +287,8 @@ static void take_sample(struct piano__thread *t, struct piano__slot *slot,
     int64_t all_ns = ns_of((int64_t)slot->stratum * slot->cost / 256);
     int64_t elapsed_ns = ns_of(now - slot->window_start);
     if (m->self < piano__mode_long()) {
-        bool tells = slot->rare_square > 0 || !is_rare(t, slot, m->self);
+        int64_t price = piano__each_self(piano__head_of(t, slot)->each);
+        bool tells = slot->rare_square > 0 || !piano__stratum_is_rare(m->self, price);
         correct(t, slot, m, now);
         if (tells)
             learn(slot, m);

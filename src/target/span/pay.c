@@ -3,16 +3,17 @@
  * Samples cut a caller's own time into pieces. A long call that was merely counted, or an interrupt in it, shows as a
  * piece that is far longer than usual. It may also be the caller's own work. Two things tell:
  *
- * LOOKS. The watcher looks every millisecond which function a thread is in. A look inside a long piece says whose it was.
- * A piece without a look is divided as the looks at other such pieces were.
+ * LOOKS. The watcher looks every millisecond which function a thread is in. A look inside a long piece says whose it was, and that
+ * function gets it. A piece without a look is divided as the looks at other such pieces of this caller were.
  *
  * THE RESERVE. Timed calls tell what part of the function's time rare long calls take, interrupts among them. That part of
  * the counted calls' time is the `reserve`, out of which long pieces are paid. It may be overdrawn by a few.
  *
- * What nobody looked at is uncertain for both functions. */
+ * What nobody looked at is uncertain. */
 #include "target/span/pay.h"
 
 #include "common/lines.h"
+#include "target/span/frame.h"
 #include "target/span/run.h"
 #include "target/span/stratum.h"
 
@@ -42,15 +43,6 @@ void piano__pay_reserve(struct piano__slot *slot, int64_t price)
     slot->reserve = slot->reserve < most ? slot->reserve : most;
 }
 
-/* Ticks for which the watcher found the thread in SLOT since this was last asked. */
-static int64_t looked(struct piano__slot *slot)
-{
-    int64_t now = __atomic_load_n(&slot->looked, __ATOMIC_RELAXED);
-    int64_t since = now - slot->looked_paid;
-    slot->looked_paid = now;
-    return since;
-}
-
 /* Whether PIECE is far longer than such pieces are; learns how long they are: one in 15 is longer than `usual`. */
 static bool is_long(struct piano__entry *e, int64_t *usual, int64_t piece)
 {
@@ -72,69 +64,123 @@ static int size_of(int64_t excess)
     return size;
 }
 
-/* Divides EXCESS, ticks of a long piece, by what looks say: MINE ticks of them at the payee, THEIRS at the caller; where there are
- * none, by LOOKS at others. */
-static struct piano__paid divide(uint16_t looks[2], int64_t excess, int64_t mine, int64_t theirs)
-{
-    double part = 0, unsure = 0.25;
-    if (mine > 0 || theirs > 0) {
-        looks[0] += theirs > 0;
-        looks[1] += mine > 0;
-        part = (double)mine / (double)(mine + theirs);
-        unsure = mine > 0 && theirs > 0 ? 0.25 : 0;
-    } else if (looks[0] + looks[1] > 0) {
-        double all = looks[0] + looks[1];
-        part = looks[1] / all;
-        unsure = (looks[0] + 1) * (looks[1] + 1) / square(all + 2);
-    }
-    for (int i = 0; looks[0] + looks[1] > LOOKS_MOST && i < 2; i++)
-        looks[i] /= 2;
-    return (struct piano__paid){(int64_t)(part * (double)excess), unsure * square((double)excess)};
-}
-
-/* What the looks have left to the caller is paid out of the reserve, as far as it reaches. */
-static int64_t pay_from_reserve(struct piano__slot *payee, struct piano__entry *e)
-{
-    int64_t most = payee->reserve + RARE_PIECES * payee->rare_usual;
-    int64_t paid = e->unpaid < most ? e->unpaid : most > 0 ? most : 0;
-    e->unpaid -= paid;
-    return paid;
-}
-
 /* A piece of the own time of a call. */
 struct piece {
     enum piano__piece which;
-    int64_t own;     /* ticks, with those of earlier pieces */
-    int64_t elapsed; /* ticks, callees included */
+    int64_t own; /* ticks, with those of earlier pieces */
+    int64_t start, now;
 };
+
+/* Notes that a look inside a long piece found SLOT. A function that was not found before takes the place of the one found least. */
+static void note_look(struct piano__looks *looks, uint32_t slot)
+{
+    int at = 0;
+    for (int i = 0; i < PIANO_PAYEES; i++) {
+        if (looks->payee[i] == slot + 1) {
+            looks->count[i]++;
+            return;
+        }
+        at = looks->count[i] < looks->count[at] ? i : at;
+    }
+    looks->payee[at] = slot + 1;
+    looks->count[at] = 1;
+}
+
+static unsigned looks_in_all(struct piano__looks *looks)
+{
+    unsigned all = looks->own;
+    for (int i = 0; i < PIANO_PAYEES; i++)
+        all += looks->count[i];
+    for (int i = 0; all > LOOKS_MOST && i < PIANO_PAYEES; i++)
+        looks->count[i] /= 2;
+    looks->own /= all > LOOKS_MOST ? 2 : 1;
+    return all;
+}
+
+/* Moves TICKS to SLOT. */
+static void give(struct piano__thread *t, struct piano__slot *slot, int64_t ticks, double variance)
+{
+    if (!slot->in_now)
+        piano__frame_touch(t, slot);
+    slot->now.self += ticks;
+    slot->now.raw += ticks;
+    slot->now.total += ticks;
+    slot->now.self_var += variance;
+    slot->now.total_var += variance;
+}
+
+/* What is paid of EXCESS, ticks of a long piece P of CALLER, to whom the looks tell. *BY_LOOK: there was one inside. */
+static struct piano__paid divide(struct piano__thread *t, struct piano__slot *caller,
+                                 const struct piece *p, int64_t excess, bool *by_look)
+{
+    struct piano__looks *looks = &caller->looks[p->which][size_of(excess)];
+    struct piano__paid paid = {0};
+    *by_look = __atomic_load_n(&t->look_tick, __ATOMIC_ACQUIRE) > p->start;
+    if (*by_look) {
+        uint32_t found = __atomic_load_n(&t->look_slot, __ATOMIC_RELAXED);
+        if (&piano__slots(t)[found] == caller) {
+            looks->own++;
+            return paid;
+        }
+        note_look(looks, found);
+        give(t, &piano__slots(t)[found], excess, 0);
+        paid.ticks = excess;
+        return paid;
+    }
+    double all = looks_in_all(looks);
+    for (int i = 0; i < PIANO_PAYEES && looks->count[i] > 0; i++) {
+        double part = looks->count[i] / all;
+        double variance = square((double)excess) * (looks->count[i] + 1) *
+                          (all - looks->count[i] + 1) / square(all + 2);
+        int64_t ticks = (int64_t)(part * (double)excess);
+        give(t, &piano__slots(t)[looks->payee[i] - 1], ticks, variance);
+        paid.ticks += ticks;
+        paid.variance += variance;
+    }
+    if (all == 0)
+        paid.variance = square((double)excess) / 4;
+    return paid;
+}
+
+/* What the looks have left to the caller is paid out of the reserve, as far as it reaches. */
+static int64_t pay_from_reserve(struct piano__thread *t, struct piano__slot *payee,
+                                struct piano__entry *e)
+{
+    int64_t most = payee->reserve + RARE_PIECES * payee->rare_usual;
+    int64_t paid = e->unpaid < most ? e->unpaid : most > 0 ? most : 0;
+    if (paid <= 0)
+        return 0;
+    e->unpaid -= paid;
+    payee->reserve -= paid;
+    give(t, payee, paid, square((double)paid));
+    return paid;
+}
 
 /* Whether EXCESS may be rare long calls of PAYEE such as have been timed: not if it is far longer than these, or if the
  * piece was the caller's for the most part. */
 static bool may_be_rare(const struct piano__slot *payee, const struct piece *p, int64_t excess,
                         int64_t usual)
 {
-    return excess < RARE_PIECES * payee->rare_usual && 2 * usual < p->elapsed - excess;
+    return excess < RARE_PIECES * payee->rare_usual && 2 * usual < p->now - p->start - excess;
 }
 
-static struct piano__paid pay(struct piano__slot *payee, struct piano__slot *caller,
+static struct piano__paid pay(struct piano__thread *t, struct piano__slot *payee,
                               struct piano__entry *e, const struct piece *p)
 {
+    struct piano__slot *caller = &piano__slots(t)[e->slot];
     int64_t length = p->own - e->own, usual = caller->piece[p->which];
-    int64_t mine = looked(payee), theirs = payee == caller ? 0 : looked(caller);
     struct piano__paid paid = {0};
     usual = usual > e->noise ? usual : e->noise;
     if (is_long(e, &caller->piece[p->which], length)) {
         int64_t excess = length - usual;
-        paid = divide(payee->looks[p->which][size_of(excess)], excess, mine, theirs);
-        if (theirs == 0 && may_be_rare(payee, p, excess, usual))
+        bool by_look = false;
+        paid = divide(t, caller, p, excess, &by_look);
+        if (!by_look && may_be_rare(payee, p, excess, usual))
             e->unpaid += excess - paid.ticks;
     }
-    int64_t more = pay_from_reserve(payee, e);
+    int64_t more = pay_from_reserve(t, payee, e);
     paid.ticks += more;
     paid.variance += square((double)more);
-    payee->reserve -= paid.ticks;
-    if (payee->reserve < -RARE_PIECES * payee->rare_usual)
-        payee->reserve = -RARE_PIECES * payee->rare_usual;
     e->own = p->own - paid.ticks;
     return paid;
 }
@@ -142,17 +188,17 @@ static struct piano__paid pay(struct piano__slot *payee, struct piano__slot *cal
 struct piano__paid piano__pay_sample(struct piano__thread *t, struct piano__slot *slot,
                                      struct piano__entry *caller, int64_t own, int64_t now)
 {
-    struct piece p = {PIANO_PIECE_INNER, own, now - caller->piece_start};
+    struct piece p = {PIANO_PIECE_INNER, own, caller->piece_start, now};
     if (!caller->payee)
-        p = (struct piece){PIANO_PIECE_FIRST, own, now - caller->start};
+        p = (struct piece){PIANO_PIECE_FIRST, own, caller->start, now};
     caller->payee = (uint32_t)(slot - piano__slots(t)) + 1;
     caller->piece_start = now;
-    return pay(slot, &piano__slots(t)[caller->slot], caller, &p);
+    return pay(t, slot, caller, &p);
 }
 
 struct piano__paid piano__pay_end(struct piano__thread *t, struct piano__entry *caller, int64_t own,
                                   int64_t now)
 {
-    struct piece p = {PIANO_PIECE_LAST, own, now - caller->piece_start};
-    return pay(&piano__slots(t)[caller->payee - 1], &piano__slots(t)[caller->slot], caller, &p);
+    struct piece p = {PIANO_PIECE_LAST, own, caller->piece_start, now};
+    return pay(t, &piano__slots(t)[caller->payee - 1], caller, &p);
 }

@@ -4,6 +4,7 @@
 
 #include "target/span/thread.h"
 
+/* What a caller gave to functions it calls, which have it already. */
 struct piano__paid {
     int64_t ticks;
     double variance; /* ticks squared */

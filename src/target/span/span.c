@@ -165,25 +165,6 @@ static void price_warm_call(struct piano__thread *t, const struct piano__slot *s
     m->total = below + m->self;
 }
 
-/* A call that called sampled functions has ended: what of its self time was theirs is moved to the last of them. */
-static void pay_callee(struct piano__thread *t, struct piano__slot *slot, struct piano__entry *e,
-                       struct piano__timing *m, int64_t now)
-{
-    struct piano__slot *payee = &piano__slots(t)[e->payee - 1];
-    struct piano__paid paid = piano__pay_end(t, e, m->self, now);
-    if (paid.ticks == 0 && paid.variance == 0)
-        return;
-    if (!payee->in_now)
-        piano__frame_touch(t, payee);
-    m->self -= paid.ticks;
-    slot->now.self_var += paid.variance;
-    payee->now.self += paid.ticks;
-    payee->now.raw += paid.ticks;
-    payee->now.total += paid.ticks;
-    payee->now.self_var += paid.variance;
-    payee->now.total_var += paid.variance;
-}
-
 /* Gives a call that ended its share, and the thread's sums what its callers need to know of it. */
 static void account(struct piano__thread *t, struct piano__slot *slot, struct piano__entry *e,
                     struct piano__timing *m, int64_t now)
@@ -200,8 +181,11 @@ static void account(struct piano__thread *t, struct piano__slot *slot, struct pi
         slot->now.self_var += t->variance - e->variance;
         t->correction = e->correction;
         t->variance = e->variance;
-        if (unlikely(e->payee))
-            pay_callee(t, slot, e, m, now);
+        if (unlikely(e->payee)) {
+            struct piano__paid paid = piano__pay_end(t, e, m->self, now);
+            m->self -= paid.ticks;
+            slot->now.self_var += paid.variance;
+        }
     }
     slot->now.self += m->self;
     slot->now.raw += m->self + ((charged + 128) >> 8);

@@ -73,8 +73,8 @@ void piano__watch_prepare(uint64_t ns_per_tick_32)
     piano__watch_ticks = (int64_t)(((unsigned __int128)PERIOD_NS << 32) / ns_per_tick_32);
 }
 
-/* Gives TICKS to the function that T is in. Readers and writers of `looked` agree on one writer: this thread. */
-NOT_SANITIZED static void look_at(struct piano__thread *t, int64_t ticks)
+/* Gives TICKS, which have gone by NOW, to the function that T is in. This thread alone writes what it changes. */
+NOT_SANITIZED static void look_at(struct piano__thread *t, int64_t ticks, int64_t now)
 {
     if (__atomic_load_n(&t->state, __ATOMIC_RELAXED) != PIANO_THREAD_RUNNING)
         return;
@@ -85,6 +85,8 @@ NOT_SANITIZED static void look_at(struct piano__thread *t, int64_t ticks)
     struct piano__slot *slots =
         (struct piano__slot *)((struct piano__head *)(t + 1) + piano__capacity);
     __atomic_store_n(&slots[id].looked, slots[id].looked + ticks, __ATOMIC_RELAXED);
+    __atomic_store_n(&t->look_slot, (uint32_t)id, __ATOMIC_RELAXED);
+    __atomic_store_n(&t->look_tick, now, __ATOMIC_RELEASE);
 }
 
 /* When the program gives up root, the C library changes the threads it knows; this one would stay as it is. */
@@ -112,7 +114,7 @@ NOT_SANITIZED static int watch_threads(void *arg)
         for (uint32_t i = 0; i < count; i++) {
             struct piano__thread *t = piano__blocks_at(i);
             if (t)
-                look_at(t, ticks);
+                look_at(t, ticks, now);
         }
         last = now;
     }
