@@ -22,11 +22,12 @@
 #include <math.h>
 
 static const double PERIOD_NS = 1e6;
-static const double UNSURE_NS = 1.2;
+static const double UNSURE_NS = 1.5;
 static const double UNSURE_TIMED_NS = 2.0;
 static const double UNSURE_ALLOC_NS = 1.0;
 static const double UNSURE_PROBES = 0.08;
 static const double MOST_TAKEN = 0.9; /* of an estimate, by a bound */
+static const double CHANGES = 0.6;    /* of a systematic error differs from run to run */
 enum { ROUNDS = 8, FEWEST_LOOKS = 8, MATTERS_PART = 33 };
 
 /* A call that was still open is not timed either; a sampled function has more of those. */
@@ -333,6 +334,11 @@ bool estimates_matter(const struct tally *sum)
 int64_t estimates_self_half(const struct tally *sum)
 {
     return half_of(sum->self_var, sum->self_sys + sum->self_cal);
+}
+
+int64_t estimates_change_half(const struct tally *sum)
+{
+    return half_of(sum->self_var, CHANGES * (sum->self_sys + sum->self_cal));
 }
 
 int64_t estimates_total_half(const struct tally *sum)

@@ -22,5 +22,7 @@ bool estimates_matter(const struct tally *sum);
 /* Half of the 95 % interval of SUM's self and total time, ns. */
 int64_t estimates_self_half(const struct tally *sum);
 int64_t estimates_total_half(const struct tally *sum);
+/* The same of the self time, for comparing it with that of another run of the program: most of what may be wrong is so in both. */
+int64_t estimates_change_half(const struct tally *sum);
 
 #endif

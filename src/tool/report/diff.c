@@ -157,7 +157,7 @@ static void fill_row(struct diff_row *row, const struct diff *d, struct series *
         row->present[side] = true;
         row->sampled[side] |= items[i].sampled;
         row->residue[side] |= sum->self_ns < 0;
-        row->half[side] += (double)estimates_self_half(sum) / (double)d->sides[side].count;
+        row->half[side] += (double)estimates_change_half(sum) / (double)d->sides[side].count;
         row->total[side] =
             sum->has_total && row->total[side] >= 0
                 ? row->total[side] + (double)sum->total_ns / (double)d->sides[side].count
