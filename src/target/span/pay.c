@@ -86,6 +86,7 @@ static void note_look(struct piano__looks *looks, uint32_t slot)
     looks->count[at] = 1;
 }
 
+/* How many there were; old ones count less. */
 static unsigned looks_in_all(struct piano__looks *looks)
 {
     unsigned all = looks->own;
@@ -128,6 +129,10 @@ static struct piano__paid divide(struct piano__thread *t, struct piano__slot *ca
         return paid;
     }
     double all = looks_in_all(looks);
+    if (all == 0) { /* before the first sample and after the last one it is as between them */
+        looks = &caller->looks[PIANO_PIECE_INNER][size_of(excess)];
+        all = looks_in_all(looks);
+    }
     for (int i = 0; i < PIANO_PAYEES && looks->count[i] > 0; i++) {
         double part = looks->count[i] / all;
         double variance = square((double)excess) * (looks->count[i] + 1) *
