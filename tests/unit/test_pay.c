@@ -38,6 +38,7 @@ static int begin(void **state)
     caller = &piano__slots(&block.t)[0];
     callee = &piano__slots(&block.t)[1];
     caller->in_now = callee->in_now = other()->in_now = 1;
+    callee->mode = other()->mode = PIANO_SAMPLED;
     own = now = paid_in_all = 0;
     return 0;
 }
@@ -184,6 +185,16 @@ static void test_looks_that_find_another_function(void **state)
     assert_int_equal(callee->now.self, 0);
 }
 
+/* Its time has been taken off the caller's already. */
+static void test_looks_that_find_a_function_of_which_every_call_is_timed(void **state)
+{
+    (void)state;
+    other()->mode = PIANO_FENCED;
+    many_pieces(0);
+    long_pieces_seen_in(other());
+    assert_int_equal(paid_in_all, 0);
+}
+
 static void test_looks_that_find_the_caller(void **state)
 {
     (void)state;
@@ -217,6 +228,7 @@ static void test_looks_at_many_functions(void **state)
     for (int i = 0; i < 3000; i++) {
         look_at(&piano__slots(&block.t)[1 + i % 3]);
         piano__slots(&block.t)[3].in_now = 1;
+        piano__slots(&block.t)[3].mode = PIANO_SAMPLED;
         piece(PIECE + LONG);
         for (int k = 0; k < EVERY; k++)
             piece(PIECE);
@@ -236,6 +248,7 @@ int main(void)
         cmocka_unit_test_setup(test_what_was_not_paid_is_paid_later, begin),
         cmocka_unit_test_setup(test_looks_tell_whose_a_long_piece_is, begin),
         cmocka_unit_test_setup(test_looks_that_find_another_function, begin),
+        cmocka_unit_test_setup(test_looks_that_find_a_function_of_which_every_call_is_timed, begin),
         cmocka_unit_test_setup(test_looks_that_find_the_caller, begin),
         cmocka_unit_test_setup(test_looks_at_many_functions, begin),
         cmocka_unit_test_setup(test_looks_are_for_pieces_of_their_length, begin),

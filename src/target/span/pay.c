@@ -110,21 +110,30 @@ static void give(struct piano__thread *t, struct piano__slot *slot, int64_t tick
     slot->now.total_var += variance;
 }
 
-/* What is paid of EXCESS, ticks of a long piece P of CALLER, to whom the looks tell. *BY_LOOK: there was one inside. */
+/* The function that the watcher found inside P; NULL if it did not look, or found one of which every call is timed: that has its
+ * time already. */
+static struct piano__slot *seen_in(struct piano__thread *t, const struct piano__slot *caller,
+                                   const struct piece *p)
+{
+    if (__atomic_load_n(&t->look_tick, __ATOMIC_ACQUIRE) <= p->start)
+        return NULL;
+    struct piano__slot *found = &piano__slots(t)[__atomic_load_n(&t->look_slot, __ATOMIC_RELAXED)];
+    return found == caller || found->mode == PIANO_SAMPLED ? found : NULL;
+}
+
+/* What is paid of EXCESS, ticks of a long piece P of CALLER, to whom the looks tell. FOUND by a look inside, or NULL. */
 static struct piano__paid divide(struct piano__thread *t, struct piano__slot *caller,
-                                 const struct piece *p, int64_t excess, bool *by_look)
+                                 const struct piece *p, int64_t excess, struct piano__slot *found)
 {
     struct piano__looks *looks = &caller->looks[p->which][size_of(excess)];
     struct piano__paid paid = {0};
-    *by_look = __atomic_load_n(&t->look_tick, __ATOMIC_ACQUIRE) > p->start;
-    if (*by_look) {
-        uint32_t found = __atomic_load_n(&t->look_slot, __ATOMIC_RELAXED);
-        if (&piano__slots(t)[found] == caller) {
-            looks->own++;
-            return paid;
-        }
-        note_look(looks, found);
-        give(t, &piano__slots(t)[found], excess, 0);
+    if (found == caller) {
+        looks->own++;
+        return paid;
+    }
+    if (found) {
+        note_look(looks, (uint32_t)(found - piano__slots(t)));
+        give(t, found, excess, 0);
         paid.ticks = excess;
         return paid;
     }
@@ -178,9 +187,9 @@ static struct piano__paid pay(struct piano__thread *t, struct piano__slot *payee
     usual = usual > e->noise ? usual : e->noise;
     if (is_long(e, &caller->piece[p->which], length)) {
         int64_t excess = length - usual;
-        bool by_look = false;
-        paid = divide(t, caller, p, excess, &by_look);
-        if (!by_look && may_be_rare(payee, p, excess, usual))
+        struct piano__slot *found = seen_in(t, caller, p);
+        paid = divide(t, caller, p, excess, found);
+        if (!found && may_be_rare(payee, p, excess, usual))
             e->unpaid += excess - paid.ticks;
     }
     int64_t more = pay_from_reserve(t, payee, e);
