@@ -43,7 +43,8 @@ TOOL_FLAGS   := $(BASE) $(LLVM:%=-I%/include) -DPIANO_VERSION='"$(VERSION)"' -Wa
 # No vector for two neighbouring counters: each is to change with one instruction, see target/span/span.c.
 TARGET_FLAGS := $(BASE) -fPIC -fvisibility=hidden -ftls-model=initial-exec \
                 -fno-omit-frame-pointer -fno-tree-slp-vectorize -fno-math-errno -pthread
-TOOL_LIBS    := -ldw -lelf -lz -lstdc++ -lm -pthread
+# -ldl and -lrt: parts of libc itself since glibc 2.34.
+TOOL_LIBS    := -ldw -lelf -lz -lstdc++ -lm -ldl -lrt -pthread
 # Code that is loaded into foreign programs cannot bring ASan or TSan along: an ASan library
 # refuses to load into a plain program. It gets UBSan; its tables get all three in unit tests.
 LOADED_SAN   := $(if $(filter address undefined,$(SAN)),$(SAN_FLAGS_undefined))
@@ -173,7 +174,7 @@ $(B)/tests/%: tests/%.c $(UNIT_LIB) Makefile
 	@mkdir -p $(@D)
 	$(call say,CC $<)
 	$(Q)$(CC) $(CFLAGS) $(SAN_FLAGS_$(SAN)) $(TOOL_FLAGS) -MF $@.d -Itests -o $@ $< $(UNIT_LIB) \
-	    -lcmocka $(TOOL_LIBS) -ldl
+	    -lcmocka $(TOOL_LIBS)
 
 # The Python package, to be used with PYTHONPATH=build/python; `pip install ./python` makes the same. It needs Python's headers,
 # which nothing else here does.
