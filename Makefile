@@ -39,7 +39,7 @@ WARN += $(if $(IS_CLANG),-Wno-unknown-attributes -Wno-unknown-warning-option -Wn
 STRICT := $(if $(filter true,$(CI))$(SAN),-Werror)
 BASE   := -std=gnu11 -D_GNU_SOURCE -Isrc -Iinclude $(WARN) $(STRICT) -MMD -MP
 
-TOOL_FLAGS   := $(BASE) $(LLVM:%=-I%/include) -DPIANO_VERSION='"$(VERSION)"' -Wa,-Isrc,-Ibuild/viewer -pthread
+TOOL_FLAGS   := $(BASE) $(LLVM:%=-isystem %/include) -DPIANO_VERSION='"$(VERSION)"' -Wa,-Isrc,-Ibuild/viewer -pthread
 # No vector for two neighbouring counters: each is to change with one instruction, see target/span/span.c.
 TARGET_FLAGS := $(BASE) -fPIC -fvisibility=hidden -ftls-model=initial-exec \
                 -fno-omit-frame-pointer -fno-tree-slp-vectorize -fno-math-errno -pthread
@@ -156,7 +156,7 @@ viewer-prebuilt:
 
 # A clear word instead of a missing header, for those who type `make` first.
 need-libclang:
-	@echo '#include <clang-c/Index.h>' | $(CC) $(LLVM:%=-I%/include) -fsyntax-only -xc - 2>/dev/null || { \
+	@echo '#include <clang-c/Index.h>' | $(CC) $(LLVM:%=-isystem %/include) -fsyntax-only -xc - 2>/dev/null || { \
 	    echo "piano: the headers of libclang are not installed; type \`make setup\` to install what is missing" >&2; \
 	    exit 1; }
 
@@ -229,7 +229,7 @@ build/lint/%.ok: %.c $(filter %.h,$(C_FILES)) .clang-tidy tests/.clang-tidy
 	@mkdir -p $(@D)
 	$(call say,LINT $<)
 	$(Q)clang-tidy-14 --quiet $(SHALLOW) $< -- -std=gnu11 -D_GNU_SOURCE -Isrc -Iinclude -Itests \
-	    $(LLVM:%=-I%/include) -DPIANO_VERSION='""' >$@.log 2>&1 || { cat $@.log; exit 1; }
+	    $(LLVM:%=-isystem %/include) -DPIANO_VERSION='""' >$@.log 2>&1 || { cat $@.log; exit 1; }
 	@touch $@
 
 check-layers check-headers check-refs check-exports check-format check-install check-demo:
