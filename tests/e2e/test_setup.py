@@ -144,3 +144,20 @@ def test_changed_page_without_esbuild(system: System, tree: Path) -> None:
 
 def test_prebuilt_page_is_of_these_sources(system: System, tree: Path) -> None:
     assert system.run(tree / "tools/build-viewer", "--check").returncode == 0
+
+
+# try-suites ----------------------------------------------------------------------------------------
+
+
+def test_try_suites_refuses_what_it_does_not_know() -> None:
+    done = subprocess.run([str(ROOT / "tools/try-suites"), "nosuch"], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2 and "no suite nosuch; there are bullseye, " in done.stderr
+
+
+def test_try_suites_says_that_it_needs_root() -> None:
+    """Read from standard input: a normal user may be unable to read this directory."""
+    as_nobody = [] if os.geteuid() else ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    text = (ROOT / "tools/try-suites").read_text().replace("__file__", "sys.argv[0]")
+    done = subprocess.run([*as_nobody, "/usr/bin/python3", "-", "trixie"], input=text, capture_output=True, text=True, timeout=60,
+                          check=False, cwd="/")
+    assert done.returncode == 2 and "need root; type:\n    sudo " in done.stderr, done
