@@ -15,13 +15,15 @@ SAN      ?=
 CFLAGS   ?= $(if $(SAN),-O1 -g1,-O2 -g)
 PREFIX   ?= /usr/local
 VERSION  := 0.1.0
-LLVM     ?= /usr/lib/llvm-14
+# Where clang-c/Index.h is: Debian's newest LLVM, else the compiler's own search path (Fedora, Arch).
+LLVM     ?= $(patsubst %/include/clang-c/Index.h,%,$(lastword $(shell \
+              ls -v /usr/lib/llvm-*/include/clang-c/Index.h /usr/lib64/llvm*/include/clang-c/Index.h 2>/dev/null)))
 B        := build$(if $(SAN),/san-$(SAN))
 
 # AddressSanitizer and UndefinedBehaviorSanitizer go together well; one build serves both.
 SAN_FLAGS_address   := -fsanitize=address,undefined -fno-sanitize-recover=all
 SAN_FLAGS_undefined := -fsanitize=undefined -fno-sanitize-recover=all
-SAN_FLAGS_thread    := -fsanitize=thread -Wno-tsan
+SAN_FLAGS_thread     = -fsanitize=thread $(if $(IS_CLANG),,-Wno-tsan)
 ifneq ($(SAN),)
 ifeq ($(SAN_FLAGS_$(SAN)),)
 $(error SAN=$(SAN): want address, undefined or thread)
@@ -30,15 +32,19 @@ endif
 
 WARN := -Wall -Wextra -Wshadow -Wvla -Wundef -Wformat=2 -Wstrict-prototypes \
         -Wmissing-prototypes -Wcast-qual -Wwrite-strings
+# clang has no names for some attributes and warnings of gcc, and other ideas about the rest.
+IS_CLANG := $(findstring clang,$(shell $(CC) --version 2>/dev/null))
+WARN += $(if $(IS_CLANG),-Wno-unknown-attributes -Wno-unknown-warning-option -Wno-gnu-variable-sized-type-not-at-end)
 # Strict where nobody is in the middle of an edit: CI, and the builds that only tests make.
 STRICT := $(if $(filter true,$(CI))$(SAN),-Werror)
 BASE   := -std=gnu11 -D_GNU_SOURCE -Isrc -Iinclude $(WARN) $(STRICT) -MMD -MP
 
-TOOL_FLAGS   := $(BASE) -I$(LLVM)/include -DPIANO_VERSION='"$(VERSION)"' -Wa,-Isrc,-Ibuild/viewer -pthread
+TOOL_FLAGS   := $(BASE) $(LLVM:%=-isystem %/include) -DPIANO_VERSION='"$(VERSION)"' -Wa,-Isrc,-Ibuild/viewer -pthread
 # No vector for two neighbouring counters: each is to change with one instruction, see target/span/span.c.
 TARGET_FLAGS := $(BASE) -fPIC -fvisibility=hidden -ftls-model=initial-exec \
                 -fno-omit-frame-pointer -fno-tree-slp-vectorize -fno-math-errno -pthread
-TOOL_LIBS    := -ldw -lelf -lz -lstdc++ -lm -pthread
+# -ldl and -lrt: parts of libc itself since glibc 2.34.
+TOOL_LIBS    := -ldw -lelf -lz -lstdc++ -lm -ldl -lrt -pthread
 # Code that is loaded into foreign programs cannot bring ASan or TSan along: an ASan library
 # refuses to load into a plain program. It gets UBSan; its tables get all three in unit tests.
 LOADED_SAN   := $(if $(filter address undefined,$(SAN)),$(SAN_FLAGS_undefined))
@@ -75,7 +81,7 @@ MANS := $(patsubst docs/%.md,$(B)/man/piano-%.1,\
 
 .PHONY: all python demo test bench install format lint clean setup unit-tests man
 .PHONY: check-layers check-headers check-refs check-exports check-format check-install check-demo
-.PHONY: need-libclang need-esbuild
+.PHONY: need-libclang viewer-prebuilt
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -84,7 +90,7 @@ all: $(if $(wildcard $(MAIN_SRC)),$(B)/piano) $(LIBS)
 # ASan within the tool: as a library it would have to be the first of all, before what tests preload.
 $(B)/piano: $(TOOL_OBJ)
 	$(call say,LINK $@)
-	$(Q)$(CC) $(CFLAGS) $(SAN_FLAGS_$(SAN)) $(if $(filter address,$(SAN)),-static-libasan) $(LDFLAGS) -o $@ $^ $(TOOL_LIBS)
+	$(Q)$(CC) $(CFLAGS) $(SAN_FLAGS_$(SAN)) $(if $(filter address,$(SAN)),$(if $(IS_CLANG),,-static-libasan)) $(LDFLAGS) -o $@ $^ $(TOOL_LIBS)
 
 EXPORTS := $(wildcard src/target/exports.map)
 $(B)/lib/libpiano.so: $(TARGET_OBJ) $(EXPORTS)
@@ -129,6 +135,9 @@ $(B)/obj/unit/%.o: src/%.c Makefile
 # A torn or hostile image is full of numbers that cannot be added up: let the sums wrap, defined.
 $(B)/obj/tool/common/%.o $(B)/obj/loaded/common/%.o $(B)/obj/unit/common/%.o: WRAP_SUMS := -fwrapv
 
+# Its guards are there for their cleanup alone, which clang does not count as a use.
+$(foreach o,loaded unit,$(B)/obj/$(o)/target/span/calibrate.o): TARGET_FLAGS += $(if $(IS_CLANG),-Wno-unused-variable)
+
 # probe.h is embedded with .incbin, which -MMD does not see.
 $(filter $(B)/obj/tool/tool/build/%,$(TOOL_OBJ)): src/common/probe.h
 
@@ -137,24 +146,18 @@ $(filter $(B)/obj/tool/tool/build/%,$(TOOL_OBJ)): src/common/probe.h
 VIEWER := build/viewer/viewer.js build/viewer/viewer.css
 VIEWER_SRC := $(sort $(wildcard viewer/src/*.ts viewer/src/*.css viewer/src/*/*.ts viewer/src/*/*.css))
 $(B)/obj/tool/tool/view/assets.o: $(VIEWER)
-$(VIEWER) &: $(VIEWER_SRC) Makefile | need-esbuild
-	@mkdir -p build/viewer
-	@rm -f $(VIEWER)
+$(VIEWER) &: $(VIEWER_SRC) Makefile tools/build-viewer
 	$(call say,JS build/viewer/viewer.js)
-	$(Q)esbuild viewer/src/main.ts --bundle --minify --format=iife --target=es2022 --log-level=warning \
-	    --outfile=build/viewer/viewer.js
-	$(Q)test -e build/viewer/viewer.css || \
-	    esbuild viewer/src/style.css --bundle --minify --log-level=warning --outfile=build/viewer/viewer.css
+	$(Q)tools/build-viewer build/viewer
 
-need-esbuild:
-	@command -v esbuild >/dev/null || { \
-	    echo "piano: esbuild is not installed; type \`make setup\` to install what is missing" >&2; \
-	    exit 1; }
+# For machines without esbuild; to be made and committed with each change of viewer/src.
+viewer-prebuilt:
+	tools/build-viewer --prebuilt
 
 # A clear word instead of a missing header, for those who type `make` first.
 need-libclang:
-	@test -e $(LLVM)/include/clang-c/Index.h || { \
-	    echo "piano: libclang 14 is not in $(LLVM); type \`make setup\` to install what is missing" >&2; \
+	@echo '#include <clang-c/Index.h>' | $(CC) $(LLVM:%=-isystem %/include) -fsyntax-only -xc - 2>/dev/null || { \
+	    echo "piano: the headers of libclang are not installed; type \`make setup\` to install what is missing" >&2; \
 	    exit 1; }
 
 # Unit tests link the whole tool and the runtime without its interposers, from one archive, so a
@@ -171,7 +174,7 @@ $(B)/tests/%: tests/%.c $(UNIT_LIB) Makefile
 	@mkdir -p $(@D)
 	$(call say,CC $<)
 	$(Q)$(CC) $(CFLAGS) $(SAN_FLAGS_$(SAN)) $(TOOL_FLAGS) -MF $@.d -Itests -o $@ $< $(UNIT_LIB) \
-	    -lcmocka $(TOOL_LIBS) -ldl
+	    -lcmocka $(TOOL_LIBS)
 
 # The Python package, to be used with PYTHONPATH=build/python; `pip install ./python` makes the same. It needs Python's headers,
 # which nothing else here does.
@@ -226,7 +229,7 @@ build/lint/%.ok: %.c $(filter %.h,$(C_FILES)) .clang-tidy tests/.clang-tidy
 	@mkdir -p $(@D)
 	$(call say,LINT $<)
 	$(Q)clang-tidy-14 --quiet $(SHALLOW) $< -- -std=gnu11 -D_GNU_SOURCE -Isrc -Iinclude -Itests \
-	    -I$(LLVM)/include -DPIANO_VERSION='""' >$@.log 2>&1 || { cat $@.log; exit 1; }
+	    $(LLVM:%=-isystem %/include) -DPIANO_VERSION='""' >$@.log 2>&1 || { cat $@.log; exit 1; }
 	@touch $@
 
 check-layers check-headers check-refs check-exports check-format check-install check-demo:

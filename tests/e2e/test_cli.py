@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from conftest import BURN, PIANO, Project, put_run, update_run
+from conftest import BURN, PIANO, ROOT, Project, put_run, update_run
 from test_build import write_game
 
 COMMANDS = ["build", "run", "profile", "record", "snapshot", "report", "diff", "export", "view", "list", "tag", "doctor"]
@@ -179,18 +179,71 @@ def test_doctor_names_what_is_missing(project: Project) -> None:
 @pytest.mark.tool
 def test_without_libclang(project: Project) -> None:
     """Only `build` needs it, and says so."""
-    lib = project.home / "lib"
-    lib.mkdir()
-    for name in ("libclang-14.so.13", "libclang.so.13"):
-        (lib / name).write_text("no library")
-    without = {"LD_LIBRARY_PATH": str(lib)}
+    none = project.home / "libclang-14.so.13"
+    none.write_text("no library")
+    without = {"PIANO_LIBCLANG": str(none)}
     put_run(project, "1740000000123-77", update_run([1_000_000] * 30))
     assert "physics" in project.piano("report", env=without).out
     done = project.piano("doctor", env=without, check=False)
-    assert done.status == 1 and re.search(rf"FAIL +libclang: {re.escape(str(lib))}/libclang-14\.so\.13: ", done.out), done
+    assert done.status == 1 and re.search(rf"FAIL +libclang: {re.escape(str(none))}: ", done.out), done
     project.write({"prog.c": "int main(void) { return 0; }\n"})
     done = project.piano("build", "--fn", "main", "--", "gcc", "prog.c", "-o", "prog", env=without, check=False)
     assert done.status == 1 and "without libclang" in done.err and "piano doctor" in done.err, done
+
+
+@pytest.mark.tool
+def test_libclang_that_cannot_be_used_is_passed_over(project: Project) -> None:
+    """The newest comes first: one file that is no library, and one library that is no libclang."""
+    lib = project.home / "lib"
+    lib.mkdir()
+    (lib / "libclang-99.so.99").write_text("no library")
+    project.write({"other.c": "int other(void) { return 1; }\n"})
+    project.command("gcc", "-shared", "-fPIC", "other.c", "-o", str(lib / "libclang-98.so.98"))
+    usual = re.search(r"ok +libclang: (.*)", project.piano("doctor", check=False).out)
+    done = project.piano("doctor", env={"LD_LIBRARY_PATH": str(lib)}, check=False)
+    found = re.search(r"ok +libclang: (.*)", done.out)
+    assert usual and found and found.group(1) == usual.group(1), done
+
+
+FAKE_CLANG = """
+    #include <string.h>
+    typedef struct { const void *data; unsigned flags; } CXString;
+    CXString clang_getClangVersion(void) { return (CXString){"fake clang version %d.0.1", 0}; }
+    const char *clang_getCString(CXString s) { return s.data; }
+    void clang_disposeString(CXString s) { (void)s; }
+"""
+CLANG_FUNCTIONS = re.findall(r"^    F\((\w+)\)", (ROOT / "src/tool/build/libclang.h").read_text(), re.M)
+
+
+@pytest.mark.tool
+@pytest.mark.parametrize("version,is_taken", [(97, True), (10, False)])
+def test_libclang_is_the_newest_by_its_own_word(project: Project, version: int, is_taken: bool) -> None:
+    lib = project.home / "lib"
+    lib.mkdir()
+    rest = [f"void clang_{name}(void) {{}}\n" for name in CLANG_FUNCTIONS
+            if name not in ("getClangVersion", "getCString", "disposeString")]
+    project.write({"fake.c": FAKE_CLANG % version + "".join(rest)})
+    project.command("gcc", "-shared", "-fPIC", "fake.c", "-o", str(lib / "libclang-97.so.1"))
+    done = project.piano("doctor", env={"LD_LIBRARY_PATH": str(lib)}, check=False)
+    assert ("fake clang version 97" in done.out) == is_taken, done
+    assert "version 10." not in done.out
+    if not is_taken:
+        done = project.piano("doctor", env={"PIANO_LIBCLANG": str(lib / "libclang-97.so.1")}, check=False)
+        assert done.status == 1 and "is version 10, and piano needs 11 or newer" in done.out, done
+
+
+@pytest.mark.tool
+def test_doctor_advises_packages_that_exist(project: Project) -> None:
+    """apt-cache says which; without it there is no talk of apt-get."""
+    (project.home / "apt-cache").write_text("#!/bin/sh\ncase $* in *libclang1*) printf '%s\\n' "
+                                            "'libclang1-9 - old' 'libclang1-21 - new' 'libclang1-19 - C';; esac\n")
+    (project.home / "apt-cache").chmod(0o755)
+    env = {"PATH": str(project.home), "PIANO_LIBCLANG": "/nonexistent/libclang.so"}
+    done = project.piano("doctor", env=env, check=False)
+    assert done.status == 1 and "(apt-get install libclang1-21)" in done.out, done
+    (project.home / "apt-cache").unlink()
+    done = project.piano("doctor", env=env, check=False)
+    assert done.status == 1 and "/nonexistent/libclang.so" in done.out and "apt-get" not in done.out, done
 
 
 @pytest.mark.tool

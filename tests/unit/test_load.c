@@ -195,15 +195,15 @@ static void frames_take_a_tenth_of_the_time(void **state)
         "\"wall_ns\":9000000,\"fns\":[{\"id\":3,\"calls\":1,\"self_ns\":9000000}]}\n";
     static const char *const ends[] = {
         /* all calls have ended */
-        "{\"frame\":4,\"thread\":1,\"depth\":1,\"root\":2,\"under\":0,\"start_ns\":900,"
-        "\"wall_ns\":20000000,\"fns\":[{\"id\":2,\"calls\":1,\"self_ns\":5}]}\n"
-        "{\"frame\":5,\"thread\":1,\"depth\":0,\"root\":0,\"start_ns\":0,"
-        "\"wall_ns\":30000000,\"fns\":[{\"id\":0,\"calls\":1,\"self_ns\":5}]}\n",
+        ("{\"frame\":4,\"thread\":1,\"depth\":1,\"root\":2,\"under\":0,\"start_ns\":900,"
+         "\"wall_ns\":20000000,\"fns\":[{\"id\":2,\"calls\":1,\"self_ns\":5}]}\n"
+         "{\"frame\":5,\"thread\":1,\"depth\":0,\"root\":0,\"start_ns\":0,"
+         "\"wall_ns\":30000000,\"fns\":[{\"id\":0,\"calls\":1,\"self_ns\":5}]}\n"),
         /* `main` and `run` are open: self times stand in */
         "{\"outside\":true,\"thread\":1,\"fns\":[{\"id\":0,\"calls\":1,\"self_ns\":90}]}\n",
         /* and `main` has spent so much on its own that nothing is left to be a frame */
-        "{\"outside\":true,\"thread\":1,\"fns\":[{\"id\":0,\"calls\":1,"
-        "\"self_ns\":900000000}]}\n"};
+        ("{\"outside\":true,\"thread\":1,\"fns\":[{\"id\":0,\"calls\":1,"
+         "\"self_ns\":900000000}]}\n")};
     static const size_t frames[] = {2, 2, 0};
     for (size_t i = 0; i < 3; i++) {
         struct run run;

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "tool/build/analyse.h"
+#include "tool/build/libclang.h"
 #include "tool/build/place.h"
 #include "tool/build/rewrite.h"
 #include "tool/build/selection.h"
@@ -187,6 +188,24 @@ static void lines_and_columns_stay(void **state)
     forget(&f);
 }
 
+/* A newer compiler's default: digits with separators are C23, a function without prototypes is not. */
+static void the_default_standard_is_found_by_errors(void **state)
+{
+    (void)state;
+    struct found f;
+    find(&f, "# 1 \"/p/a.c\"\nint n = 1'000;\nint newer(void) { return 1; }\n", false);
+    if (libclang_version() >= 13) /* which knows them */
+        assert_null(f.functions.first_error);
+    assert_null(named(&f, "newer")->skip);
+    forget(&f);
+    find(&f, "# 1 \"/p/a.c\"\nint older(a) int a; { return a; }\nint same(void) { return 1; }\n",
+         false);
+    assert_null(f.functions.first_error);
+    named(&f, "older");
+    named(&f, "same");
+    forget(&f);
+}
+
 static void words_in_literals_do_not_count(void **state)
 {
     (void)state;
@@ -206,6 +225,7 @@ int main(void)
         cmocka_unit_test(a_text_with_an_ifunc_is_left_alone),
         cmocka_unit_test(errors_outside_of_functions_are_told),
         cmocka_unit_test(lines_and_columns_stay),
+        cmocka_unit_test(the_default_standard_is_found_by_errors),
         cmocka_unit_test(words_in_literals_do_not_count),
     };
     return cmocka_run_group_tests_name("rewrite", tests, NULL, NULL);

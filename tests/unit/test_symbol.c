@@ -10,7 +10,7 @@
 
 #include "tool/symbol/demangle.h"
 
-#define LLVM_SYMBOLIZER "/usr/lib/llvm-14/bin/llvm-symbolizer"
+#define LLVM_SYMBOLIZER "llvm-symbolizer"
 
 enum { FRAMES = 64 };
 
@@ -177,7 +177,7 @@ static void test_clang_as_llvm(void **state)
 {
     static const char *const ways[] = {"-gdwarf-5", "-g1", "-g -ffunction-sections"};
     (void)state;
-    if (!have("clang") || access(LLVM_SYMBOLIZER, X_OK) != 0)
+    if (!have("clang") || !have(LLVM_SYMBOLIZER))
         skip();
     for (size_t i = 0; i < sizeof(ways) / sizeof(*ways); i++) {
         assert_true(sh("clang -O2 %s p.c -o c && clang++ -O2 %s p.cc -o cc", ways[i], ways[i]));
@@ -189,7 +189,7 @@ static void test_clang_as_llvm(void **state)
 static void test_split_as_llvm(void **state)
 {
     (void)state;
-    if (access(LLVM_SYMBOLIZER, X_OK) != 0)
+    if (!have(LLVM_SYMBOLIZER))
         skip();
     for (int version = 4; version <= 5; version++) {
         assert_true(sh("gcc -O2 -g -gdwarf-%d -gsplit-dwarf -c p.c && gcc p.o -o c && "

@@ -21,6 +21,7 @@
 
 #include "tool/build/libclang.h"
 #include "tool/build/place.h"
+#include "tool/build/standard.h"
 #include "tool/build/tokens.h"
 #include "tool/util/buf.h"
 
@@ -296,21 +297,6 @@ static enum CXChildVisitResult visit_decl(CXCursor c, CXCursor parent, CXClientD
     }
 }
 
-/* libclang 14 knows the newer standards by their working names only. */
-static const char *standard(const struct analyse_source *s)
-{
-    static const char *const names[][2] = {
-        {"c++23", "c++2b"}, {"gnu++23", "gnu++2b"}, {"c++26", "c++2b"}, {"gnu++26", "gnu++2b"},
-        {"c23", "c2x"},     {"gnu23", "gnu2x"},     {"c++2c", "c++2b"}, {"gnu++2c", "gnu++2b"}};
-    if (!s->std)
-        return !s->cxx ? "gnu17" : s->clang ? "gnu++14" : "gnu++17";
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (strcmp(s->std, names[i][0]) == 0)
-            return names[i][1];
-    }
-    return s->std;
-}
-
 /* "file:line: what", by the line markers. */
 static char *describe(CXDiagnostic d)
 {
@@ -369,10 +355,11 @@ static void note_stray_error(struct walk *w, CXTranslationUnit tu)
     }
 }
 
-static int parse(const struct analyse_source *s, CXIndex index, CXTranslationUnit *tu)
+static int parse_as(const struct analyse_source *s, const char *as, CXIndex index,
+                    CXTranslationUnit *tu)
 {
     struct buf std = {0};
-    buf_printf(&std, "-std=%s", standard(s));
+    buf_printf(&std, "-std=%s", as);
     if (std.failed)
         return -ENOMEM;
     const char *args[] = {"-x",
@@ -397,6 +384,37 @@ static int parse(const struct analyse_source *s, CXIndex index, CXTranslationUni
         index, name, args, sizeof args / sizeof args[0], &file, 1, CXTranslationUnit_KeepGoing, tu);
     buf_free(&std);
     return code == CXError_Success ? 0 : -EIO;
+}
+
+static size_t count_own_errors(CXTranslationUnit tu)
+{
+    size_t errors = 0;
+    for (unsigned i = 0, count = clang->getNumDiagnostics(tu); i < count; i++) {
+        CXDiagnostic d = clang->getDiagnostic(tu, i);
+        errors += is_own_error(d);
+        clang->disposeDiagnostic(d);
+    }
+    return errors;
+}
+
+/* The text does not say which standard an unnamed default was, so errors decide: a second reading by
+ * the newer one counts if it has fewer. */
+static int parse(const struct analyse_source *s, CXIndex index, CXTranslationUnit *tu)
+{
+    CXTranslationUnit newer = NULL;
+    if (s->std)
+        return parse_as(s, standard_name(s->std), index, tu);
+    int err = parse_as(s, standard_default(s->cxx, s->clang, false), index, tu);
+    size_t errors = err == 0 ? count_own_errors(*tu) : 0;
+    if (errors == 0 || parse_as(s, standard_default(s->cxx, s->clang, true), index, &newer) != 0)
+        return err;
+    CXTranslationUnit other = *tu;
+    if (count_own_errors(newer) < errors)
+        *tu = newer;
+    else
+        other = newer;
+    clang->disposeTranslationUnit(other);
+    return 0;
 }
 
 static int by_brace(const void *a, const void *b)

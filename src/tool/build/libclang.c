@@ -7,46 +7,81 @@
 #include <dlfcn.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
-/* As Debian calls it, and as LLVM itself does. The number behind `.so` is that of its interface. */
-static const char *const names[] = {"libclang-14.so.13", "libclang.so.13"};
+#include "tool/build/libclang_find.h"
+
+enum { OLDEST = 11 };
+
+/* For the loader to look up, should it know places that libclang_find() does not. The number is that
+ * of the interface: LLVM 13 to 17 share one. */
+static const char *const names[] = {"libclang.so.13", "libclang.so.1", "libclang.so"};
 
 static struct libclang functions;
 static bool tried, loaded;
-static char error[256];
+static char error[512];
 
-/* The first reason counts: that of the name it should have. */
-static bool fail(void)
+/* The first reason counts: that of the newest one. */
+static bool fail(const char *path, const char *why)
 {
-    const char *why = dlerror();
-    if (!error[0])
-        snprintf(error, sizeof(error), "%s", why ? why : "cannot be loaded");
+    if (!error[0] && why && strncmp(why, path, strlen(path)) == 0)
+        snprintf(error, sizeof(error), "%s", why); /* dlerror() begins with the path */
+    else if (!error[0])
+        snprintf(error, sizeof(error), "%s: %s", path, why ? why : "cannot be loaded");
     return false;
 }
 
-static void *open_library(void)
+static bool find_functions(void *library)
 {
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        void *library = dlopen(names[i], RTLD_LAZY | RTLD_LOCAL);
-        if (library)
-            return library;
-        fail();
-    }
-    return NULL;
+#define FIND(name)                                                                                 \
+    functions.name = (__typeof__(functions.name))dlsym(library, "clang_" #name);                   \
+    if (!functions.name)                                                                           \
+        return false;
+    LIBCLANG_FUNCTIONS(FIND)
+#undef FIND
+    return true;
+}
+
+/* "Debian clang version 14.0.6"; 0 when it does not say. */
+static int version(void)
+{
+    CXString text = functions.getClangVersion();
+    const char *words = functions.getCString(text);
+    const char *at = words ? strstr(words, "version ") : NULL;
+    int number = at ? atoi(at + strlen("version ")) : 0;
+    functions.disposeString(text);
+    return number;
+}
+
+/* What does not fit is not unloaded: LLVM does not survive that. */
+static bool load_one(const char *path)
+{
+    char why[64];
+    void *library = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
+    if (!library || !find_functions(library))
+        return fail(path, dlerror());
+    int found = version();
+    if (found == 0 || found >= OLDEST)
+        return true;
+    snprintf(why, sizeof(why), "is version %d, and piano needs %d or newer", found, OLDEST);
+    return fail(path, why);
 }
 
 static bool load(void)
 {
-    void *library = open_library();
-    if (!library)
-        return false;
-#define FIND(name)                                                                                 \
-    functions.name = (__typeof__(functions.name))dlsym(library, "clang_" #name);                   \
-    if (!functions.name)                                                                           \
-        return fail();
-    LIBCLANG_FUNCTIONS(FIND)
-#undef FIND
-    return true;
+    struct libclang_files files = {0};
+    const char *chosen = getenv("PIANO_LIBCLANG");
+    bool good = false;
+    if (chosen && *chosen)
+        return load_one(chosen);
+    libclang_find(&files); /* what was found before memory ran out will do */
+    for (size_t i = 0; i < files.count && !good; i++)
+        good = load_one(files.list[i].path);
+    libclang_files_free(&files);
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && !good; i++)
+        good = load_one(names[i]);
+    return good;
 }
 
 const struct libclang *libclang(void)
@@ -61,4 +96,9 @@ const struct libclang *libclang(void)
 const char *libclang_error(void)
 {
     return error;
+}
+
+int libclang_version(void)
+{
+    return libclang() ? version() : 0;
 }

@@ -47,4 +47,7 @@ struct libclang {
 const struct libclang *libclang(void);
 const char *libclang_error(void);
 
+/* 14 of 14.0.6; 0 when it is not here or does not say. */
+int libclang_version(void);
+
 #endif

@@ -19,6 +19,7 @@
 #include "tool/cli/flags.h"
 #include "tool/record/perf.h"
 #include "tool/util/buf.h"
+#include "tool/util/packages.h"
 #include "tool/util/paths.h"
 #include "tool/util/say.h"
 #include "tool/util/units.h"
@@ -67,7 +68,8 @@ static bool first_line(const char *command, char *line, size_t size)
 
 static void check_compilers(void)
 {
-    char line[200], safe[200];
+    static const struct package package = {"gcc", "gcc", "gcc"};
+    char line[200], safe[200], advice[200];
     bool gcc = first_line("gcc --version 2>/dev/null", line, sizeof(line));
     if (gcc)
         tell(GOOD, "gcc: %s", say_safe(safe, sizeof(safe), line));
@@ -75,7 +77,8 @@ static void check_compilers(void)
     if (clang)
         tell(GOOD, "clang: %s", say_safe(safe, sizeof(safe), line));
     if (!gcc && !clang)
-        tell(BAD, "no compiler: neither gcc nor clang is in PATH (apt-get install gcc)");
+        tell(BAD, "no compiler: neither gcc nor clang is in PATH%s",
+             packages_advice(advice, sizeof(advice), &package));
     else if (!gcc || !clang)
         tell(GOOD, "%s: not here, which is fine unless a project asks for it",
              gcc ? "clang" : "gcc");
@@ -83,11 +86,13 @@ static void check_compilers(void)
 
 static void check_libclang(void)
 {
-    char safe[300];
+    static const struct package package = {"libclang1-[0-9]+", "clang-libs", "clang"};
+    char safe[300], advice[200];
     const struct libclang *clang = libclang();
     if (!clang) {
-        tell(BAD, "libclang: %s (apt-get install libclang1-14); `piano build` needs it",
-             say_safe(safe, sizeof(safe), libclang_error()));
+        tell(BAD, "libclang: %s%s; `piano build` needs libclang 11 or newer",
+             say_safe(safe, sizeof(safe), libclang_error()),
+             packages_advice(advice, sizeof(advice), &package));
         return;
     }
     CXString version = clang->getClangVersion();
@@ -98,7 +103,9 @@ static void check_libclang(void)
 /* Names, inlined functions and lines of programs that were not built by piano. */
 static void check_symbols(void)
 {
-    char safe[200];
+    static const struct package package = {"libdebuginfod1(t64)?", "elfutils-debuginfod-client",
+                                           "debuginfod"};
+    char safe[200], advice[200];
     const char *urls = getenv("DEBUGINFOD_URLS");
     tell(GOOD, "libdw: %s", say_safe(safe, sizeof(safe), dwfl_version(NULL)));
     if (!urls || !*urls)
@@ -107,8 +114,10 @@ static void check_symbols(void)
     if (library)
         tell(GOOD, "debuginfod: %s", say_safe(safe, sizeof(safe), urls));
     else
-        tell(WARN, "debuginfod: DEBUGINFOD_URLS is set, but libdebuginfod is missing, so no debug "
-                   "information is fetched (apt-get install libdebuginfod1)");
+        tell(WARN,
+             "debuginfod: DEBUGINFOD_URLS is set, but libdebuginfod is missing, so no debug "
+             "information is fetched%s",
+             packages_advice(advice, sizeof(advice), &package));
 }
 
 static void check_library(const char *dir, const char *name)
