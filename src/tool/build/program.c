@@ -26,6 +26,7 @@
 
 #include "tool/build/child.h"
 #include "tool/util/buf.h"
+#include "tool/util/owner.h"
 #include "tool/util/paths.h"
 #include "tool/util/say.h"
 
@@ -316,6 +317,23 @@ static void say_choice(const struct program_list *l)
     buf_free(&others);
 }
 
+/* Nothing is known of a build whose directory is closed. */
+static void say_no_program(void)
+{
+    char room[PATH_MAX + 128];
+    char safe[PATH_MAX];
+    char *root = paths_project_root();
+    char *state = root ? paths_join(root, ".piano") : NULL;
+    bool is_denied = state && access(state, R_OK | X_OK) != 0 && errno == EACCES;
+    if (is_denied)
+        say_error(owner_hint(room, sizeof room, state, -EACCES, NULL), "%s: %s",
+                  say_safe(safe, sizeof safe, state), strerror(EACCES));
+    else
+        say_error("piano build --fn NAME", "there is no instrumented program to run");
+    free(state);
+    free(root);
+}
+
 /* Which program to run; *NAMED when the first word says so. NULL, and the reason said, when there
  * is none. */
 static const char *choose(const struct program_run *p, const struct records *r,
@@ -331,7 +349,7 @@ static const char *choose(const struct program_run *p, const struct records *r,
         if (r->unit_count > 0)
             say_error(PROGRAM_NONE_HINT, PROGRAM_NONE);
         else
-            say_error("piano build --fn NAME", "there is no instrumented program to run");
+            say_no_program();
         return NULL;
     }
     if (word && is_foreign_program(word)) {
