@@ -6,15 +6,18 @@ names another tool to test (a sanitized one). Tests marked `tool` need nothing b
 """
 from __future__ import annotations
 
+import atexit
 import hashlib
 import json
 import os
 import pty
 import select
+import shlex
 import shutil
 import signal
 import struct
 import subprocess
+import tempfile
 import textwrap
 import time
 from fcntl import ioctl
@@ -27,6 +30,21 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PIANO = os.environ.get("PIANO", str(ROOT / "build" / "piano"))
 LIB = Path(PIANO).resolve().parent / "lib"
+PIANO_WORD = shlex.quote(PIANO)  # for a shell
+
+
+def preload_path(library: Path) -> str:
+    """LIBRARY for LD_PRELOAD, which is split at blanks and colons: a link where its own path has them."""
+    if not set(str(library)) & set(" :$"):
+        return str(library)
+    place = tempfile.mkdtemp(prefix="piano-lib-")
+    atexit.register(shutil.rmtree, place, ignore_errors=True)
+    link = Path(place, library.name)
+    link.symlink_to(library)
+    return str(link)
+
+
+PRELOAD = preload_path(LIB / "libpiano.so")
 LIMIT_S = 60
 
 TIMING_TRIES = 3

@@ -28,6 +28,7 @@
 #include "tool/util/buf.h"
 #include "tool/util/owner.h"
 #include "tool/util/paths.h"
+#include "tool/util/preload.h"
 #include "tool/util/say.h"
 
 enum { MAX_OTHERS_SHOWN = 5 };
@@ -389,6 +390,15 @@ static int run_one(struct program_run *p, const struct records *r, bool *started
     return p->status;
 }
 
+/* The program may find libpiano.so by a link that was cleaned away since it was built. */
+static void renew_run_path(void)
+{
+    char *lib = paths_lib_dir();
+    char *path = lib ? preload_run_path(lib) : NULL;
+    free(path);
+    free(lib);
+}
+
 int program_run(struct program_run *p, bool *started)
 {
     struct records records = {0};
@@ -400,9 +410,11 @@ int program_run(struct program_run *p, bool *started)
     p->run = NULL;
     p->status = EXIT_FAILED;
     int err = state ? records_load(&records, state) : -ENOMEM;
-    if (err == 0)
+    if (err == 0) {
+        renew_run_path();
         run_one(p, &records, started);
-    else
+    }
+    if (err != 0)
         say_error(NULL, "cannot read %s: %s", state ? state : ".piano/build", strerror(-err));
     records_release(&records);
     free(root);
