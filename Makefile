@@ -4,7 +4,7 @@
 #   make demo         set up, build, profile the bundled game, print its reports
 #   make python       build/python/: the package, for PYTHONPATH
 #   make test         set up, then everything tests/run knows
-#   make install      PREFIX=/usr/local, DESTDIR=
+#   make install      PREFIX=/usr/local, DESTDIR=; `make uninstall` with the same removes it
 #   make SAN=address  the same products under build/san-address/ (address, undefined, thread)
 #
 # Sources are found by wildcard: a new file in a room is built with that room.
@@ -79,7 +79,7 @@ LIBS := $(B)/lib/libpiano.so $(B)/lib/libpiano.a \
 MANS := $(patsubst docs/%.md,$(B)/man/piano-%.1,\
           $(foreach c,build run profile record snapshot report diff export view list tag doctor,$(wildcard docs/$(c).md)))
 
-.PHONY: all python demo test bench install format lint clean setup unit-tests man
+.PHONY: all python demo test bench install uninstall format lint clean setup unit-tests man
 .PHONY: check-layers check-headers check-refs check-exports check-format check-install check-demo
 .PHONY: need-libclang viewer-prebuilt
 .DELETE_ON_ERROR:
@@ -245,7 +245,9 @@ $(B)/man/piano.1: docs/piano.md tools/md2man
 	@mkdir -p $(@D)
 	$(Q)tools/md2man piano $(VERSION) < $< > $@
 
-D = $(DESTDIR)$(PREFIX)
+# As one word for the shell, whatever it holds: PREFIX="/opt/my tools". make itself wants $ doubled.
+quoted = '$(subst ','\'',$(1))'
+D = $(call quoted,$(DESTDIR)$(PREFIX))
 install: all man
 	install -d $(D)/bin $(D)/lib/piano $(D)/lib/pkgconfig $(D)/include $(D)/share/man/man1 \
 	    $(D)/share/bash-completion/completions $(D)/share/zsh/site-functions $(D)/share/doc/piano/images
@@ -253,12 +255,16 @@ install: all man
 	install -m 755 $(filter %.so,$(LIBS)) $(D)/lib/piano
 	install -m 644 $(filter-out %.so,$(LIBS)) $(D)/lib/piano
 	install -m 644 include/piano.h $(D)/include/piano.h
-	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' tools/piano.pc.in > $(D)/lib/pkgconfig/piano.pc
+	tools/fill-pc $(call quoted,$(PREFIX)) $(VERSION) < tools/piano.pc.in > $(D)/lib/pkgconfig/piano.pc
 	install -m 644 $(B)/man/*.1 $(D)/share/man/man1
 	install -m 644 tools/completion/piano.bash $(D)/share/bash-completion/completions/piano
 	install -m 644 tools/completion/_piano $(D)/share/zsh/site-functions/_piano
 	install -m 644 docs/*.md LICENSE $(D)/share/doc/piano
 	install -m 644 docs/images/*.png $(D)/share/doc/piano/images
+
+# All that `make install` puts there, and nothing else.
+uninstall: all man
+	@tools/uninstall $(call quoted,$(DESTDIR)) $(call quoted,$(PREFIX))
 
 clean:
 	rm -rf build

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from conftest import LIB, ROOT, Done, Project, need
+from conftest import LIB, PRELOAD, ROOT, Done, Project, need
 
 HEADER, CHUNK, CHUNK_HEADER = 4096, 65536, 64
 THREADS, EVENTS, NAMES = 6, 7, 9
@@ -181,7 +181,7 @@ def compile(project: Project, source: str, *flags: str, name: str = "prog", comp
 
 
 def environment(project: Project, **more: Any) -> dict[str, str]:
-    return {"LD_PRELOAD": str(LIB / "libpiano.so"), "PIANO_RECORD": str(project.root / "r.rec"),
+    return {"LD_PRELOAD": PRELOAD, "PIANO_RECORD": str(project.root / "r.rec"),
             "PIANO_CHILDREN": "1", "PIANO_EVENTS": "1", **{key: str(value) for key, value in more.items()}}
 
 

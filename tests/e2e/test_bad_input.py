@@ -9,7 +9,7 @@ import shutil
 
 import pytest
 
-from conftest import (BURN, PIANO, Project, fingerprint, fn, frame, header, ndjson, put_run,
+from conftest import (PIANO_WORD, BURN, PIANO, Project, fingerprint, fn, frame, header, ndjson, put_run,
                       update_run)
 
 GOOD = update_run([16_000_000] * 12)
@@ -242,7 +242,7 @@ def in_tmpfs(project: Project, size: str, script: str):
 def test_full_disk_does_not_hurt_the_program(project: Project, size: str) -> None:
     program = project.cc(PROGRAM)
     done = in_tmpfs(project, size, f"PIANO_RUNS_DIR=$PWD/mnt/runs {program}; s=$?; "
-                                   f"PIANO_RUNS_DIR=$PWD/mnt/runs {PIANO} report >&2; "
+                                   f"PIANO_RUNS_DIR=$PWD/mnt/runs {PIANO_WORD} report >&2; "
                                    "echo report $? >&2; exit $s")
     assert (done.status, done.out) == (3, "done\n"), done
     assert "report 0" in done.err or "report 1" in done.err, done
@@ -252,7 +252,7 @@ def test_full_disk_during_a_build_is_said(project: Project) -> None:
     project.write({"mnt/a.c": PROGRAM})
     text = (project.root / "mnt/a.c").read_text()
     (project.root / "a.c").write_text(text)
-    done = in_tmpfs(project, "24k", f"cp a.c mnt/ && cd mnt && {PIANO} build -- gcc a.c -o a")
+    done = in_tmpfs(project, "24k", f"cp a.c mnt/ && cd mnt && {PIANO_WORD} build -- gcc a.c -o a")
     assert done.status == 1, done
     assert done.err and done.status < 128
 
@@ -261,7 +261,7 @@ def test_read_only_project_builds_nothing_and_says_so(project: Project) -> None:
     project.write({"ro/a.c": PROGRAM})
     before = fingerprint(project.root)
     done = in_tmpfs(project, "1m", "mount --bind ro mnt && mount -o remount,ro,bind mnt && "
-                                   f"cd mnt && {PIANO} build -- gcc a.c -o a")
+                                   f"cd mnt && {PIANO_WORD} build -- gcc a.c -o a")
     assert done.status == 1 and ".piano" in done.err and "ead-only" in done.err, done
     after = fingerprint(project.root)
     after.pop("mnt", None)
@@ -281,7 +281,7 @@ def test_read_only_runs_directory(project: Project) -> None:
 def test_tag_in_a_read_only_directory(project: Project) -> None:
     put_run(project, "1740000000123-77", GOOD)
     done = in_tmpfs(project, "1m", "mount --bind .piano .piano && "
-                                   f"mount -o remount,ro,bind .piano && {PIANO} tag before")
+                                   f"mount -o remount,ro,bind .piano && {PIANO_WORD} tag before")
     assert done.status == 1 and "ead-only" in done.err, done
 
 

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from conftest import BURN, PIANO, ROOT, Project, put_run, update_run
+from conftest import BURN, PIANO, PIANO_WORD, ROOT, Project, put_run, update_run
 from test_build import write_game
 
 COMMANDS = ["build", "run", "profile", "record", "snapshot", "report", "diff", "export", "view", "list", "tag", "doctor"]
@@ -148,14 +148,14 @@ def test_columns_are_honoured_in_a_pipe(project: Project) -> None:
 @pytest.mark.tool
 def test_closed_stdout_is_no_crash(project: Project) -> None:
     put_run(project, "1740000000123-77", update_run([1_000_000] * 3000))
-    done = project.command("sh", "-c", f"{PIANO} report --frames --all | head -1; exit 0")
+    done = project.command("sh", "-c", f"{PIANO_WORD} report --frames --all | head -1; exit 0")
     assert "Frame" in done.out and "rror" not in done.err
 
 
 @pytest.mark.tool
 def test_full_stdout_is_an_error(project: Project) -> None:
     put_run(project, "1740000000123-77", update_run([1_000_000] * 30))
-    done = project.command("sh", "-c", f"exec {PIANO} report --json > /dev/full", check=False)
+    done = project.command("sh", "-c", f"exec {PIANO_WORD} report --json > /dev/full", check=False)
     assert done.status == 1 and done.err
 
 

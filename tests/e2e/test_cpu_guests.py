@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import LIB, PIANO, ROOT, Project
+from conftest import LIB, PIANO, PRELOAD, ROOT, Project
 from samples import CPU, DENY, WORK, Recording, compiled
 
 
@@ -212,7 +212,7 @@ def test_all_forms_of_exec(project: Project) -> None:
         }
     """.replace("#include <errno.h>", "#define _GNU_SOURCE\n#include <errno.h>"), "-D_GNU_SOURCE")
     plain = project.command(program)
-    done = project.command(program, env={"LD_PRELOAD": str(LIB / "libpiano.so")})
+    done = project.command(program, env={"LD_PRELOAD": PRELOAD})
     assert done.out == plain.out and plain.out.count("one two") == 0 and plain.out.count("zero one 2\n0\n") == 7, plain
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import events
-from conftest import LIB, Done, Project
+from conftest import LIB, PRELOAD, Done, Project
 from events import (API, CHILD, HAS_HEAP, Recording, compile, environment, parks, record, recordings)
 
 # What programs tell -----------------------------------------------------------------------------
@@ -91,7 +91,7 @@ def test_what_a_program_tells(project: Project) -> None:
 
 def test_nothing_when_nothing_is_recorded(project: Project) -> None:
     program = compile(project, TOLD, *API)
-    for env in ({}, {"LD_PRELOAD": str(LIB / "libpiano.so")}):
+    for env in ({}, {"LD_PRELOAD": PRELOAD}):
         done = project.command(program, env=env)
         assert len(done.out.splitlines()) == 4
     assert recordings(project) == []

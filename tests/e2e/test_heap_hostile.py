@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from conftest import LIB, ROOT, Project, need
+from conftest import LIB, PRELOAD, ROOT, Project, need
 from heaps import compile, compile_library, record, same_with_and_without
 
 PLUGIN = """
@@ -241,7 +241,7 @@ def test_starting_on_many_threads(project: Project) -> None:
         }
     """, "-ldl")
     runs = project.root / "runs"
-    done = project.command(program, env={"LD_PRELOAD": str(LIB / "libpiano.so"), "PIANO_RUNS_DIR": str(runs)})
+    done = project.command(program, env={"LD_PRELOAD": PRELOAD, "PIANO_RUNS_DIR": str(runs)})
     assert done.out == "1\n"
     assert len(list(runs.iterdir())) == 1
 

@@ -26,6 +26,7 @@ def perf_refused() -> str:
 
 
 REFUSED = perf_refused()
+OWN_CODE = "own code only"  # what is said where the kernel keeps the stacks of waits to itself
 NEEDS_PERF = pytest.mark.skipif(bool(REFUSED), reason=f"perf events are refused here: {REFUSED}")
 
 PROGRAM = r"""
@@ -130,7 +131,8 @@ def test_each_frame_gets_its_own(project: Project) -> None:
     away = rows[1, 10][2]["inside"]
     assert away["off_cpu_ns"] >= 39e6 and away["off_cpu_ns"] <= away["end_mono_ns"] - away["begin_mono_ns"], away
     asleep = max(away["blocked"], key=lambda s: s["off_cpu_ns"])
-    assert "nap" in names(asleep["stack"]) and not asleep["preempted"], asleep
+    assert names(asleep["stack"]) == ["(no stack)"] if OWN_CODE in done.err else "nap" in names(asleep["stack"]), asleep
+    assert not asleep["preempted"], asleep
     assert not any("nap" in names(s["stack"]) for i in (9, 11) for s in rows[1, i][2]["inside"]["blocked"])
     grown = rows[1, 15][2]["inside"]
     assert grown["live_blocks"] == 1 and 3 << 20 <= grown["live_bytes"] <= (3 << 20) + 65536, grown
@@ -181,17 +183,22 @@ def test_both_files_and_where_they_are(project: Project) -> None:
     assert project.piano("report", "--frames", "--top", 42, rec).out == frames.out
 
 
+def worst_frames(project: Project, count: int) -> list[str]:
+    text = project.piano("report", "--frames", "--top", count).out
+    return re.split(r"(?m)^Frame ", text[text.index("Inside the worst frames"):])[1:]
+
+
 @NEEDS_PERF
 def test_worst_frames_in_words(project: Project) -> None:
-    record(project, "--cpu=999", "--heap=64K")
-    text = project.piano("report", "--frames", "--top", "3").out
-    inside = text[text.index("Inside the worst frames"):]
-    parts = re.split(r"(?m)^Frame ", inside)[1:]
-    assert len(parts) == 3
+    done = record(project, "--cpu=999", "--heap=64K")
+    assert len(worst_frames(project, 3)) == 3
+    parts = worst_frames(project, 42)  # on a busy machine any frame can be among the three worst
     burnt = next(p for p in parts if " burn < step < main" in p)
     assert re.search(r"\| 1\d\d CPU samples", burnt) and re.search(r"CPU +\d+ samples", burnt), burnt
-    away = next(p for p in parts if "nap < step" in p)
-    assert re.search(r"off the CPU 4\d\.\dms", away) and re.search(r"off +4\d\.\dms", away), away
+    asleep = r"\(no stack\)" if OWN_CODE in done.err else "nap < step"
+    naps = [p for p in parts if re.search(r"off the CPU ([4-9]\d|\d\d\d+)\.\dms", p)
+            and re.search(r"off +([4-9]\d|\d\d\d+)\.\dms +.*" + asleep, p)]
+    assert naps, parts
 
 
 def test_a_recording_elsewhere(project: Project) -> None:

@@ -305,6 +305,7 @@ def test_programs_that_close_foreign_descriptors(project: Project) -> None:
             for (int fd = 3; fd < 1024; fd++) close(fd);
             int count = 0; /* the numbers are the program's now */
             while (count < 1500 && (opened[count] = dup(0)) >= 0) count++;
+            while (count > 1000) close(opened[--count]); /* some are left, where 1024 are all there are */
             for (int i = 0; i < 10; i++) tick();
             for (int i = 0; i < count; i++) if (fcntl(opened[i], F_GETFD) < 0) return 9;
             return 0;

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from conftest import LIB, PIANO, ROOT, Project
+from conftest import LIB, PIANO, PRELOAD, ROOT, Project
 from events import load
 
 CRATE = ROOT / "integrations" / "tokio"
@@ -302,7 +302,7 @@ def test_without_piano(project: Project, programs: Path, stable_programs: Path) 
     for folder in (programs, stable_programs):
         assert project.command(folder / "kinds").out == "done, not told\n"
     # Loaded, and nothing to be recorded.
-    assert project.command(programs / "kinds", env={"LD_PRELOAD": str(LIB / "libpiano.so")}).out == "done, told\n"
+    assert project.command(programs / "kinds", env={"LD_PRELOAD": PRELOAD}).out == "done, told\n"
     assert not list(project.root.glob("**/*.rec"))
 
 

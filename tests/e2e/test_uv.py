@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import LIB, PIANO, ROOT, Project, need
+from conftest import LIB, PIANO, PRELOAD, ROOT, Project, need
 from events import compile, record
 
 
@@ -435,7 +435,7 @@ def test_libuv_of_a_library_that_is_loaded_later(project: Project) -> None:
     r, done = record(project, program)
     assert done.out == "timer\n" * 3
     assert len(r.of("poll_begin")) == len(r.of("poll_end")) == 3
-    quiet = project.command(program, env={"LD_PRELOAD": str(LIB / "libpiano.so")})
+    quiet = project.command(program, env={"LD_PRELOAD": PRELOAD})
     assert quiet.out == done.out
 
 

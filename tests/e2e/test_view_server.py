@@ -15,12 +15,11 @@ from typing import Any, Iterator
 
 import pytest
 
-from conftest import PIANO, Project, put_run, update_run
+from conftest import LIMIT_S, PIANO, Project, put_run, update_run
 from pages import Page, digest, directives
 
 tool = pytest.mark.tool
 MS = 10**6
-LIMIT_S = 20
 
 
 class Server:

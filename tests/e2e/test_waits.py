@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from conftest import LIB, Done, Project
+from conftest import LIB, PRELOAD, Done, Project
 from events import Recording, compile, parks, record
 
 WAITS = r"""
@@ -114,7 +114,7 @@ def test_waits_are_parks(project: Project) -> None:
     r, _ = record(project, program)
     assert parks(r) == WAITED
     assert {e.tid for e in r.events} == {r.pid}
-    project.command(program, env={"LD_PRELOAD": str(LIB / "libpiano.so")})
+    project.command(program, env={"LD_PRELOAD": PRELOAD})
 
 
 def test_fortified_programs_too(project: Project) -> None:

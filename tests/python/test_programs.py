@@ -2,6 +2,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import sys
 
 import pytest
@@ -299,3 +301,25 @@ def test_the_package_installs(python: Python) -> None:
     assert done.json > 100
     where = python.command([inside, "-c", "import piano; print(piano.__file__)"], PYTHONPATH="").out
     assert str(python.root) in where and str(PACKAGE) not in where
+
+
+@pytest.mark.parametrize("name", ["a b", "co:lon", "do$x", "näme it's"])
+def test_a_package_in_an_awkward_place(python: Python, name: str) -> None:
+    """LD_PRELOAD is split at blanks and colons. PYTHONPATH is too, at colons, so the package is found by a link there."""
+    links = python.root / "links"
+    links.mkdir()
+    place = python.root / name
+    shutil.copytree(PACKAGE / "piano", place / "piano")
+    start = python.write("start.py", f"""
+        import runpy, sys
+        sys.path.insert(0, {str(place)!r})
+        sys.argv = ["memprof", "--library"]
+        runpy.run_module("piano.memprof", run_name="__main__")
+    """)
+    library = python.command([sys.executable, str(start)], TMPDIR=str(links)).out.strip()
+    assert not set(library) & set(" :$") and os.path.realpath(library) == str(place / "piano" / "libpiano.so")
+    python.write("script.py", "kept = [bytearray(100000) for _ in range(100)]")
+    if ":" in name:
+        return
+    done = python.command([sys.executable, "-m", "piano.memprof", "-o", "x.rec", "script.py"], PYTHONPATH=str(place), TMPDIR=str(links))
+    assert (python.root / "x.rec").stat().st_size > 0 and "preload" not in done.err, done

@@ -16,6 +16,7 @@
 #include "target/record/modules.h"
 #include "target/sys/recording.h"
 #include "target/trace/events.h"
+#include "temp.h"
 
 enum { MOST_FIELDS = 4 };
 
@@ -186,7 +187,7 @@ static inline size_t count_in_order(const struct file *f, uint32_t tid, uint64_t
 
 /* A recording for a test ---------------------------------------------------------------------------------------- */
 
-static char path[64];
+static char path[256];
 
 static inline struct piano__rec_header *header(void)
 {
@@ -197,7 +198,9 @@ static inline void begin_with(uint64_t max_bytes)
 {
     static int number;
     char pid[16];
-    snprintf(path, sizeof path, "/tmp/piano-events-%d-%d.rec", (int)getpid(), number++);
+    char name[64];
+    snprintf(name, sizeof name, "piano-events-%d-%d.rec", (int)getpid(), number++);
+    temp_name(path, sizeof path, name);
     snprintf(pid, sizeof pid, "%d", (int)getpid());
     setenv("PIANO_RECORD", path, 1);
     setenv("PIANO_RECORD_PID", pid, 1);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "tool/load/run.h"
+#include "temp.h"
 
 #define HEADER(functions)                                                                          \
     "{\"format_version\":2,\"run_id\":\"7_1000\",\"timestamp_ms\":1000,\"functions\":[" functions  \
@@ -15,12 +16,12 @@
 
 static struct run_error loaded_error;
 
-/* Loads LEN bytes as the file /tmp/piano-test-PID/NAME; the status of `run_load`. */
+/* Loads LEN bytes as the file TMPDIR/piano-test-XXXXXX/NAME; the status of `run_load`. */
 static inline int loaded_bytes(struct run *run, const char *name, const char *text, size_t len,
                                const struct run_options *options)
 {
-    char dir[64], path[128];
-    snprintf(dir, sizeof(dir), "/tmp/piano-test-%d-XXXXXX", (int)getpid());
+    char dir[256], path[512];
+    temp_name(dir, sizeof(dir), "piano-test-XXXXXX");
     if (!mkdtemp(dir))
         return -1;
     snprintf(path, sizeof(path), "%s/%s", dir, name);

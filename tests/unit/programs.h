@@ -17,6 +17,7 @@
 #include <cmocka.h>
 
 #include "tool/symbol/symbol.h"
+#include "temp.h"
 
 enum { ADDRESSES = 4000, TEXT = 2048 };
 
@@ -124,7 +125,7 @@ static inline int set_up(void **state)
 {
     (void)state;
     unsetenv("DEBUGINFOD_URLS");
-    snprintf(dir, sizeof(dir), "/tmp/piano-symbol-XXXXXX");
+    temp_name(dir, sizeof(dir), "piano-symbol-XXXXXX");
     if (!mkdtemp(dir))
         return -1;
     put("p.c", program_c, sizeof(program_c) - 1);

@@ -27,10 +27,11 @@
 #pragma GCC diagnostic ignored "-Wclobbered" /* the probe of a function that lands a longjmp */
 #include "target/span/commit.h"
 #include "tool/util/buf.h"
+#include "temp.h"
 
 enum { POINTS = 40, STEPS = 100000, LIMIT_S = 20 }; /* steps: of all children of a test */
 
-static char dir[64];
+static char dir[256];
 static struct __piano_unit unit; /* of the test */
 
 static struct piano__thread *self(void)
@@ -190,7 +191,7 @@ static void trace(struct outcome *o, pid_t child, long steps, int signal, long *
 static struct outcome interrupt(void (*scenario)(void), long steps, int signal, long *done)
 {
     struct outcome o = {.reached = false};
-    strcpy(dir, "/tmp/piano-stepped-XXXXXX");
+    temp_name(dir, sizeof dir, "piano-stepped-XXXXXX");
     assert_non_null(mkdtemp(dir));
     setenv("PIANO_RUNS_DIR", dir, 1);
     *left = steps;

@@ -16,6 +16,7 @@
 #include <cmocka.h>
 
 #include "tool/unwind/walk.h"
+#include "temp.h"
 
 enum { COPY = 32 * 1024, MOST = 200 };
 
@@ -350,7 +351,8 @@ static void odd_files_are_refused(void **state)
 {
     (void)state;
     struct codes codes;
-    char name[] = "/tmp/piano-test-XXXXXX";
+    char name[256];
+    temp_name(name, sizeof name, "piano-test-XXXXXX");
     int fd = mkstemp(name);
     struct stat st;
     codes_init(&codes);

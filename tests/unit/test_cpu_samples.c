@@ -24,6 +24,7 @@
 #include "target/cpu/signal.h"
 #include "target/record/control.h"
 #include "target/sys/recording.h"
+#include "temp.h"
 
 /* What is in the file ----------------------------------------------------------------------------------- */
 
@@ -32,7 +33,7 @@ struct file {
     size_t size;
 };
 
-static char path[64];
+static char path[256];
 
 static struct file read_file(void)
 {
@@ -93,7 +94,9 @@ static int begin(void **state)
     static int number;
     char pid[16];
     (void)state;
-    snprintf(path, sizeof path, "/tmp/piano-cpu-%d-%d.rec", (int)getpid(), number++);
+    char name[64];
+    snprintf(name, sizeof name, "piano-cpu-%d-%d.rec", (int)getpid(), number++);
+    temp_name(path, sizeof path, name);
     snprintf(pid, sizeof pid, "%d", (int)getpid());
     setenv("PIANO_RECORD", path, 1);
     setenv("PIANO_RECORD_PID", pid, 1);

@@ -23,8 +23,9 @@
 #include "target/heap/sums.h"
 #include "target/record/modules.h"
 #include "target/sys/recording.h"
+#include "temp.h"
 
-static char path[64];
+static char path[256];
 
 static struct piano__rec_header *header(void)
 {
@@ -35,7 +36,9 @@ static int begin(void **state)
 {
     (void)state;
     static int number;
-    snprintf(path, sizeof path, "/tmp/piano-tables-%d-%d.rec", (int)getpid(), number++);
+    char name[64];
+    snprintf(name, sizeof name, "piano-tables-%d-%d.rec", (int)getpid(), number++);
+    temp_name(path, sizeof path, name);
     return piano__recording_create(path);
 }
 

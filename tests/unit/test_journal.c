@@ -16,9 +16,10 @@
 
 #include "tool/record/create.h"
 #include "tool/record/journal.h"
+#include "temp.h"
 
-static char dir[] = "/tmp/piano-test-XXXXXX";
-static char path[2][64];
+static char dir[256];
+static char path[2][300];
 
 static int make_files(void **state)
 {
@@ -266,7 +267,7 @@ int main(void)
         cmocka_unit_test_setup(a_chunk_that_lies, make_files),
         cmocka_unit_test_setup(samples_go_round, make_files),
     };
-    if (!mkdtemp(dir))
+    if (!mkdtemp(temp_name(dir, sizeof dir, "piano-test-XXXXXX")))
         return 1;
     return cmocka_run_group_tests(tests, NULL, remove_files);
 }

@@ -20,11 +20,12 @@
 #include "tool/report/keep.h"
 #include "tool/report/kept.h"
 #include "tool/symbol/symbol.h"
+#include "temp.h"
 
 enum { CHUNKS = 2, LEN = PIANO_REC_HEADER_BYTES + CHUNKS * PIANO_REC_CHUNK_BYTES };
 
 static _Alignas(8) char image[LEN];
-static char path[] = "/tmp/piano-keep-XXXXXX", own[4096];
+static char path[256], own[4096];
 static uint64_t bias;
 static struct run_error error;
 
@@ -201,7 +202,7 @@ int main(void)
         cmocka_unit_test_setup(of_nothing, make_image),
         cmocka_unit_test_setup(only_behind_all_there_is, make_image),
     };
-    int fd = mkstemp(path);
+    int fd = mkstemp(temp_name(path, sizeof path, "piano-keep-XXXXXX"));
     ssize_t len = readlink("/proc/self/exe", own, sizeof(own) - 1);
     if (fd < 0 || len <= 0 || landmark(1) != 8)
         return 1;

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "target/sys/maps.h"
+#include "temp.h"
 
 enum { PAGE = 4096, DIRS = 3, NAME = 250 };
 
@@ -49,9 +50,9 @@ static void test_names_like_lines(void **state)
 {
     (void)state;
     static const char tail[] = "-ffffffffffffffff";
-    char path[PAGE] = "/tmp/piano_maps_XXXXXX", name[NAME + 1] = "";
+    char path[PAGE], name[NAME + 1] = "";
     struct piano__maps_range range;
-    assert_non_null(mkdtemp(path));
+    assert_non_null(mkdtemp(temp_name(path, sizeof path, "piano_maps_XXXXXX")));
     size_t base = strlen(path);
     memset(name, '0', NAME);
     memcpy(name + NAME - (sizeof tail - 1), tail, sizeof tail - 1);

@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "tool/build/mirror.h"
+#include "temp.h"
 
 struct place {
     char dir[64];
@@ -69,7 +70,7 @@ static bool there(const char *path)
 static int set_up(void **state)
 {
     struct place *p = calloc(1, sizeof *p);
-    snprintf(p->dir, sizeof p->dir, "/tmp/piano-mirror-XXXXXX");
+    temp_name(p->dir, sizeof p->dir, "piano-mirror-XXXXXX");
     if (!p || !mkdtemp(p->dir))
         return -1;
     snprintf(p->root, sizeof p->root, "%s/game", p->dir);

@@ -17,6 +17,7 @@
 
 #include "tool/record/series.h"
 #include "tool/record/view.h"
+#include "temp.h"
 
 static void the_interval_doubles(void **state)
 {
@@ -67,7 +68,8 @@ static void a_fixed_interval_stays(void **state)
 /* A recording with STACKS stacks, in a file without a name. */
 static int make_recording(int stacks)
 {
-    char name[] = "/tmp/piano-test-XXXXXX";
+    char name[256];
+    temp_name(name, sizeof name, "piano-test-XXXXXX");
     int fd = mkostemp(name, O_CLOEXEC);
     assert_true(fd >= 0);
     unlink(name);

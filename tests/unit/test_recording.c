@@ -15,6 +15,7 @@
 #include "tool/export/proto.h"
 #include "tool/load/recording.h"
 #include "tool/report/heap.h"
+#include "temp.h"
 
 enum { CHUNKS = 5 };
 
@@ -104,7 +105,8 @@ static struct run_error error;
 /* Loads the first LEN bytes. */
 static int load(struct recording *rec, const struct image *i, size_t len)
 {
-    char path[] = "/tmp/piano-test-XXXXXX";
+    char path[256];
+    temp_name(path, sizeof path, "piano-test-XXXXXX");
     int fd = mkstemp(path);
     assert_true(fd >= 0 && write(fd, i->bytes, len) == (ssize_t)len);
     close(fd);

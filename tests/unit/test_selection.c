@@ -13,6 +13,7 @@
 #include "tool/build/records.h"
 #include "tool/build/refresh.h"
 #include "tool/build/selection.h"
+#include "temp.h"
 
 static struct selection project(void)
 {
@@ -117,7 +118,8 @@ static void test_frame_is_always_wanted(void **state)
 static void test_save_and_load(void **state)
 {
     (void)state;
-    char path[] = "/tmp/piano-selection-XXXXXX";
+    char path[256];
+    temp_name(path, sizeof path, "piano-selection-XXXXXX");
     close(mkstemp(path));
     struct selection s = project();
     struct selection t;
@@ -146,7 +148,8 @@ static void test_save_and_load(void **state)
 static void test_load_of_bad_files(void **state)
 {
     (void)state;
-    char path[] = "/tmp/piano-selection-XXXXXX";
+    char path[256];
+    temp_name(path, sizeof path, "piano-selection-XXXXXX");
     int fd = mkstemp(path);
     struct selection s;
     assert_int_equal(write(fd, "root /x\nfuture thing\nnonsense\n", 30), 30);

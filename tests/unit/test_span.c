@@ -23,6 +23,7 @@
 #include "common/probe.h"
 #include "target/heap/usable.h"
 #include "tool/util/buf.h"
+#include "temp.h"
 
 enum { MAIN, TICK, LEAF, FIB, JUMP, WORK, HANDLER, FNS };
 
@@ -38,7 +39,7 @@ static struct __piano_unit unit = {__piano_abi, FNS, fns, at, "", ""};
     void *probe_ __attribute__((cleanup(__piano_leave), unused)) = __piano_begin(&at[k])
 /* NOLINTEND(bugprone-macro-parentheses) */
 
-static char dir[64];
+static char dir[256];
 static volatile int sink;
 static jmp_buf landing;
 
@@ -85,7 +86,7 @@ static void handler(int signal)
 /* Runs SCENARIO in a child; its status, and everything it recorded as text. */
 static int record(void (*scenario)(void), struct buf *text)
 {
-    strcpy(dir, "/tmp/piano-span-XXXXXX");
+    temp_name(dir, sizeof dir, "piano-span-XXXXXX");
     assert_non_null(mkdtemp(dir));
     setenv("PIANO_RUNS_DIR", dir, 1);
     pid_t child = fork();

@@ -14,6 +14,7 @@
 #include "tool/load/recording.h"
 #include "tool/report/map.h"
 #include "tool/report/polls.h"
+#include "temp.h"
 
 enum { CHUNKS = 4, MS = 1000000 };
 
@@ -95,8 +96,8 @@ static void event(struct piano__chunk *c, int code, uint64_t ticks, int count, .
 
 static char *save(const struct image *i)
 {
-    static char path[32];
-    strcpy(path, "/tmp/piano-test-XXXXXX");
+    static char path[256];
+    temp_name(path, sizeof path, "piano-test-XXXXXX");
     int fd = mkstemp(path);
     assert_true(fd >= 0 && write(fd, i->bytes, i->len) == (ssize_t)i->len);
     close(fd);

@@ -20,9 +20,10 @@
 
 #include "target/unwind/walk.h"
 #include "walks.h"
+#include "temp.h"
 
 static struct piano__walker walker;
-static char folder[] = "/tmp/piano-steps-XXXXXX";
+static char folder[56];
 
 /* A library of SOURCE, compiled with FLAGS; skips the test where there is no compiler. */
 static void *library(const char *name, const char *source, const char *flags)
@@ -206,7 +207,7 @@ static void every_instruction(void **state)
 static int make_folder(void **state)
 {
     (void)state;
-    return mkdtemp(folder) ? 0 : -1;
+    return mkdtemp(temp_name(folder, sizeof folder, "piano-steps-XXXXXX")) ? 0 : -1;
 }
 
 static int remove_folder(void **state)

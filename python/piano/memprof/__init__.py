@@ -66,7 +66,7 @@ def _need_hooks() -> None:
         "piano's library is not loaded into this process, so its allocations cannot be seen. Start it with\n"
         "    python3 -m piano.memprof script.py\n"
         "or, when the program calls piano.memprof.start() itself, with\n"
-        f"    LD_PRELOAD={library_path()} python3 script.py"
+        "    LD_PRELOAD=$(python3 -m piano.memprof --library) python3 script.py"
     )
 
 

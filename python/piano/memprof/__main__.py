@@ -16,6 +16,7 @@ from typing import NoReturn, Optional
 
 from .. import __version__, _memprof
 from . import _program, get_snapshot, library_path, start, stop
+from ._places import make_folder, preloadable
 
 AGAIN = "PIANO_MEMPROF_AGAIN"
 
@@ -92,7 +93,7 @@ def recording(options: argparse.Namespace) -> Path:
         return path
     folder = runs_dir()
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(folder)
     except OSError as error:
         fail(f"{folder} cannot be made: {error.strerror}")
     return folder / f"{time.time_ns() // 1000000}-{os.getpid()}.rec"
@@ -102,11 +103,13 @@ def environment(options: argparse.Namespace, path: Path) -> dict[str, str]:
     library = library_path()
     if not os.path.exists(library):
         fail(f"{library} is missing: the package is not installed as a whole")
-    if any(c in library for c in " :"):
-        fail(f"{library} has a blank or a colon in its path, which LD_PRELOAD does not allow")
+    preload = preloadable(library)
+    if preload is None:
+        fail(f"{library} has a blank or a colon in its path, which LD_PRELOAD does not allow, "
+             "and no link to it can be made in $TMPDIR, /tmp or /var/tmp")
     env = dict(os.environ)
     already = env.get("LD_PRELOAD")
-    env["LD_PRELOAD"] = f"{library}:{already}" if already else library
+    env["LD_PRELOAD"] = f"{preload}:{already}" if already else preload
     env["PIANO_RECORD"] = str(path)
     env["PIANO_RECORD_PID"] = str(os.getpid())
     env.pop("PIANO_HEAP", None)
@@ -145,7 +148,7 @@ def main(words: Optional[list[str]] = None) -> None:
     ours, target = split(sys.argv[1:] if words is None else words)
     options = parser().parse_args(ours)
     if options.library:
-        print(library_path())
+        print(preloadable(library_path()) or library_path())
         return
     if not 1 <= options.rate < 1 << 40:
         fail(f"--rate {options.rate}: a number of kilobytes, 1 or more, is wanted")

@@ -13,6 +13,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "common/owner.h"
+
 int piano__file_open(const char *path, int flags)
 {
     int saved = errno;
@@ -46,12 +48,12 @@ int piano__file_read(const char *path, char *buf, size_t size)
 int piano__file_create(const char *path, int append)
 {
     int flags = O_CREAT | O_EXCL | O_NOFOLLOW;
-    return piano__file_open(path, flags | (append ? O_WRONLY | O_APPEND : O_RDWR));
+    return piano__owner_create(path, flags | (append ? O_WRONLY | O_APPEND : O_RDWR), 0600);
 }
 
 int piano__file_unnamed(const char *folder)
 {
-    return piano__file_open(folder, O_TMPFILE | O_RDWR);
+    return piano__owner_create(folder, O_TMPFILE | O_RDWR, 0600);
 }
 
 int piano__file_give_name(int fd, const char *path)
@@ -154,7 +156,9 @@ int piano__file_make_dirs(const char *path)
             continue;
         char cut = part[i];
         part[i] = '\0';
-        err = mkdir(part, 0700) == 0 || errno == EEXIST ? 0 : -errno;
+        err = piano__owner_mkdir(part);
+        if (err == -EEXIST)
+            err = 0;
         part[i] = cut;
     }
     errno = saved;

@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,10 +21,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/owner.h"
 #include "tool/build/mirror.h"
 #include "tool/build/refresh.h"
 #include "tool/build/ways.h"
 #include "tool/util/buf.h"
+#include "tool/util/owner.h"
 #include "tool/util/paths.h"
 #include "tool/util/say.h"
 
@@ -62,6 +65,14 @@ static int write_gitignore(const char *dir)
     return err;
 }
 
+static int say_denied(const char *path, int err, const char *usual)
+{
+    char room[PATH_MAX + 128];
+    char safe[PATH_MAX];
+    return say_error(owner_hint(room, sizeof room, path, err, usual), "cannot write %s: %s",
+                     say_safe(safe, sizeof safe, path), strerror(-err));
+}
+
 static int make_places(struct driver *d)
 {
     struct selection *s = &d->selection;
@@ -83,8 +94,7 @@ static int make_places(struct driver *d)
         err = write_gitignore(piano);
     free(piano);
     if (err != 0)
-        return say_error("a directory you can write to, or a copy of the project",
-                         "cannot write %s: %s", d->state, strerror(-err));
+        return say_denied(d->state, err, "a directory you can write to, or a copy of the project");
     if (!s->lib)
         return say_error("`make` in piano's own directory, or install it again",
                          "the runtime libpiano.so is not beside the tool");
@@ -95,10 +105,10 @@ static int make_places(struct driver *d)
 static int take_lock(const struct driver *d)
 {
     char *path = paths_join(d->state, "lock");
-    int fd = path ? open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600) : -1;
+    int fd = path ? piano__owner_create(path, O_RDWR | O_CREAT, 0600) : -ENOMEM;
     free(path);
     if (fd < 0)
-        return say_error(NULL, "cannot open the lock in %s: %s", d->state, strerror(errno));
+        return say_denied(d->state, fd, NULL);
     if (flock(fd, LOCK_EX | LOCK_NB) == 0)
         return 0;
     say("waiting for another `piano build` in %s", d->root);
@@ -194,7 +204,7 @@ static int drop_outdated(struct driver *d)
     if (err == 0)
         err = refresh_selection(d->state, &d->selection);
     if (err != 0)
-        return say_error(NULL, "cannot clear the last build in %s: %s", d->state, strerror(-err));
+        return say_denied(d->state, err, NULL);
     return 0;
 }
 
@@ -253,9 +263,7 @@ static int make_state(struct driver *d)
     if (err == -EINVAL)
         return say_error("a directory without a line break in its name",
                          "the project's path or a name given holds a line break");
-    if (err != 0)
-        return say_error(NULL, "cannot write %s: %s", d->state, strerror(-err));
-    return 0;
+    return err == 0 ? 0 : say_denied(d->state, err, NULL);
 }
 
 static void forget_build_runs(const struct driver *d)
@@ -277,6 +285,7 @@ static int place_mirror(struct driver *d)
 
 int driver_build(struct driver *d)
 {
+    struct statx_timestamp since = owner_now();
     d->started_s = wall_s();
     if (d->jobs <= 0)
         d->jobs = processors();
@@ -290,6 +299,7 @@ int driver_build(struct driver *d)
     if (status == 0) {
         status = ways_build(d);
         forget_build_runs(d);
+        owner_give_tree(d->state, since);
     }
     return status;
 }

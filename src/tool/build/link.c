@@ -24,6 +24,7 @@
 
 #include "tool/util/buf.h"
 #include "tool/util/paths.h"
+#include "tool/util/preload.h"
 
 static const char MARK[] = "__piano_register";
 static const char THIN[] = "!<thin>\n";
@@ -198,10 +199,12 @@ void link_command(char *const base[], size_t command, const char *lib, enum link
         words_add(out, "-lpthread");
         return;
     }
+    char *run_path = preload_run_path(lib);
     words_add(out, "-Xlinker");
     words_add(out, "-rpath");
     words_add(out, "-Xlinker");
-    words_add(out, lib);
+    words_add(out, run_path ? run_path : lib);
+    free(run_path);
 }
 
 static bool table_defines(const struct view *v, const Elf64_Shdr *table, const Elf64_Shdr *names)

@@ -26,7 +26,9 @@
 
 #include "tool/build/child.h"
 #include "tool/util/buf.h"
+#include "tool/util/owner.h"
 #include "tool/util/paths.h"
+#include "tool/util/preload.h"
 #include "tool/util/say.h"
 
 enum { MAX_OTHERS_SHOWN = 5 };
@@ -316,6 +318,23 @@ static void say_choice(const struct program_list *l)
     buf_free(&others);
 }
 
+/* Nothing is known of a build whose directory is closed. */
+static void say_no_program(void)
+{
+    char room[PATH_MAX + 128];
+    char safe[PATH_MAX];
+    char *root = paths_project_root();
+    char *state = root ? paths_join(root, ".piano") : NULL;
+    bool is_denied = state && access(state, R_OK | X_OK) != 0 && errno == EACCES;
+    if (is_denied)
+        say_error(owner_hint(room, sizeof room, state, -EACCES, NULL), "%s: %s",
+                  say_safe(safe, sizeof safe, state), strerror(EACCES));
+    else
+        say_error("piano build --fn NAME", "there is no instrumented program to run");
+    free(state);
+    free(root);
+}
+
 /* Which program to run; *NAMED when the first word says so. NULL, and the reason said, when there
  * is none. */
 static const char *choose(const struct program_run *p, const struct records *r,
@@ -331,7 +350,7 @@ static const char *choose(const struct program_run *p, const struct records *r,
         if (r->unit_count > 0)
             say_error(PROGRAM_NONE_HINT, PROGRAM_NONE);
         else
-            say_error("piano build --fn NAME", "there is no instrumented program to run");
+            say_no_program();
         return NULL;
     }
     if (word && is_foreign_program(word)) {
@@ -371,6 +390,15 @@ static int run_one(struct program_run *p, const struct records *r, bool *started
     return p->status;
 }
 
+/* The program may find libpiano.so by a link that was cleaned away since it was built. */
+static void renew_run_path(void)
+{
+    char *lib = paths_lib_dir();
+    char *path = lib ? preload_run_path(lib) : NULL;
+    free(path);
+    free(lib);
+}
+
 int program_run(struct program_run *p, bool *started)
 {
     struct records records = {0};
@@ -382,9 +410,11 @@ int program_run(struct program_run *p, bool *started)
     p->run = NULL;
     p->status = EXIT_FAILED;
     int err = state ? records_load(&records, state) : -ENOMEM;
-    if (err == 0)
+    if (err == 0) {
+        renew_run_path();
         run_one(p, &records, started);
-    else
+    }
+    if (err != 0)
         say_error(NULL, "cannot read %s: %s", state ? state : ".piano/build", strerror(-err));
     records_release(&records);
     free(root);

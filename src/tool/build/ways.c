@@ -23,6 +23,7 @@
 #include "tool/build/refresh.h"
 #include "tool/util/buf.h"
 #include "tool/util/paths.h"
+#include "tool/util/preload.h"
 #include "tool/util/say.h"
 
 enum { EXIT_INTERRUPTED = 130, MAX_WORDS = 12 };
@@ -53,18 +54,20 @@ struct settings {
 static int fill_settings(struct settings *s, const struct driver *d, bool compiles)
 {
     const char *preload = getenv("LD_PRELOAD");
+    char *hook = preload_dir(d->selection.lib);
     char *tool = paths_tool();
     char *runs = paths_join(d->state, "runs");
     *s = (struct settings){0};
-    int bad = tool && runs ? 0 : -1;
+    int bad = hook && tool && runs ? 0 : -1;
     /* Programs that the build itself runs leave their runs here, not among the user's. */
     bad |= asprintf(&s->set[0], "PIANO_RUNS_DIR=%s", runs);
     bad |= asprintf(&s->set[1], "CCACHE_DISABLE=1");
     bad |= asprintf(&s->set[2], compiles ? "PIANO_STATE=%s" : "PIANO_STATE", d->state);
     bad |= asprintf(&s->set[3], compiles ? "PIANO_TOOL=%s" : "PIANO_TOOL", tool);
     if (compiles)
-        bad |= asprintf(&s->set[4], "LD_PRELOAD=%s/libpiano_exec.so%s%s", d->selection.lib,
+        bad |= asprintf(&s->set[4], "LD_PRELOAD=%s/libpiano_exec.so%s%s", hook,
                         preload && *preload ? ":" : "", preload ? preload : "");
+    free(hook);
     free(tool);
     free(runs);
     return bad < 0 ? -ENOMEM : 0;

@@ -108,8 +108,7 @@ static int latest_two(struct runs_paths sides[2], struct run_error *error)
     size_t found = 0;
     int err = runs_list(&runs, NULL);
     if (err)
-        snprintf(error->text, sizeof(error->text), "%s: %s", runs.dir ? runs.dir : "runs",
-                 strerror(-err));
+        runs_fail(&runs, err, error);
     for (size_t i = 0; err == 0 && i < runs.count && found < 2; i++) {
         const struct runs_entry *e = &runs.entries[i];
         if (e->further || e->recording != runs.entries[0].recording)

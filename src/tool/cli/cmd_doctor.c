@@ -21,6 +21,7 @@
 #include "tool/util/buf.h"
 #include "tool/util/packages.h"
 #include "tool/util/paths.h"
+#include "tool/util/preload.h"
 #include "tool/util/say.h"
 #include "tool/util/units.h"
 
@@ -153,14 +154,18 @@ static bool leaves_recording(const char *lib, const char *dir)
 static void check_preload(const char *lib)
 {
     char dir[] = "/tmp/piano-doctor-XXXXXX";
-    if (!lib || !mkdtemp(dir))
+    char *plain = lib ? preload_dir(lib) : NULL;
+    if (!plain || !mkdtemp(dir)) {
+        free(plain);
         return;
-    if (leaves_recording(lib, dir))
+    }
+    if (leaves_recording(plain, dir))
         tell(GOOD, "recording: libpiano.so can be loaded into other programs");
     else
         tell(WARN, "recording: `true` left none with libpiano.so loaded into it "
                    "(is LD_PRELOAD forbidden here?)");
     rmdir(dir);
+    free(plain);
 }
 
 /* A small file of /proc or /sys, first line; empty when it cannot be read. */
@@ -221,9 +226,7 @@ static void check_perf(void)
 {
     enum { USUAL_HZ = 99 };
     const char *hint;
-    char paranoid[32];
     struct perf_wish wish = {.hz = USUAL_HZ, .kernel_chain = true};
-    read_small("/proc/sys/kernel/perf_event_paranoid", paranoid, sizeof(paranoid));
     int err = perf_probe(&wish);
     if (err != 0) {
         const char *why = perf_why(err, &hint);
@@ -240,8 +243,8 @@ static void check_perf(void)
     if (wish.without_kernel)
         tell(WARN,
              "perf events: CPU samples by %s, without the kernel's part and without the stacks of "
-             "threads that wait (perf_event_paranoid is %d; 1 would do)",
-             source, atoi(paranoid));
+             "threads that wait (perf_event_paranoid is %d); try: " PERF_CURE,
+             source, perf_paranoid());
     else
         tell(wish.without_switches ? WARN : GOOD, "perf events: CPU samples by %s%s", source,
              wish.without_switches ? ", without the stacks of threads that wait" : "");

@@ -254,7 +254,9 @@ static int list(bool all, bool json)
     if (err == 0)
         err = tags_load(&tags, runs.dir);
     if (err) {
-        int status = say_error(NULL, "%s: %s", runs.dir ? runs.dir : "runs", strerror(-err));
+        struct run_error error;
+        runs_fail(&runs, err, &error);
+        int status = say_error(error.hint[0] ? error.hint : NULL, "%s", error.text);
         runs_release(&runs);
         return status;
     }

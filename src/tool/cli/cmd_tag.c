@@ -1,5 +1,6 @@
 /* `piano tag`: names for runs, so that `piano diff before after` can be said. */
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +11,7 @@
 #include "tool/load/tags.h"
 #include "tool/util/json.h"
 #include "tool/util/nearest.h"
+#include "tool/util/owner.h"
 #include "tool/util/paths.h"
 #include "tool/util/say.h"
 
@@ -38,7 +40,12 @@ struct request {
 
 static int failed(const char *name, int err)
 {
-    return say_error(NULL, "the tag `%s` could not be written: %s", name, strerror(-err));
+    char room[PATH_MAX + 128];
+    char *dir = paths_runs_dir();
+    int status = say_error(owner_hint(room, sizeof(room), dir ? dir : "", err, NULL),
+                           "the tag `%s` could not be written: %s", name, strerror(-err));
+    free(dir);
+    return status;
 }
 
 static int list_tags(const char *dir, bool json)
@@ -47,8 +54,10 @@ static int list_tags(const char *dir, bool json)
     struct buf b = {0};
     char safe[256];
     int err = tags_load(&tags, dir);
+    char room[PATH_MAX + 128];
     if (err)
-        return say_error(NULL, "%s/tags: %s", dir, strerror(-err));
+        return say_error(owner_hint(room, sizeof(room), dir, err, NULL), "%s/tags: %s", dir,
+                         strerror(-err));
     buf_puts(&b, json ? "{\"tags\":[" : "");
     for (size_t i = 0; i < tags.count; i++) {
         const struct tag *t = &tags.list[i];

@@ -19,6 +19,7 @@
 #include "common/live.h"
 #include "tool/load/foreign.h"
 #include "tool/load/reader.h"
+#include "tool/util/owner.h"
 #include "tool/util/say.h"
 
 enum { MAX_WORKERS = 8, FORGET_ABOVE = 64 << 20, MAX_LIVE_BYTES = 1 << 30 };
@@ -89,7 +90,8 @@ static int fail(struct run_error *e, int err, const char *hint, const char *path
 {
     char safe[300];
     snprintf(e->text, sizeof(e->text), "%s: %s", say_safe(safe, sizeof(safe), path), what);
-    snprintf(e->hint, sizeof(e->hint), "%s", hint ? hint : "");
+    if (!owner_hint(e->hint, sizeof(e->hint), path, err, NULL))
+        snprintf(e->hint, sizeof(e->hint), "%s", hint ? hint : "");
     return err;
 }
 

@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "tool/load/rec.h"
+#include "tool/util/owner.h"
 #include "tool/util/say.h"
 
 static const double rounding_below = -4096; /* how far rounding may take a difference of sums */
@@ -131,7 +132,8 @@ static int fail(struct run_error *e, int err, const char *path, const char *what
 {
     char safe[300];
     snprintf(e->text, sizeof(e->text), "%s: %s", say_safe(safe, sizeof(safe), path), what);
-    snprintf(e->hint, sizeof(e->hint), "%s", err == -ENOMEM ? "" : "piano list");
+    if (!owner_hint(e->hint, sizeof(e->hint), path, err, NULL))
+        snprintf(e->hint, sizeof(e->hint), "%s", err == -ENOMEM ? "" : "piano list");
     return err;
 }
 

@@ -223,7 +223,7 @@ struct run_options {
 /* Why a file could not be loaded. */
 struct run_error {
     char text[512];
-    char hint[256]; /* or empty */
+    char hint[1024]; /* or empty */
 };
 
 /* Loads PATH; 0 or negative errno with ERROR filled. */

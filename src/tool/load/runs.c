@@ -16,6 +16,7 @@
 #include "tool/load/recording.h"
 #include "tool/load/tags.h"
 #include "tool/util/nearest.h"
+#include "tool/util/owner.h"
 #include "tool/util/paths.h"
 #include "tool/util/say.h"
 
@@ -182,6 +183,15 @@ static int add_path(struct runs_paths *out, char *path)
     out->paths = more;
     out->paths[out->count++] = path;
     return 0;
+}
+
+void runs_fail(const struct runs *runs, int err, struct run_error *e)
+{
+    char safe[300];
+    const char *dir = runs->dir ? runs->dir : "runs";
+    snprintf(e->text, sizeof(e->text), "%s: %s", say_safe(safe, sizeof(safe), dir), strerror(-err));
+    if (owner_hint(e->hint, sizeof(e->hint), dir, err, NULL) == NULL)
+        e->hint[0] = '\0';
 }
 
 static int no_runs(const struct runs *runs, enum runs_kind kind, struct run_error *e)
@@ -370,8 +380,7 @@ int runs_resolve_kind(const char *word, enum runs_kind kind, struct runs_paths *
         *error = (struct run_error){.text = ""};
     }
     if (err && !error->text[0])
-        snprintf(error->text, sizeof(error->text), "%s: %s", runs.dir ? runs.dir : "runs",
-                 strerror(-err));
+        runs_fail(&runs, err, error);
     if (err)
         runs_paths_release(out);
     else if (out->count > 1)

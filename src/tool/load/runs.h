@@ -28,6 +28,8 @@ struct runs {
 /* Reads DIR (NULL: the project's); a missing directory has no runs. 0 or negative errno. */
 int runs_list(struct runs *runs, const char *dir);
 void runs_release(struct runs *runs);
+/* Words for ERR of `runs_list`, and what to try. */
+void runs_fail(const struct runs *runs, int err, struct run_error *error);
 
 /* Several paths, malloc'd. */
 struct runs_paths {

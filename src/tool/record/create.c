@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/owner.h"
 #include "common/recording.h"
 #include "tool/record/process.h"
 #include "tool/unwind/machine.h"
@@ -55,9 +56,9 @@ static void fill(struct piano__rec_header *h, pid_t pid, uint64_t start_ns)
 int create_recording(const char *path, pid_t pid, uint64_t start_ns, uint64_t max_bytes)
 {
     struct piano__rec_header h = {.max_chunks = piano__rec_chunks_in(max_bytes)};
-    int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int fd = piano__owner_create(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
     if (fd < 0)
-        return -errno;
+        return fd;
     fill(&h, pid, start_ns);
     int err = -posix_fallocate(fd, 0, PIANO_REC_HEADER_BYTES);
     if (err == 0 && pwrite(fd, &h, sizeof h, 0) != (ssize_t)sizeof h)

@@ -72,6 +72,14 @@ static void put_heap(struct buf *b, const struct piano__rec_header *h)
         buf_printf(b, "; %" PRIu64 " missed in signal handlers", s->dropped_busy);
 }
 
+/* What all CPU samples lack. */
+static const char *limits;
+
+void finish_limits(const char *words)
+{
+    limits = words;
+}
+
 static void put_trace(struct buf *b, const struct piano__rec_header *h)
 {
     static const char *const sources[] = {"", "cpu-clock", "cycles", "timers"};
@@ -79,8 +87,9 @@ static void put_trace(struct buf *b, const struct piano__rec_header *h)
     char size[UNITS_LEN];
     if (h->flags & PIANO_REC_HAS_CPU) {
         const char *source = sources[t->cpu_source < 4 ? t->cpu_source : 0];
-        buf_printf(b, "%s%" PRIu64 " CPU sample%s (%s, %" PRIu64 " Hz)", b->len ? "; " : "",
-                   t->samples, plural(t->samples), source, t->cpu_hz);
+        buf_printf(b, "%s%" PRIu64 " CPU sample%s (%s, %" PRIu64 " Hz%s%s)", b->len ? "; " : "",
+                   t->samples, plural(t->samples), source, t->cpu_hz, limits ? ", " : "",
+                   limits ? limits : "");
         if (t->samples_lost > 0)
             buf_printf(b, ", %" PRIu64 " lost", t->samples_lost);
         if (h->samples_given_up > 0)

@@ -12,5 +12,7 @@ void finish(const struct record *r, struct recordings *recordings, struct cpu *c
             const struct watch *w);
 /* Of a process that was not started here. */
 void finish_attached(const struct record *r, struct cpu *cpu);
+/* WORDS, static, stand behind the number of CPU samples in what is said of each recording. */
+void finish_limits(const char *words);
 
 #endif

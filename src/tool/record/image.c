@@ -74,7 +74,8 @@ static char *search(const char *word, int *err)
             *err = 0;
             return file.data;
         }
-        if (bad == -EACCES)
+        /* A directory that may not be searched says nothing about the program. */
+        if (bad == -EACCES && faccessat(AT_FDCWD, file.data, F_OK, AT_EACCESS) == 0)
             *err = bad;
         buf_free(&file);
     }

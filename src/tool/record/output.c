@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tool/util/owner.h"
 #include "tool/util/paths.h"
 #include "tool/util/say.h"
 
@@ -53,7 +54,11 @@ static int say_bad_place(const char *path, int err, int made)
     const char *slash = strrchr(path, '/');
     char *dir = strndup(path, slash && slash > path ? (size_t)(slash - path) : 1);
     say_safe(safe, sizeof safe, dir ? dir : path);
+    char cure[PATH_MAX + 128];
+    const char *found = owner_hint(cure, sizeof cure, dir ? dir : path, err, NULL);
     free(dir);
+    if (found)
+        return say_error(found, "cannot make a recording in %s: %s", safe, strerror(-err));
     if (err == -ENOENT)
         snprintf(hint, sizeof hint, "mkdir -p %s", safe);
     else if (made)
@@ -81,6 +86,7 @@ static int choose(struct output *o, const char *file)
 {
     struct timespec now;
     char safe[PATH_MAX];
+    char hint[PATH_MAX + 128];
     char *dir = file ? getcwd(NULL, 0) : paths_runs_dir();
     int err = dir ? 0 : -ENOMEM;
     o->named = file != NULL;
@@ -96,7 +102,8 @@ static int choose(struct output *o, const char *file)
         err = paths_make_dirs(dir);
     int status = EXIT_DONE;
     if (err != 0)
-        status = say_error("PIANO_RUNS_DIR=DIR or -o FILE, where files can be written",
+        status = say_error(owner_hint(hint, sizeof hint, dir ? dir : "", err,
+                                      "PIANO_RUNS_DIR=DIR or -o FILE, where files can be written"),
                            "cannot make the directory %s: %s",
                            say_safe(safe, sizeof safe, dir ? dir : "for runs"), strerror(-err));
     else if (!o->before)

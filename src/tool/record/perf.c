@@ -11,6 +11,7 @@
 #include "tool/record/perf.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -139,13 +140,23 @@ int perf_probe(struct perf_wish *w)
     return 0;
 }
 
+int perf_paranoid(void)
+{
+    char text[16];
+    int fd = open("/proc/sys/kernel/perf_event_paranoid", O_RDONLY | O_CLOEXEC);
+    ssize_t len = fd >= 0 ? read(fd, text, sizeof text - 1) : 0;
+    if (fd >= 0)
+        close(fd);
+    text[len > 0 ? len : 0] = '\0';
+    return len > 0 ? atoi(text) : -1;
+}
+
 const char *perf_why(int err, const char **hint)
 {
     *hint = NULL;
     switch (err) {
     case -EACCES:
-        *hint = "sysctl kernel.perf_event_paranoid=1 as root, or run piano as root or with "
-                "CAP_PERFMON";
+        *hint = PERF_CURE "   (or run piano with sudo or CAP_PERFMON)";
         return "the kernel refuses perf events to this user (perf_event_paranoid)";
     case -EPERM:
         *hint = "in a container: --cap-add PERFMON and a seccomp profile that allows "

@@ -51,6 +51,10 @@ int perf_probe(struct perf_wish *wish);
 /* What ERR of the above means, and what to do: both one line, static. */
 const char *perf_why(int err, const char **hint);
 
+/* kernel.perf_event_paranoid; -1 too when it cannot be read. Above 1 a user may not look into the kernel. */
+int perf_paranoid(void);
+#define PERF_CURE "sudo sysctl kernel.perf_event_paranoid=1"
+
 /* Opens rings for the CPUs of MASK, and events of thread TID on each. 0 or negative errno. */
 int perf_open(struct perf *p, const struct perf_wish *wish, const cpu_set_t *mask, pid_t tid,
               bool on_exec);

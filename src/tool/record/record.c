@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -27,19 +28,22 @@
 #include "tool/record/interpreter.h"
 #include "tool/record/launch.h"
 #include "tool/record/output.h"
+#include "tool/record/perf.h"
 #include "tool/record/recordings.h"
 #include "tool/record/watch.h"
+#include "tool/util/once.h"
 #include "tool/util/paths.h"
+#include "tool/util/preload.h"
 #include "tool/util/say.h"
 
-/* The path of libpiano.so, malloc'd; NULL, and said, when it cannot be loaded from there. */
+/* The path of libpiano.so as LD_PRELOAD takes it, malloc'd; NULL, and said, when there is none. */
 static char *find_library(void)
 {
     char safe[PATH_MAX];
     char *dir = paths_lib_dir();
-    char *path = dir ? paths_join(dir, "libpiano.so") : NULL;
-    free(dir);
-    if (!path) {
+    char *plain = dir ? preload_dir(dir) : NULL;
+    char *path = plain ? paths_join(plain, "libpiano.so") : NULL;
+    if (!dir) {
         char *tool = paths_tool();
         char *slash = tool ? strrchr(tool, '/') : NULL;
         if (slash)
@@ -48,14 +52,9 @@ static char *find_library(void)
         say_error("make, or make install",
                   "libpiano.so is neither in %s/lib nor in %s/../lib/piano", safe, safe);
         free(tool);
-    } else if (strpbrk(path, ": $")) {
-        /* LD_PRELOAD is a list, and has no way to quote. */
-        say_error("make install, or a directory without them",
-                  "%s cannot be loaded: its path has a space, a colon or a $ in it",
-                  say_safe(safe, sizeof safe, path));
-        free(path);
-        path = NULL;
     }
+    free(dir);
+    free(plain);
     return path;
 }
 
@@ -68,16 +67,23 @@ static uint64_t now_ns(void)
 
 /* Sampling from outside ------------------------------------------------------------------------------- */
 
-/* Says what of the samples that were asked for cannot be had. */
+/* Says what of the samples that were asked for the kernel refuses to this user. The cure is said once; the last line of each
+ * recording says what is missing. With --kernel, what was asked for is missing, which is said each time. */
 static void say_limits(const struct record *r, const struct perf_wish *w)
 {
-    if (w->without_kernel)
-        say("CPU samples are taken in the program's own code alone%s: what the kernel does for it, "
-            "and the "
-            "stacks of threads that wait, need perf_event_paranoid 1 or less, or CAP_PERFMON",
-            r->kernel ? ", and without the kernel's frames" : "");
-    else if (w->without_switches)
+    char level[24];
+    if (w->without_kernel) {
+        snprintf(level, sizeof level, "%d", perf_paranoid());
+        finish_limits("own code only");
+        if (once_was_said("paranoid", level) && !r->kernel)
+            return;
+        say("CPU samples show the program's own code only: not %sthe kernel's work for it, nor the "
+            "stacks of threads that wait (kernel.perf_event_paranoid is %s)",
+            r->kernel ? "the frames of the kernel, " : "", level);
+        say("to see these too: " PERF_CURE "   (piano doctor says this again)");
+    } else if (w->without_switches) {
         say("threads that wait have no stacks: the kernel has no event for context switches");
+    }
 }
 
 /* Whether ERR means that there is no perf for us at all; then timers in the program take its place. */
@@ -91,7 +97,7 @@ static void say_inside(const struct record *r, const char *why, const char *hint
     say("CPU samples are taken by timers in the program%s, without waits%s: %s",
         r->children ? "" : " itself, not in processes it starts",
         r->kernel ? " and the kernel's frames" : "", why);
-    if (hint)
+    if (hint && !once_was_said("perf", hint))
         say("for samples from outside: %s", hint);
 }
 

@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/owner.h"
+
 static bool reserve(struct buf *b, size_t more)
 {
     if (b->failed || more > (size_t)1 << 46) {
@@ -135,8 +137,8 @@ int buf_write_file(const struct buf *b, const char *path)
     buf_printf(&temp, "%s.tmp-%d", path, (int)getpid());
     if (temp.failed)
         return -ENOMEM;
-    int fd = open(temp.data, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
-    int err = fd < 0 ? -errno : write_all(fd, b->data ? b->data : "", b->len);
+    int fd = piano__owner_create(temp.data, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600);
+    int err = fd < 0 ? fd : write_all(fd, b->data ? b->data : "", b->len);
     if (fd >= 0 && close(fd) != 0 && err == 0)
         err = -errno;
     if (err == 0 && rename(temp.data, path) != 0)

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/owner.h"
 #include "tool/util/buf.h"
 #include "tool/util/say.h"
 
@@ -35,11 +36,11 @@ static int open_temp(struct output *o)
     struct buf name = {0};
     buf_printf(&name, "%s.tmp-%d", o->path, (int)getpid());
     o->temp = name.failed ? NULL : name.data;
-    int fd = o->temp ? open(o->temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, o->mode) : -1;
+    int fd = o->temp ? piano__owner_create(o->temp, O_WRONLY | O_CREAT | O_EXCL, o->mode) : -ENOMEM;
     o->out = fd >= 0 ? fdopen(fd, "w") : NULL;
     if (o->out)
         return EXIT_DONE;
-    int status = failed(o->path, o->temp ? errno : ENOMEM);
+    int status = failed(o->path, fd < 0 ? -fd : ENOMEM);
     if (fd >= 0) {
         close(fd);
         unlink(o->temp);

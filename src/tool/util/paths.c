@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/owner.h"
 #include "tool/util/say.h"
 
 static const char *const build_files[] = {
@@ -206,8 +207,10 @@ int paths_make_dirs(const char *path)
         char kept = *p;
         *p = '\0';
         struct stat st;
-        if (mkdir(dir, 0700) != 0) {
-            err = errno == EEXIST ? 0 : -errno;
+        err = piano__owner_mkdir(dir);
+        if (err != 0) {
+            if (err == -EEXIST)
+                err = 0;
             if (err == 0 && stat(dir, &st) == 0 && !S_ISDIR(st.st_mode))
                 err = -ENOTDIR;
             else if (err == -EROFS && stat(dir, &st) == 0 && S_ISDIR(st.st_mode))

@@ -1,0 +1,136 @@
+/* Links to libraries at a path that LD_PRELOAD can hold; see preload.h.
+ *
+ * The links stay: what a recorded program or a build has started may live longer than piano, and every program it starts looks
+ * for the library again. They are at the same place each time, TMP/piano-UID/HASH, so there is one for each piano. A link needs no
+ * rights to execute where it lies, unlike a copy. Other users may follow it, as a program may become another user's.
+ *
+ * TMP is a directory everybody can write to, so a name in it proves nothing: it is used only when it is a directory of ours, which no
+ * other user can write to, and in a TMP from which no other user can take it away. */
+#include "tool/util/preload.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tool/util/paths.h"
+#include "tool/util/say.h"
+
+static const char *const libraries[] = {"libpiano.so", "libpiano_exec.so"};
+
+static bool is_plain(const char *path)
+{
+    return !strpbrk(path, ": $\t\n\\;");
+}
+
+/* Ours, and closed to others' hands. A directory of others is good enough above it if they cannot rename what is in it. */
+static bool is_safe(int dir, bool above)
+{
+    struct stat st;
+    if (fstat(dir, &st) != 0)
+        return false;
+    bool shared = st.st_mode & (S_IWGRP | S_IWOTH);
+    if (!above)
+        return st.st_uid == geteuid() && !shared;
+    return (st.st_uid == geteuid() || st.st_uid == 0) && (!shared || (st.st_mode & S_ISVTX));
+}
+
+/* The directory NAME in DIR, which is made; a descriptor or negative errno. */
+static int enter(int dir, const char *name)
+{
+    if (mkdirat(dir, name, 0755) != 0 && errno != EEXIST)
+        return -errno;
+    int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    if (is_safe(fd, false) && fchmod(fd, 0755) == 0)
+        return fd;
+    close(fd);
+    return -EPERM;
+}
+
+/* NAME in DIR leads to TARGET. Another link of that name is replaced at once, so that nobody finds none. */
+static int put_link(int dir, const char *name, const char *target)
+{
+    char now[PATH_MAX], other[64];
+    ssize_t len = readlinkat(dir, name, now, sizeof now - 1);
+    now[len > 0 ? len : 0] = '\0';
+    if (strcmp(now, target) == 0)
+        return 0;
+    snprintf(other, sizeof other, "%s.%d", name, (int)getpid());
+    if (symlinkat(target, dir, other) != 0)
+        return -errno;
+    if (renameat(dir, other, dir, name) == 0)
+        return 0;
+    int err = -errno;
+    unlinkat(dir, other, 0);
+    return err;
+}
+
+static int put_links(int place, const char *dir)
+{
+    int err = 0;
+    for (size_t i = 0; i < sizeof libraries / sizeof libraries[0] && err == 0; i++) {
+        char *target = paths_join(dir, libraries[i]);
+        err = target ? put_link(place, libraries[i], target) : -ENOMEM;
+        free(target);
+    }
+    return err;
+}
+
+static uint64_t hash(const char *text)
+{
+    uint64_t h = 14695981039346656037u; /* FNV-1a */
+    for (; *text; text++)
+        h = (h ^ (unsigned char)*text) * 1099511628211u;
+    return h;
+}
+
+/* Links below TMP to the libraries in DIR: the path of their directory, or NULL. */
+static char *try_place(const char *tmp, const char *dir)
+{
+    char user[32], name[32];
+    char *path = NULL;
+    if (!tmp || tmp[0] != '/' || !is_plain(tmp))
+        return NULL;
+    snprintf(user, sizeof user, "piano-%u", (unsigned)geteuid());
+    snprintf(name, sizeof name, "%016llx", (unsigned long long)hash(dir));
+    int above = open(tmp, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int ours = above >= 0 && is_safe(above, true) ? enter(above, user) : -1;
+    int place = ours >= 0 ? enter(ours, name) : -1;
+    if (place >= 0 && put_links(place, dir) == 0 &&
+        asprintf(&path, "%s/%s/%s", tmp, user, name) < 0)
+        path = NULL;
+    const int all[] = {above, ours, place};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        if (all[i] >= 0)
+            close(all[i]);
+    }
+    return path;
+}
+
+char *preload_dir(const char *dir)
+{
+    char safe[PATH_MAX];
+    const char *const places[] = {getenv("TMPDIR"), "/tmp", "/var/tmp"};
+    char *path = is_plain(dir) ? strdup(dir) : NULL;
+    for (size_t i = 0; i < sizeof places / sizeof places[0] && !path; i++)
+        path = try_place(places[i], dir);
+    if (!path)
+        say_error("make install, to a directory without them",
+                  "%s cannot be loaded into programs: its path has a space, a colon or a $ in it, "
+                  "and a link to it can be made neither in $TMPDIR nor in /tmp nor in /var/tmp",
+                  say_safe(safe, sizeof safe, dir));
+    return path;
+}
+
+char *preload_run_path(const char *dir)
+{
+    return strpbrk(dir, ":$") ? preload_dir(dir) : strdup(dir);
+}

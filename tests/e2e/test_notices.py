@@ -1,0 +1,50 @@
+"""Notices that come once."""
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from conftest import PIANO, Project
+from samples import DENY, compiled
+
+CURE = "sudo sysctl kernel.perf_event_paranoid=1"
+
+
+def paranoid() -> int:
+    try:
+        return int(Path("/proc/sys/kernel/perf_event_paranoid").read_text())
+    except OSError:
+        return -1
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may sample everything")
+@pytest.mark.skipif(paranoid() < 2, reason="kernel.perf_event_paranoid below 2 lets everybody sample everything")
+def test_the_cure_of_paranoid_comes_once(project: Project) -> None:
+    told = [project.piano("record", "--cpu", "--", "true").err for _ in range(3)]
+    if "seccomp" in told[0]:
+        pytest.skip("a seccomp filter is in the way before that")
+    assert CURE in told[0] and CURE not in told[1] + told[2], told
+    # What is missing is still said: by the last line, or as the samples are taken by other means.
+    assert all("own code only" in text or "by timers in the program" in text for text in told), told
+    assert CURE in project.piano("doctor", check=False).out
+
+
+def test_a_notice_that_cannot_be_noted_comes_again(project: Project) -> None:
+    deny = compiled(project, DENY, name="deny")
+    (project.home / ".local").write_text("in the way")
+    for home in (project.home, "/nowhere", ""):
+        done = project.command(deny, PIANO, "record", "--cpu", "--", "true", env={"HOME": str(home)})
+        assert "for samples from outside: in a container" in done.err, done
+
+
+def test_the_hint_for_containers_comes_once(project: Project) -> None:
+    deny = compiled(project, DENY, name="deny")
+    told = [project.command(deny, PIANO, "record", "--cpu", "--", "true").err for _ in range(2)]
+    assert "for samples from outside" in told[0] and "for samples from outside" not in told[1], told
+    assert all("by timers in the program" in text for text in told)
+    assert list((project.home / ".local/state/piano").iterdir())
+    state = project.home / "state"
+    done = project.command(deny, PIANO, "record", "--cpu", "--", "true", env={"XDG_STATE_HOME": str(state)})
+    assert "for samples from outside" in done.err and list(state.rglob("*"))

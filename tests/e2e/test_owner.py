@@ -1,0 +1,181 @@
+"""Whose files they are: what root makes in a user's directory is the user's, and a user who is locked out learns the cure."""
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any, Iterator
+
+import pytest
+from conftest import PIANO, Done, Project
+
+USER, GROUP = 54321, 54322  # nobody's: names are not needed
+AS_SUDO = {"SUDO_UID": str(USER), "SUDO_GID": str(GROUP)}
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make files for another user")
+
+TICK = """
+    static volatile int sink;
+    void tick(int n) { for (int i = 0; i < n; i++) sink += i; }
+    int main(void) { for (int i = 1; i <= 50; i++) tick(i * 100); return 0; }
+"""
+
+
+@pytest.fixture
+def theirs() -> Iterator[Project]:
+    """A project of another user, who can reach it."""
+    place = Path(tempfile.mkdtemp(prefix="piano-owner-"))
+    for folder in (place / "project", place / "home"):
+        folder.mkdir()
+        os.chown(folder, USER, GROUP)
+    place.chmod(0o711)
+    yield Project(place / "project", place / "home")
+    shutil.rmtree(place)
+
+
+def owners(root: Path) -> dict[str, tuple[int, int]]:
+    """The owner and group of all but links below ROOT, which is not one of them."""
+    return {str(path.relative_to(root)): (path.lstat().st_uid, path.lstat().st_gid)
+            for path in sorted(root.rglob("*")) if not path.is_symlink()}
+
+
+def not_theirs(root: Path) -> list[str]:
+    return [name for name, owner in owners(root).items() if owner != (USER, GROUP)]
+
+
+def as_user(project: Project, *words: Any) -> Done:
+    """piano as the other user."""
+    try:
+        done = subprocess.run([PIANO, *map(str, words)], cwd=project.root, env=project.env, user=USER, group=GROUP,
+                              extra_groups=[], capture_output=True, text=True, timeout=60, check=False)
+    except PermissionError:
+        pytest.skip(f"{PIANO} lies where other users have no access")
+    return Done([PIANO, *map(str, words)], done.returncode, done.stdout, done.stderr)
+
+
+@pytest.mark.parametrize("env", [AS_SUDO, {}], ids=["sudo", "root"])
+def test_recordings_belong_to_the_owner_of_the_directory(theirs: Project, env: dict[str, str]) -> None:
+    theirs.piano("record", "--cpu", "--", "ls", env=env)
+    theirs.piano("record", "--heap", "--", "ls", env=env)
+    made = owners(theirs.root)
+    assert len([name for name in made if name.endswith(".rec")]) == 2, made
+    assert not_theirs(theirs.root) == []
+    assert as_user(theirs, "report", "--heap").status == 0
+    assert as_user(theirs, "record", "--", "ls").status == 0
+
+
+def test_recordings_of_sudo_keep_their_names(theirs: Project) -> None:
+    """Names are put into the file after it was given away."""
+    theirs.write({"prog.c": "#include <stdlib.h>\n"
+                            "__attribute__((noinline)) void *take_some(int n) { return malloc(n); }\n"
+                            "int main(void) { return take_some(100000) ? 0 : 1; }\n"})
+    theirs.command("gcc", "-O1", "-g", "-fno-builtin", "prog.c", "-o", "prog")
+    theirs.piano("record", "--heap=1", "--", "./prog", env=AS_SUDO)
+    (theirs.root / "prog").unlink()
+    assert "take_some" in as_user(theirs, "report", "--heap").out
+
+
+def test_outputs_belong_to_the_owner_of_the_directory(theirs: Project) -> None:
+    theirs.piano("record", "--heap", "-o", "ls.rec", "--", "ls", env=AS_SUDO)
+    theirs.piano("export", "--format", "collapsed", "-o", "ls.txt", "ls.rec", env=AS_SUDO)
+    theirs.piano("view", "-o", "ls.html", "ls.rec", env=AS_SUDO)
+    made = owners(theirs.root)
+    assert {name: made[name] for name in ("ls.rec", "ls.txt", "ls.html")} == {
+        name: (USER, GROUP) for name in ("ls.rec", "ls.txt", "ls.html")}
+    assert not_theirs(theirs.root) == []
+
+
+def test_a_build_belongs_to_the_owner_of_the_directory(theirs: Project) -> None:
+    theirs.write({"tick.c": TICK, "Makefile": "tick: tick.c\n\tcc -O1 -o tick tick.c\n"})
+    for name in ("tick.c", "Makefile"):
+        os.chown(theirs.root / name, USER, GROUP)
+    theirs.piano("profile", "--fn", "tick", env=AS_SUDO)
+    assert not_theirs(theirs.root) == []
+    again = as_user(theirs, "profile", "--fn", "main")
+    assert again.status == 0, again
+
+
+def test_a_program_makes_its_run_for_the_owner(theirs: Project) -> None:
+    """Started without piano."""
+    program = theirs.cc(TICK, select=["--fn", "tick"])
+    shutil.rmtree(theirs.runs, ignore_errors=True)
+    theirs.command(program, env=AS_SUDO)
+    assert len(theirs.run_files()) == 1
+    assert [name for name in not_theirs(theirs.root) if name.startswith(".piano/runs")] == []
+
+
+def test_roots_own_directories_stay_roots(project: Project) -> None:
+    project.piano("record", "--heap", "-o", "ls.rec", "--", "ls", env=AS_SUDO)
+    project.piano("record", "--heap", "--", "ls", env=AS_SUDO)
+    assert set(owners(project.root).values()) == {(0, 0)}
+
+
+def test_what_was_there_keeps_its_owner(theirs: Project) -> None:
+    """Not even when it lies in a build directory that root gives away."""
+    theirs.write({"tick.c": TICK, "Makefile": "tick: tick.c\n\tcc -O1 -o tick tick.c\n"})
+    secret = theirs.root / ".piano" / "build" / "secret"
+    secret.parent.mkdir(parents=True)
+    secret.write_text("root's\n")
+    theirs.piano("build", "--fn", "tick", env=AS_SUDO)
+    assert secret.stat().st_uid == 0
+
+
+def test_links_are_not_followed(theirs: Project) -> None:
+    aim = theirs.home / "aim"
+    aim.mkdir()
+    (aim / "file").write_text("root's\n")
+    theirs.write({"tick.c": TICK, "Makefile": "tick: tick.c\n\tcc -O1 -o tick tick.c\n\tln -s " + str(aim) + " there\n"
+                                              "\tln " + str(aim / "file") + " second\n"})
+    theirs.piano("build", "--fn", "tick", env=AS_SUDO)
+    assert (aim.stat().st_uid, (aim / "file").stat().st_uid) == (0, 0)
+
+
+LOCKED = [["record", "--heap", "--", "ls"], ["record", "--cpu", "--", "ls"], ["list"], ["report"], ["report", "--heap"],
+          ["report", "12-34"], ["diff"], ["diff", "a", "b"], ["view", "-o", "x.html"], ["export", "--format", "collapsed"],
+          ["tag", "before"], ["tag"], ["build", "--fn", "tick"], ["profile", "--fn", "tick"], ["run"]]
+
+
+@pytest.mark.parametrize("words", LOCKED, ids=[" ".join(words) for words in LOCKED])
+def test_a_lockout_names_its_cure(theirs: Project, words: list[str]) -> None:
+    """A .piano of root's, as an older sudo piano left it."""
+    theirs.write({"tick.c": TICK, "Makefile": "tick: tick.c\n\tcc -O1 -o tick tick.c\n"})
+    (theirs.root / ".piano" / "runs").mkdir(parents=True)
+    (theirs.root / ".piano").chmod(0o700)
+    done = as_user(theirs, *words)
+    assert done.status == 1, done
+    assert f"try: sudo chown -R {USER}:{GROUP} {theirs.root}/.piano   # it belongs to root\n" in done.err, done
+    assert done.err.count("sudo chown") == 1
+
+
+def test_the_cure_cures(theirs: Project) -> None:
+    """Also in a directory that a shell takes for several words."""
+    theirs.root = theirs.root.rename(theirs.root.parent / "it's $HOME; x")
+    (theirs.root / ".piano" / "runs").mkdir(parents=True)
+    (theirs.root / ".piano").chmod(0o700)
+    done = as_user(theirs, "record", "--", "ls")
+    command = next(line.split("try: sudo ")[1] for line in done.err.splitlines() if "try: sudo" in line)
+    theirs.command("sh", "-c", command)
+    assert as_user(theirs, "record", "--", "ls").status == 0
+
+
+@pytest.mark.parametrize("words", [["report"], ["diff"], ["view", "-o", "x.html"]], ids=lambda words: words[0])
+def test_a_closed_recording_names_its_cure(theirs: Project, words: list[str]) -> None:
+    """The directory is the user's, the files in it are root's."""
+    theirs.runs.mkdir(parents=True)
+    for name in ("1740000000123-1.rec", "1740000000124-2.rec"):
+        (theirs.runs / name).write_bytes(b"")
+        (theirs.runs / name).chmod(0o600)
+    for folder in (theirs.root / ".piano", theirs.runs):
+        os.chown(folder, USER, GROUP)
+    done = as_user(theirs, *words)
+    assert done.status == 1 and f"try: sudo chown -R {USER}:{GROUP} {theirs.root}/.piano" in done.err, done
+
+
+def test_a_closed_directory_of_others_has_no_such_cure(theirs: Project) -> None:
+    """Reading along in the project of somebody else: its files are that user's to keep."""
+    os.chown(theirs.root, 0, 0)
+    (theirs.root / ".piano" / "runs").mkdir(parents=True)
+    (theirs.root / ".piano").chmod(0o700)
+    assert "chown" not in as_user(theirs, "report").err

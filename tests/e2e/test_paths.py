@@ -1,0 +1,221 @@
+"""Paths with blanks, colons, quotes, dollars and letters beyond ASCII: of piano, of projects, programs and recordings."""
+from __future__ import annotations
+
+import os
+import select
+import shutil
+from pathlib import Path
+
+import pytest
+
+from conftest import LIB, PIANO, Done, Project, need
+
+AWKWARD = ["a b", "it's", 'quo"te', "do$HOME", "$ORIGIN", "semi;colon", "näme 日本", "back\\slash", "(x) & y", "-dash", "#hash %s"]
+COLON = "co:lon"  # make cannot have it in names of targets, and PATH cannot at all
+
+TICK = """
+    static volatile int sink;
+    void tick(int n) { for (int i = 0; i < n; i++) sink += i; }
+    int main(void) { for (int i = 1; i <= 50; i++) tick(i * 100); return 0; }
+"""
+BUILDS = {
+    "make": {"Makefile": "tick: tick.c\n\t$(CC) -O1 -o tick tick.c\n"},
+    "cmake": {"CMakeLists.txt": "cmake_minimum_required(VERSION 3.10)\nproject(tick C)\nadd_executable(tick tick.c)\n"},
+    "meson": {"meson.build": "project('tick', 'c')\nexecutable('tick', 'tick.c')\n"},
+    "configure": {"configure": "#!/bin/sh\nprintf 'tick: tick.c\\n\\tcc -O1 -o tick tick.c\\n' > Makefile\n"},
+}
+
+
+def move(project: Project, name: str) -> Project:
+    """PROJECT in a directory called NAME."""
+    project.root = project.root.rename(project.root.parent / name)
+    return project
+
+
+def private(project: Project, name: str) -> Path:
+    """A piano in a directory called NAME."""
+    place = project.home / name
+    place.mkdir()
+    shutil.copy(PIANO, place / "piano")
+    shutil.copytree(LIB, place / "lib")
+    links = project.home / "links"
+    links.mkdir()
+    project.env["TMPDIR"] = str(links)
+    return place / "piano"
+
+
+@pytest.mark.parametrize("name", AWKWARD + [COLON])
+def test_a_project_there(project: Project, name: str) -> None:
+    """Everything one does with a project."""
+    move(project, name).write({"tick.c": TICK, **BUILDS["make"]})
+    done = project.piano("profile", "--fn", "tick")
+    assert "tick" in done.out
+    project.piano("tag", "before")
+    project.piano("run")
+    assert project.report().calls("tick") == {"tick": 50}
+    project.piano("diff", "before", project.run_files()[-1])
+    assert len(project.json("list")["runs"]) == 2
+    project.piano("view", "-o", "page.html")
+    assert (project.root / "page.html").stat().st_size > 1000
+
+
+@pytest.mark.parametrize("how", ["cmake", "meson", "configure"])
+@pytest.mark.parametrize("name", ["a b", "it's näme"])
+def test_a_build_system_there(project: Project, name: str, how: str) -> None:
+    if how != "configure":
+        need(how)
+    move(project, name).write({"tick.c": TICK, **BUILDS[how]})
+    if how == "configure":
+        (project.root / "configure").chmod(0o755)
+    program = project.build("--fn", "tick")
+    project.command(program)
+    assert project.report().calls("tick") == {"tick": 50}
+
+
+def test_sources_and_outputs_there(project: Project) -> None:
+    """A command with awkward words in it, and an archive."""
+    move(project, "a b").write({"my tick.c": TICK})
+    project.write({"build it": "#!/bin/sh\nset -e\ngcc -O1 -c 'my tick.c' -o 'my tick.o'\nar rc 'lib my.a' 'my tick.o'\n"
+                               "gcc -Wl,--whole-archive 'lib my.a' -Wl,--no-whole-archive -o 'the program'\n"})
+    (project.root / "build it").chmod(0o755)
+    program = project.build("--fn", "tick", "--", "./build it")
+    assert program.name == "the program"
+    project.command(program)
+    assert project.report().calls("tick") == {"tick": 50}
+
+
+def test_a_compiler_there(project: Project) -> None:
+    """By its path, as CC names it."""
+    tools = project.home / "my tools"
+    tools.mkdir()
+    (tools / "gcc").symlink_to(need("gcc"))
+    project.write({"tick.c": TICK, "Makefile": 'tick: tick.c\n\t"$(CC)" -O1 -o tick tick.c\n'})
+    project.command(project.build("--fn", "tick", env={"CC": str(tools / "gcc")}))
+    assert project.report().calls("tick") == {"tick": 50}
+
+
+@pytest.mark.parametrize("name", AWKWARD + [COLON])
+def test_programs_and_recordings_there(project: Project, name: str) -> None:
+    move(project, name)
+    shutil.copy("/bin/ls", project.root / f"ls {name}")
+    rec = project.root / f"ls {name}.rec"
+    project.piano("record", "--heap=1", "-o", rec.name if not name.startswith("-") else rec, "--", f"./ls {name}", ".")
+    assert rec.stat().st_size > 0
+    project.piano("report", "--heap", rec)
+    project.piano("export", "--format", "collapsed", "-o", project.root / f"{name}.txt", rec)
+    assert (project.root / f"{name}.txt").exists()
+
+
+@pytest.mark.parametrize("name", AWKWARD + [COLON])
+def test_a_piano_there(project: Project, name: str) -> None:
+    """Loaded into programs, in front of builds, and linked into what they make."""
+    tool = private(project, name)
+    project.command(tool, "record", "--heap=1", "-o", "x.rec", "--", "ls")
+    assert "0 samples" not in project.piano("report", "--heap", "x.rec").out
+    project.write({"tick.c": TICK, **BUILDS["make"]})
+    done = project.command(tool, "profile", "--fn", "tick")
+    assert "tick" in done.out, done
+    assert "libpiano.so can be loaded" in project.command(tool, "doctor", check=False).out
+    assert "cannot be preloaded" not in done.err
+
+
+def test_children_find_the_library_too(project: Project) -> None:
+    """Also those that are left when piano has ended, and the next program they become."""
+    tool = private(project, "a b")
+    script = 'mkfifo go; (read x < go; exec ls) >ls.out 2>ls.err & echo $! >pid'
+    done = project.command(tool, "record", "--heap=1", "--children", "-o", "x.rec", "--", "sh", "-c", script)
+    assert done.err.count("cannot be preloaded") == 0
+    (project.root / "go").write_text("now\n")
+    pid = int((project.root / "pid").read_text())
+    until_gone(pid)
+    assert (project.root / "ls.err").read_text() == "" and "pid" in (project.root / "ls.out").read_text()
+
+
+def until_gone(pid: int) -> None:
+    """A process that is no child of ours: the end of its descriptor says so."""
+    try:
+        fd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    assert select.select([fd], [], [], 60)[0], "it does not end"
+    os.close(fd)
+
+
+def test_the_link_serves_again(project: Project) -> None:
+    tool = private(project, "a b")
+    for _ in range(2):
+        project.command(tool, "record", "--heap=1", "--", "ls")
+    links = [path for path in (project.home / "links").rglob("*") if path.is_symlink()]
+    assert sorted(path.name for path in links) == ["libpiano.so", "libpiano_exec.so"]
+    assert links[0].parent.parent == project.home / "links" / f"piano-{os.geteuid()}"
+
+
+def record_by(project: Project, tool: Path, **options: str) -> Done:
+    return project.command(tool, "record", "--heap=1", "-o", "x.rec", "--", "ls", check=False, env=options)
+
+
+def test_a_link_of_somebody_else_is_not_used(project: Project) -> None:
+    """A directory for links that others can write to, or one behind a link: the next place is taken."""
+    tool = private(project, "a b")
+    ours = project.home / "links" / f"piano-{os.geteuid()}"
+    ours.mkdir()
+    ours.chmod(0o777)
+    assert record_by(project, tool).status == 0
+    assert list(ours.iterdir()) == []
+    ours.rmdir()
+    elsewhere = project.home / "elsewhere"
+    elsewhere.mkdir()
+    ours.symlink_to(elsewhere)
+    (project.root / "x.rec").unlink()
+    assert record_by(project, tool).status == 0
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_a_wrong_link_is_replaced(project: Project) -> None:
+    tool = private(project, "a b")
+    assert record_by(project, tool).status == 0
+    link = next(path for path in (project.home / "links").rglob("libpiano.so"))
+    link.unlink()
+    link.symlink_to("/nowhere/libpiano.so")
+    (project.root / "x.rec").unlink()
+    done = record_by(project, tool)
+    assert done.status == 0 and "cannot be preloaded" not in done.err
+    assert os.readlink(link) == str(tool.parent / "lib" / "libpiano.so")
+
+
+def test_a_program_outlives_the_link(project: Project) -> None:
+    """Of a piano in a path with a colon, where the run path leads through a link: `piano run` makes it again."""
+    tool = private(project, COLON)
+    project.write({"tick.c": TICK, **BUILDS["make"]})
+    project.command(tool, "build", "--fn", "tick")
+    shutil.rmtree(project.home / "links")
+    (project.home / "links").mkdir()
+    project.command(tool, "run")
+    assert project.report().calls("tick") == {"tick": 50}
+
+
+def test_runs_directory_there(project: Project) -> None:
+    runs = project.root / "my runs: all"
+    program = project.cc(TICK, select=["--fn", "tick"])
+    project.command(program, env={"PIANO_RUNS_DIR": str(runs)})
+    assert len(project.run_files(runs)) == 1
+    project.piano("record", "--heap", "--", "ls", env={"PIANO_RUNS_DIR": str(runs)})
+    assert len(list(runs.glob("*.rec"))) == 1
+
+
+def test_the_demo_there(project: Project) -> None:
+    """What `make demo` runs, in a tree and with a temporary directory that both have blanks in their names."""
+    root = Path(__file__).resolve().parents[2]
+    tree = project.home / "my tree"
+    for name in ("tools", "examples"):
+        shutil.copytree(root / name, tree / name)
+    (tree / "build").mkdir()
+    shutil.copy(PIANO, tree / "build" / "piano")
+    shutil.copytree(LIB, tree / "build" / "lib")
+    temporary = project.home / "my temporary files"
+    temporary.mkdir()
+    done = project.command(tree / "tools" / "demo", env={"TMPDIR": str(temporary)}, limit=120)
+    assert "asset_load" in done.out and "spike" in done.out
+    typed = [line.strip() for line in done.out.splitlines() if "piano" in line and line.startswith("    ")]
+    assert typed[0].startswith("cd ") and "report --json" in typed[1]
+    assert '"functions"' in project.command("sh", "-c", typed[0] + "; " + typed[1]).out  # as a reader would copy it
