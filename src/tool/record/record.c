@@ -215,7 +215,7 @@ static int run(struct session *s)
     recordings_init(&recordings, path, pid, r->children, since);
     if (!s->library)
         make_recording(s, &recordings);
-    watch_program(r, &recordings, s->cpu, &s->signals->awaited, &watch);
+    watch_program(r, &recordings, s->cpu, s->signals, &watch);
     save_samples(s, &recordings);
     finish(r, &recordings, s->cpu, &watch);
     recordings_release(&recordings);
@@ -284,8 +284,12 @@ static int attach(const struct record *r, struct cpu *cpu, const char *path,
         return say_error(NULL, "cannot make the recording %s: %s",
                          say_safe(safe, sizeof safe, path), strerror(-err));
     cpu->is_owner = true;
-    say("sampling process %d; Ctrl-C ends it, the process goes on", (int)r->pid);
-    watch_process(r, cpu, &signals->awaited);
+    if (signals->ignores_int)
+        say("sampling process %d; kill -TERM %d ends that, the process goes on", (int)r->pid,
+            (int)getpid());
+    else
+        say("sampling process %d; Ctrl-C ends it, the process goes on", (int)r->pid);
+    watch_process(r, cpu, signals);
     finish_attached(r, cpu);
     return EXIT_DONE;
 }
