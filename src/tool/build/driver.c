@@ -209,6 +209,17 @@ static int sync_once(const struct driver *d, struct mirror_result *result)
     return err;
 }
 
+static void say_unreadable(const struct mirror_result *r)
+{
+    enum { MAX_NAMED = 3 }; /* as many as mirror.c keeps */
+    char names[1024], more[64] = "";
+    if (r->unreadable > MAX_NAMED)
+        snprintf(more, sizeof more, " and %zu more", r->unreadable - MAX_NAMED);
+    say("%zu file%s could not be read and %s missing from the build: %s%s", r->unreadable,
+        r->unreadable == 1 ? "" : "s", r->unreadable == 1 ? "is" : "are",
+        say_safe(names, sizeof names, r->unread_names ? r->unread_names : "?"), more);
+}
+
 static int update_mirror(struct driver *d)
 {
     struct mirror_result result = {0};
@@ -216,7 +227,8 @@ static int update_mirror(struct driver *d)
     if (err == -EISDIR || err == -ENOTDIR || err == -EEXIST) {
         /* A directory became a file or the other way round, with the build's files in it. */
         free(result.failed);
-        result.failed = NULL;
+        free(result.unread_names);
+        result = (struct mirror_result){0};
         err = refresh_all(d->state);
         if (err == 0)
             err = sync_once(d, &result);
@@ -229,8 +241,9 @@ static int update_mirror(struct driver *d)
         say_error(NULL, "cannot copy %s/%s into %s: %s", d->root,
                   result.failed ? result.failed : "", d->selection.mirror, strerror(-err));
     if (err == 0 && result.unreadable > 0)
-        say("%zu files could not be read and are missing from the build", result.unreadable);
+        say_unreadable(&result);
     free(result.failed);
+    free(result.unread_names);
     return err == 0 ? 0 : EXIT_FAILED;
 }
 

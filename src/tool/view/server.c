@@ -26,6 +26,7 @@
 #include "tool/util/buf.h"
 #include "tool/util/say.h"
 #include "tool/view/browser.h"
+#include "tool/view/remote.h"
 #include "tool/view/request.h"
 
 enum {
@@ -342,6 +343,7 @@ static void announce(const struct server *s, bool open)
     snprintf(url, sizeof(url), "http://127.0.0.1:%u%s", s->rules.port, s->path);
     printf("%s\n", url);
     fflush(stdout);
+    remote_say(s->rules.port);
     say(is_ignored(SIGINT) ? "SIGTERM ends it" : "Ctrl-C ends it");
     if (!open || !browser_possible())
         return;
