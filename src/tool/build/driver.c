@@ -249,6 +249,20 @@ static int update_mirror(struct driver *d)
 
 /* --- all of it ------------------------------------------------------------------------------- */
 
+/* STATE/command: the words of the build command, each ended by NUL; empty where piano found the build itself. By them
+ * choice.c knows what was to be built. */
+static int save_command(const struct driver *d)
+{
+    struct buf text = {0};
+    char *path = paths_join(d->state, "command");
+    for (size_t i = 0; d->command && d->command[i]; i++)
+        buf_put(&text, d->command[i], strlen(d->command[i]) + 1);
+    int err = path ? buf_write_file(&text, path) : -ENOMEM;
+    buf_free(&text);
+    free(path);
+    return err;
+}
+
 static int make_state(struct driver *d)
 {
     char *units = paths_join(d->state, "units");
@@ -259,6 +273,8 @@ static int make_state(struct driver *d)
         err = paths_make_dirs(links);
     if (err == 0)
         err = selection_save(&d->selection, selection);
+    if (err == 0)
+        err = save_command(d);
     free(units);
     free(links);
     free(selection);

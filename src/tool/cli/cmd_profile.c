@@ -182,8 +182,9 @@ int cmd_profile(int argc, char **argv)
 {
     char name[] = "report";
     struct flags f = {"profile", argc, argv, names, 1};
-    struct profile p = {
-        .run = {.words = argv + argc, .kill_s = 10}, .report = {name}, .report_count = 1};
+    struct profile p = {.run = {.command = "profile", .words = argv + argc, .kill_s = 10},
+                        .report = {name},
+                        .report_count = 1};
     int status = read_flags(&f, &p);
     if (status == EXIT_DONE)
         status = profile(&p);
