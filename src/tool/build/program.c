@@ -21,6 +21,7 @@
 
 #include "tool/build/child.h"
 #include "tool/build/choice.h"
+#include "tool/record/unstarted.h"
 #include "tool/util/buf.h"
 #include "tool/util/paths.h"
 #include "tool/util/say.h"
@@ -171,6 +172,8 @@ static int launch(struct program_run *p, const struct records *r, const char *pa
         err = child_run(&plan, result);
         if (err == 0)
             p->run = find_run(runs, start, result->pid);
+        if (err == 0 && !p->run && result->status == UNSTARTED_STATUS)
+            p->unstarted = unstarted_say(paths_base(path), path, env);
     }
     free(runs);
     free(setting);
@@ -265,7 +268,7 @@ static int run_one(struct program_run *p, const struct records *r, const char *s
     if (path) {
         err = launch(p, r, path, p->words + (named ? 1 : 0), &result);
         if (err != 0)
-            say_error("piano build", "cannot start %s: %s", path, strerror(-err));
+            (void)unstarted_say_exec(path, err);
     }
     *started = path && err == 0;
     choice_release(&programs);

@@ -22,7 +22,8 @@ struct program_run {
     /* filled in: */
     int status;
     bool interrupted;
-    char *run; /* the run file it left, or NULL */
+    bool unstarted; /* its loader gave up; that was said */
+    char *run;      /* the run file it left, or NULL */
 };
 
 /* Runs the program WORDS name, or the one that is meant with WORDS as arguments. Says what went wrong.

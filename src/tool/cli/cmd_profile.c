@@ -166,7 +166,7 @@ static int profile(struct profile *p)
         return status;
     fflush(stdout);
     status = program_run(&p->run, &started);
-    if (!started)
+    if (!started || p->run.unstarted)
         return status;
     if (status != 0 && !p->run.interrupted)
         say("the program ended with status %d", status);

@@ -70,7 +70,7 @@ int cmd_run(int argc, char **argv)
     if (started && p.run) {
         say("run: %s", paths_short(path, sizeof(path), p.run));
         say("next: piano report");
-    } else if (started) {
+    } else if (started && !p.unstarted) {
         (void)program_no_run(); /* the exit status is the program's */
     }
     program_run_release(&p);

@@ -28,6 +28,7 @@
 #include "tool/record/launch.h"
 #include "tool/record/output.h"
 #include "tool/record/recordings.h"
+#include "tool/record/unstarted.h"
 #include "tool/record/watch.h"
 #include "tool/util/paths.h"
 #include "tool/util/say.h"
@@ -192,9 +193,19 @@ static void save_samples(const struct session *s, const struct recordings *recor
     make_recording(s, recordings);
 }
 
+/* Did the loader end the program before it began? It is said, then. Whoever makes a recording has begun. */
+static bool is_unstarted(const struct session *s, struct recordings *recordings, int status)
+{
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != UNSTARTED_STATUS)
+        return false;
+    recordings_find(recordings);
+    bool is_ours = s->cpu && s->cpu->is_owner;
+    return (recordings->count == 0 || is_ours) &&
+           unstarted_say(s->record->words[0], s->image, environ);
+}
+
 static int run(struct session *s)
 {
-    char safe[PATH_MAX];
     struct recordings recordings;
     struct watch watch;
     pid_t pid;
@@ -204,8 +215,7 @@ static int run(struct session *s)
     uint64_t since = now_ns();
     int err = launch(&plan, &pid);
     if (err != 0)
-        return say_error(NULL, "cannot start %s: %s", say_safe(safe, sizeof safe, s->image),
-                         strerror(-err));
+        return unstarted_say_exec(s->image, err);
     after_exec(s, pid);
     char *path = output_path(s->output, pid);
     if (!path) { /* nothing can be done for it, but it is waited for */
@@ -216,8 +226,13 @@ static int run(struct session *s)
     if (!s->library)
         make_recording(s, &recordings);
     watch_program(r, &recordings, s->cpu, s->signals, &watch);
-    save_samples(s, &recordings);
-    finish(r, &recordings, s->cpu, &watch);
+    if (is_unstarted(s, &recordings, watch.status)) {
+        if (s->cpu && s->cpu->is_owner)
+            unlink(recordings.path);
+    } else {
+        save_samples(s, &recordings);
+        finish(r, &recordings, s->cpu, &watch);
+    }
     recordings_release(&recordings);
     if (watch.timed_out)
         return EXIT_DONE;
