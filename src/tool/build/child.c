@@ -149,16 +149,26 @@ static void end_orphans(void)
     }
 }
 
+/* Blocked signals are queued even when they are ignored: what we were started to ignore (by nohup, or
+ * by a script that runs us in its background) must not be blocked. */
+static void choose_signals(sigset_t *set)
+{
+    static const int ends[] = {SIGINT, SIGTERM, SIGHUP};
+    struct sigaction now;
+    sigemptyset(set);
+    sigaddset(set, SIGCHLD);
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+        if (sigaction(ends[i], NULL, &now) == 0 && now.sa_handler != SIG_IGN)
+            sigaddset(set, ends[i]);
+    }
+}
+
 int child_run(const struct child_plan *plan, struct child_result *result)
 {
     sigset_t set;
     sigset_t old;
     *result = (struct child_result){0};
-    sigemptyset(&set);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGHUP);
-    sigaddset(&set, SIGCHLD);
+    choose_signals(&set);
     signal(SIGCHLD, SIG_DFL); /* who started us may ignore it, and then nothing can be waited for */
     sigprocmask(SIG_BLOCK, &set, &old);
     prctl(PR_SET_CHILD_SUBREAPER, plan->whole_tree ? 1L : 0L, 0L, 0L, 0L);

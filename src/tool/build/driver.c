@@ -219,6 +219,17 @@ static int sync_once(const struct driver *d, struct mirror_result *result)
     return err;
 }
 
+static void say_unreadable(const struct mirror_result *r)
+{
+    enum { MAX_NAMED = 3 }; /* as many as mirror.c keeps */
+    char names[1024], more[64] = "";
+    if (r->unreadable > MAX_NAMED)
+        snprintf(more, sizeof more, " and %zu more", r->unreadable - MAX_NAMED);
+    say("%zu file%s could not be read and %s missing from the build: %s%s", r->unreadable,
+        r->unreadable == 1 ? "" : "s", r->unreadable == 1 ? "is" : "are",
+        say_safe(names, sizeof names, r->unread_names ? r->unread_names : "?"), more);
+}
+
 static int update_mirror(struct driver *d)
 {
     struct mirror_result result = {0};
@@ -226,7 +237,8 @@ static int update_mirror(struct driver *d)
     if (err == -EISDIR || err == -ENOTDIR || err == -EEXIST) {
         /* A directory became a file or the other way round, with the build's files in it. */
         free(result.failed);
-        result.failed = NULL;
+        free(result.unread_names);
+        result = (struct mirror_result){0};
         err = refresh_all(d->state);
         if (err == 0)
             err = sync_once(d, &result);
@@ -239,12 +251,27 @@ static int update_mirror(struct driver *d)
         say_error(NULL, "cannot copy %s/%s into %s: %s", d->root,
                   result.failed ? result.failed : "", d->selection.mirror, strerror(-err));
     if (err == 0 && result.unreadable > 0)
-        say("%zu files could not be read and are missing from the build", result.unreadable);
+        say_unreadable(&result);
     free(result.failed);
+    free(result.unread_names);
     return err == 0 ? 0 : EXIT_FAILED;
 }
 
 /* --- all of it ------------------------------------------------------------------------------- */
+
+/* STATE/command: the words of the build command, each ended by NUL; empty where piano found the build itself. By them
+ * choice.c knows what was to be built. */
+static int save_command(const struct driver *d)
+{
+    struct buf text = {0};
+    char *path = paths_join(d->state, "command");
+    for (size_t i = 0; d->command && d->command[i]; i++)
+        buf_put(&text, d->command[i], strlen(d->command[i]) + 1);
+    int err = path ? buf_write_file(&text, path) : -ENOMEM;
+    buf_free(&text);
+    free(path);
+    return err;
+}
 
 static int make_state(struct driver *d)
 {
@@ -256,6 +283,8 @@ static int make_state(struct driver *d)
         err = paths_make_dirs(links);
     if (err == 0)
         err = selection_save(&d->selection, selection);
+    if (err == 0)
+        err = save_command(d);
     free(units);
     free(links);
     free(selection);

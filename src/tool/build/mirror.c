@@ -267,12 +267,29 @@ static int copy_bytes(int in, int out)
     }
 }
 
+/* Counts REL, and keeps the names of the first MAX_NAMED. */
+static void add_unreadable(struct mirror_result *result, const char *rel)
+{
+    enum { MAX_NAMED = 3 };
+    struct buf names = {0};
+    if (result->unreadable++ >= MAX_NAMED)
+        return;
+    buf_printf(&names, "%s%s%s", result->unread_names ? result->unread_names : "",
+               result->unread_names ? ", " : "", rel);
+    if (names.failed) {
+        buf_free(&names);
+        return;
+    }
+    free(result->unread_names);
+    result->unread_names = names.data;
+}
+
 static int copy_file(const struct mirror *m, const struct manifest_entry *e, const char *from,
                      const char *to, struct mirror_result *result)
 {
     int in = open(from, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (in < 0 && (errno == EACCES || errno == ENOENT)) {
-        result->unreadable++;
+        add_unreadable(result, e->rel);
         return 0;
     }
     int out = in < 0 ? -1 : open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);

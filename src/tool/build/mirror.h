@@ -13,12 +13,13 @@ struct mirror {
 struct mirror_result {
     size_t copied;
     size_t removed;
-    size_t unreadable; /* files that could not be opened, left out */
-    char *failed;      /* the path an error is about, malloc'd, or NULL */
+    size_t unreadable;  /* files that could not be opened, left out */
+    char *unread_names; /* "a, b, c": the first of them, malloc'd, or NULL */
+    char *failed;       /* the path an error is about, malloc'd, or NULL */
 };
 
 /* Brings the copy up to date. 0 or negative errno; -EFBIG when the tree is too large to be a
- * project. The caller frees RESULT->failed. */
+ * project. The caller frees the strings of RESULT. */
 int mirror_sync(const struct mirror *m, struct mirror_result *result);
 
 /* PATH (absolute or not) with the root's prefix replaced by the copy's; malloc'd. A path that is

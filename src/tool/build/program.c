@@ -1,12 +1,7 @@
-/* Which programs a build made, and running one of them.
+/* Running one of the programs that a build made; choice.c knows which.
  *
- * The wrapper records every link; a program counts when the runtime's entry point is named in the
- * file, that is, when instrumented code is in it, or when it names a shared library of which that
- * is true. libtool links to X/.libs/NAME and leaves a script
- * X/NAME that sets up the library path; then the script is what a user would run.
- *
- * `piano run -- a b`: if `a` names a program of the build it is run with `b`, else the newest
- * program is run with both; but not if `a` is the path of some other program, which is then what
+ * `piano run a b`: if `a` names a program of the build it is run with `b`, else the program that is
+ * meant is run with both; but not if `a` is the path of some other program, which is then what
  * the user meant to run. The program keeps the user's working directory and descriptors. The
  * run file is found by the process id in its name, or is the newest one begun since the start, for
  * programs that hand over to another process. */
@@ -25,6 +20,8 @@
 #include <unistd.h>
 
 #include "tool/build/child.h"
+#include "tool/build/choice.h"
+#include "tool/record/unstarted.h"
 #include "tool/util/buf.h"
 #include "tool/util/owner.h"
 #include "tool/util/paths.h"
@@ -32,100 +29,6 @@
 #include "tool/util/say.h"
 
 enum { MAX_OTHERS_SHOWN = 5 };
-
-static bool file_holds(const char *path, const char *word)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    struct stat st;
-    bool found = false;
-    if (fd >= 0 && fstat(fd, &st) == 0 && st.st_size > 0) {
-        void *map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-        if (map != MAP_FAILED) {
-            found = memmem(map, (size_t)st.st_size, word, strlen(word));
-            munmap(map, (size_t)st.st_size);
-        }
-    }
-    if (fd >= 0)
-        close(fd);
-    return found;
-}
-
-static char *libtool_script(const char *output)
-{
-    const char *libs = strstr(output, "/.libs/");
-    if (!libs || strchr(libs + 7, '/'))
-        return NULL;
-    const char *name = libs + 7;
-    if (strncmp(name, "lt-", 3) == 0)
-        name += 3;
-    struct buf path = {0};
-    buf_put(&path, output, (size_t)(libs - output) + 1);
-    buf_puts(&path, name);
-    if (!path.failed && access(path.data, X_OK) == 0 && file_holds(path.data, "libtool"))
-        return path.data;
-    buf_free(&path);
-    return NULL;
-}
-
-static void add_path(struct program_list *l, const char *output)
-{
-    char *script = libtool_script(output);
-    char *path = script ? script : strdup(output);
-    char **paths = path ? realloc(l->paths, (l->count + 1) * sizeof *paths) : NULL;
-    if (!paths) {
-        free(path);
-        return;
-    }
-    l->paths = paths;
-    paths[l->count++] = path;
-}
-
-/* Does PROGRAM name the shared library OUTPUT? It does so by its soname, so what follows `.so` is
- * not compared. */
-static bool uses_library(const char *program, const char *output)
-{
-    char stem[NAME_MAX + 1];
-    const char *name = paths_base(output);
-    const char *so = strstr(name, ".so");
-    size_t len = so ? (size_t)(so - name) + 3 : strlen(name);
-    snprintf(stem, sizeof stem, "%.*s", (int)len, name);
-    return stem[0] && file_holds(program, stem);
-}
-
-static bool is_instrumented(const struct records *r, const char *program)
-{
-    if (file_holds(program, "__piano_register"))
-        return true;
-    for (size_t i = 0; i < r->link_count; i++) {
-        const char *output = r->links[i].output;
-        if (r->links[i].shared && uses_library(program, output) &&
-            file_holds(output, "__piano_register"))
-            return true;
-    }
-    return false;
-}
-
-void program_list_load(struct program_list *l, const struct records *r)
-{
-    *l = (struct program_list){0};
-    for (size_t i = 0; i < r->link_count; i++) {
-        if (!r->links[i].shared && is_instrumented(r, r->links[i].output))
-            add_path(l, r->links[i].output);
-    }
-    /* Stripped and static, or with instrumented code only in what it loads at run time. */
-    for (size_t i = 0; l->count == 0 && i < r->link_count; i++) {
-        if (!r->links[i].shared)
-            add_path(l, r->links[i].output);
-    }
-}
-
-void program_list_release(struct program_list *l)
-{
-    for (size_t i = 0; i < l->count; i++)
-        free(l->paths[i]);
-    free(l->paths);
-    *l = (struct program_list){0};
-}
 
 /* The user may name the program where his own build would have put it: then the tail decides. */
 static bool has_tail(const char *path, const char *word)
@@ -139,15 +42,15 @@ static bool has_tail(const char *path, const char *word)
 }
 
 /* The one that WORD names, by path or by last part; NULL when there is none. */
-static const char *find_named(const struct program_list *l, const char *word)
+static const char *find_named(const struct choice_list *l, const char *word)
 {
     for (size_t i = 0; i < l->count; i++) {
-        if (strcmp(l->paths[i], word) == 0)
-            return l->paths[i];
+        if (strcmp(l->items[i].path, word) == 0)
+            return l->items[i].path;
     }
     for (size_t i = 0; i < l->count; i++) {
-        if (has_tail(l->paths[i], word))
-            return l->paths[i];
+        if (has_tail(l->items[i].path, word))
+            return l->items[i].path;
     }
     /* An existing file that is not the program is an argument: `-- data/game`. */
     if (!strchr(word, '/'))
@@ -158,8 +61,8 @@ static const char *find_named(const struct program_list *l, const char *word)
     size_t root_len = root ? strlen(root) : 0;
     if (real && root && strncmp(real, root, root_len) == 0 && real[root_len] == '/') {
         for (size_t i = 0; i < l->count && !found; i++) {
-            if (has_tail(l->paths[i], real + root_len + 1))
-                found = l->paths[i];
+            if (has_tail(l->items[i].path, real + root_len + 1))
+                found = l->items[i].path;
         }
     }
     free(real);
@@ -175,7 +78,7 @@ static char *library_path(const struct records *r, const char *program)
     for (size_t i = 0; i < r->link_count; i++) {
         const char *output = r->links[i].output;
         const char *name = paths_base(output);
-        if (!r->links[i].shared || name == output || !uses_library(program, output))
+        if (!r->links[i].shared || name == output || !choice_uses_library(program, output))
             continue;
         size_t len = (size_t)(name - output) - 1;
         buf_puts(&b, b.len ? ":" : "LD_LIBRARY_PATH=");
@@ -271,6 +174,8 @@ static int launch(struct program_run *p, const struct records *r, const char *pa
         err = child_run(&plan, result);
         if (err == 0)
             p->run = find_run(runs, start, result->pid);
+        if (err == 0 && !p->run && result->status == UNSTARTED_STATUS)
+            p->unstarted = unstarted_say(paths_base(path), path, env);
     }
     free(runs);
     free(setting);
@@ -289,32 +194,32 @@ static bool is_foreign_program(const char *word)
 }
 
 /* The names of all programs but the one that runs: "lua, luac". */
-static void put_others(struct buf *b, const struct program_list *l, const char *running)
+static void put_others(struct buf *b, const struct choice_list *l, const char *running)
 {
     size_t shown = 0;
     char safe[NAME_MAX * 4 + 1];
     for (size_t i = 0; i < l->count; i++) {
-        if (l->paths[i] == running)
+        if (l->items[i].path == running)
             continue;
         if (shown++ == MAX_OTHERS_SHOWN) {
             buf_puts(b, ", ...");
             return;
         }
         buf_printf(b, "%s%s", shown > 1 ? ", " : "",
-                   say_safe(safe, sizeof safe, paths_base(l->paths[i])));
+                   say_safe(safe, sizeof safe, paths_base(l->items[i].path)));
     }
 }
 
-static void say_choice(const struct program_list *l)
+static void say_choice(const struct choice_list *l)
 {
     char running[NAME_MAX * 4 + 1];
     char other[NAME_MAX * 4 + 1];
     struct buf others = {0};
-    put_others(&others, l, l->paths[0]);
+    put_others(&others, l, l->items[0].path);
     if (!others.failed)
-        say("running %s (also built: %s; piano run -- %s ...)",
-            say_safe(running, sizeof running, paths_base(l->paths[0])), others.data,
-            say_safe(other, sizeof other, paths_base(l->paths[1])));
+        say("running %s (also built: %s; piano run %s ...)",
+            say_safe(running, sizeof running, paths_base(l->items[0].path)), others.data,
+            say_safe(other, sizeof other, paths_base(l->items[1].path)));
     buf_free(&others);
 }
 
@@ -338,7 +243,7 @@ static void say_no_program(void)
 /* Which program to run; *NAMED when the first word says so. NULL, and the reason said, when there
  * is none. */
 static const char *choose(const struct program_run *p, const struct records *r,
-                          const struct program_list *l, bool *named)
+                          const struct choice_list *l, bool *named)
 {
     const char *word = p->words[0];
     char safe[PATH_MAX];
@@ -356,21 +261,25 @@ static const char *choose(const struct program_run *p, const struct records *r,
     if (word && is_foreign_program(word)) {
         struct buf hint = {0};
         say_safe(safe, sizeof safe, word);
-        buf_printf(&hint, "piano run -- %s ...   (or -- %s %s ... to pass it as an argument)",
-                   paths_base(l->paths[0]), paths_base(l->paths[0]), safe);
+        buf_printf(&hint,
+                   "piano run %s ...   (or %s %s ... to pass it as an argument; or piano "
+                   "record %s)",
+                   paths_base(l->items[0].path), paths_base(l->items[0].path), safe, safe);
         say_error(hint.data, "%s is not a program that piano built", safe);
         buf_free(&hint);
         return NULL;
     }
+    if (l->meant > 1)
+        return choice_ask(l, p->command ? p->command : "run");
     if (l->count > 1)
         say_choice(l);
-    return l->paths[0];
+    return l->items[0].path;
 }
 
-static int run_one(struct program_run *p, const struct records *r, bool *started)
+static int run_one(struct program_run *p, const struct records *r, const char *state, bool *started)
 {
-    struct program_list programs;
-    program_list_load(&programs, r);
+    struct choice_list programs;
+    choice_load(&programs, r, state);
     bool named = false;
     const char *path = choose(p, r, &programs, &named);
     struct child_result result = {0};
@@ -378,10 +287,10 @@ static int run_one(struct program_run *p, const struct records *r, bool *started
     if (path) {
         err = launch(p, r, path, p->words + (named ? 1 : 0), &result);
         if (err != 0)
-            say_error("piano build", "cannot start %s: %s", path, strerror(-err));
+            (void)unstarted_say_exec(path, err);
     }
     *started = path && err == 0;
-    program_list_release(&programs);
+    choice_release(&programs);
     p->interrupted = result.interrupted;
     p->status = !*started            ? EXIT_FAILED
                 : result.interrupted ? 130
@@ -412,9 +321,8 @@ int program_run(struct program_run *p, bool *started)
     int err = state ? records_load(&records, state) : -ENOMEM;
     if (err == 0) {
         renew_run_path();
-        run_one(p, &records, started);
-    }
-    if (err != 0)
+        run_one(p, &records, state, started);
+    } else
         say_error(NULL, "cannot read %s: %s", state ? state : ".piano/build", strerror(-err));
     records_release(&records);
     free(root);

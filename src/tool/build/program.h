@@ -1,4 +1,4 @@
-/* The instrumented programs a build made, and running one. */
+/* Running a program that a build made. */
 #ifndef PIANO_TOOL_BUILD_PROGRAM_H
 #define PIANO_TOOL_BUILD_PROGRAM_H
 
@@ -11,18 +11,10 @@
 #define PROGRAM_NONE "no program was linked (a library?)"
 #define PROGRAM_NONE_HINT "piano build -- make check, or whatever builds a program that uses it"
 
-/* Paths of the programs with instrumented code in them, newest first. */
-struct program_list {
-    char **paths;
-    size_t count;
-};
-
-void program_list_load(struct program_list *l, const struct records *r);
-void program_list_release(struct program_list *l);
-
 struct program_run {
-    char *const *words; /* what followed `--`, ended by NULL; may be empty */
-    double duration_s;  /* 0 = until it ends by itself */
+    const char *command; /* whose words these are, for messages; NULL: run */
+    char *const *words;  /* the program and its arguments, ended by NULL; may be empty */
+    double duration_s;   /* 0 = until it ends by itself */
     double kill_s;
     bool every_call; /* times every call: none is estimated */
     bool out_to_err; /* its stdout goes to our stderr */
@@ -30,10 +22,11 @@ struct program_run {
     /* filled in: */
     int status;
     bool interrupted;
-    char *run; /* the run file it left, or NULL */
+    bool unstarted; /* its loader gave up; that was said */
+    char *run;      /* the run file it left, or NULL */
 };
 
-/* Runs the program WORDS name, or the newest with WORDS as arguments. Says what went wrong.
+/* Runs the program WORDS name, or the one that is meant with WORDS as arguments. Says what went wrong.
  * Exit status of the program, or EXIT_FAILED with *STARTED false when it did not start. */
 int program_run(struct program_run *p, bool *started);
 void program_run_release(struct program_run *p);

@@ -14,7 +14,7 @@
 #include "tool/build/build_log.h"
 #include "tool/build/libclang.h"
 #include "tool/build/names.h"
-#include "tool/build/program.h"
+#include "tool/build/choice.h"
 #include "tool/util/buf.h"
 #include "tool/util/nearest.h"
 #include "tool/util/paths.h"
@@ -319,14 +319,18 @@ void summary_show(const struct driver *d, const struct records *r)
     gather(&g, r);
     show_counts(d, &g);
     free(g.fns);
-    struct program_list programs;
-    program_list_load(&programs, r);
+    struct choice_list programs;
+    choice_load(&programs, r, d->state);
     for (size_t i = 0; i < programs.count && i < MAX_PROGRAMS_SHOWN; i++)
-        say("built: %s%s", say_safe(safe, sizeof safe, programs.paths[i]),
-            i == 0 && programs.count > 1 ? "   (what `piano run` starts)" : "");
+        say("built: %s%s", say_safe(safe, sizeof safe, programs.items[i].path),
+            i == 0 && programs.count > 1 && programs.meant == 1 ? "   (what `piano run` starts)"
+                                                                : "");
     if (programs.count > MAX_PROGRAMS_SHOWN)
         say("and %zu more programs", programs.count - MAX_PROGRAMS_SHOWN);
-    program_list_release(&programs);
+    if (programs.meant > 1)
+        say("to run one of them: piano run %s",
+            choice_name(safe, sizeof safe, &programs, programs.items[0].path));
+    choice_release(&programs);
 }
 
 size_t summary_list_skipped(const struct driver *d, const struct records *r)

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "tool/build/driver.h"
+#include "tool/build/choice.h"
 #include "tool/build/program.h"
 #include "tool/build/records.h"
 #include "tool/build/summary.h"
@@ -64,15 +65,15 @@ static int read_flags(struct flags *f, struct driver *d, bool *list_skipped)
 }
 
 /* A build without a program is no failure, but there is nothing to run yet. */
-static void print_newest(const struct records *r)
+static void print_program(const struct records *r, const char *state)
 {
-    struct program_list programs;
-    program_list_load(&programs, r);
+    struct choice_list programs;
+    choice_load(&programs, r, state);
     if (programs.count == 0)
         (void)say_error(PROGRAM_NONE_HINT, PROGRAM_NONE);
     else if (!isatty(STDOUT_FILENO))
-        puts(programs.paths[0]);
-    program_list_release(&programs);
+        puts(programs.items[0].path);
+    choice_release(&programs);
 }
 
 static int tell(const struct driver *d, bool list_skipped)
@@ -90,7 +91,7 @@ static int tell(const struct driver *d, bool list_skipped)
         if (status == EXIT_DONE)
             summary_show(d, &records);
         if (status == EXIT_DONE && !list_skipped)
-            print_newest(&records);
+            print_program(&records, d->state);
     }
     records_release(&records);
     return status;

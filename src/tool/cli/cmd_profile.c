@@ -166,7 +166,7 @@ static int profile(struct profile *p)
         return status;
     fflush(stdout);
     status = program_run(&p->run, &started);
-    if (!started)
+    if (!started || p->run.unstarted)
         return status;
     if (status != 0 && !p->run.interrupted)
         say("the program ended with status %d", status);
@@ -182,8 +182,9 @@ int cmd_profile(int argc, char **argv)
 {
     char name[] = "report";
     struct flags f = {"profile", argc, argv, names, 1};
-    struct profile p = {
-        .run = {.words = argv + argc, .kill_s = 10}, .report = {name}, .report_count = 1};
+    struct profile p = {.run = {.command = "profile", .words = argv + argc, .kill_s = 10},
+                        .report = {name},
+                        .report_count = 1};
     int status = read_flags(&f, &p);
     if (status == EXIT_DONE)
         status = profile(&p);

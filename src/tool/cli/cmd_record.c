@@ -8,17 +8,17 @@
 #include "tool/cli/commands.h"
 #include "tool/cli/flags.h"
 #include "tool/record/record.h"
-#include "tool/util/buf.h"
 #include "tool/util/say.h"
 
 const char cmd_record_help[] =
-    "Usage: piano record [OPTIONS] -- PROGRAM [ARGS]\n"
+    "Usage: piano record [OPTIONS] [--] PROGRAM [ARGS]\n"
     "       piano record --cpu[=HZ] --pid PID [--duration S] [-o FILE]\n"
     "\n"
     "Runs PROGRAM, which needs no preparation, and records where its memory goes,\n"
     "what its CPU time is spent on, where its threads wait and what its event loops\n"
     "do. The program keeps this terminal and its exit status is passed on (128 + N\n"
-    "for signal N). With --pid, samples a process that runs already.\n"
+    "for signal N). With --pid, samples a process that runs already. What follows\n"
+    "PROGRAM is passed to it.\n"
     "\n"
     "What to record; without any of these three, all of them; with one, that alone:\n"
     "  --heap[=RATE]       sample one allocation in RATE bytes on average; default\n"
@@ -46,11 +46,11 @@ const char cmd_record_help[] =
     "A snapshot at once: piano snapshot PID, or SIGUSR2 to `piano record`.\n"
     "\n"
     "Examples:\n"
-    "  piano record -- jq . big.json\n"
-    "  piano record --heap=64K -o leak.rec -- ./server --port 8080\n"
-    "  piano record --cpu=999 -- ./sort big.txt\n"
+    "  piano record jq . big.json\n"
+    "  piano record --heap=64K -o leak.rec ./server --port 8080\n"
+    "  piano record --cpu=999 ./sort big.txt\n"
     "  piano record --cpu --pid 4711 --duration 10\n"
-    "  piano record --children --duration 60 -- make -j4\n";
+    "  piano record --children --duration 60 make -j4\n";
 
 static const char *const names[] = {"--heap",
                                     "--cpu",
@@ -182,28 +182,25 @@ static enum flag_taken take_every(struct flags *f, struct record *r)
     return taken;
 }
 
-/* A word that is no flag: a value that wants a `=`, or the program, without a `--` before it. */
-static int say_bare_word(const struct flags *f)
+/* The first word that is no flag is the program, unless it is the value of a flag that wants a `=`. */
+static int take_program(const struct flags *f, struct record *r)
 {
     const char *before = f->argv[f->at - 1];
-    char safe[64], rest[256];
-    struct buf b = {0};
-    say_safe(safe, sizeof safe, f->argv[f->at]);
-    if ((strcmp(before, "--heap") == 0 && parse_rate(f->argv[f->at]) > 0) ||
-        (strcmp(before, "--cpu") == 0 && parse_number(f->argv[f->at], MAX_HZ) > 0))
-        return say_usage(f->command, "`%s %s`: a `=` goes in between; try: %s=%s", before, safe,
-                         before, safe);
-    for (int i = f->at; i < f->argc; i++)
-        buf_printf(&b, " %s", f->argv[i]);
-    say_safe(rest, sizeof rest, b.failed || !b.data ? "" : b.data);
-    buf_free(&b);
-    return say_usage(f->command, "`%s` is not a flag; try: piano record -- %s", safe,
-                     rest[0] ? rest + 1 : safe);
+    const char *word = f->argv[f->at];
+    if ((strcmp(before, "--heap") == 0 && parse_rate(word) > 0) ||
+        (strcmp(before, "--cpu") == 0 && parse_number(word, MAX_HZ) > 0))
+        return say_usage(f->command, "`%s %s`: a `=` goes in between; try: %s=%s", before, word,
+                         before, word);
+    r->words = f->argv + f->at;
+    return EXIT_DONE;
 }
 
-static int read_flags(struct flags *f, struct record *r)
+static int read_flags(struct flags *f, struct record *r, bool *help)
 {
     for (f->at = 1; f->at < f->argc; f->at++) {
+        *help = flags_is_help(f->argv[f->at]);
+        if (*help)
+            break;
         if (strcmp(f->argv[f->at], "--") == 0) {
             r->words = f->argv + f->at + 1;
             break;
@@ -223,7 +220,7 @@ static int read_flags(struct flags *f, struct record *r)
         if (taken == FLAG_BAD)
             return EXIT_USAGE;
         if (taken == FLAG_NO && f->argv[f->at][0] != '-')
-            return say_bare_word(f);
+            return take_program(f, r);
         if (taken == FLAG_NO)
             return flags_unknown(f);
     }
@@ -237,9 +234,9 @@ static int settle(struct record *r)
         return say_usage("record", "--pid samples the CPU from outside: nothing else can be "
                                    "recorded of a process that runs already");
     if (r->pid > 0 && r->words[0])
-        return say_usage("record", "either --pid PID or a program after `--`, not both");
+        return say_usage("record", "either --pid PID or a program, not both");
     if (r->pid == 0 && !r->words[0])
-        return say_usage("record", "which program? It goes after `--`");
+        return say_usage("record", "which program? As in: piano record PROGRAM [ARGS]");
     if (r->pid > 0)
         r->cpu = true;
     if (!r->heap && !r->cpu && !r->events)
@@ -259,9 +256,14 @@ int cmd_record(int argc, char **argv)
                        .cpu_hz = USUAL_HZ,
                        .every_s = -1,
                        .kill_s = 10};
-    int status = read_flags(&f, &r);
+    bool help = false;
+    int status = read_flags(&f, &r, &help);
     if (status != EXIT_DONE)
         return status;
+    if (help) {
+        fputs(cmd_record_help, stdout);
+        return EXIT_DONE;
+    }
     status = settle(&r);
     return status == EXIT_DONE ? record_run(&r) : status;
 }

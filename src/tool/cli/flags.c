@@ -283,11 +283,29 @@ int flags_check_build(const struct flags *f, const struct driver *d)
     return EXIT_DONE;
 }
 
+bool flags_is_help(const char *word)
+{
+    return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
+}
+
+static bool has_flag(const struct flags *f, const char *name)
+{
+    for (size_t i = 0; f->names[i]; i++)
+        if (strcmp(f->names[i], name) == 0)
+            return true;
+    return false;
+}
+
 int flags_unknown(const struct flags *f)
 {
     const char *word = f->argv[f->at];
     char safe[128];
     say_safe(safe, sizeof safe, word);
+    if (word[0] != '-' && has_flag(f, "--fn"))
+        return say_usage(f->command,
+                         "`%s` is not a flag; a function: piano %s --fn %s; a command: piano %s "
+                         "-- %s ...",
+                         safe, f->command, safe, f->command, safe);
     if (word[0] != '-')
         return say_usage(f->command, "`%s` is not a flag; the command goes after `--`", safe);
     char name[128];

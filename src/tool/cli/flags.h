@@ -56,6 +56,9 @@ enum flag_taken flags_run(struct flags *f, struct program_run *p);
 /* Flags that contradict each other; an exit status. */
 int flags_check_build(const struct flags *f, const struct driver *d);
 
+/* Is WORD --help or -h? */
+bool flags_is_help(const char *word);
+
 /* For a word nobody took: a usage error with the nearest of the command's flags. */
 int flags_unknown(const struct flags *f);
 

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "tool/cli/commands.h"
+#include "tool/cli/flags.h"
 #include "tool/util/nearest.h"
 #include "tool/util/say.h"
 
@@ -28,7 +29,7 @@ struct command {
 static const struct command commands[] = {
     {"profile", cmd_profile, "build, run and report in one step", cmd_profile_help},
     {"build", cmd_build, "build the project with chosen functions instrumented", cmd_build_help},
-    {"run", cmd_run, "run the newest instrumented program", cmd_run_help},
+    {"run", cmd_run, "run an instrumented program", cmd_run_help},
     {"record", cmd_record, "run any program and record its memory, CPU time and waits",
      cmd_record_help},
     {"snapshot", cmd_snapshot, "take a snapshot of a program that is being recorded",
@@ -69,7 +70,7 @@ static void print_help(FILE *out)
           "  piano profile --fn update    measure the functions with `update` in their name\n"
           "  piano report --frames        then: which frames were slow, and why\n"
           "Or, with any program, as it is:\n"
-          "  piano record -- PROGRAM      then: piano report, or piano view\n\n"
+          "  piano record PROGRAM         then: piano report, or piano view\n\n"
           "`piano help COMMAND` explains one command; `piano --version` prints the version.\n",
           out);
 }
@@ -102,12 +103,23 @@ static int help(int argc, char **argv)
     return EXIT_DONE;
 }
 
-/* Is --help or -h among WORDS? Behind `--` stands somebody else's command line. */
-static bool asks_for_help(char **words)
+/* The first word that is no flag begins another program's command line. */
+static bool takes_program(const struct command *c)
 {
-    for (; *words && strcmp(*words, "--") != 0; words++)
-        if (strcmp(*words, "--help") == 0 || strcmp(*words, "-h") == 0)
+    return c->run == cmd_record || c->run == cmd_run;
+}
+
+/* Is --help or -h among WORDS? What follows `--` is another program's command line. Where C takes a
+ * program without `--`, the search ends at the first word that is no flag: it may be the program, or
+ * the value of a flag, and C itself knows which. */
+static bool asks_for_help(const struct command *c, char **words)
+{
+    for (; *words && strcmp(*words, "--") != 0; words++) {
+        if (flags_is_help(*words))
             return true;
+        if (takes_program(c) && (*words)[0] != '-')
+            return false;
+    }
     return false;
 }
 
@@ -128,7 +140,7 @@ int main(int argc, char **argv)
         return EXIT_USAGE;
     }
     const char *name = argv[1];
-    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0)
+    if (flags_is_help(name) || strcmp(name, "help") == 0)
         return finish(help(argc - 2, argv + 2));
     if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0) {
         puts("piano " PIANO_VERSION);
@@ -137,7 +149,7 @@ int main(int argc, char **argv)
     const struct command *c = find(name);
     if (!c)
         return unknown(name);
-    if (c->help && asks_for_help(argv + 2))
+    if (c->help && asks_for_help(c, argv + 2))
         return finish(help(1, argv + 1));
     return finish(c->run(argc - 1, argv + 1));
 }

@@ -279,6 +279,28 @@ static bool check_file(const char *path, int depth)
     return good;
 }
 
+enum image_starter image_starter(const char *path, char *text, size_t size)
+{
+    union {
+        Elf64_Ehdr elf;
+        char line[SCRIPT_LINE + 1];
+    } head = {.line = ""};
+    enum image_starter kind = IMAGE_ALONE;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    ssize_t len = fd >= 0 ? pread(fd, head.line, SCRIPT_LINE, 0) : 0;
+    if (len >= (ssize_t)sizeof head.elf && memcmp(head.elf.e_ident, ELFMAG, SELFMAG) == 0) {
+        if (head.elf.e_ident[EI_CLASS] == ELFCLASS64 && find_loader(fd, &head.elf, text, size) > 0)
+            kind = IMAGE_LOADER;
+    } else if (len > 2 && memcmp(head.line, "#!", 2) == 0) {
+        const char *by = interpreter(head.line, (size_t)len);
+        kind = by ? IMAGE_SCRIPT : IMAGE_ALONE;
+        snprintf(text, size, "%s", by ? by : "");
+    }
+    if (fd >= 0)
+        close(fd);
+    return kind;
+}
+
 bool image_gains_rights(const char *path)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);

@@ -38,6 +38,11 @@ void launch_take_signals(struct launch_signals *s)
         if (sigaction(awaited[i], NULL, &now) == 0 && now.sa_handler != SIG_IGN)
             sigaddset(&s->awaited, awaited[i]);
     }
+    /* A shell script starts its background with SIGINT ignored, so that Ctrl-C spares it. A SIGINT that somebody sends to
+     * us alone is still meant for us: it is blocked, which queues it although it is ignored, and watch.c tells the two
+     * apart. */
+    s->ignores_int = !sigismember(&s->awaited, SIGINT);
+    sigaddset(&s->awaited, SIGINT);
     sigaddset(&s->awaited, SIGUSR2);
     sigprocmask(SIG_BLOCK, &s->awaited, &s->old_mask);
 }

@@ -3,6 +3,7 @@
 #define PIANO_TOOL_RECORD_LAUNCH_H
 
 #include <signal.h>
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "tool/record/output.h"
@@ -11,6 +12,7 @@
 /* What the tool waits for instead of being ended by it, and what was before. */
 struct launch_signals {
     sigset_t awaited;
+    bool ignores_int; /* SIGINT was ignored when we were started */
     sigset_t old_mask;
     struct sigaction old_child, old_size, old_pipe;
 };

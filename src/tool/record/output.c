@@ -66,6 +66,15 @@ static int say_bad_place(const char *path, int err, int made)
     return say_error(hint, "cannot make a recording in %s: %s", safe, strerror(-err));
 }
 
+/* A pipe or a terminal. The program's own output goes there anyway. */
+static int say_no_pipe(const char *name)
+{
+    return say_error("-o FILE, and then cat FILE or piano export FILE",
+                     "cannot record to %s: a recording is a file that the program maps, not a "
+                     "stream",
+                     name);
+}
+
 static int check_new(const char *path)
 {
     char safe[PATH_MAX];
@@ -78,6 +87,8 @@ static int check_new(const char *path)
         snprintf(hint, sizeof hint, "-o %s/NAME.rec", safe);
         return say_error(hint, "%s is a directory", safe);
     }
+    if (stat(path, &st) == 0 && (S_ISCHR(st.st_mode) || S_ISFIFO(st.st_mode)))
+        return say_no_pipe(safe);
     return say_error("another name, or remove it first",
                      "%s is there already, and piano overwrites nothing", safe);
 }
@@ -116,6 +127,8 @@ int output_prepare(struct output *o, const char *file)
 {
     int made = 0;
     *o = (struct output){0};
+    if (file && strcmp(file, "-") == 0)
+        return say_no_pipe("stdout");
     int status = choose(o, file);
     if (status == EXIT_DONE && o->named)
         status = check_new(o->before);

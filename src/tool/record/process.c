@@ -78,6 +78,13 @@ bool process_is_zombie(pid_t pid)
     return status_field(pid, "State", text, sizeof text) && strpbrk(text, "ZX");
 }
 
+bool process_ignores(pid_t pid, int sig)
+{
+    char text[64];
+    return status_field(pid, "SigIgn", text, sizeof text) &&
+           (strtoull(text, NULL, 16) >> (sig - 1) & 1);
+}
+
 pid_t process_parent(pid_t pid)
 {
     char text[64];

@@ -15,6 +15,9 @@ uint64_t process_cpu_ns(pid_t pid);
 /* Has it ended, though nobody has waited for it? */
 bool process_is_zombie(pid_t pid);
 
+/* Does it ignore signal SIG? false when that cannot be read. */
+bool process_ignores(pid_t pid, int sig);
+
 /* Its id as it sees it itself: another one inside a container. PID when that is not known. */
 pid_t process_own_pid(pid_t pid);
 

@@ -30,6 +30,7 @@
 #include "tool/record/output.h"
 #include "tool/record/perf.h"
 #include "tool/record/recordings.h"
+#include "tool/record/unstarted.h"
 #include "tool/record/watch.h"
 #include "tool/util/once.h"
 #include "tool/util/paths.h"
@@ -198,9 +199,19 @@ static void save_samples(const struct session *s, const struct recordings *recor
     make_recording(s, recordings);
 }
 
+/* Did the loader end the program before it began? It is said, then. Whoever makes a recording has begun. */
+static bool is_unstarted(const struct session *s, struct recordings *recordings, int status)
+{
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != UNSTARTED_STATUS)
+        return false;
+    recordings_find(recordings);
+    bool is_ours = s->cpu && s->cpu->is_owner;
+    return (recordings->count == 0 || is_ours) &&
+           unstarted_say(s->record->words[0], s->image, environ);
+}
+
 static int run(struct session *s)
 {
-    char safe[PATH_MAX];
     struct recordings recordings;
     struct watch watch;
     pid_t pid;
@@ -210,8 +221,7 @@ static int run(struct session *s)
     uint64_t since = now_ns();
     int err = launch(&plan, &pid);
     if (err != 0)
-        return say_error(NULL, "cannot start %s: %s", say_safe(safe, sizeof safe, s->image),
-                         strerror(-err));
+        return unstarted_say_exec(s->image, err);
     after_exec(s, pid);
     char *path = output_path(s->output, pid);
     if (!path) { /* nothing can be done for it, but it is waited for */
@@ -221,9 +231,14 @@ static int run(struct session *s)
     recordings_init(&recordings, path, pid, r->children, since);
     if (!s->library)
         make_recording(s, &recordings);
-    watch_program(r, &recordings, s->cpu, &s->signals->awaited, &watch);
-    save_samples(s, &recordings);
-    finish(r, &recordings, s->cpu, &watch);
+    watch_program(r, &recordings, s->cpu, s->signals, &watch);
+    if (is_unstarted(s, &recordings, watch.status)) {
+        if (s->cpu && s->cpu->is_owner)
+            unlink(recordings.path);
+    } else {
+        save_samples(s, &recordings);
+        finish(r, &recordings, s->cpu, &watch);
+    }
     recordings_release(&recordings);
     if (watch.timed_out)
         return EXIT_DONE;
@@ -290,8 +305,12 @@ static int attach(const struct record *r, struct cpu *cpu, const char *path,
         return say_error(NULL, "cannot make the recording %s: %s",
                          say_safe(safe, sizeof safe, path), strerror(-err));
     cpu->is_owner = true;
-    say("sampling process %d; Ctrl-C ends it, the process goes on", (int)r->pid);
-    watch_process(r, cpu, &signals->awaited);
+    if (signals->ignores_int)
+        say("sampling process %d; kill -TERM %d ends that, the process goes on", (int)r->pid,
+            (int)getpid());
+    else
+        say("sampling process %d; Ctrl-C ends it, the process goes on", (int)r->pid);
+    watch_process(r, cpu, signals);
     finish_attached(r, cpu);
     return EXIT_DONE;
 }

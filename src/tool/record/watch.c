@@ -147,10 +147,24 @@ static void take_samples(struct recordings *recordings, struct cpu *cpu, bool is
 
 static void handle(const struct signalfd_siginfo *info, pid_t pid, struct recordings *recordings)
 {
-    if (info->ssi_signo == SIGUSR2)
+    if (info->ssi_signo == SIGUSR2) {
         take_asked(recordings);
-    else if (info->ssi_signo != SIGCHLD && info->ssi_code != SI_KERNEL)
+    } else if (info->ssi_signo != SIGCHLD && info->ssi_code != SI_KERNEL) {
         kill(pid, (int)info->ssi_signo);
+        if (info->ssi_signo == SIGINT && process_ignores(pid, SIGINT))
+            say("SIGINT is ignored by the program, as by everything that a script starts in the "
+                "background; kill -TERM %d ends it",
+                (int)getpid());
+    }
+}
+
+/* Is this a request to end the recording of a process that is not ours? Ctrl-C is not, where we were started with
+ * SIGINT ignored. */
+static bool is_end(const struct signalfd_siginfo *info, const struct launch_signals *signals)
+{
+    if (info->ssi_signo == SIGINT && info->ssi_code == SI_KERNEL && signals->ignores_int)
+        return false;
+    return info->ssi_signo != SIGCHLD && info->ssi_signo != SIGUSR2;
 }
 
 /* How much it has run is to be had between its end and its burial. */
@@ -165,8 +179,9 @@ static bool is_over(pid_t pid, struct watch *w)
 }
 
 void watch_program(const struct record *r, struct recordings *recordings, struct cpu *cpu,
-                   const sigset_t *awaited, struct watch *w)
+                   const struct launch_signals *signals, struct watch *w)
 {
+    const sigset_t *awaited = &signals->awaited;
     pid_t pid = recordings->program;
     struct waits waits;
     struct series series;
@@ -200,8 +215,9 @@ static bool has_ended(pid_t pid, int pidfd)
     return (kill(pid, 0) != 0 && errno == ESRCH) || process_is_zombie(pid);
 }
 
-void watch_process(const struct record *r, struct cpu *cpu, const sigset_t *awaited)
+void watch_process(const struct record *r, struct cpu *cpu, const struct launch_signals *signals)
 {
+    const sigset_t *awaited = &signals->awaited;
     struct waits waits;
     struct signalfd_siginfo info;
     double end_s = now_s() + (r->duration_s > 0 ? r->duration_s : INFINITY);
@@ -210,8 +226,7 @@ void watch_process(const struct record *r, struct cpu *cpu, const sigset_t *awai
     while (!has_ended(r->pid, pidfd) && now_s() < end_s) {
         cpu_drain(cpu, false);
         double wait = fmax(fmin(cpu_patience(cpu), end_s - now_s()), 0);
-        if (waits_for(&waits, awaited, wait, &info) && info.ssi_signo != SIGCHLD &&
-            info.ssi_signo != SIGUSR2)
+        if (waits_for(&waits, awaited, wait, &info) && is_end(&info, signals))
             break;
     }
     cpu_drain(cpu, true);

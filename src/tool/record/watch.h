@@ -19,8 +19,8 @@ struct watch {
 /* Waits for the program of RECORDINGS, takes the snapshots that are due or asked for, and the samples of CPU, which
  * may be NULL. */
 void watch_program(const struct record *r, struct recordings *recordings, struct cpu *cpu,
-                   const sigset_t *awaited, struct watch *w);
+                   const struct launch_signals *signals, struct watch *w);
 /* The same for a process that is none of ours: until it ends, or somebody asks us to. */
-void watch_process(const struct record *r, struct cpu *cpu, const sigset_t *awaited);
+void watch_process(const struct record *r, struct cpu *cpu, const struct launch_signals *signals);
 
 #endif

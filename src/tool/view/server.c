@@ -26,6 +26,7 @@
 #include "tool/util/buf.h"
 #include "tool/util/say.h"
 #include "tool/view/browser.h"
+#include "tool/view/remote.h"
 #include "tool/view/request.h"
 
 enum {
@@ -313,15 +314,23 @@ static int start_listening(struct server *s, unsigned port)
     return 0;
 }
 
-/* They stay blocked: whoever is impatient and presses Ctrl-C twice meant one end. */
+static bool is_ignored(int sig)
+{
+    struct sigaction now;
+    return sigaction(sig, NULL, &now) == 0 && now.sa_handler == SIG_IGN;
+}
+
+/* They stay blocked: whoever is impatient and presses Ctrl-C twice meant one end. What we were started to
+ * ignore (by nohup, or in the background of a script) stays ignored; blocked, it would be queued. */
 static int start_signals(struct server *s)
 {
+    static const int ends[] = {SIGINT, SIGTERM, SIGHUP};
     sigset_t set;
     sigemptyset(&set);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGHUP);
     sigaddset(&set, SIGCHLD);
+    for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++)
+        if (!is_ignored(ends[i]))
+            sigaddset(&set, ends[i]);
     if (sigprocmask(SIG_BLOCK, &set, NULL) != 0)
         return -errno;
     s->signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
@@ -334,7 +343,8 @@ static void announce(const struct server *s, bool open)
     snprintf(url, sizeof(url), "http://127.0.0.1:%u%s", s->rules.port, s->path);
     printf("%s\n", url);
     fflush(stdout);
-    say("Ctrl-C ends it");
+    remote_say(s->rules.port);
+    say(is_ignored(SIGINT) ? "SIGTERM ends it" : "Ctrl-C ends it");
     if (!open || !browser_possible())
         return;
     int err = browser_open(url);

@@ -1,0 +1,40 @@
+/* Which of the programs that a build made is meant. */
+#ifndef PIANO_TOOL_BUILD_CHOICE_H
+#define PIANO_TOOL_BUILD_CHOICE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "tool/build/records.h"
+
+/* One program. */
+struct choice {
+    char *path;         /* what a user would run */
+    const char *output; /* what was linked; points into the records */
+    int score;          /* of the rule that is being applied */
+};
+
+/* The programs with instrumented code in them. The first MEANT are those that no rule could tell apart;
+ * the newest comes first among them and among the others. */
+struct choice_list {
+    struct choice *items;
+    size_t count;
+    size_t meant;
+    char *mirror; /* the tree that was built, to shorten paths; or NULL */
+};
+
+/* STATE is ROOT/.piano/build. R must outlive L. */
+void choice_load(struct choice_list *l, const struct records *r, const char *state);
+void choice_release(struct choice_list *l);
+
+/* Does PROGRAM name the shared library OUTPUT? */
+bool choice_uses_library(const char *program, const char *output);
+
+/* A name for PATH that `piano run` understands: its path below the tree, or its last part. Into TEXT, fit to be shown. */
+const char *choice_name(char *text, size_t size, const struct choice_list *l, const char *path);
+
+/* Asks on the terminal which of the first MEANT programs to run. Where there is no terminal, or no answer, says what can be
+ * typed, for the command COMMAND, and returns NULL. */
+const char *choice_ask(const struct choice_list *l, const char *command);
+
+#endif

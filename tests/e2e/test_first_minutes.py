@@ -1,0 +1,134 @@
+"""What a newcomer types in the first ten minutes: words without `--`, mistakes, pipes, small terminals."""
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from conftest import PIANO, Project, put_run, update_run
+
+tool = pytest.mark.tool
+
+
+# The program without `--` --------------------------------------------------------------------------------
+
+
+def test_record_takes_a_program_without_dashes(project: Project) -> None:
+    done = project.piano("record", "--heap=64K", "-o", "a.rec", "sh", "-c", 'echo "$0 $*"', "--heap=x", "--help", "-h")
+    assert done.out == "--heap=x --help -h\n", done
+    assert (project.root / "a.rec").exists()
+
+
+def test_record_passes_every_later_word_on(project: Project) -> None:
+    done = project.piano("record", "--heap", "echo", "-o", "x", "--", "--cpu", "-h")
+    assert done.out == "-o x -- --cpu -h\n" and not (project.root / "x").exists(), done
+
+
+@tool
+@pytest.mark.parametrize("words", [["record", "--help"], ["record", "--heap", "-h"], ["record", "-o", "x", "--help"],
+                                   ["record", "--duration", "1", "--help"], ["run", "--duration", "1", "-h"]], ids=" ".join)
+def test_help_before_the_program_is_ours(project: Project, words: list[str]) -> None:
+    done = project.piano(*words)
+    assert done.out.startswith(f"Usage: piano {words[0]}") and done.err == ""
+
+
+@tool
+@pytest.mark.parametrize("words,text", [
+    (["record", "--heap", "64K", "ls"], "--heap=64K"), (["record", "--cpu", "999", "ls"], "--cpu=999"),
+    (["record", "--haep", "ls"], "--heap"), (["record"], "piano record PROGRAM"),
+    (["record", "--heap", "--"], "piano record PROGRAM"), (["record", "--pid", "1", "ls"], "--pid"),
+    (["build", "update"], "--fn update"), (["profile", "update"], "--fn update"),
+], ids=lambda v: " ".join(v) if isinstance(v, list) else "")
+def test_words_that_cannot_be_meant(project: Project, words: list[str], text: str) -> None:
+    done = project.piano(*words, check=False)
+    assert done.status == 2 and text in done.err and done.out == "", done
+
+
+def test_run_takes_words_without_dashes(project: Project) -> None:
+    project.write({"a.c": "#include <stdio.h>\n"
+                          "int main(int n, char **v) { for (int i = 1; i < n; i++) puts(v[i]); return 0; }\n"})
+    project.build("--", "gcc", "a.c", "-o", "game")
+    assert project.piano("run", "game", "--duration", "1", "-h").out == "--duration\n1\n-h\n"
+    assert project.piano("run", "level3", "--help").out == "level3\n--help\n"
+
+
+# Where a recording can go ---------------------------------------------------------------------------------
+
+
+@tool
+@pytest.mark.parametrize("name", ["-", "/dev/stdout", "/dev/null"])
+def test_a_recording_cannot_go_into_a_pipe(project: Project, name: str) -> None:
+    done = project.piano("record", "-o", name, "echo", "hi", check=False)
+    assert done.status in (1, 2) and done.out == "" and list(project.root.iterdir()) == [], done
+    assert "a recording is a file that the program maps" in done.err and "-o FILE" in done.err, done
+
+
+def test_a_recording_may_still_be_called_dash(project: Project) -> None:
+    assert project.piano("record", "--heap=1K", "-o", "./-", "echo", "hi").out == "hi\n"
+    assert (project.root / "-").read_bytes().startswith(b"PIANOREC")
+
+
+# Files that cannot be read -------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not Path("/usr/bin/setpriv").exists(), reason="needs root and setpriv")
+@pytest.mark.parametrize("count", [1, 2, 9])
+def test_unreadable_files_are_named(tmp_path: Path, count: int) -> None:
+    """Root reads everything, so somebody else builds."""
+    root, home = tmp_path / "project", tmp_path / "home"
+    root.mkdir()
+    home.mkdir()
+    project = Project(root, home)
+    project.write({"a.c": "int main(void) { return 0; }\n", **{f"secret{i}": "x" for i in range(count)}})
+    for folder in (*tmp_path.parents, tmp_path, root, home):
+        if str(folder).startswith(str(tmp_path.parents[1])):
+            folder.chmod(0o755)
+    for path in (root, home, *root.iterdir()):
+        os.chown(path, 65534, 65534)
+    for i in range(count):
+        (root / f"secret{i}").chmod(0)
+    done = project.command("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", PIANO, "build", "--", "gcc", "a.c",
+                           "-o", "a", check=False)
+    if "Permission denied" in done.err and done.status:
+        pytest.skip("another user cannot reach the tool or the test's directory here")
+    assert done.status == 0, done
+    told = next(line for line in done.err.splitlines() if "could not be read" in line)
+    assert "secret0" in told and ("secret1" in told or count == 1) and "missing from the build" in told
+    assert ("1 file " in told) == (count == 1) and ("and 6 more" in told) == (count == 9), told
+
+
+# piano view where there is no display ----------------------------------------------------------------------
+
+
+def served(project: Project, env: dict[str, str]) -> tuple[str, str]:
+    put_run(project, "1740000000123-77", update_run([16_000_000] * 3))
+    around = {k: v for k, v in project.env.items()
+              if k not in ("DISPLAY", "WAYLAND_DISPLAY", "SSH_CONNECTION", "SSH_TTY", "SSH_CLIENT")}
+    with subprocess.Popen([PIANO, "view", *(["--no-open"] if "DISPLAY" in env else [])], cwd=project.root,
+                          env={**around, **env}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        url = process.stdout.readline().strip()
+        process.send_signal(signal.SIGTERM)
+        return url, process.communicate(timeout=20)[1]
+
+
+@tool
+@pytest.mark.parametrize("connection,target", [
+    ("192.0.2.7 51000 198.51.100.4 22", "198.51.100.4"), ("192.0.2.7 51000 198.51.100.4 2222", "-p 2222"),
+    ("2001:db8::7 51000 2001:db8::4 22", "2001:db8::4"), ("x\x1b[1m $(reboot) `a` 22", ""), ("x", "")])
+def test_view_over_ssh(project: Project, connection: str, target: str) -> None:
+    url, err = served(project, {"SSH_CONNECTION": connection})
+    port = re.match(r"http://127\.0\.0\.1:(\d+)/", url).group(1)
+    assert f"ssh -L {port}:127.0.0.1:{port} " in err and target in err, err
+    assert "piano view -o page.html" in err and "\x1b" not in err and "reboot" not in err, err
+
+
+@tool
+def test_view_without_a_display(project: Project) -> None:
+    _, err = served(project, {})
+    assert "ssh -L" not in err and "no display" in err and "piano view -o page.html" in err, err
+    _, err = served(project, {"DISPLAY": ":99"})
+    assert "page.html" not in err, err
