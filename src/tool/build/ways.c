@@ -55,18 +55,21 @@ static int fill_settings(struct settings *s, const struct driver *d, bool compil
     const char *preload = getenv("LD_PRELOAD");
     char *tool = paths_tool();
     char *runs = paths_join(d->state, "runs");
+    char *lib =
+        paths_lib_dir(); /* the hook is for the compilers, whatever machine they compile for */
     *s = (struct settings){0};
-    int bad = tool && runs ? 0 : -1;
+    int bad = tool && runs && lib ? 0 : -1;
     /* Programs that the build itself runs leave their runs here, not among the user's. */
     bad |= asprintf(&s->set[0], "PIANO_RUNS_DIR=%s", runs);
     bad |= asprintf(&s->set[1], "CCACHE_DISABLE=1");
     bad |= asprintf(&s->set[2], compiles ? "PIANO_STATE=%s" : "PIANO_STATE", d->state);
     bad |= asprintf(&s->set[3], compiles ? "PIANO_TOOL=%s" : "PIANO_TOOL", tool);
     if (compiles)
-        bad |= asprintf(&s->set[4], "LD_PRELOAD=%s/libpiano_exec.so%s%s", d->selection.lib,
+        bad |= asprintf(&s->set[4], "LD_PRELOAD=%s/libpiano_exec.so%s%s", lib,
                         preload && *preload ? ":" : "", preload ? preload : "");
     free(tool);
     free(runs);
+    free(lib);
     return bad < 0 ? -ENOMEM : 0;
 }
 
