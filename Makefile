@@ -6,9 +6,18 @@
 #   make test         set up, then everything tests/run knows
 #   make install      PREFIX=/usr/local, DESTDIR=; `make uninstall` with the same removes it
 #   make SAN=address  the same products under build/san-address/ (address, undefined, thread)
+#   make CROSS=aarch64-linux-gnu-   the same products for another machine, under build/aarch64/
 #
 # Sources are found by wildcard: a new file in a room is built with that room.
 
+CROSS    ?=
+ifneq ($(CROSS),)
+# Libraries of the other machine: `tools/setup cross` puts them into .sysroot/; else the compiler looks where it always does.
+SYSROOT  ?= $(wildcard .sysroot/$(CROSS:%-=%))
+CC       := $(CROSS)gcc$(if $(SYSROOT), --sysroot=$(SYSROOT))
+AR       := $(CROSS)ar
+OBJCOPY  := $(CROSS)objcopy
+endif
 CC       ?= cc
 OBJCOPY  ?= objcopy
 SAN      ?=
@@ -18,7 +27,7 @@ VERSION  := 0.1.0
 # Where clang-c/Index.h is: Debian's newest LLVM, else the compiler's own search path (Fedora, Arch).
 LLVM     ?= $(patsubst %/include/clang-c/Index.h,%,$(lastword $(shell \
               ls -v /usr/lib/llvm-*/include/clang-c/Index.h /usr/lib64/llvm*/include/clang-c/Index.h 2>/dev/null)))
-B        := build$(if $(SAN),/san-$(SAN))
+B        := build$(if $(CROSS),/$(firstword $(subst -, ,$(CROSS))))$(if $(SAN),/san-$(SAN))
 
 # AddressSanitizer and UndefinedBehaviorSanitizer go together well; one build serves both.
 SAN_FLAGS_address   := -fsanitize=address,undefined -fno-sanitize-recover=all
@@ -80,7 +89,7 @@ MANS := $(patsubst docs/%.md,$(B)/man/piano-%.1,\
           $(foreach c,build run profile record snapshot report diff export view list tag doctor,$(wildcard docs/$(c).md)))
 
 .PHONY: all python demo test bench install uninstall format lint clean setup unit-tests man
-.PHONY: check-layers check-headers check-refs check-exports check-format check-install check-demo
+.PHONY: check-layers check-headers check-refs check-orders check-exports check-format check-install check-demo
 .PHONY: need-libclang viewer-prebuilt
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -232,7 +241,7 @@ build/lint/%.ok: %.c $(filter %.h,$(C_FILES)) .clang-tidy tests/.clang-tidy
 	    $(LLVM:%=-isystem %/include) -DPIANO_VERSION='""' >$@.log 2>&1 || { cat $@.log; exit 1; }
 	@touch $@
 
-check-layers check-headers check-refs check-exports check-format check-install check-demo:
+check-layers check-headers check-refs check-orders check-exports check-format check-install check-demo:
 	@tools/$@
 
 man: $(MANS) $(B)/man/piano.1

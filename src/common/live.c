@@ -242,7 +242,8 @@ static void send_thread(struct view v, const void *block)
     v.entries = (const struct piano__entry *)(v.slots + header->fn_capacity);
     v.text = (const char *)(v.entries + PIANO_MAX_DEPTH);
     v.merged = (const struct piano__merged *)(v.text + header->text_bytes);
-    if (v.thread->state != PIANO_THREAD_RUNNING)
+    /* Pairs with the release in `piano__thread_attach`: a block that says it is in use has been set up. */
+    if (__atomic_load_n(&v.thread->state, __ATOMIC_ACQUIRE) != PIANO_THREAD_RUNNING)
         return;
     uint64_t commit = __atomic_load_n(&v.thread->commit, __ATOMIC_ACQUIRE);
     v.text_len = (uint32_t)commit;

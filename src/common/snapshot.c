@@ -20,9 +20,23 @@ struct writer {
     uint64_t left;                /* entries still to come, all parts */
 };
 
+/* Pairs with the release in `piano__sums_allocated`: a stack with samples has the sums of its first. */
 static bool any(const struct piano__totals *t)
 {
-    return __atomic_load_n(&t->samples, __ATOMIC_RELAXED) > 0;
+    return __atomic_load_n(&t->samples, __ATOMIC_ACQUIRE) > 0;
+}
+
+/* Sums that the program changes meanwhile: each is read once, and whole. */
+static double number(const double *at)
+{
+    double value;
+    __atomic_load(at, &value, __ATOMIC_RELAXED);
+    return value;
+}
+
+static uint64_t count_of(const uint64_t *at)
+{
+    return __atomic_load_n(at, __ATOMIC_RELAXED);
 }
 
 static uint64_t count_stacks(struct piano__rec_view *view)
@@ -89,11 +103,15 @@ static bool put(struct writer *w, uint32_t stack, const struct piano__totals *t)
         return false;
     struct piano__snapshot_entry *e = &w->part->entries[w->count++];
     e->stack = stack;
-    e->live_samples = (uint32_t)(t->samples - t->freed - t->untracked);
-    e->live_bytes = t->allocated_bytes - t->freed_bytes - t->untracked_bytes;
-    e->live_objects = t->allocated_objects - t->freed_objects - t->untracked_objects;
-    e->allocated_bytes = t->allocated_bytes;
-    e->live_variance = t->allocated_variance - t->freed_variance - t->untracked_variance;
+    double allocated = number(&t->allocated_bytes);
+    e->live_samples =
+        (uint32_t)(count_of(&t->samples) - count_of(&t->freed) - count_of(&t->untracked));
+    e->live_bytes = allocated - number(&t->freed_bytes) - number(&t->untracked_bytes);
+    e->live_objects =
+        number(&t->allocated_objects) - number(&t->freed_objects) - number(&t->untracked_objects);
+    e->allocated_bytes = allocated;
+    e->live_variance = number(&t->allocated_variance) - number(&t->freed_variance) -
+                       number(&t->untracked_variance);
     w->left--;
     if (w->count == w->room)
         end_part(w);

@@ -40,7 +40,7 @@ static struct piano__thread *self(void)
 }
 
 /* Stepping. A child that steps itself has `handler`; `left` counts down to its call. */
-static void (*handler)(int);
+static __attribute__((unused)) void (*handler)(int);
 static long *left; /* shared with the parent */
 
 #ifdef __x86_64__

@@ -15,6 +15,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "emulated.h"
 #include "tool/unwind/walk.h"
 #include "temp.h"
 
@@ -187,6 +188,7 @@ static void on_signal(int number)
 static void through_a_signal(void **state)
 {
     (void)state;
+    need_vdso();
     struct unwind_stack s;
 #ifdef __SANITIZE_THREAD__
     skip(); /* it takes malloc in a handler for a defect, and raise() waits for nobody here */

@@ -18,6 +18,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "emulated.h"
 #include "piano.h"
 #include "target/cpu/cpu.h"
 #include "target/cpu/samples.h"
@@ -423,6 +424,7 @@ static void test_a_raw_child(void **state)
     const struct piano__cpu_wish wish = {.hz = 10000, .source = PIANO_CPU_TIMERS};
     int status;
     (void)state;
+    need_wipe_on_fork();
     assert_int_equal(piano__cpu_start(&wish), 0);
     pid_t child = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
     if (child == 0) {

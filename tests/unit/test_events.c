@@ -16,6 +16,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "emulated.h"
 #include "event_file.h"
 #include "piano.h"
 #include "target/trace/buffers.h"
@@ -290,6 +291,7 @@ static int exit_of(pid_t child)
 static void test_a_child_is_not_in_it(void **state)
 {
     (void)state;
+    need_wipe_on_fork();
     piano_mark("parent");
     pid_t child = fork();
     if (child == 0) {

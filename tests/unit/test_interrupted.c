@@ -3,7 +3,8 @@
  * A child runs a scenario. Between two marks it is stepped, one instruction at a time, and after a number of them something
  * happens: a handler that calls exit(), siglongjmp() or loads a library, or SIGKILL. This is repeated for many numbers (stepped.h).
  *
- * not under thread: the children are forked, and TSan delays signals. */
+ * not under thread: the children are forked, and TSan delays signals.
+ * not under aarch64: qemu cannot step a program by ptrace. */
 #include "stepped.h"
 
 enum { LEAVES = 5, MAIN = LEAVES, STAGE, TICK, FNS, TICKS = 300 };

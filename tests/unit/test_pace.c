@@ -65,7 +65,8 @@ static void test_taking_one_costs_the_caller_nothing(void **state)
     (void)state;
     piano__clock_init();
     int64_t before = piano__ticks_fenced();
-    piano__pace_take(&t);
+    for (int i = 0; i < MANY; i++) /* one may be over within a tick: those of aarch64 are long */
+        piano__pace_take(&t);
     int64_t spent = (piano__ticks_fenced() - before) * 256;
     assert_true(t.overhead > 0 && t.overhead < 2 * spent);
 }

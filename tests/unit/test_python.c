@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "emulated.h"
 #include "common/python.h"
 #include "target/unwind/memory.h"
 
@@ -99,6 +100,7 @@ static void test_text(void **state)
 static void test_memory_in_pieces(void **state)
 {
     (void)state;
+    need_vm_readv();
     const size_t page = 4096;
     char *pages = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_true(pages != MAP_FAILED);

@@ -1,15 +1,18 @@
 /* The reader of events, samples and names, and the polls that are made of them. Files are made here, byte by byte. */
 #include <setjmp.h>
+#include <elf.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 #include <cmocka.h>
 
 #include "common/events.h"
+#include "target/sys/clock.h"
 #include "tool/load/rec.h"
 #include "tool/load/recording.h"
 #include "tool/report/map.h"
@@ -231,6 +234,42 @@ static void test_pairs_that_make_no_sense(void **state)
     free(rec.events.clock.pairs);
 }
 
+static uint64_t now_ns(clockid_t clock)
+{
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* A recording with its first moment only, a second ago: does this moment give its clock a rate? */
+static bool is_timed_now(uint32_t machine)
+{
+    piano__clock_init();
+    uint64_t begun = now_ns(CLOCK_MONOTONIC) - 1000 * (uint64_t)MS;
+    struct recording rec = {
+        .header = {.machine = machine,
+                   .start_mono_ns = begun,
+                   .start_real_ns = now_ns(CLOCK_REALTIME) - 1000 * (uint64_t)MS,
+                   .trace = {.has_counter = 1,
+                             .start_ticks = (uint64_t)piano__counter() - 100 * (uint64_t)MS}}};
+    rec_make_clock(&rec, calloc(1, sizeof(struct recording_pair)), 0);
+    bool is_timed = !rec.events.clock.rough;
+    free(rec.events.clock.pairs);
+    return is_timed;
+}
+
+static void test_this_moment_is_a_pair_on_the_same_machine(void **state)
+{
+    (void)state;
+#ifdef __x86_64__
+    assert_true(is_timed_now(EM_X86_64));
+    assert_false(is_timed_now(EM_AARCH64));
+#else
+    assert_true(is_timed_now(EM_AARCH64));
+    assert_false(is_timed_now(EM_X86_64));
+#endif
+}
+
 /* ---- threads, names, samples ---- */
 
 static void put_name(struct piano__chunk *c, uint32_t id, const char *text)
@@ -384,6 +423,7 @@ int main(void)
         cmocka_unit_test(test_one_event),
         cmocka_unit_test(test_time_is_a_line_between_pairs),
         cmocka_unit_test(test_pairs_that_make_no_sense),
+        cmocka_unit_test(test_this_moment_is_a_pair_on_the_same_machine),
         cmocka_unit_test(test_later_records_say_more),
         cmocka_unit_test(test_samples_are_found_by_thread_and_time),
         cmocka_unit_test(test_ids_have_all_their_bits),

@@ -18,6 +18,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "emulated.h"
 #include "target/unwind/module.h"
 #include "target/unwind/walk.h"
 #include "walks.h"
@@ -242,6 +243,7 @@ static void trap(void)
 static void a_signal_handler(void **state)
 {
     (void)state;
+    need_vdso();
     handle(SIGTRAP, 0);
     unsigned before = walks;
     trap();
@@ -253,6 +255,7 @@ static void a_signal_handler(void **state)
 static void an_alternate_stack(void **state)
 {
     (void)state;
+    need_vdso();
     size_t size = 256 * 1024;
     char *room = malloc(size);
     assert_non_null(room);
@@ -299,6 +302,7 @@ static void *coroutine_first(void *arg)
 static void a_coroutine(void **state)
 {
     (void)state;
+    need_vm_readv();
     if (UNDER_TSAN)
         skip(); /* it takes the switch of stacks for a race */
     size_t size = 128 * 1024;

@@ -94,7 +94,12 @@ static void stacks_of_garbage(void **state)
 /* A function that has damaged the frames above it, and mends them before it returns. */
 static FRAME void damage_and_walk(uint32_t *random)
 {
+#ifdef __x86_64__
     uintptr_t *from = __builtin_frame_address(0);
+#else
+    uintptr_t *from =
+        __builtin_dwarf_cfa(); /* the frame address is below this function's own variables */
+#endif
     uintptr_t kept[64];
     struct piano__walk out;
     copy_raw(kept, from, 64);

@@ -414,7 +414,8 @@ static struct piano__cpu_thread *entry_of_this_thread(void)
     uint32_t tid = self ? self->tid : (uint32_t)syscall(SYS_gettid);
     struct piano__cpu_thread *t = self;
     for (uint32_t i = 0; i < count && !t; i++)
-        t = threads.all[i].tid == tid ? &threads.all[i] : NULL;
+        /* Pairs with the release in `take_locked`. */
+        t = __atomic_load_n(&threads.all[i].tid, __ATOMIC_ACQUIRE) == tid ? &threads.all[i] : NULL;
     return t;
 }
 

@@ -419,7 +419,8 @@ static int shut_down(void)
     piano__gate_set(&piano__gate->sampling, 0);
     piano__gate_set(&piano__gate->following, 0);
     header()->end_mono_ns = (uint64_t)piano__monotonic_ns();
-    __atomic_store_n(&header()->state, PIANO_REC_TERMINATED, __ATOMIC_RELAXED);
+    __atomic_store_n(&header()->state, PIANO_REC_TERMINATED,
+                     __ATOMIC_RELEASE); /* after the time of the end */
     return 0;
 }
 

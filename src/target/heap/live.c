@@ -182,6 +182,8 @@ static void fill(uint64_t number, const struct piano__block *b)
 {
     struct piano__live *r = record_at(number - 1);
     uint64_t next = __atomic_load_n(&r->next, __ATOMIC_RELAXED) + ((uint64_t)1 << 32);
+    /* Pairs with the fence of the readers: one that sees a field of this use sees that the last use has ended (`empty`). */
+    __atomic_thread_fence(__ATOMIC_RELEASE);
     __atomic_store_n(&r->next, next, __ATOMIC_RELAXED);
     __atomic_store_n(&r->size, b->size, __ATOMIC_RELAXED);
     __atomic_store_n(&r->rate, b->rate, __ATOMIC_RELAXED);

@@ -133,8 +133,10 @@ static __attribute__((noinline)) bool resolve(void)
     find(&next.memalign, "memalign", (void *)no_aligned);
     find(&next.valloc, "valloc", (void *)no_valloc);
     find(&next.pvalloc, "pvalloc", (void *)no_valloc);
-    find(&next.malloc, "malloc",
-         (void *)first_malloc); /* last: it says that the others are there */
+    void *(*found)(size_t);
+    find(&found, "malloc", (void *)first_malloc);
+    /* Last: it says that the others are there. Pairs with the acquire in `ready`. */
+    __atomic_store_n(&next.malloc, found, __ATOMIC_RELEASE);
     if (next.malloc != first_malloc && piano__usable_is_of((void *)next.malloc))
         next.usable_size = malloc_usable_size;
     resolving = 0;
@@ -143,7 +145,7 @@ static __attribute__((noinline)) bool resolve(void)
 
 static bool ready(void)
 {
-    return likely(next.malloc != first_malloc) || resolve();
+    return likely(__atomic_load_n(&next.malloc, __ATOMIC_ACQUIRE) != first_malloc) || resolve();
 }
 
 static void *first_malloc(size_t size)

@@ -50,6 +50,7 @@ static void mapped(void *p, size_t size)
         return;
     uint32_t at = __atomic_fetch_add(&sampled_count, 1, __ATOMIC_RELAXED) % REMEMBERED;
     __atomic_store_n(&sampled[at].size, 0, __ATOMIC_RELAXED);
+    __atomic_thread_fence(__ATOMIC_RELEASE); /* pairs with the fence in `is_part` */
     __atomic_store_n(&sampled[at].start, (uintptr_t)p, __ATOMIC_RELAXED);
     __atomic_store_n(&sampled[at].size, size, __ATOMIC_RELEASE);
 }
@@ -60,7 +61,9 @@ static bool is_part(uintptr_t p, size_t size)
     for (int i = 0; i < REMEMBERED; i++) {
         size_t whole = __atomic_load_n(&sampled[i].size, __ATOMIC_ACQUIRE);
         uintptr_t start = __atomic_load_n(&sampled[i].start, __ATOMIC_RELAXED);
-        if (p > start && p < start + whole && size > 0)
+        __atomic_thread_fence(__ATOMIC_ACQUIRE);
+        bool is_whole = __atomic_load_n(&sampled[i].size, __ATOMIC_RELAXED) == whole;
+        if (is_whole && p > start && p < start + whole && size > 0)
             return true;
     }
     return false;

@@ -58,11 +58,14 @@ static struct {
     __typeof__(sem_clockwait) *sem_clockwait;
 } next;
 
-/* Condition variables were once of another size: their functions come twice, and without a version the old one may be
- * found. Architectures that are younger have one only. */
+/* Condition variables were once of another size: on x86-64 their functions come twice, and without a version the old one may be
+ * found. Younger architectures have one only; there to ask for the version fails, and the dynamic linker allocates its message. */
 static void find_condition(void *where, const char *name)
 {
-    void *found = dlvsym(RTLD_NEXT, name, "GLIBC_2.3.2");
+    void *found = NULL;
+#if defined(__x86_64__)
+    found = dlvsym(RTLD_NEXT, name, "GLIBC_2.3.2");
+#endif
     if (!found)
         found = dlsym(RTLD_NEXT, name);
     memcpy(where, &found, sizeof found);

@@ -242,8 +242,9 @@ static bool put_group(struct chain *c, struct piano__walk *walk, uint32_t *count
 static bool is_own(uint64_t pc)
 {
     static uintptr_t start, end; /* whoever looks finds the same */
+    uintptr_t to =
+        __atomic_load_n(&end, __ATOMIC_ACQUIRE); /* first: a thread that sees it sees `start` */
     uintptr_t from = __atomic_load_n(&start, __ATOMIC_RELAXED);
-    uintptr_t to = __atomic_load_n(&end, __ATOMIC_ACQUIRE);
     if (to == 0) {
         if (!piano__module_own(&from, &to))
             return false;

@@ -225,5 +225,5 @@ __attribute__((destructor(101))) static void end(void)
     if (h->state == PIANO_REC_TERMINATED)
         return;
     h->end_mono_ns = now.mono_ns;
-    __atomic_store_n(&h->state, PIANO_REC_ENDED, __ATOMIC_RELAXED);
+    __atomic_store_n(&h->state, PIANO_REC_ENDED, __ATOMIC_RELEASE); /* after the times of the end */
 }

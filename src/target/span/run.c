@@ -383,7 +383,7 @@ static void take_blocks(void)
         const struct piano__thread *t = piano__blocks_at(i);
         if (!t || __atomic_load_n(&t->state, __ATOMIC_ACQUIRE) != PIANO_THREAD_RUNNING)
             continue;
-        while (__atomic_load_n(&t->busy, __ATOMIC_RELAXED) &&
+        while (__atomic_load_n(&t->busy, __ATOMIC_ACQUIRE) &&
                piano__monotonic_ns() < begin + BUSY_NS)
             ;
         while (is_changing(t) && piano__monotonic_ns() < begin + TAKE_NS)

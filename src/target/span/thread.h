@@ -56,11 +56,10 @@ static inline __attribute__((always_inline)) uintptr_t piano__hold(struct piano_
     return before;
 }
 
-/* BEFORE: what `piano__hold` returned. */
+/* BEFORE: what `piano__hold` returned. Pairs with the acquire in run.c: who finds the thread idle finds its tables. */
 static inline void piano__let_go(struct piano__thread *t, uintptr_t before)
 {
-    __asm__ __volatile__("" ::: "memory");
-    t->busy = before;
+    __atomic_store_n(&t->busy, before, __ATOMIC_RELEASE);
 }
 
 static inline struct piano__head *piano__heads(struct piano__thread *t)

@@ -136,7 +136,8 @@ static struct piano__chunk *recycle_locked(void)
     __atomic_store_n(&c->ready, 0, __ATOMIC_RELAXED);
     __atomic_thread_fence(__ATOMIC_RELEASE); /* who sees what is written now finds it not ready */
     __atomic_store_n(&c->used, 0, __ATOMIC_RELAXED);
-    __atomic_store_n(&c->index, next_index(), __ATOMIC_RELAXED);
+    /* Pairs with the acquire in tool/load/recording.c: a reader that sees the new index does not see the old `used`. */
+    __atomic_store_n(&c->index, next_index(), __ATOMIC_RELEASE);
     piano__trace_add(&piano__trace_stats()->recycled, 1);
     return c;
 }

@@ -83,7 +83,7 @@ static int make_places(struct driver *d)
     d->log = d->state ? paths_join(d->state, "log") : NULL;
     s->root = d->root ? strdup(d->root) : NULL;
     s->runs = piano ? paths_join(piano, "runs") : NULL;
-    s->lib = paths_lib_dir();
+    s->lib = paths_runtime_dir();
     if (!d->cwd || !d->log || !s->root || !s->runs) {
         free(piano);
         return out_of_memory();
@@ -95,6 +95,9 @@ static int make_places(struct driver *d)
     free(piano);
     if (err != 0)
         return say_denied(d->state, err, "a directory you can write to, or a copy of the project");
+    if (!s->lib && getenv("PIANO_LIB"))
+        return say_error("PIANO_LIB=DIR, where DIR is what `make CROSS=` put libpiano.so into",
+                         "PIANO_LIB names %s, which has no libpiano.so", getenv("PIANO_LIB"));
     if (!s->lib)
         return say_error("`make` in piano's own directory, or install it again",
                          "the runtime libpiano.so is not beside the tool");

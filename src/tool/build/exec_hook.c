@@ -27,6 +27,7 @@
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -91,18 +92,26 @@ static bool equals(const char *s, size_t len, const char *word)
     return strlen(word) == len && memcmp(s, word, len) == 0;
 }
 
-/* `x86_64-linux-gnu-`: a triplet of this machine. Others make programs the runtime cannot enter. */
-static bool is_native_prefix(const char *s, size_t len)
+static bool has_prefix(const char *s, size_t len, const char *arch)
 {
+    return len > strlen(arch) && memcmp(s, arch, strlen(arch)) == 0;
+}
+
+/* `x86_64-linux-gnu-`: a triplet of this machine. Others make programs the runtime cannot enter, unless PIANO_LIB names one for
+ * them. */
+static bool is_known_prefix(const char *s, size_t len)
+{
+    const char *other = getenv("PIANO_LIB");
+    bool has_other = other && *other;
+    bool is_x86 = has_prefix(s, len, "x86_64-"), is_arm = has_prefix(s, len, "aarch64-");
 #if defined(__x86_64__)
-    static const char arch[] = "x86_64-";
+    bool is_known = is_x86 || (has_other && is_arm);
 #elif defined(__aarch64__)
-    static const char arch[] = "aarch64-";
+    bool is_known = is_arm || (has_other && is_x86);
 #else
-    static const char arch[] = "unknown-";
+    bool is_known = has_other && (is_x86 || is_arm);
 #endif
-    return len > sizeof arch && memcmp(s, arch, sizeof arch - 1) == 0 &&
-           memmem(s, len, "linux-gnu", 9) && !memmem(s, len, "x32", 3);
+    return is_known && memmem(s, len, "linux-gnu", 9) && !memmem(s, len, "x32", 3);
 }
 
 static size_t without_version(const char *name)
@@ -124,7 +133,7 @@ static bool is_compiler(const char *path)
         if (name[i] == '-')
             stem = name + i + 1;
     }
-    if (stem != name && !is_native_prefix(name, (size_t)(stem - name)))
+    if (stem != name && !is_known_prefix(name, (size_t)(stem - name)))
         return false;
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         if (equals(stem, len - (size_t)(stem - name), known[i]))

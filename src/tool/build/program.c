@@ -322,8 +322,9 @@ int program_run(struct program_run *p, bool *started)
     if (err == 0) {
         renew_run_path();
         run_one(p, &records, state, started);
-    } else
+    } else {
         say_error(NULL, "cannot read %s: %s", state ? state : ".piano/build", strerror(-err));
+    }
     records_release(&records);
     free(root);
     free(state);

@@ -54,9 +54,10 @@ struct settings {
 static int fill_settings(struct settings *s, const struct driver *d, bool compiles)
 {
     const char *preload = getenv("LD_PRELOAD");
-    char *hook = preload_dir(d->selection.lib);
     char *tool = paths_tool();
     char *runs = paths_join(d->state, "runs");
+    char *lib = paths_lib_dir(); /* the hook is for the compilers, whatever they compile for */
+    char *hook = lib ? preload_dir(lib) : NULL;
     *s = (struct settings){0};
     int bad = hook && tool && runs ? 0 : -1;
     /* Programs that the build itself runs leave their runs here, not among the user's. */
@@ -70,6 +71,7 @@ static int fill_settings(struct settings *s, const struct driver *d, bool compil
     free(hook);
     free(tool);
     free(runs);
+    free(lib);
     return bad < 0 ? -ENOMEM : 0;
 }
 

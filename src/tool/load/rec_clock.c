@@ -9,6 +9,7 @@
  * and in the boot it ran in, this moment is a pair as well. */
 #include "tool/load/rec.h"
 
+#include <elf.h>
 #include <math.h>
 #include <stdlib.h>
 #include <time.h>
@@ -58,20 +59,42 @@ static uint64_t now_ns(clockid_t clock)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* This moment as a pair, if the recording is of this machine and boot. */
+/* The counter of this machine's processors, as target/sys/clock.h reads it. */
+#if defined(__x86_64__)
+enum { MACHINE = EM_X86_64 };
+
+static uint64_t counter(void)
+{
+    return __builtin_ia32_rdtsc();
+}
+#elif defined(__aarch64__)
+enum { MACHINE = EM_AARCH64 };
+
+static uint64_t counter(void)
+{
+    uint64_t value;
+    __asm__ __volatile__("mrs %0, cntvct_el0" : "=r"(value)::"memory");
+    return value;
+}
+#else
+enum { MACHINE = EM_NONE };
+
+static uint64_t counter(void)
+{
+    return 0;
+}
+#endif
+
+/* This moment as a pair, if the recording is of this machine and boot. One that was made by emulation has another counter. */
 static bool pair_of_now(const struct recording *rec, struct recording_pair *pair)
 {
-#if defined(__x86_64__)
     const struct piano__rec_header *h = &rec->header;
-    *pair = (struct recording_pair){__builtin_ia32_rdtsc(), now_ns(CLOCK_MONOTONIC)};
+    if (MACHINE == EM_NONE || h->machine != MACHINE)
+        return false;
+    *pair = (struct recording_pair){counter(), now_ns(CLOCK_MONOTONIC)};
     int64_t boot = (int64_t)(h->start_real_ns - h->start_mono_ns);
     int64_t ours = (int64_t)(now_ns(CLOCK_REALTIME) - pair->ns);
     return llabs(boot / 2 - ours / 2) < SAME_BOOT_NS / 2 && pair->ns > h->start_mono_ns;
-#else
-    (void)rec;
-    (void)pair;
-    return false;
-#endif
 }
 
 void rec_make_clock(struct recording *rec, struct recording_pair *pairs, size_t count)

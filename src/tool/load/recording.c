@@ -346,6 +346,8 @@ static void take_chunk(struct rec_reader *r, uint64_t at)
         return;
     }
     memcpy(&c, in_file, sizeof(c));
+    /* In this order: pairs with the release in target/trace/buffers.c, where a chunk that is used again gets its new index last. */
+    c.index = __atomic_load_n(&in_file->index, __ATOMIC_ACQUIRE);
     c.used = __atomic_load_n(&in_file->used, __ATOMIC_ACQUIRE);
     if (c.type < PIANO_CHUNK_MODULES || c.type > PIANO_CHUNK_SYMBOLS) {
         rec->unknown_chunks++;

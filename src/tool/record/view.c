@@ -175,7 +175,8 @@ struct piano__chunk *view_reclaim(const struct view *v, uint64_t number, uint64_
     __atomic_store_n(&c->ready, 0, __ATOMIC_RELAXED);
     __atomic_thread_fence(__ATOMIC_RELEASE); /* who sees what is written now finds it not ready */
     __atomic_store_n(&c->used, 0, __ATOMIC_RELAXED);
-    __atomic_store_n(&c->index, index, __ATOMIC_RELAXED);
+    __atomic_store_n(&c->index, index,
+                     __ATOMIC_RELEASE); /* after `used`, as in target/trace/buffers.c */
     __atomic_store_n(&c->ready, 1, __ATOMIC_RELEASE);
     return c;
 }

@@ -179,6 +179,14 @@ char *paths_lib_dir(void)
     return found;
 }
 
+char *paths_runtime_dir(void)
+{
+    const char *other = getenv("PIANO_LIB");
+    if (!other || !*other)
+        return paths_lib_dir();
+    return holds(other, "libpiano.so") ? realpath(other, NULL) : NULL;
+}
+
 const char *paths_base(const char *path)
 {
     const char *slash = strrchr(path, '/');

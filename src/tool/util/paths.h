@@ -24,6 +24,9 @@ char *paths_runs_dir(void);
 
 /* Directory with libpiano.so: beside the tool (`lib`) or `../lib/piano`. NULL when neither has it. */
 char *paths_lib_dir(void);
+/* The same for programs that `piano build` makes: PIANO_LIB in the environment, if it is set, names another directory, that of a
+ * libpiano.so for another machine. NULL when there is none in it. */
+char *paths_runtime_dir(void);
 
 /* Absolute path of the running tool. */
 char *paths_tool(void);
