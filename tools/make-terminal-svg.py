@@ -54,11 +54,11 @@ SCENES = [
            ("piano report --frames --top 2", r"^Frame|^---|^ +\d|^  \.\.\.")],
           r"<- spike", "In the slow frames asset_load ran. In their neighbours it did not."),
     Scene("2  A server grows: who keeps the memory?", "store", ["make -s"],
-          [("piano record --heap=64K -- ./store 120000", r"requests served|^piano: rec"),
+          [("piano record --heap=64K ./store 120000", r"requests served|^piano: rec"),
            ("piano report --growth", r"^Live|^Allocated|^Freed|^Peak|^From|^Site|^---|grows|flat")],
           r"\bgrows\b", "audit_append, at line 64 of store.c, keeps every request."),
     Scene("3  A server answers late: what did it do?", "store", [],
-          [("piano record --events --cpu=499 -- ./store 120000", r"requests served"),
+          [("piano record --events --cpu=499 ./store 120000", r"requests served"),
            ("piano report --polls --top 1", r"^Red|^!|^Polls by|^Task|^epoll|^Longest|^  1\.|   CPU|   all of it|% in ")],
           r"all of it in|% in ", "compact sorts everything while every client waits."),
 ]
