@@ -131,7 +131,7 @@ SMALL = ("-O2", "-fomit-frame-pointer")
 
 def compiled(project: Project, source: str, *flags: str, name: str = "prog") -> Path:
     project.write({name + ".c": source})
-    project.command("gcc", "-w", "-fno-optimize-sibling-calls", *(flags or SMALL), name + ".c", "-o", name, "-pthread")
+    project.command("gcc", "-w", "-D_GNU_SOURCE", "-fno-optimize-sibling-calls", *(flags or SMALL), name + ".c", "-o", name, "-pthread")
     return project.root / name
 
 

@@ -278,6 +278,7 @@ def test_waits_and_work_do_not_overlap(project: Project) -> None:
 def test_who_does_not_come_back(project: Project) -> None:
     rec, _ = record(project, compiled(project, r"""
         #include <pthread.h>
+        #include <signal.h>
         #include <unistd.h>
         static void *waits(void *n) { pthread_setname_np(pthread_self(), "waits"); pause(); return n; }
         int main(void)

@@ -59,13 +59,14 @@ def test_plumbing_is_passed_over(project: Project) -> None:
     rec = make.Recording(program=str(project.root / "p"), rate=1)
     elf = make.Program(rec, project.root / "p")
     grow = next(n for n in elf.functions if "Cache4grow" in n)
-    inside = [n for n in elf.functions if "push_back" in n or "allocate" in n][:2]
+    inside = [n for n in elf.functions if "push_back" in n or "allocate" in n][:2]  # with what is inlined into them
     assert len(inside) == 2
     rec.sample(rec.stack(elf.pcs(*inside, grow, "main")), 4096)
     (place,) = project.json("report", put(project, rec))["places"]
     assert place["function"].startswith("Cache::grow") and place["caller"] == "main"
     (site,) = project.json("report", "--heap")["sites"]
-    assert site["site_frame"] == 2 and len(site["stack"]) == 4
+    names = [frame["function"] for frame in site["stack"]]
+    assert len(names) >= 4 and names[site["site_frame"]].startswith("Cache::grow") and names[site["site_frame"] + 1] == "main"
 
 
 WRAPPED = """\

@@ -16,7 +16,7 @@ static bool ask_apt(char *name, size_t size, const char *pattern)
     while (p && fgets(line, sizeof(line), p)) {
         line[strspn(line, "abcdefghijklmnopqrstuvwxyz0123456789+-.")] = '\0';
         if (strlen(line) < size && strverscmp(line, name) > 0)
-            strcpy(name, line); /* it fits */
+            memcpy(name, line, strlen(line) + 1);
     }
     if (p)
         pclose(p);
