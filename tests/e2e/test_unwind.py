@@ -15,7 +15,8 @@ HERE = Path(__file__).resolve().parent
 FLAGS = ["-std=gnu11", "-D_GNU_SOURCE", "-O2", "-g", "-fwrapv", f"-I{ROOT}/src"]
 CFI = sorted(ROOT.glob("src/common/cfi*.c"))
 WALK = CFI + sorted(ROOT.glob("src/target/unwind/*.c")) + [
-    ROOT / "src/target/sys/stack.c", ROOT / "src/target/sys/maps.c", ROOT / "src/target/sys/file.c"]
+    ROOT / "src/target/sys/stack.c", ROOT / "src/target/sys/maps.c", ROOT / "src/target/sys/file.c",
+    ROOT / "src/common/owner.c"]
 ARM = {"cc": "aarch64-linux-gnu-gcc", "run": "qemu-aarch64", "root": "/usr/aarch64-linux-gnu"}
 
 LIBRARIES = ["/lib/x86_64-linux-gnu/libc.so.6", "/lib64/ld-linux-x86-64.so.2", "/bin/bash",

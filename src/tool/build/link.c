@@ -276,3 +276,35 @@ bool link_lacks_personality(const char *path)
     view_close(&v);
     return lacks;
 }
+
+/* The path of the loader that an executable names, with its NUL; NULL in a library. */
+static const char *interpreter(const struct view *v)
+{
+    const Elf64_Ehdr *head = (const Elf64_Ehdr *)v->data;
+    if (v->len < sizeof *head || memcmp(head->e_ident, ELFMAG, SELFMAG) != 0 ||
+        head->e_phoff > v->len || head->e_phnum > (v->len - head->e_phoff) / sizeof(Elf64_Phdr))
+        return NULL;
+    const Elf64_Phdr *parts = (const Elf64_Phdr *)(v->data + head->e_phoff);
+    for (size_t i = 0; i < head->e_phnum; i++) {
+        const Elf64_Phdr *p = &parts[i];
+        if (p->p_type == PT_INTERP && p->p_offset < v->len && p->p_filesz > 0 &&
+            p->p_filesz <= v->len - p->p_offset && v->data[p->p_offset + p->p_filesz - 1] == '\0')
+            return v->data + p->p_offset;
+    }
+    return NULL;
+}
+
+/* By the loader of an executable or, in a library, by the name of its C library: glibc's has a version in it. */
+bool link_is_musl(const char *path)
+{
+    static const char libc[] = "\0libc.so";
+    struct view v;
+    if (!view_open(&v, path))
+        return false;
+    const char *loader = interpreter(&v);
+    bool found = loader ? strstr(loader, "ld-musl") != NULL
+                        : view_holds(&v, "libc.musl-") ||
+                              memmem(v.data, v.len, libc, sizeof libc); /* with the NUL behind it */
+    view_close(&v);
+    return found;
+}

@@ -27,4 +27,7 @@ bool link_lacks_personality(const char *path);
 /* Has the executable at PATH an allocator of its own in it? */
 bool link_defines_malloc(const char *path);
 
+/* Is the executable or shared library at PATH one for musl's loader? */
+bool link_is_musl(const char *path);
+
 #endif

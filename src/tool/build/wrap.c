@@ -302,11 +302,28 @@ static int link_first(struct wrap *w, char *const base[], const char *output, st
     return second;
 }
 
+/* libpiano.so needs glibc. A program for musl has the runtime within, as a static one has it; a library cannot, as each would have
+ * one of its own. */
+static int link_for_musl(const struct wrap *w, char *const base[], const char *output,
+                         struct cc_run *r)
+{
+    cc_run_release(r);
+    if (!w->args.shared)
+        return link_once(w, base, LINK_STATIC_RUNTIME, r);
+    unlink(output);
+    say_error("an archive (ar rcs) instead, or --skip for its functions",
+              "%s is a shared library for musl, which cannot hold instrumented functions", output);
+    *r = (struct cc_run){.status = EXIT_FAILED};
+    return -EIO;
+}
+
 static int link_with_runtime(struct wrap *w, char *const base[], const char *output,
                              struct cc_run *r)
 {
     const struct args *a = &w->args;
     int err = link_first(w, base, output, r);
+    if (err == 0 && !a->is_static && link_is_musl(output))
+        return link_for_musl(w, base, output, r);
     if (err == 0 && !a->is_static && !a->shared && !a->sanitized && link_defines_malloc(output))
         err = link_own_allocator(w, base, r);
     return err;

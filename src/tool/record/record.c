@@ -253,6 +253,7 @@ static int run_program(struct record *r)
     char *image = image_find(r->words[0], is_loaded);
     struct session s = {.record = r, .image = image, .output = &output, .signals = &signals};
     bool ready = image != NULL;
+    launch_take_signals(&signals); /* before anything is said: a reader of that may be gone */
     if (ready && r->cpu) {
         s.cpu = prepare_cpu(r, image);
         ready = s.cpu || is_loaded || (r->cpu_inside && image_can_load(image));
@@ -262,12 +263,11 @@ static int run_program(struct record *r)
     s.library = library;
     int status = EXIT_FAILED;
     if (ready) {
-        launch_take_signals(&signals);
         status = output_prepare(&output, r->output);
         if (status == EXIT_DONE)
             status = run(&s);
-        launch_give_signals_back(&signals);
     }
+    launch_give_signals_back(&signals);
     free_cpu(s.cpu);
     output_release(&output);
     free(library);
@@ -319,11 +319,9 @@ static int run_attached(struct record *r)
 {
     struct launch_signals signals;
     struct output output = {0};
-    struct cpu *cpu = prepare_cpu(r, NULL);
-    if (!cpu)
-        return EXIT_FAILED;
     launch_take_signals(&signals);
-    int status = output_prepare(&output, r->output);
+    struct cpu *cpu = prepare_cpu(r, NULL);
+    int status = cpu ? output_prepare(&output, r->output) : EXIT_FAILED;
     char *path = status == EXIT_DONE ? output_path(&output, r->pid) : NULL;
     if (path)
         status = attach(r, cpu, path, &signals);
