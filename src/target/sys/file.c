@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -174,20 +175,33 @@ void *piano__memory_map(size_t size)
     return at == MAP_FAILED ? NULL : at;
 }
 
+/* PAGES. Pieces of files begin at multiples of 4 KB. Where pages are larger (aarch64 has kernels with 16 and 64 KB), a mapping begins
+ * with the page that the piece begins in; what is before the piece is not touched. */
+size_t piano__page_for_tests;
+
+static size_t before_in_page(uintptr_t place)
+{
+    size_t page = piano__page_for_tests ? piano__page_for_tests : getauxval(AT_PAGESZ);
+    return place & (page - 1);
+}
+
 void piano__memory_unmap(void *at, size_t size)
 {
     int saved = errno;
-    syscall(SYS_munmap, at, size);
+    size_t before = before_in_page((uintptr_t)at);
+    syscall(SYS_munmap, (char *)at - before, size + before);
     errno = saved;
 }
 
 bool piano__memory_renew(void *at, size_t size)
 {
     int saved = errno;
-    void *got = (void *)syscall(SYS_mmap, at, size, PROT_READ | PROT_WRITE,
+    size_t before = before_in_page((uintptr_t)at);
+    char *start = (char *)at - before;
+    void *got = (void *)syscall(SYS_mmap, start, size + before, PROT_READ | PROT_WRITE,
                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     errno = saved;
-    return got == at;
+    return got == start;
 }
 
 /* Writing zeroes reserves as well. They are only ever put behind the end of the file, wherever that is by then: others reserve the
@@ -233,11 +247,14 @@ void piano__file_fill(int fd, off_t offset, size_t size)
 void *piano__memory_map_file(int fd, off_t offset, size_t size)
 {
     int saved = errno;
-    void *at = MAP_FAILED;
+    size_t before = before_in_page((uintptr_t)offset);
+    char *at = MAP_FAILED;
     if (may_reach(offset + (off_t)size) && reserve(fd, offset, size))
-        at = (void *)syscall(SYS_mmap, NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, offset);
+        at = (char *)syscall(SYS_mmap, NULL, size + before, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+                             offset - (off_t)before);
     if (at != MAP_FAILED)
-        (void)syscall(SYS_madvise, at, size, MADV_RANDOM); /* there is nothing to read ahead */
+        (void)syscall(SYS_madvise, at, size + before,
+                      MADV_RANDOM); /* there is nothing to read ahead */
     errno = saved;
-    return at == MAP_FAILED ? NULL : at;
+    return at == MAP_FAILED ? NULL : at + before;
 }

@@ -46,6 +46,8 @@ bool piano__memory_renew(void *at, size_t size);
 /* SIZE bytes of FD at OFFSET, their disk blocks reserved first so that a full disk is an error here and not
  * a SIGBUS later; NULL when that cannot be had. */
 void *piano__memory_map_file(int fd, off_t offset, size_t size);
+/* If not 0, taken for the size of a page. */
+extern size_t piano__page_for_tests;
 /* Zeroes into SIZE bytes at OFFSET, which have their blocks, are not beyond any limit, and are nobody else's. It may fail, and
  * they are zeroes as they were. */
 void piano__file_fill(int fd, off_t offset, size_t size);

@@ -60,7 +60,7 @@ static void close_logs(struct journal *j)
 {
     for (size_t i = 0; i < sizeof j->logs / sizeof j->logs[0]; i++) {
         if (j->logs[i].chunk)
-            munmap(j->logs[i].chunk, PIANO_REC_CHUNK_BYTES);
+            view_unmap(j->logs[i].chunk);
         j->logs[i] = (struct journal_log){0};
     }
     j->chunks = 0;
@@ -252,7 +252,7 @@ static char *find_room(struct journal *j, uint32_t type, size_t bytes)
 {
     struct journal_log *log = &j->logs[type];
     if (log->chunk && PIANO_REC_PAYLOAD - log->used < bytes) {
-        munmap(log->chunk, PIANO_REC_CHUNK_BYTES);
+        view_unmap(log->chunk);
         log->chunk = NULL;
     }
     if (!log->chunk && bytes <= PIANO_REC_PAYLOAD) {

@@ -44,11 +44,24 @@ static uint64_t chunks_in_file(const struct view *v)
     return ((uint64_t)st.st_size - PIANO_REC_HEADER_BYTES) / PIANO_REC_CHUNK_BYTES;
 }
 
+/* Chunks begin at multiples of 4 KB, mappings at those of a page, which may be larger (target/sys/file.c). */
+static size_t before_in_page(uint64_t place)
+{
+    return (size_t)(place & ((uint64_t)sysconf(_SC_PAGESIZE) - 1));
+}
+
 static struct piano__chunk *map_chunk(const struct view *v, uint64_t number)
 {
-    void *at = mmap(NULL, PIANO_REC_CHUNK_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, v->fd,
-                    chunk_at(number));
-    return at == MAP_FAILED ? NULL : at;
+    size_t before = before_in_page((uint64_t)chunk_at(number));
+    char *at = mmap(NULL, PIANO_REC_CHUNK_BYTES + before, PROT_READ | PROT_WRITE, MAP_SHARED, v->fd,
+                    chunk_at(number) - (off_t)before);
+    return at == MAP_FAILED ? NULL : (struct piano__chunk *)(void *)(at + before);
+}
+
+void view_unmap(struct piano__chunk *c)
+{
+    size_t before = before_in_page((uintptr_t)c);
+    munmap((char *)c - before, PIANO_REC_CHUNK_BYTES + before);
 }
 
 /* Room to know COUNT chunks; false when out of memory. */
@@ -125,7 +138,7 @@ static struct piano__chunk *map_next(const struct view *v, uint64_t *number)
         if (__atomic_compare_exchange_n(count, &n, n + 1, false, __ATOMIC_ACQ_REL,
                                         __ATOMIC_RELAXED))
             return c;
-        munmap(c, PIANO_REC_CHUNK_BYTES);
+        view_unmap(c);
     }
 }
 
@@ -145,7 +158,7 @@ static struct piano__chunk *claim_chunk(struct piano__rec_view *base, uint32_t t
     __atomic_store_n(&c->ready, 1, __ATOMIC_RELEASE);
     v->snapshot_chunks++;
     if (base->log)
-        munmap(base->log, PIANO_REC_CHUNK_BYTES);
+        view_unmap(base->log);
     v->log = number + 1;
     if (make_room(v, number + 1)) {
         while (v->count <= number)
@@ -228,10 +241,10 @@ void view_close(struct view *v)
 {
     for (size_t i = 0; i < v->count; i++) {
         if (v->chunks[i].from)
-            munmap(v->chunks[i].from, PIANO_REC_CHUNK_BYTES);
+            view_unmap(v->chunks[i].from);
     }
     if (v->base.log)
-        munmap(v->base.log, PIANO_REC_CHUNK_BYTES);
+        view_unmap(v->base.log);
     if (v->base.header)
         munmap(v->base.header, PIANO_REC_HEADER_BYTES);
     if (v->fd >= 0)

@@ -42,6 +42,8 @@ struct piano__chunk *view_claim(const struct view *v, uint32_t type, uint64_t in
                                 uint64_t *number);
 /* Chunk NUMBER, which was claimed like this before, emptied; NULL when the file has been cut off. */
 struct piano__chunk *view_reclaim(const struct view *v, uint64_t number, uint64_t index);
+/* Gives back what the two returned. */
+void view_unmap(struct piano__chunk *c);
 
 /* Takes a snapshot now, at a moment when no other tool takes one. Its number, or negative errno: -ENOSPC when there
  * is no room, or there are enough; -EAGAIN when another tool is at it (one of kind TIMER does not wait for that). */
