@@ -58,9 +58,22 @@ TOOL_LIBS    := -ldw -lelf -lz -lstdc++ -lm -ldl -lrt -pthread
 # refuses to load into a plain program. It gets UBSan; its tables get all three in unit tests.
 LOADED_SAN   := $(if $(filter address undefined,$(SAN)),$(SAN_FLAGS_undefined))
 
-# `make V=1` shows whole commands, `make -s` nothing.
-Q   := $(if $(V),,@)
-say = @$(if $(V)$(findstring s,$(filter-out --%,$(firstword -$(MAKEFLAGS)))),:,printf '  %-4s %s\n' $(1))
+# Plain `make` takes all processors. -jN on the command line wins over this; one in the environment or of an outer make
+# has to be looked for.
+ifeq ($(MAKELEVEL)$(findstring j,$(shell printf %s "$$MAKEFLAGS")),0)
+MAKEFLAGS += -j$(shell nproc 2>/dev/null || echo 1)
+endif
+
+# `make V=1` shows whole commands, `make -s` nothing, `make PROGRESS=short` one line that counts (at the end, in a pipe).
+# `step` counts: make expands recipes one by one, also with -j. Of objects that are made again the number is not known.
+Q      := $(if $(V),,@)
+silent  = $(V)$(findstring s,$(filter-out --%,$(firstword -$(MAKEFLAGS))))
+say     = @$(if $(silent)$(PROGRESS),:,printf '  %-4s %s\n' $(1))
+count   = $(eval STEPS += x)$(words $(STEPS))
+of      = $(if $(word $(words $(STEPS)),$(MISSING)),$(1)$(words $(MISSING)))
+step    = @$(if $(silent),:,$(if $(PROGRESS),$(call short,$(count)),printf '  [%3s%s] %-4s %s\n' $(count) '$(call of,/)' $(1)))
+short   = if [ -t 2 ]; then printf '\r  compiled %s%s files\r' $(1) '$(call of, of )' >&2; \
+          elif [ $(1) -eq $(words $(MISSING)) ]; then echo '  compiled $(1) files' >&2; fi
 
 find_c = $(sort $(wildcard $(1)/*.c $(1)/*/*.c $(1)/*/*/*.c))
 
@@ -87,6 +100,9 @@ LIBS := $(B)/lib/libpiano.so $(B)/lib/libpiano.a \
         $(if $(wildcard $(EXEC_SRC)),$(B)/lib/libpiano_exec.so)
 MANS := $(patsubst docs/%.md,$(B)/man/piano-%.1,\
           $(foreach c,build run profile record snapshot report diff export view list tag doctor,$(wildcard docs/$(c).md)))
+
+MISSING := $(filter-out $(wildcard $(B)/obj/*/*/*.o $(B)/obj/*/*/*/*.o $(B)/obj/*/*/*/*/*.o),\
+             $(TOOL_OBJ) $(TARGET_OBJ) $(patsubst src/%.c,$(B)/obj/loaded/%.o,$(wildcard $(WRAP_SRC) $(EXEC_SRC))))
 
 .PHONY: all python demo test bench install uninstall format lint clean setup unit-tests man
 .PHONY: check-layers check-headers check-refs check-orders check-exports check-format check-install check-demo
@@ -128,12 +144,12 @@ $(B)/lib/libpiano_exec.so: $(patsubst src/%.c,$(B)/obj/loaded/%.o,$(EXEC_SRC))
 
 $(B)/obj/tool/%.o: src/%.c Makefile | need-libclang
 	@mkdir -p $(@D)
-	$(call say,CC $<)
+	$(call step,CC $<)
 	$(Q)$(CC) $(CFLAGS) $(SAN_FLAGS_$(SAN)) $(TOOL_FLAGS) $(WRAP_SUMS) -c $< -o $@
 
 $(B)/obj/loaded/%.o: src/%.c Makefile
 	@mkdir -p $(@D)
-	$(call say,CC $<)
+	$(call step,CC $<)
 	$(Q)$(CC) $(CFLAGS) $(LOADED_SAN) $(TARGET_FLAGS) $(WRAP_SUMS) -c $< -o $@
 
 $(B)/obj/unit/%.o: src/%.c Makefile
@@ -213,7 +229,7 @@ setup:
 
 demo:
 	@tools/setup build
-	@$(MAKE) --no-print-directory -s all
+	@$(MAKE) --no-print-directory PROGRESS=short all
 	@tools/demo
 
 test:

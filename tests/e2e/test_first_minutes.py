@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import PIANO, Project, put_run, update_run
+from conftest import PIANO, Project, need, put_run, update_run
 
 tool = pytest.mark.tool
 
@@ -132,3 +132,57 @@ def test_view_without_a_display(project: Project) -> None:
     assert "ssh -L" not in err and "no display" in err and "piano view -o page.html" in err, err
     _, err = served(project, {"DISPLAY": ":99"})
     assert "page.html" not in err, err
+
+
+# Completion of functions ---------------------------------------------------------------------------------
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def completed(project: Project, *words: str, cwd: Path | None = None) -> list[str]:
+    """What bash offers for the last of WORDS, as readline would cut the line."""
+    script = ('source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMP_LINE=$LINE; COMP_POINT=${#LINE}\n'
+              'compopt() { :; }; _piano; printf "%s\\n" "${COMPREPLY[@]}"')
+    done = project.command("bash", "--norc", "-c", script, "bash", ROOT / "tools/completion/piano.bash", *words, cwd=cwd,
+                           env={"LINE": " ".join(words).replace(" :: ", "::")})
+    return sorted(line for line in done.out.splitlines() if line)
+
+
+def test_functions_of_the_last_build_are_completed(project: Project) -> None:
+    project.write({"a.c": "int world_update(int n) { return n; }\nint world_draw(int n) { return n; }\n"
+                          "int main(void) { return world_update(0) + world_draw(0); }\n", "sub/x": ""})
+    assert completed(project, "piano", "build", "--fn", "wor") == []
+    project.build("--fn", "main", "--", "gcc", "a.c", "-o", "a")
+    for command, flag in (("build", "--fn"), ("profile", "--fn"), ("build", "--skip"), ("profile", "--frame")):
+        assert completed(project, "piano", command, flag, "wor") == ["world_draw", "world_update"], (command, flag)
+    assert completed(project, "piano", "build", "--fn", "") == ["main", "world_draw", "world_update"]
+    assert completed(project, "piano", "build", "--fn", "x") == []
+    assert completed(project, "piano", "build", "--fn", "world_d", cwd=project.root / "sub") == ["world_draw"]
+    assert completed(project, "piano", "report", "--skip", "wor") == [], "those are wrappers of malloc"
+
+
+def test_methods_are_completed(project: Project) -> None:
+    """Bash takes a colon for the end of a word, and offers what follows it."""
+    project.write({"a.cc": "namespace game { struct World { int update(int n) { return n; } int draw() { return 0; } }; }\n"
+                           "int main() { game::World w; return w.update(0) + w.draw(); }\n"})
+    project.build("--", "g++", "a.cc", "-o", "a")
+    assert completed(project, "piano", "build", "--fn", "game") == ["game::World::draw", "game::World::update"]
+    assert completed(project, "piano", "build", "--fn", "game", "::", "World", "::", "up") == ["update"]
+    assert completed(project, "piano", "build", "--fn", "upd") == ["update"], "the bare name is a pattern, too"
+
+
+def test_completion_after_the_program_is_the_shells(project: Project) -> None:
+    assert completed(project, "piano", "record", "ls", "--he") == []
+    assert "--heap" in completed(project, "piano", "record", "-o", "x", "--he")
+    assert completed(project, "piano", "record", "--heap", "--", "ls", "--he") == []
+
+
+def test_zsh_completes_functions(project: Project) -> None:
+    need("zsh")
+    project.write({"a.c": "int world_update(int n) { return n; }\nint main(void) { return world_update(0); }\n", "sub/x": ""})
+    script = ('compadd() { print -l ${(P)2} }; _describe() { : }; CURRENT=2; words=(piano x)\n'
+              f"source {ROOT}/tools/completion/_piano; _piano_function")
+    assert project.command("zsh", "-f", "-c", script).out.split() == []
+    project.build("--", "gcc", "a.c", "-o", "a")
+    done = project.command("zsh", "-f", "-c", script, cwd=project.root / "sub")
+    assert done.out.split() == ["main", "world_update"] and done.err == "", done

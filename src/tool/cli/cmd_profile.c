@@ -14,6 +14,7 @@
 #include "tool/build/summary.h"
 #include "tool/cli/commands.h"
 #include "tool/cli/flags.h"
+#include "tool/load/prune.h"
 #include "tool/util/paths.h"
 #include "tool/util/say.h"
 
@@ -174,6 +175,7 @@ static int profile(struct profile *p)
         int failed = program_no_run();
         return status ? status : failed;
     }
+    prune_runs();
     int reported = report(p);
     return status ? status : reported;
 }

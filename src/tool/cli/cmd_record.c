@@ -1,14 +1,14 @@
 /* `piano record`: runs any program, as it is, and records it; or samples one that runs already. */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "tool/cli/commands.h"
 #include "tool/cli/flags.h"
+#include "tool/load/prune.h"
 #include "tool/record/record.h"
 #include "tool/util/say.h"
+#include "tool/util/units.h"
 
 const char cmd_record_help[] =
     "Usage: piano record [OPTIONS] [--] PROGRAM [ARGS]\n"
@@ -69,28 +69,9 @@ static const char *const names[] = {"--heap",
                                     NULL};
 
 static const uint64_t USUAL_RATE = 512 * 1024;
-static const uint64_t MAX_RATE = (uint64_t)1 << 48;
 static const uint64_t LEAST_BYTES = 1 << 20, MOST_BYTES = 1 << 30;
 static const double SHORTEST_S = 0.01;
 enum { USUAL_HZ = 99, MAX_HZ = 10000 };
-
-/* 1, 1000, 64K, 64KB, 64KiB, 1.5M, 2G; 0 when it is none of these. */
-static uint64_t parse_rate(const char *text)
-{
-    static const char units[] = "BKMG";
-    char *at = NULL;
-    if (*text < '0' || *text > '9' || strcspn(text, "xX") < strlen(text))
-        return 0;
-    double value = strtod(text, &at);
-    char upper = (char)(*at >= 'a' && *at <= 'z' ? *at - 'a' + 'A' : *at);
-    const char *unit = *at ? strchr(units, upper) : units;
-    if (!unit)
-        return 0;
-    const char *rest = *at ? at + 1 : at;
-    bool is_whole = !*rest || (unit > units && (!strcasecmp(rest, "B") || !strcasecmp(rest, "iB")));
-    value = ldexp(value, 10 * (int)(unit - units));
-    return is_whole && value >= 1 && value <= (double)MAX_RATE ? (uint64_t)value : 0;
-}
 
 static enum flag_taken take_heap(const struct flags *f, struct record *r)
 {
@@ -104,7 +85,7 @@ static enum flag_taken take_heap(const struct flags *f, struct record *r)
     if (strncmp(word, name, len) != 0 || word[len] != '=')
         return FLAG_NO;
     r->heap = true;
-    r->heap_rate = parse_rate(word + len + 1);
+    r->heap_rate = units_parse_bytes(word + len + 1);
     if (r->heap_rate > 0)
         return FLAG_YES;
     char safe[64];
@@ -164,7 +145,7 @@ static enum flag_taken take_max_size(struct flags *f, struct record *r)
     enum flag_taken taken = flags_value(f, "--max-size", &text);
     if (taken != FLAG_YES)
         return taken;
-    r->max_bytes = parse_rate(text);
+    r->max_bytes = units_parse_bytes(text);
     if (r->max_bytes >= LEAST_BYTES && r->max_bytes <= MOST_BYTES)
         return FLAG_YES;
     say_usage(f->command, "--max-size: `%s` is no size from 1M to 1G, as in --max-size 64M",
@@ -187,7 +168,7 @@ static int take_program(const struct flags *f, struct record *r)
 {
     const char *before = f->argv[f->at - 1];
     const char *word = f->argv[f->at];
-    if ((strcmp(before, "--heap") == 0 && parse_rate(word) > 0) ||
+    if ((strcmp(before, "--heap") == 0 && units_parse_bytes(word) > 0) ||
         (strcmp(before, "--cpu") == 0 && parse_number(word, MAX_HZ) > 0))
         return say_usage(f->command, "`%s %s`: a `=` goes in between; try: %s=%s", before, word,
                          before, word);
@@ -265,5 +246,10 @@ int cmd_record(int argc, char **argv)
         return EXIT_DONE;
     }
     status = settle(&r);
-    return status == EXIT_DONE ? record_run(&r) : status;
+    if (status != EXIT_DONE)
+        return status;
+    status = record_run(&r);
+    if (!r.output)
+        prune_runs();
+    return status;
 }

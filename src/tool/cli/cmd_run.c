@@ -6,6 +6,7 @@
 #include "tool/build/program.h"
 #include "tool/cli/commands.h"
 #include "tool/cli/flags.h"
+#include "tool/load/prune.h"
 #include "tool/util/paths.h"
 #include "tool/util/say.h"
 
@@ -69,6 +70,7 @@ int cmd_run(int argc, char **argv)
     status = program_run(&p, &started);
     if (started && p.run) {
         say("run: %s", paths_short(path, sizeof(path), p.run));
+        prune_runs();
         say("next: piano report");
     } else if (started && !p.unstarted) {
         (void)program_no_run(); /* the exit status is the program's */

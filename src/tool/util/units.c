@@ -3,7 +3,11 @@
 #include "tool/util/units.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
 
 struct scale {
     const char *name;
@@ -120,4 +124,22 @@ const char *units_age(char *text, int64_t seconds)
 const char *units_plural(uint64_t count)
 {
     return count == 1 ? "" : "s";
+}
+
+uint64_t units_parse_bytes(const char *text)
+{
+    static const char units[] = "BKMG";
+    static const double MOST_BYTES = 0x1p48;
+    char *at = NULL;
+    if (*text < '0' || *text > '9' || strcspn(text, "xX") < strlen(text))
+        return 0;
+    double value = strtod(text, &at);
+    char upper = (char)(*at >= 'a' && *at <= 'z' ? *at - 'a' + 'A' : *at);
+    const char *unit = *at ? strchr(units, upper) : units;
+    if (!unit)
+        return 0;
+    const char *rest = *at ? at + 1 : at;
+    bool is_whole = !*rest || (unit > units && (!strcasecmp(rest, "B") || !strcasecmp(rest, "iB")));
+    value = ldexp(value, 10 * (int)(unit - units));
+    return is_whole && value >= 1 && value <= MOST_BYTES ? (uint64_t)value : 0;
 }

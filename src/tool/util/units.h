@@ -19,4 +19,7 @@ const char *units_percent_signed(char *text, double part); /* +12.5% */
 const char *units_age(char *text, int64_t seconds);        /* 5s 12m 3h 2d ago; "just now" */
 const char *units_plural(uint64_t count);                  /* "s", or "" for 1 */
 
+/* 1, 1000, 64K, 64KB, 64KiB, 1.5M, 2G: a number of bytes from 1 to 2^48; 0 when TEXT is none of these. */
+uint64_t units_parse_bytes(const char *text);
+
 #endif

@@ -1,0 +1,270 @@
+/* Old runs are removed by name: files `<epoch ms>-<pid>.` with an ending of piano's, in the runs directory itself, regular
+ * files only. All files with one `<epoch ms>-<pid>` are one run and go together. Whatever has another name was put there or
+ * renamed by somebody, and stays.
+ *
+ * Going from the newest to the oldest, the first run that is beyond a limit and all that are older go. Runs that must stay do
+ * not count. */
+#include "tool/load/prune.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tool/load/companion.h"
+#include "tool/load/tags.h"
+#include "tool/util/paths.h"
+#include "tool/util/say.h"
+#include "tool/util/units.h"
+
+enum { USUAL_RUNS = 50, BLOCK = 512 };
+static const uint64_t USUAL_BYTES = (uint64_t)1 << 30;
+
+/* One file of a run. */
+struct file {
+    char name[NAME_MAX + 1];
+    long long ms;
+    long pid;
+    uint64_t bytes; /* on the disk */
+    bool stays;
+};
+
+struct files {
+    struct file *list; /* newest first once they are sorted */
+    size_t count;
+    size_t cap;
+};
+
+struct limits {
+    uint64_t runs;  /* UINT64_MAX: any number */
+    uint64_t bytes; /* the same */
+    bool set;       /* by the user */
+};
+
+/* --- limits ---------------------------------------------------------------------------------------------------- */
+
+/* A variable that holds a number, 0 meaning no limit; false: it holds something else, which is said. */
+static bool read_limit(const char *name, bool is_size, uint64_t *limit, bool *set)
+{
+    const char *text = getenv(name);
+    char safe[64];
+    char *end = NULL;
+    if (!text || !*text)
+        return true;
+    *set = true;
+    if (strcmp(text, "0") == 0) {
+        *limit = UINT64_MAX;
+        return true;
+    }
+    errno = 0;
+    *limit = is_size                        ? units_parse_bytes(text)
+             : *text >= '1' && *text <= '9' ? strtoull(text, &end, 10)
+                                            : 0;
+    if (*limit > 0 && errno == 0 && (is_size || *end == '\0'))
+        return true;
+    say("%s=%s is %s: no old runs are removed", name, say_safe(safe, sizeof safe, text),
+        is_size ? "no size such as 500M" : "no number of runs");
+    return false;
+}
+
+static bool read_limits(struct limits *l)
+{
+    const char *dir = getenv("PIANO_RUNS_DIR");
+    *l = (struct limits){USUAL_RUNS, USUAL_BYTES, false};
+    if (!read_limit("PIANO_KEEP_RUNS", false, &l->runs, &l->set) ||
+        !read_limit("PIANO_KEEP_SIZE", true, &l->bytes, &l->set))
+        return false;
+    return l->set || !dir || !*dir; /* who chose a directory for runs means to keep them */
+}
+
+/* --- files ----------------------------------------------------------------------------------------------------- */
+
+/* Is NAME that of a file of a run, `<ms>-<pid>.ENDING`? */
+static bool parse_name(const char *name, long long *ms, long *pid)
+{
+    static const char *const endings[] = {"ndjson", "json", "live", "rec"};
+    size_t digits = strspn(name, "0123456789");
+    size_t more = digits && name[digits] == '-' ? strspn(name + digits + 1, "0123456789") : 0;
+    const char *rest = name + digits + 1 + more;
+    if (more == 0 || *rest++ != '.')
+        return false;
+    *ms = strtoll(name, NULL, 10);
+    *pid = strtol(name + digits + 1, NULL, 10);
+    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
+        if (strcmp(rest, endings[i]) == 0)
+            return true;
+    }
+    /* Further programs of the process, and its children. */
+    return strncmp(rest, "rec", 3) == 0 && (rest[3] == '.' || rest[3] == '-') && rest[4] &&
+           rest[4 + strspn(rest + 4, "0123456789.-")] == '\0';
+}
+
+static int add(struct files *f, int dir, const char *name)
+{
+    struct file one = {.stays = false};
+    struct stat st;
+    if (!parse_name(name, &one.ms, &one.pid) || strlen(name) >= sizeof one.name ||
+        fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(st.st_mode))
+        return 0;
+    snprintf(one.name, sizeof one.name, "%s", name);
+    one.bytes = (uint64_t)st.st_blocks * BLOCK;
+    if (f->count == f->cap) {
+        size_t cap = f->cap ? f->cap * 2 : 64;
+        struct file *list = realloc(f->list, cap * sizeof *list);
+        if (!list)
+            return -ENOMEM;
+        f->list = list;
+        f->cap = cap;
+    }
+    f->list[f->count++] = one;
+    return 0;
+}
+
+static int newest_first(const void *a, const void *b)
+{
+    const struct file *x = a;
+    const struct file *y = b;
+    if (x->ms != y->ms)
+        return x->ms > y->ms ? -1 : 1;
+    return x->pid > y->pid ? -1 : x->pid < y->pid;
+}
+
+static bool is_same_run(const struct file *a, const struct file *b)
+{
+    return a->ms == b->ms && a->pid == b->pid;
+}
+
+/* The files of one run stand side by side: the index behind those that begin at FIRST. */
+static size_t end_of_run(const struct files *f, size_t first)
+{
+    size_t end = first + 1;
+    while (end < f->count && is_same_run(&f->list[end], &f->list[first]))
+        end++;
+    return end;
+}
+
+/* --- what stays ------------------------------------------------------------------------------------------------ */
+
+/* All files of the run that PATH, a file in DIR or a bare name, is one of. */
+static void keep(struct files *f, const char *dir, const char *path)
+{
+    long long ms;
+    long pid;
+    size_t len = strlen(dir);
+    const char *name = path;
+    if (strncmp(path, dir, len) == 0 && path[len] == '/')
+        name = path + len + 1;
+    if (strchr(name, '/') || !parse_name(name, &ms, &pid))
+        return;
+    for (size_t i = 0; i < f->count; i++)
+        f->list[i].stays |= f->list[i].ms == ms && f->list[i].pid == pid;
+}
+
+/* 0, or negative errno: without the tags nothing may be removed. */
+static int keep_tagged(struct files *f, const char *dir)
+{
+    struct tags tags;
+    int err = tags_load(&tags, dir);
+    for (size_t i = 0; err == 0 && i < tags.count; i++) {
+        for (size_t k = 0; k < tags.list[i].run_count; k++) {
+            const char *run = tags.list[i].runs[k];
+            char *path = run[0] == '/' ? strdup(run) : paths_join(dir, run);
+            char *companion = path ? companion_find(path) : NULL;
+            err = path ? err : -ENOMEM;
+            keep(f, dir, run);
+            if (companion)
+                keep(f, dir, companion);
+            free(companion);
+            free(path);
+        }
+    }
+    tags_release(&tags);
+    return err;
+}
+
+static void keep_running(struct files *f)
+{
+    for (size_t i = 0; i < f->count; i++) {
+        pid_t pid = (pid_t)f->list[i].pid;
+        f->list[i].stays |= pid > 0 && (kill(pid, 0) == 0 || errno == EPERM);
+    }
+}
+
+/* --- all of it ------------------------------------------------------------------------------------------------- */
+
+static void say_removed(size_t runs, uint64_t bytes, const struct limits *l, bool by_size)
+{
+    char size[UNITS_LEN];
+    char limit[UNITS_LEN];
+    char which[40] = "oldest run";
+    if (runs > 1)
+        snprintf(which, sizeof which, "%zu oldest runs", runs);
+    units_bytes(size, (int64_t)bytes);
+    if (by_size)
+        say("removed the %s (%s): all together took more than %s; PIANO_KEEP_SIZE=SIZE changes "
+            "that, piano tag NAME keeps a run",
+            which, size, units_bytes(limit, (int64_t)l->bytes));
+    else
+        say("removed the %s (%s): there were more than %llu; PIANO_KEEP_RUNS=N changes that, "
+            "piano tag NAME keeps a run",
+            which, size, (unsigned long long)l->runs);
+}
+
+static void remove_old(const struct files *f, int dir, const struct limits *l)
+{
+    uint64_t kept = 0, bytes = 0, gone_bytes = 0;
+    size_t gone = 0;
+    bool over = false, by_size = false;
+    for (size_t first = 0, end; first < f->count; first = end) {
+        uint64_t size = 0;
+        bool removed = false;
+        end = end_of_run(f, first);
+        for (size_t i = first; i < end; i++)
+            size += f->list[i].bytes;
+        if (f->list[first].stays)
+            continue;
+        kept++;
+        bytes += size;
+        if (!over && kept > 1 && (kept > l->runs || bytes > l->bytes)) {
+            over = true;
+            by_size = kept <= l->runs;
+        }
+        for (size_t i = first; over && i < end; i++)
+            removed |= unlinkat(dir, f->list[i].name, 0) == 0;
+        gone += removed;
+        gone_bytes += removed ? size : 0;
+    }
+    if (gone > 0)
+        say_removed(gone, gone_bytes, l, by_size);
+}
+
+void prune_runs(void)
+{
+    struct limits limits;
+    struct files files = {0};
+    const struct dirent *e;
+    char *path = paths_runs_dir();
+    DIR *dir = path && read_limits(&limits) ? opendir(path) : NULL;
+    int err = dir ? 0 : -ENOENT;
+    while (err == 0 && (e = readdir(dir)))
+        err = add(&files, dirfd(dir), e->d_name);
+    if (err == 0 && files.count > 0) {
+        qsort(files.list, files.count, sizeof *files.list, newest_first);
+        keep_running(&files);
+        err = keep_tagged(&files, path);
+        if (err == 0)
+            remove_old(&files, dirfd(dir), &limits);
+    }
+    if (dir)
+        closedir(dir);
+    free(files.list);
+    free(path);
+}
