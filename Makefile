@@ -14,7 +14,7 @@ OBJCOPY  ?= objcopy
 SAN      ?=
 CFLAGS   ?= $(if $(SAN),-O1 -g1,-O2 -g)
 PREFIX   ?= /usr/local
-VERSION  := 0.1.0
+VERSION  := $(file <VERSION)
 LLVM     ?= /usr/lib/llvm-14
 B        := build$(if $(SAN),/san-$(SAN))
 
@@ -32,9 +32,9 @@ WARN := -Wall -Wextra -Wshadow -Wvla -Wundef -Wformat=2 -Wstrict-prototypes \
         -Wmissing-prototypes -Wcast-qual -Wwrite-strings
 # Strict where nobody is in the middle of an edit: CI, and the builds that only tests make.
 STRICT := $(if $(filter true,$(CI))$(SAN),-Werror)
-BASE   := -std=gnu11 -D_GNU_SOURCE -Isrc -Iinclude $(WARN) $(STRICT) -MMD -MP
+BASE   := -std=gnu11 -D_GNU_SOURCE -DPIANO_VERSION='"$(VERSION)"' -Isrc -Iinclude $(WARN) $(STRICT) -MMD -MP
 
-TOOL_FLAGS   := $(BASE) -I$(LLVM)/include -DPIANO_VERSION='"$(VERSION)"' -Wa,-Isrc,-Ibuild/viewer -pthread
+TOOL_FLAGS   := $(BASE) -I$(LLVM)/include -Wa,-Isrc,-Ibuild/viewer -pthread
 # No vector for two neighbouring counters: each is to change with one instruction, see target/span/span.c.
 TARGET_FLAGS := $(BASE) -fPIC -fvisibility=hidden -ftls-model=initial-exec \
                 -fno-omit-frame-pointer -fno-tree-slp-vectorize -fno-math-errno -pthread
@@ -129,6 +129,9 @@ $(B)/obj/unit/%.o: src/%.c Makefile
 # A torn or hostile image is full of numbers that cannot be added up: let the sums wrap, defined.
 $(B)/obj/tool/common/%.o $(B)/obj/loaded/common/%.o $(B)/obj/unit/common/%.o: WRAP_SUMS := -fwrapv
 
+# The one place of the version is the file VERSION.
+$(foreach o,tool/tool/cli/main tool/tool/view/packer loaded/target/span/public unit/target/span/public,$(B)/obj/$(o).o): VERSION
+
 # probe.h is embedded with .incbin, which -MMD does not see.
 $(filter $(B)/obj/tool/tool/build/%,$(TOOL_OBJ)): src/common/probe.h
 
@@ -187,14 +190,14 @@ $(B)/python/piano/libpiano.so: $(B)/lib/libpiano.so
 	@mkdir -p $(@D)
 	$(Q)cp $< $@.new && mv $@.new $@
 
-$(B)/python/piano/_memprof.abi3.so: python/piano/_memprof.c include/piano.h Makefile
+$(B)/python/piano/_memprof.abi3.so: python/piano/_memprof.c include/piano.h VERSION Makefile
 	@mkdir -p $(@D)
 	$(call say,CC $<)
 	$(Q)headers=$$($(PYTHON) -c 'import sysconfig; print(sysconfig.get_path("include"))') && \
 	    { test -e "$$headers/Python.h" || { \
 	    echo "piano: the headers of $(PYTHON) are missing: install python3-dev" >&2; exit 1; }; } && \
 	    $(CC) $(CFLAGS) -std=gnu11 -fPIC -shared $(WARN) $(STRICT) -Wno-undef -Iinclude -isystem "$$headers" \
-	    -DPy_LIMITED_API=0x030b0000 -o $@ $< -ldl
+	    -DPy_LIMITED_API=0x030b0000 -DPIANO_VERSION='"$(VERSION)"' -o $@ $< -ldl
 
 setup:
 	@tools/setup build
@@ -234,11 +237,11 @@ check-layers check-headers check-refs check-exports check-format check-install c
 
 man: $(MANS) $(B)/man/piano.1
 
-$(B)/man/piano-%.1: docs/%.md tools/md2man
+$(B)/man/piano-%.1: docs/%.md tools/md2man VERSION
 	@mkdir -p $(@D)
 	$(Q)tools/md2man piano-$* $(VERSION) < $< > $@
 
-$(B)/man/piano.1: docs/piano.md tools/md2man
+$(B)/man/piano.1: docs/piano.md tools/md2man VERSION
 	@mkdir -p $(@D)
 	$(Q)tools/md2man piano $(VERSION) < $< > $@
 

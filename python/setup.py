@@ -16,6 +16,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 LIBRARY = "build/lib/libpiano.so"
 SCRATCH = ROOT / "build" / "pip"  # not beside the sources
+VERSION = (ROOT / "VERSION").read_text().strip()
 
 
 class Build(build_ext):
@@ -33,13 +34,14 @@ class Build(build_ext):
 
 SCRATCH.mkdir(parents=True, exist_ok=True)
 setup(
+    version=VERSION,
     cmdclass={"build_ext": Build},
     ext_modules=[
         Extension(
             "piano._memprof",
             sources=["piano/_memprof.c"],
             include_dirs=[os.path.join("..", "include")],
-            define_macros=[("Py_LIMITED_API", "0x030b0000")],
+            define_macros=[("Py_LIMITED_API", "0x030b0000"), ("PIANO_VERSION", f'"{VERSION}"')],
             extra_compile_args=["-std=gnu11", "-Wall", "-Wextra"],
             py_limited_api=True,
         )
