@@ -263,5 +263,7 @@ install: all man
 clean:
 	rm -rf build
 
+include tools/package/package.mk
+
 -include $(patsubst %.o,%.d,$(TOOL_OBJ) $(TARGET_OBJ) $(UNIT_OBJ)) $(addsuffix .d,$(TESTS)) \
     $(patsubst src/%.c,$(B)/obj/loaded/%.d,$(WRAP_SRC) $(EXEC_SRC))

@@ -3,12 +3,16 @@
 #include <alloca.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "target/cpu/cpu.h"
 #include "target/preload/next.h"
 
 #define EXPORT __attribute__((visibility("default")))
+
+/* glibc has and declares it since 2.34. */
+int execveat(int fd, const char *path, char *const argv[], char *const envp[], int flags);
 
 static struct {
     __typeof__(execve) *execve;
@@ -72,6 +76,8 @@ EXPORT int execvpe(const char *file, char *const argv[], char *const envp[])
 EXPORT int execveat(int fd, const char *path, char *const argv[], char *const envp[], int flags)
 {
     begin();
+    if (!next.execveat)
+        return end((int)syscall(SYS_execveat, fd, path, argv, envp, flags));
     return end(next.execveat(fd, path, argv, envp, flags));
 }
 
