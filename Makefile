@@ -23,7 +23,7 @@ OBJCOPY  ?= objcopy
 SAN      ?=
 CFLAGS   ?= $(if $(SAN),-O1 -g1,-O2 -g)
 PREFIX   ?= /usr/local
-VERSION  := 0.1.0
+VERSION  := $(file <VERSION)
 # Where clang-c/Index.h is: Debian's newest LLVM, else the compiler's own search path (Fedora, Arch).
 LLVM     ?= $(patsubst %/include/clang-c/Index.h,%,$(lastword $(shell \
               ls -v /usr/lib/llvm-*/include/clang-c/Index.h /usr/lib64/llvm*/include/clang-c/Index.h 2>/dev/null)))
@@ -46,9 +46,9 @@ IS_CLANG := $(findstring clang,$(shell $(CC) --version 2>/dev/null))
 WARN += $(if $(IS_CLANG),-Wno-unknown-attributes -Wno-unknown-warning-option -Wno-gnu-variable-sized-type-not-at-end)
 # Strict where nobody is in the middle of an edit: CI, and the builds that only tests make.
 STRICT := $(if $(filter true,$(CI))$(SAN),-Werror)
-BASE   := -std=gnu11 -D_GNU_SOURCE -Isrc -Iinclude $(WARN) $(STRICT) -MMD -MP
+BASE   := -std=gnu11 -D_GNU_SOURCE -DPIANO_VERSION='"$(VERSION)"' -Isrc -Iinclude $(WARN) $(STRICT) -MMD -MP
 
-TOOL_FLAGS   := $(BASE) $(LLVM:%=-isystem %/include) -DPIANO_VERSION='"$(VERSION)"' -Wa,-Isrc,-Ibuild/viewer -pthread
+TOOL_FLAGS   := $(BASE) $(LLVM:%=-isystem %/include) -Wa,-Isrc,-Ibuild/viewer -pthread
 # No vector for two neighbouring counters: each is to change with one instruction, see target/span/span.c.
 TARGET_FLAGS := $(BASE) -fPIC -fvisibility=hidden -ftls-model=initial-exec \
                 -fno-omit-frame-pointer -fno-tree-slp-vectorize -fno-math-errno -pthread
@@ -163,6 +163,9 @@ $(B)/obj/tool/common/%.o $(B)/obj/loaded/common/%.o $(B)/obj/unit/common/%.o: WR
 # Its guards are there for their cleanup alone, which clang does not count as a use.
 $(foreach o,loaded unit,$(B)/obj/$(o)/target/span/calibrate.o): TARGET_FLAGS += $(if $(IS_CLANG),-Wno-unused-variable)
 
+# The one place of the version is the file VERSION.
+$(foreach o,tool/tool/cli/main tool/tool/view/packer loaded/target/span/public unit/target/span/public,$(B)/obj/$(o).o): VERSION
+
 # probe.h is embedded with .incbin, which -MMD does not see.
 $(filter $(B)/obj/tool/tool/build/%,$(TOOL_OBJ)): src/common/probe.h
 
@@ -215,14 +218,14 @@ $(B)/python/piano/libpiano.so: $(B)/lib/libpiano.so
 	@mkdir -p $(@D)
 	$(Q)cp $< $@.new && mv $@.new $@
 
-$(B)/python/piano/_memprof.abi3.so: python/piano/_memprof.c include/piano.h Makefile
+$(B)/python/piano/_memprof.abi3.so: python/piano/_memprof.c include/piano.h VERSION Makefile
 	@mkdir -p $(@D)
 	$(call say,CC $<)
 	$(Q)headers=$$($(PYTHON) -c 'import sysconfig; print(sysconfig.get_path("include"))') && \
 	    { test -e "$$headers/Python.h" || { \
 	    echo "piano: the headers of $(PYTHON) are missing: install python3-dev" >&2; exit 1; }; } && \
 	    $(CC) $(CFLAGS) -std=gnu11 -fPIC -shared $(WARN) $(STRICT) -Wno-undef -Iinclude -isystem "$$headers" \
-	    -DPy_LIMITED_API=0x030b0000 -o $@ $< -ldl
+	    -DPy_LIMITED_API=0x030b0000 -DPIANO_VERSION='"$(VERSION)"' -o $@ $< -ldl
 
 setup:
 	@tools/setup build
@@ -262,11 +265,11 @@ check-layers check-headers check-refs check-orders check-exports check-format ch
 
 man: $(MANS) $(B)/man/piano.1
 
-$(B)/man/piano-%.1: docs/%.md tools/md2man
+$(B)/man/piano-%.1: docs/%.md tools/md2man VERSION
 	@mkdir -p $(@D)
 	$(Q)tools/md2man piano-$* $(VERSION) < $< > $@
 
-$(B)/man/piano.1: docs/piano.md tools/md2man
+$(B)/man/piano.1: docs/piano.md tools/md2man VERSION
 	@mkdir -p $(@D)
 	$(Q)tools/md2man piano $(VERSION) < $< > $@
 
@@ -293,6 +296,8 @@ uninstall: all man
 
 clean:
 	rm -rf build
+
+include tools/package/package.mk
 
 -include $(patsubst %.o,%.d,$(TOOL_OBJ) $(TARGET_OBJ) $(UNIT_OBJ)) $(addsuffix .d,$(TESTS)) \
     $(patsubst src/%.c,$(B)/obj/loaded/%.d,$(WRAP_SRC) $(EXEC_SRC))

@@ -276,5 +276,8 @@ PyMODINIT_FUNC PyInit__memprof(void); /* Python.h declares it for nobody */
 PyMODINIT_FUNC PyInit__memprof(void)
 {
     find_all();
-    return PyModule_Create(&module);
+    PyObject *made = PyModule_Create(&module);
+    if (made && PyModule_AddStringConstant(made, "__version__", PIANO_VERSION) < 0)
+        Py_CLEAR(made);
+    return made;
 }

@@ -330,3 +330,18 @@ def test_it_is_formatted(cargo: str) -> None:
     tool("cargo-fmt")
     done = run(cargo, "fmt", "--check", limit=60)
     assert works(done), done.stdout if done else "no end"
+
+
+def test_the_crate_can_be_packaged(cargo: str) -> None:
+    """What `cargo publish` would send: the sources, the licence, nothing of this folder's builds."""
+    assert "publish = false" not in (CRATE / "Cargo.toml").read_text()
+    done = run(cargo, "package", "--offline", "--allow-dirty", "--no-verify", "--list", limit=FETCH_LIMIT_S)
+    assert works(done), done
+    files = {line for line in done.stdout.splitlines() if re.fullmatch(r"[\w./-]+", line)}
+    assert {"Cargo.toml", "LICENSE", "README.md", "src/lib.rs", "examples/service.rs"} <= files
+    assert not [name for name in files if name.startswith("target")]
+
+
+def test_the_crate_has_the_licence_of_piano() -> None:
+    """A crate is packaged without what is above its folder, so the licence is there twice."""
+    assert (CRATE / "LICENSE").read_text() == (ROOT / "LICENSE").read_text()

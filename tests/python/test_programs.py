@@ -301,6 +301,10 @@ def test_the_package_installs(python: Python) -> None:
     assert done.json > 100
     where = python.command([inside, "-c", "import piano; print(piano.__file__)"], PYTHONPATH="").out
     assert str(python.root) in where and str(PACKAGE) not in where
+    tool = str(python.root / "env" / "bin" / "piano")
+    assert python.command([tool, "--version"]).out == f"piano {(root / 'VERSION').read_text()}"
+    recorded = python.command([tool, "record", "--heap=1K", "-o", "tool.rec", "--", inside, "-c", "bytearray(9999)"])
+    assert "samples" in recorded.err, "the tool does not find its library"
 
 
 @pytest.mark.parametrize("name", ["a b", "co:lon", "do$x", "näme it's"])

@@ -16,7 +16,7 @@
 #include "tool/util/say.h"
 
 #ifndef PIANO_VERSION
-#define PIANO_VERSION "0.1.0"
+#define PIANO_VERSION "0"
 #endif
 
 struct command {

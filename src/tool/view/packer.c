@@ -9,7 +9,7 @@
 #include "tool/util/say.h"
 
 #ifndef PIANO_VERSION
-#define PIANO_VERSION "0.1.0"
+#define PIANO_VERSION "0"
 #endif
 
 enum { FORMAT = 1 };

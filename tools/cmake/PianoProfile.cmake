@@ -1,0 +1,62 @@
+# piano_profile(TARGET [FUNCTIONS PATTERN...] [FILES PATH...] [DIRS DIR...] [SKIP NAME...] [FRAME FUNCTION] [EXACT])
+#
+# Builds TARGET with the chosen functions instrumented: the arguments mean what the options --fn, --file, --dir, --skip,
+# --frame and --exact of `piano build` mean. The target's compiler and link commands go through `piano cc-wrap`, which reads
+# the choice from a file below the build directory. Other targets are not touched.
+# The program leaves its runs in .piano/runs of the top source directory, where `piano report` looks for them.
+
+function(piano_profile target)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "EXACT" "FRAME" "FUNCTIONS;FILES;DIRS;SKIP")
+  if(arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "piano_profile(${target}): unknown arguments: ${arg_UNPARSED_ARGUMENTS}")
+  endif()
+  if(NOT TARGET ${target})
+    message(FATAL_ERROR "piano_profile(${target}): there is no such target; call it after add_executable or add_library")
+  endif()
+  if(NOT CMAKE_GENERATOR MATCHES "Make|Ninja")
+    message(FATAL_ERROR "piano_profile(${target}): works with Makefile and Ninja generators, not with ${CMAKE_GENERATOR}")
+  endif()
+
+  set(text "root ${CMAKE_SOURCE_DIR}\nruns ${CMAKE_SOURCE_DIR}/.piano/runs\nlib ${PIANO_LIBRARY_DIR}\n")
+  if(arg_FRAME)
+    string(APPEND text "frame ${arg_FRAME}\n")
+  endif()
+  if(arg_EXACT)
+    string(APPEND text "exact 1\n")
+  endif()
+  foreach(pair IN ITEMS "FUNCTIONS fn" "FILES file" "DIRS dir" "SKIP skip")
+    string(REPLACE " " ";" pair "${pair}")
+    list(GET pair 0 argument)
+    list(GET pair 1 key)
+    foreach(value IN LISTS arg_${argument})
+      string(APPEND text "${key} ${value}\n")
+    endforeach()
+  endforeach()
+
+  set(state "${CMAKE_BINARY_DIR}/piano/${target}")
+  file(MAKE_DIRECTORY "${state}/units" "${state}/links" "${CMAKE_SOURCE_DIR}/.piano/runs")
+  set(selection "${state}/selection")
+  set(before "")
+  if(EXISTS "${selection}")
+    file(READ "${selection}" before)
+  endif()
+  if(NOT before STREQUAL text)
+    file(WRITE "${selection}" "${text}")
+  endif()
+
+  set(launcher "${CMAKE_COMMAND}" -E env "PIANO_STATE=${state}" "${PIANO_EXECUTABLE}" cc-wrap)
+  set_target_properties(${target} PROPERTIES C_COMPILER_LAUNCHER "${launcher}" CXX_COMPILER_LAUNCHER "${launcher}")
+  set(words "")
+  foreach(word IN LISTS launcher)
+    string(APPEND words "\"${word}\" ")
+  endforeach()
+  set_property(TARGET ${target} PROPERTY RULE_LAUNCH_LINK "${words}")
+
+  # Another choice compiles the target again.
+  get_target_property(sources ${target} SOURCES)
+  foreach(source IN LISTS sources)
+    if(NOT source MATCHES "\\$<")
+      set_property(SOURCE "${source}" APPEND PROPERTY OBJECT_DEPENDS "${selection}")
+    endif()
+  endforeach()
+endfunction()
