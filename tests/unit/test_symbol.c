@@ -83,12 +83,16 @@ struct comparison {
     size_t frames, inlined, lines;
 };
 
-/* Is OURS the same as THEIRS with its scope before it? */
+/* Is OURS the same as THEIRS with its scope before it? addr2line 2.38 leaves out the parameters as well. */
 static bool is_scoped(const char *ours, const char *theirs)
 {
-    size_t len = strlen(ours), end = strlen(theirs);
-    return len > end + 2 && strcmp(ours + len - end, theirs) == 0 &&
-           strncmp(ours + len - end - 2, "::", 2) == 0;
+    size_t end = strlen(theirs);
+    for (const char *at = strstr(ours, "::"); at; at = strstr(at + 1, "::")) {
+        char next = strncmp(at + 2, theirs, end) == 0 ? at[2 + end] : 'x';
+        if (next == '\0' || next == '(')
+            return true;
+    }
+    return false;
 }
 
 static void compare(void *ctx, uint64_t addr, const struct printed *want, size_t count)

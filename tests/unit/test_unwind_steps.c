@@ -115,7 +115,18 @@ static void lazy_binding(void **state)
 #ifdef __x86_64__
 enum { TRAP_FLAG = 0x100, MOST_STEPS = 20000 };
 
-static unsigned steps, lost;
+static unsigned steps, lost, unknown;
+
+/* libgcc does not survive call frame information that is wrong, as glibc 2.35 has for an instruction or two
+ * of qsort; ours does. There is nothing to compare with then. */
+static sigjmp_buf survived;
+static struct sigaction faults_before;
+
+static void on_fault(int number)
+{
+    (void)number;
+    siglongjmp(survived, 1);
+}
 
 /* Where the stepping ends. */
 static FRAME void flag_off(void)
@@ -133,9 +144,13 @@ static void on_step(int number, siginfo_t *info, void *context)
     ucontext_t *interrupted = context;
     piano__regs_of_signal(&regs, context);
     piano__walk_from(&walker, &regs, &ours);
-    other_walk(&theirs);
-    expect_tail(&ours, &theirs);
-    lost += ours.flags != 0;
+    if (sigsetjmp(survived, 1) == 0) {
+        other_walk(&theirs);
+        expect_tail(&ours, &theirs);
+        lost += ours.flags != 0;
+    } else {
+        unknown++;
+    }
     if (++steps == MOST_STEPS || regs.pc == (uintptr_t)flag_off)
         interrupted->uc_mcontext.gregs[REG_EFL] &= ~(greg_t)TRAP_FLAG;
 }
@@ -145,7 +160,10 @@ static void start_stepping(void)
     struct sigaction action = {.sa_sigaction = on_step, .sa_flags = SA_SIGINFO};
     sigemptyset(&action.sa_mask);
     assert_int_equal(sigaction(SIGTRAP, &action, NULL), 0);
-    steps = lost = 0;
+    struct sigaction fault = {.sa_handler = on_fault};
+    sigemptyset(&fault.sa_mask);
+    assert_int_equal(sigaction(SIGSEGV, &fault, &faults_before), 0);
+    steps = lost = unknown = 0;
 }
 
 static FRAME void flag_on(void)
@@ -194,8 +212,11 @@ static void every_instruction(void **state)
         int result = shapes();
         flag_off();
         signal(SIGTRAP, SIG_DFL);
+        sigaction(SIGSEGV, &faults_before, NULL);
         assert_int_equal(shapes(), result);
-        print_message("# %u steps, %u not walked to the end\n", steps, lost);
+        print_message("# %u steps, %u not walked to the end, %u that libgcc does not survive\n",
+                      steps, lost, unknown);
+        assert_true(unknown <= steps / 50);
         assert_true(steps > 300);
         assert_int_equal(lost, 0);
         dlclose(handle);
