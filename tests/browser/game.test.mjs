@@ -57,7 +57,9 @@ test("the overview says what the report says", async () => {
     says(/: ([\d.]+%)/.exec(answers[place])[1], mostly.self_ns / frame.wall_ns, "its share");
   }
   const spans = await view.locator(".question-spans .answer").allInnerTexts();
-  for (const [place, row] of functions.functions.slice(0, 5).entries()) {
+  // By self time: where threads waited for a CPU, the report leaves that out of its order.
+  const ranked = [...functions.functions].sort((a, b) => b.self_ns - a.self_ns);
+  for (const [place, row] of ranked.slice(0, 5).entries()) {
     assert.ok(spans[place].startsWith(row.name), spans[place]);
     says(spans[place].slice(row.name.length), row.self_ns, row.name);
   }
