@@ -120,10 +120,17 @@ struct piano__head { /* struct __piano_head of common/probe.h */
     uint64_t each;
 };
 
+/* What is left for the inline probe. That takes one off before it looks, and puts it back when there was none: in between, where a
+ * signal handler may come, or the end of the program, there is one less than none. */
+static inline int32_t piano__head_left(const struct piano__head *head)
+{
+    return head->left > 0 ? head->left : 0;
+}
+
 /* The calls counted inline since the head was settled. */
 static inline int64_t piano__head_pending(const struct piano__head *head)
 {
-    int64_t pending = (int64_t)head->given - head->left;
+    int64_t pending = (int64_t)head->given - piano__head_left(head);
     return pending > 0 ? pending : 0;
 }
 

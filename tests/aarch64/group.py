@@ -25,7 +25,7 @@ def missing() -> str | None:
 
 
 def prepare() -> dict[str, str]:
-    """The environment of the tests. Two tools: that of aarch64, which qemu runs, and a copy of this machine's beside the libraries
+    """The environment of the tests; PATH has the cross compilers in front, for end-to-end tests. Two tools: that of aarch64, which qemu runs, and a copy of this machine's beside the libraries
     for aarch64, since compilers are this machine's."""
     place = subprocess.run([str(ROOT / "tests" / "aarch64" / "place")], stdout=subprocess.PIPE, check=True)
     lib = BUILD / "tests" / "mixed" / "lib"
@@ -33,8 +33,8 @@ def prepare() -> dict[str, str]:
     for source, target in [(ROOT / "build" / "piano", lib.parent), (ROOT / "build" / "lib" / "libpiano_exec.so", lib),
                            *((BUILD / "lib" / name, lib) for name in ("libpiano.so", "libpiano.a", "piano_wrap.o"))]:
         shutil.copy2(source, target)
-    path = f"{place.stdout.decode().strip()}:{os.environ['PATH']}"
-    return {"QEMU_LD_PREFIX": str(SYSROOT), "PATH": path}
+    bin = place.stdout.decode().strip()
+    return {"QEMU_LD_PREFIX": str(SYSROOT), "PATH": f"{bin}:{os.environ['PATH']}", "CC": f"{bin}/gcc"}
 
 
 def end_to_end() -> list[tuple[str, list[str], list[tuple[str, str]]]]:

@@ -92,7 +92,7 @@ void piano__frame_settle(struct piano__thread *t, struct piano__slot *slot)
     now->total += pending * slot->total_price;
     begin_move(t, 2 * (id_of(t, slot) + 1));
     slot->now = *now;
-    head->given = head->left;
+    head->given = piano__head_left(head);
     end_move(t);
 }
 
@@ -504,7 +504,7 @@ void piano__frame_repair_move(struct piano__thread *t)
         slot->now = (struct piano__tally){0};
     } else {
         slot->now = t->moved;
-        piano__head_of(t, slot)->given = piano__head_of(t, slot)->left;
+        piano__head_of(t, slot)->given = piano__head_left(piano__head_of(t, slot));
     }
     end_move(t);
 }

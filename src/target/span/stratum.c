@@ -95,8 +95,8 @@ void piano__stratum_see(struct piano__slot *slot, const struct piano__timing *m)
     int64_t most = piano__mode_long(), usual = (int64_t)slot->mean;
     cost = cost < most ? cost : most;
     slot->seen_ticks += cost;
-    slot->seen_ever +=
-        (double)(cost + (m->inner + m->below) / 256); /* interrupts meet all of that */
+    int64_t met = cost + (m->inner + m->below) / 256; /* by interrupts */
+    slot->seen_ever += (double)met;
     if (slot->seen_calls++ > 0 && piano__stratum_is_rare(cost, usual)) {
         slot->rare_calls++;
         slot->rare_ticks += cost;
