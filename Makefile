@@ -64,6 +64,9 @@ ifeq ($(MAKELEVEL)$(findstring j,$(shell printf %s "$$MAKEFLAGS")),0)
 MAKEFLAGS += -j$(shell nproc 2>/dev/null || echo 1)
 endif
 
+# For scripts that start a make of their own: all but our jobs.
+alone = MAKEFLAGS='$(filter-out -j% --jobserver-%,$(MAKEFLAGS))'
+
 # `make V=1` shows whole commands, `make -s` nothing, `make PROGRESS=short` one line that counts (at the end, in a pipe).
 # `step` counts: make expands recipes one by one, also with -j. Of objects that are made again the number is not known.
 Q      := $(if $(V),,@)
@@ -237,10 +240,10 @@ demo:
 
 test:
 	@tools/setup test
-	@tests/run $(TESTFLAGS)
+	@$(alone) tests/run $(TESTFLAGS)
 
 bench:
-	@if [ -x bench/run ]; then tools/setup bench && $(MAKE) -s all && bench/run $(BENCHFLAGS); \
+	@if [ -x bench/run ]; then tools/setup bench && $(MAKE) -s all && $(alone) bench/run $(BENCHFLAGS); \
 	else echo "piano: there is no bench/run"; fi
 
 C_FILES := $(shell find src include tests bench examples -name '*.[ch]' -not -path '*/.piano/*' \
@@ -261,7 +264,7 @@ build/lint/%.ok: %.c $(filter %.h,$(C_FILES)) .clang-tidy tests/.clang-tidy
 	@touch $@
 
 check-layers check-headers check-refs check-orders check-exports check-format check-install check-demo:
-	@tools/$@
+	@$(alone) tools/$@
 
 man: $(MANS) $(B)/man/piano.1
 

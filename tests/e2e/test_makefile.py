@@ -43,6 +43,17 @@ def test_a_number_that_was_given_stays(tree: Project) -> None:
     assert jobs(tree, "-f", "outer.mk", "-j3") == ["3"]
 
 
+def test_scripts_get_no_job_server(tree: Project) -> None:
+    """A make that they start would complain of it."""
+    tree.write({"tests/run": "#!/bin/sh\necho flags [$MAKEFLAGS]; exec make -s -f /dev/null nothing\n",
+                "tools/setup": "#!/bin/sh\n", "tools/check-refs": "#!/bin/sh\nexec make -s -j2 -f jobs.mk jobs\n"})
+    for name in ("tests/run", "tools/setup", "tools/check-refs"):
+        (tree.root / name).chmod(0o755)
+    for words in (["-j2", "test"], ["-j2", "CC=a b", "check-refs"], ["check-refs"]):
+        done = tree.command("make", *words, check=False)
+        assert "jobserver" not in done.err and "-j" not in done.out.split("jobs")[0], done
+
+
 def test_each_step_says_how_far_it_is(tree: Project) -> None:
     done = tree.command("make", "-j1", "CC=true", "OBJCOPY=true", "AR=true", "build/lib/libpiano.a")
     steps = re.findall(r"^\s*\[\s*(\d+)/(\d+)\] +CC +src/", done.out, re.M)

@@ -33,7 +33,9 @@ enum {
     REC_MAX_SEGMENTS = 1 << 21, /* of events: a thread in a chunk */
 };
 
-#define REC_REASON 0x1p60 /* more than this is no sum of bytes */
+#define REC_REASON 0x1p60   /* more than this is no sum of bytes */
+#define REC_MAX_SIZE 0x1p47 /* nor this the size of a block */
+#define REC_MAX_RATE ((uint64_t)1 << 48)
 
 /* A ready chunk of a known type. */
 struct rec_chunk {
@@ -99,6 +101,14 @@ uint32_t rec_stack_of(const struct rec_reader *r, uint32_t id);
 void rec_gap(struct recording *rec, uint64_t from, uint64_t to, const char *what);
 /* A sum as it stands at byte AT: not finite, negative or beyond reason is counted and becomes 0. */
 double rec_number(struct recording *rec, double value, uint64_t at);
+/* The same for a count, of which there can be MOST. */
+uint64_t rec_count(struct recording *rec, uint64_t value, uint64_t most, uint64_t at);
+/* So many samples can stand for so many OBJECTS. */
+uint64_t rec_samples_most(double objects);
+/* The longest time that something in the recording can have taken. */
+uint64_t rec_longest_ns(const struct recording *rec);
+/* Bounds every number of the header. */
+void rec_clean_header(struct recording *rec);
 
 /* The next record of a log at *AT, which moves past it; NULL at the end, or at the first record that
  * cannot be one (noted with WHAT). LEAST is the size of its fixed part; *BYTES its length. */

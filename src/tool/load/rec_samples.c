@@ -22,7 +22,8 @@ static int take_sample(struct rec_reader *r, void *cap, const char *record, uint
     if (!more)
         return -ENOMEM;
     rec->samples = more;
-    bool reasonable = s.value < (uint64_t)1 << 62 && s.at_ns < (uint64_t)1 << 62;
+    uint64_t longest = rec_longest_ns(rec);
+    bool reasonable = s.value <= longest && s.at_ns < (uint64_t)1 << 62;
     if (!reasonable && rec->bad_numbers++ == 0)
         rec->bad_number_at = at;
     if (!reasonable)

@@ -27,9 +27,10 @@ static void add_totals(struct rec_reader *r, uint32_t id, const struct piano__to
 {
     struct recording *rec = r->rec;
     uint32_t stack = rec_stack_of(r, id);
-    struct recording_sum s = {.samples = t->samples, .freed_samples = t->freed};
-    s.allocated_bytes = rec_number(rec, t->allocated_bytes, at);
+    struct recording_sum s = {.allocated_bytes = rec_number(rec, t->allocated_bytes, at)};
     s.allocated_objects = rec_number(rec, t->allocated_objects, at);
+    s.samples = rec_count(rec, t->samples, rec_samples_most(s.allocated_objects), at);
+    s.freed_samples = rec_count(rec, t->freed, rec_samples_most((double)s.samples), at);
     s.allocated_variance = variance(rec, t->allocated_variance, at);
     s.freed_bytes = fmin(rec_number(rec, t->freed_bytes, at), s.allocated_bytes);
     s.freed_objects = fmin(rec_number(rec, t->freed_objects, at), s.allocated_objects);
@@ -50,7 +51,7 @@ static void add_totals(struct rec_reader *r, uint32_t id, const struct piano__to
         s.lifetimes[b] = t->lifetimes[b];
     recording_sum_add(&rec->stacks[stack].sum, &s);
     if (stack == 0 && id > 0)
-        rec->orphans += t->samples;
+        rec->orphans += s.samples;
     if (t->last_ns > rec->end_ns)
         rec->end_ns = t->last_ns;
 }
@@ -77,17 +78,21 @@ static void read_totals(struct rec_reader *r, const struct rec_chunk *c)
 static void add_live(struct rec_reader *r, const struct piano__live *l, uint64_t at)
 {
     struct recording *rec = r->rec;
-    double size = rec_number(rec, (double)l->size, at);
+    double size = l->size < REC_MAX_SIZE ? (double)l->size : rec_number(rec, -1e9, at);
+    uint64_t rate = rec_count(rec, l->rate, REC_MAX_RATE, at);
+    uint64_t latest = rec->header.start_mono_ns + rec_longest_ns(rec);
+    uint64_t birth_ns = rec_count(rec, l->birth_ns, latest, at);
+    birth_ns = birth_ns ? birth_ns : rec->header.start_mono_ns;
     struct recording_sum s = {.live_samples = 1,
                               .live_seen_bytes = size,
                               .size_min = (uint64_t)size,
                               .size_max = (uint64_t)size,
-                              .oldest_ns = l->birth_ns,
-                              .newest_ns = l->birth_ns};
-    if (l->rate > 0 && l->rate < rec->rate_low)
-        rec->rate_low = l->rate;
-    if (l->rate > rec->rate_high)
-        rec->rate_high = l->rate;
+                              .oldest_ns = birth_ns,
+                              .newest_ns = birth_ns};
+    if (rate > 0 && rate < rec->rate_low)
+        rec->rate_low = rate;
+    if (rate > rec->rate_high)
+        rec->rate_high = rate;
     recording_sum_add(&rec->stacks[rec_stack_of(r, l->stack)].sum, &s);
 }
 

@@ -198,25 +198,6 @@ static int check_header(struct recording *rec, const char *path, struct run_erro
     return 0;
 }
 
-static void clean_header(struct recording *rec)
-{
-    struct piano__rec_header *h = &rec->header;
-    double *const sums[] = {&h->live_bytes,         &h->live_objects, &h->allocated_bytes,
-                            &h->allocated_objects,  &h->peak_bytes,   &h->peak_objects,
-                            &h->allocated_variance, &h->live_variance};
-    for (size_t i = 0; i < sizeof(sums) / sizeof(*sums); i++) {
-        bool squared = i >= 6; /* beyond reason is then beyond its square */
-        double v = squared ? sqrt(fmax(*sums[i], 0)) : *sums[i];
-        v = rec_number(rec, v, (uint64_t)((char *)sums[i] - (char *)h));
-        *sums[i] = squared ? v * v : v;
-    }
-    h->program[PIANO_REC_PATH - 1] = '\0';
-    h->command[PIANO_REC_PATH - 1] = '\0';
-    if (h->rate == 0)
-        h->rate = 1;
-    rec->rate_low = rec->rate_high = h->rate;
-}
-
 /* ---- how the program ended ---- */
 
 /* Does process PID have the file behind ST mapped? */
@@ -304,7 +285,7 @@ int recording_peek(struct recording *rec, const char *path, struct run_error *er
     if (err == 0)
         err = check_header(rec, path, error);
     if (err == 0) {
-        clean_header(rec);
+        rec_clean_header(rec);
         find_end(rec, &st);
         rec->foreign = is_foreign(path, &st);
         find_duration(rec);

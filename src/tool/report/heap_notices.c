@@ -50,9 +50,10 @@ void heap_notice_reading(const struct recording *rec)
     notice_gaps(rec, path);
     notice_shortfall(rec);
     if (rec->bad_numbers)
-        say("%s: %llu number%s no sums and count as 0 (the first near byte %llu)", path,
-            (unsigned long long)rec->bad_numbers, rec->bad_numbers == 1 ? " is" : "s are",
-            (unsigned long long)rec->bad_number_at);
+        say("%s is damaged: %llu number%s cannot be right and count%s as 0 (the first near byte "
+            "%llu)",
+            path, (unsigned long long)rec->bad_numbers, units_plural(rec->bad_numbers),
+            rec->bad_numbers == 1 ? "s" : "", (unsigned long long)rec->bad_number_at);
     if (rec->unknown_chunks)
         say("%s: %llu chunk%s of a kind this piano does not know", path,
             (unsigned long long)rec->unknown_chunks, units_plural(rec->unknown_chunks));

@@ -165,6 +165,7 @@ int overview_report(FILE *out, const char *path, const char *run, bool json,
         return err;
     unsigned found = overview_instruments(&rec);
     if (json) {
+        heap_notice_reading(&rec);
         err = overview_json(out, &rec, found, error);
         recording_unload(&rec);
         return err;
