@@ -50,7 +50,9 @@ BASE   := -std=gnu11 -D_GNU_SOURCE -DPIANO_VERSION='"$(VERSION)"' -Isrc -Iinclud
 
 TOOL_FLAGS   := $(BASE) $(LLVM:%=-isystem %/include) -Wa,-Isrc,-Ibuild/viewer -pthread
 # No vector for two neighbouring counters: each is to change with one instruction, see target/span/span.c.
-TARGET_FLAGS := $(BASE) -fPIC -fvisibility=hidden -ftls-model=initial-exec \
+# No stack protector, which Ubuntu's compilers have by default: it reads its value from thread-local storage, and the thread
+# that watches (span/watch.c) has none of its own. No _FORTIFY_SOURCE: it ends the program with a message.
+TARGET_FLAGS := $(BASE) -fPIC -fvisibility=hidden -ftls-model=initial-exec -fno-stack-protector -U_FORTIFY_SOURCE \
                 -fno-omit-frame-pointer -fno-tree-slp-vectorize -fno-math-errno -pthread
 # -ldl and -lrt: parts of libc itself since glibc 2.34.
 TOOL_LIBS    := -ldw -lelf -lz -lstdc++ -lm -ldl -lrt -pthread
