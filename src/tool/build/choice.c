@@ -203,7 +203,7 @@ static void score_asked(struct choice_list *l, const struct records *r, const st
         size_t count = 0;
         struct image *images = open_images(r, l->items[i].output, &count);
         l->items[i].score = images ? count_asked(s, r, images, count) : 0;
-        for (size_t k = 0; k < count; k++)
+        for (size_t k = 0; images && k < count; k++)
             image_close(&images[k]);
         free(images);
     }
