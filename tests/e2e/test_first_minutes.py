@@ -186,3 +186,64 @@ def test_zsh_completes_functions(project: Project) -> None:
     project.build("--", "gcc", "a.c", "-o", "a")
     done = project.command("zsh", "-f", "-c", script, cwd=project.root / "sub")
     assert done.out.split() == ["main", "world_update"] and done.err == "", done
+
+
+# Words that are no command -------------------------------------------------------------------------------
+
+
+@tool
+@pytest.mark.parametrize("words,text", [
+    (["--versoin"], "did you mean `--version`?"), (["--hlep"], "did you mean `--help`?"), (["-v"], "`--version`"),
+    (["version"], "`--version`"), (["./game", "--level", "3"], "piano record ./game"), (["sleep", "5"], "piano record sleep"),
+    (["recrod", "ls"], "did you mean `record`?"), (["nosuchthing"], "try: piano --help")], ids=lambda v: v[0] if v else "")
+def test_what_was_meant_instead_of_a_command(project: Project, words: list[str], text: str) -> None:
+    (project.root / "game").write_text("#!/bin/sh\n")
+    (project.root / "game").chmod(0o755)
+    done = project.piano(*words, check=False)
+    assert done.status == 2 and text in done.err and done.out == "", done
+
+
+# A program that is over too soon ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("flags,text,never", [
+    (["--heap"], "try --heap=1K", "--cpu"), (["--heap=1K"], "try --heap=1,", "--heap=1K"),
+    (["--heap=1"], "allocated nothing", "try --heap"), ([], "try --heap=1K --cpu=999", "xx")], ids=str)
+def test_nothing_was_sampled(project: Project, flags: list[str], text: str, never: str) -> None:
+    project.write({"a.c": "int main(void) { return 0; }\n"})
+    project.command("gcc", "a.c", "-o", "a")
+    done = project.piano("record", *flags, "./a")
+    told = next((line for line in done.err.splitlines() if "nothing was sampled" in line), "")
+    if not told:
+        pytest.skip("something was sampled in an empty program: " + done.err)
+    assert text in told + " " and never not in told, done
+
+
+# Pipes and terminals ------------------------------------------------------------------------------------
+
+
+@tool
+@pytest.mark.parametrize("words", [["report"], ["report", "--json"], ["list"], ["--help"], ["report", "--frames"]], ids=" ".join)
+def test_a_pipe_that_is_closed_early(project: Project, words: list[str]) -> None:
+    put_run(project, "1740000000123-77", update_run([16_000_000] * 500))
+    done = project.command("bash", "-c", f'"$0" "$@" | head -c 1 >/dev/null; echo "${{PIPESTATUS[0]}}"', PIANO, *words)
+    assert done.out.strip() in ("0", "141") and done.err == "", done
+
+
+@tool
+@pytest.mark.parametrize("words", [["report"], ["report", "--frames"], ["list"], ["diff", "a.ndjson", "b.ndjson"]], ids=" ".join)
+def test_no_colour_and_no_progress_in_a_pipe(project: Project, words: list[str]) -> None:
+    put_run(project, "1740000000123-77", update_run([16_000_000] * 50))
+    for name in ("a", "b"):
+        (project.root / f"{name}.ndjson").write_text(update_run([16_000_000] * 50))
+    done = project.piano(*words)
+    assert "\x1b" not in done.out + done.err and "\r" not in done.out + done.err, done
+
+
+@tool
+@pytest.mark.parametrize("columns", [1, 5, 20, 40])
+@pytest.mark.parametrize("words", [["report"], ["report", "--frames"], ["list"], ["--help"]], ids=" ".join)
+def test_tiny_terminals(project: Project, words: list[str], columns: int) -> None:
+    put_run(project, "1740000000123-77", update_run([16_000_000] * 50))
+    status, seen = project.run_in_pty(PIANO, *words, columns=columns)
+    assert status == 0 and seen.strip(), seen

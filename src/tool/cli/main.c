@@ -9,7 +9,9 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "tool/build/child.h"
 #include "tool/cli/commands.h"
 #include "tool/cli/flags.h"
 #include "tool/util/nearest.h"
@@ -75,18 +77,30 @@ static void print_help(FILE *out)
           out);
 }
 
+/* Is NAME a program that could be recorded? */
+static bool is_program(const char *name)
+{
+    return strchr(name, '/') ? access(name, X_OK) == 0 : child_in_path(name);
+}
+
 static int unknown(const char *name)
 {
-    const char *names[COMMAND_COUNT];
+    const char *names[COMMAND_COUNT + 2];
     size_t count = 0;
     for (size_t i = 0; i < COMMAND_COUNT; i++)
         if (commands[i].help)
             names[count++] = commands[i].name;
+    names[count++] = "--version";
+    names[count++] = "--help";
     char safe[128];
     say_safe(safe, sizeof(safe), name);
-    const char *near = nearest_name(name, names, count);
+    bool version = strcmp(name, "-v") == 0 || strcmp(name, "version") == 0;
+    const char *near = version ? "--version" : nearest_name(name, names, count);
     if (near)
         return say_usage(NULL, "there is no command `%s`; did you mean `%s`?", safe, near);
+    if (name[0] != '-' && is_program(name))
+        return say_usage(NULL, "there is no command `%s`; to record that program: piano record %s",
+                         safe, safe);
     return say_usage(NULL, "there is no command `%s`", safe);
 }
 

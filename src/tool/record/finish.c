@@ -199,11 +199,25 @@ static bool may_have_changed(const struct piano__rec_header *h, int status)
     return h->state == PIANO_REC_ACTIVE && WIFEXITED(status);
 }
 
+static void say_nothing_allocated(const struct record *r)
+{
+    enum { FINE_RATE = 1024 };
+    char rate[UNITS_LEN];
+    const char *others = r->children ? "" : ", or --children if others do its work";
+    if (r->heap_rate == 1)
+        say("nothing was sampled: the program allocated nothing%s%s",
+            r->cpu ? " and took little CPU time" : "", others);
+    else
+        say("nothing was sampled: the program allocated little beside the rate of %s%s; try "
+            "--heap=%s%s%s",
+            units_bytes(rate, (int64_t)r->heap_rate), r->cpu ? " and took little CPU time" : "",
+            r->heap_rate > FINE_RATE ? "1K" : "1", r->cpu ? " --cpu=999" : "", others);
+}
+
 static void say_nothing_sampled(const struct record *r, const struct piano__rec_header *h,
                                 int status)
 {
     char name[NAME_MAX];
-    char rate[UNITS_LEN];
     if (h->trace.samples_lost > 0)
         say("nothing was sampled: %s blocks the signal that samples come by, has a handler of its "
             "own there, as programs in Go have, or became another program",
@@ -220,10 +234,7 @@ static void say_nothing_sampled(const struct record *r, const struct piano__rec_
         say("nothing was sampled: the program took less CPU time than there is between two "
             "samples; try --cpu=999");
     else
-        say("nothing was sampled: the program allocated little beside the rate of %s; try "
-            "--heap=1K%s",
-            units_bytes(rate, (int64_t)r->heap_rate),
-            r->children ? "" : ", or --children if others do its work");
+        say_nothing_allocated(r);
 }
 
 /* OTHERS: how many more there are to look at. RUN: where the frames of an instrumented program are, or NULL. */
