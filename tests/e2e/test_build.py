@@ -563,4 +563,5 @@ def test_no_leftovers_in_tmp(project: Project, tmp_path: Path) -> None:
     scratch.mkdir()
     write_game(project, "make")
     project.build("--fn", "update", env={"TMPDIR": str(scratch)})
-    assert list(scratch.iterdir()) == []
+    links = scratch / f"piano-{os.geteuid()}"  # to a piano whose path has a blank in it; they stay
+    assert [path for path in scratch.iterdir() if path != links] == []
