@@ -116,6 +116,12 @@ def need(program: str) -> str:
     return found
 
 
+def nginx_log(path: Path) -> list[Any]:
+    """The option for its first messages; nginx has it since 1.19.5."""
+    said = subprocess.run([need("nginx"), "-h"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False).stdout
+    return ["-e", path] if b"-e filename" in said else []
+
+
 def npm_pack(package: str, place: Path) -> Path:
     """The archive of an npm package in PLACE; a named skip where it cannot be had."""
     try:

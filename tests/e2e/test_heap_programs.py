@@ -17,7 +17,7 @@ from typing import Any, Iterable
 
 import pytest
 
-from conftest import PIANO, Project, need
+from conftest import PIANO, Project, need, nginx_log
 from heaps import Heap, compile, read, record
 
 WORDS = " ".join(str(n * 7919 % 10007) for n in range(3000))
@@ -267,7 +267,7 @@ def test_nginx(project: Project) -> None:
         (root / f"{master}.conf").write_text(text.replace("MASTER", master))
         (root / "nginx.sock").unlink(missing_ok=True)
         (root / "server.rec").unlink(missing_ok=True)
-        with Server(project, server, "-p", root, "-c", root / f"{master}.conf", "-e", root / "error.log", rate="4K",
+        with Server(project, server, "-p", root, "-c", root / f"{master}.conf", *nginx_log(root / "error.log"), rate="4K",
                     flags=["--children"] if master == "on" else []) as up:
             up.wait_for(root / "nginx.sock")
             for _ in range(10):

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from conftest import BURN, PIANO, Project, need
+from conftest import BURN, PIANO, Project, need, nginx_log
 from events import compile
 from test_export_trace import validate
 from test_heap_programs import Server
@@ -294,7 +294,7 @@ def test_nginx(project: Project) -> None:
 
     got = []
     for flags in (None, ("--children",)):
-        with Running(project, need("nginx"), "-p", root, "-c", root / "nginx.conf", "-e", root / "error.log",
+        with Running(project, need("nginx"), "-p", root, "-c", root / "nginx.conf", *nginx_log(root / "error.log"),
                      listens="nginx.sock", flags=flags) as up:
             got.append(responses())
             up.stop(signal.SIGQUIT)

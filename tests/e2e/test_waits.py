@@ -4,6 +4,7 @@ of piano. Results, errno, cancellation and jumps are as without it.
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -275,9 +276,10 @@ int use_uring(void)
 
 def uring_library() -> str:
     for folder in ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib"):
-        if os.path.exists(f"{folder}/liburing.so.2"):
-            return f"{folder}/liburing.so.2"
-    pytest.skip("liburing.so.2 is not installed")
+        library = Path(f"{folder}/liburing.so.2")
+        if library.exists() and b"io_uring_submit_and_wait_timeout" in library.read_bytes():
+            return str(library)
+    pytest.skip("liburing.so.2 of version 2.2 or newer is not installed")
 
 
 def check_uring(r: Recording, done: Done) -> None:

@@ -1,6 +1,6 @@
 /* Modules: what the dynamic linker has mapped.
  *
- * _dl_find_object says which module holds an address, where its mappings begin and end, and where its .eh_frame_hdr is. The rest
+ * _dl_find_object (before glibc 2.35, loaded.c) says which module holds an address, where its mappings begin and end, and where its .eh_frame_hdr is. The rest
  * is read from the ELF header that the module's first segment begins with. Only what a program header calls readable is read,
  * since the range from the first segment to the last may have holes. */
 #include "target/unwind/module.h"
@@ -11,11 +11,13 @@
 #include <limits.h>
 #include <link.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "target/unwind/loaded.h"
 #include "target/unwind/memory.h"
 
 #ifdef __aarch64__
@@ -30,29 +32,43 @@ struct object {
     const char *name;
 };
 
+/* As glibc 2.35 declares them: built with an older one, the library uses them where it finds them. */
+struct found_object {
+    unsigned long long flags;
+    void *map_start, *map_end;
+    struct link_map *link_map;
+    void *eh_frame;
+    unsigned long long reserved[7];
+};
 #ifdef DLFO_EH_SEGMENT_TYPE
-#pragma weak _dl_find_object
+_Static_assert(sizeof(struct found_object) == sizeof(struct dl_find_object) &&
+                   offsetof(struct found_object, eh_frame) ==
+                       offsetof(struct dl_find_object, dlfo_eh_frame),
+               "not glibc's");
+#endif
+extern int find_in_glibc(void *, struct found_object *) __asm__("_dl_find_object");
+#pragma weak find_in_glibc
 
 static bool find_object(uintptr_t pc, struct object *o)
 {
-    struct dl_find_object found;
-    if (!_dl_find_object || _dl_find_object((void *)pc, &found) != 0)
+    struct found_object found;
+    struct piano__loaded loaded;
+    if (!find_in_glibc) {
+        if (!piano__loaded_find(pc, &loaded))
+            return false;
+        *o = (struct object){loaded.start, loaded.end, loaded.bias, loaded.eh_frame_hdr,
+                             loaded.name};
+        return true;
+    }
+    if (find_in_glibc((void *)pc, &found) != 0)
         return false;
-    *o = (struct object){.start = (uintptr_t)found.dlfo_map_start,
-                         .end = (uintptr_t)found.dlfo_map_end,
-                         .bias = found.dlfo_link_map->l_addr,
-                         .eh_frame_hdr = (uintptr_t)found.dlfo_eh_frame,
-                         .name = found.dlfo_link_map->l_name};
+    *o = (struct object){.start = (uintptr_t)found.map_start,
+                         .end = (uintptr_t)found.map_end,
+                         .bias = found.link_map->l_addr,
+                         .eh_frame_hdr = (uintptr_t)found.eh_frame,
+                         .name = found.link_map->l_name};
     return true;
 }
-#else
-static bool find_object(uintptr_t pc, struct object *o)
-{
-    (void)pc;
-    (void)o;
-    return false;
-}
-#endif
 
 enum { PAGE = 4096 };
 
@@ -225,6 +241,12 @@ bool piano__module_find(uintptr_t pc, struct piano__module_info *out)
         out->path = o.name && *o.name ? o.name : program_path();
     read_build_id(&o, out);
     return true;
+}
+
+void piano__module_unloaded(void)
+{
+    if (!find_in_glibc)
+        piano__loaded_forget();
 }
 
 bool piano__module_own(uintptr_t *start, uintptr_t *end)

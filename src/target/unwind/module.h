@@ -1,5 +1,5 @@
-/* The program, library or vdso that an address belongs to. Lock-free and signal-safe, by _dl_find_object of glibc 2.35;
- * without it, no address belongs to any. */
+/* The program, library or vdso that an address belongs to. Lock-free and signal-safe, by _dl_find_object of glibc 2.35,
+ * or by a copy of the dynamic linker's list (loaded.h). */
 #ifndef PIANO_TARGET_UNWIND_MODULE_H
 #define PIANO_TARGET_UNWIND_MODULE_H
 
@@ -24,6 +24,9 @@ bool piano__module_cfi(uintptr_t pc, struct piano__cfi *cfi);
 
 /* Whether the LEN bytes before PC are its code, and may be read. */
 bool piano__module_has_code(uintptr_t pc, uintptr_t len);
+
+/* To be called after a library was unloaded. */
+void piano__module_unloaded(void);
 
 /* The addresses of libpiano.so; false when this code is linked into something else. */
 bool piano__module_own(uintptr_t *start, uintptr_t *end);

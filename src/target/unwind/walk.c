@@ -249,5 +249,6 @@ void piano__regs_of_signal(struct piano__regs *regs, const void *context)
 
 void piano__walk_forget(void)
 {
+    piano__module_unloaded();
     piano__rules_forget();
 }

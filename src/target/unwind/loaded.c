@@ -1,0 +1,152 @@
+/* A copy of the dynamic linker's list of modules.
+ *
+ * The list itself (_r_debug) changes under its reader, and dl_iterate_phdr takes a lock that a signal handler or an allocator
+ * must not wait for. So the list is copied, through the kernel where a node may just have been freed, into one of two tables,
+ * and readers use the other. New modules are appended to the list: a look at the last known node says whether there are any.
+ * Modules in namespaces of their own (dlmopen) are not in this list. */
+#include "target/unwind/loaded.h"
+
+#include <elf.h>
+#include <link.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "target/unwind/memory.h"
+
+enum { PAGE = 4096, MOST_MODULES = 1024, MOST_HEADERS = 32, PATIENCE = 1000, TRIES = 4 };
+
+struct table {
+    unsigned count;
+    uintptr_t last; /* the last node, 0: the list was not read */
+    struct piano__loaded list[MOST_MODULES];
+};
+
+static struct table tables[2];
+static _Atomic unsigned generation; /* its lowest bit says which table readers use */
+static _Atomic int writer;          /* the process that writes the other one, 0: nobody does */
+static _Atomic unsigned refused;    /* how often somebody wanted to write since the last one did */
+
+/* The program's own headers, as the kernel tells; elsewhere they lie behind the ELF header. Only the writer calls this. */
+static unsigned read_headers(uintptr_t bias, ElfW(Phdr) * headers)
+{
+    const ElfW(Phdr) *own = (const void *)getauxval(AT_PHDR);
+    unsigned count = getauxval(AT_PHENT) == sizeof *own ? (unsigned)getauxval(AT_PHNUM) : 0;
+    ElfW(Ehdr) header;
+    for (unsigned i = 0; i < count && count <= MOST_HEADERS; i++) {
+        if (own[i].p_type == PT_PHDR && bias + own[i].p_vaddr == (uintptr_t)own) {
+            memcpy(headers, own, count * sizeof *own);
+            return count;
+        }
+    }
+    if (bias == 0 || bias % PAGE ||
+        piano__memory_copy(&header, bias, sizeof header) != sizeof header ||
+        memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_phentsize != sizeof *headers ||
+        header.e_phnum > MOST_HEADERS)
+        return 0;
+    size_t size = header.e_phnum * sizeof *headers;
+    return piano__memory_copy(headers, bias + header.e_phoff, size) == size ? header.e_phnum : 0;
+}
+
+static bool describe(const struct link_map *node, struct piano__loaded *out)
+{
+    static ElfW(Phdr) headers[MOST_HEADERS];
+    unsigned count = read_headers(node->l_addr, headers);
+    *out = (struct piano__loaded){.start = UINTPTR_MAX, .bias = node->l_addr, .name = node->l_name};
+    for (unsigned i = 0; i < count; i++) {
+        uintptr_t at = node->l_addr + headers[i].p_vaddr;
+        uintptr_t low = at & ~(uintptr_t)(PAGE - 1), high = at + headers[i].p_memsz;
+        if (headers[i].p_type == PT_GNU_EH_FRAME)
+            out->eh_frame_hdr = at;
+        if (headers[i].p_type != PT_LOAD || high < low)
+            continue;
+        out->start = low < out->start ? low : out->start;
+        out->end = high > out->end ? high : out->end;
+    }
+    return out->start < out->end;
+}
+
+static void read_list(struct table *t)
+{
+    struct link_map node;
+    uintptr_t at = (uintptr_t)_r_debug.r_map;
+    t->count = 0;
+    t->last = 0;
+    for (unsigned i = 0; at && i < 2 * MOST_MODULES && t->count < MOST_MODULES; i++) {
+        if (piano__memory_copy(&node, at, sizeof node) != sizeof node)
+            return;
+        t->count += describe(&node, &t->list[t->count]);
+        t->last = at;
+        at = (uintptr_t)node.l_next;
+    }
+}
+
+/* A handler that left by siglongjmp, and a fork, leave a writer behind that will never end: its place is taken
+ * after a while. */
+static bool begin_write(void)
+{
+    int self = (int)syscall(SYS_getpid), found = 0;
+    if (atomic_compare_exchange_strong(&writer, &found, self))
+        return true;
+    if (found == self && atomic_fetch_add(&refused, 1) < PATIENCE)
+        return false;
+    return atomic_compare_exchange_strong(&writer, &found, self);
+}
+
+static bool refresh(void)
+{
+    if (!begin_write())
+        return false;
+    unsigned next = atomic_load(&generation) + 1;
+    read_list(&tables[next & 1]);
+    atomic_store(&generation, next);
+    atomic_store(&refused, 0);
+    atomic_store(&writer, 0);
+    return true;
+}
+
+/* Whether the list goes on behind what T has of it, or T has none of it. */
+static bool is_old(const struct table *t)
+{
+    uintptr_t next = 0;
+    if (t->last == 0)
+        return true;
+    if (t->count == MOST_MODULES)
+        return false;
+    return piano__memory_copy(&next, t->last + offsetof(struct link_map, l_next), sizeof next) !=
+               sizeof next ||
+           next != 0;
+}
+
+/* Copies, since the table may be written as soon as the generation has changed: then what was read does not count. */
+static bool look(uintptr_t pc, struct piano__loaded *out, bool *old)
+{
+    for (int i = 0; i < TRIES; i++) {
+        unsigned before = atomic_load(&generation);
+        const struct table *t = &tables[before & 1];
+        bool found = false;
+        for (unsigned at = 0; at < t->count && at < MOST_MODULES && !found; at++) {
+            *out = t->list[at];
+            found = pc >= out->start && pc < out->end;
+        }
+        *old = !found && is_old(t);
+        atomic_thread_fence(memory_order_acquire);
+        if (atomic_load(&generation) == before)
+            return found;
+    }
+    return false;
+}
+
+bool piano__loaded_find(uintptr_t pc, struct piano__loaded *out)
+{
+    bool old = false;
+    return look(pc, out, &old) || (old && refresh() && look(pc, out, &old));
+}
+
+void piano__loaded_forget(void)
+{
+    refresh();
+}
