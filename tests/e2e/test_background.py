@@ -36,18 +36,6 @@ READER = """
 """
 
 
-@pytest.fixture(autouse=True)
-def limit() -> Iterator[None]:
-    """A line that never comes is a failure and not a hang."""
-    def over(*_: Any) -> None:
-        raise AssertionError(f"no end after {LIMIT_S} s")
-    old = signal.signal(signal.SIGALRM, over)
-    signal.alarm(LIMIT_S)
-    yield
-    signal.alarm(0)
-    signal.signal(signal.SIGALRM, old)
-
-
 @contextlib.contextmanager
 def background(project: Project, *words: Any, **options: Any) -> Iterator[subprocess.Popen]:
     process = subprocess.Popen([PIANO, *map(str, words)], cwd=project.root, env=project.env, stdin=subprocess.PIPE,

@@ -17,7 +17,9 @@ pytestmark = pytest.mark.tool
 @pytest.fixture
 def tree(project: Project) -> Project:
     """The Makefile with a few sources; what it would run is what matters, and `true` compiles everything."""
-    shutil.copy(ROOT / "Makefile", project.root)
+    for name in ("Makefile", "VERSION", "tools/package/package.mk"):
+        (project.root / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, project.root / name)
     for folder in ("include", "tests", "bench", "examples"):
         (project.root / folder).mkdir()
     project.write({"src/target/a.c": "", "src/target/b.c": "", "src/target/c.c": "",

@@ -48,6 +48,7 @@ class Tree:
         self.temp.mkdir()
         for name in ("run", "plugin.py"):
             shutil.copy(ROOT / "tests" / name, self.root / "tests" / name)
+        shutil.copytree(ROOT / "tests" / "aarch64", self.root / "tests" / "aarch64")
 
     def write(self, **files: str) -> "Tree":
         for name, text in files.items():

@@ -281,11 +281,15 @@ static void make_room(struct piano__head *head)
     head->given += SAMPLE_ROOM;
 }
 
-/* What the inline path does; for a call that came the long way for another reason. */
+/* What the inline path does; for a call that came the long way for another reason. With nothing left, it counts as given: see
+ * `piano__head_left`. */
 static void *count(struct piano__thread *t, struct piano__head *head)
 {
     void *before = (void *)(uintptr_t)t->owner;
-    head->left--;
+    if (head->left > 0)
+        head->left--;
+    else
+        head->given++;
     t->counted += head->each;
     t->owner = (uintptr_t)head;
     return before;
