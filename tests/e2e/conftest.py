@@ -28,6 +28,7 @@ from typing import Any, Iterable
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+OLD_LIBC = ["-ldl", "-lrt"]  # parts of libc itself since glibc 2.34
 PIANO = os.environ.get("PIANO", str(ROOT / "build" / "piano"))
 LIB = Path(PIANO).resolve().parent / "lib"
 PIANO_WORD = shlex.quote(PIANO)  # for a shell

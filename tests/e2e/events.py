@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from conftest import LIB, PRELOAD, ROOT, Done, Project, need
+from conftest import LIB, OLD_LIBC, PRELOAD, ROOT, Done, Project, need
 
 HEADER, CHUNK, CHUNK_HEADER = 4096, 65536, 64
 THREADS, EVENTS, NAMES = 6, 7, 9
@@ -176,7 +176,7 @@ def compile(project: Project, source: str, *flags: str, name: str = "prog", comp
     need(compiler)
     ending = ".cc" if compiler == "g++" else ".c"
     project.write({name + ending: PRELUDE.lstrip("\n") + textwrap.dedent(source)})
-    project.command(compiler, "-O2", "-w", f"-I{ROOT}/include", name + ending, "-o", name, "-pthread", *flags)
+    project.command(compiler, "-O2", "-w", f"-I{ROOT}/include", name + ending, "-o", name, "-pthread", *flags, *OLD_LIBC)
     return project.root / name
 
 

@@ -10,7 +10,7 @@ import textwrap
 from pathlib import Path
 from typing import Any, Iterable
 
-from conftest import Done, Project, need
+from conftest import OLD_LIBC, Done, Project, need
 
 # KEEP: the compiler cannot drop an allocation.
 C = r"""
@@ -91,7 +91,7 @@ def compile(project: Project, source: str, *flags: Any, name: str = "prog", cxx:
     compiler, prelude, ending = ("g++", CXX, ".cc") if cxx else ("gcc", C, ".c")
     need(compiler)
     project.write({name + ending: prelude.lstrip("\n") + textwrap.dedent(source)})
-    project.command(compiler, *PLAIN, "-w", name + ending, "-o", name, *flags, "-pthread")
+    project.command(compiler, *PLAIN, "-w", name + ending, "-o", name, *flags, "-pthread", *OLD_LIBC)
     return project.root / name
 
 

@@ -7,7 +7,7 @@ import subprocess
 from collections import Counter
 from pathlib import Path
 
-from conftest import BURN, Project
+from conftest import BURN, OLD_LIBC, Project
 
 CPU, OFF = 1, 2
 PREEMPTED = 1
@@ -131,7 +131,8 @@ SMALL = ("-O2", "-fomit-frame-pointer")
 
 def compiled(project: Project, source: str, *flags: str, name: str = "prog") -> Path:
     project.write({name + ".c": source})
-    project.command("gcc", "-w", "-D_GNU_SOURCE", "-fno-optimize-sibling-calls", *(flags or SMALL), name + ".c", "-o", name, "-pthread")
+    project.command("gcc", "-w", "-D_GNU_SOURCE", "-fno-optimize-sibling-calls", *(flags or SMALL), name + ".c", "-o", name, "-pthread",
+                    *OLD_LIBC)
     return project.root / name
 
 

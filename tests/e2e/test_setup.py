@@ -146,6 +146,19 @@ def test_prebuilt_page_is_of_these_sources(system: System, tree: Path) -> None:
     assert system.run(tree / "tools/build-viewer", "--check").returncode == 0
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory to another user")
+def test_the_demo_leaves_another_users_directory_alone(tmp_path: Path) -> None:
+    other = tmp_path / "piano-demo"
+    other.mkdir()
+    (other / "theirs").write_text("kept")
+    os.chown(other, 65534, 65534)
+    env = {name: value for name, value in os.environ.items() if name != "PIANO_DEMO_DIR"}
+    done = subprocess.run([str(ROOT / "tools/demo")], env={**env, "TMPDIR": str(tmp_path)}, stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout
+    assert (other / "theirs").read_text() == "kept" and (tmp_path / "piano-demo-0/game").exists()
+
+
 # try-suites ----------------------------------------------------------------------------------------
 
 

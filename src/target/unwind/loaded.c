@@ -28,6 +28,7 @@ struct table {
 static struct table tables[2];
 static _Atomic unsigned generation; /* its lowest bit says which table readers use */
 static _Atomic int writer;          /* the process that writes the other one, 0: nobody does */
+static _Atomic bool stale;          /* something was unloaded since the list was read */
 static _Atomic unsigned refused;    /* how often somebody wanted to write since the last one did */
 
 /* The program's own headers, as the kernel tells; elsewhere they lie behind the ELF header. Only the writer calls this. */
@@ -100,9 +101,14 @@ static bool refresh(void)
 {
     if (!begin_write())
         return false;
-    unsigned next = atomic_load(&generation) + 1;
-    read_list(&tables[next & 1]);
-    atomic_store(&generation, next);
+    for (int i = 0; i < TRIES; i++) { /* again, when something was unloaded meanwhile */
+        unsigned next = atomic_load(&generation) + 1;
+        atomic_store(&stale, false);
+        read_list(&tables[next & 1]);
+        atomic_store(&generation, next);
+        if (!atomic_load(&stale))
+            break;
+    }
     atomic_store(&refused, 0);
     atomic_store(&writer, 0);
     return true;
@@ -143,10 +149,13 @@ static bool look(uintptr_t pc, struct piano__loaded *out, bool *old)
 bool piano__loaded_find(uintptr_t pc, struct piano__loaded *out)
 {
     bool old = false;
+    if (atomic_load_explicit(&stale, memory_order_relaxed))
+        refresh();
     return look(pc, out, &old) || (old && refresh() && look(pc, out, &old));
 }
 
 void piano__loaded_forget(void)
 {
+    atomic_store(&stale, true);
     refresh();
 }

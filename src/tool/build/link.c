@@ -196,6 +196,7 @@ void link_command(char *const base[], size_t command, const char *lib, enum link
     }
     if (kind == LINK_STATIC_RUNTIME) {
         words_addf(out, "%s/libpiano.a", lib);
+        words_add(out, "-ldl"); /* parts of libc itself since glibc 2.34 */
         words_add(out, "-lpthread");
         return;
     }
