@@ -70,10 +70,12 @@ static bool describe(const struct link_map *node, struct piano__loaded *out)
     return out->start < out->end;
 }
 
+#pragma weak _r_debug /* musl has none: no module is known there */
+
 static void read_list(struct table *t)
 {
     struct link_map node;
-    uintptr_t at = (uintptr_t)_r_debug.r_map;
+    uintptr_t at = &_r_debug ? (uintptr_t)_r_debug.r_map : 0;
     t->count = 0;
     t->last = 0;
     for (unsigned i = 0; at && i < 2 * MOST_MODULES && t->count < MOST_MODULES; i++) {
