@@ -7,6 +7,7 @@ from __future__ import annotations
 import builtins
 import importlib.machinery
 import io
+import linecache
 import os
 import pkgutil
 import runpy
@@ -31,6 +32,8 @@ def run(target: list[str]) -> None:
         elif target[0] == "-c":
             sys.argv = ["-c", *target[2:]]
             _first_in_path("")
+            if sys.version_info >= (3, 13):  # whose tracebacks show the lines of -c
+                linecache.cache["<string>"] = (len(target[1]), None, target[1].splitlines(True), "<string>")
             exec(compile(target[1], "<string>", "exec", dont_inherit=True), main.__dict__)
         else:
             sys.argv = list(target)
