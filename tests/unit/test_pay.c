@@ -8,6 +8,7 @@
 
 #include "target/span/pay.h"
 #include "target/span/run.h"
+#include "target/span/watch.h"
 
 /* In ticks, which are nanoseconds here. */
 enum { PIECE = 1000, INTERRUPT = 20000, PIECES = 3000, EVERY = 30 };
@@ -32,6 +33,7 @@ static int begin(void **state)
 {
     (void)state;
     piano__run.header = &header;
+    piano__watch_ticks = 1000000;
     memset(&block, 0, sizeof block);
     memset(&entry, 0, sizeof entry);
     piano__capacity = 4;
@@ -195,6 +197,16 @@ static void test_looks_that_find_a_function_of_which_every_call_is_timed(void **
     assert_int_equal(paid_in_all, 0);
 }
 
+/* The reader moves it, with what was waited in it. */
+static void test_a_piece_that_the_watcher_always_sees(void **state)
+{
+    (void)state;
+    many_pieces(0);
+    look_at(callee);
+    assert_int_equal(piece(PIECE + 8 * LONG), 0);
+    assert_true(variance == 0);
+}
+
 static void test_looks_that_find_the_caller(void **state)
 {
     (void)state;
@@ -249,6 +261,7 @@ int main(void)
         cmocka_unit_test_setup(test_looks_tell_whose_a_long_piece_is, begin),
         cmocka_unit_test_setup(test_looks_that_find_another_function, begin),
         cmocka_unit_test_setup(test_looks_that_find_a_function_of_which_every_call_is_timed, begin),
+        cmocka_unit_test_setup(test_a_piece_that_the_watcher_always_sees, begin),
         cmocka_unit_test_setup(test_looks_that_find_the_caller, begin),
         cmocka_unit_test_setup(test_looks_at_many_functions, begin),
         cmocka_unit_test_setup(test_looks_are_for_pieces_of_their_length, begin),

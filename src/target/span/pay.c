@@ -9,7 +9,8 @@
  * THE RESERVE. Timed calls tell what part of the function's time rare long calls take, interrupts among them. That part of
  * the counted calls' time is the `reserve`, out of which long pieces are paid. It may be overdrawn by a few.
  *
- * What nobody looked at is uncertain. */
+ * What nobody looked at is uncertain. A piece that is so long that the watcher always sees it stays with the caller: the reader moves
+ * it, together with the time that was waited in it (tool/load/estimates.c). */
 #include "target/span/pay.h"
 
 #include "common/lines.h"
@@ -185,8 +186,8 @@ static struct piano__paid pay(struct piano__thread *t, struct piano__slot *payee
     int64_t length = p->own - e->own, usual = caller->piece[p->which];
     struct piano__paid paid = {0};
     usual = usual > e->noise ? usual : e->noise;
-    if (is_long(e, &caller->piece[p->which], length)) {
-        int64_t excess = length - usual;
+    int64_t excess = length - usual;
+    if (is_long(e, &caller->piece[p->which], length) && excess < piano__mode_long()) {
         struct piano__slot *found = seen_in(t, caller, p);
         paid = divide(t, caller, p, excess, found);
         if (!found && may_be_rare(payee, p, excess, usual))
