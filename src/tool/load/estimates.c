@@ -27,7 +27,7 @@ static const double UNSURE_TIMED_NS = 2.0;
 static const double UNSURE_ALLOC_NS = 1.0;
 static const double UNSURE_PROBES = 0.08;
 static const double MOST_TAKEN = 0.9; /* of an estimate, by a bound */
-static const double CHANGES = 0.6;    /* of a systematic error differs from run to run */
+static const double CHANGES = 0.8;    /* of a systematic error differs from run to run */
 enum { ROUNDS = 8, FEWEST_LOOKS = 8, MATTERS_PART = 33 };
 
 /* A call that was still open is not timed either; a sampled function has more of those. */
