@@ -31,18 +31,23 @@ ALL_TIMED = ("flush", "step", "nested", "qsort", "allocs")
 class Truth:
     """What a run of the program printed."""
 
-    def __init__(self, text):
+    def __init__(self, text, call_ns=0.0):
+        """CALL_NS is what a call costs beside its steps: the caller's, the callee's or both."""
         self.self_ns, self.total_ns, self.calls, self.made, self.spikes = {}, {}, {}, {}, []
+        self.call_ns = 0.0
         for line in text.splitlines():
             kind, *words = line.split()
             if kind in ("fn", "total"):
                 name, calls, *bounds = words[:5]
                 low, truth, high = map(float, bounds)
-                (self.self_ns if kind == "fn" else self.total_ns)[name] = (low, truth, high)
                 self.calls[name] = int(calls)
                 self.made[name] = int(words[5]) if len(words) > 5 else 0
+                high += call_ns * (self.calls[name] + self.made[name]) if len(words) > 5 else 0
+                (self.self_ns if kind == "fn" else self.total_ns)[name] = (low, truth, high)
             elif kind == "calls":
                 self.calls[words[0]] = int(words[1])
+            elif kind == "spent" and int(words[2]):
+                self.call_ns = max(0.0, float(words[0]) - float(words[1])) / int(words[2])
             elif kind == "spike":
                 self.spikes.append((words[0], int(words[1]), words[2]))
 
@@ -50,11 +55,11 @@ class Truth:
 class Watched:
     """Runs the program once under piano, in a new directory, and reads the report."""
 
-    def __init__(self, program, there, scenario, scale, grow=100, timing=None):
+    def __init__(self, program, there, scenario, scale, grow=100, timing=None, call_ns=0.0):
         env = {"PIANO_RUNS_DIR": there, **({"PIANO_TIMING": timing} if timing else {})}
         done = Run(favoured([program, scenario, scale, grow]), env=env)
         # Starting takes a millisecond or two in which nothing of this process runs.
-        self.waited, self.truth = max(0.0, done.wall - done.cpu - 0.003) / done.wall, Truth(done.out)
+        self.waited, self.truth = max(0.0, done.wall - done.cpu - 0.003) / done.wall, Truth(done.out, call_ns)
         files = sorted(f for f in os.listdir(there) if f.endswith(".ndjson"))
         if not files:
             raise Failed(f"{scenario}: no run in {there}")
@@ -89,6 +94,11 @@ class Watched:
             excess = {n: ns - usual[root][n] for n, ns in kept[index].items()}
             found.append(((root, index, name), max(excess, key=excess.get)))
         return found
+
+
+def call_cost(plain, scenario):
+    """What a call costs in the program that is not instrumented, in ns beside the steps: CPU time that steps do not explain."""
+    return median(Truth(Run(favoured([plain, scenario, SHORT])).out).call_ns for _ in range(5))
 
 
 def disorder(run):
@@ -143,12 +153,12 @@ def excuse(theme, runs):
     theme.excuse = f"the machine was busy: programs were kept waiting {100 * worst:.1f} % of their time" if worst >= QUIET else None
 
 
-def one_run_each(theme, names, piano, peer):
+def one_run_each(theme, names, costs, piano, peer):
     """The table; ranking and blame."""
     rows, runs, wrong, blamed = [], [], [], []
     with scratch() as place:
         for name in names:
-            run = quietest(piano, place, name, 20 if theme.quick else 100)
+            run = quietest(piano, place, name, 20 if theme.quick else 100, call_ns=costs[name])
             runs.append(run)
             rows += table_rows(name, run, peer_of(peer, name, run) if peer else {})
             wrong += [f"{name}: {pair}" for pair in disorder(run)]
@@ -169,11 +179,11 @@ def one_run_each(theme, names, piano, peer):
     theme.require("variation: spike frames blamed rightly", right >= 0.99 * len(blamed), f"{right} of {len(blamed)} (budget 99 %)")
 
 
-def all_timed(theme, names, piano):
+def all_timed(theme, names, costs, piano):
     """PIANO_TIMING=all: callers within 2 ns for each call they make."""
     for name in (n for n in ALL_TIMED if n in names):
         with scratch() as place:
-            run = quietest(piano, place, name, SHORT, timing="all")
+            run = quietest(piano, place, name, SHORT, timing="all", call_ns=costs[name])
         excuse(theme, [run])
         for fn, (low, truth, high) in run.truth.self_ns.items():
             made = 50_000 * run.truth.calls[fn] if fn == "allocates" else run.truth.made[fn]
@@ -210,14 +220,14 @@ def found(before, after, name):
     return any(row["name"] == name and row["significant"] and (row["delta_pct"] or 0) > 0 for row in said["functions"])
 
 
-def often(theme, names, piano):
+def often(theme, names, costs, piano):
     """Coverage, identical pairs, and changes of 20 %."""
     count = int(os.environ.get("COVERAGE") or (4 if theme.quick else 20))
     trials = int(os.environ.get("GROWTH") or max(1, count // 10))
     rows, sums, everything = [], [0] * 7, []
     for name in names:
         with scratch() as place:
-            runs = [quietest(piano, place, name, SHORT) for _ in range(count)]
+            runs = [quietest(piano, place, name, SHORT, call_ns=costs[name]) for _ in range(count)]
             everything += runs
             fns = list(runs[0].truth.self_ns)
             cover = [covers(run, fn) for run in runs for fn in fns]
@@ -238,7 +248,8 @@ def often(theme, names, piano):
     theme.table(f"Variation: {count} runs each", ["scenario", "truth in the interval", "within 1 %", "identical pairs that fail --fail-above 20",
                                                  "20 % slower, found with three runs a side"], rows)
     theme.note(f"'Within 1 %': the interval overlaps what truth can be. The lower end of that is the steps as fast as they ever went less {100 * CLOSE:.0f} %, the upper end "
-               f"is the steps with every interruption, and the calls, plus {100 * CLOSE:.0f} %.")
+               f"is the steps with every interruption, and the calls, plus {100 * CLOSE:.0f} %. What a call costs beside its steps is found in a run that is "
+               "not instrumented: the CPU time that steps do not explain. It may be the caller's or the callee's.")
     excuse(theme, everything)
     _, near, of, failed, pairs, hits, tried = sums
     theme.require("variation: intervals that cover the truth", near >= 0.95 * of, f"{near} of {of} (budget 95 %)")
@@ -263,6 +274,9 @@ def section(theme, folder):
     if shutil.which("uftrace"):
         peer = os.path.join(folder, "varies-pg")
         Run(["gcc", "-pg", *FLAGS, peer], cwd=folder)
-    one_run_each(theme, names, piano, peer)
-    all_timed(theme, names, piano)
-    often(theme, names, piano)
+    plain = os.path.join(folder, "varies-plain")
+    Run(["gcc", *FLAGS, plain], cwd=folder)
+    costs = {name: call_cost(plain, name) for name in names}
+    one_run_each(theme, names, costs, piano, peer)
+    all_timed(theme, names, costs, piano)
+    often(theme, names, costs, piano)

@@ -98,6 +98,9 @@ void piano__line_tally(struct piano__text *text, uint32_t id, const struct piano
     put_root(text, "tse_ns", tally->total_var, ns_per_tick_32);
     if (tally->looked)
         piano__text_field(text, "seen_ns", piano__ticks_ns(tally->looked, ns_per_tick_32));
+    put_root(text, "lse_ns", tally->looked_var, ns_per_tick_32);
+    if (tally->unwatched)
+        piano__text_field(text, "pre_ns", piano__ticks_ns(tally->unwatched, ns_per_tick_32));
     if (tally->calls != 1 && tally->longest > 0)
         piano__text_field(text, "max_ns", piano__ticks_ns(tally->longest, ns_per_tick_32));
     if (tally->checked > 0)
@@ -226,10 +229,10 @@ void piano__line_dropped(struct piano__text *text, const char *head,
 
 bool piano__tally_is_empty(const struct piano__tally *t)
 {
-    bool has_time = t->self || t->total || t->raw || t->looked || t->longest;
+    bool has_time = t->self || t->total || t->raw || t->looked || t->unwatched || t->longest;
     bool has_blocks = t->alloc_count || t->alloc_bytes || t->free_count || t->free_bytes;
     return !t->calls && !t->timed && !has_time && !has_blocks && !(t->self_var > 0) &&
-           !(t->total_var > 0) && !t->checked && !t->off_ns && !t->runq_ns;
+           !(t->total_var > 0) && !(t->looked_var > 0) && !t->checked && !t->off_ns && !t->runq_ns;
 }
 
 void piano__tally_add(struct piano__tally *a, const struct piano__tally *b)
@@ -242,6 +245,8 @@ void piano__tally_add(struct piano__tally *a, const struct piano__tally *b)
     a->self_var += b->self_var;
     a->total_var += b->total_var;
     a->looked += b->looked;
+    a->looked_var += b->looked_var;
+    a->unwatched += b->unwatched;
     a->longest = b->longest > a->longest ? b->longest : a->longest;
     a->alloc_count += b->alloc_count;
     a->alloc_bytes += b->alloc_bytes;
@@ -254,6 +259,6 @@ void piano__tally_add(struct piano__tally *a, const struct piano__tally *b)
 
 size_t piano__line_bound(uint32_t count)
 {
-    /* Sixteen fields of at most 20 digits and their keys; a merged line has 24 bytes per bucket. */
-    return 504 * (size_t)count + 24 * (size_t)PIANO_HIST_BUCKETS + 1024;
+    /* Eighteen fields of at most 20 digits and their keys; a merged line has 24 bytes per bucket. */
+    return 568 * (size_t)count + 24 * (size_t)PIANO_HIST_BUCKETS + 1024;
 }

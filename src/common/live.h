@@ -28,7 +28,7 @@
 #include "common/hist.h"
 #include "common/merged.h"
 
-#define PIANO_LIVE_MAGIC "PIANOLV6"
+#define PIANO_LIVE_MAGIC "PIANOLV7"
 
 enum {
     PIANO_LIVE_HEADER_BYTES = 4096,
@@ -90,7 +90,9 @@ struct piano__tally {
     double total_var;
     int64_t
         looked; /* ticks: how long the watcher found the thread in this function, see span/watch.c */
-    int64_t longest; /* ticks: the longest timed call */
+    double looked_var; /* ticks squared: the variance of that */
+    int64_t unwatched; /* ticks of self time before the watcher ran, see span/unwatched.c */
+    int64_t longest;   /* ticks: the longest timed call */
     uint64_t alloc_count;
     uint64_t alloc_bytes;
     uint64_t free_count;
@@ -186,12 +188,15 @@ struct piano__slot {
     int64_t window_spent;
     int64_t spent;
     int64_t looked;      /* ticks, ever; written by the watcher alone */
-    int64_t looked_seen; /* the part of that which is in tallies */
-    int64_t debt;        /* ticks: what samples say, and no measured time was left for */
-    double seen_ever;    /* ticks in timed calls, older ones count less, */
-    double rare_ever;    /* and by how much rare long ones of them were longer */
-    int64_t rare_usual;  /* how long such a call usually is */
-    int64_t reserve;     /* ticks that rare long calls among the counted ones must have taken */
+    double looked_var;   /* ticks squared, likewise */
+    int64_t looked_seen; /* the parts of these that are in tallies */
+    double looked_var_seen;
+    int64_t unwatched;  /* ticks of self time, while the watcher does not run */
+    int64_t debt;       /* ticks: what samples say, and no measured time was left for */
+    double seen_ever;   /* ticks in timed calls, older ones count less, */
+    double rare_ever;   /* and by how much rare long ones of them were longer */
+    int64_t rare_usual; /* how long such a call usually is */
+    int64_t reserve;    /* ticks that rare long calls among the counted ones must have taken */
     struct piano__looks looks[PIANO_PIECES][PIANO_PIECE_SIZES];
     int64_t piece[PIANO_PIECES]; /* ticks that such a piece of a call's own time takes, at most */
     int64_t frame_calls;         /* calls per frame: a running mean, in 1/16 */
@@ -269,12 +274,20 @@ enum { PIANO_CLAIM_CHANGING = 1, PIANO_CLAIM_WRITING = 2, PIANO_CLAIM_TAKEN = 4 
 
 enum piano__thread_state { PIANO_THREAD_FREE = 0, PIANO_THREAD_RUNNING, PIANO_THREAD_ENDED };
 
+/* What the watcher found in one burst of looks at a thread: a function, and ticks given to it. */
+enum { PIANO_BURST = 32 };
+struct piano__found {
+    uint32_t slot; /* index */
+    int64_t ticks;
+};
+
 struct piano__thread {
     struct piano__head
         none; /* the beginning is shared with the inline probe: struct __piano_thread */
     uint64_t limit;
     uint64_t owner;
     uint64_t counted;
+    uint64_t probing; /* a probe times a call: the watcher ignores what it finds meanwhile */
 
     int64_t attributed; /* ticks given to functions so far, but for those in `counted` */
     int64_t overhead;   /* 1/256 ticks the probes themselves took, likewise */
@@ -318,12 +331,17 @@ struct piano__thread {
     int64_t budget_tick; /* what the probes may take, see mode.c */
     int64_t budget_spent;
     int64_t share;
-    int64_t density;     /* how densely calls are sampled, see mode.c */
-    int64_t target;      /* timed calls may take 1/target of the time */
-    int64_t target_tick; /* when it last changed */
-    int64_t pace;        /* of fenced probes, see span/pace.h; 0 until known */
-    int64_t look_tick;   /* when the watcher last looked at the thread, */
-    uint32_t look_slot; /* and the function it found, by index; both written by the watcher alone */
+    int64_t density;      /* how densely calls are sampled, see mode.c */
+    int64_t target;       /* timed calls may take 1/target of the time */
+    int64_t target_tick;  /* when it last changed */
+    int64_t pace;         /* of fenced probes, see span/pace.h; 0 until known */
+    int64_t look_tick;    /* when the watcher last looked at the thread, */
+    uint32_t look_slot;   /* and the function it found, by index; */
+    uint32_t burst_count; /* what it found in its last burst of looks, */
+    struct piano__found burst[PIANO_BURST];
+    uint64_t burst_counted; /* and `counted` and `seq` then. It alone writes these. */
+    uint64_t burst_seq;
+    uint32_t watched; /* the thread has noticed that the watcher runs */
     int64_t pair_ticks;
     int32_t pairs;
     int32_t next_pair;  /* fenced calls until it is taken again */

@@ -46,4 +46,13 @@ static inline FILE *captured(char **text)
     return open_memstream(text, &len);
 }
 
+static inline const struct run_fn *fn(const struct run *run, const char *name)
+{
+    for (size_t i = 0; i < run->fn_count; i++)
+        if (strcmp(run->fns[i].name, name) == 0)
+            return &run->fns[i];
+    fail_msg("no function %s", name);
+    return NULL;
+}
+
 #endif

@@ -8,15 +8,6 @@
 
 #include "loaded.h"
 
-static const struct run_fn *fn(const struct run *run, const char *name)
-{
-    for (size_t i = 0; i < run->fn_count; i++)
-        if (strcmp(run->fns[i].name, name) == 0)
-            return &run->fns[i];
-    fail_msg("no function %s", name);
-    return NULL;
-}
-
 /* ---- formats ---- */
 
 static void first_v2_sample(void **state)

@@ -39,7 +39,6 @@ static struct tally sums[64];
 
 static double pieces[PIECES]; /* ns per step */
 static int piece_count;
-static double call_ns; /* what a call costs beside its steps: the caller's, the callee's or both */
 
 TWIN static void piece(void)
 {
@@ -63,29 +62,11 @@ TWIN static void pulse(void)
     }
 }
 
-TWIN static void unit(void)
-{
-    tallies[63].calls++;
-    tallies[63].steps += 10;
-    CHAIN(10);
-}
+static double began;
 
-/* Takes 2 ms at the start. */
-TWIN static void measure_call(void)
+TWIN static void begin(void)
 {
-    double least_step = 1e18, least_call = 1e18;
-    for (int i = 0; i < 50; i++) {
-        double start = clock_ns(CLOCK_MONOTONIC);
-        CHAIN(PIECE);
-        double middle = clock_ns(CLOCK_MONOTONIC);
-        for (int k = 0; k < PIECE / 10; k++)
-            unit();
-        double end = clock_ns(CLOCK_MONOTONIC);
-        least_step = middle - start < least_step ? middle - start : least_step;
-        least_call = end - middle < least_call ? end - middle : least_call;
-    }
-    call_ns = (least_call - least_step) / (PIECE / 10.0);
-    call_ns = call_ns > 0 ? call_ns : 0;
+    began = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
 }
 
 /* At the end of each thread. */
@@ -98,35 +79,48 @@ TWIN static void sum_up(void)
     }
 }
 
-TWIN static int by_value(const void *a, const void *b)
+/* Not qsort, which allocates when there are many: allocations are compared, too. */
+TWIN static void sort(double *v, int n)
 {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
+    for (int gap = n / 2; gap > 0; gap /= 2)
+        for (int i = gap; i < n; i++) {
+            double x = v[i];
+            int k = i;
+            for (; k >= gap && v[k - gap] > x; k -= gap)
+                v[k] = v[k - gap];
+            v[k] = x;
+        }
 }
 
 /* `fn NAME CALLS LOW TRUTH HIGH MADE` for each function, ns of self time in all. LOW has the steps as fast as the chain ever went. HIGH has
- * them with every interruption that the pieces met, and what all calls cost that the function made or was entered by. TRUTH has
- * no interruption of more than two pieces' length. */
+ * them with every interruption that the pieces met. TRUTH has no interruption of more than two pieces' length.
+ * `spent NS STEPS CALLS`: the CPU time of all but the pieces, that of the steps alone, and the calls. In a run that no profiler
+ * watches, what is left over is what the calls cost. */
 TWIN static void tell(const char *const *names, int count)
 {
-    while (piece_count < 32)
-        piece();
+    double spent = clock_ns(CLOCK_PROCESS_CPUTIME_ID) - began, all = 0, most = 0, steps = 0;
     int n = piece_count < PIECES ? piece_count : PIECES, kept = 0;
-    double all = 0, most = 0;
-    qsort(pieces, (size_t)n, sizeof *pieces, by_value);
+    long calls = 0;
+    for (int i = 0; i < n; i++)
+        spent -= pieces[i] * PIECE;
+    for (; piece_count < 32; n = piece_count)
+        piece();
+    sort(pieces, n);
     for (int i = 0; i < n; i++) {
         all += pieces[i] / n;
         if (pieces[i] < 3 * pieces[n / 2])
             most += pieces[i], kept++;
     }
     double low = pieces[n / 100], truth = most / kept;
-    printf("step %.4f %.4f %.4f call %.2f\n", low, truth, all, call_ns);
     for (int i = 0; i < count; i++) {
         const struct tally *t = &sums[i];
+        steps += t->steps * all;
+        calls += t->calls;
         if (t->calls)
             printf("fn %s %ld %.0f %.0f %.0f %ld\n", names[i], t->calls, t->steps * low,
-                   t->steps * truth, t->steps * all + (t->calls + t->made) * call_ns, t->made);
+                   t->steps * truth, t->steps * all, t->made);
     }
+    printf("step %.4f %.4f %.4f\nspent %.0f %.0f %ld\n", low, truth, all, spent, steps, calls);
 }
 
 /* The frame INDEX among the calls of ROOT is slow, and NAME made it so. */

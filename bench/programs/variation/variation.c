@@ -78,7 +78,7 @@ int main(int argc, char **argv)
         if (strcmp(argv[1], scenarios[i].name) != 0)
             continue;
         long frames = scenarios[i].frames * scale / 100;
-        measure_call();
+        begin();
         scenarios[i].run(frames > 1 ? (int)frames : 2);
         sum_up();
         tell(names, ID_COUNT);

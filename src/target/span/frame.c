@@ -195,6 +195,10 @@ static void take_looks(struct piano__slot *slot)
     int64_t looked = __atomic_load_n(&slot->looked, __ATOMIC_RELAXED);
     slot->now.looked += looked - slot->looked_seen;
     slot->looked_seen = looked;
+    double variance;
+    __atomic_load(&slot->looked_var, &variance, __ATOMIC_RELAXED);
+    slot->now.looked_var += variance - slot->looked_var_seen;
+    slot->looked_var_seen = variance;
 }
 
 /* The inline path leaves no trace but its counter: all functions that use it are asked. */

@@ -46,6 +46,7 @@
 #include "target/span/pay.h"
 #include "target/span/repair.h"
 #include "target/span/run.h"
+#include "target/span/unwatched.h"
 #include "target/sys/clock.h"
 #include "target/sys/stack.h"
 
@@ -222,6 +223,8 @@ static void close_top(struct piano__thread *t, int64_t now)
     t->owner = e->owner;
     t->last_tick = now;
     t->depth--;
+    if (unlikely(!t->watched))
+        piano__unwatched_add(t, slot, m.self, now);
     piano__mode_timed(t, slot, e, &m, now);
     if (e->flags & PIANO_ENTRY_FRAME)
         piano__frame_end(t, e, wall > 0 ? wall : 0);
@@ -423,10 +426,18 @@ static void measure_exit(struct piano__thread *t, int64_t from, int64_t work)
     t->overhead += (piano__ticks_end() - from) * 256 - (t->frame_work - work);
 }
 
+/* While this is set, the watcher gives the time to no function. The store retires after what the program did before the
+ * probe, so the watcher still sees that as the program's. */
+static inline __attribute__((always_inline)) void set_probing(struct piano__thread *t, uint64_t on)
+{
+    __atomic_store_n(&t->probing, on, __ATOMIC_RELAXED);
+}
+
 void *__piano_enter(unsigned offset)
 {
-    int64_t began = piano__ticks_end();
     struct piano__thread *t = piano__self_thread();
+    set_probing(t, 1);
+    int64_t began = piano__ticks_end();
     if (unlikely(offset >= t->real_limit || offset == 0)) {
         t = attach(offset);
         if (!t)
@@ -445,13 +456,16 @@ void *__piano_enter(unsigned offset)
     struct piano__entry *e = enter_attached(t, slot, from);
     void *guard = e ? make_guard(e->seq, t->depth - 1) : count(t, piano__head_of(t, slot));
     unlock(t);
-    if (!e)
+    if (!e) {
+        set_probing(t, 0);
         return guard;
+    }
     int64_t due = piano__onoff_due(t, slot);
     e->start = e->flags & PIANO_ENTRY_FENCED ? piano__ticks_fenced() : piano__ticks();
     measure_entry(t, e, began, work);
     if (unlikely(e->start >= due) && !is_of_sample(t, e))
         look_first(t, e);
+    set_probing(t, 0);
     return guard;
 }
 
@@ -463,6 +477,7 @@ void __piano_exit(void *guard)
     if (unlikely(index >= t->depth))
         return;
     struct piano__entry *e = &piano__entries(t)[index];
+    set_probing(t, 1);
     bool fenced = e->flags & PIANO_ENTRY_FENCED;
     int64_t now = fenced ? piano__ticks_end() : piano__ticks();
     if (unlikely(!is_guard_of(e, index, bits)))
@@ -478,6 +493,7 @@ void __piano_exit(void *guard)
     if (fenced && unlikely(piano__pace_is_due(t)))
         piano__pace_take(t); /* now that it is closed: the caller's time, and overhead of that */
     unlock(t);
+    set_probing(t, 0);
 }
 
 void __piano_land(void *guard, unsigned offset)

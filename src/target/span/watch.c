@@ -31,13 +31,20 @@
 #include "target/span/thread.h"
 #include "target/sys/clock.h"
 
-enum { PERIOD_NS = 1000000, STACK_BYTES = 16384, SIGNAL_SET_BYTES = 8 };
+enum {
+    PERIOD_NS = 1000000,
+    TURN_LOOKS = 64,
+    GAP_PART = 1250, /* of a period: between two looks of a burst, 0.8 us */
+    STACK_BYTES = 16384,
+    SIGNAL_SET_BYTES = 8
+};
 
 #define NOT_SANITIZED __attribute__((no_sanitize("address", "thread", "undefined")))
 
 static struct {
     _Atomic bool started;
     _Atomic int stop; /* the watcher waits on it */
+    uint32_t cpus;    /* that this process may use */
 } watch;
 
 static __attribute__((aligned(64))) char stack[STACK_BYTES];
@@ -66,27 +73,123 @@ NOT_SANITIZED static long call(long number, long a, long b, long c, long d)
 #endif
 }
 
+NOT_SANITIZED static inline void pause_cpu(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ __volatile__("yield");
+#endif
+}
+
 int64_t piano__watch_ticks;
+_Atomic bool piano__watch_runs;
 
 void piano__watch_prepare(uint64_t ns_per_tick_32)
 {
     piano__watch_ticks = (int64_t)(((unsigned __int128)PERIOD_NS << 32) / ns_per_tick_32);
 }
 
-/* Gives TICKS, which have gone by NOW, to the function that T is in. This thread alone writes what it changes. */
-NOT_SANITIZED static void look_at(struct piano__thread *t, int64_t ticks, int64_t now)
+/* One burst of looks at a thread. */
+struct burst {
+    struct piano__found seen[PIANO_BURST];
+    uint32_t count; /* of functions */
+    int64_t last;   /* index of the last one seen; -1: none */
+};
+
+static inline struct piano__slot *slot_of(struct piano__thread *t, uint32_t id)
+{
+    return (struct piano__slot *)((struct piano__head *)(t + 1) + piano__capacity) + id;
+}
+
+NOT_SANITIZED static void add_seen(struct burst *b, uint32_t id, int64_t ticks)
+{
+    uint32_t i = 0;
+    while (i < b->count && b->seen[i].slot != id)
+        i++;
+    if (i == b->count) {
+        b->seen[i].slot = id;
+        b->seen[i].ticks = 0;
+        b->count++;
+    }
+    b->seen[i].ticks += ticks;
+    b->last = (int64_t)id;
+}
+
+/* Looks once; the function found gets TICKS. While a probe works, none does. False when the thread has nothing to look at. */
+NOT_SANITIZED static bool look(struct piano__thread *t, struct burst *b, int64_t ticks)
 {
     if (__atomic_load_n(&t->state, __ATOMIC_RELAXED) != PIANO_THREAD_RUNNING)
-        return;
+        return false;
     uint64_t offset = __atomic_load_n(&t->owner, __ATOMIC_RELAXED) - (uintptr_t)(t + 1);
     uint64_t id = offset / sizeof(struct piano__head);
-    if (id >= piano__capacity)
+    if (id < piano__capacity && !__atomic_load_n(&t->probing, __ATOMIC_RELAXED))
+        add_seen(b, (uint32_t)id, ticks);
+    return true;
+}
+
+NOT_SANITIZED static int64_t ticks_in(const struct piano__found *seen, uint32_t count, uint32_t id)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (seen[i].slot == id)
+            return seen[i].ticks;
+    return 0;
+}
+
+/* Half of the square of the difference between two bursts is the variance of one, as long as the program does about the
+ * same in both. */
+NOT_SANITIZED static void add_variance(struct piano__thread *t, uint32_t id, double difference)
+{
+    struct piano__slot *slot = slot_of(t, id);
+    double sum = slot->looked_var + difference * difference / 2;
+    __atomic_store(&slot->looked_var, &sum, __ATOMIC_RELAXED);
+}
+
+/* Adds B to the sums of the functions. This thread alone writes what it changes. */
+NOT_SANITIZED static void keep_burst(struct piano__thread *t, const struct burst *b, int64_t now)
+{
+    for (uint32_t i = 0; i < b->count; i++) {
+        const struct piano__found *s = &b->seen[i];
+        struct piano__slot *slot = slot_of(t, s->slot);
+        __atomic_store_n(&slot->looked, slot->looked + s->ticks, __ATOMIC_RELAXED);
+        add_variance(t, s->slot, (double)(s->ticks - ticks_in(t->burst, t->burst_count, s->slot)));
+    }
+    for (uint32_t i = 0; i < t->burst_count && i < PIANO_BURST; i++)
+        if (ticks_in(b->seen, b->count, t->burst[i].slot) == 0)
+            add_variance(t, t->burst[i].slot, (double)t->burst[i].ticks);
+    for (uint32_t i = 0; i < b->count; i++) {
+        t->burst[i].slot = b->seen[i].slot;
+        t->burst[i].ticks = b->seen[i].ticks;
+    }
+    t->burst_count = b->count;
+    if (b->last < 0)
         return;
-    struct piano__slot *slots =
-        (struct piano__slot *)((struct piano__head *)(t + 1) + piano__capacity);
-    __atomic_store_n(&slots[id].looked, slots[id].looked + ticks, __ATOMIC_RELAXED);
-    __atomic_store_n(&t->look_slot, (uint32_t)id, __ATOMIC_RELAXED);
+    __atomic_store_n(&t->look_slot, (uint32_t)b->last, __ATOMIC_RELAXED);
     __atomic_store_n(&t->look_tick, now, __ATOMIC_RELEASE);
+}
+
+/* Whether T has made no call since the last burst: it is asleep, or in a long call. */
+NOT_SANITIZED static bool is_still(struct piano__thread *t)
+{
+    uint64_t counted = __atomic_load_n(&t->counted, __ATOMIC_RELAXED);
+    uint64_t seq = __atomic_load_n(&t->seq, __ATOMIC_RELAXED);
+    return counted == t->burst_counted && seq == t->burst_seq;
+}
+
+/* Looks COUNT times at T, and gives the TICKS since the last burst to the functions found. */
+NOT_SANITIZED static void look_at(struct piano__thread *t, int count, int64_t ticks, int64_t gap)
+{
+    struct burst b;
+    b.count = 0;
+    b.last = -1;
+    count = is_still(t) ? 1 : count;
+    t->burst_counted = __atomic_load_n(&t->counted, __ATOMIC_RELAXED);
+    t->burst_seq = __atomic_load_n(&t->seq, __ATOMIC_RELAXED);
+    int64_t now = piano__ticks();
+    for (int i = 0; i < count && look(t, &b, ticks / count); i++)
+        for (int64_t next = now + gap; i + 1 < count && (now = piano__ticks()) < next;)
+            pause_cpu();
+    keep_burst(t, &b, now);
 }
 
 /* When the program gives up root, the C library changes the threads it knows; this one would stay as it is. */
@@ -95,6 +198,32 @@ NOT_SANITIZED static void drop_capabilities(void)
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
     struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {0};
     call(SYS_capset, (long)&header, (long)none, 0, 0);
+}
+
+/* Threads at work share the looks that one turn may take. When they use all CPUs, the watcher interrupts one of them, so it
+ * looks once and goes. */
+NOT_SANITIZED static void look_at_all(int64_t ticks, int64_t gap)
+{
+    uint32_t blocks = piano__blocks_count(), busy = 0;
+    for (uint32_t i = 0; i < blocks; i++) {
+        struct piano__thread *t = piano__blocks_at(i);
+        busy += t && __atomic_load_n(&t->state, __ATOMIC_RELAXED) == PIANO_THREAD_RUNNING &&
+                !is_still(t);
+    }
+    int each = busy > 0 && busy < watch.cpus ? TURN_LOOKS / (int)busy : 1;
+    each = each < 1 ? 1 : each > PIANO_BURST ? PIANO_BURST : each;
+    for (uint32_t i = 0; i < blocks; i++) {
+        struct piano__thread *t = piano__blocks_at(i);
+        if (t)
+            look_at(t, each, ticks, gap);
+    }
+}
+
+NOT_SANITIZED static uint64_t next_random(uint64_t *x)
+{
+    *x ^= *x << 13;
+    *x ^= *x >> 7;
+    return *x ^= *x << 17;
 }
 
 /* A look that comes late, because the machine is busy, stands for two periods at most: what is not known is nobody's. */
@@ -106,17 +235,14 @@ NOT_SANITIZED static int watch_threads(void *arg)
     call(SYS_prctl, PR_SET_TIMERSLACK, 1, 0, 0);
     drop_capabilities();
     int64_t last = piano__ticks();
+    uint64_t random = (uint64_t)last | 1;
     while (!atomic_load_explicit(&watch.stop, memory_order_relaxed)) {
         call(SYS_futex, (long)&watch.stop, FUTEX_WAIT_PRIVATE, 0, (long)&pause);
         int64_t now = piano__ticks();
         int64_t ticks = now - last < 2 * period ? now - last : 2 * period;
-        uint32_t count = piano__blocks_count();
-        for (uint32_t i = 0; i < count; i++) {
-            struct piano__thread *t = piano__blocks_at(i);
-            if (t)
-                look_at(t, ticks, now);
-        }
+        look_at_all(ticks, period / GAP_PART);
         last = now;
+        pause.tv_nsec = PERIOD_NS * 3 / 4 + (long)(next_random(&random) % (PERIOD_NS / 2));
     }
     return 0;
 }
@@ -130,10 +256,15 @@ static void start(void)
     if ((wanted && strcmp(wanted, "0") == 0) || !piano__clock_is_counter ||
         getpid() != piano__run.pid)
         return;
+    cpu_set_t cpus;
+    CPU_ZERO(&cpus);
+    bool known = sched_getaffinity(0, sizeof cpus, &cpus) == 0;
+    watch.cpus = known ? (uint32_t)CPU_COUNT(&cpus) : UINT32_MAX;
     uint64_t all = ~(uint64_t)0, before = 0;
     call(SYS_rt_sigprocmask, SIG_SETMASK, (long)&all, (long)&before, SIGNAL_SET_BYTES);
     int flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM;
-    (void)clone(watch_threads, stack + sizeof stack, flags, &piano__watch_ticks);
+    if (clone(watch_threads, stack + sizeof stack, flags, &piano__watch_ticks) > 0)
+        atomic_store_explicit(&piano__watch_runs, true, memory_order_relaxed);
     call(SYS_rt_sigprocmask, SIG_SETMASK, (long)&before, 0, SIGNAL_SET_BYTES);
 }
 
@@ -155,6 +286,7 @@ void piano__watch_end(void)
 
 void piano__watch_forget(void)
 {
+    atomic_store(&piano__watch_runs, false);
     atomic_store(&watch.started, false);
     atomic_store(&watch.stop, 0);
 }

@@ -23,6 +23,8 @@
 
 static const double PERIOD_NS = 1e6;
 static const double UNSURE_NS = 1.5;
+static const double UNSURE_LOOKED_NS = 1.0;
+static const double UNSURE_COUNTED_NS = 0.75;
 static const double UNSURE_TIMED_NS = 2.0;
 static const double UNSURE_ALLOC_NS = 1.0;
 static const double UNSURE_PROBES = 0.08;
@@ -112,16 +114,23 @@ static void settle_bounds(struct run_scratch *line)
 
 /* Sums over a line. */
 struct whole {
-    double self, looked;
+    double self, looked; /* while the watcher ran */
     bool
         is_raw; /* the probes took so much time that the looks at them are taken off, function by function */
     double
         scale; /* makes shares of the line's time of the looks, which reach beyond its two ends */
+    bool is_run;
 };
 
 static double probes_of(const struct tally *sum, const struct whole *w)
 {
     return w->is_raw && sum->probes_ns > 0 ? (double)sum->probes_ns : 0;
+}
+
+/* A line says what was unwatched up to it, not in it. */
+static double unwatched_of(const struct tally *sum, const struct whole *w)
+{
+    return w->is_run ? (double)sum->unwatched_ns : 0;
 }
 
 static bool is_near(double scale)
@@ -134,14 +143,14 @@ static double scale_of(double self, double looked)
     return self < looked / 2 ? 0.5 : self > looked * 2 ? 2 : self / looked;
 }
 
-static struct whole whole_of(const struct run_scratch *line)
+static struct whole whole_of(const struct run_scratch *line, bool is_run)
 {
-    struct whole w = {.scale = 1};
+    struct whole w = {.scale = 1, .is_run = is_run};
     double probes = 0;
     for (size_t i = 0; i < line->count; i++) {
         const struct tally *sum = &line->entries[i].sum;
         w.looked += (double)sum->looked_ns;
-        w.self += (double)sum->self_ns;
+        w.self += (double)sum->self_ns - unwatched_of(sum, &w);
         probes += sum->probes_ns > 0 ? (double)sum->probes_ns : 0;
     }
     if (w.looked <= 0)
@@ -156,7 +165,7 @@ static struct whole whole_of(const struct run_scratch *line)
 /* The self time of SUM by the looks at it. */
 static double by_looks(const struct tally *sum, const struct whole *w)
 {
-    double self = (double)sum->looked_ns * w->scale - probes_of(sum, w);
+    double self = (double)sum->looked_ns * w->scale - probes_of(sum, w) + unwatched_of(sum, w);
     return self > 0 ? self : 0;
 }
 
@@ -172,8 +181,12 @@ static double samples_var(const struct tally *sum)
     return sum->self_var + sum->self_sys * sum->self_sys;
 }
 
+/* The watcher looks in bursts, and the differences between these give the variance of a run. A line has too few. */
 static double looks_var(const struct tally *sum, const struct whole *w, double self)
 {
+    if (w->is_run && sum->looked_var > 0)
+        return sum->looked_var * w->scale * w->scale + PERIOD_NS * PERIOD_NS / 2 +
+               sum->looked_sys * sum->looked_sys;
     return PERIOD_NS * ((self > 0 ? self : 0) + probes_of(sum, w)) + PERIOD_NS * PERIOD_NS / 2;
 }
 
@@ -255,8 +268,10 @@ static void join_looks(struct run_scratch *line, const struct whole *w)
         e->sum.self_ns = saturating_add(e->sum.self_ns, saturating_int(moved));
         if (is_estimate(&e->sum) && e->sum.has_total)
             e->sum.total_ns = saturating_add(e->sum.total_ns, saturating_int(moved));
-        e->sum.self_var *= part;
-        e->sum.self_sys *= sqrt(part);
+        if (w->is_run) { /* once: a line and the run have the same looks */
+            e->sum.self_var *= part;
+            e->sum.self_sys *= sqrt(part);
+        }
     }
 }
 
@@ -275,26 +290,30 @@ static void add_uncertainty(struct run_scratch *line)
     bool by_probes = false;
     for (size_t i = 0; i < line->count; i++) {
         const struct tally *sum = &line->entries[i].sum;
-        unsure += is_estimate(sum) ? UNSURE_NS * stretches(sum) : 0;
+        unsure += is_estimate(sum) ? stretches(sum) : 0;
         by_probes |= callers_weight(sum, true) > 0;
     }
     for (size_t i = 0; i < line->count; i++)
         weights += callers_weight(&line->entries[i].sum, by_probes);
     for (size_t i = 0; i < line->count; i++) {
         struct tally *sum = &line->entries[i].sum;
+        double counted = 0;
         if (is_estimate(sum))
-            sum->self_sys += UNSURE_NS * stretches(sum);
+            counted = stretches(sum);
         else if (weights > 0)
-            sum->self_sys += unsure * callers_weight(sum, by_probes) / weights;
+            counted = unsure * callers_weight(sum, by_probes) / weights;
+        sum->self_sys += UNSURE_NS * counted;
+        sum->looked_sys += UNSURE_LOOKED_NS * counted;
+        sum->self_probes += UNSURE_COUNTED_NS * counted;
         sum->self_sys += UNSURE_PROBES * fabs((double)sum->probes_ns);
         sum->self_cal += UNSURE_TIMED_NS * (double)sum->timed;
         sum->self_cal += UNSURE_ALLOC_NS * ((double)sum->alloc_count + (double)sum->free_count);
     }
 }
 
-static void settle_looks(struct run_scratch *line)
+static void settle_looks(struct run_scratch *line, bool is_run)
 {
-    struct whole w = whole_of(line);
+    struct whole w = whole_of(line, is_run);
     if (w.looked >= 2 * PERIOD_NS)
         move_long_calls(line, &w);
     if (are_representative(&w))
@@ -305,15 +324,15 @@ void estimates_settle(struct run_scratch *line)
 {
     add_uncertainty(line);
     settle_bounds(line);
-    settle_looks(line);
+    settle_looks(line, false);
 }
 
 void estimates_settle_run(struct run_scratch *all)
 {
     settle_bounds(all);
-    settle_looks(all);
+    settle_looks(all, true);
     waits_settle(all);
-    struct whole w = whole_of(all);
+    struct whole w = whole_of(all, true);
     for (size_t i = 0; i < all->count && are_representative(&w); i++) {
         struct tally *sum = &all->entries[i].sum;
         sum->disputed = is_estimate(sum) && surprise(sum, &w) != 0;
@@ -333,7 +352,7 @@ bool estimates_matter(const struct tally *sum)
 
 int64_t estimates_self_half(const struct tally *sum)
 {
-    return half_of(sum->self_var, sum->self_sys + sum->self_cal);
+    return half_of(sum->self_var, sum->self_sys + sum->self_cal + sum->self_probes);
 }
 
 int64_t estimates_change_half(const struct tally *sum)
@@ -343,5 +362,5 @@ int64_t estimates_change_half(const struct tally *sum)
 
 int64_t estimates_total_half(const struct tally *sum)
 {
-    return half_of(sum->total_var, sum->self_sys + sum->self_cal);
+    return half_of(sum->total_var, sum->self_sys + sum->self_cal + sum->self_probes);
 }

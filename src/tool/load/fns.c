@@ -47,10 +47,14 @@ void tally_add(struct tally *sum, const struct tally *more)
     sum->wait_ns = saturating_add(sum->wait_ns, more->wait_ns);
     sum->runq_ns = saturating_add(sum->runq_ns, more->runq_ns);
     sum->looked_ns = saturating_add(sum->looked_ns, more->looked_ns);
+    sum->looked_var += more->looked_var;
+    sum->unwatched_ns = saturating_add(sum->unwatched_ns, more->unwatched_ns);
+    sum->looked_sys += more->looked_sys;
     sum->probes_ns = saturating_add(sum->probes_ns, more->probes_ns);
     sum->self_var += more->self_var;
     sum->self_sys += more->self_sys;
     sum->self_cal += more->self_cal;
+    sum->self_probes += more->self_probes;
     sum->total_var += more->total_var;
     sum->has_total &= more->has_total;
     sum->has_cpu |= more->has_cpu;
@@ -87,7 +91,7 @@ static int entry_key(struct json *j, uint64_t *word)
 
 struct raw_entry {
     struct tally sum;
-    int64_t id, raw_ns, timed, cpu_ns, self_se, total_se;
+    int64_t id, raw_ns, timed, cpu_ns, self_se, total_se, looked_se;
     bool has_raw, has_timed;
 };
 
@@ -125,6 +129,10 @@ static int entry_value(struct json *j, uint64_t key, struct raw_entry *e)
         return json_count(j, &e->total_se);
     case KEY8('s', 'e', 'e', 'n', '_', 'n', 's', 0):
         return json_count(j, &e->sum.looked_ns);
+    case KEY8('p', 'r', 'e', '_', 'n', 's', 0, 0):
+        return json_int(j, &e->sum.unwatched_ns);
+    case KEY8('l', 's', 'e', '_', 'n', 's', 0, 0):
+        return json_count(j, &e->looked_se);
     case KEY8('m', 'a', 'x', '_', 'n', 's', 0, 0):
         e->sum.has_max = true;
         return json_int(j, &e->sum.max_ns);
@@ -249,6 +257,7 @@ static int read_fns(struct json *j, const struct run *run, struct run_scratch *s
             e.sum.probes_ns = saturating_add(e.raw_ns, -e.sum.self_ns);
         e.sum.self_var = (double)e.self_se * (double)e.self_se;
         e.sum.total_var = (double)e.total_se * (double)e.total_se;
+        e.sum.looked_var = (double)e.looked_se * (double)e.looked_se;
         e.sum.timed = e.has_timed ? e.timed : e.sum.calls;
         settle_max(&e.sum);
         err = scratch_add(scratch, run->fn_of_id[e.id], &e.sum);

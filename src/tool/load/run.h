@@ -26,10 +26,16 @@ struct tally {
     int64_t free_count;
     int64_t free_bytes;
     int64_t looked_ns; /* how long the watcher found a thread in the function */
+    double looked_var; /* ns squared: the variance of that; 0 in files that do not have it */
+    int64_t
+        unwatched_ns;  /* of the self time, what was before the watcher ran: timed, not estimated */
+    double looked_sys; /* ns: how far that may be off in the same direction in every line */
     int64_t probes_ns; /* what was taken off its self time for probes */
     double self_var;   /* ns squared: the variance of self_ns, see estimates.h */
     double self_sys;   /* ns: how far self_ns may be off in the same direction in every line */
     double self_cal; /* ns: the same of the calibration of timed calls; in intervals, no estimate */
+    double
+        self_probes; /* ns: the same of the cost of counted calls; the same in every run of a program */
     double total_var;
     int64_t max_ns; /* the longest of the timed calls, when has_max and not lacks_max */
     bool has_max;

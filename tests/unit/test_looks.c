@@ -1,0 +1,130 @@
+/* What the watcher saw, joined with what was timed. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "loaded.h"
+#include "target/span/run.h"
+#include "target/span/unwatched.h"
+#include "target/span/watch.h"
+#include "tool/load/estimates.h"
+
+/* ---- in the program: time before the watcher ran ---- */
+
+static struct piano__live_header header = {.ns_per_tick_32 = (uint64_t)1 << 32};
+static struct {
+    struct piano__thread t;
+    struct piano__head heads[4]; /* slots are aligned */
+    struct piano__slot slots[4];
+    struct piano__entry entries[4];
+} block;
+
+static struct piano__slot *slot(int i)
+{
+    return &piano__slots(&block.t)[i];
+}
+
+static int begin(void **state)
+{
+    (void)state;
+    memset(&block, 0, sizeof block);
+    piano__run.header = &header;
+    piano__capacity = 4;
+    atomic_store(&piano__watch_runs, false);
+    block.t.real_limit = piano__head_offset(4);
+    for (int i = 0; i < 4; i++)
+        slot(i)->in_now = 1;
+    return 0;
+}
+
+static void test_nothing_is_told_while_no_watcher_runs(void **state)
+{
+    (void)state;
+    piano__unwatched_add(&block.t, slot(1), 300, 1000);
+    assert_int_equal(slot(1)->now.unwatched, 0);
+    assert_int_equal(slot(1)->unwatched, 300);
+    assert_int_equal(block.t.watched, 0);
+}
+
+/* Function 0 is open since 100, function 1 inside it since 400; what ran inside both has 50 ticks. */
+static void test_open_calls_have_their_own_time(void **state)
+{
+    (void)state;
+    struct piano__entry *entries = piano__entries(&block.t);
+    block.t.depth = 2;
+    entries[0] = (struct piano__entry){.slot = 0, .start = 100};
+    entries[1] = (struct piano__entry){.slot = 1, .start = 400, .attributed = 30};
+    block.t.attributed = 80; /* 30 in function 0 before 400, 50 in function 1 */
+    block.t.overhead = 20 * 256;
+    entries[1].overhead = 10 * 256;
+    atomic_store(&piano__watch_runs, true);
+    piano__unwatched_add(&block.t, slot(2), 7, 1000);
+    assert_int_equal(block.t.watched, 1);
+    assert_int_equal(slot(2)->now.unwatched, 7);
+    assert_int_equal(slot(1)->now.unwatched, 600 - 10 - 50);
+    assert_int_equal(slot(0)->now.unwatched, 900 - 20 - 80 - 540);
+    assert_int_equal(slot(2)->unwatched, 0);
+}
+
+/* ---- in the reader ---- */
+
+#define MS "000000"
+#define FILE_OF(hot, loop)                                                                         \
+    "{\"format_version\":2,\"functions\":[\"hot\",\"loop\"]}\n"                                    \
+    "{\"frame\":0,\"thread\":1,\"depth\":0,\"root\":1,\"wall_ns\":100" MS ",\"fns\":["             \
+    "{\"id\":0,\"calls\":5000000,\"timed\":1000," hot "},{\"id\":1,\"calls\":1," loop "}]}\n"
+
+static int64_t self_of(const char *text, const char *name, int64_t *half)
+{
+    struct run run;
+    assert_int_equal(loaded(&run, text), 0);
+    const struct tally *sum = &fn(&run, name)->sum;
+    int64_t self = sum->self_ns;
+    *half = estimates_self_half(sum);
+    run_unload(&run);
+    return self;
+}
+
+/* Samples say 80 of 100 ms, as exactly as a tiny function's can. Looks say 60, and how exactly they say so decides. */
+static void test_looks_that_vary_little_decide(void **state)
+{
+    (void)state;
+    int64_t sure_half, unsure_half;
+    int64_t sure = self_of(FILE_OF("\"self_ns\":80" MS ",\"seen_ns\":60" MS ",\"lse_ns\":500000",
+                                   "\"raw_ns\":25" MS ",\"self_ns\":20" MS ",\"seen_ns\":40" MS
+                                   ",\"lse_ns\":500000"),
+                           "hot", &sure_half);
+    int64_t unsure = self_of(FILE_OF("\"self_ns\":80" MS ",\"seen_ns\":60" MS ",\"lse_ns\":20" MS,
+                                     "\"raw_ns\":25" MS ",\"self_ns\":20" MS ",\"seen_ns\":40" MS
+                                     ",\"lse_ns\":20" MS),
+                             "hot", &unsure_half);
+    assert_in_range(sure, 58000000, 66000000);
+    assert_in_range(unsure, 67000000, 81000000);
+    assert_true(sure_half < unsure_half);
+}
+
+/* 900 ms were timed before the watcher ran: it saw nothing of these, and is no less right about the rest. */
+static void test_time_before_the_watcher_ran_is_not_missing(void **state)
+{
+    (void)state;
+    int64_t half;
+    int64_t loop = self_of(FILE_OF("\"self_ns\":80" MS ",\"seen_ns\":60" MS ",\"lse_ns\":500000",
+                                   "\"raw_ns\":925" MS ",\"self_ns\":920" MS ",\"pre_ns\":900" MS
+                                   ",\"seen_ns\":40" MS ",\"lse_ns\":500000"),
+                           "loop", &half);
+    assert_in_range(loop, 925000000, 942000000);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_nothing_is_told_while_no_watcher_runs, begin),
+        cmocka_unit_test_setup(test_open_calls_have_their_own_time, begin),
+        cmocka_unit_test(test_looks_that_vary_little_decide),
+        cmocka_unit_test(test_time_before_the_watcher_ran_is_not_missing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
