@@ -1,17 +1,17 @@
-/* Finding the function bodies in a preprocessed text, with libclang.
+/* Finds the function bodies in a preprocessed text, with libclang.
  *
- * The text is what the user's own compiler made of its source. libclang reads it (it need not
- * compile it: gcc's builtins and attributes make errors that it survives) and we walk the
- * declarations: into namespaces and classes, never into bodies, never into system headers. For each
- * definition we take names, place and the offset of the opening brace, and look at the words of
- * the text for what forbids a guard in it. Line markers in the text are honoured by libclang's
- * presumed locations; offsets are plain offsets in the text.
+ * The text is the output of the user's own compiler. libclang only has to read it, not compile it:
+ * gcc's builtins and attributes cause errors from which libclang recovers. We walk the
+ * declarations: into namespaces and classes, never into bodies or system headers. For each
+ * definition we take names, place and the offset of the opening brace, and search the tokens for
+ * anything that forbids a guard. libclang's presumed locations follow the line markers in the text;
+ * offsets are plain offsets in the text.
  *
- * What keeps a mistake from becoming a wrong program: the byte at the offset must be a brace; where
- * libclang met an error inside a function, our own count of braces must agree with its idea of
- * where the body ends; and the result is compiled, with the untouched source as the way back.
+ * These checks keep a mistake from producing a wrong program: the byte at the offset must be a
+ * brace. If libclang met an error inside a function, our own count of braces must agree with its
+ * end of the body. Finally the result is compiled, with the untouched source as the fallback.
  *
- * Called once per unit by the wrapper. libclang catches its own crashes and reports them. */
+ * The wrapper calls this once per unit. libclang catches its own crashes and reports them. */
 #include "tool/build/analyse.h"
 
 #include <ctype.h>
@@ -34,7 +34,7 @@ struct walk {
     CXFile file;
     size_t *errors; /* offsets of errors in the project's code */
     size_t error_count;
-    char *seen_name; /* the last file name of a marker, and what `place_of` said of it */
+    char *seen_name; /* file name of the last marker, and its `place_of` */
     char *seen_file;
     bool failed; /* out of memory */
 };
@@ -87,7 +87,8 @@ static void put_scopes(struct buf *out, CXCursor at, int depth)
     free(name);
 }
 
-/* The file a marker names, resolved; neighbours nearly always share it. */
+/* The file that a marker names, resolved. Cached, because neighbouring functions usually share
+ * it. */
 static const char *file_of_marker(struct walk *w, const char *marker)
 {
     if (w->seen_name && strcmp(w->seen_name, marker) == 0)
@@ -101,7 +102,7 @@ static const char *file_of_marker(struct walk *w, const char *marker)
     return w->seen_file;
 }
 
-/* The body is the last statement below a function. A coroutine's is of a kind of its own, which
+/* The body is the last statement below a function. The body of a coroutine has its own kind, which
  * libclang calls unexposed. */
 static enum CXChildVisitResult keep_body(CXCursor c, CXCursor parent, CXClientData data)
 {
@@ -209,7 +210,7 @@ static void keep_fn(struct walk *w, struct analyse_fn *fn)
     a->fns[a->count++] = *fn;
 }
 
-/* START moved before the `[[...]]` that stand in front of it. */
+/* Moves START before any `[[...]]` in front of it. */
 static size_t before_attributes(const char *text, size_t start)
 {
     for (size_t at = start;; start = at) {
@@ -223,8 +224,8 @@ static size_t before_attributes(const char *text, size_t start)
     }
 }
 
-/* Where the declaration begins. libclang does not know for templates that are written with `auto`
- * parameters: there we go back to the end of what stands before. */
+/* Where the declaration begins. libclang does not know this for templates with `auto` parameters:
+ * there we go back to the end of the preceding declaration. */
 static size_t head_start(const struct walk *w, CXCursor c, size_t brace)
 {
     const char *text = w->source->text;
@@ -313,8 +314,8 @@ static char *describe(CXDiagnostic d)
     return out.data;
 }
 
-/* An error in the project's own text. System headers of gcc are full of what libclang cannot read,
- * and none of it matters. */
+/* An error in the project's own text. System headers of gcc contain much that libclang cannot read,
+ * and this does not matter. */
 static bool is_own_error(CXDiagnostic d)
 {
     return clang->getDiagnosticSeverity(d) >= CXDiagnostic_Error &&
@@ -343,7 +344,7 @@ static bool is_in_function(const struct analyse *a, size_t offset)
     return false;
 }
 
-/* Where libclang stumbled outside of any body we know, it may have overlooked a function. */
+/* After an error outside all known bodies, libclang may have missed a function. */
 static void note_stray_error(struct walk *w, CXTranslationUnit tu)
 {
     unsigned count = w->error_count ? clang->getNumDiagnostics(tu) : 0;
@@ -397,8 +398,8 @@ static size_t count_own_errors(CXTranslationUnit tu)
     return errors;
 }
 
-/* The text does not say which standard an unnamed default was, so errors decide: a second reading by
- * the newer one counts if it has fewer. */
+/* The text does not say which standard the compiler used by default. So the errors decide: a second
+ * parse with the newer standard is used if it has fewer. */
 static int parse(const struct analyse_source *s, CXIndex index, CXTranslationUnit *tu)
 {
     CXTranslationUnit newer = NULL;
@@ -423,7 +424,7 @@ static int by_brace(const void *a, const void *b)
     return left->brace < right->brace ? -1 : left->brace > right->brace;
 }
 
-/* In order of offset, each brace once: one body must not get two guards. */
+/* Sorts by offset and removes duplicates: one body must not get two guards. */
 static void put_in_order(struct analyse *a)
 {
     size_t kept = 0;
@@ -438,8 +439,8 @@ static void put_in_order(struct analyse *a)
     a->count = kept;
 }
 
-/* The resolver of an ifunc, and whatever it calls, runs while the program is still being relocated:
- * there is no thread-local storage yet, and the runtime may not be there either. */
+/* The resolver of an ifunc, and everything it calls, runs while the program is still being
+ * relocated: there is no thread-local storage yet, and the runtime may not be loaded. */
 static void skip_early(struct analyse *a, const struct analyse_source *s)
 {
     a->uses_ifunc = tokens_uses_ifunc(s->text, s->len);

@@ -1,14 +1,14 @@
-/* Reading gcc and clang command lines.
+/* Parses gcc and clang command lines.
  *
- * The wrapper turns one command into several, so it must know for every word whether it is an
- * input, belongs to the word before it, and which step it is for. A table says so for the options
- * that matter; any other word that begins with a dash is taken as a flag of one word that goes to
- * every step, as nearly all are. Options that change what a source means (another machine,
- * modules, a preprocessor of another kind) are in the table as refusals: then the sources are
- * compiled by the original command. A word that looks like a long option and is not known is one
- * too, as it could take the next word.
+ * The wrapper turns one command into several. So it must know for every word whether it is an input
+ * or belongs to the previous word, and which step it is for. A table says this for the options that
+ * matter. Any other word that begins with a dash is taken as a one-word flag for every step, as
+ * nearly all are. Options that change the meaning of a source (another machine, modules, another
+ * kind of preprocessor) are in the table as refusals: then the original command compiles the
+ * sources. An unknown word that looks like a long option is a refusal too, because it could take
+ * the next word.
  *
- * Called by the wrapper, once per process. The words are read-only after `args_parse`. */
+ * The wrapper calls this once per process. The words are read-only after `args_parse`. */
 #include "tool/build/args.h"
 
 #include <errno.h>
@@ -56,7 +56,7 @@ struct option {
     enum effect effect;
 };
 
-/* The first that fits counts: a longer name stands before its own prefix. */
+/* The first match counts, so a longer name precedes its own prefix. */
 static const struct option options[] = {
     {"-c", EXACT, ARG_MODE, MODE_COMPILE},
     {"-S", EXACT, ARG_MODE, MODE_ASSEMBLE},
@@ -263,7 +263,8 @@ static const struct option *find_option(const char *word)
     return NULL;
 }
 
-/* `-Xclang -include-pch -Xclang FILE` is one option of four words; the others take two. */
+/* `-Xclang -include-pch -Xclang FILE` is one option of four words; other -Xclang options have
+ * two. */
 static void take_clang_words(struct args *a, struct arg *arg)
 {
     static const char *const pairs[] = {"-include", "-imacros", "-include-pch", "-isystem",
@@ -344,7 +345,8 @@ static void apply(struct args *a, struct arg *arg, enum effect effect, const cha
         a->by_products = true;
         break;
     case PREPROCESSOR_WORD:
-        /* clang takes -Wp,-MD,FILE as -MD -MF FILE; gcc hands it on and makes up another target. */
+        /* clang treats -Wp,-MD,FILE as -MD -MF FILE; gcc passes it on and derives another
+         * target. */
         if (a->clang && (starts_with(value, "-MD,") || starts_with(value, "-MMD,"))) {
             a->depends = true;
             a->depfile = value;
@@ -373,7 +375,7 @@ static void take_input(struct args *a, struct arg *arg, const char *forced)
     a->foreign += arg->lang == LANG_ASM || arg->lang == LANG_OTHER;
 }
 
-/* Classifies the word at AT and what belongs to it. */
+/* Classifies the word at AT and the words that belong to it. */
 static void take_arg(struct args *a, size_t at, const char **forced)
 {
     struct arg *arg = &a->list[a->count++];
@@ -405,7 +407,7 @@ static void take_arg(struct args *a, size_t at, const char **forced)
 
 enum { RESPONSE_DEPTH = 8 };
 
-/* A word that names no readable file is taken as it stands, as compilers do. */
+/* Like compilers, keeps a word that names no readable file unchanged. */
 static void add_expanded(struct args *a, const char *word, int depth)
 {
     struct buf text = {0};
@@ -424,7 +426,7 @@ static void add_expanded(struct args *a, const char *word, int depth)
     buf_free(&text);
 }
 
-/* `cc` and `c++` are links to the real driver: its name tells gcc from clang. */
+/* `cc` and `c++` are links to the real driver, whose name distinguishes gcc from clang. */
 static void recognise_driver(struct args *a)
 {
     const char *path = a->words.items[a->command - 1];

@@ -1,6 +1,7 @@
-/* Writing command lines: those of the single steps (preprocess, compile) that the wrapper makes of one command. A step gets
- * the words whose role says so, in their order, and what compilers make up when they are not told (the names of the output and
- * of the dependency file) is spelled out, since a step has other names than the whole. */
+/* Builds the command lines of the single steps (preprocess, compile) that the wrapper makes of one
+ * command. A step gets the words whose role fits, in their order. The names of the output and of
+ * the dependency file, which compilers derive if not given, are written out, because a step would
+ * derive different names. */
 #include "tool/build/args.h"
 
 #include <stdlib.h>
@@ -56,8 +57,8 @@ static void add_roles(const struct args *a, unsigned roles, struct words *out)
     }
 }
 
-/* Compilers name the dependency file after the output: its last suffix becomes `.d`. Without -o
- * they take the source's name, and gcc puts `a-` before it when it links to a.out. */
+/* Compilers name the dependency file after the output and replace its last suffix by `.d`. Without
+ * -o they use the name of the source, and gcc prefixes it with `a-` when it links to a.out. */
 static void add_depfile(const struct args *a, const struct arg *source, struct words *out)
 {
     char *stem = args_stem(args_input(a, source));

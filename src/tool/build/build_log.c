@@ -1,7 +1,7 @@
-/* What to show of a failed build, or of one that did nothing. A parallel build goes on for a while after the first error, so
- * the end of its output may not hold the cause: the first line that looks like an error is shown
- * with what follows it, then the end. Compilers name the copies of the sources; the user knows
- * only the originals, so the one path is turned into the other. */
+/* Shows the output of a build that failed or did nothing. A parallel build continues for a while
+ * after the first error, so the end of its output may not contain the cause. So the first line that
+ * looks like an error is shown with the lines after it, then the end. Compilers print the paths of
+ * the copies, but the user knows only the originals, so these paths are replaced. */
 #include "tool/build/build_log.h"
 
 #include <stdbool.h>
@@ -50,7 +50,7 @@ static void print_range(const char *text, size_t from, size_t to)
     }
 }
 
-/* The log with the user's own paths, malloc'd; NULL when there is none. */
+/* The log with the user's own paths, malloc'd; NULL when there is no log. */
 static char *read_log(const char *path, const char *mirror, const char *root)
 {
     struct buf raw = {0};

@@ -1,7 +1,7 @@
-/* Running the real compiler: as a step whose output is kept, or in our place.
+/* Runs the real compiler, either as a step whose output is kept or in place of this process.
  *
- * Kept output goes to memory files, not pipes: a compiler that fills one cannot block, and nobody
- * has to read while it runs. */
+ * Kept output goes to memory files, not pipes: then the compiler cannot block on a full pipe, and
+ * we need not read while it runs. */
 #include "tool/build/cc_run.h"
 
 #include <errno.h>

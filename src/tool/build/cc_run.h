@@ -1,4 +1,4 @@
-/* Running the real compiler. */
+/* Runs the real compiler. */
 #ifndef PIANO_TOOL_BUILD_CC_RUN_H
 #define PIANO_TOOL_BUILD_CC_RUN_H
 
@@ -12,16 +12,17 @@ struct cc_run {
     struct buf err;
 };
 
-/* Runs ARGV to its end; what KEEP names is kept in R instead of being shown. 0 or negative errno;
- * -EINTR when we were asked to stop meanwhile. The caller releases R in any case. */
+/* Runs ARGV to its end. Stores the output that KEEP names in R instead of showing it. Returns 0 or
+ * negative errno; -EINTR when we were asked to stop. The caller releases R in any case. */
 int cc_run_step(struct cc_run *r, char *const argv[], unsigned keep);
 void cc_run_release(struct cc_run *r);
 
-/* Becomes ARGV. Returns only when that fails: 127, after saying why. */
+/* Executes ARGV in place of this process. Returns only on failure: 127, after printing the
+ * error. */
 int cc_run_exec(char *const argv[]);
 
-/* Takes the build's own variables and preloaded library out of the environment, so that what we
- * start is the compiler and not ourselves again. */
+/* Removes the build's own variables and preloaded library from the environment, so that we start
+ * the compiler and not ourselves again. */
 void cc_run_clean_environment(void);
 
 #endif

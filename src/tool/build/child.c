@@ -1,15 +1,15 @@
-/* Starting a process and seeing it to its end.
+/* Starts a process and waits for its end.
  *
- * Called by the commands from the tool's only thread. The child stays in our process group, so
- * that it keeps the terminal: a Ctrl-C reaches both it and us from the kernel. Signals sent to us
- * alone (kill PID, a CI time limit) are passed on. To know the one from the other: what the kernel
- * sent to the group carries SI_KERNEL.
+ * The commands call this from the tool's only thread. The child stays in our process group, so that
+ * it keeps the terminal: a Ctrl-C reaches both processes from the kernel. Signals sent to us alone
+ * (kill PID, a CI time limit) are passed on. SI_KERNEL distinguishes the two: the kernel sets it in
+ * signals that it sends to the group.
  *
- * The signals are blocked while we wait and taken with sigtimedwait, together with SIGCHLD, so
- * there are no handlers and no races; the child gets the mask we came with.
+ * While we wait, the signals are blocked and received with sigtimedwait, together with SIGCHLD, so
+ * there are no handlers and no races. The child gets our original signal mask.
  *
- * A build is a tree of processes, and not every one of them passes a signal on. For these we become
- * the one to whom orphans are given (a subreaper), and end the orphans after an interruption.
+ * A build is a tree of processes, and not all of them pass a signal on. For builds we become the
+ * parent of orphans (a subreaper) and end the orphans after an interruption.
  *
  * Invariant: `child_run` never returns while the child lives. */
 #include "tool/build/child.h"
@@ -27,7 +27,7 @@
 #include <unistd.h>
 
 static const double TICK_S = 0.1;
-/* How long orphans get to end by themselves after SIGTERM. */
+/* How long orphans have to end by themselves after SIGTERM. */
 static const double ORPHAN_S = 2;
 
 static double now_s(void)
@@ -73,7 +73,7 @@ static int start(const struct child_plan *plan, const sigset_t *mask, pid_t *pid
     return err;
 }
 
-/* Waits up to SECONDS for a signal of SET; 0 when the time is over. */
+/* Waits up to SECONDS for a signal of SET. Returns 0 on timeout. */
 static int next_signal(const sigset_t *set, double seconds, siginfo_t *info)
 {
     double whole = floor(seconds);
@@ -82,10 +82,10 @@ static int next_signal(const sigset_t *set, double seconds, siginfo_t *info)
     return sig > 0 ? sig : 0;
 }
 
-/* The clock of one child: what to send next, and when. */
+/* The deadline of a child: which signal to send next, and when. */
 struct deadline {
     double at;
-    int signal; /* 0 = nothing left to send */
+    int signal; /* 0: nothing left to send */
 };
 
 static void pass_deadline(const struct child_plan *plan, struct child_result *result,
@@ -123,7 +123,7 @@ static void wait_for_end(const struct child_plan *plan, const sigset_t *set,
     result->status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-/* Sends SIG to all our children, which are orphans by now; false when there are none. */
+/* Sends SIG to all our children, which are now orphans of the build; false when there are none. */
 static bool signal_orphans(int sig)
 {
     char path[64];
@@ -149,8 +149,8 @@ static void end_orphans(void)
     }
 }
 
-/* Blocked signals are queued even when they are ignored: what we were started to ignore (by nohup, or
- * by a script that runs us in its background) must not be blocked. */
+/* Blocked signals are queued even when they are ignored. So signals that we were started to ignore
+ * (by nohup, or by a script that runs us in the background) must not be blocked. */
 static void choose_signals(sigset_t *set)
 {
     static const int ends[] = {SIGINT, SIGTERM, SIGHUP};
@@ -169,7 +169,7 @@ int child_run(const struct child_plan *plan, struct child_result *result)
     sigset_t old;
     *result = (struct child_result){0};
     choose_signals(&set);
-    signal(SIGCHLD, SIG_DFL); /* who started us may ignore it, and then nothing can be waited for */
+    signal(SIGCHLD, SIG_DFL); /* our parent may have left it ignored */
     sigprocmask(SIG_BLOCK, &set, &old);
     prctl(PR_SET_CHILD_SUBREAPER, plan->whole_tree ? 1L : 0L, 0L, 0L, 0L);
     int err = start(plan, &old, &result->pid);

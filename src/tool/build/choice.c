@@ -1,15 +1,16 @@
-/* Choosing among several programs.
+/* Chooses among several programs.
  *
- * The wrapper records every link. A program counts when the runtime's entry point is named in the file, that is, when
- * instrumented code is in it, or when it names a shared library of which that is true. libtool links to X/.libs/NAME and
- * leaves a script X/NAME that sets up the library path; then the script is what a user would run.
+ * The wrapper records every link. A program counts if the file contains the name of the runtime's
+ * entry point, that is, if it contains instrumented code, or if it names a shared library that
+ * does. libtool links to X/.libs/NAME and creates a script X/NAME that sets the library path; then
+ * the user would run the script.
  *
- * Of several programs, four rules in turn leave those that fit best:
+ * Of several programs, four rules in turn keep those that fit best:
  *   asked    they have most of what --fn, --file and --dir ask for
  *   target   their name is a word of the build command: make redis-server, cc -o game
- *   project  they are called like the project's directory, without its version
- *   main     they are no tests, benchmarks or examples, by their name or directory
- * When several are left, none is started on a guess: the user is asked (choice_ask.c). */
+ *   project  they have the name of the project's directory, without its version
+ *   main     they are not tests, benchmarks or examples, by their name or directory
+ * If several are left, no program is started on a guess: the user is asked (choice_ask.c). */
 #include "tool/build/choice.h"
 
 #include <ctype.h>
@@ -29,10 +30,10 @@
 #include "tool/util/paths.h"
 #include "tool/util/say.h"
 
-/* Functions looked for in a program for each thing that was asked for. */
+/* Maximum number of functions to look for in a program, for each requested item. */
 enum { MAX_LOOKED_FOR = 16 };
 
-/* A file in memory, to be searched. */
+/* A file mapped for searching. */
 struct image {
     void *map;
     size_t len;
@@ -72,7 +73,7 @@ static bool file_holds(const char *path, const char *word)
     return found;
 }
 
-/* --- the programs there are ------------------------------------------------------------------------------------ */
+/* --- the programs ----------------------------------------------------------------------------- */
 
 static char *libtool_script(const char *output)
 {
@@ -108,7 +109,7 @@ static void add(struct choice_list *l, const char *output)
     l->items[l->count++] = (struct choice){path, output, 0};
 }
 
-/* It is named by its soname, so what follows `.so` is not compared. */
+/* Compares only the part up to `.so`, because programs name a library by its soname. */
 bool choice_uses_library(const char *program, const char *output)
 {
     char stem[NAME_MAX + 1];
@@ -132,9 +133,10 @@ static bool is_instrumented(const struct records *r, const char *program)
     return false;
 }
 
-/* --- asked: what --fn, --file and --dir name ------------------------------------------------------------------- */
+/* --- asked: the items of --fn, --file and --dir ----------------------------------------------- */
 
-/* Is the name of FN in one of the IMAGES, as a whole string or the end of one? Linkers let strings share their ends. */
+/* Is the name of FN in one of the IMAGES, as a whole string or at the end of one? Linkers merge
+ * strings with equal ends. */
 static bool is_in(const struct image *images, size_t count, const char *fn)
 {
     for (size_t i = 0; i < count; i++) {
@@ -144,7 +146,7 @@ static bool is_in(const struct image *images, size_t count, const char *fn)
     return false;
 }
 
-/* Is a function that ONE chooses among the instrumented ones in IMAGES? */
+/* Is a function that ONE chooses among the instrumented functions in IMAGES? */
 static bool has_asked(const struct selection *one, const struct records *r,
                       const struct image *images, size_t count)
 {
@@ -164,7 +166,7 @@ static bool has_asked(const struct selection *one, const struct records *r,
     return false;
 }
 
-/* How many of the items of ALL the program in IMAGES has. */
+/* How many of the items of ALL are in the program in IMAGES? */
 static int count_asked(const struct selection *all, const struct records *r,
                        const struct image *images, size_t count)
 {
@@ -182,7 +184,7 @@ static int count_asked(const struct selection *all, const struct records *r,
     return found;
 }
 
-/* The images of PROGRAM and of the shared libraries of the build that it uses. */
+/* Maps PROGRAM and the shared libraries of the build that it uses. */
 static struct image *open_images(const struct records *r, const char *program, size_t *count)
 {
     struct image *images = calloc(r->link_count + 1, sizeof *images);
@@ -209,9 +211,9 @@ static void score_asked(struct choice_list *l, const struct records *r, const st
     }
 }
 
-/* --- target, project, main: names ------------------------------------------------------------------------------ */
+/* --- target, project, main: names ------------------------------------------------------------- */
 
-/* STATE/command has the words of the build command, each ended by NUL. */
+/* STATE/command holds the words of the build command, each ended by NUL. */
 static void score_target(struct choice_list *l, const char *state)
 {
     struct buf text = {0};
@@ -227,7 +229,7 @@ static void score_target(struct choice_list *l, const char *state)
     free(path);
 }
 
-/* The length of NAME without what follows a version: "game-1.2.3", "game_v2", "game-main". */
+/* The length of NAME without a version or branch: "game-1.2.3", "game_v2", "game-main". */
 static size_t bare_length(const char *name)
 {
     static const char *const branches[] = {"main", "master", "trunk", "src"};
@@ -263,7 +265,7 @@ static void score_project(struct choice_list *l, const char *root)
     }
 }
 
-/* Is the word of LEN letters at TEXT one for programs beside the project's own? */
+/* Does the word of LEN letters at TEXT mark a test, benchmark or example? */
 static bool is_side_word(const char *text, size_t len)
 {
     static const char *const words[] = {"test",    "tests",    "bench",  "benchmark", "benchmarks",
@@ -276,7 +278,7 @@ static bool is_side_word(const char *text, size_t len)
     return false;
 }
 
-/* A test, a benchmark or an example: one of the words of PATH below the tree says so. */
+/* Is PATH, relative to the tree, a test, a benchmark or an example? One of its words says so. */
 static bool is_side_program(const char *path)
 {
     while (*path) {
@@ -302,9 +304,10 @@ static void score_main(struct choice_list *l)
         l->items[i].score = !is_side_program(below_tree(l, l->items[i].path));
 }
 
-/* --- all of it -------------------------------------------------------------------------------------------------- */
+/* --- applying the rules ----------------------------------------------------------------------- */
 
-/* Those of the highest score come first, in their order, and are what is left. */
+/* Moves the programs with the highest score to the front, in their order, and keeps only those in
+ * `meant`. */
 static void keep_best(struct choice_list *l)
 {
     struct choice *sorted = calloc(l->meant + 1, sizeof *sorted);
@@ -348,7 +351,8 @@ void choice_load(struct choice_list *l, const struct records *r, const char *sta
         if (!r->links[i].shared && is_instrumented(r, r->links[i].output))
             add(l, r->links[i].output);
     }
-    /* Stripped and static, or with instrumented code only in what it loads at run time. */
+    /* Fallback: stripped static programs, or programs that load all instrumented code at run
+     * time. */
     for (size_t i = 0; l->count == 0 && i < r->link_count; i++) {
         if (!r->links[i].shared)
             add(l, r->links[i].output);

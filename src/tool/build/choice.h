@@ -1,4 +1,4 @@
-/* Which of the programs that a build made is meant. */
+/* Which program of a build the user means. */
 #ifndef PIANO_TOOL_BUILD_CHOICE_H
 #define PIANO_TOOL_BUILD_CHOICE_H
 
@@ -11,11 +11,11 @@
 struct choice {
     char *path;         /* what a user would run */
     const char *output; /* what was linked; points into the records */
-    int score;          /* of the rule that is being applied */
+    int score;          /* by the current rule */
 };
 
-/* The programs with instrumented code in them. The first MEANT are those that no rule could tell apart;
- * the newest comes first among them and among the others. */
+/* The programs with instrumented code. The rules could not distinguish the first MEANT. The newest
+ * comes first among these and among the others. */
 struct choice_list {
     struct choice *items;
     size_t count;
@@ -30,11 +30,12 @@ void choice_release(struct choice_list *l);
 /* Does PROGRAM name the shared library OUTPUT? */
 bool choice_uses_library(const char *program, const char *output);
 
-/* A name for PATH that `piano run` understands: its path below the tree, or its last part. Into TEXT, fit to be shown. */
+/* A name for PATH that `piano run` accepts: its path below the tree, or its last component. Written
+ * to TEXT, safe to print. */
 const char *choice_name(char *text, size_t size, const struct choice_list *l, const char *path);
 
-/* Asks on the terminal which of the first MEANT programs to run. Where there is no terminal, or no answer, says what can be
- * typed, for the command COMMAND, and returns NULL. */
+/* Asks on the terminal which of the first MEANT programs to run. Without a terminal or an answer,
+ * prints what to type for COMMAND and returns NULL. */
 const char *choice_ask(const struct choice_list *l, const char *command);
 
 #endif

@@ -1,5 +1,5 @@
-/* Asking which program is meant. The question goes to stderr, so that stdout stays the program's. The answer is read
- * byte by byte: what is typed after it is the program's input. */
+/* Asks which program is meant. The question goes to stderr, so that stdout belongs to the program.
+ * The answer is read byte by byte, because the input after it belongs to the program. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ static void show(const struct choice_list *l, bool numbered)
         fprintf(stderr, "  and %zu more\n", l->meant - MAX_SHOWN);
 }
 
-/* How to name the program, for COMMAND. */
+/* Prints how to name the program, for COMMAND. */
 static void say_how(const struct choice_list *l, const char *command)
 {
     char name[PATH_MAX];
@@ -39,7 +39,7 @@ static void say_how(const struct choice_list *l, const char *command)
         fprintf(stderr, "  try: piano %s ... -- %s\n", command, name);
 }
 
-/* One line of the terminal to TEXT; false at its end. */
+/* Reads one line from the terminal into TEXT; false at the end of input. */
 static bool read_line(char *text, size_t size)
 {
     size_t len = 0;
@@ -74,7 +74,7 @@ static int by_path(const void *a, const void *b)
     return strcmp(((const struct choice *)a)->path, ((const struct choice *)b)->path);
 }
 
-/* With L sorted, so that a program keeps its number from build to build. */
+/* L is sorted, so that a program keeps its number from build to build. */
 static const char *ask(const struct choice_list *l, const char *command)
 {
     bool asks = isatty(STDIN_FILENO) == 1 && isatty(STDERR_FILENO) == 1;
@@ -103,7 +103,7 @@ const char *choice_ask(const struct choice_list *l, const char *command)
         return NULL;
     memcpy(sorted.items, l->items, l->count * sizeof *sorted.items);
     qsort(sorted.items, sorted.meant, sizeof *sorted.items, by_path);
-    const char *found = ask(&sorted, command); /* the paths are L's own */
+    const char *found = ask(&sorted, command); /* the paths belong to L */
     free(sorted.items);
     return found;
 }

@@ -1,15 +1,15 @@
-/* Finding the build by looking at which files are there.
+/* Finds the build by the files that exist.
  *
- * The nearest directory at or above the working directory counts (up to the project's root), as it
- * is the one in which the user would type `make`. CMakeLists.txt and meson.build also lie in
- * subdirectories that cannot be built alone, so from one of those the way goes on upwards as long
- * as the directory above has one too.
+ * The nearest directory at or above the working directory counts (up to the project's root),
+ * because the user would type `make` there. CMakeLists.txt and meson.build also exist in
+ * subdirectories that cannot be built alone, so from one of those the search continues upwards as
+ * long as the parent directory has one too.
  *
- * In a directory with several: CMake, then Meson, before a Makefile, since both leave Makefiles
- * behind and projects that have both keep the Makefile for convenience; but a tree that the user
- * has configured in place with configure is built the way it was configured. A Makefile goes
- * before configure, unless it is the kind that only says "run configure first". A way whose tool
- * is not installed is passed over if there is another. */
+ * In a directory with several build files, CMake and then Meson precede a Makefile: both generate
+ * Makefiles, and projects with both keep the Makefile for convenience. But a tree that the user has
+ * configured in place with configure is built the way it was configured. A Makefile precedes
+ * configure, unless it only says "run configure first". A build system whose tool is not installed
+ * is skipped if there is another. */
 #include "tool/build/detect.h"
 
 #include <errno.h>
@@ -41,8 +41,8 @@ static bool has_makefile(const char *dir)
     return false;
 }
 
-/* Is there a makefile that only tells to run configure? Either a short Makefile that says so
- * (zlib), or a GNUmakefile that goes before the Makefile to be made (gnulib's). */
+/* Is there a makefile that only says to run configure? Either a short Makefile that says so (zlib),
+ * or a GNUmakefile that is used until configure makes the Makefile (gnulib). */
 static bool makefile_is_notice(const char *dir)
 {
     if (has(dir, "Makefile.in") && !has(dir, "Makefile"))
@@ -104,7 +104,7 @@ static bool choose(struct detect *d, const char *dir, const char **missing)
     return any;
 }
 
-/* Cuts the last part off DIR; false at ROOT. */
+/* Removes the last component of DIR; false at ROOT. */
 static bool go_up(char *dir, const char *root)
 {
     char *slash = strrchr(dir, '/');

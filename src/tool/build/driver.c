@@ -1,12 +1,14 @@
-/* Running the user's build under piano.
+/* Runs the user's build under piano.
  *
- * `driver_build` is the whole of it: places, lock, how to build (detect.c), what of the last build
- * to throw away (refresh.c), the copy to build in (mirror.c), then the build's own steps (ways.c).
+ * `driver_build` does everything: paths, lock, how to build (detect.c), which products of the last
+ * build to remove (refresh.c), the copy to build in (mirror.c), then the build's own steps
+ * (ways.c).
  *
- * Everything written lies under ROOT/.piano, and every build runs on the mirror, those of CMake and
- * Meson too: they build out of tree, but many a CMakeLists.txt writes to its source directory all
- * the same (zlib's renames a header there). *
- * Called once per process, by cmd_build.c and cmd_profile.c. */
+ * All files are written below ROOT/.piano, and every build runs on the mirror. This includes CMake
+ * and Meson: they build out of tree, but many CMakeLists.txt write to their source directory all
+ * the same (zlib's renames a header there).
+ *
+ * cmd_build.c and cmd_profile.c call this once per process. */
 #include "tool/build/driver.h"
 
 #include <errno.h>
@@ -50,7 +52,7 @@ static int processors(void)
     return count > 0 ? count : 1;
 }
 
-/* --- places ---------------------------------------------------------------------------------- */
+/* --- paths ------------------------------------------------------------------------------------ */
 
 static int write_gitignore(const char *dir)
 {
@@ -104,7 +106,7 @@ static int make_places(struct driver *d)
     return 0;
 }
 
-/* One build at a time in a project. The lock goes with the process. */
+/* Allows one build at a time in a project. The lock ends with the process. */
 static int take_lock(const struct driver *d)
 {
     char *path = paths_join(d->state, "lock");
@@ -137,7 +139,7 @@ static int say_nothing_found(const struct driver *d)
                      "found no build in %s (looked for %s)", d->cwd, detect_names());
 }
 
-/* `-- cmake --build build`: that directory's objects are the user's and are not copied. */
+/* `-- cmake --build build`: the objects in that directory are the user's and are not copied. */
 static int refuse_build_dirs(const struct driver *d)
 {
     if (detect_is_build_dir(d->cwd))
@@ -173,7 +175,7 @@ static int find_build(struct driver *d)
     return err == 0 ? 0 : out_of_memory();
 }
 
-/* --- what of the last build holds ------------------------------------------------------------ */
+/* --- what is left of the last build ----------------------------------------------------------- */
 
 static void put_fingerprint(struct buf *b, const struct driver *d)
 {
@@ -191,7 +193,7 @@ static void put_fingerprint(struct buf *b, const struct driver *d)
         if (value)
             buf_printf(b, "%s=%s\n", variables[i], value);
     }
-    /* CMake and Meson keep a directory each, bound to one source directory. */
+    /* CMake and Meson each have one build directory, for one source directory. */
     if (d->detect.kind == DETECT_CMAKE || d->detect.kind == DETECT_MESON)
         buf_printf(b, "%d %s\n", (int)d->detect.kind, d->detect.dir);
     free(tool);
@@ -224,7 +226,7 @@ static int sync_once(const struct driver *d, struct mirror_result *result)
 
 static void say_unreadable(const struct mirror_result *r)
 {
-    enum { MAX_NAMED = 3 }; /* as many as mirror.c keeps */
+    enum { MAX_NAMED = 3 }; /* must match mirror.c */
     char names[1024], more[64] = "";
     if (r->unreadable > MAX_NAMED)
         snprintf(more, sizeof more, " and %zu more", r->unreadable - MAX_NAMED);
@@ -238,7 +240,7 @@ static int update_mirror(struct driver *d)
     struct mirror_result result = {0};
     int err = sync_once(d, &result);
     if (err == -EISDIR || err == -ENOTDIR || err == -EEXIST) {
-        /* A directory became a file or the other way round, with the build's files in it. */
+        /* A directory became a file or the reverse, and contains files of the build. */
         free(result.failed);
         free(result.unread_names);
         result = (struct mirror_result){0};
@@ -260,10 +262,10 @@ static int update_mirror(struct driver *d)
     return err == 0 ? 0 : EXIT_FAILED;
 }
 
-/* --- all of it ------------------------------------------------------------------------------- */
+/* --- the whole build -------------------------------------------------------------------------- */
 
-/* STATE/command: the words of the build command, each ended by NUL; empty where piano found the build itself. By them
- * choice.c knows what was to be built. */
+/* STATE/command: the words of the build command, each ended by NUL; empty if piano detected the
+ * build. choice.c reads it to know what was to be built. */
 static int save_command(const struct driver *d)
 {
     struct buf text = {0};

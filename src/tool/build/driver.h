@@ -1,4 +1,4 @@
-/* One `piano build`, from finding the build to the records it leaves. */
+/* One `piano build`, from detecting the build to the records it leaves. */
 #ifndef PIANO_TOOL_BUILD_DRIVER_H
 #define PIANO_TOOL_BUILD_DRIVER_H
 
@@ -8,9 +8,9 @@
 #include "tool/build/selection.h"
 
 struct driver {
-    struct selection selection; /* the user's choice; the places in it are filled in here */
-    char *const *command;       /* the build command, NULL = find the build */
-    int jobs;                   /* 0 = as many as there are processors */
+    struct selection selection; /* the user's choice; `driver_build` sets the paths in it */
+    char *const *command;       /* the build command, NULL: detect the build */
+    int jobs;                   /* 0: one per processor */
     bool verbose;               /* the build's own output goes to stderr, not to the log */
 
     /* filled in by driver_build, and valid until driver_release: */
@@ -22,7 +22,7 @@ struct driver {
     double started_s; /* CLOCK_REALTIME */
 };
 
-/* Builds; says what went wrong. Exit status: 0, 1, 2, or 130 when interrupted. */
+/* Builds, and prints errors. Exit status: 0, 1, 2, or 130 when interrupted. */
 int driver_build(struct driver *d);
 void driver_release(struct driver *d);
 

@@ -1,23 +1,23 @@
 /* The library that is preloaded into a build command.
  *
- * A build is a tree of processes (make, ninja, shells, Python, ccache) at whose leaves compilers
- * are started. Each of them has this library in it; whenever one is about to start a compiler it
- * starts `$PIANO_TOOL cc-wrap COMPILER ARGS...` instead, which instruments and then runs the very
- * same COMPILER. Doing it at the exec, not by a `CC=` variable or a PATH of fake compilers, catches
- * compilers called by absolute path and leaves everything the build system knows about its
- * compiler (its name, its path, its answers to probes) as it was.
+ * A build is a tree of processes (make, ninja, shells, Python, ccache), and the leaves are
+ * compilers. Each process has this library loaded. When one is about to start a compiler, it starts
+ * `$PIANO_TOOL cc-wrap COMPILER ARGS...` instead, which instruments and then runs the same
+ * COMPILER. Replacing the exec, not a `CC=` variable or a PATH of fake compilers, also catches
+ * compilers called by absolute path. It leaves everything that the build system knows about its
+ * compiler (its name, its path, its answers to probes) unchanged.
  *
- * Rules of the place:
- *  - The callers may be children of vfork, which share their parent's memory: nothing here
- *    allocates from the heap, takes a lock, or writes to anything but its own stack.
- *  - The environment handed to the new program decides. Without PIANO_STATE and PIANO_TOOL in it
- *    the call goes through as it came; the wrapper runs the real compiler that way.
- *  - Any doubt (no such file, name too long, not a compiler for this machine) means: through as it
- *    came. If the wrapper cannot be started, the original call is made.
+ * Rules for this code:
+ *  - The caller may be a child of vfork, which shares its parent's memory: this code does not
+ *    allocate from the heap, take a lock, or write to memory other than its stack or mapping.
+ *  - The environment for the new program decides. Without PIANO_STATE and PIANO_TOOL in it the call
+ *    is passed through unchanged; the wrapper runs the real compiler in this way.
+ *  - In any doubt (no such file, name too long, not a compiler for this machine) the call is passed
+ *    through unchanged. If the wrapper cannot be started, the original call is made.
  *
- * glibc's exec functions reach each other inside the library, so each has to be replaced by
- * itself. What the compiler driver starts (cc1, collect2, as, ld) has names that are not in the
- * table below and is never touched. */
+ * glibc's exec functions call each other internally, so each has to be interposed. The programs
+ * that the compiler driver starts (cc1, collect2, as, ld) have names that are not in the table
+ * below and are never touched. */
 #include <alloca.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -34,7 +34,8 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* Up to this many arguments fit on the stack we borrow; longer lines get a mapping. */
+/* Maximum number of arguments for which argv is on the stack; longer command lines get a
+ * mapping. */
 enum { STACK_ARGS = 2048 };
 
 typedef int execve_fn(const char *, char *const[], char *const[]);
@@ -44,7 +45,8 @@ typedef int spawn_fn(pid_t *, const char *, const posix_spawn_file_actions_t *,
 
 extern char **environ;
 
-/* The next definitions in line. Written by `find_next` before main, read-only afterwards. */
+/* The next definitions in symbol order. Written by `find_next` before main, read-only
+ * afterwards. */
 static execve_fn *next_execve;
 static execve_fn *next_execvpe;
 static spawn_fn *next_spawn;
@@ -58,10 +60,10 @@ __attribute__((constructor)) static void find_next(void)
     next_spawnp = (spawn_fn *)dlsym(RTLD_NEXT, "posix_spawnp");
 }
 
-/* A library's constructor may exec before ours ran. */
+/* A library's constructor may call exec before our constructor has run. */
 #define NEXT(cached, name) ((cached) ? (cached) : (__typeof__(cached))dlsym(RTLD_NEXT, name))
 
-/* What an exec is turned into. */
+/* The rewritten exec. */
 struct rewrite {
     const char *tool;
     char *const *args; /* the compiler's arguments, without its name */
@@ -97,8 +99,8 @@ static bool has_prefix(const char *s, size_t len, const char *arch)
     return len > strlen(arch) && memcmp(s, arch, strlen(arch)) == 0;
 }
 
-/* `x86_64-linux-gnu-`: a triplet of this machine. Others make programs the runtime cannot enter, unless PIANO_LIB names one for
- * them. */
+/* Is this a triplet of this machine, such as `x86_64-linux-gnu-`? The runtime cannot be loaded into
+ * programs for other machines, unless PIANO_LIB names a runtime for them. */
 static bool is_known_prefix(const char *s, size_t len)
 {
     const char *other = getenv("PIANO_LIB");
@@ -148,7 +150,7 @@ static bool is_ccache(const char *path)
     return strcmp(name, "ccache") == 0 || strcmp(name, "sccache") == 0;
 }
 
-/* snprintf is not on the list of what a child of vfork may call. */
+/* A child of vfork may not call snprintf. */
 static void put_decimal(char *out, int value)
 {
     char digits[12];
@@ -162,7 +164,7 @@ static void put_decimal(char *out, int value)
     *out = '\0';
 }
 
-/* Is PATH a link that ends at ccache (`/usr/lib/ccache/gcc`)? The kernel follows it for us. */
+/* Is PATH a link that ends at ccache (`/usr/lib/ccache/gcc`)? The kernel resolves it. */
 static bool leads_to_ccache(const char *path)
 {
     char link[32] = "/proc/self/fd/";
@@ -179,7 +181,7 @@ static bool leads_to_ccache(const char *path)
     return is_ccache(target);
 }
 
-/* The first executable NAME in PATH that is not ccache in disguise. */
+/* The first executable NAME in PATH that is not a link to ccache. */
 static bool find_in_path(const char *name, const char *path, char out[PATH_MAX])
 {
     size_t name_len = strlen(name);
@@ -198,7 +200,7 @@ static bool find_in_path(const char *name, const char *path, char out[PATH_MAX])
     return false;
 }
 
-/* The real compiler behind WORD, a path or a bare name. */
+/* The real compiler for WORD, a path or a bare name. */
 static bool find_compiler(const char *word, const char *path, char out[PATH_MAX])
 {
     if (!is_compiler(word))
@@ -216,7 +218,7 @@ static bool find_compiler(const char *word, const char *path, char out[PATH_MAX]
     return true;
 }
 
-/* Should the exec of FILE be rewritten? Fills everything of R but `argv`. */
+/* Should the exec of FILE be rewritten? Fills all of R except `argv`. */
 static bool plan(struct rewrite *r, const char *file, char *const argv[], char *const envp[])
 {
     if (!file || !argv || !argv[0])
@@ -229,14 +231,14 @@ static bool plan(struct rewrite *r, const char *file, char *const argv[], char *
     const char *path = value_of(envp, "PATH");
     r->args = argv + 1;
     if (is_ccache(file)) {
-        /* `ccache gcc ...`; with an option in front (`ccache -s`) it is not a compilation. */
+        /* `ccache gcc ...`; with an option first (`ccache -s`) it is not a compilation. */
         if (!argv[1] || !find_compiler(argv[1], path, r->compiler))
             return false;
         r->args = argv + 2;
     } else if (!find_compiler(file, path, r->compiler)) {
         return false;
     }
-    /* clang starting its own inner self */
+    /* clang starts itself */
     if (r->args[0] && strncmp(r->args[0], "-cc1", 4) == 0)
         return false;
     r->arg_count = 0;
@@ -270,8 +272,8 @@ static void *map_room(struct rewrite *r)
     return room == MAP_FAILED ? NULL : room;
 }
 
-/* Room for the new argv: the stack of the caller of this macro, or a mapping for long lines. NULL
- * when there is none, which means: leave the call alone. */
+/* Memory for the new argv: on the stack of the caller of this macro, or a mapping for long command
+ * lines. NULL when there is none, which means: pass the call through. */
 #define ROOM(r) ((r)->arg_count <= STACK_ARGS ? alloca(argv_bytes(r)) : map_room(r))
 
 static void give_back(struct rewrite *r)
@@ -280,7 +282,7 @@ static void give_back(struct rewrite *r)
         munmap(r->argv, r->mapped_bytes);
 }
 
-/* Returns only if FILE is to be started as it came. */
+/* Returns only if FILE is to be started unchanged. */
 static void exec_wrapped(const char *file, char *const argv[], char *const envp[])
 {
     struct rewrite r = {.mapped_bytes = 0};
@@ -316,7 +318,8 @@ EXPORT int execvp(const char *file, char *const argv[])
     return execvpe(file, argv, environ);
 }
 
-/* Gathers the variadic arguments of execl and its kin. `ap` stays behind the terminating NULL. */
+/* Collects the variadic arguments of execl and similar functions. `ap` is left after the
+ * terminating NULL. */
 #define GATHER(argv, first, ap)                                                                    \
     do {                                                                                           \
         size_t count = 1;                                                                          \
@@ -359,7 +362,7 @@ EXPORT int execle(const char *file, const char *arg, ...)
     return execve(file, argv, envp);
 }
 
-/* 0 when the wrapper was started in place of FILE. */
+/* Returns 0 when the wrapper was started instead of FILE. */
 static int spawn_wrapped(pid_t *pid, const char *file, const posix_spawn_file_actions_t *actions,
                          const posix_spawnattr_t *attr, char *const argv[], char *const envp[])
 {

@@ -1,10 +1,9 @@
-/* One source on its way through the compiler wrapper: preprocess with the user's compiler, find the
- * functions, choose, put the guards in, compile with the user's compiler.
+/* One source in the compiler wrapper: preprocesses it with the user's compiler, finds the
+ * functions, chooses, inserts the guards, and compiles with the user's compiler.
  *
- * Every step may fail and none of them may break the build: a failure leaves a note in the unit's
- * record and `instrumented` false, and the caller lets the original command do the work. Messages
- * of our own steps are never shown; if the user's code is at fault, the original command says so in
- * its own words. */
+ * Every step may fail, but none may break the build. A failure leaves a note in the unit's record
+ * and `instrumented` false, and the caller runs the original command. The messages of our own steps
+ * are never shown: if the user's code is wrong, the original command reports it. */
 #include "tool/build/job.h"
 
 #include <ctype.h>
@@ -21,7 +20,7 @@
 #include "tool/build/unit.h"
 #include "tool/util/paths.h"
 
-/* libclang counts bytes in 32 bits. */
+/* libclang stores offsets in 32 bits. */
 static const size_t MAX_TEXT = (size_t)1 << 30;
 
 int job_init(struct job *j, const char *state, const struct selection *selection,
@@ -65,10 +64,10 @@ void job_save(const struct job *j)
                      .note = j->note,
                      .failed = j->failed,
                      .functions = j->analysed ? &j->functions : NULL};
-    (void)unit_save(&u); /* a build does not fail for want of a record */
+    (void)unit_save(&u); /* a missing record must not fail the build */
 }
 
-/* The project is compiled in its mirror but must look as if compiled in its own place. */
+/* The project is compiled in its mirror, but paths in the output must be those of its own place. */
 static void add_prefix_map(const struct job *j, struct words *w)
 {
     const struct selection *s = j->selection;
@@ -94,8 +93,8 @@ static int preprocess(struct job *j, struct buf *text)
     return err;
 }
 
-/* The identifier a pattern must have in the text to match anything: its last one. NULL when the
- * pattern is of another kind (`operator+` may be written in several ways). */
+/* The last identifier of PATTERN. A text without it cannot match. NULL for patterns of another kind
+ * (`operator+` can be written in several ways). */
 static const char *last_identifier(const char *pattern)
 {
     const char *colon = strrchr(pattern, ':');
@@ -113,7 +112,7 @@ static bool may_occur(const struct buf *text, const char *pattern)
     return !word || memmem(text->data, text->len, word, strlen(word));
 }
 
-/* Reading a text with libclang takes longer than searching it for a word. */
+/* Parsing a text with libclang takes longer than searching it for a word. */
 static bool may_match(const struct selection *s, const struct buf *text)
 {
     if (s->fns.count == 0 || s->files.count + s->dirs.count > 0)
@@ -125,7 +124,7 @@ static bool may_match(const struct selection *s, const struct buf *text)
     return s->frame && may_occur(text, s->frame);
 }
 
-/* How many functions are to be guarded. */
+/* Marks the functions to guard. Returns their number. */
 static size_t choose(struct job *j)
 {
     size_t chosen = 0;
@@ -162,7 +161,7 @@ static int analyse(struct job *j, const struct buf *text)
     return err;
 }
 
-/* The text with the guards, in a file named like the source. NULL when that fails. */
+/* Writes the text with the guards to a file named like the source. NULL on failure. */
 static const char *write_text(struct job *j, const struct buf *text)
 {
     struct rewrite_source source = {.text = text->data,
@@ -183,7 +182,7 @@ static const char *write_text(struct job *j, const struct buf *text)
     return path;
 }
 
-/* The first line of a compiler's messages that says what is wrong. */
+/* The first line of a compiler's messages that states an error. */
 static char *first_error(const struct buf *messages)
 {
     const char *text = messages->data ? messages->data : "";
@@ -227,7 +226,7 @@ static int compile_text(struct job *j, const char *path)
     return err;
 }
 
-/* What may be wrong with us is no reason to stop: the original command is still to come. */
+/* Our own errors are not fatal: the original command follows. */
 static int only_interruption(int err)
 {
     return err == -EINTR ? err : 0;

@@ -1,4 +1,4 @@
-/* One source on its way through the compiler wrapper. */
+/* One source in the compiler wrapper. */
 #ifndef PIANO_TOOL_BUILD_JOB_H
 #define PIANO_TOOL_BUILD_JOB_H
 
@@ -18,26 +18,26 @@ struct job {
     struct place place;
     struct analyse functions;
     bool analysed;
-    bool instrumented;  /* compiled, with guards in it */
-    const char *object; /* where to, when that is not where the command puts it; see scratch.h */
-    char *output;       /* absolute: what the command makes */
+    bool instrumented;  /* compiled with guards */
+    const char *object; /* the object, unless it is at the command's own output; see scratch.h */
+    char *output;       /* absolute: the output of the command */
     char *note;
     char *failed;
 };
 
-/* 0 or -ENOMEM; the caller releases J in any case. */
+/* Returns 0 or -ENOMEM; the caller releases J in any case. */
 int job_init(struct job *j, const char *state, const struct selection *selection,
              const struct args *args, const struct arg *source);
 void job_release(struct job *j);
 
-/* Preprocesses, looks for functions, and compiles the source with guards if there is anything to
- * guard. `instrumented` says whether that was done; if not, the source is still to be compiled by
- * its own command. Negative errno only when nothing more should be tried (-EINTR). */
+/* Preprocesses the source, finds functions, and compiles it with guards if there are functions to
+ * guard. `instrumented` says whether this was done; if not, the original command must still compile
+ * the source. Returns negative errno only if nothing more should be tried (-EINTR). */
 int job_compile(struct job *j);
 
-/* Notes why it was not instrumented (after all). The text is copied. */
+/* Records why it was not instrumented. Copies the text. */
 void job_note(struct job *j, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Leaves the record of what became of it. */
+/* Writes the record of the unit. */
 void job_save(const struct job *j);
 
 #endif

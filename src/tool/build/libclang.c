@@ -1,7 +1,7 @@
-/* libclang comes with a hundred megabytes of LLVM, and to load and relocate them takes ten times as
- * long as all else that a short `piano report` does. Of all commands only `build` reads source
- * code: so it is loaded where it is used, and who only reads reports can do without. It stays to
- * the end: LLVM does not like to be unloaded. */
+/* libclang depends on a hundred megabytes of LLVM. Loading and relocating them takes ten times as
+ * long as everything else in a short `piano report`. Of all commands only `build` reads source
+ * code. So libclang is loaded on first use, and users who only read reports do not need it. It is
+ * never unloaded, because LLVM does not survive that. */
 #include "tool/build/libclang.h"
 
 #include <dlfcn.h>
@@ -14,19 +14,19 @@
 
 enum { OLDEST = 11 };
 
-/* For the loader to look up, should it know places that libclang_find() does not. The number is that
- * of the interface: LLVM 13 to 17 share one. */
+/* Names for the loader, in case it knows directories that libclang_find() does not. The number is
+ * the ABI version: LLVM 13 to 17 share one. */
 static const char *const names[] = {"libclang.so.13", "libclang.so.1", "libclang.so"};
 
 static struct libclang functions;
 static bool tried, loaded;
 static char error[512];
 
-/* The first reason counts: that of the newest one. */
+/* Keeps the first reason: that of the newest version. */
 static bool fail(const char *path, const char *why)
 {
     if (!error[0] && why && strncmp(why, path, strlen(path)) == 0)
-        snprintf(error, sizeof(error), "%s", why); /* dlerror() begins with the path */
+        snprintf(error, sizeof(error), "%s", why); /* dlerror() starts with the path */
     else if (!error[0])
         snprintf(error, sizeof(error), "%s: %s", path, why ? why : "cannot be loaded");
     return false;
@@ -43,7 +43,7 @@ static bool find_functions(void *library)
     return true;
 }
 
-/* "Debian clang version 14.0.6"; 0 when it does not say. */
+/* Parses "Debian clang version 14.0.6"; 0 if it has no version. */
 static int version(void)
 {
     CXString text = functions.getClangVersion();
@@ -54,7 +54,7 @@ static int version(void)
     return number;
 }
 
-/* What does not fit is not unloaded: LLVM does not survive that. */
+/* An unsuitable library is not unloaded: LLVM does not survive that. */
 static bool load_one(const char *path)
 {
     char why[64];
@@ -75,7 +75,7 @@ static bool load(void)
     bool good = false;
     if (chosen && *chosen)
         return load_one(chosen);
-    libclang_find(&files); /* what was found before memory ran out will do */
+    libclang_find(&files); /* if memory ran out, use the files found before */
     for (size_t i = 0; i < files.count && !good; i++)
         good = load_one(files.list[i].path);
     libclang_files_free(&files);

@@ -1,10 +1,10 @@
-/* libclang, loaded when it is first asked for. */
+/* libclang, loaded on first use. */
 #ifndef PIANO_TOOL_BUILD_LIBCLANG_H
 #define PIANO_TOOL_BUILD_LIBCLANG_H
 
 #include <clang-c/Index.h>
 
-/* What piano calls, without the `clang_` in front. */
+/* The functions that piano calls, without the prefix `clang_`. */
 #define LIBCLANG_FUNCTIONS(F)                                                                      \
     F(CXXMethod_isDefaulted)                                                                       \
     F(Cursor_isNull)                                                                               \
@@ -43,11 +43,11 @@ struct libclang {
 #undef LIBCLANG_MEMBER
 };
 
-/* NULL: it is not here, and libclang_error() says why. Not for two threads at once. */
+/* NULL: not available, and libclang_error() says why. Not thread-safe. */
 const struct libclang *libclang(void);
 const char *libclang_error(void);
 
-/* 14 of 14.0.6; 0 when it is not here or does not say. */
+/* 14 for 14.0.6; 0 when it is not available or has no version. */
 int libclang_version(void);
 
 #endif

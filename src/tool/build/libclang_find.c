@@ -1,6 +1,7 @@
-/* Looks for libclang where distributions and people put it. Its name differs: libclang-14.so.13 and
- * libclang-19.so.19 in Debian, libclang.so.19.1 in Fedora, libclang.so in a private build. So the
- * directories are read, and the paths say which version a file is; libclang.c tries them in turn. */
+/* Looks for libclang where distributions and users install it. Its name differs: libclang-14.so.13
+ * and libclang-19.so.19 in Debian, libclang.so.19.1 in Fedora, libclang.so in a private build. So
+ * this reads the directories and derives the version from the paths; libclang.c tries them in
+ * turn. */
 #include "tool/build/libclang_find.h"
 
 #include <ctype.h>
@@ -37,7 +38,7 @@ bool libclang_is_name(const char *name)
     return !*name || (*name == '.' && strspn(name, "0123456789.") == strlen(name));
 }
 
-/* The number right after MARK, at its last place in PATH. */
+/* The number after the last MARK in PATH that has one. */
 static unsigned number_after(const char *path, const char *mark)
 {
     unsigned found = 0;
@@ -61,7 +62,7 @@ unsigned libclang_path_version(const char *path)
     return highest;
 }
 
-/* Takes PATH over. Several names of one file count once. */
+/* Takes ownership of PATH. Several names of one file count once. */
 static int add(struct libclang_files *f, char *path)
 {
     if (!path)
@@ -140,7 +141,7 @@ static int look_in_pattern(struct libclang_files *f, const char *pattern)
     return err;
 }
 
-/* By insertion, which keeps equals in order: there is a handful. */
+/* Insertion sort: it is stable, and there are only a few files. */
 static void sort(struct libclang_files *f)
 {
     for (size_t i = 1; i < f->count; i++) {

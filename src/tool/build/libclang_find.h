@@ -1,4 +1,4 @@
-/* Which files on this machine may be a libclang. */
+/* Finds files on this machine that may be a libclang. */
 #ifndef PIANO_TOOL_BUILD_LIBCLANG_FIND_H
 #define PIANO_TOOL_BUILD_LIBCLANG_FIND_H
 
@@ -7,7 +7,7 @@
 
 struct libclang_file {
     char *path;
-    unsigned version; /* of LLVM, by the path; 0 when that does not say */
+    unsigned version; /* of LLVM, from the path; 0: unknown */
 };
 
 struct libclang_files {
@@ -15,14 +15,16 @@ struct libclang_files {
     size_t count, cap;
 };
 
-/* The newest version first. LD_LIBRARY_PATH comes first among equals. 0 or negative errno; release F in any case. */
+/* Newest version first; of equal versions, those in LD_LIBRARY_PATH first. Returns 0 or negative
+ * errno; release F in any case. */
 int libclang_find(struct libclang_files *f);
 void libclang_files_free(struct libclang_files *f);
 
-/* `libclang.so`, `libclang.so.13`, `libclang-19.so.19`: yes. `libclang-cpp.so`, `libclang.a`: no. */
+/* `libclang.so`, `libclang.so.13`, `libclang-19.so.19`: yes. `libclang-cpp.so`, `libclang.a`:
+ * no. */
 bool libclang_is_name(const char *name);
 
-/* The highest of the numbers that name a version in PATH: llvm-19/, libclang-19, .so.19. */
+/* The highest number in PATH that is a version: llvm-19/, libclang-19, .so.19. */
 unsigned libclang_path_version(const char *path);
 
 #endif

@@ -1,13 +1,12 @@
 /* The link step.
  *
- * Whether a link needs the runtime is seen from its inputs: instrumented code refers to
- * `__piano_register`, and that name stands as plain bytes in every object, archive, LTO object,
- * bitcode file and library that does. So the files are searched for it; a false find costs nothing
- * but an unused library.
+ * The inputs show whether a link needs the runtime: instrumented code refers to `__piano_register`,
+ * and that name is in plain bytes in every such object, archive, LTO object, bitcode file and
+ * library. So the files are searched for it. A false match only adds an unused library.
  *
- * libpiano.so is put before all other inputs, so that its malloc is found before that of another
- * allocator (which it then wraps), and outside of the reach of a later -Bstatic or --as-needed. A
- * run path leads to it; it is added behind the user's own.
+ * libpiano.so is put before all other inputs. So its malloc is found before that of another
+ * allocator (which it then wraps), and a later -Bstatic or --as-needed does not affect it. A run
+ * path for it is added after the user's own.
  *
  * A static program, and one that defines malloc itself, cannot be interposed: there the linker
  * redirects the calls with --wrap. */
@@ -57,8 +56,8 @@ static void view_close(struct view *v)
 
 static bool file_has_mark(const char *path, bool members);
 
-/* A thin archive holds only the names of its members, one a line and each ended by a slash,
- * relative to where it lies itself. */
+/* A thin archive contains only the names of its members, one per line, each ended by a slash and
+ * relative to the archive's directory. */
 static bool thin_has_mark(const struct view *v, const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -112,7 +111,7 @@ static bool dir_lib_has_mark(const char *dir, const char *name)
     return found;
 }
 
-/* -lNAME, looked for in the -L directories only: what lies elsewhere was not built here. */
+/* -lNAME, searched only in the -L directories: libraries elsewhere were not built here. */
 static bool lib_has_mark(const struct args *a, const char *name)
 {
     for (size_t i = 0; i < a->count; i++) {
@@ -174,7 +173,7 @@ static void add_wraps(struct words *out, const char *lib)
 
 static void add_language_reset(struct words *out)
 {
-    /* An -x of the user's may still be in force. */
+    /* An -x of the user may still apply. */
     words_add(out, "-x");
     words_add(out, "none");
 }
@@ -196,7 +195,7 @@ void link_command(char *const base[], size_t command, const char *lib, enum link
     }
     if (kind == LINK_STATIC_RUNTIME) {
         words_addf(out, "%s/libpiano.a", lib);
-        words_add(out, "-ldl"); /* parts of libc itself since glibc 2.34 */
+        words_add(out, "-ldl"); /* part of libc since glibc 2.34 */
         words_add(out, "-lpthread");
         return;
     }
@@ -226,7 +225,7 @@ static bool inside(const struct view *v, const Elf64_Shdr *s)
     return s->sh_offset <= v->len && s->sh_size <= v->len - s->sh_offset;
 }
 
-/* Looks at .symtab, or .dynsym in a stripped file. */
+/* Checks .symtab and .dynsym. */
 static bool view_defines_malloc(const struct view *v)
 {
     const Elf64_Ehdr *head = (const Elf64_Ehdr *)v->data;
@@ -278,7 +277,7 @@ bool link_lacks_personality(const char *path)
     return lacks;
 }
 
-/* The path of the loader that an executable names, with its NUL; NULL in a library. */
+/* The path of the loader in an executable, NUL-terminated; NULL in a library. */
 static const char *interpreter(const struct view *v)
 {
     const Elf64_Ehdr *head = (const Elf64_Ehdr *)v->data;
@@ -295,7 +294,8 @@ static const char *interpreter(const struct view *v)
     return NULL;
 }
 
-/* By the loader of an executable or, in a library, by the name of its C library: glibc's has a version in it. */
+/* An executable is recognised by its loader, a library by the name of its C library: that of glibc
+ * has a version. */
 bool link_is_musl(const char *path)
 {
     static const char libc[] = "\0libc.so";
@@ -305,7 +305,7 @@ bool link_is_musl(const char *path)
     const char *loader = interpreter(&v);
     bool found = loader ? strstr(loader, "ld-musl") != NULL
                         : view_holds(&v, "libc.musl-") ||
-                              memmem(v.data, v.len, libc, sizeof libc); /* with the NUL behind it */
+                              memmem(v.data, v.len, libc, sizeof libc); /* including its NUL */
     view_close(&v);
     return found;
 }

@@ -1,5 +1,5 @@
-/* What lies in a tree: the result of a walk (mirror.c), kept between builds so that the next one
- * can tell what has changed, what is gone, and what the build itself has made. */
+/* The contents of a tree: the result of a walk (mirror.c). It is kept between builds, so that the
+ * next one knows what has changed, what was removed, and what the build itself has made. */
 #include "tool/build/manifest.h"
 
 #include <errno.h>
@@ -54,7 +54,7 @@ struct manifest_entry *manifest_find(const struct manifest *l, const char *rel)
     return l->count ? bsearch(&key, l->items, l->count, sizeof key, by_rel) : NULL;
 }
 
-/* The manifest: one record per entry, ended by NUL as a name may hold anything else. */
+/* The manifest has one record per entry, ended by NUL because a name may contain anything else. */
 int manifest_load(struct manifest *l, const char *path)
 {
     struct buf text = {0};

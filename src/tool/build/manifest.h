@@ -1,4 +1,4 @@
-/* A list of the files of a tree, and its form on disk. */
+/* A list of the files of a tree, and its file format. */
 #ifndef PIANO_TOOL_BUILD_MANIFEST_H
 #define PIANO_TOOL_BUILD_MANIFEST_H
 
@@ -17,7 +17,7 @@ struct manifest_entry {
     struct timespec mtime;
     int64_t size;
     enum stale_kind kind;
-    bool kept; /* in the manifest: still in the tree. In the walk: not stale. */
+    bool kept; /* loaded manifest: still in the tree; walk: not stale */
 };
 
 struct manifest {
@@ -28,15 +28,15 @@ struct manifest {
     struct timespec newest_source;
 };
 
-/* A new entry at the end, `kept`; NULL when out of memory. */
+/* Appends a new entry with `kept` set; NULL when out of memory. */
 struct manifest_entry *manifest_add(struct manifest *m, const char *rel);
 void manifest_sort(struct manifest *m);
-/* In a sorted one; NULL when it is not there. */
+/* Searches a sorted manifest; NULL when the entry does not exist. */
 struct manifest_entry *manifest_find(const struct manifest *m, const char *rel);
-/* Reads a saved one, sorted, with no entry `kept`; a missing file is an empty one. 0 or negative
- * errno. */
+/* Reads a saved manifest, sorted, with `kept` false in all entries; a missing file is an empty
+ * manifest. Returns 0 or negative errno. */
 int manifest_load(struct manifest *m, const char *path);
-/* Writes the entries that are `kept`. */
+/* Writes the entries with `kept` set. */
 int manifest_save(const struct manifest *m, const char *path);
 void manifest_release(struct manifest *m);
 

@@ -1,19 +1,19 @@
-/* The mirror: a copy of the user's tree, so that a build which writes beside its sources (make,
- * configure, a plain compiler command) cannot touch the user's own files and products.
+/* The mirror: a copy of the user's tree, so that a build that writes into its source directory
+ * cannot touch the user's own files and products.
  *
- * Each build calls `mirror_sync`. It walks the user's tree into a list, drops what stale.c calls a
- * build's leftovers, and compares the rest with the manifest of the last time (type, time, size):
+ * Each build calls `mirror_sync`. It lists the user's tree, drops what stale.c recognises as
+ * products of a build, and compares the rest with the manifest of the last time (type, time, size):
  *   - new or changed in the user's tree: copied, with its mode and time, so that make's own
  *     comparison of times decides what to build;
- *   - unchanged: left alone, even if the build has since rewritten the copy (generated headers);
- *   - in the manifest but gone from the user's tree: removed from the copy;
+ *   - unchanged: left alone, even if the build has rewritten the copy (generated headers);
+ *   - in the manifest but removed from the user's tree: removed from the copy;
  *   - in the copy but in neither: made by the build there, never touched.
- * The manifest is written last: after a crash in the middle, files are copied again, at worst.
+ * The manifest is written last: after a crash, files are copied again, at worst.
  *
- * Two things are changed on the way, as a copy lies elsewhere than its original. Symbolic links
- * that lead out of the tree become absolute, absolute ones into the tree lead into the copy. Files
- * that configure generates with absolute paths in them (`Makefile`, `config.status`, `libtool`)
- * get the root's path replaced; else an in-tree configured project would build in the original. */
+ * Two things are changed, because a copy is in another place. Symbolic links that leave the tree
+ * become absolute; absolute links into the tree lead into the copy. In files that configure
+ * generates with absolute paths (`Makefile`, `config.status`, `libtool`) the root's path is
+ * replaced. Otherwise a project configured in its tree would be built in the original. */
 #include "tool/build/mirror.h"
 
 #include <errno.h>
@@ -35,10 +35,10 @@
 #include "tool/util/paths.h"
 #include "tool/util/say.h"
 
-/* More than this is somebody's home directory, not a project. */
+/* A larger tree is a home directory, not a project. */
 static const size_t MAX_FILES = 500000;
 static const int64_t MAX_BYTES = (int64_t)16 << 30;
-/* Generated files with absolute paths in them are smaller than this. */
+/* Files that are generated with absolute paths are smaller than this. */
 static const int64_t MAX_RELOCATED_BYTES = 16 << 20;
 
 static bool is_newer(struct timespec a, struct timespec b)
@@ -67,7 +67,7 @@ static int take_entry(struct manifest *l, const FTSENT *f, const char *rel)
     return l->count > MAX_FILES || l->bytes > MAX_BYTES ? -EFBIG : 0;
 }
 
-/* One step of the walk. */
+/* Handles one entry of the walk. */
 static int visit(FTS *fts, FTSENT *f, struct manifest *l, size_t root_len)
 {
     if (f->fts_level == 0 || f->fts_info == FTS_DP)
@@ -84,7 +84,7 @@ static int visit(FTS *fts, FTSENT *f, struct manifest *l, size_t root_len)
     case FTS_SL:
     case FTS_SLNONE:
         return take_entry(l, f, rel);
-    default: /* sockets, unreadable directories: nothing a build could read */
+    default: /* sockets, unreadable directories: a build cannot read them */
         return 0;
     }
 }
@@ -109,7 +109,7 @@ static int walk(struct manifest *l, const char *root, const struct stale_tracked
     return err;
 }
 
-/* True when PATH begins with the directory DIR as whole components. */
+/* Is PATH the directory DIR or below it, by whole components? */
 static bool is_below(const char *path, const char *dir)
 {
     size_t len = strlen(dir);
@@ -130,8 +130,8 @@ static bool is_path_char(char c)
            c == '-' || c == '.' || c == '/';
 }
 
-/* Does a path begin at HIT? Before it may stand nothing that belongs to a path (`/mnt` in
- * `/mnt/home`), except a flag (`-I/home`). */
+/* Does a path begin at HIT? The text before it must not belong to the same path (`/mnt` in
+ * `/mnt/home`), except for a flag (`-I/home`). */
 static bool begins_path(const char *text, const char *hit)
 {
     const char *run = hit;
@@ -164,9 +164,8 @@ char *mirror_replace(const char *text, size_t *len, const char *from, const char
     return out.data;
 }
 
-/* How deep REL's directory lies below the root, minus the leading `..` of TARGET: negative when
- * the link leaves the tree. Only the lexical way is looked at, as the kernel's is the same unless
- * other links lie on it. */
+/* Does the link REL with TARGET leave the tree? Compares only the text of the paths, which is what
+ * the kernel does unless there are other links on the way. */
 static bool leaves_tree(const char *rel, const char *target)
 {
     int depth = 0;
@@ -253,7 +252,7 @@ static int copy_relocated(const struct mirror *m, const char *from, int out)
     return err;
 }
 
-/* A clone shares the blocks where the file system can; else the kernel copies. */
+/* Shares the blocks if the file system supports clones; else the kernel copies. */
 static int copy_bytes(int in, int out)
 {
     if (ioctl(out, FICLONE, in) == 0)
@@ -306,7 +305,7 @@ static int copy_file(const struct mirror *m, const struct manifest_entry *e, con
     return err;
 }
 
-/* Makes the copy of one entry, which is new or has changed. */
+/* Copies one entry that is new or has changed. */
 static int copy_entry(const struct mirror *m, const struct manifest_entry *e,
                       struct mirror_result *result)
 {
@@ -346,7 +345,7 @@ static bool is_there(const struct mirror *m, const char *rel)
     return there;
 }
 
-/* Removes the copies of what is gone, deepest first; a directory goes when it is empty. */
+/* Removes the copies of removed files, deepest first. A directory is removed when it is empty. */
 static void remove_gone(const struct mirror *m, const struct manifest *before,
                         struct mirror_result *result)
 {
@@ -381,7 +380,7 @@ static int update(const struct mirror *m, struct manifest *now, struct manifest 
     return err;
 }
 
-/* A build may say `../common/x.h`: what lies beside the root is linked beside the copy. */
+/* A build may use `../common/x.h`, so the siblings of the root are linked beside the copy. */
 static void link_siblings(const struct mirror *m)
 {
     char *parent = strdup(m->root);
@@ -397,8 +396,9 @@ static void link_siblings(const struct mirror *m)
         for (FTSENT *f = fts ? fts_children(fts, FTS_NAMEONLY) : NULL; f; f = f->fts_link) {
             char *from = paths_join(parent, f->fts_name);
             char *to = paths_join(place, f->fts_name);
-            /* Failure means it is there already, or the build will tell. Not for dot files: a
-             * `.git` beside the copy would make git take the copy for a checkout of it. */
+            /* A failure means that it exists already, or the build will report it. Not for dot
+             * files: with a `.git` beside the copy, git would take the copy for part of that
+             * checkout. */
             if (from && to && f->fts_name[0] != '.' && strcmp(from, m->root) != 0)
                 (void)!symlink(from, to);
             free(from);

@@ -1,8 +1,8 @@
-/* Names to suggest from.
+/* Names for suggestions.
  *
- * A unit in which no pattern occurs is compiled without being parsed, so its record names no
- * functions. Only when a pattern turns out to match nothing are names wanted, and then they need
- * not be exact: whatever stands before a parenthesis will do, comments and calls included. */
+ * A unit in which no pattern occurs is compiled without being parsed, so its record has no
+ * functions. Names are needed only if a pattern matches nothing, and then they need not be exact:
+ * every identifier before a parenthesis is used, including those in comments and calls. */
 #include "tool/build/names.h"
 
 #include <ctype.h>
@@ -44,11 +44,11 @@ static bool is_keyword(const char *word)
     return false;
 }
 
-/* Cuts TEXT up in place: the identifiers before parentheses become strings. */
+/* Splits TEXT in place: the identifiers before parentheses become strings. */
 static int scan(struct names *n, char *text)
 {
     int err = 0;
-    /* PAREN may be overwritten, but only what lies behind it is searched next. */
+    /* PAREN may be overwritten, but the search continues after it. */
     for (char *paren = strchr(text, '('); paren && err == 0; paren = strchr(paren + 1, '(')) {
         char *end = paren;
         while (end > text && (end[-1] == ' ' || end[-1] == '\t'))

@@ -1,10 +1,10 @@
-/* Where a function is, said in terms of the user's project.
+/* Maps file names to the user's project.
  *
- * Line markers hold names as the compiler found them: relative to its working directory, with `..`
- * in them, or absolute and perhaps below the mirror the project is built in. Reports and the
- * selection speak of files relative to the project root. Names are first resolved as text, since
- * the mirror may consist of links that would lead out of it; only a name that then lies outside is
- * followed on disk. */
+ * Line markers contain names as the compiler found them: relative to its working directory, with
+ * `..`, or absolute and possibly below the mirror in which the project is built. Reports and the
+ * selection use names relative to the project root. Names are first resolved as text, because the
+ * mirror may contain links that lead out of it. Only a name that is then outside is resolved on
+ * disk. */
 #include "tool/build/place.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@
 #include "tool/build/selection.h"
 #include "tool/util/paths.h"
 
-/* Takes `.`, `..` and double slashes out of an absolute PATH, in place. */
+/* Removes `.`, `..` and double slashes from an absolute PATH, in place. */
 static void squeeze(char *path)
 {
     char *out = path;

@@ -1,9 +1,9 @@
-/* Running one of the programs that a build made; choice.c knows which.
+/* Runs one of the programs that a build made; choice.c chooses it.
  *
- * `piano run a b`: if `a` names a program of the build it is run with `b`, else the program that is
- * meant is run with both; but not if `a` is the path of some other program, which is then what
- * the user meant to run. The program keeps the user's working directory and descriptors. The
- * run file is found by the process id in its name, or is the newest one begun since the start, for
+ * `piano run a b`: if `a` names a program of the build, it is run with `b`, else the chosen program
+ * is run with both. But if `a` is the path of another program, the user probably meant to run that
+ * one, and this is an error. The program keeps the user's working directory and descriptors. The
+ * run file is found by the process id in its name, or is the newest one since the start, for
  * programs that hand over to another process. */
 #include "tool/build/program.h"
 
@@ -30,7 +30,8 @@
 
 enum { MAX_OTHERS_SHOWN = 5 };
 
-/* The user may name the program where his own build would have put it: then the tail decides. */
+/* Is WORD the end of PATH, by whole components? The user may give the path of the program in the
+ * user's own build. */
 static bool has_tail(const char *path, const char *word)
 {
     while (strncmp(word, "./", 2) == 0)
@@ -41,7 +42,7 @@ static bool has_tail(const char *path, const char *word)
            strcmp(path + len - tail, word) == 0;
 }
 
-/* The one that WORD names, by path or by last part; NULL when there is none. */
+/* The program that WORD names, by path or by last component; NULL when there is none. */
 static const char *find_named(const struct choice_list *l, const char *word)
 {
     for (size_t i = 0; i < l->count; i++) {
@@ -52,7 +53,8 @@ static const char *find_named(const struct choice_list *l, const char *word)
         if (has_tail(l->items[i].path, word))
             return l->items[i].path;
     }
-    /* An existing file that is not the program is an argument: `-- data/game`. */
+    /* A path in the user's own tree names the program at the same place in the mirror. Any other
+     * existing file is an argument: `-- data/game`. */
     if (!strchr(word, '/'))
         return NULL;
     char *real = realpath(word, NULL);
@@ -70,8 +72,8 @@ static const char *find_named(const struct choice_list *l, const char *word)
     return found;
 }
 
-/* LD_LIBRARY_PATH with the directories of the shared libraries that PROGRAM names: a project's own
- * instrumented ones go before those the user has built. NULL when it needs none. */
+/* LD_LIBRARY_PATH with the directories of the shared libraries that PROGRAM names: the instrumented
+ * libraries of the project must precede those that the user has built. NULL when it needs none. */
 static char *library_path(const struct records *r, const char *program)
 {
     struct buf b = {0};
@@ -93,7 +95,7 @@ static char *library_path(const struct records *r, const char *program)
     return NULL;
 }
 
-/* The time and process id in the name of a run file; false when it is not one. */
+/* The time and process id in the name of a run file; false when it is not a run file. */
 static bool parse_run_name(const char *name, long long *ms, long *pid)
 {
     int end = 0;
@@ -185,7 +187,7 @@ static int launch(struct program_run *p, const struct records *r, const char *pa
     return err;
 }
 
-/* Is WORD the path of a program, though not of one that piano built? */
+/* Is WORD the path of a program that piano did not build? */
 static bool is_foreign_program(const char *word)
 {
     struct stat st;
@@ -193,7 +195,7 @@ static bool is_foreign_program(const char *word)
            access(word, X_OK) == 0;
 }
 
-/* The names of all programs but the one that runs: "lua, luac". */
+/* The names of all programs except the one that runs: "lua, luac". */
 static void put_others(struct buf *b, const struct choice_list *l, const char *running)
 {
     size_t shown = 0;
@@ -223,7 +225,7 @@ static void say_choice(const struct choice_list *l)
     buf_free(&others);
 }
 
-/* Nothing is known of a build whose directory is closed. */
+/* The state of a build is unknown if its directory cannot be read. */
 static void say_no_program(void)
 {
     char room[PATH_MAX + 128];
@@ -240,8 +242,8 @@ static void say_no_program(void)
     free(root);
 }
 
-/* Which program to run; *NAMED when the first word says so. NULL, and the reason said, when there
- * is none. */
+/* The program to run. Sets *NAMED when the first word names it. Prints the error and returns NULL
+ * when there is none. */
 static const char *choose(const struct program_run *p, const struct records *r,
                           const struct choice_list *l, bool *named)
 {
@@ -299,7 +301,8 @@ static int run_one(struct program_run *p, const struct records *r, const char *s
     return p->status;
 }
 
-/* The program may find libpiano.so by a link that was cleaned away since it was built. */
+/* The program may find libpiano.so through a link that was removed after it was built: create it
+ * again. */
 static void renew_run_path(void)
 {
     char *lib = paths_lib_dir();
@@ -337,7 +340,7 @@ void program_run_release(struct program_run *p)
     p->run = NULL;
 }
 
-/* Why no file can be made in DIR, which itself is made when it is needed; 0 when one can. */
+/* Why no file can be created in DIR, which itself is created when needed; 0 when one can. */
 static int writing_error(const char *dir)
 {
     char path[PATH_MAX];

@@ -1,4 +1,4 @@
-/* Running a program that a build made. */
+/* Runs a program that a build made. */
 #ifndef PIANO_TOOL_BUILD_PROGRAM_H
 #define PIANO_TOOL_BUILD_PROGRAM_H
 
@@ -7,31 +7,32 @@
 
 #include "tool/build/records.h"
 
-/* What to say of a build without a program, and how to go on. */
+/* The message for a build without a program, and its hint. */
 #define PROGRAM_NONE "no program was linked (a library?)"
 #define PROGRAM_NONE_HINT "piano build -- make check, or whatever builds a program that uses it"
 
 struct program_run {
-    const char *command; /* whose words these are, for messages; NULL: run */
-    char *const *words;  /* the program and its arguments, ended by NULL; may be empty */
-    double duration_s;   /* 0 = until it ends by itself */
+    const char *command; /* name of the command, for messages; NULL: run */
+    char *const *words;  /* the program and its arguments, NULL-terminated; may be empty */
+    double duration_s;   /* 0: until it ends by itself */
     double kill_s;
-    bool every_call; /* times every call: none is estimated */
+    bool every_call; /* time every call, estimate none */
     bool out_to_err; /* its stdout goes to our stderr */
 
     /* filled in: */
     int status;
     bool interrupted;
-    bool unstarted; /* its loader gave up; that was said */
+    bool unstarted; /* its loader failed, which was reported */
     char *run;      /* the run file it left, or NULL */
 };
 
-/* Runs the program WORDS name, or the one that is meant with WORDS as arguments. Says what went wrong.
- * Exit status of the program, or EXIT_FAILED with *STARTED false when it did not start. */
+/* Runs the program that WORDS name, or the chosen program with WORDS as arguments. Prints errors.
+ * Returns the exit status of the program, or EXIT_FAILED with *STARTED false when it did not
+ * start. */
 int program_run(struct program_run *p, bool *started);
 void program_run_release(struct program_run *p);
 
-/* For a program that ended and left no run: says why that may be. Returns EXIT_FAILED. */
+/* Prints the likely reason why a program that ended left no run. Returns EXIT_FAILED. */
 int program_no_run(void);
 
 #endif

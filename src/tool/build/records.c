@@ -1,10 +1,10 @@
-/* Reading the records that `piano cc-wrap` leaves in the state directory: one small text file per
- * unit and per link, lines of tab-separated fields. They are the build's only memory of which
- * functions exist, so `piano build` reads them before a build (what does a changed selection
- * touch?) and after it (what was done?), and `piano run` to find the program.
+/* Reads the records that `piano cc-wrap` leaves in the state directory: one small text file per
+ * unit and per link, with lines of tab-separated fields. Only these records say which functions
+ * exist. So `piano build` reads them before a build (which units does a changed selection affect?)
+ * and after it (what was done?), and `piano run` reads them to find the program.
  *
- * The files are ours, but a build may have been killed while another tool cleaned up: anything
- * that does not parse is passed over. */
+ * The files are ours, but a build may have been killed, or another tool may have cleaned up:
+ * anything that does not parse is ignored. */
 #include "tool/build/records.h"
 
 #include <dirent.h>
@@ -19,7 +19,7 @@
 
 enum { MAX_FIELDS = 5 };
 
-/* Cuts LINE at its tabs; missing fields are "". Returns how many there were. */
+/* Splits LINE at its tabs; missing fields are "". Returns the number of fields. */
 static int split(char *line, const char *fields[MAX_FIELDS])
 {
     int count = 0;
@@ -121,7 +121,7 @@ static int take_link(struct records *r, char *path, char *text, struct timespec 
     return 0;
 }
 
-/* Calls TAKE, which comes to own path and text, for each file of STATE/SUB ending in TAIL. */
+/* Calls TAKE for each file of STATE/SUB that ends in TAIL. TAKE owns path and text. */
 static int each_file(struct records *r, const char *state, const char *sub, const char *tail,
                      int (*take)(struct records *, char *, char *, struct timespec))
 {
@@ -167,8 +167,9 @@ static int by_source(const void *a, const void *b)
     return order ? order : strcmp(x->output, y->output);
 }
 
-/* Is SOURCE, relative to the root, still there, in the user's tree or made in the mirror? STATE is
- * ROOT/.piano/build, the mirror ROOT/.piano/build/tree/NAME, with NAME the root's own. */
+/* Does SOURCE, relative to the root, still exist, in the user's tree or generated in the mirror?
+ * STATE is ROOT/.piano/build, the mirror ROOT/.piano/build/tree/NAME, with NAME the root's own
+ * name. */
 static bool source_exists(const char *state, const char *source)
 {
     if (source[0] == '/')
@@ -188,8 +189,8 @@ static bool source_exists(const char *state, const char *source)
     return found;
 }
 
-/* A unit whose output is gone may still be in a program (make removes intermediate files), unless
- * its source is gone too or was compiled to somewhere else since. Units are sorted by source. */
+/* A unit without an output may still be in a program (make removes intermediate files), unless its
+ * source was removed too or was compiled to another output since. Units are sorted by source. */
 static bool is_forgotten(const struct records *r, size_t i, const char *state)
 {
     const struct record_unit *u = &r->units[i];

@@ -1,4 +1,4 @@
-/* What the compiler wrappers noted down: units compiled and programs linked. */
+/* The records of the compiler wrappers: compiled units and linked programs. */
 #ifndef PIANO_TOOL_BUILD_RECORDS_H
 #define PIANO_TOOL_BUILD_RECORDS_H
 
@@ -10,21 +10,21 @@ enum record_status { RECORD_INSTRUMENTED, RECORD_UNSELECTED, RECORD_SKIPPED };
 
 struct record_fn {
     const char *name; /* qualified */
-    const char *file; /* relative to the root where it is below it */
+    const char *file; /* relative to the root if it is below the root */
     unsigned line;
     enum record_status status;
-    const char *reason; /* of a skipped one, else "" */
+    const char *reason; /* why it was skipped, else "" */
 };
 
 struct record_unit {
-    char *path; /* the record itself */
-    char *text; /* what the strings below point into */
+    char *path; /* of the record itself */
+    char *text; /* the strings below point into it */
     const char *source;
     const char *output;
-    const char *note; /* why it was compiled untouched; NULL */
+    const char *note; /* why it was compiled untouched, or NULL */
     struct record_fn *fns;
     size_t fn_count;
-    struct timespec time; /* when it was written */
+    struct timespec time; /* when the record was written */
 };
 
 struct record_link {
@@ -42,8 +42,8 @@ struct records {
     size_t link_count;
 };
 
-/* Reads STATE/units and STATE/links. Records that cannot be read are passed over, those of products
- * that are gone for good are removed. 0 or -ENOMEM. */
+/* Reads STATE/units and STATE/links. Ignores records that cannot be read, and removes those whose
+ * products no longer exist. Returns 0 or -ENOMEM. */
 int records_load(struct records *r, const char *state);
 void records_release(struct records *r);
 

@@ -1,13 +1,13 @@
-/* Making the build system build again what piano, and not the user, has changed.
+/* Makes the build system rebuild what piano, and not the user, has changed.
  *
- * A build system compares the times of files; it knows nothing of our selection, nor of the
- * runtime. So before a build, `piano build` asks here. The records of the units say what each
- * object holds: where the new selection would give another answer for one of its functions, the
- * object and its record are removed, and make finds it missing. Programs need no help, as a newer
- * object makes them old.
+ * A build system compares the times of files; it does not know about our selection or the runtime.
+ * So `piano build` calls this before a build. The records of the units say what each object
+ * contains. If the new selection gives another answer for one of its functions, the object and its
+ * record are removed, so that make rebuilds it. Programs need no help, because a newer object makes
+ * them out of date.
  *
- * An object may be gone already (a compiler command that compiles and links at once, make's
- * intermediate files in an archive). Then the source's copy in the mirror is touched, and the
+ * An object may not exist any more (a command that compiles and links in one step, make's
+ * intermediate files in an archive). Then the copy of the source in the mirror is touched, and the
  * programs are removed. */
 #include "tool/build/refresh.h"
 
@@ -54,7 +54,7 @@ int refresh_fingerprint(const char *state, const char *fingerprint)
                 old.len == new.len &&memcmp(old.data, new.data, new.len) == 0 &&
                 access(units, F_OK) == 0;
     if (err == 0 && !same) {
-        /* First the mark goes: a stop in the middle must not pass for a finished clean-up. */
+        /* Remove the mark first: an interrupted clean-up must not look finished. */
         unlink(path);
         err = refresh_all(state);
         if (err == 0)
@@ -90,7 +90,7 @@ static bool is_same_choice(const struct selection *a, const struct selection *b)
            is_same_list(&a->skips, &b->skips) && is_same_string(a->frame, b->frame);
 }
 
-/* What stands in every instrumented object, whichever functions it holds. */
+/* Settings that are in every instrumented object, whichever functions it contains. */
 static bool is_same_setting(const struct selection *a, const struct selection *b)
 {
     return is_same_string(a->frame, b->frame) && is_same_string(a->runs, b->runs) &&
@@ -117,7 +117,7 @@ bool refresh_is_changed(const struct record_unit *u, const struct selection *bef
     return false;
 }
 
-/* libtool keeps X/.libs/a.o beside the target make knows, X/a.lo. */
+/* libtool keeps X/.libs/a.o beside X/a.lo, the target that make knows. */
 static void remove_libtool_target(const char *output)
 {
     const char *libs = strstr(output, "/.libs/");
@@ -136,7 +136,7 @@ static void remove_libtool_target(const char *output)
     }
 }
 
-/* True when the object was there to be removed. */
+/* Returns whether the object existed. */
 static bool remove_object(const struct record_unit *u)
 {
     bool removed = unlink(u->output) == 0;

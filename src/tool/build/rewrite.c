@@ -1,18 +1,18 @@
-/* Putting the guards into a preprocessed text.
+/* Inserts the guards into a preprocessed text.
  *
- * The result is the text as it was, with two kinds of addition, both inside line markers that call
- * them system headers so that no warning is ever about them:
- *  - a prologue: the probe (common/probe.h, word for word), a table of the chosen functions, and
- *    the constructor that registers it. It stands behind the first line, because compilers take
- *    the name of the source for debug information from there;
- *  - in each chosen function, behind its opening brace, a variable whose initialiser enters the
- *    span and whose cleanup leaves it, on every way out that runs cleanups.
- * Behind a guard a second marker sets file and line back, and the columns are filled up, so that
+ * The result is the original text with two kinds of additions. Both are inside line markers that
+ * call them system headers, so that compilers never warn about them:
+ *  - A prologue: the probe (common/probe.h, verbatim), a table of the chosen functions, and the
+ *    constructor that registers it. It is after the first line, because compilers take the name of
+ *    the source for debug information from there.
+ *  - In each chosen function, after its opening brace, a variable whose initialiser enters the span
+ *    and whose cleanup leaves it, on every exit that runs cleanups.
+ * After a guard, a second marker restores file and line, and blanks restore the column, so that
  * messages and debug information of the user's code stay exact.
  *
  * The descriptors are one static array per unit: a C++ inline function cannot keep its own in a
- * named section (gcc: section type conflict), and whichever copy of it the linker keeps refers to
- * the array of the unit it came from. */
+ * named section (gcc: section type conflict), and the copy that the linker keeps refers to the
+ * array of its own unit. */
 #include "tool/build/rewrite.h"
 
 #include <errno.h>
@@ -22,7 +22,7 @@
 #include "tool/build/selection.h"
 #include "tool/build/tokens.h"
 
-/* The bytes of common/probe.h, between these two. */
+/* The bytes of common/probe.h, between these two symbols. */
 extern const char rewrite_probe[] __attribute__((visibility("hidden")));
 extern const char rewrite_probe_end[] __attribute__((visibility("hidden")));
 __asm__(".pushsection .rodata\n"
@@ -34,11 +34,11 @@ __asm__(".pushsection .rodata\n"
         "rewrite_probe_end: .byte 0\n"
         ".popsection\n");
 
-/* Filling up columns of longer lines (one line of a macro may hold thousands of functions) would
- * cost more than they are worth. */
+/* Restoring the columns of longer lines (one line of a macro may contain thousands of functions)
+ * would cost too much. */
 enum { MAX_COLUMN = 1000 };
 
-/* A C string literal. */
+/* Writes a C string literal. */
 static void put_quoted(struct buf *out, const char *s)
 {
     buf_putc(out, '"');
@@ -102,7 +102,7 @@ static size_t line_length(const char *text, size_t len)
     return nl ? (size_t)(nl - text) + 1 : len;
 }
 
-/* How much of the text stays before the prologue: its first line, when that is a marker, and gcc's
+/* How much of the text stays before the prologue: its first line, if that is a marker, and gcc's
  * marker of the working directory (`# 1 "/dir//"`). */
 static size_t head_length(const char *text, size_t len)
 {
@@ -122,7 +122,7 @@ static void put_marker(struct buf *out, const struct analyse_fn *fn, unsigned li
     buf_puts(out, system ? " 3\n" : "\n");
 }
 
-/* Blanks up to the column of AT, tabs where the line has tabs. */
+/* Writes blanks up to the column of AT, and tabs where the line has tabs. */
 static void put_padding(struct buf *out, const char *text, size_t at)
 {
     const char *nl = at > 0 ? memrchr(text, '\n', at) : NULL;
@@ -133,7 +133,7 @@ static void put_padding(struct buf *out, const char *text, size_t at)
         buf_putc(out, text[i] == '\t' ? '\t' : ' ');
 }
 
-/* The newlines of TEXT: local label declarations may stand on several lines. */
+/* Number of newlines in TEXT: local label declarations may take several lines. */
 static unsigned count_lines(const char *text, size_t len)
 {
     unsigned lines = 0;
@@ -156,7 +156,8 @@ static void put_guard(struct buf *out, const struct rewrite_source *s, const str
     put_padding(out, s->text, at);
 }
 
-/* Copies the text up to END, each setjmp in it wrapped so that the function knows when it is landed in. */
+/* Copies the text up to END and wraps each setjmp in it, so that the function notices a longjmp
+ * into it. */
 static void put_body(struct buf *out, const struct rewrite_source *s, size_t index, size_t from,
                      size_t end)
 {
@@ -185,7 +186,7 @@ int rewrite_run(struct buf *out, const struct rewrite_source *s)
         buf_put(out, s->text + done, at - done);
         put_guard(out, s, fn, index, at);
         size_t end = i + 1 < s->functions->count && s->functions->fns[i + 1].brace < fn->end
-                         ? at /* another body inside this one */
+                         ? at /* another body is inside this one */
                          : fn->end;
         put_body(out, s, index++, at, end);
         done = end;

@@ -1,4 +1,4 @@
-/* Putting the guards into a preprocessed text. */
+/* Inserts the guards into a preprocessed text. */
 #ifndef PIANO_TOOL_BUILD_REWRITE_H
 #define PIANO_TOOL_BUILD_REWRITE_H
 
@@ -18,8 +18,8 @@ struct rewrite_source {
     const struct selection *selection;
 };
 
-/* Appends to OUT the text with the probe, the table of the chosen functions and a guard in each of
- * them. Line numbers and columns of everything else stay what they were. 0 or -ENOMEM. */
+/* Appends the text with the probe, the table of the chosen functions and a guard in each of them to
+ * OUT. Line numbers and columns of everything else do not change. Returns 0 or -ENOMEM. */
 int rewrite_run(struct buf *out, const struct rewrite_source *source);
 
 #endif

@@ -1,10 +1,10 @@
 /* Temporary files of one compiler wrapper.
  *
- * Each lies in a directory of its own, so that it can have the name the compiler derives other
- * names from. The list is a singly linked one whose head is written with the deadly signals
- * blocked, and the handler of those walks it with nothing but unlink and rmdir; then the signal
- * takes its usual effect. While a compiler runs the signals are blocked too (see child.h): the
- * wrapper sees to its end first. */
+ * Each is in its own directory, so that it can have the name from which the compiler derives other
+ * names. The list is singly linked, and its head is written with signals blocked. The handler for
+ * deadly signals walks the list and calls only unlink and rmdir; then the signal has its default
+ * effect. While a compiler runs, these signals are blocked too (see child.h): the wrapper first
+ * waits for its end. */
 #include "tool/build/scratch.h"
 
 #include <dirent.h>
@@ -58,7 +58,7 @@ static void entry_free(struct entry *e)
     free(e);
 }
 
-/* Makes the directory and links the entry in, with no moment in between for a signal. */
+/* Creates the directory and links the entry into the list. Signals are blocked in between. */
 static int publish(struct entry *e, const char *name)
 {
     sigset_t all;

@@ -1,16 +1,16 @@
 /* The user's choice of functions.
  *
- * `piano build` fills a `struct selection` from its flags and saves it in the state directory; each
- * compiler wrapper loads it and asks `selection_wants` for every function body it finds. The same
- * question is asked again by `piano build` of the functions recorded by the last build, to learn
- * which units a changed selection touches: so the answer depends on the arguments alone.
+ * `piano build` fills a `struct selection` from its flags and saves it in the state directory. Each
+ * compiler wrapper loads it and calls `selection_wants` for every function body it finds. `piano
+ * build` calls it again for the functions recorded by the last build, to find the units that a
+ * changed selection affects. So the answer depends only on the arguments.
  *
- * `--fn`, `--file` and `--dir` each add functions (a union); `--skip` takes away afterwards; the
- * function named by `--frame` is always in, or there would be no frames. With none of the three
- * that add, everything of the project is in: all that lies below the root, and files elsewhere
- * unless they lie where systems keep other people's headers.
+ * `--fn`, `--file` and `--dir` each add functions (a union); `--skip` removes functions. The
+ * function named by `--frame` is added too unless it is skipped, because without it there would be
+ * no frames. With none of the three that add, everything in the project is chosen: all files below
+ * the root, and files elsewhere unless they are where systems keep third-party headers.
  *
- * The file is text, `key value` per line in any order, so that it can be read with `cat`. */
+ * The file is text, one `key value` per line in any order, so that it can be read with `cat`. */
 #include "tool/build/selection.h"
 
 #include <errno.h>
@@ -140,7 +140,7 @@ int selection_save(const struct selection *s, const char *path)
     return err;
 }
 
-/* The part of PATH below DIR, or NULL. "." holds every relative path. */
+/* The part of PATH below DIR, or NULL. "." contains every relative path. */
 static const char *below(const char *dir, const char *path)
 {
     size_t len = strlen(dir);
@@ -213,7 +213,7 @@ static bool dir_matches(const struct selection *s, const char *file)
     return false;
 }
 
-/* With no selector: is FILE (relative where it is below the root) the project's own? */
+/* Without a selector: does FILE (relative if it is below the root) belong to the project? */
 static bool is_own(const char *file)
 {
     static const char *const foreign[] = {"/usr", "/opt", "/lib", "/nix", "/snap"};
@@ -224,7 +224,7 @@ static bool is_own(const char *file)
     return true;
 }
 
-/* Does any of `fns`, `files`, `dirs` narrow the choice? */
+/* Do `fns`, `files` or `dirs` narrow the choice? */
 static bool narrows(const struct selection *s)
 {
     return s->fns.count + s->files.count + s->dirs.count > 0;

@@ -1,16 +1,17 @@
-/* Telling sources from the leftovers of the user's own in-tree build.
+/* Distinguishes sources from the products of the user's own in-tree build.
  *
- * The mirror (mirror.c) must not hold objects the user's build made: make would find them up to
- * date and nothing would be compiled under piano. But a project may also bring binaries along (a
- * vendored library, a test file). The rule, in order:
- *   1. what git tracks is part of the project, whatever it is;
- *   2. ELF and bitcode objects, executables, precompiled headers and libtool's notes are products;
- *   3. shared objects and archives are products when git is there and does not track them;
- *      without git, when they are newer than every C or C++ source of the project.
- * Rule 3 errs on the side of keeping: an archive kept by mistake is made anew by make, since the
- * objects in it are missing; a vendored one left out by mistake breaks the build.
+ * The mirror (mirror.c) must not contain objects that the user's build made: make would consider
+ * them up to date, and nothing would be compiled under piano. But a project may also contain
+ * binaries (a vendored library, a test file). The rules, in order:
+ *   1. A file that git tracks is part of the project, whatever it is.
+ *   2. ELF and bitcode objects, executables, precompiled headers and libtool's files are products.
+ *   3. Shared objects and archives are products if git is used and does not track them; without
+ *      git, if they are newer than every C or C++ source of the project.
+ * Rule 3 prefers to keep files: make rebuilds an archive that is kept by mistake, because its
+ * objects are missing; but a vendored archive that is omitted by mistake breaks the build.
  *
- * Directories: version control, our own state, and build directories of CMake and Meson. */
+ * Omitted directories: version control, our own state, libtool's and Python's, and build
+ * directories of CMake and Meson. */
 #include "tool/build/stale.h"
 
 #include <elf.h>
@@ -127,7 +128,7 @@ static enum stale_kind elf_kind(const unsigned char *head, size_t len, const cha
         return STALE_PRODUCT;
     if (type != ET_DYN)
         return STALE_NO;
-    /* Position-independent executables are ET_DYN too; the name tells well enough. */
+    /* Position-independent executables are ET_DYN too; the name is a sufficient distinction. */
     return strstr(name, ".so") ? STALE_LIBRARY : STALE_PRODUCT;
 }
 

@@ -1,5 +1,5 @@
-/* Language standards by the names that libclang has for them. Before version 18 it knows the newer ones
- * by their working names only, and before 13 nothing after C++20. */
+/* Language standards by the names that libclang uses. Before version 18 it knows the newer ones
+ * only by their working names, and before 13 nothing after C++20. */
 #include "tool/build/standard.h"
 
 #include <stddef.h>

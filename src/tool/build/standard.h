@@ -4,11 +4,11 @@
 
 #include <stdbool.h>
 
-/* As the libclang here calls what -std= calls STD. */
+/* The name that the loaded libclang uses for -std=STD. */
 const char *standard_name(const char *std);
 
-/* What a compiler takes a unit for without -std: the usual one, or that of newer compilers (gcc 15 has
- * C23, gcc 16 C++20, clang 16 C++17). */
+/* The default standard of a compiler without -std: the usual one, or with NEWER that of newer
+ * compilers (gcc 15: C23, gcc 16: C++20, clang 16: C++17). */
 const char *standard_default(bool cxx, bool clang, bool newer);
 
 #endif

@@ -1,8 +1,8 @@
-/* Telling the user what a build did, from the records it left.
+/* Reports what a build did, from the records it left.
  *
- * A function in a header appears in the record of every unit that includes it; it is one function.
- * So all of them are first gathered into one sorted list without doubles; where units disagree
- * (one was compiled untouched) the better fate counts.
+ * A function in a header is in the record of every unit that includes it, but it is one function.
+ * So all functions are first collected into one sorted list without duplicates. If units disagree
+ * (one was compiled untouched), the better status counts.
  *
  * Patterns are checked after the build, not before, because only the compiler knows the names. */
 #include "tool/build/summary.h"
@@ -65,7 +65,7 @@ static void gather(struct gathered *g, const struct records *r)
 
 /* --- patterns that match nothing ------------------------------------------------------------- */
 
-/* The selection reduced to one pattern, to ask whether that one matches. */
+/* Does a selection with only this one pattern choose FN? */
 static bool matches_alone(const struct selection *whole, struct selection_list only,
                           struct selection_list files, struct selection_list dirs,
                           const struct record_fn *fn)
@@ -104,7 +104,7 @@ static bool was_searched(const struct record_unit *u)
     return !u->note || !strstr(u->note, "not searched");
 }
 
-/* All there is to suggest from: names of functions, or of files. */
+/* Collects all names for suggestions: of functions, or of files. */
 static void collect_names(struct names *n, const struct driver *d, const struct records *r,
                           const struct gathered *g, bool files)
 {
@@ -169,7 +169,8 @@ static bool is_known_name(const struct gathered *g, const char *name)
     return false;
 }
 
-/* `--frame` and `--skip` name functions; the one is needed, the other merely a likely mistake. */
+/* `--frame` and `--skip` name functions. An unknown `--frame` is an error, an unknown `--skip` only
+ * a likely mistake. */
 static int check_frame_and_skips(const struct driver *d, const struct records *r,
                                  const struct gathered *g)
 {
@@ -190,7 +191,7 @@ static int check_frame_and_skips(const struct driver *d, const struct records *r
             continue;
         const char *near = nearest_name(skip, names.items, names.count);
         if (near && strcmp(near, skip) == 0)
-            continue; /* in a unit that was not searched */
+            continue; /* it is in a unit that was not searched */
         say("--skip %s names no function%s%s%s", say_safe(safe, sizeof safe, skip),
             near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
     }
@@ -198,7 +199,7 @@ static int check_frame_and_skips(const struct driver *d, const struct records *r
     return status;
 }
 
-/* Units of C and C++: assembler is on record only to be listed. */
+/* Number of C and C++ units: assembler units have records only to be listed. */
 static size_t compiled_count(const struct records *r)
 {
     size_t count = 0;

@@ -1,12 +1,12 @@
-/* A look at the words of preprocessed C and C++ text.
+/* A lexer for preprocessed C and C++ text.
  *
  * libclang's C interface does not say whether a function is constexpr, naked, or a coroutine, and
- * hides most attributes; but the words are there in the text. `next` steps over white space,
- * comments, line markers, literals (raw strings included) and numbers, and yields identifiers and
- * single punctuation characters. Attributes that an earlier declaration gave a function are not
- * seen; should one matter, the instrumented text does not compile and the unit stays untouched.
+ * hides most attributes. But these words are in the text. `next` skips white space, comments and
+ * line markers. It returns identifiers, literals (including raw strings), numbers and single
+ * punctuation characters. Attributes from an earlier declaration of a function are not seen; if one
+ * matters, the instrumented text does not compile and the unit stays untouched.
  *
- * Called by `analyse` and `rewrite`, on text that need not be valid. */
+ * `analyse` and `rewrite` call this, on text that need not be valid. */
 #include "tool/build/tokens.h"
 
 #include <ctype.h>
@@ -20,7 +20,7 @@ struct cursor {
 struct token {
     const char *text;
     size_t len;
-    bool string; /* a string literal, quotes included */
+    bool string; /* a string literal, with its quotes */
 };
 
 static bool is_word(char c)
@@ -54,7 +54,7 @@ static bool skip_comment(struct cursor *c)
     return true;
 }
 
-/* A quoted literal; the cursor is at the quote. */
+/* Skips a quoted literal; the cursor is at the quote. */
 static void skip_quoted(struct cursor *c)
 {
     char quote = *c->at++;
@@ -67,7 +67,7 @@ static void skip_quoted(struct cursor *c)
         c->at++;
 }
 
-/* R"tag( ... )tag"; the cursor is at the quote. */
+/* Skips R"tag( ... )tag"; the cursor is at the quote. */
 static void skip_raw(struct cursor *c)
 {
     char close[20] = ")";
@@ -130,8 +130,8 @@ static bool next(struct cursor *c, struct token *t)
     return true;
 }
 
-/* Does a target attribute take away what the rest of the unit may use? Then the inline probe does
- * not fit into the function (gcc: "target specific option mismatch"). */
+/* Does a target attribute disable features that the rest of the unit may use? Then the probe cannot
+ * be inlined into the function (gcc: "target specific option mismatch"). */
 static bool narrows_target(struct cursor c)
 {
     struct token t;
@@ -160,7 +160,7 @@ const char *tokens_forbid_head(const char *head, size_t len)
     struct token t;
     int depth = 0;
     int brackets = 0;
-    bool attribute = false; /* inside __attribute__((...)); parameters may be called anything */
+    bool attribute = false; /* inside __attribute__((...)); parameters may have any name */
     while (next(&c, &t)) {
         if (depth == 0)
             attribute =
@@ -227,7 +227,7 @@ static bool is_setjmp(const struct token *t)
            is(t, "__builtin_setjmp");
 }
 
-/* The cursor is behind the name: moves it behind the parentheses that follow. */
+/* The cursor is after the name. Moves it past the parentheses that follow. */
 static bool skip_arguments(struct cursor *c)
 {
     struct token t;
@@ -242,7 +242,7 @@ static bool skip_arguments(struct cursor *c)
     return false;
 }
 
-/* A name behind a word or a star is being declared, not called. */
+/* A name after a word or a star is being declared, not called. */
 static bool may_precede_call(const struct token *t)
 {
     return !t->text || is(t, "return") || is(t, "else") || is(t, "do") ||

@@ -1,8 +1,8 @@
-/* The records the wrapper leaves for `piano build`.
+/* The records that the wrapper leaves for `piano build`.
  *
- * One small file per compiled unit and per link, named by a hash of what was made, so that
- * compilers running in parallel never write the same one and a recompiled unit replaces its own.
- * Lines are tab-separated; tabs and newlines in names become blanks. */
+ * There is one small file per compiled unit and per link. Its name is a hash of the output, so that
+ * parallel compilers never write the same file and a recompiled unit replaces its own record. Lines
+ * are tab-separated; tabs and newlines in names become blanks. */
 #include "tool/build/unit.h"
 
 #include <errno.h>

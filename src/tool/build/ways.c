@@ -1,11 +1,11 @@
-/* The ways to build: what to type for CMake, Meson, make, configure or a command of the user's.
+/* The build systems: the commands for CMake, Meson, make, configure or a command of the user.
  *
- * Each way is one or two steps, a step being a child process that works on the mirror. The steps
- * that compile have libpiano_exec.so preloaded (exec_hook.c), which puts `piano cc-wrap` before
- * every compiler; those that only configure do not, since their test programs are not the user's.
+ * Each has one or two steps. A step is a child process that works on the mirror. Steps that compile
+ * have libpiano_exec.so preloaded (exec_hook.c), which runs `piano cc-wrap` instead of every
+ * compiler. Steps that only configure do not, because their test programs are not the user's.
  *
- * A step's output goes to .piano/build/log and is shown when it fails (build_log.c); its input is
- * empty, as nobody would see it ask. Called by driver.c alone. */
+ * The output of a step goes to .piano/build/log and is shown when the step fails (build_log.c). Its
+ * input is empty, because the user would not see a question. Only driver.c calls this. */
 #include "tool/build/ways.h"
 
 #include <dirent.h>
@@ -46,7 +46,7 @@ struct step {
     bool compiles;
 };
 
-/* The strings put into a build's environment; ended by NULL. */
+/* The strings for a build's environment, NULL-terminated. */
 struct settings {
     char *set[8];
 };
@@ -56,11 +56,11 @@ static int fill_settings(struct settings *s, const struct driver *d, bool compil
     const char *preload = getenv("LD_PRELOAD");
     char *tool = paths_tool();
     char *runs = paths_join(d->state, "runs");
-    char *lib = paths_lib_dir(); /* the hook is for the compilers, whatever they compile for */
+    char *lib = paths_lib_dir(); /* the hook is for the compilers, whatever their target */
     char *hook = lib ? preload_dir(lib) : NULL;
     *s = (struct settings){0};
     int bad = hook && tool && runs ? 0 : -1;
-    /* Programs that the build itself runs leave their runs here, not among the user's. */
+    /* Programs that the build itself runs leave their runs here, not with the user's. */
     bad |= asprintf(&s->set[0], "PIANO_RUNS_DIR=%s", runs);
     bad |= asprintf(&s->set[1], "CCACHE_DISABLE=1");
     bad |= asprintf(&s->set[2], compiles ? "PIANO_STATE=%s" : "PIANO_STATE", d->state);
@@ -86,7 +86,7 @@ static double file_s(const struct stat *st)
     return (double)st->st_mtim.tv_sec + (double)st->st_mtim.tv_nsec / 1e9;
 }
 
-/* The source named in the first line of a unit's record, `unit SOURCE OUTPUT`. */
+/* Reads the source from the first line of a unit's record, `unit SOURCE OUTPUT`. */
 static void read_source(int dir, const char *name, char *source, size_t size)
 {
     int fd = openat(dir, name, O_RDONLY | O_CLOEXEC);
@@ -99,7 +99,7 @@ static void read_source(int dir, const char *name, char *source, size_t size)
     source[strcspn(source, "\t\n")] = '\0';
 }
 
-/* Progress: how many records were written since the build began, and the newest of them. */
+/* Progress: the number of records written since the build began, and the newest. */
 static void show_progress(void *ctx)
 {
     const struct driver *d = ctx;
@@ -127,7 +127,7 @@ static void show_progress(void *ctx)
     say_progress("building [%u] %s", count, say_safe(safe, sizeof safe, source));
 }
 
-/* The user's word for the step: `env` is ours. */
+/* The user's name of the step: piano adds `env`. */
 static const char *step_name(const struct step *step)
 {
     return strcmp(step->argv[0], "env") == 0 && step->argv[1] ? step->argv[1] : step->argv[0];
@@ -205,7 +205,7 @@ static void free_words(char **argv)
     free(argv);
 }
 
-/* Runs WORDS, ended by NULL, in DIR. */
+/* Runs WORDS, NULL-terminated, in DIR. */
 static int run_words(struct driver *d, const char *const *words, const char *dir, bool compiles)
 {
     char *argv[MAX_WORDS + 1] = {0};
@@ -240,7 +240,7 @@ static int build_cmake(struct driver *d)
                                      "-DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON",
                                      NULL};
         status = run_words(d, words, source, false);
-        /* A configuration that failed is not to be taken for one the next time. */
+        /* A failed configuration must not be reused the next time. */
         if (status != 0)
             mirror_remove(dir);
     }
@@ -291,7 +291,7 @@ static int build_make(struct driver *d)
     return status;
 }
 
-/* configure runs once, and again when it has changed. */
+/* Runs configure once, and again when it has changed. */
 static int build_configure(struct driver *d)
 {
     struct buf now = {0};
@@ -320,9 +320,9 @@ static int build_configure(struct driver *d)
     return status;
 }
 
-/* The command as it runs in the mirror: each word with the root's path turned into the mirror's.
- * `env` goes in front because the hook sees only what a hooked process starts, and we are none:
- * without it, a command that is itself a compiler would be missed. */
+/* The command for the mirror: replaces the root's path by the mirror's in each word. Puts `env` in
+ * front, because the hook works only inside processes that have it loaded, and we do not. Without
+ * `env`, a command that is itself a compiler would be missed. */
 static char **command_argv(const struct driver *d)
 {
     size_t count = 0;

@@ -9,7 +9,7 @@
 
 #include "tool/util/buf.h"
 
-/* Takes WORD over. */
+/* Takes ownership of WORD. */
 static void push(struct words *w, char *word)
 {
     if (w->count + 2 > w->cap) {
@@ -59,7 +59,7 @@ void words_release(struct words *w)
     *w = (struct words){0};
 }
 
-/* Reads one word at *TEXT into WORD and moves *TEXT behind it. */
+/* Reads one word at *TEXT into WORD and moves *TEXT past it. */
 static void take_word(const char **text, struct buf *word)
 {
     const char *p = *text;

@@ -1,17 +1,18 @@
 /* The compiler wrapper.
  *
- * One compiler command of a build comes in; out goes the same command's effect, with guards in the
- * functions the user chose. The plan:
- *  - a command that compiles nothing we can instrument and links nothing we did is run as it is;
- *  - each C or C++ source goes through a `struct job`; those that end up instrumented are done (or,
- *    in a command that also links, stand as objects ready to be linked);
- *  - what is left of the command, if anything, is run: the sources not instrumented, or the link,
- *    with the runtime added.
- * Whatever fails on the way, the original command has the last word, so that a build breaks only if
- * it breaks without piano, and with the compiler's own messages.
+ * It gets one compiler command of a build and has the same effect as this command, with guards in
+ * the functions that the user chose. The plan:
+ *  - A command that compiles nothing we can instrument and links nothing we instrumented runs
+ *    unchanged.
+ *  - Each C or C++ source is handled by a `struct job`. Instrumented sources are then compiled (in
+ *    a command that also links, to objects that are ready to be linked).
+ *  - The rest of the command, if any, is run: sources that were not instrumented, or the link, with
+ *    the runtime added.
+ * If anything fails, the original command is run. So a build fails only if it fails without piano,
+ * and with the compiler's own messages.
  *
- * Runs in a process of its own per compiler call; parallel builds share nothing but the state
- * directory, where each writes files of its own. */
+ * There is one process per compiler call. Parallel builds share only the state directory, where
+ * each process writes its own files. */
 #include "tool/build/wrap.h"
 
 #include <errno.h>
@@ -31,13 +32,13 @@
 #include "tool/util/say.h"
 
 struct wrap {
-    char *const *argv; /* the command as it came */
+    char *const *argv; /* the original command */
     char *state;
     struct selection selection;
     struct args args;
     struct job *jobs; /* one per source of `args`, in order */
     size_t job_count;
-    bool needs_personality; /* the link failed for want of C++'s personality routine */
+    bool needs_personality; /* the link failed: C++'s personality routine is missing */
 };
 
 enum { STATUS_INTERRUPTED = 130 };
@@ -60,7 +61,7 @@ static int exec_original(struct wrap *w)
     return cc_run_exec(argv);
 }
 
-/* Shows messages with the paths of the user's own tree for those of its mirror. */
+/* Shows messages with the paths of the mirror replaced by those of the user's tree. */
 static void show_messages(const struct selection *s, const struct buf *messages)
 {
     const char *at = messages->data;
@@ -75,7 +76,7 @@ static void show_messages(const struct selection *s, const struct buf *messages)
         fputs(at, stderr);
 }
 
-/* Runs a command of which the user is to see everything. Returns its status. */
+/* Runs a command whose output the user should see. Returns its status. */
 static int run_shown(const struct wrap *w, char *const argv[])
 {
     struct cc_run r;
@@ -89,8 +90,8 @@ static int run_shown(const struct wrap *w, char *const argv[])
     return err ? say_error(NULL, "%s: %s", argv[0], strerror(-err)) : status;
 }
 
-/* Commands by which build systems try out the compiler. What they make is run or thrown away at
- * once, and is not the user's program. */
+/* Commands by which build systems test the compiler. Their output is run or deleted at once and is
+ * not the user's program. */
 static bool is_probe(const struct args *a)
 {
     static const char *const marks[] = {"conftest.", "/CMakeFiles/CMakeTmp/", "CMakeScratch/",
@@ -137,9 +138,9 @@ static int run_jobs(struct wrap *w)
     return err;
 }
 
-/* Files like those of -save-temps are named and placed by rules that differ from compiler to
- * compiler, and are meant to be of the user's own text. So the untouched command makes them first;
- * what else it makes is then made anew. Its messages come when that is done, or fails, too. */
+/* The names and places of files such as those of -save-temps differ between compilers, and the
+ * files should show the user's own text. So the untouched command makes them first; its other
+ * outputs are then made again. Its messages are dropped, because the later steps print them too. */
 static int make_by_products(const struct wrap *w)
 {
     struct cc_run r = {0};
@@ -150,7 +151,7 @@ static int make_by_products(const struct wrap *w)
     return err == -EINTR ? err : 0;
 }
 
-/* Assembler is left alone, but `--list-skipped` is to say so. */
+/* Assembler is not instrumented, but `--list-skipped` should say so. */
 static void note_assembler(const struct wrap *w)
 {
     for (size_t i = 0; i < w->args.count; i++) {
@@ -189,7 +190,7 @@ static const struct job *job_of(const struct wrap *w, const struct arg *source)
     return NULL;
 }
 
-/* An object in the place of a source; an -x in force must not apply to it. */
+/* Adds an object in place of a source. The current -x must not apply to it. */
 static void add_object(const struct arg *source, const char *object, struct words *out)
 {
     if (source->forced) {
@@ -203,7 +204,7 @@ static void add_object(const struct arg *source, const char *object, struct word
     }
 }
 
-/* The command without the sources that are done, or with their objects in their places. */
+/* The command without the sources that are done, or with their objects instead. */
 static void rest_of_command(const struct wrap *w, struct words *out)
 {
     const struct args *a = &w->args;
@@ -236,7 +237,7 @@ static int finish_compile(struct wrap *w)
     return status;
 }
 
-/* Links with the runtime of KIND. Messages are kept in R. */
+/* Links with the runtime of KIND. Keeps messages in R. */
 static int link_once(const struct wrap *w, char *const base[], enum link_kind kind,
                      struct cc_run *r)
 {
@@ -250,8 +251,8 @@ static int link_once(const struct wrap *w, char *const base[], enum link_kind ki
     return err ? err : r->status ? -EIO : 0;
 }
 
-/* A program with a malloc of its own cannot be interposed: link it again with that wrapped. Should
- * it not link that way, allocations are not counted, but the program is whole. */
+/* A program with its own malloc cannot be interposed: links it again with malloc wrapped. If that
+ * fails, allocations are not counted, but the program is complete. */
 static int link_own_allocator(const struct wrap *w, char *const base[], struct cc_run *r)
 {
     char *object = paths_join(w->selection.lib, "piano_wrap.o");
@@ -268,9 +269,9 @@ static int link_own_allocator(const struct wrap *w, char *const base[], struct c
     return err;
 }
 
-/* C++ without exceptions or a library call can be linked by the C driver, but guards have something
- * to clean up: then the personality routine is asked for, and the C driver does not have it. A
- * program does not link without; a shared library does, and then cannot be loaded. */
+/* The C driver can link C++ without exceptions or library calls. But guards need cleanups, which
+ * refer to the personality routine, and the C driver does not link it. A program then fails to
+ * link; a shared library links but cannot be loaded. */
 static bool lacks_personality(const struct wrap *w, int err, const char *output,
                               const struct cc_run *r)
 {
@@ -292,7 +293,7 @@ static int link_first(struct wrap *w, char *const base[], const char *output, st
         cc_run_release(&again);
         return err;
     }
-    if (second == -EIO) { /* there is no libstdc++ to link with */
+    if (second == -EIO) { /* no libstdc++ available */
         cc_run_release(&again);
         w->needs_personality = false;
         second = link_once(w, base, kind, &again);
@@ -302,8 +303,8 @@ static int link_first(struct wrap *w, char *const base[], const char *output, st
     return second;
 }
 
-/* libpiano.so needs glibc. A program for musl has the runtime within, as a static one has it; a library cannot, as each would have
- * one of its own. */
+/* libpiano.so needs glibc. A program for musl contains the runtime, like a static program. A shared
+ * library cannot, because each library would have its own copy. */
 static int link_for_musl(const struct wrap *w, char *const base[], const char *output,
                          struct cc_run *r)
 {
@@ -353,8 +354,8 @@ static void save_link(const struct wrap *w)
     free(cwd);
 }
 
-/* The link failed. If all that is instrumented was compiled by this very command, the untouched
- * command can still do without us; else the messages are all there is to say. */
+/* The link failed. If this command compiled everything that is instrumented, the untouched command
+ * still works; else only the messages can be shown. */
 static int link_failed(struct wrap *w, bool inputs, const struct cc_run *r)
 {
     if (!inputs) {
@@ -376,7 +377,7 @@ static int finish_link(struct wrap *w)
     struct words rest = {0};
     struct cc_run r = {0};
     rest_of_command(w, &rest);
-    /* Without sources the command is taken as it came: a response file may be too long to expand. */
+    /* Without sources the original command is used: a response file may be too long to expand. */
     char *const *base = w->args.sources > 0 ? rest.items : w->argv;
     const char *output = w->args.output ? w->args.output : "a.out";
     int err = rest.failed ? -ENOMEM : link_with_runtime(w, base, output, &r);
@@ -392,7 +393,8 @@ static int finish_link(struct wrap *w)
     return status;
 }
 
-/* Reads what there is to know. 0, or negative errno when the command must run as it is. */
+/* Reads the command and the selection. Returns 0, or negative errno when the command must run
+ * unchanged. */
 static int wrap_init(struct wrap *w, int argc, char **argv)
 {
     const char *state = getenv("PIANO_STATE");

@@ -1,4 +1,4 @@
-/* `piano build`: reads the flags, lets the driver build, tells what came of it. */
+/* `piano build`: reads the flags, runs the driver, and reports the result. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -64,7 +64,7 @@ static int read_flags(struct flags *f, struct driver *d, bool *list_skipped)
     return flags_check_build(f, d);
 }
 
-/* A build without a program is no failure, but there is nothing to run yet. */
+/* A build without a program is not a failure, but there is nothing to run yet. */
 static void print_program(const struct records *r, const char *state)
 {
     struct choice_list programs;

@@ -1,4 +1,4 @@
-/* `piano cc-wrap COMPILER ARGS...`: what a compiler called by a build becomes. Not for people: the
+/* `piano cc-wrap COMPILER ARGS...`: replaces a compiler that a build calls. Not for users: the
  * library preloaded into build commands starts it. */
 #include "tool/cli/commands.h"
 

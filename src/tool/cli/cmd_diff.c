@@ -1,4 +1,5 @@
-/* `piano diff`: loads two groups of runs, prints what changed, and says no to CI if asked to. */
+/* `piano diff`: loads two groups of runs, prints what changed, and fails for CI if --fail-above is
+ * exceeded. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -49,7 +50,7 @@ static const char *const flag_names[] = {"--fail-above", "--top",  "--all",     
 
 struct request {
     struct report_options options;
-    double fail_above; /* < 0: not asked */
+    double fail_above; /* < 0: not given */
     bool json;
     struct heap_skip skip;
     const char *words[2];
@@ -101,7 +102,7 @@ static int parse(struct flags *f, struct request *q)
     return EXIT_DONE;
 }
 
-/* With no words: the latest run, and the one of its kind before it. */
+/* Without words: the latest run, and the previous one of the same kind. */
 static int latest_two(struct runs_paths sides[2], struct run_error *error)
 {
     struct runs runs;
@@ -134,8 +135,8 @@ static bool is_same_file(const char *a, const char *b)
     return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-/* A run that is named twice on one side (by itself, and by a tag that holds it) would vary less than two runs do, and so
- * prove what it cannot. */
+/* A run that is named twice on one side (by itself, and by a tag that contains it) would make the
+ * side look less noisy than two runs are, and could make a change look significant. */
 static void drop_doubles(struct runs_paths *side)
 {
     size_t kept = 0;
@@ -178,7 +179,7 @@ static int load(struct diff_side *side, const struct runs_paths *paths, struct r
     return 0;
 }
 
-/* How a side is headed: the word used for it, without directory and ending. */
+/* The label of a side: its word without directory and file extension. */
 static void make_label(char *label, size_t size, const char *word)
 {
     snprintf(label, size, "%s", paths_base(word));
@@ -269,7 +270,7 @@ static int diff_recordings(const struct request *q, const struct runs_paths side
     return status;
 }
 
-/* Runs or recordings on both sides; a mixture has nothing in common. */
+/* Compares runs with runs or recordings with recordings; a mixture has nothing in common. */
 static int diff_paths(const struct request *q, const struct runs_paths paths[2],
                       const char *const labels[2])
 {

@@ -1,5 +1,5 @@
-/* `piano doctor`: is this machine fit for piano? One line per thing: `ok`, `warn` (something will be
- * missing or less exact) or `FAIL` (piano cannot work), with what to do about it. */
+/* `piano doctor`: does this machine have what piano needs? Prints one line per item: `ok`, `warn`
+ * (something will be missing or less exact) or `FAIL` (piano cannot work), with a hint. */
 #include <dlfcn.h>
 #include <elfutils/libdwfl.h>
 #include <errno.h>
@@ -55,7 +55,7 @@ static void __attribute__((format(printf, 2, 3))) tell(enum verdict v, const cha
         worst = v;
 }
 
-/* First line of what COMMAND prints; false when it cannot be run. */
+/* The first line that COMMAND prints; false when it cannot be run. */
 static bool first_line(const char *command, char *line, size_t size)
 {
     FILE *p = popen(command, "re");
@@ -101,7 +101,8 @@ static void check_libclang(void)
     clang->disposeString(version);
 }
 
-/* Names, inlined functions and lines of programs that were not built by piano. */
+/* Checks symbol look-up: names, inlined functions and lines of programs that piano did not
+ * build. */
 static void check_symbols(void)
 {
     static const struct package package = {"libdebuginfod1(t64)?", "elfutils-debuginfod-client",
@@ -131,7 +132,7 @@ static void check_library(const char *dir, const char *name)
     free(path);
 }
 
-/* Runs `true` with libpiano.so loaded into it and a recording asked for in DIR; does it leave one? */
+/* Runs `true` with libpiano.so preloaded and a recording requested in DIR. Does it leave one? */
 static bool leaves_recording(const char *lib, const char *dir)
 {
     char preload[PATH_MAX], record[PATH_MAX], file[PATH_MAX];
@@ -168,7 +169,7 @@ static void check_preload(const char *lib)
     free(plain);
 }
 
-/* A small file of /proc or /sys, first line; empty when it cannot be read. */
+/* Reads the first line of a small file in /proc or /sys; empty when it cannot be read. */
 static void read_small(const char *path, char *text, size_t size)
 {
     FILE *f = fopen(path, "re");
@@ -210,7 +211,7 @@ static void check_clock(void)
              safe);
 }
 
-/* What takes the place of perf where that is refused. */
+/* Are the timers available that replace perf if it is refused? */
 static bool have_timers(void)
 {
     timer_t timer;

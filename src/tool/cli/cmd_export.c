@@ -50,7 +50,7 @@ struct format {
     const char *name;
     int (*write)(FILE *out, const struct heap *heap, enum heap_by by); /* NULL: chrome */
     bool binary;
-    bool has_all; /* figures, not only that of --by */
+    bool has_all; /* writes all figures, not only that of --by */
 };
 
 static const struct format formats[] = {{"speedscope", export_speedscope, false, true},
@@ -131,7 +131,7 @@ static int open_file(struct output *o, const struct request *q)
     return output_open(o);
 }
 
-/* Nothing to export is nothing wrong, but hardly what was wanted. */
+/* An empty export is not an error, but probably not what the user wanted. */
 static void notice_empty(const struct recording *rec, const struct format *format, enum heap_by by)
 {
     const enum heap_by others[] = {HEAP_PEAK, HEAP_ALLOCATED};
@@ -162,7 +162,7 @@ static int prepare(struct heap *heap, const struct request *q)
     return EXIT_DONE;
 }
 
-/* ---- what is written ---- */
+/* ---- writers ---- */
 
 static int write_heap(const struct request *q, const char *path)
 {

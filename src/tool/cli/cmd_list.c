@@ -1,5 +1,5 @@
-/* `piano list`: the runs of the project, newest first. Every run is loaded for its figures; one that
- * cannot be read is listed all the same, with the figures unknown. */
+/* `piano list`: the runs of the project, newest first. Every run is loaded for its figures. A run
+ * that cannot be read is still listed, without figures. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,7 +43,7 @@ const char cmd_list_help[] =
 
 static const char *const flag_names[] = {"--all", "--json", "--help", NULL};
 
-/* "a, b": the tags that hold this run; into B. */
+/* Appends the tags of this run to B: "a, b". */
 static void tags_of(struct buf *b, const struct tags *tags, const struct runs_entry *e, bool json)
 {
     const char *file = paths_base(e->path);
@@ -72,7 +72,7 @@ static size_t called(const struct run *run)
     return count;
 }
 
-/* "heap, cpu": what RECORDING was made with. With JSON each in quotes. */
+/* Appends the instruments of RECORDING to B: "heap, cpu"; quoted for JSON. */
 static void put_kinds(struct buf *b, const struct recording *rec, bool json)
 {
     static const struct {

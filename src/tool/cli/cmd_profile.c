@@ -1,8 +1,8 @@
-/* `piano profile`: build, run and report in one step, each by the same code as the command of its
- * own. Only the run made here is reported, never an older one.
+/* `piano profile`: build, run and report in one step, with the code of the single commands. It
+ * reports only the run made here, never an older one.
  *
- * What follows `--` is the program's, unless it begins with a compiler or a build tool: then it is
- * the build command, up to a second `--`. */
+ * The words after `--` belong to the program, unless the first is a compiler or a build tool: then
+ * they are the build command, up to a second `--`. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,9 +71,9 @@ static enum flag_taken take_report(struct flags *f, struct profile *p)
     if (taken == FLAG_NO)
         taken = flags_value(f, "--top", &value);
     if (taken == FLAG_NO)
-        taken = flags_time(f, "--budget", &budget_ns); /* wrong ones are refused before the build */
+        taken = flags_time(f, "--budget", &budget_ns); /* rejects wrong values before the build */
     for (int i = first; taken == FLAG_YES && i <= f->at; i++) {
-        /* room for the name, the run and the end */
+        /* leave space for the name, the run and the end */
         if (p->report_count >= MAX_REPORT_WORDS - 2) {
             say_usage(f->command, "too many flags");
             return FLAG_BAD;
@@ -102,7 +102,7 @@ static bool starts_build(const char *word)
     return false;
 }
 
-/* What follows the first `--`: FROM is the index behind it. */
+/* Splits the words after the first `--`; FROM is the index of the first of them. */
 static void split_words(struct flags *f, struct profile *p, int from)
 {
     char **words = f->argv + from;

@@ -1,4 +1,5 @@
-/* `piano record`: runs any program, as it is, and records it; or samples one that runs already. */
+/* `piano record`: runs any program without rebuilding it and records it; or samples a process that
+ * already runs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,7 +95,7 @@ static enum flag_taken take_heap(const struct flags *f, struct record *r)
     return FLAG_BAD;
 }
 
-/* A whole number from 1 to MOST; 0 when it is none. */
+/* Parses a whole number from 1 to MOST; 0 when TEXT is not one. */
 static unsigned parse_number(const char *text, unsigned most)
 {
     unsigned value = 0;
@@ -163,7 +164,8 @@ static enum flag_taken take_every(struct flags *f, struct record *r)
     return taken;
 }
 
-/* The first word that is no flag is the program, unless it is the value of a flag that wants a `=`. */
+/* The first word that is not a flag is the program, unless it is the value of a flag that needs a
+ * `=`. */
 static int take_program(const struct flags *f, struct record *r)
 {
     const char *before = f->argv[f->at - 1];
@@ -208,7 +210,7 @@ static int read_flags(struct flags *f, struct record *r, bool *help)
     return EXIT_DONE;
 }
 
-/* Flags that contradict each other, and what is meant by those that are missing. */
+/* Checks for contradicting flags and sets the defaults of missing ones. */
 static int settle(struct record *r)
 {
     if (r->pid > 0 && (r->heap || r->events || r->maps || r->children || r->every_s >= 0))

@@ -95,7 +95,7 @@ static enum flag_taken take_by(struct flags *f, struct request *q)
     return taken;
 }
 
-/* The number of a snapshot, or `end`. */
+/* Parses the number of a snapshot, or `end`. */
 static enum flag_taken take_moment(struct flags *f, const char *name, long *moment)
 {
     const char *text = NULL;
@@ -142,7 +142,8 @@ static enum flag_taken take(struct flags *f, struct request *q)
     return taken ? taken : flags_top(f, &q->options.top);
 }
 
-/* Which of the reports of a recording is meant: one that is named, or that only one has the flags of. */
+/* Which report of a recording is meant: the one that is named, or the only one that has the given
+ * flags. */
 static int pick(struct flags *f, struct request *q)
 {
     bool time = q->by && q->heap_options.by >= HEAP_BYS;
@@ -164,7 +165,7 @@ static int pick(struct flags *f, struct request *q)
     return EXIT_DONE;
 }
 
-/* Which heap report, and flags that contradict each other. */
+/* Chooses the heap report and checks for contradicting flags. */
 static int settle(struct flags *f, struct request *q)
 {
     struct heap_options *h = &q->heap_options;
@@ -395,7 +396,7 @@ static int report_path(const struct request *q, const char *path)
     if (!recording)
         return q->heap || q->cpu || q->polls || q->tree ? not_a_recording(q, path)
                                                         : report_spans(q, path);
-    char *run = companion_find(path); /* where the frames of the process are */
+    char *run = companion_find(path); /* it has the frames of the process */
     int status;
     if (run && q->frames) {
         status = report_spans(q, run);
@@ -411,7 +412,7 @@ static int report_path(const struct request *q, const char *path)
     return status;
 }
 
-/* Flags that only runs of instrumented programs have something for. */
+/* Flags that apply only to runs of instrumented programs. */
 static bool is_of_runs(const struct request *q)
 {
     return q->frames || q->threads || q->uncorrected || q->cpu_time || q->wall || q->budget_ns;

@@ -1,4 +1,4 @@
-/* `piano run`: runs a program that `piano build` made and says where its run is. */
+/* `piano run`: runs a program that `piano build` made and prints the path of its run. */
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -73,7 +73,7 @@ int cmd_run(int argc, char **argv)
         prune_runs();
         say("next: piano report");
     } else if (started && !p.unstarted) {
-        (void)program_no_run(); /* the exit status is the program's */
+        (void)program_no_run(); /* the exit status is that of the program */
     }
     program_run_release(&p);
     return status;

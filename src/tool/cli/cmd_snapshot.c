@@ -1,4 +1,4 @@
-/* `piano snapshot`: one more snapshot in the recording of a running program. */
+/* `piano snapshot`: adds a snapshot to the recording of a running program. */
 #include <errno.h>
 #include <limits.h>
 #include <pwd.h>
@@ -28,7 +28,7 @@ const char cmd_snapshot_help[] =
 
 static const char *const names[] = {"--help", NULL};
 
-/* Whose process it is, for messages. */
+/* The owner of the process, for messages. */
 static const char *owner(char *text, size_t size, pid_t pid)
 {
     struct stat st;
@@ -38,8 +38,9 @@ static const char *owner(char *text, size_t size, pid_t pid)
     return say_safe(text, size, user ? user->pw_name : "somebody else");
 }
 
-/* Is it a process of ours, or are we root? Then something else forbids it. Who owns /proc/PID does not tell: that is root
- * where a process does not want to be looked at. */
+/* May we send signals to the process (it is ours, or we are root)? Then something else denies
+ * access. The owner of /proc/PID is not sufficient: it is root for a process that is not
+ * dumpable. */
 static bool is_ours(pid_t pid)
 {
     return kill(pid, 0) == 0;
@@ -102,7 +103,7 @@ static int take(pid_t pid)
     signal(SIGXFSZ, SIG_IGN);
     int number = view_open_fd(&view, fd);
     if (number == 0 && view.base.header->pid != (uint32_t)process_own_pid(pid)) {
-        /* A child shares its parent's mappings, and `piano record` has the recording open itself. */
+        /* A child shares its parent's mappings, and `piano record` itself maps the recording. */
         unsigned other = view.base.header->pid;
         view_close(&view);
         snprintf(hint, sizeof hint, "piano snapshot %u, or piano record --children", other);

@@ -1,4 +1,4 @@
-/* `piano tag`: names for runs, so that `piano diff before after` can be said. */
+/* `piano tag`: names for runs, as in `piano diff before after`. */
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* `piano view`: a run as a page to look at, in a file or served to a browser on this machine. */
+/* `piano view`: shows a run as a page, in a file or served to a browser on this machine. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,9 +77,9 @@ static int parse(struct flags *f, struct request *q)
     return EXIT_DONE;
 }
 
-/* ---- which ---- */
+/* ---- choosing the files ---- */
 
-/* The one run that WORD means, malloc'd; NULL: said why. */
+/* The run that WORD means, malloc'd; NULL after printing an error. */
 static char *resolve(const char *word)
 {
     struct runs_paths paths;
@@ -102,10 +102,10 @@ static char *resolve(const char *word)
     return path;
 }
 
-/* What goes into the page. */
+/* The contents of the page. */
 struct content {
-    char *run, *recording; /* of one process, if both are there */
-    char *other;           /* of the kind of the one that is */
+    char *run, *recording; /* of one process, if both are set */
+    char *other;           /* of the same kind as the one that is set */
 };
 
 static void content_release(struct content *c)
@@ -160,12 +160,12 @@ static int pack(struct packer *k, const struct content *c, struct run_error *err
 
 static int write_file(const struct packer *k, const struct request *q)
 {
-    struct output o = {.what = "the page", .path = q->output, .mode = 0600}; /* for nobody else */
+    struct output o = {.what = "the page", .path = q->output, .mode = 0600}; /* private */
     int status = output_open(&o);
     return status == EXIT_DONE ? output_close(&o, page_write(o.out, k)) : status;
 }
 
-/* Into memory that no name leads to, and gone when we are. */
+/* Writes the page to anonymous memory, which is freed when we exit. */
 static int page_in_memory(const struct packer *k, FILE **out, char **text, size_t *len)
 {
     int fd = memfd_create("piano-page", MFD_CLOEXEC), err = fd < 0 ? -errno : 0;

@@ -1,5 +1,5 @@
-/* The commands. Each gets its own name as argv[0] and returns the exit status of the tool. Its help is printed by `main`, for
- * --help and -h. */
+/* The commands. Each gets its own name as argv[0] and returns the exit status of the tool. `main`
+ * prints its help for --help and -h; `cmd_record` and `cmd_run` also print their own. */
 #ifndef PIANO_TOOL_CLI_COMMANDS_H
 #define PIANO_TOOL_CLI_COMMANDS_H
 

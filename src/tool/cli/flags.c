@@ -1,7 +1,6 @@
-/* Reading the command lines of `build`, `run` and `profile`. Each command offers every word to the
- * readers of the flags it takes, so that `profile` takes all that `build` and `run` take without a
- * second table. getopt is not used because it can neither suggest a name nor share flags between
- * commands. */
+/* Reads the command lines of the commands. Each command offers every word to the readers of its
+ * flags, so that `profile` accepts all flags of `build` and `run` without a second table. getopt is
+ * not used, because it can neither suggest a name nor share flags between commands. */
 #include "tool/cli/flags.h"
 
 #include <errno.h>
@@ -14,7 +13,7 @@
 #include "tool/util/paths.h"
 #include "tool/util/say.h"
 
-enum { LEAST_PREFIX = 4 }; /* dashes included */
+enum { LEAST_PREFIX = 4 }; /* including dashes */
 
 enum flag_taken flags_value(struct flags *f, const char *name, const char **value)
 {
@@ -55,7 +54,7 @@ enum flag_taken flags_number(struct flags *f, const char *name, double min, doub
     return FLAG_YES;
 }
 
-/* Nanoseconds of TEXT ("16.6ms"); 0: it is no time above zero, or above a day. */
+/* Parses nanoseconds from TEXT ("16.6ms"); 0: not a time, zero, or longer than a day. */
 static int64_t parse_time(const char *text)
 {
     static const struct {
@@ -64,7 +63,7 @@ static int64_t parse_time(const char *text)
     } units[] = {{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}};
     size_t digits = strspn(text, "0123456789.");
     char *end = NULL;
-    double value = strtod(text, &end); /* no sign, hex, exponent, inf or nan: those are no digits */
+    double value = strtod(text, &end); /* sign, hex, exponent, inf and nan fail below */
     if (digits == 0 || end != text + digits)
         return 0;
     for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
@@ -156,8 +155,8 @@ int flags_word(const struct flags *f, const char *too_many, const char **words, 
     return say_usage(f->command, "%s", too_many);
 }
 
-/* A path the user gave from where he stands, as seen from the root; malloc'd. One that does not
- * exist stays as it is: the tail of a path will do. */
+/* Converts a path relative to the working directory to one relative to the root; malloc'd. A path
+ * that does not exist is not changed: the end of a path is sufficient. */
 static char *from_root(const char *path)
 {
     char *real = realpath(path, NULL);
@@ -173,8 +172,8 @@ static char *from_root(const char *path)
     return out;
 }
 
-/* Cuts template arguments out of a pattern, since names are without them: `Cache<int>::get` means
- * `Cache::get`, and `Cache<` means `Cache`. The brackets of operators stay. */
+/* Removes template arguments from a pattern, because names do not have them: `Cache<int>::get`
+ * means `Cache::get`, and `Cache<` means `Cache`. Keeps the brackets of operators. */
 static void cut_template_args(char *pattern)
 {
     static const char operator_word[] = "operator";
@@ -315,7 +314,7 @@ int flags_unknown(const struct flags *f)
     memcpy(name, word, len);
     name[len] = '\0';
     size_t count = 0;
-    const char *longer = NULL; /* one that begins so: it was cut short rather than mistyped */
+    const char *longer = NULL; /* a flag with this prefix: abbreviated rather than mistyped */
     for (; f->names[count]; count++)
         if (len >= LEAST_PREFIX && !longer && strncmp(f->names[count], name, len) == 0)
             longer = f->names[count];

@@ -1,5 +1,4 @@
-/* Flags that more than one command takes, and the way all of `build`, `run` and `profile` read
- * theirs. */
+/* Parses command lines, and flags that several commands accept. */
 #ifndef PIANO_TOOL_CLI_FLAGS_H
 #define PIANO_TOOL_CLI_FLAGS_H
 
@@ -11,19 +10,19 @@
 #include "tool/build/program.h"
 #include "tool/report/heap.h"
 
-/* A command line being read. */
+/* A command line being parsed. */
 struct flags {
     const char *command; /* for messages */
     int argc;
     char **argv;
-    const char *const *names; /* all flags of the command, to suggest one of; NULL ends them */
-    int at;                   /* the word looked at */
+    const char *const *names; /* all flags of the command, for suggestions; NULL-terminated */
+    int at;                   /* index of the current word */
 };
 
 enum flag_taken {
-    FLAG_BAD = -1, /* a usage error, said */
+    FLAG_BAD = -1, /* a usage error, already printed */
     FLAG_NO = 0,   /* not this one */
-    FLAG_YES = 1,  /* taken, `at` stands on its last word */
+    FLAG_YES = 1,  /* accepted; `at` is its last word */
 };
 
 /* Is the word `--NAME VALUE` or `--NAME=VALUE`? */
@@ -40,26 +39,27 @@ enum flag_taken flags_output(struct flags *f, const char **path);
 /* --top N. */
 enum flag_taken flags_top(struct flags *f, size_t *top);
 
-/* --skip PATTERN, any number of times, and --no-skip: which frames of a heap recording are wrappers. */
+/* --skip PATTERN, repeatable, and --no-skip: which frames of a heap recording are wrappers. */
 enum flag_taken flags_skip(struct flags *f, struct heap_skip *skip);
 
-/* --by FIGURE: sets *BY; CHURN: that is one of them, too. */
+/* --by FIGURE: sets *BY. CHURN: also accept churn. */
 enum flag_taken flags_by(struct flags *f, bool churn, enum heap_by *by);
-/* A word that no flag took: the next of WORDS, of which there may be MOST (TOO_MANY is what to say of more), unless it
- * looks like a flag. An exit status. */
+/* Handles a word that is not a known flag: stores it as the next of WORDS, up to MOST (TOO_MANY is
+ * the message for more), or reports an unknown flag. Returns an exit status. */
 int flags_word(const struct flags *f, const char *too_many, const char **words, size_t most);
 
-/* The selection, -j and so on: `piano build`'s own. */
+/* Flags of `piano build`: the selection, -j and so on. */
 enum flag_taken flags_build(struct flags *f, struct driver *d);
-/* --duration and --kill-timeout: `piano run`'s own. */
+/* Flags of `piano run`: --duration, --kill-timeout and --every-call. */
 enum flag_taken flags_run(struct flags *f, struct program_run *p);
-/* Flags that contradict each other; an exit status. */
+/* Checks for contradicting flags. Returns an exit status. */
 int flags_check_build(const struct flags *f, const struct driver *d);
 
 /* Is WORD --help or -h? */
 bool flags_is_help(const char *word);
 
-/* For a word nobody took: a usage error with the nearest of the command's flags. */
+/* For a word that no reader accepted: prints a usage error with the nearest of the command's
+ * flags. */
 int flags_unknown(const struct flags *f);
 
 #endif

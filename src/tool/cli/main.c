@@ -1,9 +1,9 @@
-/* The door of the tool: finds the command in a table and hands over. Holds no state; the commands
- * live in cmd_NAME.c beside it.
+/* The entry point: finds the command in a table and calls it. It has no state; the commands are in
+ * cmd_NAME.c beside it.
  *
- * A reader of our output that goes away (`piano report | head`) is no failure. SIGPIPE keeps its
- * default disposition, which ends the process without a word; should it have been set to ignore
- * by whoever started us, the write error is swallowed at the end instead. */
+ * A closed output pipe (`piano report | head`) is not a failure. SIGPIPE keeps its default action,
+ * which ends the process silently. If our parent has set it to ignore, the write error is ignored
+ * at the end instead. */
 #include <errno.h>
 #include <locale.h>
 #include <stdbool.h>
@@ -24,8 +24,8 @@
 struct command {
     const char *name;
     int (*run)(int argc, char **argv);
-    const char *help; /* in one line; NULL: hidden */
-    const char *text; /* of its --help */
+    const char *help; /* one line; NULL: hidden */
+    const char *text; /* for --help */
 };
 
 static const struct command commands[] = {
@@ -117,15 +117,15 @@ static int help(int argc, char **argv)
     return EXIT_DONE;
 }
 
-/* The first word that is no flag begins another program's command line. */
+/* Does the first word that is not a flag start another program's command line? */
 static bool takes_program(const struct command *c)
 {
     return c->run == cmd_record || c->run == cmd_run;
 }
 
-/* Is --help or -h among WORDS? What follows `--` is another program's command line. Where C takes a
- * program without `--`, the search ends at the first word that is no flag: it may be the program, or
- * the value of a flag, and C itself knows which. */
+/* Is --help or -h among WORDS? The words after `--` are another program's command line. If C takes
+ * a program without `--`, the search ends at the first word that is not a flag: it may be the
+ * program or the value of a flag, and only C knows which. */
 static bool asks_for_help(const struct command *c, char **words)
 {
     for (; *words && strcmp(*words, "--") != 0; words++) {
@@ -137,7 +137,7 @@ static bool asks_for_help(const struct command *c, char **words)
     return false;
 }
 
-/* What was printed must have arrived: a full disk is an error, a closed pipe is not. */
+/* Checks that the output was written: a full disk is an error, a closed pipe is not. */
 static int finish(int status)
 {
     errno = 0;

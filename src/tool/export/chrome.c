@@ -1,17 +1,18 @@
-/* The Trace Event Format, as Perfetto and Chrome's viewer read it: a JSON object with `traceEvents`, each with a phase
- * `ph`, a time `ts` in microseconds, `pid` and `tid`.
+/* The Trace Event Format, as Perfetto and Chrome's viewer read it: a JSON object with
+ * `traceEvents`, each with a phase `ph`, a time `ts` in microseconds, `pid` and `tid`.
  *
- *   polls            X, complete events; those in others lie in them
+ *   polls            X, complete events; nested polls are inside others
  *   parks            X of category "park", in the colour of sleep
  *   wakes            a flow, s at the wake and f at the poll that followed
  *   marks            i, instants of their thread
  *   values, queues   C, counters
- *   CPU samples      i, named by the innermost function, with the whole stack, which is in `stackFrames` too (`sf`)
- *   off the CPU      X, beneath a process of their own: they may begin in one poll and end in the next, and what
- *                    overlaps cannot be drawn on one line
+ *   CPU samples      i, named by the innermost function, with the whole stack, which is also in
+ *                    `stackFrames` (`sf`)
+ *   off the CPU      X, in a separate process: they may begin in one poll and end in the next, and
+ *                    overlapping events cannot be drawn on one line
  *   names            M, metadata
  *
- * Everything is written as it is come upon: the format asks for no order. */
+ * Events are written in the order in which they are found: the format requires no order. */
 #include "tool/export/export.h"
 
 #include <errno.h>
@@ -33,20 +34,20 @@ struct writer {
     bool any;
     int err;
     uint64_t flows;
-    /* stackFrames: a node is a function beneath its caller's node. */
+    /* stackFrames: a node is a function below its caller's node. */
     struct frame_node {
         const char *function;
         uint32_t parent; /* + 1; 0: none */
     } * nodes;
     size_t node_count, node_cap;
     struct map node_of;
-    uint32_t *node_of_stack; /* + 1; 0: not made yet */
+    uint32_t *node_of_stack; /* + 1; 0: not created yet */
     const struct symbol_frame **frames;
 };
 
 /* ---- pieces ---- */
 
-/* Microseconds since the start, to the nanosecond. */
+/* Writes microseconds since the start, with nanosecond precision. */
 static void put_time(struct writer *w, const char *key, uint64_t ns)
 {
     buf_printf(&w->b, "\"%s\":%llu.%03u", key, (unsigned long long)(ns / 1000),
@@ -58,7 +59,7 @@ static uint64_t since_start(const struct writer *w, uint64_t at_ns)
     return at_ns > w->p->start_ns ? at_ns - w->p->start_ns : 0;
 }
 
-/* Up to the place where its arguments go. */
+/* Writes the start of an event, up to its arguments. */
 static void begin(struct writer *w, const char *phase, const char *category, uint64_t pid,
                   uint64_t tid, uint64_t at_ns)
 {
@@ -173,11 +174,10 @@ static void on_event(void *ctx, const struct polls *p, const struct recording_ev
 
 /* ---- samples ---- */
 
-/* The node of FUNCTION beneath PARENT, + 1; 0 when out of memory. */
+/* The node of FUNCTION below PARENT, + 1; 0 when out of memory. */
 static uint32_t node_of(struct writer *w, const char *function, uint32_t parent)
 {
-    /* Names are at most 2^47 bytes apart and nodes fewer than 2^32: what remains of both tells them apart, and
-     * the node is looked at besides. */
+    /* The key may collide, so the node is compared too. */
     uint64_t key = (uint64_t)(uintptr_t)function * 0x9e3779b97f4a7c15u ^ parent;
     uint32_t found;
     while ((found = map_find(&w->node_of, key)) != MAP_NONE) {
@@ -242,7 +242,7 @@ static void put_sample(struct writer *w, const struct recording_sample *s)
     } else {
         uint64_t to = s->value ? s->at_ns + s->value : w->p->end_ns;
         buf_putc(&w->b, ',');
-        /* It may have left its CPU before the recording began. */
+        /* The thread may have left its CPU before the recording began. */
         put_time(w, "dur", to > s->at_ns ? since_start(w, to) - since_start(w, s->at_ns) : 0);
     }
     put_name(w, !cpu && preempted ? "waiting for a CPU" : w->nodes[node - 1].function);

@@ -1,6 +1,7 @@
-/* Collapsed stacks: `root;caller;leaf WEIGHT` (bytes or nanoseconds), a line a stack, as flame graph tools read them. Stacks with the
- * same names are one line. A semicolon in a name would split it and a newline end it; both are replaced,
- * and so is white space, since the number is what follows the last blank. */
+/* Collapsed stacks: `root;caller;leaf WEIGHT` (bytes or nanoseconds), one line per stack, for flame
+ * graph tools. Stacks with equal names share a line. A semicolon in a name would split it, and a
+ * newline would end it; both are replaced. White space is replaced too, because the number starts
+ * after the last blank. */
 #include "tool/export/export.h"
 
 #include <errno.h>

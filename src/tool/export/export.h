@@ -1,4 +1,5 @@
-/* Recordings in the formats of other tools. Each writes to OUT and returns 0 or negative errno. */
+/* Exports recordings in the formats of other tools. Each function writes to OUT and returns 0 or
+ * negative errno. */
 #ifndef PIANO_TOOL_EXPORT_EXPORT_H
 #define PIANO_TOOL_EXPORT_EXPORT_H
 
@@ -10,11 +11,11 @@
 int export_speedscope(FILE *out, const struct heap *heap, enum heap_by by);
 int export_pprof(FILE *out, const struct heap *heap, enum heap_by by);
 int export_collapsed(FILE *out, const struct heap *heap, enum heap_by by);
-/* P is open, and not gone through yet. */
+/* P is open, but `polls_go` was not called yet. */
 int export_chrome(FILE *out, struct polls *p);
 
-/* Whole numbers whose sum is the rounded sum of the fractions handed in so far: each is the rounded sum up to
- * it less what was given out before. Begin with zeros. */
+/* Rounds fractions to whole numbers whose sum is the rounded sum of the fractions so far: each
+ * result is the rounded sum minus the results before. Initialise with zeros. */
 struct export_rounding {
     double sum;
     int64_t given;

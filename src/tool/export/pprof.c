@@ -1,8 +1,9 @@
-/* pprof: a profile.proto, not compressed (every reader takes it so). Samples have final, unbiased values: a
- * reader must not scale them once more, and the period is given for information only.
+/* pprof: an uncompressed profile.proto (every reader accepts it). The values of samples are final,
+ * unbiased estimates: a reader must not scale them again, and the period is only informative.
  *
- * A location is an address; inlined functions are the lines of one location, innermost first. All names are
- * in it, so that pprof need not look at the program. Field numbers are those of profile.proto. */
+ * A location is an address; inlined functions are the lines of one location, innermost first. All
+ * names are included, so that pprof need not read the program. Field numbers are those of
+ * profile.proto. */
 #include "tool/export/export.h"
 
 #include <errno.h>
@@ -11,7 +12,7 @@
 
 #include "tool/export/proto.h"
 
-enum { /* of Profile */
+enum { /* fields of Profile */
        P_SAMPLE_TYPE = 1,
        P_SAMPLE = 2,
        P_MAPPING = 3,
@@ -27,7 +28,8 @@ enum { /* of Profile */
 };
 enum { MAX_VALUES = 6 };
 
-/* Strings, or functions: numbered from 1 in the order they are first seen (string 0 is the empty one). */
+/* Strings or functions, numbered from 1 in the order of first use (string 0 is the empty
+ * string). */
 struct names {
     struct name {
         const char *text, *file;
@@ -40,11 +42,11 @@ struct writer {
     const struct heap *heap;
     FILE *out;
     struct buf b;               /* the profile so far */
-    struct buf message, inside; /* the message at hand, and one in it */
-    struct buf strings;         /* the string table, ready */
-    struct buf function_table;  /* likewise */
+    struct buf message, inside; /* the current message, and one nested in it */
+    struct buf strings;         /* the encoded string table */
+    struct buf function_table;  /* the encoded function table */
     struct names texts, functions;
-    char (*build_ids)[65]; /* of the modules, as text */
+    char (*build_ids)[65]; /* build-ids of the modules, as text */
     enum heap_by by;
     bool failed;
 };
@@ -88,7 +90,8 @@ static bool names_grow(struct names *n)
     return true;
 }
 
-/* The number of TEXT (of FILE); *NEW when it was not there. TEXT has to stay: it is not copied. */
+/* The number of TEXT (in FILE). Sets *NEW if it was added. TEXT is not copied and must stay
+ * valid. */
 static uint32_t number_of(struct writer *w, struct names *n, const char *text, const char *file,
                           bool *new)
 {
@@ -105,7 +108,7 @@ static uint32_t number_of(struct writer *w, struct names *n, const char *text, c
     return slot->number;
 }
 
-/* Strings of a profile are UTF-8, and end up on terminals: made safe. */
+/* Strings of a profile are UTF-8 and are printed on terminals, so they are made safe. */
 static uint32_t string(struct writer *w, const char *text)
 {
     bool new;
@@ -129,7 +132,7 @@ static uint32_t function(struct writer *w, const struct symbol_frame *f)
         uint32_t name = string(w, f->function);
         proto_number(&m, 1, number);
         proto_number(&m, 2, name);
-        proto_number(&m, 3, name); /* system_name: the mangled one is not kept */
+        proto_number(&m, 3, name); /* system_name: the mangled name is not available */
         proto_number(&m, 4, string(w, f->file));
         proto_message(&w->function_table, P_FUNCTION, &m);
         buf_free(&m);
@@ -189,7 +192,8 @@ static int put_sample(struct writer *w, uint32_t stack, const double *values, si
     for (uint32_t i = 0; i < s->depth; i++)
         proto_varint(&w->inside, s->pcs[i] + 1);
     if (s->depth == 0)
-        proto_varint(&w->inside, w->heap->pc_count + 1); /* the location of what has none */
+        proto_varint(&w->inside, w->heap->pc_count + 1); /* the location for samples without a
+                                                          * stack */
     proto_message(&w->message, 1, &w->inside);
     for (size_t i = 0; i < count; i++)
         proto_varint(&w->inside, (uint64_t)export_round(&rounding[i], values[i]));
@@ -228,7 +232,7 @@ static int put_locations(struct writer *w)
     return err;
 }
 
-/* The types of the values, in their order; the peak only when it was asked for. */
+/* Writes the types of the values, in their order. The peak is included only if it was asked for. */
 static size_t put_types(struct writer *w)
 {
     static const char *const heap[MAX_VALUES][2] = {

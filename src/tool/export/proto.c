@@ -1,5 +1,5 @@
-/* Protocol buffers: a field is a varint of its number and wire type (0: varint, 2: length and bytes), then its
- * value. Numbers are written in groups of seven bits, the lowest first. */
+/* Protocol buffers: a field is a varint with its number and wire type (0: varint, 2: length and
+ * bytes), then its value. A varint has seven bits per byte, lowest first. */
 #include "tool/export/proto.h"
 
 #include <string.h>

@@ -1,6 +1,7 @@
-/* Speedscope's own file format, as its JSON schema (file-format-schema.json of the npm package) has it: a table
- * of frames, and for each figure a "sampled" profile of stacks, root first, with weights in bytes. The
- * figure that was asked for is the first profile. Inlined functions are frames like others. */
+/* Speedscope's file format, as in its JSON schema (file-format-schema.json of the npm package): a
+ * table of frames, and for each figure a "sampled" profile of stacks, root first, with weights in
+ * bytes or nanoseconds. The requested figure is the first profile. Inlined functions are ordinary
+ * frames. */
 #include "tool/export/export.h"
 
 #include <errno.h>
@@ -10,7 +11,8 @@
 #include "tool/util/json.h"
 #include "tool/util/program.h"
 
-/* The frames of the file: functions by name, file and line. Strings are shared, so pointers are enough. */
+/* The frames of the file: functions by name, file and line. Equal strings have equal pointers, so
+ * comparing pointers is enough. */
 struct frames {
     const struct symbol_frame **list;
     uint32_t *slots; /* open addressing, index + 1 */
@@ -54,7 +56,7 @@ static int frames_grow(struct frames *f)
     return 0;
 }
 
-/* Number of FRAME in the file; negative errno. */
+/* The number of FRAME in the file, or negative errno. */
 static int64_t number_of(struct frames *f, const struct symbol_frame *frame)
 {
     if (frames_grow(f) != 0)
@@ -95,7 +97,7 @@ static int put_samples(struct buf *b, FILE *out, const struct heap *heap, enum h
     return err;
 }
 
-/* Returns what the weights add up to. */
+/* Returns the sum of the weights. */
 static int64_t put_weights(struct buf *b, const struct heap *heap, enum heap_by by)
 {
     struct export_rounding rounding = {0};

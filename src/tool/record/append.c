@@ -1,6 +1,7 @@
-/* Chunks behind a recording, all of them at once: they are written beyond what the header says there is, where no reader looks, and
- * then the header says so. Who is killed in between leaves a file that is a little longer than it need be; the next one to come writes
- * over that. Other tools are kept out by the lock that snapshots are taken under, and the program has ended. */
+/* Appends chunks to a recording in one step: they are written after the last chunk that the header
+ * counts, where no reader looks, and then the header counts them. A tool that is killed in between
+ * leaves a file that is a little too long; the next writer overwrites that part. The lock for
+ * snapshots keeps other tools out, and the program has ended. */
 #include "tool/record/append.h"
 
 #include <errno.h>
@@ -14,8 +15,8 @@
 #include "common/owner.h"
 #include "tool/record/view.h"
 
-/* Root does not write names into the file of another user either: that user could read what only root may look up. A user who
- * typed `sudo` may look up the same by another sudo. */
+/* Root does not write names into another user's file either: that user could then read names that
+ * only root may look up. A user who ran `sudo` could look them up with sudo anyway. */
 static bool is_ours(const struct stat *st)
 {
     return S_ISREG(st->st_mode) && (st->st_mode & S_IWUSR) &&
@@ -50,7 +51,7 @@ static int append(struct view *v, const struct stat *st, uint64_t chunks, const 
     if (err == 0 && !__atomic_compare_exchange_n(claimed, &expected, chunks + count, false,
                                                  __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
         return -EAGAIN;
-    return err; /* what was written nevertheless lies where nobody looks */
+    return err; /* bytes already written are beyond the counted chunks */
 }
 
 int append_chunks(const char *path, uint64_t chunks, const char *data, size_t count)
@@ -73,7 +74,7 @@ int append_chunks(const char *path, uint64_t chunks, const char *data, size_t co
     err = view_open_fd(&v, fd);
     if (err != 0)
         return err;
-    sigaction(SIGXFSZ, &ignore, &before); /* a limit on file sizes is an error like others */
+    sigaction(SIGXFSZ, &ignore, &before); /* a file size limit should be an error, not a signal */
     err = append(&v, &st, chunks, data, count);
     sigaction(SIGXFSZ, &before, NULL);
     const struct timespec times[2] = {st.st_atim, st.st_mtim};

@@ -1,12 +1,14 @@
-/* From the records of the kernel to samples.
+/* Turns records of the kernel into samples.
  *
- * Records of all CPUs come in order of time. Those about mappings, names, forks and exits keep up a picture of the processes
- * (tasks, tool/unwind/space), against which the stack of a sample is walked.
+ * Records of all CPUs arrive in order of time. Records about mappings, names, forks and exits keep
+ * a model of the processes (tasks, tool/unwind/space), which is used to walk the stack of a sample.
  *
- * A thread that leaves its CPU: first comes its stack, of the second event, then the record that it leaves and whether it had
- * to, and when it is back a third. For how long is not known when the stack is taken, and most absences are too short to
- * matter; so the bytes are put aside, and walked when it comes back or, at the latest, at the end of a drain. More
- * absences than there is room for have no stack, and are counted: the ring of those stacks is what bounds their cost. */
+ * When a thread leaves its CPU, the second event delivers its stack first. Then comes the record
+ * that it leaves, and whether it was preempted, and a third record when it is back. The length of
+ * the absence is unknown when the stack is taken, and most absences are too short to matter. So the
+ * bytes of the stack are kept aside and walked when the thread is back or, at the latest, at the
+ * end of a drain. Absences beyond the size of the ring have no stack and are counted; the ring for
+ * these stacks limits their cost. */
 #include "tool/record/cpu.h"
 
 #include <errno.h>
@@ -15,8 +17,8 @@
 #include <time.h>
 
 static const uint64_t KERNEL_SPACE = UINT64_C(0xffff800000000000);
-static const uint64_t CONTEXTS = (uint64_t)-4096; /* PERF_CONTEXT_...: marks between addresses */
-static const uint64_t SETTLED_NS = 1000000; /* a record is in its ring so long after its time */
+static const uint64_t CONTEXTS = (uint64_t)-4096; /* PERF_CONTEXT_...: markers between addresses */
+static const uint64_t SETTLED_NS = 1000000;       /* records reach their ring within this time */
 
 static uint64_t now_ns(void)
 {
@@ -57,9 +59,9 @@ void cpu_release(struct cpu *c)
     journal_init(&c->journal);
 }
 
-/* Stacks ----------------------------------------------------------------------------------------------- */
+/* Stacks --------------------------------------------------------------------------------------- */
 
-/* The kernel's frames out of CHAIN, which has COUNT words. */
+/* Copies the kernel's frames from CHAIN, which has COUNT words. */
 static void put_kernel(struct unwind_stack *s, const void *chain, size_t count)
 {
     const unsigned char *at = chain;
@@ -67,13 +69,13 @@ static void put_kernel(struct unwind_stack *s, const void *chain, size_t count)
         uint64_t pc;
         memcpy(&pc, at + 8 * i, sizeof pc);
         if (pc >= KERNEL_SPACE && pc < CONTEXTS) {
-            s->pcs[s->depth] = pc + (s->depth == 0); /* the first is no return address */
+            s->pcs[s->depth] = pc + (s->depth == 0); /* the first is not a return address */
             s->depth++;
         }
     }
 }
 
-/* Makes sure that the recording knows the modules that S is in. */
+/* Puts the modules of S into the recording, unless they are there already. */
 static void tell_modules(struct cpu *c, struct space *space, const struct unwind_stack *s)
 {
     for (uint32_t i = 0; i < s->depth; i++) {
@@ -128,7 +130,7 @@ static void take_sample(struct cpu *c, struct thread *t, const struct perf_event
     c->journal.trace.samples_unwound += is_whole;
 }
 
-/* Away from the CPU ------------------------------------------------------------------------------------ */
+/* Away from the CPU ---------------------------------------------------------------------------- */
 
 static void forget_raw(struct cpu *c, struct thread *t)
 {
@@ -147,7 +149,7 @@ static void walk_raw(struct cpu *c, struct thread *t)
     forget_raw(c, t);
 }
 
-/* A thread is about to leave its CPU: what its stack looks like. */
+/* A thread is about to leave its CPU: keeps a copy of its stack. */
 static void keep_raw(struct cpu *c, struct thread *t, const struct perf_event *e)
 {
     forget_raw(c, t);
@@ -181,14 +183,14 @@ static void leave(struct cpu *c, struct thread *t, const struct perf_event *e)
     t->is_preempted = e->misc & PERF_RECORD_MISC_SWITCH_OUT_PREEMPT;
     t->left_ns = e->time;
     t->cpu = e->cpu;
-    /* The stack of an earlier time, when that of now found no room. */
+    /* The stack is from an earlier switch: there was no room for the stack of this one. */
     if (t->stack_ns == 0 || e->time - t->stack_ns > ONE_SWITCH_NS) {
         forget_raw(c, t);
         t->stack = 0;
     }
 }
 
-/* NS: how long it was away; 0: it did not come back. */
+/* NS: length of the absence; 0: the thread did not come back. */
 static void put_absence(struct cpu *c, struct thread *t, uint64_t ns)
 {
     struct piano__sample s = {.bytes = sizeof s,
@@ -218,7 +220,7 @@ static void come_back(struct cpu *c, struct thread *t, uint64_t at_ns)
     t->stack_ns = 0;
 }
 
-/* Walks what was put aside by threads that are away for long enough already. */
+/* Walks the stacks of threads that have been away for long enough already. */
 static void settle_raws(struct cpu *c, uint64_t until)
 {
     for (size_t i = 0; i < CPU_RAWS; i++) {
@@ -232,7 +234,7 @@ static void settle_raws(struct cpu *c, uint64_t until)
     }
 }
 
-/* Records are missing, so nobody knows who came back in between. */
+/* Records are missing, so it is unknown which threads came back in between. */
 static void forget_absences(struct cpu *c)
 {
     for (size_t i = 0; i < TASK_BUCKETS; i++) {
@@ -252,11 +254,11 @@ static void end_absences(struct cpu *c)
     }
 }
 
-/* Everything else -------------------------------------------------------------------------------------- */
+/* Everything else ------------------------------------------------------------------------------ */
 
 static void map(struct cpu *c, struct thread *t, const struct perf_event *e)
 {
-    bool is_file = e->name[0] == '/' && e->name[1] != '/'; /* "//anon" is none */
+    bool is_file = e->name[0] == '/' && e->name[1] != '/'; /* "//anon" is not a file */
     struct code *code = NULL;
     if (is_file || strcmp(e->name, "[vdso]") == 0)
         code = codes_get(unwinder_codes(c->unwinder), e->name, is_file ? e->inode : 0);
@@ -326,7 +328,7 @@ static void take(void *ctx, const struct perf_event *e, bool is_switch)
     }
 }
 
-/* From outside ----------------------------------------------------------------------------------------- */
+/* From outside --------------------------------------------------------------------------------- */
 
 int cpu_await(struct cpu *c, pid_t pid)
 {
@@ -355,7 +357,7 @@ double cpu_patience(const struct cpu *c)
 {
     static const double USUAL_S = 0.1;
     static const double SHORT_S = 0.05;
-    static const double BUSY_S = 0.025; /* some thousand stacks a second, and not more */
+    static const double BUSY_S = 0.025; /* limits this to a few thousand stacks a second */
     if (c->is_busy)
         return BUSY_S;
     return c->wish.hz > 200 ? SHORT_S : USUAL_S;

@@ -1,5 +1,5 @@
-/* CPU samples of the recorded program, and where its threads wait: taken by the kernel, made into a part of the
- * recording here. */
+/* CPU samples of the recorded program and the places where its threads wait. The kernel takes them;
+ * this module adds them to the recording. */
 #ifndef PIANO_TOOL_RECORD_CPU_H
 #define PIANO_TOOL_RECORD_CPU_H
 
@@ -14,10 +14,10 @@
 
 enum {
     CPU_AWAY_NS = 100000, /* shorter absences are only counted */
-    CPU_RAWS = 512,       /* stacks of threads that just left, not walked yet */
+    CPU_RAWS = 512,       /* stacks of threads that just left, not yet walked */
 };
 
-/* A stack as a thread left it. */
+/* The stack of a thread when it left its CPU. */
 struct cpu_raw {
     uint32_t tid; /* 0: free */
     struct unwind_regs regs;
@@ -31,30 +31,30 @@ struct cpu {
     struct perf_wish wish;
     struct perf perf;
     bool is_open;
-    bool is_owner; /* the recording was made here, and not by the program */
+    bool is_owner; /* the tool created the recording, not the program */
     struct tasks tasks;
     struct unwinder *unwinder;
     struct journal journal;
     struct cpu_raw *raws;
-    bool is_busy;         /* more stacks of leaving threads came than their ring holds */
+    bool is_busy;         /* more stacks of leaving threads arrived than fit into their ring */
     uint64_t away;        /* absences that were long enough for a sample */
-    uint64_t away_blind;  /* of them, without a stack */
-    uint64_t tid_unknown; /* records of threads there was no memory for */
+    uint64_t away_blind;  /* those without a stack */
+    uint64_t tid_unknown; /* records of threads that were dropped: out of memory */
 };
 
-/* What can be had of HZ samples a second, with the kernel's frames if IS_KERNEL, is in the wish afterwards. 0, or
- * negative errno as `perf_why` explains it. */
+/* Prepares HZ samples a second, with the kernel's frames if IS_KERNEL. `wish` then says what the
+ * kernel allows. Returns 0, or negative errno, which `perf_why` explains. */
 int cpu_init(struct cpu *c, unsigned hz, bool is_kernel);
 void cpu_release(struct cpu *c);
 
-/* PID has been forked and will exec: it is sampled from there on. */
+/* PID was forked and will call exec: samples it from the exec on. */
 int cpu_await(struct cpu *c, pid_t pid);
-/* PID runs: all its threads, from now on. */
+/* PID is running: samples all its threads from now on. */
 int cpu_attach(struct cpu *c, pid_t pid);
 
-/* Takes what there is up to a moment ago; or, IS_LAST, everything. */
+/* Processes the records up to a moment ago; IS_LAST: all records. */
 void cpu_drain(struct cpu *c, bool is_last);
-/* How long that can wait. */
+/* How long the next drain can wait, in seconds. */
 double cpu_patience(const struct cpu *c);
 
 #endif

@@ -1,9 +1,9 @@
-/* Sampling a process that runs already.
+/* Samples a process that is already running.
  *
- * Its threads are listed in /proc and each gets its events; what they start from then on inherits them. A thread may have been
- * started in between: by one that had its events, then the kernel has told of it; by one that had not, then it is
- * found when the list is read again, until nothing new is in it. Names and mappings are read after that: what changes
- * meanwhile, the kernel tells too. */
+ * Each thread listed in /proc gets its events; threads and processes that it starts later inherit
+ * them. A thread may have been started in between. If its parent already had events, the kernel
+ * reports the new thread. Otherwise it is found by reading the list again, until there is nothing
+ * new. Names and mappings are read afterwards; the kernel reports later changes. */
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
@@ -16,7 +16,7 @@
 
 enum { ROUNDS = 10 };
 
-/* Reads the next thread's id from DIR; 0 at the end. */
+/* Reads the next thread id from DIR; 0 at the end. */
 static pid_t next_thread(DIR *dir)
 {
     const struct dirent *e;
@@ -35,7 +35,7 @@ static DIR *open_threads(pid_t pid)
     return opendir(path);
 }
 
-/* All CPUs that a thread of PID may run on. */
+/* All CPUs that the threads of PID may run on. */
 static int read_mask(pid_t pid, cpu_set_t *all)
 {
     DIR *dir = open_threads(pid);
@@ -65,7 +65,7 @@ static void read_name(struct thread *t)
     tasks_name(t, name);
 }
 
-/* Adds the threads that are new; how many there were, or negative errno. */
+/* Adds the new threads. Returns their number, or negative errno. */
 static int add_threads(struct cpu *c, pid_t pid)
 {
     DIR *dir = open_threads(pid);
@@ -88,7 +88,7 @@ static int add_threads(struct cpu *c, pid_t pid)
     return added;
 }
 
-/* "\012" is a new line; there is no other escape. */
+/* Decodes "\012", a newline; there are no other escapes. */
 static void resolve_escapes(char *path)
 {
     char *out = path;

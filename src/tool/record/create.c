@@ -1,5 +1,5 @@
-/* The header of a recording, as the program would have filled it, from what /proc says. Nothing but the header: chunks
- * come as they are needed. */
+/* Writes the header of a recording as the program would have written it, from the data in /proc. It
+ * creates no chunks; they are added when needed. */
 #include "tool/record/create.h"
 
 #include <elf.h>

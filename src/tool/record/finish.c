@@ -1,7 +1,7 @@
-/* What is left to do when the program has ended. The recording is complete without us: only how the program ended
- * is not in it, which nobody but its parent knows. Then the files get their names, and the user a line on each:
- * estimates as they stand in the header, and whatever could not be recorded, by its cause. And the names of functions go into
- * the recordings, before the program is built again. */
+/* The work after the program has ended. The recording is already complete except for the exit
+ * status, which only the parent process knows. Then the files get their names, and one line is
+ * printed for each: estimates from the header, and what could not be recorded and why. Finally the
+ * names of functions are written into the recordings, before the program is rebuilt. */
 #include "tool/record/finish.h"
 
 #include <fcntl.h>
@@ -36,7 +36,7 @@ static void write_status(const char *path, int status)
     close(fd);
 }
 
-/* PATH from the working directory, where it lies below it, fit to be shown. */
+/* PATH relative to the working directory if it is below it, safe to print. */
 static const char *short_path(char *text, size_t size, const char *path)
 {
     char cwd[PATH_MAX];
@@ -72,7 +72,7 @@ static void put_heap(struct buf *b, const struct piano__rec_header *h)
         buf_printf(b, "; %" PRIu64 " missed in signal handlers", s->dropped_busy);
 }
 
-/* What all CPU samples lack. */
+/* What all CPU samples lack, for the summary line. */
 static const char *limits;
 
 void finish_limits(const char *words)
@@ -112,7 +112,8 @@ static bool is_empty(const struct piano__rec_header *h)
     return h->stats.samples == 0 && h->trace.samples == 0 && h->trace.events == 0;
 }
 
-/* The last part of the path of the program, which is 1024 bytes of anything. */
+/* The last component of the program's path, a field of PIANO_REC_PATH bytes that may not be
+ * terminated. */
 static const char *program_name(char *text, size_t size, const struct piano__rec_header *h)
 {
     char path[PIANO_REC_PATH + 1] = "";
@@ -142,7 +143,8 @@ static void say_one(const struct recording *one, bool is_asked)
     buf_free(&b);
 }
 
-/* Few are said one by one; of many, how many there are and the one with most in it. How many there are. */
+/* Prints a few recordings one by one; of many, only their number and the one with the highest heap
+ * peak. Returns their number. */
 static size_t say_others(const struct recordings *r, const struct recording *main_one)
 {
     const struct recording *largest = NULL;
@@ -167,7 +169,7 @@ static size_t say_others(const struct recordings *r, const struct recording *mai
     return count;
 }
 
-/* The recording the user asked for, or NULL. */
+/* The recording that the user asked for, or NULL. */
 static const struct recording *asked_for(const struct recordings *r)
 {
     const struct recording *found = NULL;
@@ -193,7 +195,8 @@ static void say_nothing_recorded(const struct record *r, const struct recordings
             safe, path);
 }
 
-/* A program that ended by itself, but not through exit: `env -i PROGRAM` is env until it is a program without us. */
+/* The program ended by itself but not through exit: `env -i PROGRAM` is env until it becomes a
+ * program without our library. */
 static bool may_have_changed(const struct piano__rec_header *h, int status)
 {
     return h->state == PIANO_REC_ACTIVE && WIFEXITED(status);
@@ -237,7 +240,8 @@ static void say_nothing_sampled(const struct record *r, const struct piano__rec_
         say_nothing_allocated(r);
 }
 
-/* OTHERS: how many more there are to look at. RUN: where the frames of an instrumented program are, or NULL. */
+/* OTHERS: number of other recordings. RUN: path of the run file of an instrumented program, or
+ * NULL. */
 static void say_next(const struct record *r, const struct recording *main_one, int status,
                      size_t others, const char *run)
 {
@@ -258,7 +262,7 @@ static void say_next(const struct record *r, const struct recording *main_one, i
         say("next: piano report");
 }
 
-/* What could not be followed, by its cause. */
+/* Reports what could not be recorded, by cause. */
 static void say_missed(const struct cpu *cpu)
 {
     if (cpu->journal.dropped > 0)
@@ -271,7 +275,7 @@ static void say_missed(const struct cpu *cpu)
             cpu->away_blind, cpu->away);
 }
 
-/* A recording that we made has nobody else to end it. */
+/* Marks a recording that the tool created as ended; no other process does. */
 static void end_recording(struct cpu *cpu, bool is_over)
 {
     struct timespec now;

@@ -1,4 +1,4 @@
-/* The end of a `piano record`: the exit status into the recording, and what the user is told. */
+/* The end of a `piano record`: writes the exit status into the recording and prints the summary. */
 #ifndef PIANO_TOOL_RECORD_FINISH_H
 #define PIANO_TOOL_RECORD_FINISH_H
 
@@ -10,9 +10,9 @@
 /* CPU may be NULL. */
 void finish(const struct record *r, struct recordings *recordings, struct cpu *cpu,
             const struct watch *w);
-/* Of a process that was not started here. */
+/* The same for a process that was not started here. */
 void finish_attached(const struct record *r, struct cpu *cpu);
-/* WORDS, static, stand behind the number of CPU samples in what is said of each recording. */
+/* Prints WORDS (static) after the number of CPU samples of each recording. */
 void finish_limits(const char *words);
 
 #endif

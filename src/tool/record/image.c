@@ -1,9 +1,11 @@
-/* Which file a word on the command line means, and whether libpiano.so can be loaded into it.
+/* Finds the file that a word on the command line means, and checks that libpiano.so can be loaded
+ * into it.
  *
- * The loader leaves LD_PRELOAD aside without a word for programs that gain rights, and there is no loader in a
- * static one: such a program would run and leave nothing. So it is not started, and the reason is said. Of a script
- * the interpreter is what runs. What cannot be read or is of a kind the kernel may know and we do not
- * (binfmt_misc) is let through: if it leaves no recording, that is said at the end. */
+ * The loader silently ignores LD_PRELOAD for programs that gain privileges, and a static program
+ * has no loader. Such a program would run and leave no recording. So it is not started, and the
+ * reason is printed. For a script, the interpreter is checked. A file that cannot be read, or of a
+ * format that only the kernel may know (binfmt_misc), is accepted; if it leaves no recording, that
+ * is reported at the end. */
 #include "tool/record/image.h"
 
 #include <elf.h>
@@ -30,12 +32,13 @@ enum { OUR_MACHINE = EM_AARCH64 };
 #endif
 
 enum {
-    MAX_SCRIPTS = 5,     /* a script may be run by a script; the kernel gives up here */
-    SCRIPT_LINE = 256,   /* what the kernel reads of the first line */
+    MAX_SCRIPTS = 5,     /* a script may run another script; the kernel stops here */
+    SCRIPT_LINE = 256,   /* bytes that the kernel reads of the first line */
     MAX_SEGMENTS = 1024, /* no program has more */
 };
 
-/* CPU samples are what is to be had without loading anything, unless they are what it is for. */
+/* The library is needed for CPU samples: then hints must not suggest --cpu, which otherwise loads
+ * nothing. */
 static bool is_for_cpu;
 
 static const char *static_hint(void)
@@ -45,7 +48,7 @@ static const char *static_hint(void)
                         "--cpu, which loads nothing";
 }
 
-/* Could execve run FILE? 0 or negative errno. */
+/* Could execve run FILE? Returns 0 or negative errno. */
 static int runnable(const char *file)
 {
     struct stat st;
@@ -58,7 +61,8 @@ static int runnable(const char *file)
     return 0;
 }
 
-/* As execvp looks for it: a file that may not be run does not end the search, but is what is said in the end. */
+/* Searches PATH like execvp. A file that is not executable does not end the search, but is the
+ * error if nothing else is found. */
 static char *search(const char *word, int *err)
 {
     const char *dirs = getenv("PATH");
@@ -74,7 +78,7 @@ static char *search(const char *word, int *err)
             *err = 0;
             return file.data;
         }
-        /* A directory that may not be searched says nothing about the program. */
+        /* A directory without search permission says nothing about the program. */
         if (bad == -EACCES && faccessat(AT_FDCWD, file.data, F_OK, AT_EACCESS) == 0)
             *err = bad;
         buf_free(&file);
@@ -103,7 +107,8 @@ static char *say_missing(const char *word, int err)
     return NULL;
 }
 
-/* Does the kernel give who runs FILE other rights than he has? Then the loader takes no library from him. */
+/* Does running FILE grant other privileges? Then the loader ignores LD_PRELOAD. Returns the reason
+ * or NULL. */
 static const char *gained_rights(int fd)
 {
     struct stat st;
@@ -137,7 +142,8 @@ static const char *machine_name(uint16_t machine)
     return "another kind of machine";
 }
 
-/* The program's loader to LOADER; 1 found, 0 it has none, negative errno when the file makes no sense. */
+/* Copies the path of the program's loader to LOADER. Returns 1 if found, 0 if it has none, negative
+ * errno if the file is invalid. */
 static int find_loader(int fd, const Elf64_Ehdr *e, char *loader, size_t size)
 {
     if (e->e_phentsize != sizeof(Elf64_Phdr) || e->e_phnum > MAX_SEGMENTS)
@@ -165,7 +171,8 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* `/lib64/ld-linux-x86-64.so.2 PROGRAM`: the loader has no loader, and does load. */
+/* `/lib64/ld-linux-x86-64.so.2 PROGRAM`: the loader has no loader itself, but it does preload
+ * libraries. */
 static bool is_loader(const char *path)
 {
     char *real = realpath(path, NULL);
@@ -233,7 +240,8 @@ static bool check_elf(const char *path, int fd, const Elf64_Ehdr *e)
     return false;
 }
 
-/* The interpreter a script names in its first line LINE of LEN bytes, cut out in place; NULL when there is none. */
+/* The interpreter in the first line LINE of a script, of LEN bytes, cut out in place; NULL when
+ * there is none. */
 static char *interpreter(char *line, size_t len)
 {
     line[len] = '\0';

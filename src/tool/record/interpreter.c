@@ -1,6 +1,7 @@
-/* CPython is known by what its executable is linked with, libpython3.11 or later, or, where the interpreter is in the executable
- * itself, by a symbol that it has exported since 3.11. Of a script, by the first line; `env` there looks for its word in PATH.
- * Who starts Python in yet another way (a shell script, as those of pyenv are) is not seen through. */
+/* CPython is recognised by its libraries (libpython3.11 or later) or, if the interpreter is in the
+ * executable itself, by a symbol that it exports since 3.11. A script is recognised by its first
+ * line; `env` there searches PATH. Python that is started in another way (by a shell script, such
+ * as those of pyenv) is not recognised. */
 #include "tool/record/interpreter.h"
 
 #include <fcntl.h>
@@ -75,7 +76,7 @@ static bool is_python_in_path(const char *word, int depth)
     return false;
 }
 
-/* LINE is what follows "#!". */
+/* LINE is the text after "#!". */
 static bool is_script_of_python(char *line, int depth)
 {
     char *rest = NULL;

@@ -1,11 +1,12 @@
-/* Samples and what belongs to them, on the way into a recording.
+/* Samples and their data on the way into a recording.
  *
- * The program makes its recording itself, some time after it has started; and a program that becomes another by exec
- * begins a new one. So everything is put down in memory first, in order, and written from there: modules before the
- * stacks that are in them, stacks and threads before the samples that have them. As long as the samples are few, they move
- * on into the next file (`env X=1 PROGRAM` is env for a moment); after that each file has what was taken in its time.
+ * The program creates its recording itself, some time after its start, and a program that calls
+ * exec begins a new one. So everything is first stored in memory, in order, and written from there:
+ * modules before the stacks that refer to them, stacks and threads before the samples that refer to
+ * them. As long as there are few samples, they move to the next file (`env X=1 PROGRAM` is env for
+ * a moment). Afterwards each file keeps the samples of its time.
  *
- * Chunks are claimed as the program claims its own. */
+ * Chunks are claimed in the same way as the program claims its own. */
 #include "tool/record/journal.h"
 
 #include <errno.h>
@@ -13,7 +14,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* A module record, as long as its path makes it. */
+/* A module record; its length depends on the path. */
 struct kept_module {
     struct piano__module head;
     char *path;
@@ -24,15 +25,14 @@ struct kept_stack {
     uint32_t generation;
     uint32_t flags;
     uint32_t depth;
-    size_t first; /* in `frames` */
+    size_t first; /* index in `frames` */
 };
 
 enum {
     FIRST_SLOTS = 4096,
-    /* What one chunk holds can still be taken out of a file again. */
+    /* Samples that fit into one chunk can still be removed from a file again. */
     WORTH_MOVING = PIANO_REC_PAYLOAD / sizeof(struct piano__sample),
-    SHARE =
-        8, /* samples have one part in so many of a recording of a limited size, where there is more in it */
+    SHARE = 8, /* share of samples in a size-limited recording with other data: 1/8 */
 };
 
 static void *push(struct journal_list *l, size_t size, size_t count)
@@ -86,7 +86,7 @@ void journal_release(struct journal *j)
     journal_init(j);
 }
 
-/* Stacks ----------------------------------------------------------------------------------------------- */
+/* Stacks --------------------------------------------------------------------------------------- */
 
 static uint64_t hash_stack(uint32_t generation, const struct unwind_stack *s)
 {
@@ -159,7 +159,7 @@ uint32_t journal_stack(struct journal *j, uint32_t generation, const struct unwi
     return PIANO_TOOL_STACK | j->slots[at];
 }
 
-/* The rest ---------------------------------------------------------------------------------------------- */
+/* The rest ------------------------------------------------------------------------------------- */
 
 void journal_module(struct journal *j, uint32_t generation, const struct mapping *m)
 {
@@ -202,9 +202,9 @@ void journal_sample(struct journal *j, const struct piano__sample *s)
         j->dropped++;
 }
 
-/* Writing ----------------------------------------------------------------------------------------------- */
+/* Writing -------------------------------------------------------------------------------------- */
 
-/* How many chunks with samples the file may have. */
+/* Maximum number of chunks with samples in the file. */
 static uint64_t most_samples(const struct journal *j)
 {
     const struct piano__rec_header *h = j->view.base.header;
@@ -216,7 +216,8 @@ static uint64_t most_samples(const struct journal *j)
     return share > 0 ? share : 1;
 }
 
-/* The oldest chunk with samples, which is full, for new ones. From the first time on they go round. */
+/* Reuses the oldest chunk with samples, which is full. From the first time on, the chunks are a
+ * ring buffer. */
 static struct piano__chunk *renew_samples(struct journal *j, uint64_t index)
 {
     const uint64_t *numbers = (const void *)j->sample_chunks.data;
@@ -247,7 +248,7 @@ static struct piano__chunk *claim(struct journal *j, uint32_t type, uint64_t ind
     return !c && samples ? renew_samples(j, index) : c;
 }
 
-/* Room for BYTES in the newest chunk of TYPE, or in a new one; NULL when there is none. */
+/* Space for BYTES in the newest chunk of TYPE, or in a new one; NULL when there is none. */
 static char *find_room(struct journal *j, uint32_t type, size_t bytes)
 {
     struct journal_log *log = &j->logs[type];
@@ -263,7 +264,7 @@ static char *find_room(struct journal *j, uint32_t type, size_t bytes)
     return log->chunk ? (char *)(log->chunk + 1) + log->used : NULL;
 }
 
-/* Who sees the new `used` sees the record. */
+/* Release: a reader that sees the new `used` also sees the record. */
 static void commit(struct journal *j, uint32_t type, size_t bytes)
 {
     struct journal_log *log = &j->logs[type];
@@ -316,7 +317,8 @@ static bool write_stack(struct journal *j, size_t i)
     return true;
 }
 
-/* The samples are written once; then only as many are kept as are worth writing again. */
+/* Writes new samples. Afterwards keeps them in memory only as long as they are few enough to
+ * move. */
 static void write_samples(struct journal *j)
 {
     struct journal_list *l = &j->samples;
@@ -325,7 +327,7 @@ static void write_samples(struct journal *j)
         if (!write_record(j, PIANO_CHUNK_SAMPLES, &s[l->written], sizeof *s))
             break;
     }
-    if (l->written < l->count) { /* the disk is full, or the recording: nothing of it is kept */
+    if (l->written < l->count) { /* disk or recording full: drop the rest */
         j->dropped += l->count - l->written;
         l->count = l->written;
     }
@@ -366,7 +368,7 @@ void journal_flush(struct journal *j)
     write_header(j, PIANO_REC_HAS_CPU);
 }
 
-/* Takes the samples out of the file that is left: they are all in the next one. */
+/* Removes the samples from the old file: the next file has all of them. */
 static void empty_old(struct journal *j)
 {
     struct piano__rec_header *h = j->view.base.header;

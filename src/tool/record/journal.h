@@ -1,4 +1,4 @@
-/* What the tool itself adds to a recording: samples, their stacks, the modules and threads they are of. */
+/* The part of a recording that the tool writes: samples and their stacks, modules and threads. */
 #ifndef PIANO_TOOL_RECORD_JOURNAL_H
 #define PIANO_TOOL_RECORD_JOURNAL_H
 
@@ -10,9 +10,9 @@
 #include "tool/unwind/walk.h"
 
 enum {
-    JOURNAL_HELD = 256 * 1024,            /* samples kept while there is no file */
-    JOURNAL_MAX_CHUNKS = 8192,            /* 512 MB, then no more */
-    JOURNAL_SAMPLE_CHUNKS = 4096,         /* of them with samples; then the oldest go */
+    JOURNAL_HELD = 256 * 1024,            /* samples kept in memory while there is no file */
+    JOURNAL_MAX_CHUNKS = 8192,            /* 512 MB in total */
+    JOURNAL_SAMPLE_CHUNKS = 4096,         /* with samples; then the oldest are reused */
     JOURNAL_MAX_FRAMES = 8 * 1024 * 1024, /* of all stacks together */
 };
 
@@ -20,46 +20,47 @@ enum {
 struct journal_list {
     char *data;
     size_t count, capacity;
-    size_t written; /* of them are in the file */
+    size_t written; /* number that is in the file */
 };
 
 struct journal_log {
-    struct piano__chunk *chunk; /* where the next record goes; NULL */
-    size_t used;                /* of it; what the file says anybody may have changed */
+    struct piano__chunk *chunk; /* the chunk being filled; NULL: none */
+    size_t used;                /* bytes used; not read from the file, which others may change */
     uint64_t next;              /* index of the next chunk */
 };
 
 struct journal {
     struct view view;
-    char *path; /* of the file; NULL while there is none */
+    char *path; /* of the file; NULL: no file yet */
     struct journal_list modules, stacks, threads, samples;
-    struct journal_list frames; /* of all stacks, one behind the other */
-    uint32_t *slots;            /* the stacks by hash: 1 + their place in `stacks`; 0 free */
+    struct journal_list frames; /* of all stacks, concatenated */
+    uint32_t *slots;            /* hash table of stacks: 1 + index in `stacks`; 0: free */
     size_t slot_count;
     struct journal_log logs[PIANO_CHUNK_NAMES + 1];
     size_t chunks;
-    struct journal_list sample_chunks; /* numbers of those with samples, in the file */
-    uint64_t renewed;                  /* so often the oldest of them was taken again */
-    uint64_t given_up;                 /* samples that were in those */
-    bool is_cut;                       /* the samples in memory are not all any more */
-    uint64_t dropped;                  /* samples that found no room */
-    uint64_t no_stack;                 /* samples whose stack found none */
-    struct piano__trace trace;         /* what this side of the header is to say */
+    struct journal_list sample_chunks; /* numbers of the chunks with samples */
+    uint64_t renewed;                  /* how often the oldest chunk was reused */
+    uint64_t given_up;                 /* samples lost by reuse */
+    bool is_cut;                       /* `samples` no longer holds all samples */
+    uint64_t dropped;                  /* samples dropped for lack of space */
+    uint64_t no_stack;                 /* samples whose stack was dropped */
+    struct piano__trace trace;         /* values for our part of the header */
 };
 
 void journal_init(struct journal *j);
 void journal_release(struct journal *j);
 
-/* The number of a stack, with PIANO_TOOL_STACK in it; 0: there is no room. */
+/* The number of a stack, with PIANO_TOOL_STACK set; 0: no space. */
 uint32_t journal_stack(struct journal *j, uint32_t generation, const struct unwind_stack *s);
 void journal_module(struct journal *j, uint32_t generation, const struct mapping *m);
 void journal_thread(struct journal *j, uint32_t pid, uint32_t tid, uint64_t at_ns,
                     const char *name);
 void journal_sample(struct journal *j, const struct piano__sample *s);
 
-/* From now on the file at PATH, which is a recording; a few samples in another go with us. 0 or negative errno, and then all is as it was. */
+/* Switches to the recording at PATH. Samples in the previous file move along if they are few.
+ * Returns 0 or negative errno; on error nothing changes. */
 int journal_move(struct journal *j, const char *path);
-/* Brings the file up to date. */
+/* Writes everything new to the file. */
 void journal_flush(struct journal *j);
 
 #endif

@@ -1,8 +1,10 @@
-/* Names of functions for all recordings of one `piano record`, by one symbolizer: processes of one program have the same files.
+/* Writes the names of functions into all recordings of one `piano record`, with one symbolizer,
+ * because processes of one program use the same files.
  *
- * A program may have debug information that takes a while to read. Until now the signals that end us were waited for, so that they went
- * to the program; it has ended, and they are ours. The first makes an end of this and of nothing else; the second is as if
- * we did not care, for whoever hangs in a file cannot look whether he is told to stop. The recordings are complete at any time. */
+ * Reading debug information can take a while. So far the signals that would end us were blocked and
+ * passed to the program. The program has ended, so now they are meant for us. The first signal
+ * stops only this step. The second has its default action, because code that blocks while reading a
+ * file cannot check for the first. The recordings are complete at any time. */
 #include "tool/record/keeping.h"
 
 #include <errno.h>
@@ -20,7 +22,7 @@ enum { ENDINGS = sizeof ending / sizeof ending[0] };
 
 static volatile sig_atomic_t is_told;
 
-/* Once: whichever of them comes next ends us. */
+/* Called once: the next signal has its default action. */
 static void hear(int number)
 {
     const struct sigaction plain = {.sa_handler = SIG_DFL};
@@ -55,7 +57,7 @@ static void pay_attention(struct attention *a)
         if (a->before[i].sa_handler != SIG_IGN)
             sigaddset(&set, ending[i]);
     }
-    while (sigtimedwait(&set, NULL, &at_once) > 0) /* meant for the program */
+    while (sigtimedwait(&set, NULL, &at_once) > 0) /* these were meant for the program */
         continue;
     for (size_t i = 0; i < ENDINGS; i++) {
         if (sigismember(&set, ending[i]))
@@ -77,7 +79,7 @@ static void show_progress(void *ctx, const char *what)
     say_progress("%s", what);
 }
 
-/* A process that still runs may still write: another time, or never. */
+/* A process that still runs may still write to its recording: skip it. */
 static bool is_over(const struct recording *r)
 {
     return r->over || (kill(r->pid, 0) != 0 && errno == ESRCH);
@@ -110,7 +112,7 @@ void keeping_names(const struct recording *list, size_t count)
     size_t without = 0;
     if (!symbols)
         return;
-    symbols_offline(symbols); /* nobody waits for a server here */
+    symbols_offline(symbols); /* do not wait for a server here */
     symbols_progress(symbols, show_progress, NULL);
     pay_attention(&attention);
     for (size_t i = 0; i < count && err != -ENOMEM && err != -EINTR; i++) {

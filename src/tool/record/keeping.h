@@ -1,10 +1,10 @@
-/* The last thing `piano record` does: the names of functions go into its recordings. */
+/* The last step of `piano record`: writes the names of functions into its recordings. */
 #ifndef PIANO_TOOL_RECORD_KEEPING_H
 #define PIANO_TOOL_RECORD_KEEPING_H
 
 #include "tool/record/recordings.h"
 
-/* Into those of LIST whose program has ended; says so where that could not be done. */
+/* Writes names into the recordings of LIST whose program has ended. Reports failures. */
 void keeping_names(const struct recording *list, size_t count);
 
 #endif

@@ -1,12 +1,13 @@
-/* Starting the program that is recorded.
+/* Starts the program to record.
  *
- * It gets our terminal, our process group, our descriptors and our environment, and besides the few variables
- * listed in docs/record.md, by which libpiano.so knows that it is meant. One of them is the process id: the library is
- * loaded into everything the program starts, and only the program itself is recorded unless the user asked for more. The
- * id is known between fork and exec only, so this is a fork and not a posix_spawn.
+ * It inherits our terminal, process group, descriptors and environment, plus the few variables
+ * listed in docs/record.md, which tell libpiano.so to record. One of them is the process id: the
+ * library is loaded into every process that the program starts, but only the program itself is
+ * recorded unless the user asked for more. The id is known only between fork and exec, so this uses
+ * fork and not posix_spawn.
  *
- * Who wants to prepare something for the process does so before its exec: it waits for a byte in a pipe. A failed exec
- * comes back through another, that a successful one closes. */
+ * The process waits for a byte in a pipe before its exec, so that the caller can prepare for it. A
+ * failed exec is reported through another pipe, which a successful exec closes. */
 #include "tool/record/launch.h"
 
 #include <errno.h>
@@ -27,20 +28,20 @@ void launch_take_signals(struct launch_signals *s)
     struct sigaction usual = {.sa_handler = SIG_DFL};
     struct sigaction ignore = {.sa_handler = SIG_IGN};
     sigemptyset(&s->awaited);
-    /* Who started us may ignore SIGCHLD, and then nothing can be waited for. */
+    /* The parent may have left SIGCHLD ignored; then waiting would not work. */
     sigaction(SIGCHLD, &usual, &s->old_child);
-    /* A limit on file sizes, and a reader that went away: errors are enough. */
+    /* For a file size limit and a closed pipe, the error codes are sufficient. */
     sigaction(SIGXFSZ, &ignore, &s->old_size);
     sigaction(SIGPIPE, &ignore, &s->old_pipe);
     for (size_t i = 0; i < sizeof awaited / sizeof awaited[0]; i++) {
         struct sigaction now;
-        /* What we were told to ignore (nohup, a shell's background) stays ignored. */
+        /* Signals that our parent ignores (nohup, a shell's background job) stay ignored. */
         if (sigaction(awaited[i], NULL, &now) == 0 && now.sa_handler != SIG_IGN)
             sigaddset(&s->awaited, awaited[i]);
     }
-    /* A shell script starts its background with SIGINT ignored, so that Ctrl-C spares it. A SIGINT that somebody sends to
-     * us alone is still meant for us: it is blocked, which queues it although it is ignored, and watch.c tells the two
-     * apart. */
+    /* A shell script starts its background jobs with SIGINT ignored, so that Ctrl-C does not end
+     * them. A SIGINT that is sent to us alone is still meant for us. Blocking queues it although it
+     * is ignored, and watch.c distinguishes the two. */
     s->ignores_int = !sigismember(&s->awaited, SIGINT);
     sigaddset(&s->awaited, SIGINT);
     sigaddset(&s->awaited, SIGUSR2);
@@ -55,7 +56,8 @@ void launch_give_signals_back(const struct launch_signals *s)
     sigprocmask(SIG_SETMASK, &s->old_mask, NULL);
 }
 
-/* What the program finds in its environment; NULL when out of memory. In the child: nothing is freed. */
+/* The environment for the program; NULL when out of memory. Runs in the child, so it frees
+ * nothing. */
 static char **make_environment(const struct record *r, const char *library, const struct output *o)
 {
     const char *preload = getenv("LD_PRELOAD");
@@ -66,7 +68,7 @@ static char **make_environment(const struct record *r, const char *library, cons
                     preload ? preload : "");
     bad |= asprintf(&set[1], "PIANO_RECORD=%s", path ? path : "");
     bad |= asprintf(&set[2], "PIANO_RECORD_PID=%d", (int)getpid());
-    /* Without a value: taken away, should another piano have put it there. */
+    /* A name without a value removes the variable, in case another piano set it. */
     bad |= r->heap ? asprintf(&set[3], "PIANO_HEAP=%" PRIu64, r->heap_rate)
                    : asprintf(&set[3], "PIANO_HEAP");
     bad |= asprintf(&set[4], "PIANO_MAPS%s", r->maps ? "=1" : "");
@@ -84,7 +86,7 @@ static char **make_environment(const struct record *r, const char *library, cons
     return bad < 0 ? NULL : child_env(set);
 }
 
-/* Until the tool has prepared what it wants to; false when it is gone. */
+/* Waits until the tool has prepared everything; false when the tool is gone. */
 static bool wait_for_word(int from)
 {
     char word;
@@ -104,7 +106,7 @@ static void __attribute__((noreturn)) become(const struct launch_plan *plan, int
         _exit(127);
     if (env) {
         launch_give_signals_back(plan->signals);
-        execvpe(plan->image, r->words, env); /* a path, so nothing is searched */
+        execvpe(plan->image, r->words, env); /* a path, so PATH is not searched */
         err = errno;
     }
     while (write(tell, &err, sizeof err) < 0 && errno == EINTR)
@@ -112,7 +114,8 @@ static void __attribute__((noreturn)) become(const struct launch_plan *plan, int
     _exit(127);
 }
 
-/* The process is there: prepares for it, lets it go, and waits for its exec. 0 or the errno of that. */
+/* The process exists: prepares for it, releases it, and waits for its exec. Returns 0 or the errno
+ * of the exec. */
 static int see_off(const struct launch_plan *plan, pid_t pid, int go, int told)
 {
     int err = 0;

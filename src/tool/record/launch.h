@@ -1,4 +1,4 @@
-/* Starting the program that is recorded, and the signals of the tool while it runs. */
+/* Starts the program to record, and handles the signals of the tool while it runs. */
 #ifndef PIANO_TOOL_RECORD_LAUNCH_H
 #define PIANO_TOOL_RECORD_LAUNCH_H
 
@@ -9,10 +9,10 @@
 #include "tool/record/output.h"
 #include "tool/record/record.h"
 
-/* What the tool waits for instead of being ended by it, and what was before. */
+/* The signals that the tool waits for, and the previous signal state. */
 struct launch_signals {
     sigset_t awaited;
-    bool ignores_int; /* SIGINT was ignored when we were started */
+    bool ignores_int; /* SIGINT was ignored at our start */
     sigset_t old_mask;
     struct sigaction old_child, old_size, old_pipe;
 };
@@ -20,19 +20,18 @@ struct launch_signals {
 void launch_take_signals(struct launch_signals *s);
 void launch_give_signals_back(const struct launch_signals *s);
 
-/* What is to run. */
+/* What to run. */
 struct launch_plan {
     const struct record *record;
-    const char *image; /* the file */
-    const char
-        *library; /* to be loaded into it; NULL: nothing is, and its environment is as ours */
+    const char *image;   /* the file */
+    const char *library; /* preloaded; NULL: none, and the environment is unchanged */
     const struct output *output;
-    const struct launch_signals *signals;      /* which it gets back as they were */
-    void (*before_exec)(void *ctx, pid_t pid); /* it is there, and waits; may be NULL */
+    const struct launch_signals *signals;      /* restored for the program */
+    void (*before_exec)(void *ctx, pid_t pid); /* the process exists and waits; may be NULL */
     void *ctx;
 };
 
-/* Starts it. 0 with *PID, or negative errno. */
+/* Starts the program. Returns 0 and *PID, or negative errno. */
 int launch(const struct launch_plan *plan, pid_t *pid);
 
 #endif

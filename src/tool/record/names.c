@@ -1,8 +1,9 @@
-/* Which recording gets which name in the end.
+/* Decides on the final names of the recordings.
  *
- * `env X=1 prog` and `sh -c 'exec prog'` are one process that was two programs, and left two recordings. The last is the one
- * the user meant and gets the name he asked for. Those before it hold nothing as a rule, and are removed; where
- * something was sampled in them they are kept, as PATH.1, PATH.2, ... in the order in which they ran. */
+ * `env X=1 prog` and `sh -c 'exec prog'` are one process that ran two programs and left two
+ * recordings. The user meant the last one, so it gets the requested name. Earlier ones are usually
+ * empty and are removed. If they contain samples, they are kept as PATH.1, PATH.2, ... in the order
+ * in which they ran. */
 #include "tool/record/names.h"
 
 #include <errno.h>
@@ -24,7 +25,7 @@ static int by_process(const void *a, const void *b)
     return x->image < y->image ? -1 : x->image > y->image;
 }
 
-/* Brings the recordings of the program to the front, all others keep their order. */
+/* Moves the recordings of the program to the front; the others keep their order. */
 static void program_first(struct recordings *r)
 {
     size_t first = 0;
@@ -37,7 +38,7 @@ static void program_first(struct recordings *r)
     }
 }
 
-/* Never over another file. */
+/* Never replaces another file. */
 static int rename_new(const char *from, const char *to)
 {
     if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0)
@@ -49,7 +50,7 @@ static int rename_new(const char *from, const char *to)
     return rename(from, to) == 0 ? 0 : -errno;
 }
 
-/* Gives ONE the name TO, which is taken over; on failure it keeps its own. */
+/* Renames ONE to TO and takes ownership of TO. On failure ONE keeps its name. */
 static int move_to(struct recording *one, char *to)
 {
     int err = to ? rename_new(one->path, to) : -ENOMEM;
@@ -86,12 +87,12 @@ static void settle_one(struct recording *images, size_t count, const char *asked
             continue;
         if (asprintf(&aside, "%s.1", asked) < 0)
             aside = NULL;
-        (void)move_to(&images[i], aside); /* else the name is taken, and each keeps its own */
+        (void)move_to(&images[i], aside); /* on failure, each keeps its name */
     }
     (void)move_to(last, strdup(asked));
 }
 
-/* Those that were removed leave the list. */
+/* Removes deleted recordings from the list. */
 static void close_ranks(struct recordings *r)
 {
     size_t kept = 0;

@@ -1,9 +1,9 @@
-/* Where the recording will be, tried before the program starts.
+/* Checks before the program starts that the recording can be created.
  *
- * The program makes the file itself, and has no way to say that it could not. So a file of the same name with something
- * behind it is made here first, as large as a small recording, mapped as a recording is, and removed: a directory that
- * is missing, read-only, full, or on a file system without shared mappings is known before anything runs. Nothing
- * that exists is ever overwritten. */
+ * The program creates the file itself and cannot report a failure. So this first creates a file
+ * with the same name plus a suffix, as large as a small recording, maps it as a recording is
+ * mapped, and removes it. This detects a directory that is missing, read-only, full, or on a file
+ * system without shared mappings before anything runs. Existing files are never overwritten. */
 #include "tool/record/output.h"
 
 #include <errno.h>
@@ -23,7 +23,8 @@
 
 enum { TRIED_BYTES = 1024 * 1024 };
 
-/* 0 or negative errno; *MADE when the file could be made and only the room is missing. */
+/* Returns 0 or negative errno. Sets *MADE if the file could be created, so that only space is
+ * missing. */
 static int try_file(const char *path, int *made)
 {
     char *name = NULL;
@@ -66,7 +67,7 @@ static int say_bad_place(const char *path, int err, int made)
     return say_error(hint, "cannot make a recording in %s: %s", safe, strerror(-err));
 }
 
-/* A pipe or a terminal. The program's own output goes there anyway. */
+/* A pipe or a terminal. The output of the program goes there anyway. */
 static int say_no_pipe(const char *name)
 {
     return say_error("-o FILE, and then cat FILE or piano export FILE",

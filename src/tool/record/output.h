@@ -1,16 +1,17 @@
-/* Where the recording will be. */
+/* The path of the recording. */
 #ifndef PIANO_TOOL_RECORD_OUTPUT_H
 #define PIANO_TOOL_RECORD_OUTPUT_H
 
 #include <sys/types.h>
 
 struct output {
-    char *before; /* the path, or what stands in it before the process id */
-    int named;    /* by the user: `before` is all of it */
+    char *before; /* the path, or the part before the process id */
+    int named;    /* by the user: `before` is the whole path */
 };
 
-/* FILE of the user, or NULL for one in the runs directory, which is made if need be. Tries whether a recording can be
- * made there; EXIT_DONE, or EXIT_FAILED when not, and then what is wrong was said. */
+/* FILE is from the user; NULL: a file in the runs directory, which is created if needed. Checks
+ * that a recording can be created there. Returns EXIT_DONE, or EXIT_FAILED after printing the
+ * error. */
 int output_prepare(struct output *o, const char *file);
 void output_release(struct output *o);
 

@@ -1,13 +1,15 @@
-/* Opening perf events.
+/* Opens perf events.
  *
- * Two events for each CPU: one that samples, by the CPU's cycles or, where there are none to count, by its clock; the other
- * fires when a thread leaves its CPU. Each is inherited by what the thread starts, which is why there must be one
- * for each CPU: the kernel gives inherited events no ring otherwise.
+ * There are two events per CPU. One samples, by CPU cycles or, if they cannot be counted, by the
+ * CPU clock. The other fires when a thread leaves its CPU. New threads and processes inherit both.
+ * This requires one event per CPU, because the kernel gives inherited events no ring otherwise.
  *
- * What may be asked for depends on perf_event_paranoid: first everything is asked for, then without the kernel's
- * part, in which case time spent in the kernel is not sampled and the second event is refused.
+ * perf_event_paranoid decides what is allowed. First everything is requested, then the same without
+ * the kernel's part. In that case time spent in the kernel is not sampled and the second event is
+ * refused.
  *
- * Rings count as locked memory. All have one size, halved until the kernel agrees. */
+ * Rings count as locked memory. The size of all rings is halved until the kernel accepts it; rings
+ * for switches have half the size. */
 #include "tool/record/perf.h"
 
 #include <errno.h>
@@ -73,7 +75,7 @@ static void fill_switches(struct perf_event_attr *a, const struct perf_wish *w)
     a->sample_stack_user = PERF_SWITCH_STACK;
 }
 
-/* Does it count? Some virtual machines have cycles that stand still. */
+/* Do the cycles advance? On some virtual machines they do not. */
 static bool cycles_run(struct perf_wish *w)
 {
     struct perf_event_attr a = {.size = sizeof a,
@@ -194,7 +196,8 @@ static bool keep(struct perf *p, int fd)
     return true;
 }
 
-/* An event of thread TID on the CPU, whose records go to the ring of event INTO, if there is one already. */
+/* Opens an event of thread TID on the CPU. Its records go to the ring of event INTO, if there is
+ * one. */
 static int add_event(struct perf *p, struct perf_event_attr *a, pid_t tid, int cpu, int into)
 {
     a->enable_on_exec = p->on_exec;
@@ -213,7 +216,7 @@ static int add_event(struct perf *p, struct perf_event_attr *a, pid_t tid, int c
     return fd;
 }
 
-/* The events of thread TID on all CPUs. A CPU that is switched off is left out. */
+/* Opens the events of thread TID on all CPUs. Skips CPUs that are offline. */
 static int add_thread(struct perf *p, pid_t tid, size_t ring_size)
 {
     struct perf_event_attr a;
@@ -270,7 +273,8 @@ static void start(const struct perf *p, size_t from)
         ioctl(p->fds[i], PERF_EVENT_IOC_ENABLE, 0);
 }
 
-/* A thread has an event or two on every CPU: the usual 1024 descriptors are soon gone. */
+/* Every thread needs one or two events per CPU, which soon exceeds the usual limit of 1024
+ * descriptors. */
 static void raise_limit(void)
 {
     struct rlimit limit;
@@ -312,7 +316,7 @@ int perf_open(struct perf *p, const struct perf_wish *wish, const cpu_set_t *mas
             err = open_rings(p, size);
             size /= 2;
         } while ((err == -EPERM || err == -ENOMEM) && size >= RING_LEAST);
-        err = err == -EPERM ? -ENOMEM : err; /* it is locked memory that is refused */
+        err = err == -EPERM ? -ENOMEM : err; /* here EPERM means the limit for locked memory */
     }
     if (err == 0)
         start(p, 0);
@@ -340,8 +344,9 @@ void perf_close(struct perf *p)
     *p = (struct perf){0};
 }
 
-/* The ring with the oldest record, and that record; NULL when none is older than UNTIL. Of equally old ones that of a
- * switch comes first: it is made before the record that says so. */
+/* The ring with the oldest record, and that record; NULL when none is older than UNTIL. Of records
+ * with equal times, the stack of a switch comes first, because it is taken before the switch
+ * record. */
 static struct perf_ring *oldest(struct perf *p, uint64_t until, const unsigned char **bytes,
                                 size_t *size, bool *is_switch)
 {

@@ -1,20 +1,21 @@
-/* Taking apart what the kernel writes into a ring.
+/* Parses the records that the kernel writes into a ring.
  *
- * All events here ask for the same fields, and for the identity at the end of every record that is no sample (sample_id_all):
- * pid, tid, time, cpu. A record comes from the kernel, and still nothing in it is trusted further than its own
- * length: a reader at the wrong place of a ring sees anything. */
+ * All events here request the same fields, and an identity at the end of every record other than a
+ * sample (sample_id_all): pid, tid, time, cpu. The records come from the kernel, but the parser
+ * still checks everything against the record's length: a reader at a wrong position in a ring sees
+ * arbitrary bytes. */
 #include "tool/record/perf_event.h"
 
 #include <string.h>
 
 enum {
     HEADER = sizeof(struct perf_event_header),
-    IDENTITY = 24, /* pid and tid, time, cpu and nothing */
+    IDENTITY = 24, /* pid, tid, time, cpu, padding */
     SAMPLE_TIME = HEADER + 8,
     IDENTITY_TIME = 8,
 };
 
-/* What is left of a record. */
+/* The rest of a record. */
 struct rest {
     const unsigned char *at;
     size_t left;
@@ -51,7 +52,7 @@ static uint32_t take_int(struct rest *r)
     return value;
 }
 
-/* The text at the end of what is left, which must end within it. */
+/* The text at the current position, which must end within the record. */
 static const char *take_text(struct rest *r)
 {
     if (r->failed || !memchr(r->at, '\0', r->left)) {
@@ -81,7 +82,7 @@ uint64_t perf_event_time(const unsigned char *bytes, size_t size)
     return time;
 }
 
-/* Registers come in the order of their bits; ours are by DWARF number. */
+/* Registers arrive in the order of their bits; ours are by DWARF number. */
 static void take_registers(struct rest *r, struct perf_event *e)
 {
     uint64_t mask = perf_event_registers();
@@ -137,10 +138,10 @@ static void take_mapping(struct rest *r, struct perf_event *e)
     uint64_t size = take_long(r);
     e->end = e->start + size;
     e->offset = take_long(r);
-    take_long(r); /* device: that of some file systems is not what stat says */
+    take_long(r); /* device: on some file systems it differs from stat */
     e->inode = take_long(r);
-    take_long(r); /* generation of the inode */
-    take_long(r); /* rights, flags */
+    take_long(r); /* inode generation */
+    take_long(r); /* protection, flags */
     e->name = take_text(r);
     if (e->end < e->start)
         r->failed = true;

@@ -1,4 +1,4 @@
-/* Records of the kernel's perf events, taken apart. */
+/* Parsed records of perf events. */
 #ifndef PIANO_TOOL_RECORD_PERF_EVENT_H
 #define PIANO_TOOL_RECORD_PERF_EVENT_H
 
@@ -9,7 +9,7 @@
 
 #include "tool/unwind/walk.h"
 
-/* What every sample has; PERF_SAMPLE_CALLCHAIN besides where the kernel's frames are wanted. */
+/* The fields of every sample; with the kernel's frames also PERF_SAMPLE_CALLCHAIN. */
 #define PERF_EVENT_SAMPLE                                                                          \
     (PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU | PERF_SAMPLE_PERIOD |                   \
      PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER)
@@ -24,19 +24,19 @@ struct perf_event {
     uint64_t period;                 /* SAMPLE */
     const unsigned char *chain;      /* SAMPLE: addresses, 8 bytes each */
     size_t chain_count;
-    bool has_regs; /* of a 64-bit program; else the stack says nothing */
+    bool has_regs; /* 64-bit program; without them the stack is useless */
     struct unwind_regs regs;
     struct unwind_memory memory;
-    const char *name; /* COMM, MMAP2: ends with a NUL */
+    const char *name; /* COMM, MMAP2; NUL-terminated */
     uint64_t start, end, offset, inode;
 };
 
-/* The registers to ask for, sample_regs_user. */
+/* The registers to request, for sample_regs_user. */
 uint64_t perf_event_registers(void);
 
-/* When the record at BYTES was made; 0 when it does not say. SIZE is that of its header. */
+/* The time of the record at BYTES; 0 if it has none. SIZE is the size in its header. */
 uint64_t perf_event_time(const unsigned char *bytes, size_t size);
-/* Takes it apart; pointers in *E lead into it. false: it makes no sense, or is of no interest. */
+/* Parses the record; pointers in *E refer to its bytes. false: invalid or not needed. */
 bool perf_event_parse(const unsigned char *bytes, size_t size, bool has_chain,
                       struct perf_event *e);
 

@@ -1,5 +1,5 @@
-/* Reading a ring. The kernel writes at data_head, and never over data_tail, which is ours: what does not fit is lost,
- * and counted in a record that comes later. */
+/* Reads a ring buffer. The kernel writes at data_head and never past data_tail, which belongs to
+ * us. Records that do not fit are lost, and a later record counts them. */
 #include "tool/record/perf_ring.h"
 
 #include <errno.h>
@@ -36,7 +36,8 @@ void perf_ring_close(struct perf_ring *r)
 
 void perf_ring_look(struct perf_ring *r)
 {
-    /* Pairs with the kernel's barrier before it moves the head: what is before it is whole. */
+    /* Acquire: pairs with the kernel's barrier before it moves data_head, so all records before it
+     * are complete. */
     if (r->page)
         r->limit = __atomic_load_n(&r->page->data_head, __ATOMIC_ACQUIRE);
 }
@@ -60,7 +61,7 @@ const unsigned char *perf_ring_peek(struct perf_ring *r, size_t *size)
         return NULL;
     copy_out(r, r->at, &h, sizeof h);
     if (h.size < sizeof h || h.size > there || there > r->size) {
-        /* Nothing tells where the next record begins: all that is there is given up. */
+        /* The start of the next record is unknown, so skip all available bytes. */
         r->bad += there;
         r->at = r->limit;
         return NULL;

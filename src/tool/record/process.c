@@ -1,8 +1,8 @@
-/* What /proc says about a process, and the recording it has mapped.
+/* Reads data about a process from /proc, and finds the recording it has mapped.
  *
- * A recording is found by the mappings of the process, so `piano snapshot` needs nothing but the process id, and
- * works without a `piano record`. The names there are those of the process: inside a container they lead through its
- * root. A name may have been given to another file meanwhile; device and inode tell. */
+ * A recording is found by the mappings of the process, so `piano snapshot` needs only the process
+ * id and works without a `piano record`. The paths there are those of the process: for a container
+ * they are below its root. A path may meanwhile belong to another file; the inode decides. */
 #include "tool/record/process.h"
 
 #include <errno.h>
@@ -36,7 +36,8 @@ uint64_t process_resident(pid_t pid)
     return (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* The name of the program comes before it, in parentheses, and may have any in it. */
+/* The name of the program comes first, in parentheses, and may itself contain some: parse after the
+ * last one. */
 uint64_t process_cpu_ns(pid_t pid)
 {
     char line[1024] = "";
@@ -55,7 +56,7 @@ uint64_t process_cpu_ns(pid_t pid)
     return (uint64_t)((user + kernel) * (1000000000u / (unsigned long long)hz));
 }
 
-/* What stands behind NAME in /proc/PID/status; false when it cannot be read. */
+/* The text after NAME in /proc/PID/status; false when it cannot be read. */
 static bool status_field(pid_t pid, const char *name, char *text, size_t size)
 {
     char line[512];
@@ -111,14 +112,14 @@ struct mapping {
     char rights[8];
     dev_t device;
     ino_t inode;
-    char *path; /* in the line, its escapes resolved */
+    char *path; /* points into the line, escapes decoded */
 };
 
 static void resolve_escapes(char *path)
 {
     char *out = path;
     for (const char *in = path; *in; out++) {
-        if (strncmp(in, "\\012", 4) == 0) { /* the only one there is */
+        if (strncmp(in, "\\012", 4) == 0) { /* the only escape */
             *out = '\n';
             in += 4;
         } else {
@@ -153,8 +154,8 @@ static bool begins_as_recording(int fd)
            memcmp(magic, PIANO_REC_MAGIC, sizeof magic) == 0;
 }
 
-/* The file of M as the process names it. The device in /proc may differ from that of stat on some file systems
- * (btrfs), so the inode decides. */
+/* Opens the file of M by the path that the process uses. On some file systems (btrfs) the device in
+ * /proc differs from that of stat, so only the inode is compared. */
 static int open_mapping(pid_t pid, const struct mapping *m)
 {
     char path[PATH_MAX + 32];
@@ -171,7 +172,7 @@ static int open_mapping(pid_t pid, const struct mapping *m)
     return -EXDEV;
 }
 
-/* Is the name that of a file that was removed? Such a one is a recording if it is called like one. */
+/* Is PATH a deleted file that was named like a recording? */
 static bool was_deleted(const char *path)
 {
     static const char mark[] = " (deleted)";
@@ -203,7 +204,7 @@ int process_open_recording(pid_t pid, char **path)
         } else if (was_deleted(m.path)) {
             found = -ENODATA;
         } else if (found == -ENOENT && strstr(m.path, ".rec")) {
-            found = fd; /* said unless a better one comes */
+            found = fd; /* reported unless a better one follows */
         }
     }
     if (maps)

@@ -1,14 +1,14 @@
-/* `piano record`, from the words on the command line to the last line it says:
+/* `piano record`, from the command line to the last message:
  *
- *   image       is the program one that can be recorded?
- *   output      can the recording be made?
- *   cpu         can it be sampled from outside? perf opens the events, before its exec
- *   launch      the program starts, with libpiano.so loaded into it if something is to be recorded from inside
- *   watch       until it ends: snapshots, samples, signals, its time limit; recordings/view/series serve this
- *   finish      its exit status, the names of the files, what was recorded
+ *   image       checks that the program can be recorded
+ *   output      checks that the recording can be created
+ *   cpu         checks that it can be sampled from outside; perf opens events before its exec
+ *   launch      starts the program, with libpiano.so preloaded if it is to be recorded from inside
+ *   watch       until it ends: snapshots, samples, signals, time limit (with view, series)
+ *   finish      exit status, names of the files, summary
  *
- * Whatever can be known to go wrong is said before the program starts, and then it does not start. Once it runs, nothing
- * that fails here may harm it, and its exit status is ours. */
+ * All foreseeable errors are reported before the program starts, and then it does not start. Once
+ * it runs, no failure here may harm it, and its exit status is ours. */
 #include "tool/record/record.h"
 
 #include <errno.h>
@@ -37,7 +37,7 @@
 #include "tool/util/preload.h"
 #include "tool/util/say.h"
 
-/* The path of libpiano.so as LD_PRELOAD takes it, malloc'd; NULL, and said, when there is none. */
+/* The path of libpiano.so for LD_PRELOAD, malloc'd; NULL after printing an error. */
 static char *find_library(void)
 {
     char safe[PATH_MAX];
@@ -66,10 +66,11 @@ static uint64_t now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* Sampling from outside ------------------------------------------------------------------------------- */
+/* Sampling from outside ------------------------------------------------------------------------ */
 
-/* Says what of the samples that were asked for the kernel refuses to this user. The cure is said once; the last line of each
- * recording says what is missing. With --kernel, what was asked for is missing, which is said each time. */
+/* Reports which of the requested samples the kernel refuses to this user. How to enable them is
+ * printed once; the last line of each recording says what is missing. With --kernel the user asked
+ * for the missing part, so it is printed each time. */
 static void say_limits(const struct record *r, const struct perf_wish *w)
 {
     char level[24];
@@ -87,7 +88,7 @@ static void say_limits(const struct record *r, const struct perf_wish *w)
     }
 }
 
-/* Whether ERR means that there is no perf for us at all; then timers in the program take its place. */
+/* Does ERR mean that perf is not available at all? Then timers in the program replace it. */
 static bool is_refusal(int err)
 {
     return err == -EACCES || err == -EPERM || err == -ENOSYS;
@@ -102,8 +103,8 @@ static void say_inside(const struct record *r, const char *why, const char *hint
         say("for samples from outside: %s", hint);
 }
 
-/* Ready to sample IMAGE (NULL: a process that runs already), malloc'd; NULL when it cannot be done, and said. When the program
- * has to do it itself, `cpu_inside` is set. */
+/* Prepares to sample IMAGE (NULL: a process that already runs), malloc'd. NULL after printing an
+ * error when that fails. Sets `cpu_inside` if the program has to sample itself. */
 static struct cpu *prepare_cpu(struct record *r, const char *image)
 {
     const char *hint;
@@ -140,16 +141,16 @@ static void free_cpu(struct cpu *cpu)
     free(cpu);
 }
 
-/* Running a program ------------------------------------------------------------------------------------ */
+/* Running a program ---------------------------------------------------------------------------- */
 
-/* The program, from fork to the end. */
+/* The program, from fork to its end. */
 struct session {
     const struct record *record;
     const char *image;
-    const char *library; /* NULL: nothing is loaded into it */
+    const char *library; /* NULL: nothing is preloaded */
     const struct output *output;
     const struct launch_signals *signals;
-    struct cpu *cpu; /* NULL: it is not sampled */
+    struct cpu *cpu; /* NULL: not sampled */
     int cpu_err;
 };
 
@@ -160,7 +161,8 @@ static void before_exec(void *ctx, pid_t pid)
         s->cpu_err = cpu_await(s->cpu, pid);
 }
 
-/* Who gains rights by exec loses all events that were there before; they can be opened again after it. */
+/* A program that gains privileges by exec loses all events opened before; they can be opened again
+ * afterwards. */
 static void after_exec(struct session *s, pid_t pid)
 {
     const char *hint;
@@ -170,7 +172,7 @@ static void after_exec(struct session *s, pid_t pid)
         say("no CPU samples are taken: %s", perf_why(s->cpu_err, &hint));
 }
 
-/* For a program that makes no recording itself, since nothing is loaded into it. */
+/* Creates the recording for a program without our library, which cannot create one itself. */
 static void make_recording(const struct session *s, const struct recordings *recordings)
 {
     char safe[PATH_MAX];
@@ -187,7 +189,7 @@ static void make_recording(const struct session *s, const struct recordings *rec
         s->cpu->is_owner = true;
 }
 
-/* It turned out that nothing could be loaded into it, or that it could not write: what was sampled is kept. */
+/* The library could not be loaded or could not write, so keep the CPU samples. */
 static void save_samples(const struct session *s, const struct recordings *recordings)
 {
     char safe[PATH_MAX];
@@ -199,7 +201,8 @@ static void save_samples(const struct session *s, const struct recordings *recor
     make_recording(s, recordings);
 }
 
-/* Did the loader end the program before it began? It is said, then. Whoever makes a recording has begun. */
+/* Did the loader end the program before it started? Prints the reason. A program that has created a
+ * recording did start. */
 static bool is_unstarted(const struct session *s, struct recordings *recordings, int status)
 {
     if (!WIFEXITED(status) || WEXITSTATUS(status) != UNSTARTED_STATUS)
@@ -224,7 +227,7 @@ static int run(struct session *s)
         return unstarted_say_exec(s->image, err);
     after_exec(s, pid);
     char *path = output_path(s->output, pid);
-    if (!path) { /* nothing can be done for it, but it is waited for */
+    if (!path) { /* out of memory: only wait for the program */
         waitpid(pid, &watch.status, 0);
         return say_error(NULL, "out of memory");
     }
@@ -253,7 +256,7 @@ static int run_program(struct record *r)
     char *image = image_find(r->words[0], is_loaded);
     struct session s = {.record = r, .image = image, .output = &output, .signals = &signals};
     bool ready = image != NULL;
-    launch_take_signals(&signals); /* before anything is said: a reader of that may be gone */
+    launch_take_signals(&signals); /* before any message: its reader may be gone */
     if (ready && r->cpu) {
         s.cpu = prepare_cpu(r, image);
         ready = s.cpu || is_loaded || (r->cpu_inside && image_can_load(image));
@@ -275,7 +278,7 @@ static int run_program(struct record *r)
     return status;
 }
 
-/* A process that runs already --------------------------------------------------------------------------- */
+/* A process that runs already ------------------------------------------------------------------ */
 
 static int say_no_attach(pid_t pid, int err)
 {
@@ -332,8 +335,9 @@ static int run_attached(struct record *r)
     return status;
 }
 
-/* Who closed our standard descriptors would find our words in the recording, if that became one of them. The program gets
- * them closed, as they were. */
+/* If our caller closed a standard descriptor, the recording could be opened as that descriptor, and
+ * messages would be written into it. So /dev/null takes their place, close-on-exec, and the program
+ * still gets them closed. */
 static void hold_standard(void)
 {
     int fd;

@@ -1,4 +1,4 @@
-/* `piano record`: a program is run and recorded, or one that runs already is sampled. */
+/* `piano record`: runs a program and records it, or samples a process that already runs. */
 #ifndef PIANO_TOOL_RECORD_RECORD_H
 #define PIANO_TOOL_RECORD_RECORD_H
 
@@ -7,26 +7,26 @@
 #include <sys/types.h>
 
 struct record {
-    char *const *words; /* the program and its arguments, ended by NULL */
-    const char *output; /* NULL = a new file in the runs directory */
+    char *const *words; /* the program and its arguments, NULL-terminated */
+    const char *output; /* NULL: a new file in the runs directory */
     bool heap;          /* sample allocations */
     uint64_t heap_rate; /* mean bytes between two samples */
-    bool cpu;           /* sample what the CPU does */
-    unsigned cpu_hz;    /* so often in a second of CPU time */
-    bool cpu_inside;    /* by timers in the program, since the kernel refuses perf events */
-    bool kernel;        /* with the frames of the kernel */
-    bool events;        /* what event loops and workers do */
-    pid_t pid;          /* attach to this process; 0 = run a program */
-    bool maps;          /* anonymous mmap too */
-    bool children;      /* processes it starts have recordings of their own */
-    double every_s;     /* between snapshots; 0 = none, negative = the usual series */
-    uint64_t max_bytes; /* of a recording; 0 = the usual */
-    double duration_s;  /* 0 = until it ends by itself */
+    bool cpu;           /* take CPU samples */
+    unsigned cpu_hz;    /* samples per second of CPU time */
+    bool cpu_inside;    /* by timers in the program: no perf events, or Python */
+    bool kernel;        /* with the kernel's frames */
+    bool events;        /* activity of event loops and workers */
+    pid_t pid;          /* attach to this process; 0: run a program */
+    bool maps;          /* also anonymous mmap */
+    bool children;      /* also record child processes, each in its own file */
+    double every_s;     /* between snapshots; 0: none, negative: the default series */
+    uint64_t max_bytes; /* of a recording; 0: the default */
+    double duration_s;  /* 0: until it ends by itself */
     double kill_s;
 };
 
-/* The exit status of the program, or EXIT_FAILED when it was not started. Says what went wrong, and in the end what
- * was recorded. */
+/* Returns the exit status of the program, or EXIT_FAILED when it was not started. Prints errors and
+ * the summary. */
 int record_run(const struct record *r);
 
 #endif

@@ -1,11 +1,12 @@
-/* Which files belong to one `piano record`.
+/* Finds the files that belong to one `piano record`.
  *
- * The runtime names them: PATH for the program, PATH.2, PATH.3, ... for what the same process becomes by exec,
- * PATH-PID and PATH-PID.2, ... for other processes. A name can be taken by an older recording, which the
- * runtime leaves alone and steps over; so a file is ours when its header names the process and a start after ours.
+ * The runtime names them: PATH for the program, PATH.2, PATH.3, ... for the programs that the same
+ * process becomes by exec, PATH-PID and PATH-PID.2, ... for other processes. An older recording may
+ * have one of these names; the runtime keeps it and uses the next number. So a file is ours if its
+ * header names the process and a start time after ours.
  *
- * The program's own recording stays mapped from one snapshot to the next; those of children, of which there may be
- * thousands, are mapped for the moment. */
+ * The program's own recording stays mapped between snapshots. Those of children, of which there may
+ * be thousands, are mapped only for each snapshot. */
 #include "tool/record/recordings.h"
 
 #include <dirent.h>
@@ -59,7 +60,7 @@ int recordings_header(const char *path, struct piano__rec_header *h)
     return err == 0 && (h->pid == 0 || h->start_mono_ns == 0) ? -EBADMSG : err;
 }
 
-/* Takes PATH over. */
+/* Takes ownership of PATH. */
 static void add(struct recordings *r, char *path, pid_t pid, unsigned image)
 {
     struct recording *more = realloc(r->list, (r->count + 1) * sizeof *more);
@@ -84,7 +85,8 @@ static bool is_known(const struct recordings *r, pid_t pid, unsigned image)
     return false;
 }
 
-/* A file that is not whole may become so: it is looked at again, and what comes behind it not kept waiting. */
+/* An incomplete file may become complete, so it is checked again next time. It does not delay the
+ * files after it. */
 static void find_program(struct recordings *r)
 {
     bool settled = true;
@@ -109,7 +111,7 @@ static void find_program(struct recordings *r)
     }
 }
 
-/* NAME is BASE-PID or BASE-PID.IMAGE. */
+/* Parses NAME: BASE-PID or BASE-PID.IMAGE. */
 static bool parse_child(const char *name, const char *base, pid_t *pid, unsigned *image)
 {
     size_t len = strlen(base);

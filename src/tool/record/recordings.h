@@ -1,4 +1,5 @@
-/* The recordings that one `piano record` leads to: of the program, of what it becomes by exec, of its children. */
+/* The recordings of one `piano record`: of the program, of the programs it becomes by exec, and of
+ * its children. */
 #ifndef PIANO_TOOL_RECORD_RECORDINGS_H
 #define PIANO_TOOL_RECORD_RECORDINGS_H
 
@@ -12,38 +13,39 @@
 struct recording {
     char *path;
     pid_t pid;
-    unsigned image; /* 1, then 2, 3, ... after each exec */
-    bool over;      /* nothing more will come: the process ended or is another program now */
+    unsigned image; /* 1; 2, 3, ... after each exec */
+    bool over;      /* complete: the process ended or became another program */
 };
 
 struct recordings {
-    char *path;    /* asked for */
+    char *path;    /* requested by the user */
     pid_t program; /* its process id */
     bool children;
-    uint64_t since_ns; /* CLOCK_MONOTONIC of the start: what is older is not ours */
+    uint64_t since_ns; /* CLOCK_MONOTONIC of the start; older recordings are not ours */
     struct recording *list;
     size_t count;
-    unsigned next;    /* image of the program to look for */
+    unsigned next;    /* next image of the program to look for */
     struct view view; /* of the newest image of the program, while it runs */
-    char *viewed;     /* its path; NULL when it is not open */
-    uint64_t refused; /* snapshots for which there was no room */
+    char *viewed;     /* path of `view`; NULL: not open */
+    uint64_t refused; /* snapshots refused for lack of space */
 };
 
-/* Takes PATH over. */
+/* Takes ownership of PATH. */
 void recordings_init(struct recordings *r, char *path, pid_t program, bool children,
                      uint64_t since_ns);
 void recordings_release(struct recordings *r);
 
-/* Looks for those that have come since. */
+/* Looks for new recordings. */
 void recordings_find(struct recordings *r);
 
 /* The path of the newest image of the program; NULL when there is none. */
 const char *recordings_newest(const struct recordings *r);
 
-/* Takes a snapshot of all that are being written; adds the room they took to *BYTES. How many were taken. */
+/* Takes a snapshot of all recordings that are being written and adds their size to *BYTES. Returns
+ * the number of snapshots. */
 size_t recordings_snapshot(struct recordings *r, enum piano__snapshot_kind kind, uint64_t *bytes);
 
-/* Reads the header of PATH; 0 or negative errno. */
+/* Reads the header of PATH. Returns 0 or negative errno. */
 int recordings_header(const char *path, struct piano__rec_header *h);
 
 #endif

@@ -1,7 +1,8 @@
-/* Snapshots by the clock. How long a program will run is not known, and a recording may neither miss what happens
- * in the first second nor fill the disk in a month. So the interval begins with a tenth of a second and doubles
- * after every 32 snapshots, or sooner, after 8 MB of them: at any moment there are a few dozen snapshots
- * over the last half of the time, and their number grows with the logarithm of it. */
+/* Periodic snapshots. The running time of a program is not known in advance, and a recording should
+ * neither miss the first second nor fill the disk within a month. So the interval starts at 0.1 s
+ * and doubles after every 32 snapshots, or earlier, after 8 MB of snapshots. At any time a few
+ * dozen snapshots cover the last half of the running time, and their number grows with the
+ * logarithm of that time. */
 #include "tool/record/series.h"
 
 static const double FIRST_S = 0.1;
@@ -27,6 +28,6 @@ void series_advance(struct series *s, double now_s, uint64_t bytes)
         s->bytes = 0;
     }
     s->due_s += s->interval_s;
-    if (s->due_s < now_s) /* we, or the machine, were stopped: what was missed is missed */
+    if (s->due_s < now_s) /* we or the machine were suspended: skip the missed ones */
         s->due_s = now_s + s->interval_s;
 }

@@ -1,8 +1,10 @@
-/* A program counts its events in the header now and then, and once more at its end. One that was killed leaves the count of
- * some time before, possibly none: what is in the chunks is counted here, for the words at the end and for everybody
- * who only reads headers. Nothing is written to the file of a process that runs: that counts for itself.
+/* A program updates the number of its events in the header from time to time and at its end. A
+ * program that was killed leaves an old number or none. Then the events in the chunks are counted
+ * here, for the summary and for readers that only look at the header. The file of a running process
+ * is never changed: that process counts itself.
  *
- * So it is with samples that a program takes of itself. What it blocks, or handles in its own way, it would notice at its end. */
+ * The same holds for samples that a program takes of itself. A program would notice at its end that
+ * it blocked or handled the signal for samples. */
 #include "tool/record/tally.h"
 
 #include <errno.h>
@@ -16,9 +18,9 @@
 #include "common/events.h"
 #include "tool/record/process.h"
 
-enum { SECOND = 1000000000, SLACK_NS = 30000000 }; /* before the first sample, behind the last */
+enum { SECOND = 1000000000, SLACK_NS = 30000000 }; /* before the first and after the last sample */
 
-/* Events in the USED bytes of a payload. */
+/* Number of events in the USED bytes of a payload. */
 static uint64_t count_in(const unsigned char *payload, uint64_t used)
 {
     uint64_t count = 0;
@@ -30,7 +32,7 @@ static uint64_t count_in(const unsigned char *payload, uint64_t used)
     return count;
 }
 
-/* The CPU time that the samples in the USED bytes of a payload stand for. */
+/* CPU time that the samples in the USED bytes of a payload represent. */
 static uint64_t time_in(const unsigned char *payload, uint64_t used)
 {
     uint64_t sum = 0;
@@ -44,7 +46,7 @@ static uint64_t time_in(const unsigned char *payload, uint64_t used)
     return sum;
 }
 
-/* The sum of what EACH says about the chunks of TYPE. */
+/* Sum of EACH over the chunks of TYPE. */
 static uint64_t sum_of(int fd, uint64_t chunks, uint32_t type,
                        uint64_t (*each)(const unsigned char *, uint64_t))
 {
@@ -74,7 +76,7 @@ static void tally(const char *path)
     uint64_t count = fd >= 0 ? sum_of(fd, h.chunks, PIANO_CHUNK_EVENTS, count_in) : 0;
     const off_t at = offsetof(struct piano__rec_header, trace.events);
     if (count > h.trace.events && pwrite(fd, &count, sizeof count, at) < 0)
-        count = 0; /* a file that cannot be written to keeps its old count */
+        count = 0; /* a file that cannot be written keeps its old number */
     if (fd >= 0)
         close(fd);
 }
@@ -89,7 +91,7 @@ void tally_events(const struct recordings *r)
     }
 }
 
-/* What is known about the samples of ONE: their time, and that of those that were lost. */
+/* CPU time that the samples of ONE account for, including lost samples. */
 static uint64_t time_of(const struct recording *one, const struct piano__rec_header *h)
 {
     int fd = open(one->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -104,12 +106,13 @@ static void add_lost(const char *path, uint64_t lost)
     const off_t at = offsetof(struct piano__rec_header, trace.samples_lost);
     int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd >= 0 && pwrite(fd, &lost, sizeof lost, at) < 0)
-        lost = 0; /* it stays as it was */
+        lost = 0; /* the header is unchanged */
     if (fd >= 0)
         close(fd);
 }
 
-/* All its images count together, as the kernel counts them; what is missing goes to the last that did not say. */
+/* All images of the process count together, as in the kernel. The missing samples go to the last
+ * image that ended without counting them. */
 void tally_samples(const struct recordings *r, uint64_t cpu_ns)
 {
     struct piano__rec_header h, newest = {.flags = 0};
@@ -121,7 +124,7 @@ void tally_samples(const struct recordings *r, uint64_t cpu_ns)
             continue;
         known += time_of(&r->list[i], &h);
         if (h.trace.end_ticks != 0)
-            continue; /* it has counted */
+            continue; /* it has counted its own */
         last = r->list[i].path;
         newest = h;
     }

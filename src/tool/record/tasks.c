@@ -1,4 +1,4 @@
-/* Processes and threads, as the kernel tells of them: a process is kept as long as it has a thread. */
+/* Processes and threads, from the kernel's records. A process exists as long as it has a thread. */
 #include "tool/record/tasks.h"
 
 #include <stdlib.h>
@@ -110,7 +110,7 @@ struct thread *tasks_get(struct tasks *t, uint32_t pid, uint32_t tid)
     struct thread *one = tasks_find(t, tid);
     if (one && one->process->pid == pid)
         return one;
-    /* Of another process: its end was not seen. */
+    /* A thread of another process: its exit record is missing. */
     tasks_exit(t, tid);
     struct process *p = find_process(t, pid);
     if (!p)
@@ -127,7 +127,7 @@ struct thread *tasks_fork(struct tasks *t, uint32_t parent, uint32_t pid, uint32
     struct process *from = find_process(t, parent);
     struct process *p = find_process(t, pid);
     if (pid != parent && p)
-        return NULL; /* it has threads, so it is alive: a record out of order */
+        return NULL; /* it has threads, so it is alive: the record is out of order */
     if (!p)
         p = add_process(t, pid, from && pid != parent ? &from->space : NULL);
     struct thread *one = p ? add_thread(t, p, tid) : NULL;

@@ -1,4 +1,4 @@
-/* Processes and threads that are sampled. */
+/* The sampled processes and threads. */
 #ifndef PIANO_TOOL_RECORD_TASKS_H
 #define PIANO_TOOL_RECORD_TASKS_H
 
@@ -11,7 +11,7 @@
 enum { TASK_NAME = 16, TASK_BUCKETS = 4096 };
 
 struct process {
-    struct process *next; /* in its bucket */
+    struct process *next; /* in the same bucket */
     uint32_t pid;
     size_t threads;
     struct space space;
@@ -22,31 +22,32 @@ struct thread {
     uint32_t tid;
     struct process *process;
     char name[TASK_NAME];
-    bool is_told; /* the recording knows the name */
-    /* Since it left its CPU. */
+    bool is_told; /* the recording has its name */
+    /* State since it left its CPU. */
     bool is_away;
     bool is_preempted;
     uint32_t cpu;
     uint64_t left_ns;
-    uint32_t stack;    /* where it left, when that is known */
-    uint32_t raw;      /* 1 + place of what it left on its stack, not walked yet; 0 none */
-    uint64_t stack_ns; /* when either was taken; 0: neither was */
+    uint32_t stack;    /* where it left; 0: unknown */
+    uint32_t raw;      /* 1 + index of its copied stack, not yet walked; 0: none */
+    uint64_t stack_ns; /* time of either; 0: neither */
 };
 
 struct tasks {
     struct process *processes[TASK_BUCKETS];
     struct thread *threads[TASK_BUCKETS];
-    uint32_t generations; /* the next to be drawn, see tool/unwind/space.h */
+    uint32_t generations; /* next generation, see tool/unwind/space.h */
 };
 
 void tasks_init(struct tasks *t);
 void tasks_release(struct tasks *t);
 
-/* NULL when there is none, or for the second when out of memory. */
+/* NULL when there is none; `tasks_get` creates it and returns NULL only when out of memory. */
 struct thread *tasks_find(const struct tasks *t, uint32_t tid);
 struct thread *tasks_get(struct tasks *t, uint32_t pid, uint32_t tid);
 
-/* A new process with a copy of the address space of PARENT, or a new thread of the same. */
+/* Adds a process with a copy of the address space of PARENT, or, if PID is PARENT, a thread of
+ * it. */
 struct thread *tasks_fork(struct tasks *t, uint32_t parent, uint32_t pid, uint32_t tid);
 void tasks_name(struct thread *t, const char *name);
 void tasks_exit(struct tasks *t, uint32_t tid);

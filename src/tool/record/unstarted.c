@@ -1,7 +1,7 @@
-/* A program that lacks a shared library ends with status 127 before its first instruction. So may a program of its own
- * accord: which of the two it was, its loader knows. It is asked as ldd does it, with LD_TRACE_LOADED_OBJECTS, by which it
- * lists the libraries and starts nothing. What it complains about is the reason. glibc's loader and musl's say it in their
- * own words:
+/* A program with a missing shared library ends with status 127 before its first instruction. A
+ * program may also return this status itself. Its loader knows which of the two happened. This asks
+ * it as ldd does, with LD_TRACE_LOADED_OBJECTS, which lists the libraries and starts nothing. The
+ * reason is in the output. The loaders of glibc and musl use different words:
  *
  *   libtwice.so => not found
  *   ./a: error while loading shared libraries: libtwice.so: cannot open shared object file: ...
@@ -30,7 +30,7 @@ static bool is_musl(const char *loader)
     return strstr(loader, "/ld-musl");
 }
 
-/* What the LOADER says of PATH, into TEXT. */
+/* Copies what LOADER prints about PATH to TEXT. */
 static int ask_loader(const char *loader, const char *path, char *const *env, struct buf *text)
 {
     char *words[] = {NULL, NULL, NULL, NULL};
@@ -42,16 +42,15 @@ static int ask_loader(const char *loader, const char *path, char *const *env, st
     int err = with && fd >= 0 ? 0 : -ENOMEM;
     static char trace[] = "LD_TRACE_LOADED_OBJECTS=1", now[] = "LD_BIND_NOW=1",
                 warn[] = "LD_WARN=1";
-    static char list[] =
-        "--list"; /* musl does not know the variable, and would start the program */
+    static char list[] = "--list"; /* musl ignores the variable and would run the program */
     words[1] = list;
     memcpy(&words[0], &loader, sizeof loader); /* posix_spawn does not write to them */
     memcpy(&words[is_musl(loader) ? 2 : 1], &path, sizeof path);
     if (err == 0) {
         memcpy(with, env, count * sizeof *with);
         with[count] = trace;
-        with[count + 1] = now;  /* then symbols are looked up, too, */
-        with[count + 2] = warn; /* and reported */
+        with[count + 1] = now;  /* also resolves symbols */
+        with[count + 2] = warn; /* and reports errors */
         struct child_plan plan = {
             .argv = words, .envp = with, .in = -1, .out = fd, .err = fd, .duration_s = 5};
         struct child_result result;
@@ -68,7 +67,8 @@ static int ask_loader(const char *loader, const char *path, char *const *env, st
     return err;
 }
 
-/* The library that LINE misses, cut out in place; NULL when it is about something else. */
+/* The library that LINE reports as missing, cut out in place; NULL when it reports something
+ * else. */
 static char *missing_library(char *line)
 {
     static const char *const before[] = {"error while loading shared libraries: ",
@@ -106,7 +106,7 @@ static void say_libraries(const char *name, const struct buf *names, size_t coun
               count == 1 ? "was" : "were");
 }
 
-/* Reads what the loader has said. */
+/* Parses the output of the loader and prints the reason. Returns whether there is one. */
 static bool say_complaints(const char *name, char *text, bool with_musl)
 {
     char safe[PATH_MAX];

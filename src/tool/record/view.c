@@ -1,13 +1,15 @@
-/* A recording, mapped by the tool while the program writes it.
+/* A recording that the tool has mapped while the program writes it.
  *
- * The program may be anything, so its file is trusted as little as any other: a chunk is mapped only when the file
- * reaches to its end (beyond it a mapping is SIGBUS) and only after its header was read and found ready: a chunk that
- * was claimed and not yet reserved is a hole, and to touch a hole on a full disk is SIGBUS too. What a chunk is does
- * not change once it is ready, so each is looked at once; only those with sums are mapped at all.
+ * The program may be anything, so its file is not trusted. A chunk is mapped only if the file
+ * extends to its end, because accessing a mapping beyond the end of the file raises SIGBUS. It is
+ * also mapped only after its header was read and is ready: a chunk that was claimed but not yet
+ * reserved is a hole, and accessing a hole on a full disk raises SIGBUS too. The type of a chunk
+ * does not change once it is ready, so each is read once; only chunks with sums are mapped.
  *
- * Several tools may want a snapshot at once (`piano record` and `piano snapshot`). They take turns by a lock
- * on the file, and go on in the same chunk, marked as the tool's in its first reserved word, so that a snapshot
- * every second by a new process does not cost a chunk each. The program's own snapshots go elsewhere. */
+ * Several tools may take snapshots at the same time (`piano record` and `piano snapshot`). A lock
+ * on the file serialises them. They continue in the same chunk, which is marked as the tool's in
+ * its first reserved word, so that a snapshot every second by a new process does not need a new
+ * chunk each. The program's own snapshots are in other chunks. */
 #include "tool/record/view.h"
 
 #include <errno.h>
@@ -21,13 +23,13 @@
 #include <time.h>
 #include <unistd.h>
 
-/* In `shared` of a chunk with snapshots taken by the tool. */
+/* Value of `shared` in a chunk with snapshots taken by the tool. */
 static const uint64_t TOOL_MARK = 1;
 
 enum {
     LOCK_TRIES = 100,
     LOCK_PAUSE_NS = 10000000,
-    SNAPSHOT_SHARE = 8, /* one part in so many of a recording whose size is limited */
+    SNAPSHOT_SHARE = 8, /* in a size-limited recording: at most 1/8 */
 };
 
 static off_t chunk_at(uint64_t number)
@@ -35,7 +37,7 @@ static off_t chunk_at(uint64_t number)
     return (off_t)(PIANO_REC_HEADER_BYTES + number * PIANO_REC_CHUNK_BYTES);
 }
 
-/* How many whole chunks the file has room for. */
+/* Number of whole chunks that the file extends over. */
 static uint64_t chunks_in_file(const struct view *v)
 {
     struct stat st;
@@ -44,7 +46,8 @@ static uint64_t chunks_in_file(const struct view *v)
     return ((uint64_t)st.st_size - PIANO_REC_HEADER_BYTES) / PIANO_REC_CHUNK_BYTES;
 }
 
-/* Chunks begin at multiples of 4 KB, mappings at those of a page, which may be larger (target/sys/file.c). */
+/* Chunks begin at multiples of 4 KB, mappings at multiples of the page size, which may be larger
+ * (target/sys/file.c). */
 static size_t before_in_page(uint64_t place)
 {
     return (size_t)(place & ((uint64_t)sysconf(_SC_PAGESIZE) - 1));
@@ -64,7 +67,7 @@ void view_unmap(struct piano__chunk *c)
     munmap((char *)c - before, PIANO_REC_CHUNK_BYTES + before);
 }
 
-/* Room to know COUNT chunks; false when out of memory. */
+/* Makes room for COUNT entries in `chunks`; false when out of memory. */
 static bool make_room(struct view *v, size_t count)
 {
     if (count <= v->capacity)
@@ -92,7 +95,7 @@ static void look_at(struct view *v, uint64_t number)
         v->log = number + 1;
 }
 
-/* Looks at the chunks that are new, or were not ready the last time. */
+/* Reads the headers of chunks that are new or were not ready before. */
 static int refresh(struct view *v)
 {
     uint64_t claimed = __atomic_load_n(&v->base.header->chunks, __ATOMIC_ACQUIRE);
@@ -122,7 +125,8 @@ static struct piano__chunk *get_chunk(struct piano__rec_view *base, uint64_t num
     return c->from;
 }
 
-/* Reserves and maps the next chunk, and raises the count over it; who is slower than the program tries the one behind. */
+/* Reserves and maps the next chunk, then increments the count. On CAS failure, because the program
+ * claimed it first, retries with the next chunk. */
 static struct piano__chunk *map_next(const struct view *v, uint64_t *number)
 {
     uint64_t *count = &v->base.header->chunks;
@@ -142,7 +146,7 @@ static struct piano__chunk *map_next(const struct view *v, uint64_t *number)
     }
 }
 
-/* Called with the lock held, after a refresh. */
+/* Call this with the lock held, after `refresh`. */
 static struct piano__chunk *claim_chunk(struct piano__rec_view *base, uint32_t type, uint64_t index)
 {
     struct view *v = (struct view *)base;
@@ -163,7 +167,7 @@ static struct piano__chunk *claim_chunk(struct piano__rec_view *base, uint32_t t
     if (make_room(v, number + 1)) {
         while (v->count <= number)
             v->chunks[v->count++] = (struct view_chunk){0};
-        v->chunks[number].type = type; /* counted already */
+        v->chunks[number].type = type; /* already counted */
     }
     return c;
 }
@@ -186,7 +190,8 @@ struct piano__chunk *view_reclaim(const struct view *v, uint64_t number, uint64_
     if (!c)
         return NULL;
     __atomic_store_n(&c->ready, 0, __ATOMIC_RELAXED);
-    __atomic_thread_fence(__ATOMIC_RELEASE); /* who sees what is written now finds it not ready */
+    /* A reader that sees the stores below also sees ready == 0. */
+    __atomic_thread_fence(__ATOMIC_RELEASE);
     __atomic_store_n(&c->used, 0, __ATOMIC_RELAXED);
     __atomic_store_n(&c->index, index,
                      __ATOMIC_RELEASE); /* after `used`, as in target/trace/buffers.c */
@@ -266,7 +271,7 @@ static int lock(const struct view *v, bool patient)
     return 0;
 }
 
-/* Goes on where the last snapshot by a tool ended, which may have been another process. */
+/* Continues in the chunk of the last snapshot by a tool, possibly by another process. */
 static void find_log(struct view *v)
 {
     if (!v->base.log && v->log > 0)

@@ -1,13 +1,13 @@
-/* While the program runs.
+/* The time while the program runs.
  *
- * One thread, one place where it waits: poll, for the end of the program, for a signal to us, for a ring of samples that is
- * getting full, for the next snapshot or for the end of the time the user gave it. All signals are blocked and
- * read from a descriptor, so nothing interrupts anything else.
+ * There is one thread, which waits in one place: in poll, for the end of the program, a signal to
+ * us, a ring of samples that is filling up, the next snapshot, or the end of the time limit. All
+ * signals are blocked and read from a descriptor, so nothing is interrupted.
  *
- * The program is in our process group: Ctrl-C, Ctrl-\ and a hang-up of the terminal reach it from the kernel (SI_KERNEL),
- * and what it does then is its own business. The same signals sent to us alone are passed on. SIGUSR2 is for us:
- * one snapshot, now. We end after the program, never before. A process that was not started by us is left alone: there
- * all these signals mean the end of the recording. */
+ * The program is in our process group: Ctrl-C, Ctrl-\ and a hang-up of the terminal reach it from
+ * the kernel (SI_KERNEL), and it handles them as it likes. The same signals sent to us alone are
+ * passed on. SIGUSR2 is for us: it takes a snapshot. We end after the program, never before. A
+ * process that we did not start is not disturbed: then all these signals end the recording. */
 #include "tool/record/watch.h"
 
 #include <errno.h>
@@ -26,7 +26,7 @@
 #include "tool/record/series.h"
 #include "tool/util/say.h"
 
-/* The longest wait, when there is nothing to wait for but signals. */
+/* The longest wait, if there are only signals to wait for. */
 static const double LONG_S = 3600;
 
 static double now_s(void)
@@ -36,7 +36,7 @@ static double now_s(void)
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* What is waited for ------------------------------------------------------------------------------------ */
+/* What is waited for --------------------------------------------------------------------------- */
 
 struct waits {
     struct pollfd *list; /* first the signals, then the rings */
@@ -66,13 +66,13 @@ static void waits_close(struct waits *w)
     free(w->list);
 }
 
-/* Waits WAIT_S at most. Whether there is a signal, which is then in *INFO. */
+/* Waits for at most WAIT_S. Returns whether a signal arrived, in *INFO. */
 static bool waits_for(struct waits *w, const sigset_t *awaited, double wait_s,
                       struct signalfd_siginfo *info)
 {
     struct timespec limit = {.tv_sec = (time_t)wait_s,
                              .tv_nsec = (long)((wait_s - floor(wait_s)) * 1e9)};
-    if (!w->list || w->list[0].fd < 0) { /* no memory, no descriptor: signals are enough */
+    if (!w->list || w->list[0].fd < 0) { /* no memory or descriptor: wait for signals only */
         siginfo_t plain;
         if (sigtimedwait(awaited, &plain, &limit) <= 0)
             return false;
@@ -82,18 +82,18 @@ static bool waits_for(struct waits *w, const sigset_t *awaited, double wait_s,
     }
     ppoll(w->list, w->count, &limit, NULL);
     for (size_t i = 1; i < w->count; i++) {
-        if (w->list[i].revents & (POLLHUP | POLLERR)) /* whom it was about has ended */
+        if (w->list[i].revents & (POLLHUP | POLLERR)) /* the process or thread has ended */
             w->list[i].fd = -1;
     }
     return read(w->list[0].fd, info, sizeof *info) == (ssize_t)sizeof *info;
 }
 
-/* What is done by the clock ----------------------------------------------------------------------------- */
+/* What is done by the clock -------------------------------------------------------------------- */
 
-/* What to send the program next, and when. */
+/* The signal to send to the program next, and when. */
 struct deadline {
     double at_s;
-    int signal; /* 0 = nothing left to send */
+    int signal; /* 0: nothing left to send */
 };
 
 static void pass_deadline(const struct record *r, pid_t pid, struct watch *w, struct deadline *d)
@@ -104,7 +104,7 @@ static void pass_deadline(const struct record *r, pid_t pid, struct watch *w, st
     d->at_s += r->kill_s;
 }
 
-/* Seconds until something has to be done by the clock. */
+/* Seconds until the next timed action. */
 static double patience(const struct deadline *d, const struct series *s, const struct cpu *cpu,
                        double now)
 {
@@ -141,7 +141,7 @@ static void take_samples(struct recordings *recordings, struct cpu *cpu, bool is
     recordings_find(recordings);
     const char *newest = recordings_newest(recordings);
     if (newest && (!cpu->journal.path || strcmp(newest, cpu->journal.path) != 0))
-        (void)journal_move(&cpu->journal, newest); /* else the next time */
+        (void)journal_move(&cpu->journal, newest); /* on failure, retry the next time */
     cpu_drain(cpu, is_last);
 }
 
@@ -158,8 +158,8 @@ static void handle(const struct signalfd_siginfo *info, pid_t pid, struct record
     }
 }
 
-/* Is this a request to end the recording of a process that is not ours? Ctrl-C is not, where we were started with
- * SIGINT ignored. */
+/* Is this a request to end the recording of a process that is not ours? Ctrl-C is not, if we were
+ * started with SIGINT ignored. */
 static bool is_end(const struct signalfd_siginfo *info, const struct launch_signals *signals)
 {
     if (info->ssi_signo == SIGINT && info->ssi_code == SI_KERNEL && signals->ignores_int)
@@ -167,7 +167,7 @@ static bool is_end(const struct signalfd_siginfo *info, const struct launch_sign
     return info->ssi_signo != SIGCHLD && info->ssi_signo != SIGUSR2;
 }
 
-/* How much it has run is to be had between its end and its burial. */
+/* The CPU time is available after the end of the process and before waitpid. */
 static bool is_over(pid_t pid, struct watch *w)
 {
     siginfo_t info = {.si_pid = 0};
@@ -206,7 +206,7 @@ void watch_program(const struct record *r, struct recordings *recordings, struct
     waits_close(&waits);
 }
 
-/* Has process PID ended? PIDFD is -1 where the kernel has none. */
+/* Has process PID ended? PIDFD is -1 if the kernel does not support it. */
 static bool has_ended(pid_t pid, int pidfd)
 {
     struct pollfd p = {.fd = pidfd, .events = POLLIN};

@@ -1,4 +1,4 @@
-/* Seeing the recorded program to its end. */
+/* Waits for the recorded program to end. */
 #ifndef PIANO_TOOL_RECORD_WATCH_H
 #define PIANO_TOOL_RECORD_WATCH_H
 
@@ -11,16 +11,16 @@
 #include "tool/record/recordings.h"
 
 struct watch {
-    int status;      /* as waitpid gave it */
-    bool timed_out;  /* the duration was over and we ended it */
-    uint64_t cpu_ns; /* that it took; 0: not known */
+    int status;      /* from waitpid */
+    bool timed_out;  /* the time limit expired and we ended it */
+    uint64_t cpu_ns; /* CPU time used; 0: unknown */
 };
 
-/* Waits for the program of RECORDINGS, takes the snapshots that are due or asked for, and the samples of CPU, which
- * may be NULL. */
+/* Waits for the program of RECORDINGS, takes snapshots that are due or requested, and takes the
+ * samples of CPU, which may be NULL. */
 void watch_program(const struct record *r, struct recordings *recordings, struct cpu *cpu,
                    const struct launch_signals *signals, struct watch *w);
-/* The same for a process that is none of ours: until it ends, or somebody asks us to. */
+/* The same for a process that we did not start: until it ends, or a signal asks us to stop. */
 void watch_process(const struct record *r, struct cpu *cpu, const struct launch_signals *signals);
 
 #endif

@@ -1,9 +1,10 @@
-/* Which file may speak for a module, in order: the one at the recorded path if its build-id is the
- * recorded one; a debug file with that build-id. A path that ended in " (deleted)" when it was recorded
- * is tried without that, as programs are rebuilt in place; the build-id keeps this honest. The kernel's
- * [vdso] is no file: the tool has one of its own, of the same build if the kernel is the same.
+/* Finds the file for a module. First choice is the file at the recorded path, if it has the
+ * recorded build-id; then a debug file with that build-id. Programs are often rebuilt in place, so
+ * a recorded path that ends in " (deleted)" is also tried without this suffix; the build-id check
+ * rejects a different build. The kernel's [vdso] is not a file: the tool uses the vdso of its own
+ * process, which has the same build-id if the kernel is the same.
  *
- * libdwfl is given every file at base 0, so that its addresses are file addresses. The line tables and
+ * libdwfl gets every file at base 0, so that its addresses are file addresses. Line tables and
  * symbols are read when an address first needs them. */
 #include "tool/symbol/codefile.h"
 
@@ -34,7 +35,7 @@ struct codefile {
     struct starts starts;
 };
 
-/* libdwfl does not ask for files it was given. */
+/* libdwfl never calls this: `codefile_open` gives it every file. */
 static int find_no_elf(Dwfl_Module *mod, void **userdata, const char *modname, Dwarf_Addr base,
                        char **file_name, Elf **elfp)
 {
@@ -57,7 +58,7 @@ static bool is_vdso(const char *path)
     return strcmp(path, "[vdso]") == 0 || strcmp(path, "linux-vdso.so.1") == 0;
 }
 
-/* The vdso of this process, as a file; or negative errno. */
+/* Copies the vdso of this process into a memory file. Returns a descriptor or negative errno. */
 static int open_vdso(void)
 {
     const char *start = (const char *)getauxval(AT_SYSINFO_EHDR);
@@ -92,7 +93,8 @@ static const char *why_not(struct strings *strings, int err)
     }
 }
 
-/* The file at PATH, if it has the recorded build-id; else negative errno: -ESTALE when it has not. */
+/* Opens the file at PATH if it has the recorded build-id. Returns negative errno otherwise: -ESTALE
+ * for another build-id. */
 static int open_at(const char *path, const struct symbol_module *module)
 {
     struct build_id id;
@@ -103,8 +105,8 @@ static int open_at(const char *path, const struct symbol_module *module)
     if (err == 0 && module->build_id_len &&
         !debugfile_same_id(&id, module->build_id, module->build_id_len))
         err = -ESTALE;
-    /* Without an id there is nothing to tell this file from the one that was deleted, or this kernel
-     * from that of the recording. */
+    /* Without a build-id, this file cannot be distinguished from the deleted one, nor this kernel's
+     * vdso from the recorded one. */
     if (err == 0 && !module->build_id_len && path != module->path)
         err = -ENOENT;
     if (err == 0 && !module->build_id_len && is_vdso(path))
@@ -131,7 +133,8 @@ static int open_recorded(const struct symbol_module *module)
     return fd;
 }
 
-/* A descriptor of the file that speaks for MODULE; or negative errno. *PATH is what to call it. */
+/* Opens the file to use for MODULE. Returns a descriptor or negative errno. PATH receives its
+ * name. */
 static int open_any(const struct symbol_module *module, struct debugfile_search *search, char *path)
 {
     int fd = open_recorded(module), other = -1;
@@ -188,7 +191,8 @@ void codefile_free(struct codefile *code)
     free(code);
 }
 
-/* Would libdw, looking for the file DWARF shares with others, open something that is not a file? */
+/* libdw opens the shared file (.gnu_debugaltlink) that DWARF refers to. Is that something other
+ * than a regular file? */
 static bool shared_is_trap(Dwarf *dwarf)
 {
     const char *name;
@@ -214,7 +218,7 @@ static void read_units(struct codefile *code)
     free(beside);
 }
 
-/* The name of the symbol around ADDR; NULL: none. MANGLED: only if it is a mangled one. */
+/* The name of the symbol at ADDR, or NULL. MANGLED: only if the symbol is mangled. */
 static const char *symbol_name(struct codefile *code, uint64_t addr, bool mangled)
 {
     if (!code->symtab_read) {
@@ -224,7 +228,7 @@ static const char *symbol_name(struct codefile *code, uint64_t addr, bool mangle
     const char *raw = code->symtab ? symtab_find(code->symtab, addr) : NULL;
     if (!raw || (mangled && !demangle_likely(raw)))
         return NULL;
-    /* "memcpy@@GLIBC_2.14", "memcpy@GLIBC_2.2.5": the version is the linker's business. */
+    /* Removes the symbol version: "memcpy@@GLIBC_2.14", "memcpy@GLIBC_2.2.5". */
     const char *version = strchr(raw, '@');
     if (version && version != raw && strcmp(version, "@plt") != 0)
         raw = strings_put(code->strings, raw, (size_t)(version - raw));

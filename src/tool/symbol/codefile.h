@@ -1,4 +1,4 @@
-/* One file of code: found, checked to be the one that was recorded, and asked about addresses. */
+/* One file of code: finds it, checks that it is the recorded one, and looks up addresses in it. */
 #ifndef PIANO_TOOL_SYMBOL_CODEFILE_H
 #define PIANO_TOOL_SYMBOL_CODEFILE_H
 
@@ -9,17 +9,19 @@
 
 struct codefile;
 
-/* The file of MODULE, or its debug file. NULL: neither can be had; *REASON (in STRINGS, or NULL when
- * out of memory) says why. */
+/* Opens the file of MODULE, or its debug file. Returns NULL when neither is available; *REASON (in
+ * STRINGS, or NULL when out of memory) then says why. */
 struct codefile *codefile_open(const struct symbol_module *module, struct debugfile_search *search,
                                struct strings *strings, const char **reason);
 void codefile_free(struct codefile *code);
 
-/* Frames of file address ADDR, without their modules: 0 when it is in no known function. */
+/* Frames of file address ADDR, without their modules. 0 when neither a function nor a line is
+ * known. */
 size_t codefile_find(struct codefile *code, uint64_t addr,
                      struct symbol_frame frames[UNITS_FRAMES]);
 
-/* Where the function around ADDR begins, by the unwind tables; ADDR when they do not say. */
+/* Start of the function around ADDR, from the unwind tables; ADDR itself when they have no
+ * entry. */
 uint64_t codefile_function(struct codefile *code, uint64_t addr);
 
 #endif

@@ -1,11 +1,11 @@
-/* Where a module's debug information may be, tried in this order:
+/* Looks for the debug information of a module in this order:
  *
- *   DIR/.build-id/xx/yyyy.debug     for each of the debug directories, when there is a build-id
- *   the name in .gnu_debuglink      beside the file, in .debug there, and below the debug directories
+ *   DIR/.build-id/xx/yyyy.debug   for each of the debug directories, when there is a build-id
+ *   the name in .gnu_debuglink    beside the file, in .debug there, and below the debug directories
  *   a debuginfod server
  *
- * and the same for the second file, shared between packages, that dwz makes (.gnu_debugaltlink). What
- * is found must have the build-id, or without one the checksum, of what was asked for. */
+ * The same for the second file, shared between packages, that dwz makes (.gnu_debugaltlink). A file
+ * must have the requested build-id or, if there is none, the requested checksum. */
 #include "tool/symbol/debugfile.h"
 
 #include <elfutils/libdwelf.h>
@@ -21,7 +21,7 @@
 int debugfile_open(const char *path)
 {
     struct stat st;
-    /* Looked at before it is opened: opening alone can make a device do things. */
+    /* Check before opening: opening a device can have side effects. */
     if (stat(path, &st) != 0)
         return -errno;
     if (!S_ISREG(st.st_mode))
@@ -67,7 +67,7 @@ bool debugfile_same_id(const struct build_id *id, const uint8_t *known, size_t l
     return (id->len == len || cut) && memcmp(id->bytes, known, len) == 0;
 }
 
-/* FD if it has build-id ID; else -1, and it is closed. */
+/* Returns FD if it has build-id ID. Otherwise closes it and returns -1. */
 static int checked(int fd, const struct build_id *id)
 {
     struct build_id found;
@@ -79,7 +79,7 @@ static int checked(int fd, const struct build_id *id)
     return -1;
 }
 
-/* The next of the directories in *LIST, copied to DIR; false at the end. */
+/* Copies the next directory of *LIST to DIR; false at the end. */
 static bool next_dir(const char **list, char *dir, size_t size)
 {
     while (**list) {
@@ -130,7 +130,7 @@ int debugfile_by_id(struct debugfile_search *search, const struct build_id *id, 
     return fd;
 }
 
-/* The checksum of .gnu_debuglink: that of zlib and Ethernet. */
+/* The checksum of .gnu_debuglink: CRC-32, as in zlib. */
 static bool crc_is(int fd, uint32_t want)
 {
     uint32_t table[256], crc = ~0u;
@@ -147,10 +147,10 @@ static bool crc_is(int fd, uint32_t want)
     return got == 0 && ~crc == want;
 }
 
-/* What a link asks for. */
+/* The file that a link refers to. */
 struct wanted {
     const char *link;
-    struct build_id id; /* len 0: the checksum decides */
+    struct build_id id; /* len 0: compare the checksum */
     uint32_t crc;
 };
 
@@ -166,7 +166,7 @@ static int try_path(const struct wanted *want, const char *path)
     return -1;
 }
 
-/* By the name in a link, for the file FROM; as GDB does it. */
+/* Looks for the file by the name in a link of file FROM, in the same places as GDB. */
 static int by_link(const struct debugfile_search *search, const struct wanted *want,
                    const char *from, char *path)
 {
@@ -192,7 +192,7 @@ static int by_link(const struct debugfile_search *search, const struct wanted *w
     return fd;
 }
 
-/* Fills WANT; false: there is nothing to look for. */
+/* Fills WANT. Returns false when there is nothing to look for. */
 static bool what_is_wanted(Dwfl_Module *mod, const char *link, GElf_Word crc, struct wanted *want)
 {
     GElf_Addr bias;
@@ -202,7 +202,8 @@ static bool what_is_wanted(Dwfl_Module *mod, const char *link, GElf_Word crc, st
     ssize_t len = 0;
     *want = (struct wanted){.link = link, .crc = crc};
     if (link && elf && link != dwelf_elf_gnu_debuglink(elf, &own_crc)) {
-        /* Not the link of the file, so that of its debug information to the one dwz made. */
+        /* LINK is not the .gnu_debuglink of the file itself, so libdw wants the dwz file that the
+         * debug information refers to. */
         const char *name;
         Dwarf_Addr dwarf_bias;
         Dwarf *dwarf = dwfl_module_getdwarf(mod, &dwarf_bias);

@@ -1,6 +1,6 @@
-/* The files of a module: the one that was recorded, or a debug file with the same build-id.
+/* The files of a module: the recorded one, or a debug file with the same build-id.
  *
- * Every file is opened here and nowhere else: regular files only, and never so that it could block. */
+ * Only these functions open files. They open only regular files, and never block. */
 #ifndef PIANO_TOOL_SYMBOL_DEBUGFILE_H
 #define PIANO_TOOL_SYMBOL_DEBUGFILE_H
 
@@ -15,25 +15,28 @@ struct build_id {
     size_t len; /* 0: none */
 };
 
-/* Where to look. */
+/* Where to search. */
 struct debugfile_search {
-    const char *dirs; /* colons between */
+    const char *dirs; /* separated by colons */
     struct debuginfod debuginfod;
 };
 
-/* A descriptor of the regular file PATH; or negative errno, -ENODEV when it is something else. */
+/* Opens the regular file PATH. Returns a descriptor or negative errno: -ENODEV when it is not a
+ * regular file. */
 int debugfile_open(const char *path);
-/* Build-id of the ELF program, library or debug file FD; 0, or -ENOEXEC when it is none of these. */
+/* Reads the build-id of the ELF program, library or debug file FD. Returns 0, or -ENOEXEC for any
+ * other file. */
 int debugfile_id(int fd, struct build_id *id);
-/* Same id? LEN bytes are known; ids longer than a recording has room for are compared that far. */
+/* Is ID the KNOWN build-id of LEN bytes? A recording truncates long build-ids, so only LEN bytes of
+ * those are compared. */
 bool debugfile_same_id(const struct build_id *id, const uint8_t *known, size_t len);
 
-/* A file with build-id ID: from the debug directories, then from debuginfod. *PATH (PATH_MAX bytes)
- * is where; empty when that is not known. A descriptor or -1. */
+/* Finds a file with build-id ID in the debug directories, then with debuginfod. PATH (PATH_MAX
+ * bytes) receives its path; empty when unknown. Returns a descriptor or -1. */
 int debugfile_by_id(struct debugfile_search *search, const struct build_id *id, const char *what,
                     char *path);
 
-/* For Dwfl_Callbacks; the user data of the module is its `struct debugfile_search`. */
+/* For Dwfl_Callbacks. The user data of the module is its `struct debugfile_search`. */
 int debugfile_find(Dwfl_Module *mod, void **userdata, const char *modname, Dwarf_Addr base,
                    const char *file_name, const char *debuglink_file, GElf_Word debuglink_crc,
                    char **debuginfo_file_name);

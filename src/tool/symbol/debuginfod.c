@@ -1,9 +1,9 @@
-/* libdebuginfod does the talking and keeps a cache of what it got. It is loaded when first needed:
- * most machines have no servers to ask, many not even the library.
+/* libdebuginfod downloads the files and caches them. It is loaded when first needed, because most
+ * machines have no servers configured and many lack the library.
  *
- * A server that answers slowly, or not at all, costs a bounded time in all: as long as bytes keep
- * coming, BUDGET_MS (or DEBUGINFOD_MAXTIME); without any, PATIENCE_MS (or DEBUGINFOD_TIMEOUT). After that
- * it is not asked again. */
+ * The total time spent on slow servers is limited: to BUDGET_MS (or DEBUGINFOD_MAXTIME) while bytes
+ * keep arriving, and to PATIENCE_MS (or DEBUGINFOD_TIMEOUT) without any progress. After that, no
+ * more requests are made. */
 #include "tool/symbol/debuginfod.h"
 
 #include <dlfcn.h>
@@ -24,7 +24,7 @@ static int64_t now_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* NAME in seconds, from the environment. */
+/* The environment variable NAME, in seconds, as milliseconds. */
 static int64_t limit_ms(const char *name, int64_t otherwise)
 {
     const char *text = getenv(name);
@@ -37,7 +37,8 @@ static void *entry(struct debuginfod *d, const char *name)
     return dlsym(d->library, name);
 }
 
-/* Called about once a second, and more often while bytes come. Not 0: give up. */
+/* libdebuginfod calls this about once a second, and more often while bytes arrive. Nonzero aborts
+ * the download. */
 static int progress(void *client, long done, long all)
 {
     void *(*user_data)(void *) = (void *(*)(void *))dlsym(RTLD_DEFAULT, "debuginfod_get_user_data");
@@ -73,7 +74,7 @@ static void open_client(struct debuginfod *d)
         (void (*)(void *, progress_fn *))entry(d, "debuginfod_set_progressfn");
     void (*set_user_data)(void *, void *) =
         (void (*)(void *, void *))entry(d, "debuginfod_set_user_data");
-    /* Without these there is no end to a slow server. */
+    /* Without these functions a slow server cannot be interrupted. */
     if (!begin || !set_progress || !set_user_data || !entry(d, "debuginfod_get_user_data"))
         return;
     d->client = begin();
@@ -115,6 +116,6 @@ void debuginfod_release(struct debuginfod *d)
         if (end)
             end(d->client);
     }
-    /* The library stays: it has started others that do not like to be unloaded. */
+    /* Never unload the library: it has loaded other libraries that cannot be unloaded safely. */
     d->client = NULL;
 }

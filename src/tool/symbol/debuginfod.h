@@ -1,4 +1,5 @@
-/* Files from the user's debuginfod servers, by build-id. Only when DEBUGINFOD_URLS names some. */
+/* Downloads files from the user's debuginfod servers by build-id. Only if DEBUGINFOD_URLS is
+ * set. */
 #ifndef PIANO_TOOL_SYMBOL_DEBUGINFOD_H
 #define PIANO_TOOL_SYMBOL_DEBUGINFOD_H
 
@@ -9,7 +10,7 @@
 struct debuginfod {
     void (*say)(void *ctx, const char *what); /* may be NULL */
     void *ctx;
-    /* The rest is its own. */
+    /* Private state. */
     void *library, *client;
     bool tried, off;
     const char *what;
@@ -19,7 +20,8 @@ struct debuginfod {
 
 enum debuginfod_kind { DEBUGINFOD_DEBUG, DEBUGINFOD_PROGRAM };
 
-/* A descriptor of the file with build-id ID, or -1. WHAT: the module, for those who wait. */
+/* Returns a descriptor of the file with build-id ID, or -1. WHAT: the module's name for progress
+ * messages. */
 int debuginfod_fetch(struct debuginfod *d, enum debuginfod_kind kind, const uint8_t *id,
                      size_t id_len, const char *what);
 void debuginfod_release(struct debuginfod *d);

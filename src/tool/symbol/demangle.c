@@ -1,7 +1,8 @@
-/* Rust's names by symbol/rust.c, those of C++ by libstdc++'s demangler, kept on a lead. A mangled name may refer to
- * parts of itself, and each reference may double what is printed: a few hundred hostile bytes stand for more text than any memory
- * holds. Names with so many references that this matters are demangled by a child process, which
- * has a fifth of a second. Real ones, even the longest of template code, need far less. */
+/* symbol/rust.c demangles Rust names; libstdc++ demangles C++ names, under limits. A mangled name
+ * may refer to parts of itself, and each reference may double the output, so a few hundred hostile
+ * bytes can expand to more text than fits into memory. A child process demangles names with too
+ * many references, and is killed after 200 ms. Real names, even of long template code, need far
+ * less. */
 #include "tool/symbol/demangle.h"
 
 #include <errno.h>
@@ -17,12 +18,12 @@
 #include "tool/symbol/rust.h"
 
 enum {
-    NAME_MAX_BYTES = 16 * 1024, /* of a name as shown; longer ones are cut */
+    NAME_MAX_BYTES = 16 * 1024, /* longest name shown; longer ones are cut */
     TRUSTED_REFERENCES = 40,
     CHILD_US = 200 * 1000,
 };
 
-/* Of the C++ runtime, which has no header for C. */
+/* From the C++ runtime, which has no C header for it. */
 char *__cxa_demangle(const char *name, char *buffer, size_t *len, int *status);
 
 bool demangle_likely(const char *name)
@@ -30,7 +31,8 @@ bool demangle_likely(const char *name)
     return name[0] == '_' && (name[1] == 'Z' || name[1] == 'R');
 }
 
-/* How many times NAME refers to a part of itself, or more: "S_", "S1A_", "T_", "T0_". */
+/* Upper bound for the number of references in NAME to parts of itself: "S_", "S1A_", "T_",
+ * "T0_". */
 static size_t references(const char *name)
 {
     size_t count = 0;
@@ -59,7 +61,7 @@ static void child(const char *name, int out)
     _exit(0);
 }
 
-/* What a child made of NAME, malloc'd; NULL: nothing. */
+/* Demangles NAME in a child process. Malloc'd; NULL on failure. */
 static char *in_child(const char *name)
 {
     int ends[2];

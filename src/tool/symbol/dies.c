@@ -1,7 +1,7 @@
-/* libdw checks offsets and forms; what it leaves to its callers is done here. Entries may be nested
- * without end, so the walk has a stack of its own and a bottom. Range lists may be shared, so that a
- * small file claims billions of ranges: they are read on a budget. A split debug file is named by the
- * file it belongs to and opened by libdw, so its path is looked at first. */
+/* libdw checks offsets and forms; the other checks are here. Entries can be nested without limit,
+ * so the walk uses its own stack with a maximum depth. Range lists can be shared, so a small file
+ * can claim billions of ranges; a budget limits how many are read. libdw opens the split debug file
+ * that a file names, so its path is checked first. */
 #include "tool/symbol/dies.h"
 
 #include <dwarf.h>
@@ -35,7 +35,7 @@ void dies_ranges(Dwarf_Die *die, struct ranges *ranges, uint32_t value, size_t *
     Dwarf_Addr base, low, high;
     ptrdiff_t at = 0;
     while (*budget && (at = dwarf_ranges(die, at, &base, &low, &high)) > 0) {
-        /* Address 0: a function the linker threw away. */
+        /* Address 0: a function that the linker discarded. */
         if (low != 0)
             ranges_add(ranges, low, high, value);
         --*budget;
@@ -79,7 +79,7 @@ void dies_call_site(Dwarf_Die *die, struct strings *strings, const char **file, 
     *file = name ? strings_puts(strings, name) : NULL;
 }
 
-/* Is there something at DIR/NAME that is not a file? libdw would open it, and perhaps wait for ever. */
+/* Is DIR/NAME something other than a regular file? libdw would open it and could block forever. */
 static bool is_trap(const char *dir, const char *more, const char *name)
 {
     char path[PATH_MAX];
@@ -88,7 +88,7 @@ static bool is_trap(const char *dir, const char *more, const char *name)
     return len >= (int)sizeof(path) || (stat(path, &st) == 0 && !S_ISREG(st.st_mode));
 }
 
-/* The places where libdw looks for it. */
+/* Checks the places where libdw looks for the split file. */
 static bool split_is_trap(Dwarf_Die *die, const char *beside)
 {
     Dwarf_Attribute attr;

@@ -1,6 +1,6 @@
-/* A stub jumps through a slot of the global offset table, and a relocation says whose address goes into
- * that slot. Every section of stubs (.plt, .plt.sec, .plt.got, with or without endbr64) is read the
- * same way: by its jumps. */
+/* A PLT stub jumps through a slot of the global offset table, and a relocation names the symbol of
+ * that slot. All sections of stubs (.plt, .plt.sec, .plt.got, with or without endbr64) are read the
+ * same way: by the jump instruction in each stub. */
 #include "tool/symbol/plt.h"
 
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 
 enum { STUBS_MAX = 1 << 20, STUB_BYTES = 16 };
 
-/* A slot of the global offset table and whose it is. */
+/* A slot of the global offset table and its symbol. */
 struct slot {
     uint64_t addr;
     const char *name;
@@ -27,7 +27,7 @@ static int by_addr(const void *left, const void *right)
     return a->addr < b->addr ? -1 : a->addr > b->addr;
 }
 
-/* The relocations of section SCN. */
+/* Reads the relocations of section SCN. */
 static void read_slots(struct slots *slots, Elf *elf, Elf_Scn *scn, const GElf_Shdr *header)
 {
     Elf_Data *relocations = elf_getdata(scn, NULL);
@@ -78,7 +78,7 @@ static void add_stub(struct plt *p, uint64_t addr, size_t bytes, const char *nam
     p->names[p->count++] = text;
 }
 
-/* The stubs in section SCN, by their `jmp *slot(%rip)`. */
+/* Finds the stubs in section SCN by their `jmp *slot(%rip)`. */
 static void read_stubs(struct plt *p, Elf_Scn *scn, const GElf_Shdr *header, uint64_t bias,
                        const struct slots *slots, struct strings *strings)
 {

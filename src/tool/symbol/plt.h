@@ -1,4 +1,4 @@
-/* Names for the stubs through which functions of other modules are called: "malloc@plt". */
+/* Names for PLT stubs, through which a module calls functions of other modules: "malloc@plt". */
 #ifndef PIANO_TOOL_SYMBOL_PLT_H
 #define PIANO_TOOL_SYMBOL_PLT_H
 

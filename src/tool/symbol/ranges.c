@@ -1,10 +1,11 @@
-/* A sorted array. Ranges may overlap: nested functions, and what hostile or sloppy files claim. Every
- * range knows how far it and those before it reach, so that the search can stop going back. */
+/* A sorted array. Ranges may overlap: functions can be nested, and a file may claim anything.
+ * `reach` of every range is the highest end of this and all earlier ranges, so that the search
+ * knows when to stop going back. */
 #include "tool/symbol/ranges.h"
 
 #include <stdlib.h>
 
-/* A file that puts a thousand ranges on top of each other has no answer to give. */
+/* Gives up on files with more than a thousand overlapping ranges. */
 enum { STEPS_BACK = 1000 };
 
 void ranges_add(struct ranges *r, uint64_t low, uint64_t high, uint32_t value)

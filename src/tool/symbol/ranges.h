@@ -1,4 +1,4 @@
-/* Ranges of addresses, each with a number: which one holds an address? */
+/* Address ranges, each with a number, and a search by address. */
 #ifndef PIANO_TOOL_SYMBOL_RANGES_H
 #define PIANO_TOOL_SYMBOL_RANGES_H
 
@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 struct range {
-    uint64_t low, high; /* high is the first address behind it */
-    uint64_t reach;     /* greatest `high` of this range and those before it */
+    uint64_t low, high; /* high is exclusive */
+    uint64_t reach;     /* highest `high` of this and all earlier ranges */
     uint32_t value;
 };
 
@@ -18,11 +18,11 @@ struct ranges {
     bool failed; /* out of memory */
 };
 
-/* Adds LOW..HIGH; what is empty is left out. */
+/* Adds LOW..HIGH. Ignores empty ranges. */
 void ranges_add(struct ranges *r, uint64_t low, uint64_t high, uint32_t value);
-/* To be called after the last one was added. */
+/* Call this after the last `ranges_add` and before the first `ranges_find`. */
 void ranges_sort(struct ranges *r);
-/* The range around ADDR that begins last (of those the shortest), or NULL. */
+/* The range around ADDR with the highest start (of equal starts, the shortest), or NULL. */
 const struct range *ranges_find(const struct ranges *r, uint64_t addr);
 void ranges_release(struct ranges *r);
 

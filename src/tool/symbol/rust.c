@@ -1,9 +1,10 @@
-/* Rust's names in its own mangling, "v0": a path, whose parts are paths, types and constants, read by descent. A part may be a
- * reference to an earlier place in the name ("B"), so a hostile name could stand for text without end: depth, steps and length are
- * bounded, and what is beyond is no name.
+/* Rust's "v0" mangling, a recursive-descent parser: a name is a path, whose parts are paths, types
+ * and constants. A part may be a back-reference to an earlier position in the name ("B"), so a
+ * hostile name can expand without limit. Depth, steps and length are therefore limited; a name
+ * beyond these limits is not demangled.
  *
- * What is shown is what a programmer would write: no hashes, no types of constants. A name with something in it that is not
- * known here stays as it was. */
+ * The output is as a programmer would write it, without hashes and types of constants. A name with
+ * an unknown construct is not demangled. */
 #include "tool/symbol/rust.h"
 
 #include <ctype.h>
@@ -31,7 +32,7 @@ static void generic_argument(struct rust_name *n)
         type(n);
 }
 
-/* Up to the "E". */
+/* Reads items up to the "E". */
 static void list(struct rust_name *n, void (*each)(struct rust_name *), const char *between)
 {
     for (bool first = true; !n->failed && !rust_eat(n, 'E'); first = false) {
@@ -40,7 +41,7 @@ static void list(struct rust_name *n, void (*each)(struct rust_name *), const ch
     }
 }
 
-/* What the impl is of says more than where it stands. */
+/* Reads the path of the impl block without printing it: the type it implements says more. */
 static void skip_impl_path(struct rust_name *n)
 {
     rust_tagged(n, 's');
@@ -115,7 +116,8 @@ static void path(struct rust_name *n, bool in_value)
     rust_leave(n);
 }
 
-/* A path whose list of arguments goes on: true when it has one, without its ">". */
+/* Prints a path but leaves its argument list open. Returns true if it has one; the caller then
+ * prints the ">". */
 static bool path_left_open(struct rust_name *n)
 {
     bool is_open = false;
@@ -279,7 +281,7 @@ static void compound_type(struct rust_name *n, char tag)
         }
         break;
     default:
-        n->at--; /* a path has its own letters */
+        n->at--; /* not a type tag: a path, which reads its tag itself */
         path(n, false);
     }
 }
@@ -363,11 +365,11 @@ char *rust_demangle_v0(const char *name)
     if (strncmp(name, "_R", 2) != 0)
         return NULL;
     struct rust_name n = {.text = name + 2};
-    n.len = strcspn(n.text, "."); /* what compilers put behind it: ".llvm.123" */
+    n.len = strcspn(n.text, "."); /* without suffixes that compilers append: ".llvm.123" */
     if (!isupper((unsigned char)rust_peek(&n)))
         return NULL;
     path(&n, true);
-    if (!n.failed && n.at < n.len) { /* the crate that has this instance */
+    if (!n.failed && n.at < n.len) { /* the instantiating crate is read but not printed */
         n.silent++;
         path(&n, false);
     }

@@ -1,5 +1,6 @@
-/* Rust's older names: "_ZN4core3ops8function6FnOnce9call_once17h0123456789abcdefE". To C++ they are names too, of parts that hold what
- * a C++ name cannot have in the form of "$LT$" and "..", and a hash at the end. */
+/* Rust's legacy mangling: "_ZN4core3ops8function6FnOnce9call_once17h0123456789abcdefE". These are
+ * valid C++ names. They encode characters that C++ names cannot contain as "$LT$" and "..", and end
+ * in a hash. */
 #include "tool/symbol/rust.h"
 
 #include <ctype.h>
@@ -12,7 +13,7 @@
 
 enum { HASH = 17 }; /* bytes: "h" and 16 digits */
 
-/* The next part of a name: its bytes, or NULL when there is none. AT moves behind it. */
+/* Returns the bytes of the next part of a name and moves AT past it; NULL when there is none. */
 static const char *next_part(const char **at, size_t *len)
 {
     size_t count = 0;
@@ -39,11 +40,11 @@ static bool is_hash(const char *part, size_t len)
             return false;
         seen |= 1u << (isdigit((unsigned char)part[i]) ? part[i] - '0' : part[i] - 'a' + 10);
     }
-    return __builtin_popcount(seen) >= 5; /* C++ may have an h0000000000000000 */
+    return __builtin_popcount(seen) >= 5; /* a C++ name may contain h0000000000000000 */
 }
 
-/* Where the hash begins, with its number before it; NULL: it is no such name. What compilers put behind the E, ".llvm.123", is no
- * part of it. */
+/* Returns where the part with the hash begins, at its length; NULL if NAME has no hash. Ignores
+ * suffixes that compilers append after the E, such as ".llvm.123". */
 static const char *find_hash(const char *at)
 {
     const char *part, *begin;
@@ -60,7 +61,7 @@ static const struct {
 } codes[] = {{"SP", "@"}, {"BP", "*"}, {"RF", "&"}, {"LT", "<"},
              {"GT", ">"}, {"LP", "("}, {"RP", ")"}, {"C", ","}};
 
-/* What the LEN bytes between two "$" stand for; false: nothing known. */
+/* Appends the text for the LEN bytes between two "$"; false: unknown code. */
 static bool put_code(struct buf *out, const char *code, size_t len)
 {
     for (size_t i = 0; i < sizeof(codes) / sizeof(*codes); i++)
@@ -81,7 +82,8 @@ static bool put_code(struct buf *out, const char *code, size_t len)
 
 static void put_part(struct buf *out, const char *part, size_t len)
 {
-    size_t i = len > 1 && part[0] == '_' && part[1] == '$'; /* no name begins with a "$" */
+    size_t i = len > 1 && part[0] == '_' && part[1] == '$'; /* the mangler puts "_" before a leading
+                                                             * "$" */
     while (i < len) {
         const char *end = part[i] == '$' ? memchr(part + i + 1, '$', len - i - 1) : NULL;
         if (end && put_code(out, part + i + 1, (size_t)(end - part) - i - 1)) {

@@ -1,4 +1,5 @@
-/* What names in Rust's mangling are made of: numbers, identifiers, lifetimes; and the bounds of what a name may ask for. */
+/* The elements of Rust's v0 mangling: numbers, identifiers, lifetimes; and the limits for a
+ * name. */
 #include "tool/symbol/rust_name.h"
 
 #include <ctype.h>
@@ -6,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* STEPS: letters read, again where a reference leads back to them. */
+/* STEPS: letters read, counted again each time a back-reference reads them. */
 enum { DEPTH = 128, STEPS = 1 << 18, TEXT = 16 * 1024 };
 
 /* ---- letters and numbers ---- */
@@ -90,7 +91,7 @@ uint64_t rust_tagged(struct rust_name *n, char tag)
 
 bool rust_jump(struct rust_name *n, size_t *back)
 {
-    size_t here = n->at - 1; /* of the "B" */
+    size_t here = n->at - 1; /* position of the "B" */
     uint64_t there = rust_base62(n);
     if (n->failed || there >= here) {
         n->failed = true;
@@ -109,7 +110,7 @@ struct rust_identifier rust_identifier(struct rust_name *n)
     size_t len = 0;
     if (!isdigit((unsigned char)rust_peek(n)))
         n->failed = true;
-    if (!rust_eat(n, '0')) /* no number begins with it but 0 itself */
+    if (!rust_eat(n, '0')) /* a leading 0 is the number 0 */
         while (isdigit((unsigned char)rust_peek(n)) && len < TEXT)
             len = len * 10 + (size_t)(rust_next(n) - '0');
     rust_eat(n, '_');

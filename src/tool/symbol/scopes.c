@@ -1,7 +1,7 @@
-/* A lambda and a function of an anonymous namespace, when they were inlined everywhere, have no name for
- * linkers, and their own is `operator()` or `next`. What it is part of can be seen from the place of the
- * entry, but entries do not know what is around them. So their order is noted when they are walked:
- * 16 bytes for each that can have a name inside. */
+/* A lambda or a function in an anonymous namespace that was inlined everywhere has no linkage name,
+ * and its own name is only `operator()` or `next`. The position of the entry shows its scope, but
+ * an entry does not refer to its parent. So the walk over the entries records the parent of each,
+ * in 16 bytes per entry that can be a scope. */
 #include "tool/symbol/scopes.h"
 
 #include <dwarf.h>
@@ -40,7 +40,7 @@ void scopes_see(struct scopes *s, Dwarf_Die *die, size_t depth)
     s->above[depth + 1] = (uint32_t)s->count;
 }
 
-/* The entry that declares FUNCTION, where its scope is. */
+/* The entry that declares FUNCTION: it is inside the scope. */
 static Dwarf_Die declaration_of(const Dwarf_Die *function)
 {
     Dwarf_Die at = *function, next;
@@ -62,7 +62,7 @@ static int by_offset(const void *left, const void *right)
     return a->offset < b->offset ? -1 : a->offset > b->offset;
 }
 
-/* What entry DIE is called as a scope; NULL: nothing. */
+/* The name of entry DIE as a scope, or NULL. */
 static const char *scope_text(Dwarf_Die *die)
 {
     const char *name = dwarf_diename(die);

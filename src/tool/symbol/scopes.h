@@ -1,5 +1,5 @@
-/* Namespaces, classes and functions of a unit, and what is inside of what: for functions whose name in
- * full the file does not spell out. */
+/* Namespaces, classes and functions of a unit and how they are nested, for functions whose full
+ * name is not in the file. */
 #ifndef PIANO_TOOL_SYMBOL_SCOPES_H
 #define PIANO_TOOL_SYMBOL_SCOPES_H
 
@@ -8,15 +8,15 @@
 struct scope;
 
 struct scopes {
-    struct scope *list; /* in the order of the file */
+    struct scope *list; /* in file order */
     size_t count, cap;
     Dwarf_CU *unit;
-    uint32_t above[DIES_DEPTH + 1]; /* 1 + index of the scope around entries of a depth; 0: none */
+    uint32_t above[DIES_DEPTH + 1]; /* by depth: 1 + index of the enclosing scope; 0: none */
 };
 
-/* To be called for all entries of a unit, from `dies_walk`. */
+/* Call this for all entries of a unit, from `dies_walk`. */
 void scopes_see(struct scopes *s, Dwarf_Die *die, size_t depth);
-/* "outer::Box::sum" for FUNCTION, which calls itself NAME; NULL: it is in no scope, as far as is known. */
+/* "outer::Box::sum" for FUNCTION with the short name NAME; NULL: no known scope. */
 const char *scopes_name(const struct scopes *s, Dwarf_Die *function, const char *name,
                         struct strings *strings);
 void scopes_release(struct scopes *s);

@@ -1,5 +1,6 @@
-/* The table of .eh_frame_hdr is sorted by address and has one entry per function; common/cfi.h reads it. So every call
- * address of a function gets the same name, `module+0xbeginning`, and is one row of a report and not many. */
+/* The table of .eh_frame_hdr is sorted by address and has one entry per function; common/cfi.h
+ * reads it. With it, all addresses in a function get the same name, `module+0xbeginning`, and a
+ * report shows them in one row. */
 #include "tool/symbol/starts.h"
 
 #include <errno.h>
@@ -58,7 +59,7 @@ uint64_t starts_find(struct starts *starts, Dwfl_Module *mod, uint64_t addr)
         return addr;
     int err = piano__cfi_find(&starts->cfi, addr, &row);
     if (err != 0 && err != -ENOTSUP)
-        return addr; /* between functions, or in none of the table's */
+        return addr; /* not inside a function of the table */
     int64_t low = 0;
     int64_t high = piano__cfi_count(&starts->cfi);
     uint64_t best = addr, start;

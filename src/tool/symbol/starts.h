@@ -1,4 +1,5 @@
-/* Where functions begin, for code without symbols: stripped programs keep their unwind tables. */
+/* Finds where functions begin in code without symbols: stripped programs keep their unwind
+ * tables. */
 #ifndef PIANO_TOOL_SYMBOL_STARTS_H
 #define PIANO_TOOL_SYMBOL_STARTS_H
 
@@ -10,10 +11,10 @@
 
 struct starts {
     bool read;
-    struct piano__cfi cfi; /* no bytes: there is no table */
+    struct piano__cfi cfi; /* no bytes: no table */
 };
 
-/* The beginning of the function around file address ADDR of MOD; ADDR when nobody knows. */
+/* The start of the function around file address ADDR of MOD; ADDR itself when unknown. */
 uint64_t starts_find(struct starts *starts, Dwfl_Module *mod, uint64_t addr);
 
 #endif

@@ -1,7 +1,7 @@
-/* Names and paths come by the ten thousand and most of them again and again; each is kept once, in
- * blocks that are released together. So equal strings are equal pointers.
+/* There are tens of thousands of names and paths, and most occur many times. Each is stored once,
+ * in blocks that are released together. So equal strings have equal pointers.
  *
- * A block holds BLOCK bytes, or one thing that is bigger. The table of strings is at most half full. */
+ * A block holds BLOCK bytes, or one larger object. The hash table is at most half full. */
 #include "tool/symbol/strings.h"
 
 #include <stdarg.h>
@@ -45,7 +45,7 @@ static size_t hash(const char *text, size_t len)
     return (size_t)(h ^ h >> 29);
 }
 
-/* Where TEXT is in the table, or would be. */
+/* The index of TEXT in the table, or of the free slot for it. */
 static size_t slot_of(const struct strings *s, const char *text, size_t len)
 {
     size_t i = hash(text, len) & (s->cap - 1);

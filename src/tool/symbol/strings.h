@@ -1,4 +1,4 @@
-/* Memory that lives until everything is released, and strings in it, each kept once. */
+/* Memory that is released all at once, and interned strings in it. */
 #ifndef PIANO_TOOL_SYMBOL_STRINGS_H
 #define PIANO_TOOL_SYMBOL_STRINGS_H
 
@@ -8,11 +8,11 @@ struct strings_block;
 
 struct strings {
     struct strings_block *blocks;
-    const char **table; /* open addressing; NULL: free */
+    const char **table; /* open addressing; NULL: free slot */
     size_t count, cap;
 };
 
-/* The one copy of TEXT (LEN bytes); NULL: out of memory. */
+/* The single copy of TEXT (LEN bytes); NULL: out of memory. */
 const char *strings_put(struct strings *s, const char *text, size_t len);
 const char *strings_puts(struct strings *s, const char *text);
 const char *strings_printf(struct strings *s, const char *fmt, ...)

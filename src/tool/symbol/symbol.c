@@ -1,8 +1,8 @@
-/* Modules by path and build-id, and for each pc of them what was found, once and for all. The searching
- * is done in codefile.c.
+/* Modules by path and build-id, and a cache of the frames found for each pc. codefile.c does the
+ * search.
  *
- * A module that cannot be looked into is one all the same: its addresses get names of the form
- * "module+0xoffset", and the reason is kept for the report. */
+ * A module whose file cannot be read still has an entry: its addresses are named "module+0xoffset",
+ * and the reason is kept for the report. */
 #include "tool/symbol/symbol.h"
 
 #include <stdio.h>
@@ -17,14 +17,14 @@ struct module {
     char *path;
     uint8_t *build_id;
     size_t build_id_len;
-    const char *name; /* last part of the path */
+    const char *name; /* last component of the path */
     struct codefile *code;
     bool opened;
-    const char *reason;  /* why it has no `code`, as long as nobody was told */
-    uint32_t remembered; /* its number in the memory; 0: nothing is */
+    const char *reason;  /* why `code` is NULL, until it is reported */
+    uint32_t remembered; /* its number in `memory`; 0: none */
 };
 
-/* What was found for a pc; COUNT 0: a free place. */
+/* The frames found for a pc. COUNT 0: a free slot. */
 struct answer {
     uint64_t addr;
     uint32_t module;
@@ -41,7 +41,7 @@ struct symbols {
     char *dirs;
     struct module *modules;
     size_t module_count, module_cap;
-    uint32_t guess[GUESSES]; /* by bias: which module it was last time */
+    uint32_t guess[GUESSES]; /* by bias: index of the module found last */
     struct answer *answers;
     size_t answer_count, answer_cap;
     struct symbol_complaint *complaints;
@@ -190,7 +190,7 @@ static size_t answer_slot(const struct answer *list, size_t cap, uint32_t module
     return i;
 }
 
-/* Makes room for one more answer. */
+/* Makes room for one more answer; false: out of memory. */
 static bool answer_room(struct symbols *s)
 {
     if (s->answer_count * 2 < s->answer_cap)
@@ -208,7 +208,7 @@ static bool answer_room(struct symbols *s)
     return true;
 }
 
-/* Keeps COUNT of FRAMES in ANSWER; what has no name gets one from its address. */
+/* Stores COUNT of FRAMES in ANSWER. A frame without a name is named after its address. */
 static void answer_keep(struct symbols *s, struct answer *answer, struct symbol_frame *frames,
                         size_t count)
 {
@@ -233,7 +233,7 @@ static void answer_keep(struct symbols *s, struct answer *answer, struct symbol_
     answer->count = kept ? (uint32_t)count : 1;
 }
 
-/* What is remembered of ADDR in M, in strings of ours. */
+/* Copies the remembered frames of ADDR in M into our strings. */
 static size_t recall(struct symbols *s, const struct module *m, uint64_t addr,
                      struct symbol_frame frames[UNITS_FRAMES])
 {
@@ -250,8 +250,9 @@ static size_t recall(struct symbols *s, const struct module *m, uint64_t addr,
     return count;
 }
 
-/* Frames of ADDR in M, which is WANTED, without their module; 0: nothing is known. A file without a build-id may be any other by
- * now, so there the memory has the first word too. */
+/* Frames of ADDR in M, which is WANTED, without their module; 0: unknown. Remembered frames are
+ * used if they have a line. They are also used if the module has no build-id, because its file may
+ * have been replaced. */
 static size_t find_frames(struct symbols *s, struct module *m, const struct symbol_module *wanted,
                           uint64_t addr, struct symbol_frame frames[UNITS_FRAMES])
 {
@@ -264,7 +265,7 @@ static size_t find_frames(struct symbols *s, struct module *m, const struct symb
     size_t better = m->code ? codefile_find(m->code, addr, found) : 0;
     if (better > 0)
         memcpy(frames, found, better * sizeof(*found));
-    if (count == 0 && m->reason) { /* what is remembered is not missed */
+    if (count == 0 && m->reason) { /* no complaint if names are remembered */
         complain(s, m->path, m->reason);
         m->reason = NULL;
     }

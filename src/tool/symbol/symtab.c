@@ -1,8 +1,9 @@
-/* Symbols sorted by address, since libdwfl reads the whole table for every address it is asked for.
+/* Symbols sorted by address, because libdwfl scans the whole table for every look-up.
  *
- * A symbol with a size stands for exactly that. One without (hand-written assembly) goes on to the next
- * symbol or to the end of its section, and only counts where no symbol with a size is. Of several at one
- * address, the one a person would use is kept: write rather than __libc_write. */
+ * A symbol with a size covers exactly that range. A symbol without one (hand-written assembly)
+ * extends to the next symbol or to the end of its section, and is used only where no sized symbol
+ * is. Of several symbols at one address, the name that people use is kept: write rather than
+ * __libc_write. */
 #include "tool/symbol/symtab.h"
 
 #include <stdlib.h>
@@ -54,7 +55,7 @@ static int rank_of(const GElf_Sym *sym, const char *name)
     }
 }
 
-/* Can SYM be the name of code at ADDR? */
+/* Can SYM name the code at ADDR? */
 static bool is_code(const struct symtab *t, const GElf_Sym *sym, const char *name, uint64_t addr)
 {
     if (!name || !*name || sym->st_shndx == SHN_UNDEF || sym->st_shndx == SHN_ABS)
@@ -63,7 +64,7 @@ static bool is_code(const struct symtab *t, const GElf_Sym *sym, const char *nam
     case STT_FUNC:
     case STT_GNU_IFUNC:
         return true;
-    case STT_NOTYPE: /* labels; those that begin so are of compilers and linkers */
+    case STT_NOTYPE: /* labels; compilers and linkers use the prefixes `.` and `$` */
         return name[0] != '.' && name[0] != '$' && ranges_find(&t->sections, addr);
     default:
         return false;
@@ -105,7 +106,7 @@ static int read_symbols(struct symtab *t, Dwfl_Module *mod)
     return 0;
 }
 
-/* Turns the sorted symbols into ranges: the first one at each address. */
+/* Turns the sorted symbols into ranges, using the first symbol at each address. */
 static void make_ranges(struct symtab *t)
 {
     for (size_t i = 0, next; i < t->count; i = next) {

@@ -1,4 +1,4 @@
-/* Symbol tables of one file: .symtab, what stripping left of it, or .dynsym; and names for PLT stubs. */
+/* The symbol table of one file: .symtab, .gnu_debugdata or .dynsym; and names for PLT stubs. */
 #ifndef PIANO_TOOL_SYMBOL_SYMTAB_H
 #define PIANO_TOOL_SYMBOL_SYMTAB_H
 
@@ -12,7 +12,7 @@ struct symtab;
 /* NULL: out of memory. */
 struct symtab *symtab_new(Dwfl_Module *mod, struct strings *strings);
 void symtab_free(struct symtab *t);
-/* The symbol around ADDR, as it is in the file; NULL: there is none. */
+/* The raw name of the symbol around ADDR, or NULL. */
 const char *symtab_find(const struct symtab *t, uint64_t addr);
 
 #endif

@@ -1,12 +1,13 @@
-/* Debug information is large and most of it is never asked for. So there are three indexes, each made
- * when it is first needed:
+/* Debug information is large and most of it is never needed. So there are three indexes, each built
+ * on first use:
  *
- *   addresses -> units        for the file: only the first entry of every unit is read
- *   addresses -> functions    for a unit: its entries are walked once
- *   the inlined functions     of a function: the entries below it
+ *   addresses -> units        of a file: reads only the first entry of every unit
+ *   addresses -> functions    of a unit: walks its entries once
+ *   inlined functions         of a function: walks the entries below it
  *
- * .debug_aranges would be quicker to read than the units, but it may be missing, for the whole file or
- * for those units whose compiler does not write it, and who finds nothing in it has to read the units anyway. */
+ * .debug_aranges would be faster to read than the units. But it may be missing, for the whole file
+ * or for units whose compiler does not write it, and a look-up that fails in it has to read the
+ * units anyway. */
 #include "tool/symbol/units.h"
 
 #include <dwarf.h>
@@ -18,12 +19,12 @@
 #include "tool/symbol/scopes.h"
 
 enum {
-    UNITS_MAX = 4 << 20,     /* units of a file, */
-    RANGES_MAX = 4 << 20,    /* ranges of one index, */
-    FUNCTIONS_MAX = 2 << 20, /* functions of a unit: more than that is nonsense */
+    UNITS_MAX = 4 << 20,     /* of a file */
+    RANGES_MAX = 4 << 20,    /* of one index */
+    FUNCTIONS_MAX = 2 << 20, /* of a unit; more are not plausible */
 };
 
-/* A call that was inlined; preorder, so a parent is before its children. */
+/* An inlined call. The list is in preorder, so a parent precedes its children. */
 struct inlined {
     Dwarf_Die die;
     int64_t parent; /* -1: the function itself */
@@ -47,10 +48,10 @@ struct unit {
     struct function *functions;
     size_t function_count, function_cap;
     struct ranges ranges;
-    struct scopes scopes; /* when it `mangles` */
+    struct scopes scopes; /* if `mangles` */
     size_t budget;
     bool walked;
-    bool mangles; /* its language gives linkers other names than people */
+    bool mangles; /* its language has linkage names that differ from source names */
 };
 
 struct units {
@@ -61,7 +62,7 @@ struct units {
     struct ranges ranges;
 };
 
-/* Makes room for one more of SIZE bytes in LIST. */
+/* Ensures that LIST has space for one more element of SIZE bytes. */
 static bool room(void **list, size_t count, size_t *cap, size_t size)
 {
     if (count < *cap)
@@ -118,7 +119,8 @@ void units_free(struct units *u)
     free(u);
 }
 
-/* An entry of a unit: functions are noted wherever they are, also inside of types and others. */
+/* Visits an entry of a unit. Records functions at any level, including inside types and other
+ * functions. */
 static bool visit_unit(void *ctx, Dwarf_Die *die, size_t depth)
 {
     struct unit *unit = ctx;
@@ -175,7 +177,7 @@ static void walk_unit(struct units *u, struct unit *unit)
 
 struct inlined_walk {
     struct function *function;
-    int64_t above[DIES_DEPTH + 1]; /* the innermost inlined function around entries of a depth */
+    int64_t above[DIES_DEPTH + 1]; /* innermost inlined function around entries at each depth */
     size_t budget;
 };
 
@@ -208,7 +210,7 @@ static void walk_function(struct function *f)
     dies_walk(&f->die, visit_function, &walk);
 }
 
-/* The inlined functions around PC, outermost first; their number. */
+/* Finds the inlined functions around PC, outermost first. Returns their number. */
 static size_t inlined_at(struct function *f, uint64_t pc, struct inlined *found[], size_t max)
 {
     int64_t innermost = -1;
@@ -224,7 +226,7 @@ static size_t inlined_at(struct function *f, uint64_t pc, struct inlined *found[
     return count;
 }
 
-/* The name of function DIE, in full if that can be had. */
+/* The name of function DIE, with its scope if that is known. */
 static struct die_name name_of(struct units *u, const struct unit *unit, Dwarf_Die *die)
 {
     struct die_name name = dies_name(die, u->strings);
@@ -244,7 +246,7 @@ static void name_inlined(struct units *u, const struct unit *unit, struct inline
     }
 }
 
-/* File and line of PC, from the line table. */
+/* Sets file and line of PC from the line table. */
 static void find_line(struct units *u, struct unit *unit, uint64_t pc, struct symbol_frame *frame)
 {
     int number = 0;
@@ -255,8 +257,8 @@ static void find_line(struct units *u, struct unit *unit, uint64_t pc, struct sy
     frame->file = file ? strings_puts(u->strings, file) : NULL;
 }
 
-/* The inline half of a probe (common/probe.h) is nothing of the program's: its samples are those of the function it
- * stands in. */
+/* The inlined part of a probe (common/probe.h) does not belong to the program: its samples are
+ * attributed to the function that contains it. */
 static bool is_probe(const char *function)
 {
     return strncmp(function, "__piano_", strlen("__piano_")) == 0;

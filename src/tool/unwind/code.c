@@ -1,11 +1,12 @@
 /* Files with code, and their call frame information.
  *
- * A file is found by the name that the kernel gave for a mapping, through the root of the process and then as it is, and
- * is the one only if its inode is that of the mapping. It is opened as everything here is: a regular file, and never so
- * that it could block. What is needed of it is copied: a file that somebody cuts off meanwhile would be SIGBUS in a
- * mapping. The file is as hostile as any other; piano__cfi_find looks after the tables, this file after the headers.
+ * A file is looked up by the name that the kernel gave for a mapping: first below the root
+ * directory of the process, then as it is. It is accepted only if its inode is that of the mapping.
+ * Only regular files are opened, and never in a way that could block. The needed parts are copied,
+ * because a mapping of a file that is truncated meanwhile would raise SIGBUS. The contents are not
+ * trusted: piano__cfi_find checks the tables, this file checks the headers.
  *
- * The [vdso] is no file, but the tool has the same one. */
+ * The [vdso] is not a file, but the tool has the same one in its own process. */
 #include "tool/unwind/code.h"
 
 #include <elf.h>
@@ -79,7 +80,7 @@ struct code *codes_get(struct codes *c, const char *path, uint64_t inode)
     return code;
 }
 
-/* The vdso of this process, as a file. */
+/* Copies the vdso of this process into a memory file. */
 static int open_vdso(void)
 {
     const char *start = (const char *)getauxval(AT_SYSINFO_EHDR);
@@ -96,7 +97,7 @@ static int open_vdso(void)
     return -EIO;
 }
 
-/* FD if it is the file with INODE; else it is closed. */
+/* Returns FD if it is the file with INODE (0: any). Otherwise closes it. */
 static int checked(int fd, uint64_t inode)
 {
     struct stat st;
@@ -123,7 +124,8 @@ static bool read_at(int fd, void *to, size_t size, uint64_t at)
     return at <= INT64_MAX && pread(fd, to, size, (off_t)at) == (ssize_t)size;
 }
 
-/* The program headers, malloc'd; NULL when this is no program or library of this machine. */
+/* Reads the program headers, malloc'd. NULL when this is not a program or library for this
+ * machine. */
 static Elf64_Phdr *read_headers(int fd, Elf64_Ehdr *e)
 {
     if (!read_at(fd, e, sizeof *e, 0) || memcmp(e->e_ident, ELFMAG, SELFMAG) != 0 ||
@@ -161,10 +163,11 @@ static void read_id(struct code *code, int fd, const Elf64_Phdr *h)
     free(notes);
 }
 
-/* Where the tables begin that have their .eh_frame_hdr at FRAMES. Most linkers put that first; gold puts it behind .eh_frame. */
+/* Where the tables begin whose .eh_frame_hdr is at FRAMES. Most linkers put .eh_frame_hdr first;
+ * gold puts it after .eh_frame. */
 static uint64_t first_table(int fd, const Elf64_Phdr *segment, uint64_t frames)
 {
-    unsigned char head[8]; /* version, three encodings, and how far it is to .eh_frame from here */
+    unsigned char head[8]; /* version, three encodings, offset from here to .eh_frame */
     int32_t to;
     if (!read_at(fd, head, sizeof head, segment->p_offset + (frames - segment->p_vaddr)) ||
         head[0] != 1 || head[1] != RELATIVE_32)
@@ -174,7 +177,8 @@ static uint64_t first_table(int fd, const Elf64_Phdr *segment, uint64_t frames)
     return start >= segment->p_vaddr && start < frames ? start : frames;
 }
 
-/* The tables lie from there to the end of the segment; the whole segment would have the program's constants in it too. */
+/* Reads from the first table to the end of the segment. The rest of the segment holds the program's
+ * constants. */
 static void read_tables(struct code *code, int fd, const Elf64_Phdr *segment, uint64_t frames)
 {
     uint64_t start = first_table(fd, segment, frames);

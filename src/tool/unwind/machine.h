@@ -1,5 +1,5 @@
-/* What differs between x86-64 and aarch64 when the stack of another process is walked: the order in which the kernel
- * hands out registers; common/machine.h has the rest. */
+/* Differences between x86-64 and aarch64 for walking the stack of another process: the order in
+ * which the kernel delivers registers. common/machine.h has the rest. */
 #ifndef PIANO_TOOL_UNWIND_MACHINE_H
 #define PIANO_TOOL_UNWIND_MACHINE_H
 
@@ -19,7 +19,7 @@ enum {
 
 enum { UNWIND_MACHINE = EM_X86_64 };
 
-/* By DWARF number, and last the pc: the bit of the register in sample_regs_user. */
+/* The bit of each register in sample_regs_user, indexed by DWARF number; the pc is last. */
 static const uint8_t unwind_perf_order[UNWIND_REGISTERS + 1] = {
     PERF_REG_X86_AX,  PERF_REG_X86_DX,  PERF_REG_X86_CX,  PERF_REG_X86_BX,  PERF_REG_X86_SI,
     PERF_REG_X86_DI,  PERF_REG_X86_BP,  PERF_REG_X86_SP,  PERF_REG_X86_R8,  PERF_REG_X86_R9,
@@ -69,7 +69,7 @@ static const uint8_t unwind_perf_order[UNWIND_REGISTERS + 1] = {0,
                                                                 PERF_REG_ARM64_SP,
                                                                 PERF_REG_ARM64_PC};
 
-/* A signed return address: what is above the bits of an address is the signature. */
+/* Removes the signature of a signed return address, which is in the bits above the address. */
 static inline uint64_t unwind_strip(uint64_t address)
 {
     return address & (((uint64_t)1 << PIANO_ADDRESS_BITS) - 1);

@@ -1,5 +1,6 @@
-/* Address spaces. The kernel tells of every mapping that may hold code, but not when one goes away: one that is gone
- * stays until another takes its place, which does no harm, as nothing returns to it. */
+/* Address spaces. The kernel reports every new mapping that may hold code, but not when one is
+ * removed. A removed mapping stays in the list until another replaces it. This does no harm,
+ * because no code returns to it. */
 #include "tool/unwind/space.h"
 
 #include <stdlib.h>
@@ -7,7 +8,7 @@
 
 static uint32_t draw(uint32_t *generations)
 {
-    /* 2^31 - 2 of them; then the last is used again and again, and stacks of that time may be named wrongly. */
+    /* After 2^31 - 2 generations the last one is reused, and later stacks may get wrong names. */
     return *generations < UINT32_MAX - 1 ? (*generations)++ : *generations;
 }
 
@@ -52,7 +53,7 @@ bool space_copy(struct space *to, struct space *from, pid_t pid, uint32_t *gener
     return true;
 }
 
-/* The first mapping that ends behind ADDRESS. */
+/* The first mapping that ends after ADDRESS. */
 static size_t bound(const struct space *s, uint64_t address)
 {
     size_t low = 0;
@@ -88,7 +89,7 @@ static void insert(struct space *s, size_t at, const struct mapping *m)
     s->count++;
 }
 
-/* Cuts a hole from START to END; there is room for one more. */
+/* Removes START to END from the list. The caller has made room for one more mapping. */
 static void cut(struct space *s, uint64_t start, uint64_t end)
 {
     size_t at = bound(s, start);

@@ -1,8 +1,9 @@
-/* A table where the linker made none.
+/* Builds a search table for a file that has none.
  *
- * Linkers leave .eh_frame_hdr out of static programs, since nobody looks for it there. The section headers, if they were not
- * stripped too, say where .eh_frame is; its functions are listed, sorted, and put behind a copy of it in the form that
- * the linker would have used. */
+ * Linkers omit .eh_frame_hdr from static programs, because nothing reads it there. The section
+ * headers, if they were not stripped, say where .eh_frame is. This file lists its functions, sorts
+ * them, and puts the table after a copy of .eh_frame, in the format that the linker would have
+ * used. */
 #include "tool/unwind/tables.h"
 
 #include <errno.h>
@@ -17,12 +18,12 @@
 enum {
     MAX_SECTIONS = 4096,
     MAX_FRAMES = 64 << 20,
-    HEADER = 12, /* four bytes that say how, a pointer nobody follows, the count */
+    HEADER = 12, /* four bytes of encodings, an unused pointer, the count */
     PAIR = 8,
 };
 
 struct pair {
-    int32_t function, entry; /* both from the header */
+    int32_t function, entry; /* both relative to the header */
 };
 
 static bool read_at(int fd, void *to, size_t size, uint64_t at)
@@ -30,7 +31,7 @@ static bool read_at(int fd, void *to, size_t size, uint64_t at)
     return at <= INT64_MAX && pread(fd, to, size, (off_t)at) == (ssize_t)size;
 }
 
-/* The header of section .eh_frame; false when there is none. */
+/* Finds the header of section .eh_frame; false when there is none. */
 static bool find_section(int fd, const Elf64_Ehdr *e, Elf64_Shdr *found)
 {
     static const char name[] = ".eh_frame";
@@ -51,7 +52,7 @@ static bool find_section(int fd, const Elf64_Ehdr *e, Elf64_Shdr *found)
     return false;
 }
 
-/* Lists the functions into PAIRS, if that is not NULL; how many there are. */
+/* Lists the functions into PAIRS, unless that is NULL. Returns their number. */
 static size_t list(const struct piano__cfi *cfi, uint64_t header, struct pair *pairs)
 {
     size_t count = 0;

@@ -1,4 +1,4 @@
-/* Call frame information of files that have it without a table to search. */
+/* Call frame information of files that have no search table for it. */
 #ifndef PIANO_TOOL_UNWIND_TABLES_H
 #define PIANO_TOOL_UNWIND_TABLES_H
 
@@ -6,8 +6,8 @@
 
 #include "common/cfi.h"
 
-/* Copies .eh_frame of the file FD, with header E, and makes a table for it. What *CFI then reads, malloc'd; NULL when
- * there is nothing to be had. */
+/* Copies .eh_frame of the file FD, with header E, and builds a table for it. Returns the bytes that
+ * *CFI refers to, malloc'd; NULL when the file has none. */
 unsigned char *tables_make(int fd, const Elf64_Ehdr *e, struct piano__cfi *cfi);
 
 #endif

@@ -1,14 +1,17 @@
-/* The walk over a copied stack.
+/* Walks a copied stack.
  *
- * A cursor stands on a function: its pc and what is known of its registers. A step takes it to the caller: by the rule
- * that the file's call frame information has for the pc; through the frame of a signal handler, by the registers that
- * the kernel has saved there; or, where code has neither, by the frame pointer, if what that leads to looks like a
- * frame. Only the bytes that were copied are read: a stack that is longer ends as lost, and so does one that goes on elsewhere
- * (coroutines, alternate signal stacks).
+ * A cursor stands on a function: its pc and the known registers. A step moves it to the caller in
+ * one of three ways. It uses the rule that the file's call frame information has for the pc.
+ * Through the frame of a signal handler, it uses the registers that the kernel saved there. For
+ * code with neither, it uses the frame pointer, if that leads to something that looks like a frame.
+ * Only the copied bytes are read. A stack that is longer ends as lost, and so does one that
+ * continues elsewhere (coroutines, alternate signal stacks).
  *
- * It ends because the CFA grows with every step, except through a signal frame, and steps are counted.
+ * The walk terminates because the CFA grows with every step, except through a signal frame, and
+ * because the steps are counted.
  *
- * Rules are kept by file and by address in the file, so that all processes that map it share them. */
+ * Rules are cached by file and by address in the file, so that all processes that map the file
+ * share them. */
 #include "tool/unwind/walk.h"
 
 #include <errno.h>
@@ -37,7 +40,7 @@ struct cursor {
     const struct unwind_memory *memory;
     struct piano__frame at;
     unsigned flags;                 /* enum piano__stack_flags */
-    struct unwind_regs interrupted; /* room for what a signal frame has */
+    struct unwind_regs interrupted; /* buffer for the registers in a signal frame */
 };
 
 struct unwinder *unwinder_new(void)
@@ -71,9 +74,10 @@ static bool read_word(void *memory, uint64_t at, uint64_t *value)
     return true;
 }
 
-/* By the frame pointer --------------------------------------------------------------------------------- */
+/* By the frame pointer ------------------------------------------------------------------------- */
 
-/* Behind a call in a file. Of code that is in none, or cannot be read, only the chain can speak: it must go on. */
+/* Is PC preceded by a call instruction? If its code cannot be read, the chain of frame pointers
+ * must continue instead. */
 static bool is_return_address(struct cursor *c, uint64_t pc, uint64_t next_fp)
 {
     unsigned char code[PIANO_LONGEST_CALL];
@@ -105,7 +109,7 @@ static enum piano__outcome leave_by_fp(struct cursor *c)
     return PIANO_GOES_ON;
 }
 
-/* Through a signal frame ------------------------------------------------------------------------------- */
+/* Through a signal frame ----------------------------------------------------------------------- */
 
 static bool is_sigreturn(const struct cursor *c)
 {
@@ -126,7 +130,7 @@ static enum piano__outcome leave_signal(struct cursor *c)
     return piano__is_code_address(c->at.pc) ? PIANO_GOES_ON : PIANO_LOST;
 }
 
-/* By the rules ----------------------------------------------------------------------------------------- */
+/* By the rules --------------------------------------------------------------------------------- */
 
 static struct kept_rule *place_of(struct unwinder *u, const struct code *code, uint64_t address)
 {
@@ -158,7 +162,8 @@ static enum piano__outcome leave_by_rule(struct cursor *c, const struct piano__r
     return piano__is_code_address(c->at.pc) ? PIANO_GOES_ON : PIANO_LOST;
 }
 
-/* Where the kernel begins a program or its loader. That code need not have a rule that says so. */
+/* Code at which the kernel starts a program or its loader. It need not have a rule that marks the
+ * end of the stack. */
 static bool is_first_code(const struct mapping *m, uint64_t pc)
 {
     enum { FIRST_BYTES = 128 };
@@ -166,7 +171,8 @@ static bool is_first_code(const struct mapping *m, uint64_t pc)
            pc - m->bias - m->code->entry < FIRST_BYTES;
 }
 
-/* No call returns to where a function begins: who made this stack has put that address there (makecontext does). */
+/* No call returns to the start of a function. So the code that created this stack (such as
+ * makecontext) put that address there. */
 static bool begins_function(const struct mapping *m, uint64_t pc)
 {
     struct piano__cfi_row row;
@@ -214,7 +220,7 @@ void unwind(struct unwinder *u, struct space *space, const struct unwind_regs *r
         bool was_exact = c.at.is_exact;
         enum piano__outcome outcome = step(&c);
         if (c.at.is_exact && !was_exact)
-            out->pcs[out->depth - 1]++; /* a handler returns to the first byte of its trampoline */
+            out->pcs[out->depth - 1]++; /* a handler returns to the first byte of the trampoline */
         if (outcome != PIANO_GOES_ON) {
             out->flags |= c.flags | (outcome == PIANO_LOST ? PIANO_STACK_LOST : 0);
             return;

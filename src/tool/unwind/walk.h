@@ -1,4 +1,5 @@
-/* Walking a stack that was copied out of another process, with the registers of that moment. */
+/* Walks a stack that was copied from another process, starting with the registers at that
+ * moment. */
 #ifndef PIANO_TOOL_UNWIND_WALK_H
 #define PIANO_TOOL_UNWIND_WALK_H
 
@@ -13,13 +14,14 @@ struct unwind_regs {
     uint64_t general[32]; /* by DWARF number */
 };
 
-/* The bytes that were at START. */
+/* The bytes at address START. */
 struct unwind_memory {
     const unsigned char *bytes;
     uint64_t start, size;
 };
 
-/* Return addresses, innermost first, as struct piano__stack has them: where it is not a call that is meant, pc + 1. */
+/* Return addresses, innermost first, as in struct piano__stack. An address that is not a return
+ * address is stored as pc + 1. */
 struct unwind_stack {
     uint32_t depth;
     uint32_t flags; /* enum piano__stack_flags */
@@ -31,7 +33,7 @@ struct unwinder *unwinder_new(void);
 void unwinder_free(struct unwinder *u);
 struct codes *unwinder_codes(struct unwinder *u);
 
-/* Adds the frames from REGS on to OUT, which may hold some already. */
+/* Appends the frames, starting at REGS, to OUT, which may already hold some. */
 void unwind(struct unwinder *u, struct space *space, const struct unwind_regs *regs,
             const struct unwind_memory *memory, struct unwind_stack *out);
 

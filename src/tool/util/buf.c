@@ -1,4 +1,4 @@
-/* The growing byte string every writer in the tool uses; see buf.h for the failure rule. */
+/* The growing byte string that every writer in the tool uses; see buf.h for the failure rule. */
 #include "tool/util/buf.h"
 
 #include <errno.h>

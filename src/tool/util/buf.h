@@ -1,5 +1,5 @@
-/* A growing byte string. On allocation failure it turns `failed` and swallows what follows, so that
- * callers check once, at the end. */
+/* A growing byte string. When an allocation fails, it sets `failed` and ignores all further writes,
+ * so that callers check once, at the end. */
 #ifndef PIANO_TOOL_UTIL_BUF_H
 #define PIANO_TOOL_UTIL_BUF_H
 
@@ -22,9 +22,9 @@ void buf_vprintf(struct buf *b, const char *fmt, va_list ap) __attribute__((form
 void buf_clear(struct buf *b);
 void buf_free(struct buf *b);
 
-/* Reads a whole regular file; 0 or negative errno. */
+/* Reads a whole regular file. Returns 0 or negative errno. */
 int buf_read_file(struct buf *b, const char *path);
-/* Writes to PATH.tmp-PID and renames over PATH; mode 0600; 0 or negative errno. */
+/* Writes to PATH.tmp-PID with mode 0600, then renames it to PATH. Returns 0 or negative errno. */
 int buf_write_file(const struct buf *b, const char *path);
 
 #endif

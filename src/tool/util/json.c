@@ -1,10 +1,10 @@
-/* The JSON reader and writer behind run files and `--json`.
+/* The JSON reader and writer for run files and `--json`.
  *
- * The reader is a pull scanner: the caller asks for what it expects, unknown values are skipped
- * whole. It trusts nothing: every read is bounded by `end`, recursion does not exist (`json_skip`
- * keeps its nesting in a bit set of JSON_MAX_DEPTH levels), and numbers of any length saturate.
- * Strictness follows RFC 8259 but for one liberty: strings may hold bytes that are not UTF-8,
- * because function and file names may. */
+ * The reader is a pull scanner: the caller asks for the value it expects and skips unknown values.
+ * It does not trust its input: every read is bounded by `end`, and numbers of any length saturate.
+ * There is no recursion: `json_skip` keeps its nesting in a bit set of JSON_MAX_DEPTH levels. The
+ * reader follows RFC 8259 with one exception: strings may contain bytes that are not UTF-8, because
+ * function and file names may. */
 #include "tool/util/json.h"
 
 #include <errno.h>
@@ -115,7 +115,7 @@ int json_item(struct json *j, bool *first)
     return 1;
 }
 
-/* Finds the end of the number at `at`; tells whether it has a fraction or an exponent. */
+/* Finds the end of the number at `at`. PLAIN: it has neither a fraction nor an exponent. */
 static const char *number_end(struct json *j, bool *plain)
 {
     const char *p = j->at, *end = j->end;
@@ -158,7 +158,7 @@ int json_double(struct json *j, double *out)
         return json_fail(j, "expected a number");
     char text[64];
     size_t len = (size_t)(end - j->at);
-    if (len >= sizeof(text)) /* digits beyond these cannot matter, but an exponent would */
+    if (len >= sizeof(text)) /* the number cannot be cut: an exponent may follow */
         return json_fail(j, "expected a number of a sensible length");
     memcpy(text, j->at, len);
     text[len] = '\0';
@@ -265,7 +265,7 @@ static int skip_scalar(struct json *j)
     }
 }
 
-/* One step of `json_skip`: a scalar, or the opening of a container. OBJECTS has a bit per level. */
+/* One step of `json_skip`: skips a scalar, or enters a container. OBJECTS has one bit per level. */
 static int skip_step(struct json *j, uint64_t *objects, unsigned *depth)
 {
     json_space(j);
@@ -341,7 +341,8 @@ static uint32_t hex4(const char *p)
     return c;
 }
 
-/* Decodes the \u escape at P (validated by `json_string`), a surrogate pair included. */
+/* Decodes the \u escape at P, which `json_string` has validated. Reads both halves of a surrogate
+ * pair. */
 static uint32_t unicode_escape(const char **p, const char *end)
 {
     uint32_t c = hex4(*p + 2);
@@ -359,7 +360,7 @@ static uint32_t unicode_escape(const char **p, const char *end)
 char *json_unescape(struct json_text text)
 {
     static const char from[] = "bfnrt", to[] = "\b\f\n\r\t";
-    char *out = malloc(text.len + 1); /* no escape is shorter than what it stands for */
+    char *out = malloc(text.len + 1); /* no escape is shorter than its decoded text */
     if (!out)
         return NULL;
     char *o = out;
@@ -379,7 +380,7 @@ char *json_unescape(struct json_text text)
     return out;
 }
 
-/* Length of the valid UTF-8 character at S (NUL-terminated), or 0. */
+/* Length of the valid UTF-8 character at S (NUL-terminated), or 0 if it is invalid. */
 static size_t utf8_length(const unsigned char *s)
 {
     size_t need = s[0] < 0x80 ? 1 : s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3 : 2;
@@ -403,7 +404,7 @@ void json_put_string(struct buf *b, const char *s)
             buf_printf(b, "\\%c", c);
         else if (c < 0x20 || c == 0x7f)
             buf_printf(b, "\\u%04x", c);
-        else if (len == 2 && c == 0xc2 && (unsigned char)s[1] < 0xa0) /* a terminal obeys these */
+        else if (len == 2 && c == 0xc2 && (unsigned char)s[1] < 0xa0) /* C1 controls */
             buf_printf(b, "\\u%04x", (unsigned char)s[1]);
         else if (len == 0)
             buf_puts(b, "\\ufffd");

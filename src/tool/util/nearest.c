@@ -1,8 +1,9 @@
 /* Suggestions for mistyped options, commands, functions and tags.
  *
- * The distance is the optimal string alignment one: as people transpose letters, a swap counts
- * once. A pattern for functions is often right but for its case or too long by a prefix, so a
- * name that holds the word (or is held by it) counts as near too, just after one typing error. */
+ * Uses the optimal string alignment distance, in which swapping two adjacent letters counts as one
+ * error. A pattern for functions often has the wrong case or an extra prefix. So a name that
+ * contains the word, or is contained in it, is near too and ranks just after a name with one typing
+ * error. */
 #include "tool/util/nearest.h"
 
 #include <stdint.h>
@@ -49,7 +50,7 @@ static const char *bare_part(const char *name)
     return bare;
 }
 
-/* How far NAME is from WANT in steps, or SIZE_MAX when it is not near. */
+/* Distance from WANT to NAME in edits, or SIZE_MAX when NAME is not near. */
 static size_t farness(const char *want, const char *name)
 {
     size_t len = strlen(want);

@@ -4,17 +4,18 @@
 
 #include <stddef.h>
 
-/* How many insertions, deletions, replacements and swaps of neighbours turn A into B. Anything
- * above LIMIT, and names too long to be typed, give LIMIT + 1. */
+/* Number of insertions, deletions, replacements and swaps of adjacent letters that turn A into B.
+ * Returns LIMIT + 1 for any larger distance and for names too long to compare. */
 size_t nearest_distance(const char *a, const char *b, size_t limit);
 
-/* Up to MAX of NAMES, best first, that are near WANT: no more than a third of its letters off, or
- * the one contains the other when case is ignored. A name `a::b` is also compared by `b` alone.
- * Equal names are given once. OUT points into NAMES. Returns how many. */
+/* Finds up to MAX of NAMES that are near WANT, best first. A name is near if at most a third of the
+ * letters of WANT (at least one) differ, or if one contains the other, ignoring case. A name `a::b`
+ * is also compared by `b` alone. Duplicates are returned once. OUT points into NAMES. Returns the
+ * number found. */
 size_t nearest_find(const char *want, const char *const *names, size_t count, const char **out,
                     size_t max);
 
-/* The best of them, or NULL. */
+/* The best match, or NULL. */
 const char *nearest_name(const char *want, const char *const *names, size_t count);
 
 #endif

@@ -1,4 +1,4 @@
-/* Notices that were shown, one small file each. */
+/* Records which notices were shown, in one small file per notice. */
 #include "tool/util/once.h"
 
 #include <stdlib.h>

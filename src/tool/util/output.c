@@ -1,5 +1,5 @@
-/* A file is written under another name first and takes its own when it is whole. A link that has the name is replaced,
- * not followed. */
+/* A file is written under a temporary name and renamed when it is complete. If PATH is a symbolic
+ * link, the rename replaces the link and does not follow it. */
 #include "tool/util/output.h"
 
 #include <errno.h>
@@ -24,7 +24,8 @@ static bool is_stdout(const char *path)
     return !path || strcmp(path, "-") == 0;
 }
 
-/* A pipe, a terminal, /dev/null: something that was never a file to be lost. */
+/* A pipe or a character device such as a terminal or /dev/null: there is no content to
+ * overwrite. */
 static bool is_stream(const char *path)
 {
     struct stat st;

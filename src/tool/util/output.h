@@ -7,18 +7,20 @@
 #include <sys/types.h>
 
 struct output {
-    const char *what; /* is written, for messages: "the page" */
+    const char *what; /* the content, for messages: "the page" */
     const char *path; /* NULL or `-`: stdout */
     mode_t mode;      /* of a new file, before the umask */
     FILE *out;
-    char *temp; /* its name until it is whole; NULL: stdout, or something that is no regular file */
+    char *temp; /* temporary name until renamed; NULL for stdout, pipes and devices */
 };
 
-/* May PATH be written to? A file that exists is refused unless FORCE. An exit status: why not is said. */
+/* May PATH be written? Refuses an existing file unless FORCE. Prints the reason and returns an exit
+ * status. */
 int output_check(const char *path, bool force);
-/* Then this opens it: WHAT, PATH and MODE are given. An exit status. */
+/* Opens the output. The caller has set WHAT, PATH and MODE. Returns an exit status. */
 int output_open(struct output *o);
-/* ERR is what writing came to. The file appears under its name whole, or not at all. An exit status. */
+/* Closes the output. ERR is the result of writing it (0 or negative errno). A regular file appears
+ * under its name complete or not at all. Returns an exit status. */
 int output_close(struct output *o, int err);
 
 #endif

@@ -1,7 +1,8 @@
-/* Whose files they are; see owner.h.
+/* Ownership of files that root created; see owner.h.
  *
- * The tree is walked by descriptors, never by path, and files are told apart by their time of creation, which nobody can set:
- * its owner may move anything into it while root walks. */
+ * The owner of the tree can move anything into it while root walks it. So the walk uses file
+ * descriptors, never paths, and recognises new files by their creation time, which no user can
+ * set. */
 #include "tool/util/owner.h"
 
 #include <dirent.h>
@@ -22,7 +23,7 @@
 
 enum {
     DEEPEST = 200,
-    TICK_NS = 20000000 /* files carry the time of the last tick of the kernel */
+    TICK_NS = 20000000 /* the kernel's timestamps can lag by one timer tick */
 };
 
 struct gift {
@@ -56,7 +57,7 @@ static void give(const struct gift *g, int fd, const struct statx *st)
 
 static void give_below(const struct gift *g, int dir, int depth);
 
-/* Only regular files and directories are opened: a device or a pipe may do something. */
+/* Opens only regular files and directories: opening a device or a pipe can have side effects. */
 static void give_entry(const struct gift *g, int dir, const char *name, int depth)
 {
     struct stat kind;
@@ -103,7 +104,8 @@ void owner_give_tree(const char *path, struct statx_timestamp since)
 
 /* --- locked out ------------------------------------------------------------------------------ */
 
-/* Does it belong to another user, who does not let us use it? Directories on the way need be entered only. */
+/* Does PATH belong to another user and deny us access? A directory ON_THE_WAY only needs search
+ * permission. */
 static bool is_closed(const char *path, bool on_the_way)
 {
     struct stat st;
@@ -123,7 +125,7 @@ static bool is_in_ours(const char *path)
     return ours;
 }
 
-/* A word for a shell. */
+/* Appends WORD quoted for a shell. */
 static void put_quoted(struct buf *b, const char *word)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
@@ -151,7 +153,7 @@ static void put_user(struct buf *b, uid_t uid)
         buf_printf(b, "%u", (unsigned)uid);
 }
 
-/* The owner stands behind the command as a comment, so that the whole line can be copied. */
+/* Puts the owner after the command as a shell comment, so that the whole line can be pasted. */
 static bool put_cure(char *hint, size_t size, const char *path)
 {
     struct stat st;
@@ -180,7 +182,8 @@ const char *owner_hint(char *room, size_t size, const char *path, int err, const
     if ((err != -EACCES && err != -EPERM) || geteuid() == 0)
         return usual;
     char *at = path[0] == '/' ? strdup(path) : realpath(path, NULL);
-    /* From the top: in a closed directory nothing can be seen. All of a `.piano` is mended at once. */
+    /* From the root down, because nothing below a closed directory is visible. One command fixes
+     * all of a `.piano`. */
     for (char *end = at ? at + 1 : NULL; end && !found; end = *end ? end + 1 : NULL) {
         end += strcspn(end, "/");
         char kept = *end;

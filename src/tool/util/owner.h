@@ -1,5 +1,5 @@
-/* What root made in another user's project is given to that user, and a user who is locked out of files that belong to
- * somebody else is told how to get them back. See also common/owner.h. */
+/* Gives files that root created in another user's project to that user. Tells a user without access
+ * to files of another user which command gives them back. See also common/owner.h. */
 #ifndef PIANO_TOOL_UTIL_OWNER_H
 #define PIANO_TOOL_UTIL_OWNER_H
 
@@ -7,15 +7,17 @@
 #include <stddef.h>
 #include <sys/stat.h>
 
-/* The moment from which on files were made by us. */
+/* Files created from this moment on are ours. */
 struct statx_timestamp owner_now(void);
 
-/* Gives all files and directories in and below PATH that were created since SINCE, are root's and have one name, to the owner of the
- * directory that holds PATH. For what compilers and build systems wrote. Nothing unless we are root. */
+/* Gives all files and directories at and below PATH that were created since SINCE, belong to root
+ * and have a single hard link, to the owner of the directory that contains PATH. Meant for the
+ * output of compilers and build systems. Does nothing unless we are root. */
 void owner_give_tree(const char *path, struct statx_timestamp since);
 
-/* The hint for an error ERR (negative errno) at PATH. When a file or directory of another user on the way to PATH is the cause, in a
- * directory of ours: the command that cures it, `sudo chown -R USER: FILE`, written to ROOM. Else USUAL, which may be NULL. */
+/* Returns the hint for error ERR (negative errno) at PATH. If the cause is a file or directory of
+ * another user at or above PATH, inside a directory of ours, the hint is the command that fixes it,
+ * `sudo chown -R USER: FILE`, written to ROOM. Otherwise returns USUAL, which may be NULL. */
 const char *owner_hint(char *room, size_t size, const char *path, int err, const char *usual);
 
 #endif

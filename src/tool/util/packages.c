@@ -1,12 +1,13 @@
-/* Package names differ between suites (libdebuginfod1 became libdebuginfod1t64), so apt-cache is asked
- * for the names it knows. For other systems the names are those their documentation gives. */
+/* Package names differ between releases (libdebuginfod1 became libdebuginfod1t64), so this asks
+ * apt-cache for the names it knows. For other systems it uses the names in their documentation. */
 #include "tool/util/packages.h"
 
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
-/* The first word of each line that apt-cache prints is a name; the highest version is kept. */
+/* The first word of each line of apt-cache's output is a package name. Keeps the highest
+ * version. */
 static bool ask_apt(char *name, size_t size, const char *pattern)
 {
     char command[200], line[512];

@@ -1,17 +1,17 @@
-/* Which command installs something here: only packages that this system has are advised. */
+/* Finds the command that installs a package on this system. With apt, it names only packages that
+ * exist. */
 #ifndef PIANO_TOOL_UTIL_PACKAGES_H
 #define PIANO_TOOL_UTIL_PACKAGES_H
 
 #include <stddef.h>
 
 struct package {
-    const char *
-        debian; /* an extended regular expression for the whole name; of several the newest counts */
+    const char *debian; /* regular expression for the whole name; the highest version wins */
     const char *fedora, *arch;
 };
 
-/* " (apt-get install libclang1-19)", or "" when this system's package manager is not known or has no
- * such package. Returns OUT. */
+/* Writes " (apt-get install libclang1-19)" or the like to OUT, advice to run apt-get update when
+ * apt has no such package, or "" for an unknown package manager. Returns OUT. */
 const char *packages_advice(char *out, size_t size, const struct package *p);
 
 #endif

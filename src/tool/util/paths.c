@@ -1,6 +1,6 @@
-/* Where things are. Every command asks here, so that none of them can disagree on which project it
- * is in or where its runs lie (two commands that resolve a directory differently is a class of bug
- * of its own). Pure look-ups: nothing is created except by `paths_make_dirs`. */
+/* Finds the project, its runs and the libraries. Every command uses these functions, so that all
+ * commands agree on which project they are in and where its runs are. They only look up: nothing
+ * except `paths_make_dirs` creates anything. */
 #include "tool/util/paths.h"
 
 #include <errno.h>
@@ -56,7 +56,7 @@ static bool holds_state(const char *dir)
     return holds(dir, ".piano");
 }
 
-/* The nearest directory at or above FROM that passes; NULL when none does. */
+/* The nearest directory at or above FROM for which PASSES returns true; NULL when there is none. */
 static char *nearest_above(const char *from, bool (*passes)(const char *))
 {
     char *dir = strdup(from);
@@ -77,8 +77,8 @@ static bool holds_either(const char *dir)
     return holds_state(dir) || holds_build_file(dir);
 }
 
-/* CMakeLists.txt and meson.build also lie in subdirectories that cannot be built alone: from one of
- * those ROOT is cut back as long as the directory above has one too. */
+/* CMakeLists.txt and meson.build also exist in subdirectories that cannot be built alone. Moves
+ * ROOT up as long as the parent directory has that file too. */
 static void climb_parts(char *root, const char *name)
 {
     while (!holds_state(root) && holds(root, name)) {
@@ -126,7 +126,7 @@ void paths_say_project(const char *root)
     free(cwd);
 }
 
-/* DIR made absolute against the working directory, so that it means the same to a child. */
+/* Makes DIR absolute, so that it means the same in a child process. */
 static char *absolute(const char *dir)
 {
     if (dir[0] == '/')

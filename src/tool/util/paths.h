@@ -1,31 +1,33 @@
-/* Where things are: the one place that decides on the project root, the runs directory and the
- * libraries, for every command. All results are malloc'd; NULL only when out of memory or, where
- * said, when there is no such thing. Not so `paths_base`, a part of PATH,
- * and `paths_short`, which writes to TEXT. */
+/* Paths: the only place that decides on the project root, the runs directory and the libraries, for
+ * every command. Results are malloc'd, and NULL only when out of memory or as documented.
+ * Exceptions: `paths_base` returns a part of PATH, and `paths_short` writes to TEXT. */
 #ifndef PIANO_TOOL_UTIL_PATHS_H
 #define PIANO_TOOL_UTIL_PATHS_H
 
 #include <stddef.h>
 
-/* Where what was built and recorded is: the nearest directory at or above the working directory that
- * holds `.piano`; else what `paths_build_root` says. */
+/* The project with the builds and recordings: the nearest directory at or above the working
+ * directory that holds `.piano`; else the result of `paths_build_root`. */
 char *paths_project_root(void);
 
 /* Where `piano build` builds: the nearest directory at or above the working directory that holds
- * `.piano`, a build file or `.git`, so that a project inside another one is a project of its own;
- * else the working directory. Once it was built there, `paths_project_root` says the same. */
+ * `.piano`, a build file or `.git`; else the working directory. So a project inside another one is
+ * separate. A build creates `.piano` there, and `paths_project_root` then returns the same
+ * directory. */
 char *paths_build_root(void);
 
-/* "project: ROOT", once per process, when that is not the working directory. */
+/* Prints "project: ROOT" once per process, if ROOT is not the working directory. */
 void paths_say_project(const char *root);
 
-/* `PIANO_RUNS_DIR`, else ROOT/.piano/runs. Not created. */
+/* `PIANO_RUNS_DIR`, else ROOT/.piano/runs. Does not create it. */
 char *paths_runs_dir(void);
 
-/* Directory with libpiano.so: beside the tool (`lib`) or `../lib/piano`. NULL when neither has it. */
+/* Directory with libpiano.so: `lib` beside the tool, or `../lib/piano`. NULL when neither has
+ * it. */
 char *paths_lib_dir(void);
-/* The same for programs that `piano build` makes: PIANO_LIB in the environment, if it is set, names another directory, that of a
- * libpiano.so for another machine. NULL when there is none in it. */
+/* The same for programs that `piano build` makes. PIANO_LIB in the environment, if set, names a
+ * different directory with a libpiano.so, for example for another machine. NULL when that directory
+ * has none. */
 char *paths_runtime_dir(void);
 
 /* Absolute path of the running tool. */
@@ -34,13 +36,13 @@ char *paths_tool(void);
 /* "a/b"; either part may be NULL or empty. */
 char *paths_join(const char *dir, const char *name);
 
-/* The last part of PATH: its file name. */
+/* The file name: the last component of PATH. */
 const char *paths_base(const char *path);
 
-/* PATH as seen from the working directory where it lies below it, safe to print; into TEXT. */
+/* PATH relative to the working directory if it is below it, safe to print; written to TEXT. */
 const char *paths_short(char *text, size_t size, const char *path);
 
-/* mkdir -p with mode 0700 for what is missing; 0 or negative errno. */
+/* Like mkdir -p, with mode 0700 for new directories. Returns 0 or negative errno. */
 int paths_make_dirs(const char *path);
 
 #endif

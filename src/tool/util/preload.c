@@ -1,11 +1,13 @@
-/* Links to libraries at a path that LD_PRELOAD can hold; see preload.h.
+/* Links to libraries under a path that LD_PRELOAD can hold; see preload.h.
  *
- * The links stay: what a recorded program or a build has started may live longer than piano, and every program it starts looks
- * for the library again. They are at the same place each time, TMP/piano-UID/HASH, so there is one for each piano. A link needs no
- * rights to execute where it lies, unlike a copy. Other users may follow it, as a program may become another user's.
+ * The links are never removed: processes that a recorded program or a build started can outlive
+ * piano, and every program they start loads the library again. Each installation of piano always
+ * uses the same place, TMP/piano-UID/HASH, so there is one directory per installation. Unlike a
+ * copy, a link does not need a file system that allows execution. Other users may follow the links,
+ * because a program may change its user.
  *
- * TMP is a directory everybody can write to, so a name in it proves nothing: it is used only when it is a directory of ours, which no
- * other user can write to, and in a TMP from which no other user can take it away. */
+ * Every user can write to TMP, so an existing name in it proves nothing. The directory is used only
+ * if it is ours, no other user can write to it, and no other user can remove it from TMP. */
 #include "tool/util/preload.h"
 
 #include <errno.h>
@@ -29,7 +31,8 @@ static bool is_plain(const char *path)
     return !strpbrk(path, ": $\t\n\\;");
 }
 
-/* Ours, and closed to others' hands. A directory of others is good enough above it if they cannot rename what is in it. */
+/* Is DIR ours and not writable by other users? For a directory ABOVE ours, root may own it too, and
+ * others may write to it if it is sticky: then they cannot rename our directory. */
 static bool is_safe(int dir, bool above)
 {
     struct stat st;
@@ -41,7 +44,7 @@ static bool is_safe(int dir, bool above)
     return (st.st_uid == geteuid() || st.st_uid == 0) && (!shared || (st.st_mode & S_ISVTX));
 }
 
-/* The directory NAME in DIR, which is made; a descriptor or negative errno. */
+/* Creates the directory NAME in DIR and opens it. Returns a descriptor or negative errno. */
 static int enter(int dir, const char *name)
 {
     if (mkdirat(dir, name, 0755) != 0 && errno != EEXIST)
@@ -55,7 +58,8 @@ static int enter(int dir, const char *name)
     return -EPERM;
 }
 
-/* NAME in DIR leads to TARGET. Another link of that name is replaced at once, so that nobody finds none. */
+/* Makes NAME in DIR a link to TARGET. Replaces another link by rename, so that the name always
+ * exists. */
 static int put_link(int dir, const char *name, const char *target)
 {
     char now[PATH_MAX], other[64];
@@ -92,7 +96,7 @@ static uint64_t hash(const char *text)
     return h;
 }
 
-/* Links below TMP to the libraries in DIR: the path of their directory, or NULL. */
+/* Makes links below TMP to the libraries in DIR. Returns the path of their directory, or NULL. */
 static char *try_place(const char *tmp, const char *dir)
 {
     char user[32], name[32];

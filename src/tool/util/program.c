@@ -1,4 +1,5 @@
-/* Debian's redis-server is a link to redis-check-rdb, busybox has hundreds of names: the executable's own says little then. */
+/* Some executables have many names: Debian's redis-server is a link to redis-check-rdb, and busybox
+ * has hundreds of links. The name of the executable says little then. */
 #include "tool/util/program.h"
 
 #include <stdio.h>
@@ -8,13 +9,13 @@
 
 const char *program_called(char *text, size_t size, const char *program, const char *command)
 {
-    size_t len = strcspn(command, " \t\n"); /* a server's title may be all of it in one word */
+    size_t len = strcspn(command, " \t\n"); /* a server may put its whole title here */
     int most = len < size ? (int)len : (int)size - 1;
     const char *own = paths_base(program);
     snprintf(text, size, "%.*s", most, command);
     const char *called = paths_base(text);
     size_t given = strlen(called);
-    /* Quoted, or cut in the middle of a name with spaces: not a name. */
+    /* A quote, or a name cut at a space: not the name of a program. */
     if (given == 0 || called[given - 1] == '/' || called[given - 1] == ':' ||
         strpbrk(called, "'\"") || strncmp(command, program, strlen(program)) == 0)
         snprintf(text, size, "%s", own);

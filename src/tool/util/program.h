@@ -1,11 +1,12 @@
-/* What a program is called in a heading. */
+/* The name of a program for a heading. */
 #ifndef PIANO_TOOL_UTIL_PROGRAM_H
 #define PIANO_TOOL_UTIL_PROGRAM_H
 
 #include <stddef.h>
 
-/* The name of the executable PROGRAM, or, where its user called it by another (a link to a binary of many names), that: the first
- * word of COMMAND. As it is in the file: not yet safe to show. "" when neither says anything. */
+/* Returns the first word of COMMAND, without its directory, if the user started the program under
+ * another name (a link to a binary with many names); else the name of the executable PROGRAM. The
+ * name comes from the file and is not yet safe to print. "" when both are empty. */
 const char *program_called(char *text, size_t size, const char *program, const char *command);
 
 #endif

@@ -1,9 +1,9 @@
-/* How the tool talks to a person: one prefix, one stream (stderr), one rule for colour.
+/* Messages to the user: one prefix, one stream (stderr), one rule for colour.
  *
- * Nothing here ends the process; the error functions return the exit status the caller should
- * use. Text that came from a run file or a program (function names, paths) may hold anything,
- * terminal escapes included: it must go through `say_safe` before it is printed. As a second
- * fence, whatever is formatted here has its raw control characters masked too. */
+ * Nothing here ends the process: the error functions return the exit status that the caller should
+ * use. Text from a run file or a program (function names, paths) may contain anything, including
+ * terminal escapes, and must go through `say_safe` before it is printed. As a second defence, these
+ * functions also mask raw control characters in everything they format. */
 #include "tool/util/say.h"
 
 #include <stdarg.h>
@@ -20,10 +20,10 @@ enum { PATIENCE_MS = 300 };
 
 static struct {
     char text[512];
-    bool waiting;     /* there is a text, shown or not yet */
-    long long due_ms; /* when it may be shown */
-    size_t shown;     /* bytes on the terminal: at least as many as columns */
-    char seen[512];   /* what these are */
+    bool waiting;     /* a text is set, shown or not */
+    long long due_ms; /* earliest time to show it */
+    size_t shown;     /* bytes on the terminal, at least as many as columns */
+    char seen[512];   /* the bytes shown */
 } progress;
 
 static struct {
@@ -48,7 +48,8 @@ bool say_colour(FILE *stream)
     return isatty(fileno(stream)) == 1;
 }
 
-/* Decodes one UTF-8 character of at most LEFT bytes; 0 when it is not valid. */
+/* Decodes one UTF-8 character of at most LEFT bytes. Returns its length, or 0 when it is
+ * invalid. */
 static size_t utf8_decode(const unsigned char *s, size_t left, uint32_t *out)
 {
     size_t need = s[0] < 0x80 ? 1 : s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3 : 2;
@@ -69,7 +70,7 @@ static size_t utf8_decode(const unsigned char *s, size_t left, uint32_t *out)
     return need;
 }
 
-/* Characters that move the cursor, change direction or vanish: none may reach a terminal raw. */
+/* Characters that move the cursor, change the direction or are invisible: never printed raw. */
 static bool hidden_char(uint32_t c)
 {
     return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0xad || c == 0x61c ||
@@ -193,7 +194,7 @@ static long long now_ms(void)
     return (long long)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* Blanks, not an escape sequence: this works on any terminal, and with NO_COLOR. */
+/* Blanks, not an escape sequence, work on every terminal and with NO_COLOR. */
 static void wipe_progress(void)
 {
     if (progress.shown > 0)
@@ -208,7 +209,7 @@ void say_progress_again(void)
     size_t room = stderr_columns() - 1, len = strlen(progress.text);
     len = len < room ? len : room;
     if (progress.shown == len && memcmp(progress.seen, progress.text, len) == 0)
-        return; /* written anew, it would flicker */
+        return; /* writing the same text again would flicker */
     wipe_progress();
     memcpy(progress.seen, progress.text, len);
     progress.shown = len;

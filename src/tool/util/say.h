@@ -1,5 +1,5 @@
-/* How the tool talks: errors, notices and progress, all on stderr. Colour only where a person
- * looks (a terminal, no NO_COLOR, TERM not dumb). */
+/* Errors, notices and progress, all on stderr. Colour only on a terminal, without NO_COLOR and
+ * unless TERM is dumb. */
 #ifndef PIANO_TOOL_UTIL_SAY_H
 #define PIANO_TOOL_UTIL_SAY_H
 
@@ -8,29 +8,30 @@
 
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
-/* "piano: WHAT" and, when not NULL, "  try: HINT" on the next line. Returns EXIT_FAILED so that a
- * command may `return say_error(...)`. */
+/* Prints "piano: WHAT" and, if HINT is not NULL, "  try: HINT" on the next line. Returns
+ * EXIT_FAILED, so that a command can `return say_error(...)`. */
 int say_error(const char *hint, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* The same for a command line that makes no sense; points to --help; returns EXIT_USAGE. */
+/* The same for a usage error; points to --help; returns EXIT_USAGE. */
 int say_usage(const char *command, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* A line of talk ("piano: ..."). */
+/* Prints a notice, "piano: ...". */
 void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* HEAR is told every line of talk before it is printed, and may say (false) that it need not be; NULL: no more. */
+/* Calls HEAR with every notice before it is printed. HEAR returns false to suppress it. NULL
+ * removes the listener. */
 void say_listen(bool (*hear)(void *ctx, const char *text), void *ctx);
 
-/* One line that is rewritten in place, from the moment on when the work has taken so long that a
- * person would wonder; nothing at all unless stderr is a terminal. */
+/* A status line, rewritten in place. It appears only after the work has taken a while, and only if
+ * stderr is a terminal. */
 void say_progress(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-/* Work that was announced goes on: shows the line if it is time now. */
+/* The work continues: shows the line if its delay has passed. */
 void say_progress_again(void);
-/* Takes the line away; the next one begins to wait anew. */
+/* Removes the line. The next one waits for the delay again. */
 void say_progress_done(void);
 
 bool say_colour(FILE *stream);
 
-/* Copies SRC to DST with control characters and terminal escapes made visible (`\x1b`), invalid
- * UTF-8 and direction-changing characters included. Returns DST. */
+/* Copies SRC to DST and makes control characters, terminal escapes (`\x1b`), invalid UTF-8 and
+ * characters that change the direction visible. Returns DST. */
 const char *say_safe(char *dst, size_t size, const char *src);
 
 #endif

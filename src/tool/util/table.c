@@ -1,8 +1,8 @@
-/* Text tables for people. Cells are collected, measured, then printed; the layout is decided once,
- * when the first rows are printed, and kept.
+/* Text tables. Cells are collected, measured, then printed. The layout is decided when the first
+ * rows are printed and does not change afterwards.
  *
- * Widths do not come from the C library's wcwidth: it depends on the locale, and a run looked at
- * over ssh with LC_ALL=C would come out crooked. */
+ * Widths do not come from wcwidth of the C library, which depends on the locale: with LC_ALL=C, as
+ * over ssh, the columns would not line up. */
 #include "tool/util/table.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 
 enum { GAP = 2, FIRST_MIN = 16, TEXT_MIN = 12 };
 
-/* The character at *S, which is moved past it. Broken bytes count as one character each. */
+/* Returns the character at *S and advances *S. Each invalid byte counts as one character. */
 static uint32_t next_char(const char **s)
 {
     const unsigned char *p = (const unsigned char *)*s;
@@ -142,7 +142,8 @@ static size_t total_width(const struct table *t)
     return total;
 }
 
-/* The column to go next: of those above 0 (SIGN 1) the highest, of those below (-1) the lowest. */
+/* The next column to drop: with SIGN 1 the highest `optional` above 0, with -1 the lowest below
+ * 0. */
 static struct table_column *most_optional(struct table *t, int sign)
 {
     struct table_column *best = NULL;
@@ -161,7 +162,7 @@ static void drop_columns(struct table *t, size_t width, int sign)
         c->gone = true;
 }
 
-/* The widest column of text that may still be shortened. */
+/* The widest text column that can still be shortened. */
 static struct table_column *widest_text(struct table *t)
 {
     struct table_column *best = NULL;
@@ -192,7 +193,7 @@ static void put_spaces(FILE *out, size_t count)
         fputc(' ', out);
 }
 
-/* OWED is how many spaces stand before the next thing printed: none are left at line ends. */
+/* OWED is the number of spaces to print before the next cell; it avoids trailing spaces. */
 static void print_cell(FILE *out, const struct table_column *c, const char *text, size_t *owed)
 {
     char cut[1024];
@@ -208,7 +209,7 @@ static void print_cell(FILE *out, const struct table_column *c, const char *text
         put_spaces(out, *owed + before);
         fputs(text, out);
         *owed = pad - before + GAP;
-    } else if (c->width > 0) { /* a column of nothing but empty cells takes no room */
+    } else if (c->width > 0) { /* a column with only empty cells takes no space */
         *owed += c->width + GAP;
     }
 }

@@ -1,8 +1,8 @@
-/* Tables of text: columns as wide as their cells, titles above a rule, two spaces between.
+/* Text tables: columns as wide as their cells, titles above a rule, two spaces between columns.
  *
- * When the table is wider than it may be, columns that are merely nice go first; then columns of
- * text are shortened in the middle, the widest first, as far as they stay readable; then go those
- * that can be done without. */
+ * A table wider than allowed first loses its optional columns. Then text columns are shortened in
+ * the middle, the widest first, down to a minimum. Then the columns with a negative `optional` are
+ * dropped. */
 #ifndef PIANO_TOOL_UTIL_TABLE_H
 #define PIANO_TOOL_UTIL_TABLE_H
 
@@ -16,8 +16,8 @@ enum table_align { TABLE_LEFT, TABLE_RIGHT };
 struct table_column {
     char *title;
     enum table_align align;
-    int optional; /* 0: always there. Above: goes before text is shortened, the highest first.
-                   * Below: goes after that, the lowest first. */
+    int optional; /* 0: always shown. Positive: dropped before text is shortened, the highest first.
+                   * Negative: dropped after that, the lowest first. */
     size_t width;
     bool gone;
 };
@@ -32,19 +32,20 @@ struct table {
 };
 
 void table_column(struct table *t, const char *title, enum table_align align, int optional);
-/* The next cell; rows begin by themselves. The text is copied as it is: make it safe before. */
+/* Adds the next cell; rows start automatically. Copies the text unchanged, so make it safe
+ * first. */
 void table_cell(struct table *t, const char *text);
-/* Prints what there is (titles the first time) and forgets the rows; widths stay, so a long table
- * can be printed in parts. WIDTH 0 means no limit. 0 or -ENOMEM. */
+/* Prints the rows so far (and the titles the first time) and frees them. Widths are kept, so a long
+ * table can be printed in parts. WIDTH 0: no limit. Returns 0 or -ENOMEM. */
 int table_print(struct table *t, FILE *out, size_t width, bool colour);
 void table_release(struct table *t);
 
-/* Columns a terminal needs for S (UTF-8; wide and combining characters known). */
+/* Terminal columns that S needs (UTF-8, including wide and combining characters). */
 size_t table_width(const char *s);
 /* S cut in the middle with `…` to at most WIDTH columns. */
 void table_shorten(char *dst, size_t size, const char *s, size_t width);
-/* Width to keep to: COLUMNS if set (shells do not pass it on by themselves), else that of the terminal behind OUT, 80
- * if it does not say; 0 (no limit) when OUT is not a terminal. */
+/* The maximum width: COLUMNS if set (shells do not export it by default), else the width of the
+ * terminal OUT, or 80 if it is unknown; 0 (no limit) when OUT is not a terminal. */
 size_t table_terminal(FILE *out);
 
 #endif

@@ -1,5 +1,5 @@
-/* Times, sizes, counts and shares as text. A unit is chosen so that at most four digits stand
- * before the point, and only after rounding: 999.96us is 1.0ms, never 1000.0us. */
+/* Formats times, sizes, counts and percentages. The unit is chosen by the rounded value: 999.96us
+ * is printed as 1.0ms, never as 1000.0us. */
 #include "tool/util/units.h"
 
 #include <math.h>
@@ -18,7 +18,7 @@ static const struct scale times[] = {{"us", 1e3}, {"ms", 1e6}, {"s", 1e9}};
 static const struct scale sizes[] = {
     {"KB", 1024.0}, {"MB", 1048576.0}, {"GB", 1073741824.0}, {"TB", 1099511627776.0}};
 
-/* Magnitude of VALUE without the overflow of -INT64_MIN. */
+/* Absolute value of VALUE; safe for INT64_MIN. */
 static uint64_t magnitude(int64_t value)
 {
     return value < 0 ? 0 - (uint64_t)value : (uint64_t)value;

@@ -1,7 +1,7 @@
-/* The viewer's files, built from viewer/ and embedded when this is assembled. */
+/* The viewer's files, built from viewer/ and embedded by the assembler. */
 #include "tool/view/assets.h"
 
-/* The bytes of FILE, between NAME and NAME_end. */
+/* Embeds the bytes of FILE between NAME and NAME_end. */
 #define EMBED(name, file)                                                                          \
     __asm__(".pushsection .rodata\n"                                                               \
             ".global " name "\n"                                                                   \

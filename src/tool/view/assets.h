@@ -1,4 +1,4 @@
-/* The viewer, as it is in this program: its script and its style. */
+/* The embedded viewer: its script and its style. */
 #ifndef PIANO_TOOL_VIEW_ASSETS_H
 #define PIANO_TOOL_VIEW_ASSETS_H
 

@@ -1,5 +1,5 @@
-/* Opening a page with what the desktop has for that, `xdg-open`: started as it is, without a shell. It gets a session
- * of its own, so that Ctrl-C here does not end a browser that was started there. */
+/* Opens a page with the desktop's `xdg-open`, without a shell. It runs in its own session, so that
+ * Ctrl-C here does not end a browser that it started. */
 #include "tool/view/browser.h"
 
 #include <errno.h>

@@ -4,9 +4,9 @@
 
 #include <stdbool.h>
 
-/* Is there a display to open one on? */
+/* Is there a display? */
 bool browser_possible(void);
-/* Opens URL, and does not wait for it. 0 or negative errno. */
+/* Opens URL and does not wait. Returns 0 or negative errno. */
 int browser_open(const char *url);
 
 #endif

@@ -1,11 +1,13 @@
-/* Columns of a page, and how they are coded.
+/* Columns of a page, and their encoding.
  *
- * Values lie in memory as they will lie in the page when it is unpacked: little-endian, `column_width` bytes each. A
- * fitted column begins with four bytes a value, and is widened once, when the first value comes that needs eight: most
- * durations are below four seconds, and a page with a million frames is held in memory while it is made.
+ * Values are stored in memory as in the unpacked page: little-endian, `column_width` bytes each. A
+ * fitted column starts with four bytes per value, and is widened once, when the first value needs
+ * eight: most durations are below four seconds, and a page with a million frames is in memory while
+ * it is made.
  *
- * Coding makes no value smaller, only more alike: differences of moments in order have upper bytes of zero, and all
- * bytes of one weight lie together (planes), so that deflate finds long runs. */
+ * The encoding does not make values smaller but more similar. Differences of sorted times have
+ * upper bytes of zero, and all bytes of equal weight are stored together (planes), so that deflate
+ * finds long runs. */
 #include "tool/view/column.h"
 
 #include <limits.h>
@@ -21,7 +23,7 @@ size_t column_width(enum column_type type)
     return widths[type];
 }
 
-/* Room for MORE bytes, or NULL. */
+/* Makes room for MORE bytes; NULL when out of memory. */
 static unsigned char *room(struct column *c, size_t more)
 {
     if (c->failed)
@@ -57,7 +59,7 @@ static uint64_t fetch(const unsigned char *at, size_t width)
     return value;
 }
 
-/* From u32 to i64: from the last value on, so that it can be done in place. */
+/* From u32 to i64, in place: starts with the last value. */
 static void widen(struct column *c)
 {
     if (c->rows > 0 && !room(c, c->rows * 4))
@@ -134,9 +136,9 @@ void column_release(struct column *c)
     c->bytes = c->cap = c->rows = 0;
 }
 
-/* ---- coding ---- */
+/* ---- encoding ---- */
 
-/* Where byte K of value I is, of COUNT values of WIDTH. */
+/* The position of byte K of value I, of COUNT values of WIDTH bytes. */
 static size_t place(bool planes, size_t i, size_t k, size_t count, size_t width)
 {
     return planes ? k * count + i : i * width + k;

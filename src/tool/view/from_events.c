@@ -1,8 +1,10 @@
-/* Events of a recording into tables: what `piano report --polls` goes through, poll by poll and park by park.
+/* Converts the events of a recording to tables: the same polls and parks as in `piano report
+ * --polls`.
  *
- * They come in the order they end in, and a page wants them by thread and start, so they are kept and sorted. A page has
- * room for MOST_STAYS of each kind: whenever there are as many, the shorter half goes, and from then on whatever is
- * shorter still; the sums of tasks count them all the same. */
+ * They arrive in the order of their ends, but a page needs them by thread and start, so they are
+ * collected and sorted. A page has room for MOST_STAYS of each kind. When this many are reached,
+ * the shorter half is dropped, and from then on everything that is shorter. The sums of tasks still
+ * include them. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +17,7 @@ enum { MOST_STAYS = 1 << 22, MOST_POINTS = 1 << 22 };
 
 enum { FLAG_OPEN = 1, FLAG_NESTED = 2 };
 
-/* A poll, or a park, with its kind for flags. */
+/* A poll, or a park whose kind is in `flags`. */
 struct stay {
     int64_t start, length;
     int64_t wake; /* + 1; 0: none */
@@ -26,7 +28,7 @@ struct stay {
 struct stays {
     struct stay *list;
     size_t count, cap;
-    int64_t least; /* of length, to be taken */
+    int64_t least; /* minimum length to be kept */
     uint64_t left_out;
     bool failed;
 };
@@ -47,7 +49,7 @@ static int compare_lengths(const void *a, const void *b)
     return (x->length < y->length) - (x->length > y->length);
 }
 
-/* In a thread, what begins at one moment with something else lies around it if it is longer. */
+/* In a thread, of two that begin at the same time the longer one contains the other. */
 static int compare_starts(const void *a, const void *b)
 {
     const struct stay *x = a, *y = b;
@@ -240,7 +242,7 @@ static void put_parks(struct packer *k, const struct stays *s)
     }
 }
 
-/* Sorts what was kept, and says what was not. */
+/* Sorts the kept ones and reports the dropped ones. */
 static void finish_stays(struct packer *k, struct stays *s, const char *what)
 {
     char text[UNITS_LEN];
@@ -253,7 +255,7 @@ static void finish_stays(struct packer *k, struct stays *s, const char *what)
                   (unsigned long long)s->left_out, what, units_time(text, s->least));
 }
 
-/* Workers go by their names; a thread that was several is the last one. */
+/* Labels workers by their names. A thread that was several workers gets the last name. */
 static void name_workers(struct packer *k, const struct polls *p)
 {
     char text[40];

@@ -1,4 +1,5 @@
-/* The heap of a recording into tables: a site for every stack, the sampled blocks that live, memory over time. */
+/* Converts the heap of a recording to tables: one site per stack, the sampled live blocks, memory
+ * over time. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -6,14 +7,14 @@
 #include "tool/view/packer.h"
 
 enum {
-    SITES_OVER_TIME = 200, /* how many are told apart over time: a picture has no more colours */
-    MOST_POINTS = 1 << 21, /* rows of sites over time, at most */
+    SITES_OVER_TIME = 200, /* sites shown separately over time: a chart has no more colours */
+    MOST_POINTS = 1 << 21, /* maximum rows of sites over time */
     MOST_BLOCKS = 1 << 20,
 };
 
 /* ---- sites ---- */
 
-/* A stack with allocations, and where it is in the tree. */
+/* A stack with allocations, and its node in the tree. */
 struct placed {
     uint32_t node, stack;
 };
@@ -70,7 +71,7 @@ static void put_site(const struct packer *k, struct pack_table *t, const struct 
     column_put(&c[15], caller);
 }
 
-/* Stacks with equal frames are one site. SITE_OF gets the row of each stack. */
+/* Stacks with equal frames are one site. SITE_OF receives the row of each stack. */
 static int put_sites(struct packer *k, struct packer_stacks *s, uint32_t *site_of, size_t *count)
 {
     struct heap *heap = s->heap;
@@ -126,7 +127,7 @@ static int put_blocks(struct packer *k, struct packer_stacks *s)
         return err;
     }
     qsort(blocks, count, sizeof(*blocks), compare_births);
-    if (count > MOST_BLOCKS) { /* the oldest are what is looked for */
+    if (count > MOST_BLOCKS) { /* keep the oldest, which matter most */
         packer_notice(k, "%zu of %zu live blocks are not on the page one by one: the youngest",
                       count - MOST_BLOCKS, count);
         count = MOST_BLOCKS;
@@ -159,7 +160,8 @@ static int compare_ranked(const void *a, const void *b)
     return (x->site > y->site) - (x->site < y->site);
 }
 
-/* Into SLOT_OF of each site: 1 + its place among those that are told apart, by the most they ever held. */
+/* Chooses the sites that are shown separately, by the most they ever held. SLOT_OF receives 1 + the
+ * index of each chosen site. */
 static int choose_sites(const struct recording *rec, const uint32_t *site_of, size_t sites,
                         size_t wanted, uint32_t *slot_of, uint32_t *chosen, size_t *chosen_count)
 {
@@ -203,7 +205,7 @@ static int compare_moments(const void *a, const void *b)
     return (x->number > y->number) - (x->number < y->number);
 }
 
-/* One snapshot: its line, and what each chosen site held. */
+/* Writes one snapshot: its row, and what each chosen site held. */
 static void put_snapshot(const struct packer *k, struct pack_table *const tables[2], size_t number,
                          const struct recording_snapshot *s, const uint32_t *site_of,
                          const uint32_t *slot_of, const uint32_t *chosen, size_t chosen_count)

@@ -1,8 +1,8 @@
-/* A recording into tables: its heap, its samples, its events, each where there is one; and two recordings beside each
- * other.
+/* Converts a recording to tables: its heap, samples and events, as far as present. Also compares
+ * two recordings.
  *
- * The order is given by what the reports count: sites are made of all stacks with names, so stacks of allocations get
- * theirs first, and those of CPU samples when the heap is done with. */
+ * Sites are made from all named stacks. So the stacks of allocations are named first, and those of
+ * CPU samples only after the heap is done. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,7 +89,7 @@ static int add_samples(struct packer *k, struct packer_stacks *s)
     return k->trie.failed ? -ENOMEM : 0;
 }
 
-/* ---- what is said of it ---- */
+/* ---- metadata ---- */
 
 static void add_about(struct packer_about *about, const struct recording *rec)
 {
@@ -128,7 +128,7 @@ static void add_dropped(struct packer *k, const struct recording *rec)
     packer_dropped(k, "places_unreadable", rec->gap_count);
 }
 
-/* The last thing that is known of it. */
+/* The time of the last known activity. */
 static int64_t end_of(const struct packer *k, const struct polls *p)
 {
     const struct recording *rec = p->rec;
@@ -147,7 +147,7 @@ static void add_threads(struct packer *k, const struct recording *rec)
         k->lanes.list[lane].is_main = true;
 }
 
-/* Names of those that have a lane: a thread that did nothing needs none. */
+/* Names the threads that have a lane: a thread without activity needs none. */
 static void name_threads(struct packer *k, const struct recording *rec)
 {
     for (uint32_t i = 0; i < k->lanes.count; i++)
@@ -228,13 +228,13 @@ int packer_join(struct packer *k, const char *recording, struct run_error *error
     return 0;
 }
 
-/* ---- two of them ---- */
+/* ---- two recordings ---- */
 
 enum { DIFF_COLUMNS = 8 };
 
-/* Sums of both sides by node: three figures, A and B. */
+/* Sums of both sides by node: three figures, for A and B. */
 struct sums {
-    struct map row_of; /* a node */
+    struct map row_of; /* by node */
     struct node_sums {
         uint32_t node, site;
         double figures[3][2];
@@ -302,7 +302,8 @@ static int put_sums(struct packer *k, const struct sums *sums)
     return t ? 0 : -ENOMEM;
 }
 
-/* app-old and app-new are two builds of one program: its functions are matched as if both files had the first one's name. */
+/* app-old and app-new are two builds of one program: their functions are matched as if both files
+ * had the name of the first. */
 static void name_alike(struct trie *t, const struct heap heaps[2])
 {
     const char *one = heap_program(&heaps[0]), *other = heap_program(&heaps[1]);

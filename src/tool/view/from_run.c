@@ -1,7 +1,9 @@
-/* A run of functions into tables: functions, frames, and what each frame says of each function.
+/* Converts a run of functions to tables: functions, frames, and the values of each function in each
+ * frame.
  *
- * The last is most of a page: with a million frames of a dozen functions it is read, line by line, from the file again.
- * A few threads do that, each for a part of the frames and into columns of its own. */
+ * The last is most of a page: with a million frames of a dozen functions it is read again, line by
+ * line, from the file. Several threads do this, each for a part of the frames and into its own
+ * columns. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -14,13 +16,14 @@
 
 enum { MOST_THREADS = 8, PORTION = 1 << 12, SLACK_MS = 1000 };
 
-/* Rows of what frames say of functions. Beyond it frames go without, the fastest first: nobody asks them. */
+/* Maximum rows of functions in frames. Beyond it, the fastest frames have none, because users
+ * rarely look at them. */
 enum { MOST_ROWS = 1 << 24 };
 
 /* ---- functions ---- */
 
-/* The columns of a table of functions, filled from RUN. ROW_OF gets the row of each function, PACK_NONE of
- * aliases; NULL: not asked for. */
+/* Fills a table of functions from RUN. ROW_OF receives the row of each function, PACK_NONE for
+ * aliases; NULL: not needed. */
 static void add_functions(struct packer *k, const char *table, const struct run *run,
                           uint32_t *row_of)
 {
@@ -84,15 +87,15 @@ static void add_threads(struct packer *k, const struct run *run)
 
 /* ---- frames ---- */
 
-/* A time of the run as one of the page. */
+/* Converts a time of the run to a time of the page. */
 static int64_t moment(const struct packer *k, const struct run *run, int64_t at_ns)
 {
     int64_t mono = k->base_ns ? run_mono(run, at_ns) : -1;
     return mono >= 0 ? packer_moment(k, (uint64_t)mono) : saturating_add(at_ns, k->run_offset_ns);
 }
 
-/* Both clocks begin where the earlier of the two files does. A run that does not tell its clock is laid beside the
- * recording by the time of day, which it knows to a millisecond. */
+/* Both clocks start where the earlier of the two files does. A run without a clock sync is placed
+ * beside the recording by the time of day, which it knows to a millisecond. */
 static void join_clocks(struct packer *k, const struct run *run)
 {
     int64_t mono = run_mono(run, 0), began = (int64_t)k->base_ns;
@@ -111,9 +114,9 @@ static void join_clocks(struct packer *k, const struct run *run)
     }
 }
 
-#define MOST_MS ((int64_t)1 << 50) /* of a time of day that can be reckoned with */
+#define MOST_MS ((int64_t)1 << 50) /* largest timestamp that can be computed with */
 
-/* Process numbers come again: the times have to meet, too. */
+/* Process ids are reused, so the times must overlap too. */
 static bool is_joined(const struct packer *k, const struct run *run)
 {
     if (run->timestamp_ms < 0 || run->timestamp_ms > MOST_MS)
@@ -133,8 +136,8 @@ static int not_joined(const char *path, struct run_error *error)
     return -EINVAL;
 }
 
-/* From a frame's begin to its end by the clock of the samples: its wall time and what the measuring took besides. Without
- * samples nobody asks, and the lines of the frames need not be read once more. */
+/* Duration of a frame by the clock of the samples: its wall time plus the overhead of measuring.
+ * Without samples it is not needed, and the lines of the frames need not be read again. */
 static int64_t took(const struct packer *k, const struct run *run, const struct run_frame *f)
 {
     int64_t wall = f->wall_ns > 0 ? f->wall_ns : 0;
@@ -148,7 +151,7 @@ static int64_t took(const struct packer *k, const struct run *run, const struct 
     return length > 0 ? length : 0;
 }
 
-/* Frames without a start lie one behind the other. */
+/* Frames without a start are placed one after the other. */
 static void add_frames(struct packer *k, const struct run *run, const uint32_t *row_of)
 {
     static const struct column_kind kinds[] = {{"start", COLUMN_I64, COLUMN_DELTA_PLANES, false},
@@ -203,12 +206,12 @@ static const struct column_kind ff_kinds[FF_COLUMNS] = {
     {"alloc_count", COLUMN_U32, COLUMN_PLANES, false},
     {"alloc_bytes", COLUMN_I64, COLUMN_PLANES, true}};
 
-/* What one thread reads. */
+/* The part of the frames that one thread reads. */
 struct portion {
     const struct run *run;
     const uint32_t *row_of;
     size_t from, to;
-    int64_t least_ns; /* of wall time, that a frame is not left out */
+    int64_t least_ns; /* minimum wall time of a frame to be included */
     struct column columns[FF_COLUMNS];
     int err;
 };
@@ -247,7 +250,8 @@ static int compare_walls(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-/* The wall time from which on frames keep their functions, so that there are not more than MOST_ROWS. */
+/* The minimum wall time of frames that keep their functions, so that there are at most
+ * MOST_ROWS. */
 static int64_t least_wall(struct packer *k, const struct run *run)
 {
     uint64_t rows = 0;
@@ -323,7 +327,7 @@ static void add_about(struct packer_about *about, const struct run *run)
     about->started_ms = about->started_ms ? about->started_ms : run->timestamp_ms;
 }
 
-/* When the last frame or thread was over. */
+/* The time at which the last frame or the run ended. */
 static int64_t end_of(const struct run *run)
 {
     int64_t end = run->wall_ns;

@@ -1,11 +1,11 @@
-/* Threads of a page, joined by tid: a run and a recording of one process know the same threads, each by what it saw
- * of them. */
+/* The threads of a page, joined by tid: a run and a recording of one process have the same threads,
+ * with different data. */
 #include "tool/view/lanes.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-#define NUMBERED ((uint64_t)1 << 32) /* keys of threads without a tid lie above all tids */
+#define NUMBERED ((uint64_t)1 << 32) /* keys of threads without a tid are above all tids */
 
 static uint32_t lane_of(struct lanes *l, uint64_t key)
 {

@@ -1,4 +1,4 @@
-/* The threads of a page: a lane each, whichever instrument saw them. */
+/* The threads of a page: one lane each, from all instruments. */
 #ifndef PIANO_TOOL_VIEW_LANES_H
 #define PIANO_TOOL_VIEW_LANES_H
 
@@ -19,14 +19,14 @@ struct lanes {
     bool failed; /* out of memory */
 };
 
-/* The lane of TID; new ones come behind the others. Lane 0 when memory is out. */
+/* The lane of TID; new lanes are appended. Lane 0 when out of memory. */
 uint32_t lanes_of(struct lanes *l, uint32_t tid);
-/* The lane of thread NUMBER of a run that does not know its tid. */
+/* The lane of thread NUMBER of a run without its tid. */
 uint32_t lanes_numbered(struct lanes *l, uint32_t number);
-/* Gives it a name unless it has one; NAME may be NULL or empty. */
+/* Names the lane unless it has a name; NAME may be NULL or empty. */
 void lanes_name(struct lanes *l, struct texts *s, uint32_t lane, const char *name);
 void lanes_worker(struct lanes *l, struct texts *s, uint32_t lane, const char *worker);
-/* The table of all of them. */
+/* Writes the table of all lanes. */
 void lanes_pack(struct lanes *l, struct texts *s, struct pack *p);
 void lanes_release(struct lanes *l);
 

@@ -1,6 +1,6 @@
-/* Tables become blocks: every large column is one, so that a viewer unpacks only what it shows; the small ones share
- * the first. Blocks are coded and compressed by a few threads, each taking the next one that nobody has taken, and
- * a column's own memory goes as soon as its block is made. */
+/* Packs tables into blocks. Every large column is one block, so that a viewer unpacks only what it
+ * shows; small columns share the first. Several threads encode and compress the blocks, each taking
+ * the next free one. The memory of a column is freed as soon as its block is done. */
 #include "tool/view/pack.h"
 
 #include <errno.h>
@@ -15,13 +15,13 @@
 #include "tool/util/say.h"
 
 enum {
-    SMALL = 1 << 15,      /* bytes; columns up to here share a block */
-    ALIGNED = 8,          /* columns begin at multiples of it */
-    LARGE = 1 << 22,      /* from here on, speed counts more than the last percent */
-    THOROUGH = 6,         /* levels of deflate */
-    FAST = 4,             /* the first one that looks for a better match */
-    MOST_THREADS = 8,     /* at work */
-    MOST_BLOCKS = 1 << 10 /* tables times columns */
+    SMALL = 1 << 15,      /* bytes; columns up to this size share a block */
+    ALIGNED = 8,          /* columns start at multiples of this */
+    LARGE = 1 << 22,      /* from this size on, prefer speed to the best compression */
+    THOROUGH = 6,         /* deflate level */
+    FAST = 4,             /* the first deflate level with lazy matching */
+    MOST_THREADS = 8,     /* besides the main thread */
+    MOST_BLOCKS = 1 << 10 /* at least PACK_TABLES * PACK_COLUMNS */
 };
 
 struct pack_table *pack_table(struct pack *p, const char *name, const struct column_kind *kinds,
@@ -60,7 +60,7 @@ void pack_json(struct pack *p, const char *name, struct buf *text)
 
 /* ---- blocks ---- */
 
-/* Compresses the block in place; one that does not get smaller stays as it is. */
+/* Compresses the block in place. A block that does not get smaller is stored uncompressed. */
 static int deflate_block(struct pack_block *b)
 {
     z_stream z = {.next_in = b->data};
@@ -71,7 +71,7 @@ static int deflate_block(struct pack_block *b)
         free(out);
         return -ENOMEM;
     }
-    /* zlib counts with 32 bits. */
+    /* zlib's counters have 32 bits. */
     for (size_t left = b->raw_bytes; status == Z_OK && done < room;) {
         uInt in = left < 1u << 30 ? (uInt)left : 1u << 30;
         uInt space = room - done < 1u << 30 ? (uInt)(room - done) : 1u << 30;
@@ -96,9 +96,9 @@ static int deflate_block(struct pack_block *b)
     return 0;
 }
 
-/* A column that is a block of its own. */
+/* A column that becomes its own block. */
 struct job {
-    struct column *column; /* NULL: the block has its bytes already */
+    struct column *column; /* NULL: the block already has its bytes */
     struct pack_block *block;
 };
 
@@ -150,14 +150,14 @@ static int run_jobs(struct work *w)
     return w->err;
 }
 
-/* ---- what goes where ---- */
+/* ---- layout ---- */
 
 static size_t aligned(size_t bytes)
 {
     return (bytes + ALIGNED - 1) / ALIGNED * ALIGNED;
 }
 
-/* A column goes to the block that small ones share, all of whose bytes are in SMALL_ONES. */
+/* Appends a column to the block that small columns share, whose bytes are in SMALL_ONES. */
 static int put_small(struct column *c, struct pack_place *place, struct buf *small_ones)
 {
     static const char zeros[ALIGNED];
@@ -197,7 +197,7 @@ static int lay_out(struct pack *p, struct work *w, struct buf *small_ones)
     return err;
 }
 
-/* The longest first, so that none is left alone with it at the end. */
+/* Largest first, so that no thread works alone on a large one at the end. */
 static int compare_jobs(const void *a, const void *b)
 {
     const struct job *x = a, *y = b;
@@ -239,7 +239,7 @@ size_t pack_bytes(const struct pack *p)
     return bytes;
 }
 
-/* ---- what is said of it ---- */
+/* ---- metadata ---- */
 
 static void put_columns(struct buf *b, const struct pack_table *t)
 {
@@ -264,7 +264,7 @@ void pack_put_meta(struct buf *b, const struct pack *p)
     for (size_t i = 0; i < p->table_count; i++) {
         const struct pack_table *t = p->tables[i];
         if (t->rows == 0)
-            continue; /* the run has nothing of the kind */
+            continue; /* the run has no such data */
         buf_printf(b, "%s\n\"%s\":", comma, t->name);
         comma = ",";
         if (t->json)

@@ -5,23 +5,23 @@
 #include "tool/util/buf.h"
 #include "tool/view/column.h"
 
-#define PACK_NONE UINT32_MAX /* an index that is none */
+#define PACK_NONE UINT32_MAX /* no index */
 
 enum { PACK_TABLES = 48, PACK_COLUMNS = 16 };
 
 struct pack_table {
-    const char *name; /* stays */
+    const char *name; /* must stay valid */
     struct column columns[PACK_COLUMNS];
     size_t column_count;
     struct pack_place {
         uint32_t block;
         size_t at, bytes;
-    } places[PACK_COLUMNS]; /* once packed */
-    size_t rows;            /* once packed */
-    bool json;              /* one column of text, without a length before it */
+    } places[PACK_COLUMNS]; /* set when packed */
+    size_t rows;            /* set when packed */
+    bool json;              /* one text column, without a length before it */
 };
 
-/* Bytes that are compressed on their own. */
+/* Bytes that are compressed separately. */
 struct pack_block {
     char name[64];
     unsigned char *data;
@@ -37,18 +37,18 @@ struct pack {
     bool failed; /* out of memory, or too many tables */
 };
 
-/* A new table with the columns KINDS (COUNT of them); NULL: `failed`. */
+/* Adds a table with the COUNT columns KINDS; NULL: `failed`. */
 struct pack_table *pack_table(struct pack *p, const char *name, const struct column_kind *kinds,
                               size_t count);
-/* A table that is a JSON text, which is taken over. */
+/* Adds a table that consists of a JSON text. Takes ownership of it. */
 void pack_json(struct pack *p, const char *name, struct buf *text);
 
-/* Codes and compresses everything, on as many processors as there are; the columns are empty afterwards. 0 or
- * negative errno. */
+/* Encodes and compresses all tables, on all processors; the columns are empty afterwards. Returns 0
+ * or negative errno. */
 int pack_finish(struct pack *p);
-/* `"tables":{...},"blocks":[...]` */
+/* Writes `"tables":{...},"blocks":[...]`. */
 void pack_put_meta(struct buf *b, const struct pack *p);
-/* Bytes of all blocks, as they lie in the page. */
+/* Bytes of all blocks in the page. */
 size_t pack_bytes(const struct pack *p);
 void pack_release(struct pack *p);
 

@@ -1,4 +1,4 @@
-/* A page in the making: what all its parts share, and what is said of the whole. */
+/* Assembles a page: what its parts share, and the metadata of the whole. */
 #include "tool/view/packer.h"
 
 #include <errno.h>
@@ -14,12 +14,12 @@
 
 enum { FORMAT = 1 };
 
-static const int64_t most_exact = ((int64_t)1 << 53) - 1; /* what JSON's readers can count to */
+static const int64_t most_exact = ((int64_t)1 << 53) - 1; /* exact in JSON readers */
 
 /* ---- notices ---- */
 
-/* What is said on stderr while a page is made is of use to whoever looks at it, too. Several instruments of one
- * recording say the same of its file: once is enough. */
+/* Notices printed on stderr while a page is made are also useful in the page. Several instruments
+ * of one recording print the same notice about its file: it is kept and printed once. */
 static bool hear(void *ctx, const char *text)
 {
     struct packer *k = ctx;
@@ -43,7 +43,7 @@ void packer_notice(struct packer *k, const char *fmt, ...)
     va_end(ap);
     k->notices.failed |= text.failed;
     if (text.data)
-        say("%s", text.data); /* is heard */
+        say("%s", text.data); /* `hear` receives it */
     buf_free(&text);
 }
 
@@ -109,7 +109,7 @@ void packer_release(struct packer *k)
     buf_free(&k->dropped);
 }
 
-/* ---- what is said of it ---- */
+/* ---- metadata ---- */
 
 static void put_text(struct buf *b, const char *key, const struct buf *text)
 {

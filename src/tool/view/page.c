@@ -1,9 +1,9 @@
-/* The page, written as it goes: head, viewer's style, what the data is (JSON), the data (base64), viewer's script.
+/* Writes the page in order: head, viewer's style, metadata (JSON), data (base64), viewer's script.
  *
- * Everything that comes from a run is either in the JSON, in which no character stands for itself that means anything to
- * HTML, or in base64, or in the title, escaped. The page's own policy lets one script and one style be used, by
- * their digests, and nothing be loaded from anywhere: a name that found its way into the markup could still do
- * nothing. */
+ * Everything that comes from a run is either in the JSON, where all characters with a meaning in
+ * HTML are escaped, or in base64, or escaped in the title. The page's own policy allows one script
+ * and one style, by their digests, and no loading from anywhere. So even a name that got into the
+ * markup could do nothing. */
 #include "tool/view/page.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@
 #include "tool/view/sha256.h"
 
 enum {
-    RUN_BYTES = 12000000, /* of data in one element: 16 million characters */
+    RUN_BYTES = 12000000, /* data bytes in one element: 16 million characters */
     CHUNK_BYTES = 3 << 16,
     DIGEST_TEXT = 44
 };
@@ -42,7 +42,7 @@ void page_put_policy(struct buf *b)
 
 /* ---- text ---- */
 
-/* A name as it is said elsewhere, too, with what is invisible or no text made visible; and no markup. */
+/* Writes a name with invisible and non-text characters made visible, and without markup. */
 static void put_escaped(struct buf *b, const char *name)
 {
     char safe[300];
@@ -53,7 +53,8 @@ static void put_escaped(struct buf *b, const char *name)
             buf_putc(b, *at);
 }
 
-/* JSON in which nothing ends a script or begins a comment, and which is a JavaScript literal besides. */
+/* Writes JSON in which nothing can end a script or begin a comment, and which is also a valid
+ * JavaScript literal. */
 static void put_json(struct buf *b, const struct buf *json)
 {
     const char *at = json->data, *end = at + json->len;
@@ -135,7 +136,7 @@ static int flush(FILE *out, struct buf *b)
 
 /* ---- data ---- */
 
-/* The bytes of all blocks, one after another, wherever one ends. */
+/* The bytes of all blocks, concatenated. */
 struct source {
     const struct pack *pack;
     size_t block, at;
@@ -159,7 +160,7 @@ static size_t take(struct source *s, unsigned char *to, size_t wanted)
     return got;
 }
 
-/* One element: at most RUN_BYTES, padded only at its end. */
+/* Writes one element: at most RUN_BYTES, padded only at its end. */
 static int put_run(FILE *out, struct source *s, size_t number, unsigned char *bytes, char *text)
 {
     struct buf head = {0};

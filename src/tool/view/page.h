@@ -1,4 +1,4 @@
-/* The page: one HTML file with the viewer and the data in it; docs/page-format.md. */
+/* The page: one HTML file with the viewer and the data; docs/page-format.md. */
 #ifndef PIANO_TOOL_VIEW_PAGE_H
 #define PIANO_TOOL_VIEW_PAGE_H
 
@@ -6,9 +6,9 @@
 
 #include "tool/view/packer.h"
 
-/* The policy a page is under: what it may run and load. */
+/* Writes the content security policy of a page: what it may run and load. */
 void page_put_policy(struct buf *b);
-/* Writes what K has packed. 0 or negative errno. */
+/* Writes the packed data of K as a page. Returns 0 or negative errno. */
 int page_write(FILE *out, const struct packer *k);
 
 #endif

@@ -1,7 +1,7 @@
-/* A page served to this machine alone is of no use to somebody who sits at another one. sshd tells in
- * SSH_CONNECTION which address and port of ours the user has reached; with these, the command for a
- * tunnel can be given whole. The variable is only text: what does not look like an address is not
- * printed. */
+/* A page served only to this machine cannot be seen from another one. sshd sets SSH_CONNECTION to
+ * the address and port of ours that the user connected to. With these, the complete command for a
+ * tunnel can be printed. The variable is only text: anything that does not look like an address is
+ * not printed. */
 #include "tool/view/remote.h"
 
 #include <stdbool.h>
@@ -19,7 +19,7 @@ static bool consists_of(const char *text, const char *chars)
     return *text && text[strspn(text, chars)] == '\0';
 }
 
-/* " -p 2222 user@192.0.2.4" to TEXT, as far as it is known. */
+/* Writes " -p 2222 user@192.0.2.4" to TEXT, as far as known. */
 static void put_target(char *text, size_t size, const char *connection)
 {
     char address[64] = "", port[8] = "";

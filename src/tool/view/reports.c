@@ -1,6 +1,6 @@
-/* Reports in a page: the JSON of each instrument, cut to what can be read, and a few lines that say the most important
- * in words. The functions that write `piano report --json` write these too, so that the page and the command line cannot
- * differ. */
+/* Reports in a page: the JSON of each instrument, cut to a readable size, and a few lines with the
+ * most important results in words. The functions that write `piano report --json` also write these,
+ * so that the page and the command line cannot differ. */
 #include "tool/view/reports.h"
 
 #include <errno.h>
@@ -18,11 +18,11 @@ enum { TOP = 50, WORST_FRAMES = 20, KINDS_OF_FRAMES = 3, MOST_BYTES = 4 << 20 };
 
 /* ---- writing ---- */
 
-/* Writes a report of something with lists of at most TOP items. 0 or negative errno. */
+/* Writes a report about WHAT with lists of at most TOP items. Returns 0 or negative errno. */
 typedef int writer(FILE *out, void *what, size_t top);
 
-/* The report WRITE makes of WHAT, as member KEY: TOP items, or fewer, if they have names so long (a page with templates in
- * templates in every stack) that nobody wants to wait for them. */
+/* Adds the report that WRITE makes of WHAT as member KEY, with TOP items. Uses fewer if the report
+ * would be too large because of long names (nested templates in every stack). */
 static int put_report(struct reports *r, const char *key, writer *write, void *what, size_t top)
 {
     for (;; top /= 4) {
@@ -155,7 +155,7 @@ static void tell_heap(struct reports *r, const struct heap *heap)
     free(sorted);
 }
 
-/* Sites that grow all the time are what a leak looks like. */
+/* Sites that grow all the time indicate a leak. */
 static int put_growth(struct reports *r, const struct heap *heap)
 {
     const struct heap_options asked = {
@@ -166,7 +166,7 @@ static int put_growth(struct reports *r, const struct heap *heap)
     char text[UNITS_LEN];
     if (heap_growth_make(&g, heap, &asked, &error) != 0) {
         heap_growth_release(&g);
-        return 0; /* one moment only: there is no growth to tell of */
+        return 0; /* only one snapshot: no growth to report */
     }
     for (size_t i = 0; i < g.count && i < 3; i++) {
         const char *trend = heap_trend(&g, &g.rows[i]);
@@ -182,7 +182,7 @@ static int put_growth(struct reports *r, const struct heap *heap)
     static const char before[] = "\"growth\":";
     size_t head = sizeof(before) - 1, end = b.len;
     while (end > 0 && b.data[end - 1] != '}')
-        end--; /* the comma behind it */
+        end--; /* the comma after it */
     if (!b.failed && end > head) {
         buf_printf(&r->text, "%s\"growth\":", r->text.len ? ",\n" : "");
         buf_put(&r->text, b.data + head, end - head);
@@ -242,7 +242,7 @@ int reports_cpu(struct reports *r, struct heap *heap)
         err = put_report(r, "cpu", write_cpu, &c, TOP);
     if (err == 0)
         err = tell_cpu(r, &c);
-    *heap = c.named; /* its tables may have grown */
+    *heap = c.named; /* its tables may have been reallocated */
     free(c.processes);
     free(c.threads);
     return err;
@@ -250,7 +250,7 @@ int reports_cpu(struct reports *r, struct heap *heap)
 
 /* ---- events ---- */
 
-/* The longest polls come with their stacks. */
+/* The longest polls include their stacks. */
 static int write_polls(FILE *out, void *what, size_t top)
 {
     struct polls *p = what;
@@ -275,7 +275,7 @@ int reports_polls(struct reports *r, struct polls *p)
 
 static const char *const labels[2] = {"A", "B"};
 
-/* All of it, whatever TOP says: it has no parts that could go. */
+/* Ignores TOP: it has no lists that could be shortened. */
 static int write_diff(FILE *out, void *what, size_t top)
 {
     (void)top;

@@ -1,4 +1,5 @@
-/* The reports in a page: what `piano report --json` says, as far as it is shown in words. */
+/* The reports in a page: the output of `piano report --json`, as far as the page shows it in
+ * words. */
 #ifndef PIANO_TOOL_VIEW_REPORTS_H
 #define PIANO_TOOL_VIEW_REPORTS_H
 
@@ -10,17 +11,17 @@ struct reports {
     struct buf overview; /* items of an array */
 };
 
-/* Each returns 0 or negative errno. HEAP has the stacks of allocations named, and no others. */
+/* Each returns 0 or negative errno. In HEAP, only the stacks of allocations have been named. */
 int reports_run(struct reports *r, struct run *run);
 int reports_heap(struct reports *r, struct heap *heap);
-/* Names what has CPU samples. */
+/* Names the stacks of CPU samples. */
 int reports_cpu(struct reports *r, struct heap *heap);
-/* P has been gone through. */
+/* Call this after `polls_go`. */
 int reports_polls(struct reports *r, struct polls *p);
-/* What differs between two. */
+/* The difference between two. */
 int reports_diff(struct reports *r, struct run runs[2]);
 int reports_heap_diff(struct reports *r, const struct heap heaps[2]);
-/* The whole object, into B. */
+/* Writes the whole object to B. */
 void reports_put(struct buf *b, const struct reports *r);
 void reports_release(struct reports *r);
 

@@ -1,8 +1,9 @@
-/* Reading a request, and deciding on it.
+/* Parses a request and decides on it.
  *
- * A page on another site can make a browser ask for anything at 127.0.0.1, and can give that address a name of its own
- * (DNS rebinding) so that the browser lets it read the answer. What it cannot do is make the browser lie about Host
- * and Origin: both have to be ours. That decides first; whoever is not meant learns nothing about paths. */
+ * A page on another site can make a browser request anything from 127.0.0.1. It can also give that
+ * address its own name (DNS rebinding), so that the browser lets it read the answer. But it cannot
+ * make the browser send a false Host or Origin: both must be ours. This is checked first, so that
+ * other clients learn nothing about paths. */
 #include "tool/view/request.h"
 
 #include <stdio.h>
@@ -14,7 +15,7 @@ bool request_whole(const char *text, size_t len)
     return memmem(text, len, "\r\n\r\n", 4) != NULL;
 }
 
-/* The word at *AT, ended by END, which becomes a NUL; NULL: there is none. */
+/* The word at *AT, up to END, which is replaced by a NUL; NULL: there is none. */
 static char *word(char **at, char end)
 {
     char *from = *at, *to = strchr(from, end);
@@ -35,7 +36,7 @@ static char *line(char **at)
     return from;
 }
 
-/* The value behind the colon, blanks around it removed. */
+/* The value after the colon, without surrounding blanks. */
 static char *value_of(char *text)
 {
     while (*text == ' ' || *text == '\t')
@@ -56,7 +57,7 @@ static bool take_header(char *text, struct request *r)
                       : strcasecmp(text, "origin") == 0 ? &r->origin
                                                         : NULL;
     if (to && *to)
-        return false; /* twice: which one would it be? */
+        return false; /* duplicate header: ambiguous */
     if (to)
         *to = value_of(colon + 1);
     return true;
@@ -101,7 +102,8 @@ static bool is_our_origin(const char *origin, unsigned port)
     return strncasecmp(origin, scheme, len) == 0 && is_ours(origin + len, port);
 }
 
-/* Takes as long for every path of one length: how far a guess is right cannot be measured. */
+/* Takes the same time for every path of one length, so that a guess cannot be improved by
+ * measuring. */
 static bool same_path(const char *a, const char *b)
 {
     size_t len = strlen(a);

@@ -1,4 +1,4 @@
-/* A request to the server of a page, as far as it matters. */
+/* The relevant parts of a request to the server of a page. */
 #ifndef PIANO_TOOL_VIEW_REQUEST_H
 #define PIANO_TOOL_VIEW_REQUEST_H
 
@@ -10,17 +10,17 @@ struct request {
     const char *host, *origin; /* NULL: none */
 };
 
-/* What the server is known by. */
+/* What the server accepts. */
 struct request_rules {
-    const char *path; /* "/" and what cannot be guessed and "/" */
+    const char *path; /* "/", a random token, "/" */
     unsigned port;
 };
 
-/* Is the head of a request whole? */
+/* Is the head of a request complete? */
 bool request_whole(const char *text, size_t len);
-/* Takes TEXT apart, in place; LEN bytes, which are whole, and a NUL. False: it is no request. */
+/* Parses TEXT in place: LEN bytes, complete, and a NUL. False: not a valid request. */
 bool request_parse(char *text, size_t len, struct request *r);
-/* The status it is to be answered with: 200, or why not. */
+/* The status of the answer: 200, or an error. */
 int request_judge(const struct request *r, const struct request_rules *rules);
 
 #endif

@@ -1,11 +1,12 @@
 /* One thread, one poll, one page.
  *
- * Nobody can hold it up: every socket is non-blocking, a request has to be there within a few seconds and fit into a
- * few kilobytes, and an answer that makes no progress is given up. There is room for a fixed number of connections;
- * when all are taken, the one that has least time left goes. Each carries one request and is closed behind it.
+ * No client can block it: every socket is non-blocking, a request must arrive within a few seconds
+ * and fit into a few kilobytes, and an answer that makes no progress is dropped. The number of
+ * connections is fixed. When all are in use, the one with the least time left is dropped. Each
+ * serves one request and is then closed.
  *
- * The address is 127.0.0.1, so no other machine comes near. Other users of this one do: for them the path has 128
- * bits that nobody can guess. */
+ * The address is 127.0.0.1, so no other machine can connect. Other users of this machine can:
+ * because of them the path contains 128 random bits. */
 #include "tool/view/server.h"
 
 #include <arpa/inet.h>
@@ -33,10 +34,10 @@ enum {
     CLIENTS = 64,
     REQUEST_BYTES = 8192,
     REQUEST_MS = 5000,  /* for a request, from its first to its last byte */
-    STALLED_MS = 20000, /* an answer that makes no progress */
-    LINGER_MS = 1000,   /* for the other side to close */
+    STALLED_MS = 20000, /* for an answer that makes no progress */
+    LINGER_MS = 1000,   /* for the client to close */
     TOKEN_BYTES = 16,
-    WAITING = 1024, /* connections not accepted yet; others come again in a second */
+    WAITING = 1024, /* connections not yet accepted; later ones retry after a second */
 };
 
 enum state { FREE, READING, WRITING, LINGERING };
@@ -145,8 +146,8 @@ static void read_request(const struct server *s, struct client *c)
         answer(s, c, request_judge(&r, &s->rules), strcmp(r.method, "HEAD") != 0);
 }
 
-/* All of it is out: we say so, and wait for the other side, or what it sent behind its request would have the kernel take
- * our answer back. */
+/* The answer is sent completely. Shuts down our side and waits for the client: if unread data
+ * arrived after its request, closing now would make the kernel discard our answer. */
 static void linger(struct client *c)
 {
     shutdown(c->fd, SHUT_WR);
@@ -180,7 +181,7 @@ static void read_rest(struct client *c)
         drop(c);
 }
 
-/* A place for a new connection: a free one, else that of whoever has least time left. */
+/* A slot for a new connection: a free one, else that of the client with the least time left. */
 static struct client *place_for(struct server *s)
 {
     struct client *best = &s->clients[0];
@@ -208,7 +209,8 @@ static bool accept_one(struct server *s)
     return true;
 }
 
-/* Those that wait, some at a time: whoever was let in has his turn before he is pushed out. */
+/* Accepts some of the waiting connections at a time, so that an accepted client is served before it
+ * is replaced. */
 static void accept_all(struct server *s)
 {
     for (size_t i = 0; i < CLIENTS / 2 && accept_one(s); i++)
@@ -224,7 +226,7 @@ static void take_signal(struct server *s)
         return;
     if (info.ssi_signo != SIGCHLD)
         s->over = true;
-    while (waitpid(-1, NULL, WNOHANG) > 0) /* the browser's starter */
+    while (waitpid(-1, NULL, WNOHANG) > 0) /* reap xdg-open */
         ;
 }
 
@@ -240,7 +242,7 @@ static void serve_client(const struct server *s, struct client *c, short events)
         read_rest(c);
 }
 
-/* Drops who has run out of time; how long until the next does, or -1. */
+/* Drops the clients whose time is over. Returns the time until the next one expires, or -1. */
 static int expire(struct server *s)
 {
     int64_t now = now_ms(), next = INT64_MAX;
@@ -320,8 +322,9 @@ static bool is_ignored(int sig)
     return sigaction(sig, NULL, &now) == 0 && now.sa_handler == SIG_IGN;
 }
 
-/* They stay blocked: whoever is impatient and presses Ctrl-C twice meant one end. What we were started to
- * ignore (by nohup, or in the background of a script) stays ignored; blocked, it would be queued. */
+/* The signals stay blocked: pressing Ctrl-C twice means one end. Signals that we were started to
+ * ignore (by nohup, or in the background of a script) stay ignored; if blocked, they would be
+ * queued. */
 static int start_signals(struct server *s)
 {
     static const int ends[] = {SIGINT, SIGTERM, SIGHUP};

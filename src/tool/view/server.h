@@ -1,4 +1,4 @@
-/* Serves one page to this machine until it is told to stop. */
+/* Serves one page to this machine until it is stopped. */
 #ifndef PIANO_TOOL_VIEW_SERVER_H
 #define PIANO_TOOL_VIEW_SERVER_H
 
@@ -8,10 +8,11 @@
 struct server_options {
     unsigned port;      /* 0: any */
     bool open;          /* in a browser */
-    const char *policy; /* of the page's content */
+    const char *policy; /* content security policy of the page */
 };
 
-/* Prints the address on stdout and serves PAGE. Ends with Ctrl-C (SIGINT), SIGTERM or SIGHUP. An exit status. */
+/* Prints the address on stdout and serves PAGE. Ends with Ctrl-C (SIGINT), SIGTERM or SIGHUP.
+ * Returns an exit status. */
 int server_run(const char *page, size_t len, const struct server_options *options);
 
 #endif

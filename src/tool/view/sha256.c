@@ -1,7 +1,8 @@
-/* SHA-256, for texts that are in memory as a whole: a page's policy names its script and its style by their digests.
+/* SHA-256 of texts in memory: a page's policy names its script and its style by their digests.
  *
- * The constants are the first 32 bits of the fractions of roots of the first primes; they are worked out here, in
- * whole numbers, which is shorter than the table and as certain as the test of the digest. */
+ * The constants are the first 32 bits of the fractional parts of roots of the first primes. They
+ * are computed here with integers, which is shorter than the table; the test of the digest verifies
+ * them. */
 #include "tool/view/sha256.h"
 
 #include <stdbool.h>
@@ -10,8 +11,9 @@
 
 enum { BLOCK = 64, ROUNDS = 64, WORDS = 8 };
 
-/* First 32 bits behind the point of the ROOT-th (2 or 3) root of PRIME: the largest x with x^ROOT <= prime * 2^(32 ROOT).
- * The whole part of every root is small, so x has less than 40 bits, and its cube less than 128. */
+/* First 32 bits of the fractional part of the ROOT-th (2 or 3) root of PRIME: the largest x with
+ * x^ROOT <= prime * 2^(32 ROOT). The integer part of every root is small, so x has less than 40
+ * bits, and its cube less than 128. */
 static uint32_t fraction(unsigned prime, unsigned root)
 {
     unsigned __int128 most = (unsigned __int128)prime << 32 * root;

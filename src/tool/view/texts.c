@@ -1,6 +1,6 @@
-/* Texts of a page. They come from files and may hold any bytes: what is not UTF-8 becomes U+FFFD here, so that a page is
- * UTF-8 throughout. Texts are found again by a hash with a seed nobody knows; one that meets another's goes on to the
- * next number. */
+/* Texts of a page. They come from files and may contain any bytes. Invalid UTF-8 becomes U+FFFD
+ * here, so that a page is UTF-8 throughout. Texts are looked up by a hash with a random seed; on a
+ * collision, the next key is tried. */
 #include "tool/view/texts.h"
 
 #include <errno.h>

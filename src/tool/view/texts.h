@@ -1,4 +1,4 @@
-/* The texts of a page: each once, by number. */
+/* The texts of a page: each stored once and numbered. */
 #ifndef PIANO_TOOL_VIEW_TEXTS_H
 #define PIANO_TOOL_VIEW_TEXTS_H
 
@@ -7,20 +7,21 @@
 
 struct texts {
     struct pack_table *table;
-    struct map by_text;    /* a hash of the text */
-    struct map by_pointer; /* of texts that are shared, see `texts_shared` */
+    struct map by_text;    /* by a hash of the text */
+    struct map by_pointer; /* for shared texts, see `texts_shared` */
     uint64_t seed;
-    size_t *ends; /* of texts in the table's column */
+    size_t *ends; /* end of each text in the table's column */
     size_t count, cap;
 };
 
-/* 0 or -ENOMEM. */
+/* Returns 0 or -ENOMEM. */
 int texts_start(struct texts *s, struct pack *p);
 void texts_release(struct texts *s);
 
-/* The number of TEXT; PACK_NONE of NULL, and when memory is out (the column then says so). */
+/* The number of TEXT; PACK_NONE for NULL, and when out of memory (the column then has `failed`
+ * set). */
 uint32_t texts_of(struct texts *s, const char *text);
-/* The same of a text that is always the same pointer, until `texts_forget`. */
+/* The same for a text whose pointer always refers to the same text until `texts_forget`. */
 uint32_t texts_shared(struct texts *s, const char *text);
 void texts_forget(struct texts *s);
 

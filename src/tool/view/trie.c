@@ -1,5 +1,5 @@
-/* Stacks as a tree. Codes and nodes are found again by a hash of what they are; a hash that is taken by another goes on
- * to the next number. Parents have lower numbers than their children. */
+/* Stacks as a tree. Codes and nodes are looked up by a hash of their contents; on a collision of
+ * codes, the next key is tried. Parents have lower numbers than their children. */
 #include "tool/view/trie.h"
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@ static uint64_t mix(uint64_t h, uint64_t more)
     return h ^ h >> 32;
 }
 
-/* ARRAY with room for one more; NULL: memory is out. */
+/* ARRAY with room for one more element; NULL: out of memory. */
 static void *grown(void *array, size_t count, size_t *cap, size_t size)
 {
     if (count < *cap)
@@ -78,7 +78,7 @@ static uint32_t code_of(struct trie *t, struct texts *s, const struct symbol_fra
 
 static uint32_t node_of(struct trie *t, uint32_t parent, uint32_t code)
 {
-    uint64_t key = (uint64_t)parent << 32 | code; /* tells them apart by itself */
+    uint64_t key = (uint64_t)parent << 32 | code; /* unique */
     uint32_t found = map_find(&t->node_of, key);
     if (found != MAP_NONE)
         return found;

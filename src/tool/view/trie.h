@@ -1,4 +1,4 @@
-/* The stacks of a page: a tree from the outermost frame inwards, in which a node is a stack. */
+/* The stacks of a page: a tree from the outermost frame inwards. A node represents a stack. */
 #ifndef PIANO_TOOL_VIEW_TRIE_H
 #define PIANO_TOOL_VIEW_TRIE_H
 
@@ -24,19 +24,19 @@ struct trie {
     struct trie_node *nodes;
     size_t node_count, node_cap;
     struct map code_of, node_of;
-    const struct symbol_frame **frames; /* room for one stack */
-    /* For two builds of a program: frames of one function are one, whatever the line. What is in the module PROGRAM
-     * goes by the name PROGRAM_AS; NULL: it is called the same. Neither is owned. */
+    const struct symbol_frame **frames; /* buffer for one stack */
+    /* For two builds of a program: frames of one function are equal whatever the line. The module
+     * PROGRAM gets the name PROGRAM_AS; NULL: the names are equal. Neither is owned. */
     bool by_name;
     const char *program, *program_as;
     bool failed;
 };
 
-/* Names STACK of HEAP and puts it in. Its node, or PACK_NONE when memory is out. */
+/* Names STACK of HEAP and adds it. Returns its node, or PACK_NONE when out of memory. */
 uint32_t trie_stack(struct trie *t, struct texts *s, struct heap *heap, uint32_t stack);
 /* The node FRAMES further out, or the outermost. */
 uint32_t trie_outwards(const struct trie *t, uint32_t node, uint32_t frames);
-/* Tables `code` and `nodes`. */
+/* Writes the tables `code` and `nodes`. */
 void trie_pack(struct trie *t, struct pack *p);
 void trie_release(struct trie *t);
 
