@@ -187,8 +187,9 @@ static inline uint64_t piano__rec_chunks_in(uint64_t bytes)
 
 enum piano__module_flags { PIANO_MODULE_BUILD_ID = 1 };
 
-/* A log record. The module was mapped at generations `since` <= g < `until` (`until` is UINT32_MAX
- * while it is mapped). Every dlclose ends a generation. File address of a pc = pc - bias. */
+/* A log record. The module belongs to the stacks of generations `since` <= g < `until`; `until` is
+ * UINT32_MAX if it was not replaced. A new generation begins when another library is found where a
+ * module was unloaded (target/record/modules.c). File address of a pc = pc - bias. */
 struct piano__module {
     uint32_t bytes; /* of this record, a multiple of 8 */
     uint32_t since;
