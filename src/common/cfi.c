@@ -1,12 +1,13 @@
-/* Reading .eh_frame.
+/* Reads .eh_frame.
  *
- * .eh_frame_hdr is a sorted table: function -> FDE. An FDE (one function) points back to a CIE (what many functions
- * share). Both end with a program that builds, row by row, a table "from this instruction on, the CFA is ..., register r
- * was saved at ..." (cfi_program.c), in which a rule may be an expression (cfi_expression.c).
+ * .eh_frame_hdr is a sorted table that maps a function to its FDE. An FDE describes one function
+ * and points back to a CIE, which several functions share. Both end with a program (cfi_program.c).
+ * It builds a table, row by row: from this instruction on, the CFA is ..., and register r was saved
+ * at ... A rule in that table may be an expression (cfi_expression.c).
  *
- * No byte is trusted: all reading goes through cfi_bytes.h, every turn of every loop takes a byte, sums wrap (-fwrapv), and
- * what comes out too large for a rule is refused at the end. DW_CFA_set_loc is not understood: no compiler for these
- * machines writes it. */
+ * No byte is trusted. All reads go through cfi_bytes.h, every iteration of every loop consumes a
+ * byte, and sums wrap (-fwrapv). A value that is too large for a rule is refused at the end.
+ * DW_CFA_set_loc is not supported: no compiler for these machines emits it. */
 #include "common/cfi.h"
 
 #include <elf.h>
@@ -16,7 +17,7 @@
 #include "common/cfi_bytes.h"
 #include "common/cfi_program.h"
 
-/* DW_EH_PE_*: how a pointer is written. */
+/* DW_EH_PE_*: how a pointer is encoded. */
 enum encoding {
     ENCODING_OMIT = 0xff,
     ENCODING_INDIRECT = 0x80,
@@ -98,7 +99,7 @@ static uint64_t take_format(struct piano__bytes *r, unsigned encoding)
     }
 }
 
-/* A pointer; one that is indirect, or relative to what cannot be known here, makes R bad. */
+/* Reads a pointer. Sets `bad` for an indirect pointer, and for one relative to an unknown base. */
 static uint64_t take_pointer(const struct piano__cfi *cfi, struct piano__bytes *r,
                              unsigned encoding)
 {
@@ -109,7 +110,7 @@ static uint64_t take_pointer(const struct piano__cfi *cfi, struct piano__bytes *
     return base + take_format(r, encoding);
 }
 
-/* The inside of the entry at ADDRESS. */
+/* Returns the contents of the entry at ADDRESS, without its length field. */
 static struct piano__bytes read_entry(const struct piano__cfi *cfi, uint64_t address)
 {
     struct piano__bytes r = read_from(cfi, address);
@@ -119,12 +120,13 @@ static struct piano__bytes read_entry(const struct piano__cfi *cfi, uint64_t add
     return piano__bytes_block(&r, length);
 }
 
-/* What a letter of the augmentation says; false for one that is not known, since then nothing after it is. */
+/* Reads what one augmentation letter stands for. Returns false for an unknown letter: the length of
+ * its data is unknown, so nothing after it can be read. */
 static bool read_letter(struct piano__bytes *r, char letter, struct cie *cie)
 {
     unsigned encoding;
     switch (letter) {
-    case 'P': /* the personality routine: only its length matters */
+    case 'P': /* the personality routine: skipped */
         encoding = (unsigned)piano__bytes_take(r, 1);
         if ((encoding & ENCODING_RELATIVE) == ENCODING_ALIGNED)
             return false;
@@ -172,7 +174,7 @@ static int read_cie(const struct piano__cfi *cfi, uint64_t address, struct cie *
     while (piano__bytes_take(&r, 1) != 0)
         continue;
     if (version == 4)
-        piano__bytes_take(&r, 2); /* sizes of an address and of a segment selector */
+        piano__bytes_take(&r, 2); /* the sizes of an address and of a segment selector */
     *cie = (struct cie){.code_align = piano__bytes_unsigned(&r)};
     cie->data_align = piano__bytes_signed(&r);
     cie->ra_register = version == 1 ? piano__bytes_take(&r, 1) : piano__bytes_unsigned(&r);
@@ -201,7 +203,7 @@ static int read_fde(const struct piano__cfi *cfi, uint64_t address, struct fde *
     return r.bad || fde->end < fde->start ? -EINVAL : 0;
 }
 
-/* The table: pairs of function and FDE, both relative to the header. */
+/* Returns the search table: pairs of function and FDE, both relative to the header. */
 static struct piano__bytes read_table(const struct piano__cfi *cfi, uint64_t *count)
 {
     struct piano__bytes r = read_from(cfi, cfi->header);
@@ -216,7 +218,7 @@ static struct piano__bytes read_table(const struct piano__cfi *cfi, uint64_t *co
     return piano__bytes_block(&r, *count * 8);
 }
 
-/* The INDEXth word of TABLE, which is that long. */
+/* Returns word INDEX of TABLE as an address. The caller checks that TABLE is long enough. */
 static uint64_t table_word(const struct piano__cfi *cfi, const struct piano__bytes *table,
                            uint64_t index)
 {
@@ -225,7 +227,7 @@ static uint64_t table_word(const struct piano__cfi *cfi, const struct piano__byt
     return cfi->header + (uint64_t)(int64_t)word;
 }
 
-/* The FDE of the last function that begins at PC or before. */
+/* Finds the FDE of the last function that begins at or before PC. */
 static int search(const struct piano__cfi *cfi, uint64_t pc, uint64_t *fde)
 {
     uint64_t low = 0, high;
@@ -302,7 +304,8 @@ int piano__cfi_find(const struct piano__cfi *cfi, uint64_t pc, struct piano__cfi
         return -EINVAL;
     row->start = program.row_start;
     row->end = program.row_end;
-    if (fde.cie.ra_register != registers->ra) /* hand-written code that keeps it elsewhere */
+    if (fde.cie.ra_register != registers->ra) /* hand-written code that keeps it in another
+                                               * register */
         return -ENOTSUP;
     if (!piano__cfi_program_rule(&program, &row->rule))
         return -ENOTSUP;

@@ -1,5 +1,5 @@
-/* Numbers out of bytes nobody trusts. A reader stops at its end and stays stopped: what it gives from then on is 0, so a
- * caller may look at `bad` once, when it has all it wants. */
+/* Reads numbers from untrusted bytes. A reader that would pass its end sets `bad` and returns 0
+ * from then on. So a caller may check `bad` once, after its last read. */
 #ifndef PIANO_COMMON_CFI_BYTES_H
 #define PIANO_COMMON_CFI_BYTES_H
 
@@ -20,7 +20,7 @@ static inline uint64_t piano__bytes_take(struct piano__bytes *r, size_t bytes)
         r->bad = true;
         return 0;
     }
-    memcpy(&value, r->at, bytes); /* little-endian, as are the machines this runs on */
+    memcpy(&value, r->at, bytes); /* little-endian, like the machines this runs on */
     r->at += bytes;
     return value;
 }
@@ -31,7 +31,7 @@ static inline int64_t piano__bytes_take_signed(struct piano__bytes *r, size_t by
     return (int64_t)(piano__bytes_take(r, bytes) << shift) >> shift;
 }
 
-/* LEB128: seven bits a byte. Bits beyond 64 are dropped. */
+/* LEB128: seven bits per byte. Bits above 64 are dropped. */
 static inline uint64_t piano__bytes_take_leb(struct piano__bytes *r, bool is_signed)
 {
     uint64_t value = 0, byte;
@@ -57,7 +57,7 @@ static inline int64_t piano__bytes_signed(struct piano__bytes *r)
     return (int64_t)piano__bytes_take_leb(r, true);
 }
 
-/* The next LEN bytes, as a reader of their own. */
+/* Returns a reader for the next LEN bytes, and skips them in R. */
 static inline struct piano__bytes piano__bytes_block(struct piano__bytes *r, uint64_t len)
 {
     if (r->bad || (uint64_t)(r->end - r->at) < len) {

@@ -1,18 +1,20 @@
-/* DWARF expressions, as far as call frame information uses them: where a register was saved, where the CFA is kept.
+/* Evaluates the subset of DWARF expressions that call frame information uses: where a register was
+ * saved, where the CFA is stored.
  *
- * They are run on symbols instead of on a frame: a value is a number, or register + n, or (what is in memory at
- * register + n) + m. That says all that compilers and assemblers are known to write, and lets the result be kept as
- * a rule. The pc is a number. So the expression of lazy-binding PLT entries, which asks in which half of its entry the
- * pc is, comes out as an ordinary `rsp + n`.
+ * Expressions are evaluated symbolically, not on a real frame. A value is a number, or register +
+ * n, or (the word in memory at register + n) + m. This covers everything that compilers and
+ * assemblers are known to emit, and lets the result be stored as a rule. The pc is a number. So the
+ * expression of lazy-binding PLT entries, which tests in which half of its entry the pc is, becomes
+ * an ordinary `rsp + n`.
  *
- * There are no jumps: every turn takes a byte. */
+ * There are no jumps, so every iteration consumes a byte. */
 #include "common/cfi_expression.h"
 
 enum { DEPTH = 8 };
 
 enum op {
     OP_DEREF = 0x06,
-    OP_CONST1U = 0x08, /* then 1s, 2u, 2s, 4u, 4s, 8u, 8s */
+    OP_CONST1U = 0x08, /* followed by 1s, 2u, 2s, 4u, 4s, 8u, 8s */
     OP_CONST8S = 0x0f,
     OP_CONSTU = 0x10,
     OP_CONSTS = 0x11,
@@ -137,7 +139,8 @@ static void run_unary(struct expression *e, struct piano__bytes *r, unsigned op)
         add_number(&v, (int64_t)piano__bytes_unsigned(r));
     } else if (op == OP_DUP) {
         push(e, v);
-    } else { /* OP_DEREF: of memory whose address is in memory, there is no saying it */
+        /* OP_DEREF. A second dereference cannot be expressed as a struct piano__value. */
+    } else {
         e->bad |= v.kind != PIANO_VALUE_REGISTER;
         v.kind = PIANO_VALUE_MEMORY;
         v.plus = 0;

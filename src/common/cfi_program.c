@@ -1,5 +1,6 @@
-/* Running call frame programs: a list of small instructions that change the row of rules or advance to the next one.
- * Three registers are followed; what the others do is read and dropped. See cfi.c for the whole. */
+/* Runs call frame programs: lists of small instructions that change the row of rules or advance to
+ * the next row. Three registers are followed; instructions for the others are parsed and ignored.
+ * cfi.c gives the overview. */
 #include "common/cfi_program.h"
 
 #include <elf.h>
@@ -74,8 +75,8 @@ static void restore(struct piano__cfi_program *p, uint64_t reg)
 static bool run_expression(const struct piano__cfi_program *p, struct piano__bytes block,
                            bool begins_with_cfa, struct piano__value *value)
 {
-    bool has_pc =
-        p->machine == EM_X86_64; /* column 16 is rip; that of aarch64 is the link register */
+    /* Column 16 is rip. Its counterpart on aarch64 is the link register, which is not the pc. */
+    bool has_pc = p->machine == EM_X86_64;
     struct piano__expr_place place = {.pc = p->pc,
                                       .pc_register = has_pc ? p->registers->ra : -1,
                                       .begins_with_cfa = begins_with_cfa};
@@ -147,7 +148,7 @@ static void recall(struct piano__cfi_program *p, struct piano__bytes *r)
         p->now = p->remembered[--p->depth];
 }
 
-/* The instructions that begin with a register. */
+/* Runs the instructions whose first operand is a register. */
 static void run_register(struct piano__cfi_program *p, struct piano__bytes *r, unsigned op)
 {
     uint64_t reg = piano__bytes_unsigned(r);
@@ -205,7 +206,8 @@ static void run_instruction(struct piano__cfi_program *p, struct piano__bytes *r
         op &= 0xc0;
     switch (op) {
     case NOP:
-    case AARCH64_NEGATE_RA_STATE: /* a signed return address is stripped whether it is said or not */
+    /* Return addresses are always stripped of a signature, so this state is not tracked. */
+    case AARCH64_NEGATE_RA_STATE:
     case AARCH64_NEGATE_RA_STATE_WITH_PC:
         break;
     case ADVANCE_LOC:
@@ -241,7 +243,7 @@ static void run_instruction(struct piano__cfi_program *p, struct piano__bytes *r
     case DEF_CFA_EXPRESSION:
         set_cfa_expression(p, piano__bytes_block(r, piano__bytes_unsigned(r)));
         break;
-    case GNU_ARGS_SIZE: /* of no matter to the CFA */
+    case GNU_ARGS_SIZE: /* does not affect the CFA */
         piano__bytes_unsigned(r);
         break;
     default:
@@ -261,13 +263,14 @@ bool piano__cfi_program_run(struct piano__cfi_program *p, struct piano__bytes co
 {
     uint64_t start = p->row_start;
     if (!run(p, common) || p->at_pc || p->row_start != start)
-        return false; /* rows are a function's own */
+        return false; /* a CIE's program must not advance: rows belong to a function */
     p->initial = p->now;
     p->depth = 0;
     return run(p, own);
 }
 
-/* The place as words; UNSAYABLE when they do not fit. */
+/* Converts the offset of PLACE to words. Returns UNSAYABLE if it is not a multiple of 8 or does not
+ * fit. */
 static uint8_t pack_place(const struct piano__cfi_place *place, int16_t *words)
 {
     *words = (int16_t)(place->offset / 8);
@@ -291,7 +294,7 @@ bool piano__cfi_program_rule(const struct piano__cfi_program *p, struct piano__r
     r.base_at = base_at == UNSAYABLE ? PIANO_AT_NOWHERE : base_at;
 
     *rule = (struct piano__rule){.cfa = PIANO_CFA_NONE};
-    if (ra_at == PIANO_AT_NOWHERE) { /* no caller: how it would be reached does not matter */
+    if (ra_at == PIANO_AT_NOWHERE) { /* no caller: the other fields do not matter */
         rule->cfa = PIANO_CFA_REGISTER;
         rule->cfa_register = p->registers->sp;
         rule->ra_at = PIANO_AT_NOWHERE;

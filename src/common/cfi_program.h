@@ -1,4 +1,5 @@
-/* The programs of call frame information: what builds the rows of a function, up to the one that is asked for. */
+/* The programs of call frame information. They build the rows of a function, up to the row for a
+ * given pc. */
 #ifndef PIANO_COMMON_CFI_PROGRAM_H
 #define PIANO_COMMON_CFI_PROGRAM_H
 
@@ -12,7 +13,7 @@ enum { PIANO_CFI_REMEMBERED = 8, PIANO_CFI_FOLLOWED = 3 };
 
 /* Where a register of the caller is: as in struct piano__rule, but in bytes. */
 struct piano__cfi_place {
-    uint8_t at; /* enum piano__at, or more than that: known, but cannot be said */
+    uint8_t at; /* enum piano__at, or a larger value: cannot be expressed */
     int64_t offset;
 };
 
@@ -31,18 +32,20 @@ struct piano__cfi_program {
     uint64_t code_align;
     int64_t data_align;
     uint64_t row_start,
-        row_end; /* at first, those of the function; at last, those of the pc's row */
-    /* Its own. */
-    bool at_pc; /* what comes next is of a row beyond the pc */
+        /* On entry, the bounds of the function; on return, those of the row for `pc`. */
+        row_end;
+    /* Internal state. */
+    bool at_pc; /* the next instructions belong to a row after the pc */
     unsigned depth;
     struct piano__cfi_state now, initial;
     struct piano__cfi_state remembered[PIANO_CFI_REMEMBERED];
 };
 
-/* First the program of the CIE, then that of the FDE. False when it makes no sense. */
+/* Runs the program of the CIE, then that of the FDE. Returns false if one of them is malformed. */
 bool piano__cfi_program_run(struct piano__cfi_program *p, struct piano__bytes common,
                             struct piano__bytes own);
-/* The row arrived at; false (and PIANO_CFA_NONE) when it cannot be said as a rule. */
+/* Converts the current row to a rule. Returns false, and PIANO_CFA_NONE, if no rule can express
+ * it. */
 bool piano__cfi_program_rule(const struct piano__cfi_program *p, struct piano__rule *rule);
 
 #endif

@@ -1,7 +1,8 @@
-/* One step of a walk: from a function to its caller, by a rule of the call frame information or by the frame pointer. The program
- * walks its own stack (target/unwind), the tool walks copies of others' (tool/unwind): what a rule means is the same
- * for both. How memory is read is not, so that is a function; it is known where these are compiled, and becomes a part of
- * them. */
+/* One step of a stack walk: from a function to its caller, by a rule of the call frame information
+ * or by the frame pointer. The program walks its own stack (target/unwind), and the tool walks
+ * copies of other processes' stacks (tool/unwind). Rules mean the same for both, but memory is read
+ * differently. So the step takes a function that reads a word. It is a compile-time constant at
+ * each call site, so the compiler inlines it. */
 #ifndef PIANO_COMMON_FRAME_H
 #define PIANO_COMMON_FRAME_H
 
@@ -20,19 +21,19 @@ enum piano__frame_known {
     PIANO_KNOWS_LR = 8
 };
 
-/* A function that has not returned yet: its pc, and what is known of its registers. */
+/* An active function: its pc, and the registers that are known. */
 struct piano__frame {
     uint64_t pc;
-    uint64_t sp; /* without SP in `known`: not more than it */
+    uint64_t sp; /* a lower bound if SP is not in `known` */
     uint64_t fp, base, lr;
     unsigned known;          /* enum piano__frame_known */
-    bool is_exact;           /* the pc is that of the next instruction, no return address */
-    const uint64_t *general; /* all registers by DWARF number, while is_exact; or NULL */
+    bool is_exact;           /* the pc is the next instruction, not a return address */
+    const uint64_t *general; /* all registers by DWARF number, while is_exact; may be NULL */
 };
 
 enum piano__outcome { PIANO_GOES_ON, PIANO_ENDED, PIANO_LOST };
 
-/* The word at AT; false when it cannot be had. */
+/* Reads the word at AT. Returns false if AT is not readable. */
 typedef bool piano__word_fn(void *memory, uint64_t at, uint64_t *value);
 
 static inline bool piano__is_code_address(uint64_t pc)
@@ -40,7 +41,7 @@ static inline bool piano__is_code_address(uint64_t pc)
     return pc >= 4096 && pc >> PIANO_ADDRESS_BITS == 0;
 }
 
-/* GENERAL has to stay as long as the frame is exact. */
+/* GENERAL must stay valid while the frame is exact. */
 static inline void piano__frame_begin(struct piano__frame *f, uint64_t pc, const uint64_t *general)
 {
     f->pc = pc;
@@ -73,7 +74,8 @@ static inline bool piano__frame_register(const struct piano__frame *f, unsigned 
     }
 }
 
-/* Whether the registers that RULE starts from are known: after a step by frame pointer, not all are. */
+/* Returns whether the registers that RULE starts from are known. After a step by frame pointer,
+ * some are not. */
 static inline bool piano__frame_can_leave(const struct piano__frame *f,
                                           const struct piano__rule *rule)
 {
@@ -82,7 +84,8 @@ static inline bool piano__frame_can_leave(const struct piano__frame *f,
            (rule->ra_at != PIANO_AT_REGISTER || (f->known & PIANO_KNOWS_LR));
 }
 
-/* The caller's value of a register whose own is in VALUE if IS_KNOWN; false when it cannot be had. */
+/* Finds the caller's value of a register. VALUE holds the current value, which is valid if
+ * IS_KNOWN. Returns false if the caller's value is not available. */
 PIANO_ALWAYS_INLINE bool piano__frame_saved(const struct piano__frame *f, unsigned at, int words,
                                             uint64_t cfa, uint64_t *value, bool is_known,
                                             piano__word_fn *word, void *memory)
@@ -111,12 +114,14 @@ PIANO_ALWAYS_INLINE bool piano__frame_cfa(const struct piano__frame *f,
             return false;
         *cfa += (uint64_t)(int64_t)rule->cfa_plus;
     }
-    /* A function that has not touched the stack has its caller's, if it has no return address there. */
+    /* A function that has not moved the stack pointer has its caller's CFA. Then its return address
+     * must be in a register. */
     bool grows = *cfa > f->sp || (*cfa == f->sp && rule->ra_at == PIANO_AT_REGISTER);
     return grows && *cfa % 8 == 0;
 }
 
-/* To the caller by RULE, no further than HIGHEST. The new pc is as it was found: it may be signed, or none. */
+/* Steps to the caller by RULE, not above HIGHEST. The new pc is not checked: it may be signed, or
+ * not be a code address. */
 PIANO_ALWAYS_INLINE enum piano__outcome piano__frame_leave(struct piano__frame *f,
                                                            const struct piano__rule *rule,
                                                            uint64_t highest, piano__word_fn *word,
@@ -143,7 +148,8 @@ PIANO_ALWAYS_INLINE enum piano__outcome piano__frame_leave(struct piano__frame *
     return PIANO_GOES_ON;
 }
 
-/* What the frame pointer leads to, if that can be: the caller's, and a return address beside it. */
+/* Reads the pair that the frame pointer points to: the caller's frame pointer and the return
+ * address next to it. */
 PIANO_ALWAYS_INLINE bool piano__frame_pair(const struct piano__frame *f, uint64_t *next_fp,
                                            uint64_t *pc, piano__word_fn *word, void *memory)
 {
@@ -151,26 +157,29 @@ PIANO_ALWAYS_INLINE bool piano__frame_pair(const struct piano__frame *f, uint64_
            word(memory, f->fp + 8, pc);
 }
 
-/* To the caller by such a pair. */
+/* Steps to the caller by the pair from piano__frame_pair(). */
 static inline void piano__frame_leave_by_fp(struct piano__frame *f, uint64_t next_fp, uint64_t pc)
 {
     f->pc = pc;
     f->sp = f->fp + 16;
     f->fp = next_fp;
-    /* On aarch64 the pair of fp and lr is at the near end of the frame, or anywhere. */
+    /* On aarch64, the pair of fp and lr may be anywhere in the frame, so its place does not give
+     * the sp. */
     f->known = PIANO_HAS_LINK_REGISTER ? PIANO_KNOWS_FP : PIANO_KNOWS_FP | PIANO_KNOWS_SP;
     f->is_exact = false;
     f->general = NULL;
 }
 
-/* Whether RULE finds the return address where the kernel has saved the pc of what a signal interrupted. */
+/* Returns whether RULE reads the return address from where the kernel saved the pc of interrupted
+ * code. */
 static inline bool piano__frame_is_interrupted(const struct piano__rule *rule)
 {
     size_t pc_at = PIANO_SIGNAL_CONTEXT + piano__machine_saved(PIANO_REGISTERS);
     return rule->ra_at == PIANO_AT_SP && (size_t)rule->ra * 8 == pc_at;
 }
 
-/* From the frame of a signal handler: the registers that the kernel has saved there, PIANO_REGISTERS of them. */
+/* Reads the registers that the kernel saved in the frame of a signal handler, PIANO_REGISTERS of
+ * them. */
 PIANO_ALWAYS_INLINE bool piano__frame_interrupted(const struct piano__frame *f, uint64_t *pc,
                                                   uint64_t *general, piano__word_fn *word,
                                                   void *memory)

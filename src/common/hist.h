@@ -1,6 +1,6 @@
-/* Bucket numbering of the wall-time histograms in run files: exact below 64, then 32 equal steps per
- * power of two, so a bucket is never wider than 1/32 of its values. Written by the runtime, read by
- * the tool; a change of numbering is a change of file format. */
+/* Bucket numbering of the wall-time histograms in run files: exact below 64, then 32 equal steps
+ * per power of two. So a bucket is never wider than 1/32 of its values. The runtime writes these
+ * numbers and the tool reads them: changing the numbering changes the file format. */
 #ifndef PIANO_COMMON_HIST_H
 #define PIANO_COMMON_HIST_H
 
@@ -16,7 +16,7 @@ static inline unsigned piano__hist_bucket(uint64_t value)
     return (top - 5) * PIANO_HIST_STEPS + (unsigned)(value >> (top - 5));
 }
 
-/* The smallest value that falls into BUCKET. */
+/* The smallest value in BUCKET. */
 static inline uint64_t piano__hist_floor(unsigned bucket)
 {
     if (bucket < 2 * PIANO_HIST_STEPS)

@@ -1,10 +1,11 @@
-/* NDJSON lines of a run, written the same way by the runtime and by the recovery of a dead run's image.
- * docs/run-format.md describes every line. */
+/* NDJSON lines of a run. The runtime and the recovery of a killed run's live image both write them
+ * with this code. docs/run-format.md describes every line. */
 #include "common/lines.h"
 
 #include <string.h>
 
-/* Two digits at a time: this is most of what writing a frame takes, and most of the numbers are small. */
+/* Two digits at a time: this takes most of the time of writing a frame, and most of the numbers are
+ * small. */
 char *piano__digits(char *at, int64_t value)
 {
     static const char pairs[] = "00010203040506070809101112131415161718192021222324"
@@ -25,8 +26,8 @@ char *piano__digits(char *at, int64_t value)
         *--first = (char)('0' + rest);
     if (value < 0)
         *--first = '-';
-    memcpy(at, first,
-           PIANO_DIGITS); /* a fixed length is a few moves; what is too much is written over */
+    /* A copy of constant length compiles to a few moves. The next write overwrites the surplus. */
+    memcpy(at, first, PIANO_DIGITS);
     return at + (end - first);
 }
 
@@ -55,7 +56,8 @@ int64_t piano__ticks_ns(int64_t ticks, uint64_t ns_per_tick_32)
     return (int64_t)(((__int128)ticks * (__int128)ns_per_tick_32) >> 32);
 }
 
-/* May be below zero, as one checked call may stand for others in earlier lines; sums are right. */
+/* `cpu_ns` may be negative: one checked call may stand for others in earlier lines. The sums are
+ * right. */
 static void put_self_cpu(struct piano__text *text, const struct piano__tally *tally,
                          int64_t self_ns)
 {
@@ -64,7 +66,7 @@ static void put_self_cpu(struct piano__text *text, const struct piano__tally *ta
         piano__text_field(text, "runq_ns", tally->runq_ns);
 }
 
-/* The root of VARIANCE, where it is at least a nanosecond. */
+/* Writes the square root of VARIANCE, unless it is below one nanosecond. */
 static void put_root(struct piano__text *text, const char *key, double variance,
                      uint64_t ns_per_tick_32)
 {
@@ -91,8 +93,8 @@ void piano__line_tally(struct piano__text *text, uint32_t id, const struct piano
     }
     if (tally->raw != tally->self)
         piano__text_field(text, "raw_ns", piano__ticks_ns(tally->raw, ns_per_tick_32));
-    if (tally->timed !=
-        tally->calls) /* a call may be counted in one line and timed in a later one */
+    /* They differ also when a call was counted in one line and timed in a later one. */
+    if (tally->timed != tally->calls)
         piano__text_field(text, "timed", tally->timed);
     put_root(text, "se_ns", tally->self_var, ns_per_tick_32);
     put_root(text, "tse_ns", tally->total_var, ns_per_tick_32);
@@ -146,7 +148,7 @@ void piano__line_thread(struct piano__text *text, const struct piano__thread *th
     piano__text_puts(text, "}\n");
 }
 
-/* Which frames: thread, level and root, or all other roots. */
+/* Writes which frames these are: thread, level and root, or all other roots. */
 static void put_which(struct piano__text *text, uint32_t thread, const struct piano__merged *merged,
                       uint32_t entry)
 {
@@ -161,7 +163,7 @@ static void put_which(struct piano__text *text, uint32_t thread, const struct pi
         piano__text_field(text, "under", r->under);
 }
 
-/* `[bucket,count]`, with a comma in front of it but for the FIRST. */
+/* Writes `[bucket,count]`, preceded by a comma unless it is the FIRST. */
 static void put_bucket(struct piano__text *text, bool *first, unsigned bucket, uint32_t count)
 {
     if (count == 0)
@@ -259,6 +261,7 @@ void piano__tally_add(struct piano__tally *a, const struct piano__tally *b)
 
 size_t piano__line_bound(uint32_t count)
 {
-    /* Eighteen fields of at most 20 digits and their keys; a merged line has 24 bytes per bucket. */
+    /* Eighteen fields of at most 20 digits, and their keys. A merged line needs 24 bytes per
+     * bucket. */
     return 568 * (size_t)count + 24 * (size_t)PIANO_HIST_BUCKETS + 1024;
 }

@@ -1,5 +1,5 @@
-/* NDJSON text into memory that is already there: no allocation, no stdio. A text that would run over its
- * end turns `full` and stays a valid prefix; callers throw such a line away. */
+/* Writes NDJSON text into a fixed buffer: no allocation, no stdio. When the text would overflow, it
+ * sets `full` and stays a valid prefix. Callers discard such a line. */
 #ifndef PIANO_COMMON_LINES_H
 #define PIANO_COMMON_LINES_H
 
@@ -18,7 +18,7 @@ struct piano__text {
 
 enum { PIANO_DIGITS = 24 }; /* room for any integer */
 
-/* Writes VALUE at AT, where PIANO_DIGITS bytes must be; returns the end of it. */
+/* Writes VALUE at AT, which must have PIANO_DIGITS bytes of room. Returns the end of the digits. */
 char *piano__digits(char *at, int64_t value);
 
 static inline bool piano__text_has(struct piano__text *text, size_t len)
@@ -28,7 +28,8 @@ static inline bool piano__text_has(struct piano__text *text, size_t len)
     return !text->full;
 }
 
-/* Inline, so that the length of a literal is known: a busy program writes a hundred of these per frame. */
+/* Inline, so that the compiler knows the length of a literal: a busy program writes about a hundred
+ * of these per frame. */
 static inline void piano__text_puts(struct piano__text *text, const char *s)
 {
     size_t len = strlen(s);
@@ -57,27 +58,28 @@ static inline void piano__text_field(struct piano__text *text, const char *key, 
     text->at = piano__digits(at + 4 + len, value);
 }
 
-/* A quoted JSON string; control characters escaped, everything else byte for byte. */
+/* Writes a quoted JSON string. Control characters are escaped, all other bytes are copied. */
 void piano__text_quote(struct piano__text *text, const char *s);
 
 int64_t piano__ticks_ns(int64_t ticks, uint64_t ns_per_tick_32);
 
-/* One element of "fns". */
+/* Writes one element of "fns". */
 void piano__line_tally(struct piano__text *text, uint32_t id, const struct piano__tally *tally,
                        uint64_t ns_per_tick_32);
-/* The line that introduces a thread or says more about it; END_TICK < 0 while it runs. LOOK is the thread's own,
- * or a newer reading of it; NULL: what the thread has. */
+/* Writes the line that introduces a thread or updates it. END_TICK < 0 while the thread runs. LOOK
+ * is the last reading of its CPU time; NULL: the one in THREAD. */
 void piano__line_thread(struct piano__text *text, const struct piano__thread *thread,
                         const struct piano__offcpu *look, const struct piano__live_header *header,
                         int64_t end_tick);
-/* Frames that have no line of their own: those of an entry of MERGED, and the self times of a function in them. */
+/* Write frames without lines of their own: those of one entry of MERGED, and the self times of one
+ * function in them. */
 void piano__line_merged(struct piano__text *text, uint32_t thread,
                         const struct piano__merged *merged, uint32_t entry,
                         uint64_t ns_per_tick_32);
 void piano__line_merged_fn(struct piano__text *text, uint32_t thread,
                            const struct piano__merged *merged, uint32_t fn);
 
-/* HEAD, then `,"dropped":{...}}` and a newline. */
+/* Writes HEAD, then `,"dropped":{...}}` and a newline. */
 void piano__line_dropped(struct piano__text *text, const char *head,
                          const struct piano__dropped *dropped);
 
@@ -85,7 +87,7 @@ bool piano__tally_is_empty(const struct piano__tally *tally);
 /* Adds B to A. */
 void piano__tally_add(struct piano__tally *a, const struct piano__tally *b);
 
-/* The longest a line can get for COUNT functions: what a block's text must hold. */
+/* The length of the longest possible line for COUNT functions. A block's text must hold it. */
 size_t piano__line_bound(uint32_t count);
 
 #endif

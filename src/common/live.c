@@ -1,14 +1,16 @@
-/* Reading an image: what `live.h` describes, from a run that has no clean end.
+/* Reads the live image that `live.h` describes, of a run without a clean end.
  *
- * Called by the tool with a mapped `.live` file, whose bytes may be torn, stale or hostile, and by the
- * exiting thread of a program with the blocks of threads that still run. Nothing is written to the image.
+ * The tool calls this with a mapped `.live` file, whose bytes may be torn, stale or hostile. The
+ * exiting thread of a program calls it with the blocks of threads that still run. It never writes
+ * to the image.
  *
- * A program can be killed after its lines were appended to the run file, or after a part of them was, and before the block says
- * so. Then `flush_at` says from where on the file may have them: lines found there are left out.
+ * A program can be killed after it has appended some or all of its lines to the run file and before
+ * it has updated the block. Then `flush_at` is the offset in the file from which on those lines may
+ * be found. Lines found there are left out.
  *
- * Open calls are closed in the imagination: the innermost first, each as if it had returned at the last
- * moment the image knows of, with the same arithmetic as a real exit. A frame that was open is not a frame;
- * its numbers go out as a part of whatever encloses it. */
+ * Open calls are closed as if each had returned at the last time that the image contains, the
+ * innermost first, with the same arithmetic as a real exit. An open frame does not become a frame
+ * line: its numbers become part of the enclosing level. */
 #include "common/lines.h"
 
 #include <errno.h>
@@ -24,10 +26,10 @@ struct view {
     const struct piano__entry *entries;
     const char *text;
     const struct piano__merged *merged;
-    int64_t end;                      /* ticks */
+    int64_t end;                      /* ticks: open calls are closed at this time */
     const struct piano__offcpu *look; /* or NULL */
     struct piano__written written;
-    uint32_t text_len, clearing; /* read once, together */
+    uint32_t text_len, clearing; /* from one load of `commit` */
     void (*sink)(void *ctx, const char *text, size_t len);
     void *ctx;
 };
@@ -74,7 +76,7 @@ static void begin_part(struct piano__text *text, const struct view *v, int32_t d
     piano__text_puts(text, ",\"fns\":[");
 }
 
-/* One function per line: the image has no room of its own to assemble a long one in. */
+/* Sends one function per line, because there is no buffer for a long line. */
 static void send_tally(const struct view *v, int32_t depth, uint32_t id,
                        const struct piano__tally *tally)
 {
@@ -114,7 +116,7 @@ static void send_slots(const struct view *v)
     }
 }
 
-/* What of the time off the CPU fell into the open call E of TOTAL ticks. */
+/* Adds the off-CPU time of the open call E, of TOTAL ticks, to TALLY. */
 static void share_time_off(const struct view *v, const struct piano__entry *e,
                            struct piano__offcpu *sums, int64_t total, struct piano__tally *tally)
 {
@@ -165,11 +167,11 @@ static void send_open_calls(const struct view *v)
     }
 }
 
-/* Whatever the image says of functions and entries is checked: the lines must be of this block. */
+/* Checks every entry index in the image, which may be corrupt. */
 static void send_merged(const struct view *v)
 {
-    static char
-        line[PIANO_MERGED_WALLS * 24 + 1024]; /* too much for a stack; one reader at a time */
+    /* Too large for a stack. Only one thread reads an image at a time. */
+    static char line[PIANO_MERGED_WALLS * 24 + 1024];
     const struct piano__merged *m = v->merged;
     uint32_t fns = m->fn_count < PIANO_MERGED_FNS ? m->fn_count : PIANO_MERGED_FNS;
     for (uint32_t i = 0; i <= PIANO_MERGED_REST; i++) {
@@ -189,8 +191,8 @@ static void send_merged(const struct view *v)
     }
 }
 
-/* How many bytes of TEXT, in whole lines, are in the file at AT. A last line of the file that lacks nothing but its newline is
- * whole for its reader. */
+/* Returns how many bytes of TEXT, in whole lines, the file has at AT. The last line of the file
+ * counts as whole if only its newline is missing, because readers accept it. */
 static size_t length_at(struct piano__written file, size_t at, const char *text, size_t len)
 {
     size_t same = 0, whole = 0;
@@ -200,8 +202,8 @@ static size_t length_at(struct piano__written file, size_t at, const char *text,
     return at + same == file.len && same < len && text[same] == '\n' ? same + 1 : whole;
 }
 
-/* The same for wherever they are from FROM on, one after the other. The lines name their thread, which wrote nothing else
- * there. */
+/* Returns how many bytes of TEXT, in whole lines, the file has anywhere after FROM. The lines
+ * contain their thread's number, and the thread wrote no others there. */
 static size_t length_written(struct piano__written file, uint64_t from, const char *text,
                              size_t len)
 {
@@ -242,9 +244,10 @@ static void send_thread(struct view v, const void *block)
     v.entries = (const struct piano__entry *)(v.slots + header->fn_capacity);
     v.text = (const char *)(v.entries + PIANO_MAX_DEPTH);
     v.merged = (const struct piano__merged *)(v.text + header->text_bytes);
-    /* Pairs with the release in `piano__thread_attach`: a block that says it is in use has been set up. */
+    /* Pairs with the release in piano__thread_attach(): a block in state RUNNING is set up. */
     if (__atomic_load_n(&v.thread->state, __ATOMIC_ACQUIRE) != PIANO_THREAD_RUNNING)
         return;
+    /* Pairs with the release in piano__commit_line(): the text below `text_len` is complete. */
     uint64_t commit = __atomic_load_n(&v.thread->commit, __ATOMIC_ACQUIRE);
     v.text_len = (uint32_t)commit;
     v.clearing = (uint32_t)(commit >> 32);

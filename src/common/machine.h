@@ -1,5 +1,6 @@
-/* What differs between x86-64 and aarch64 in a walk over a stack, one's own or another's: registers by name, the frame the kernel
- * puts on the stack for a signal handler, the code that leaves it, and what a call looks like. */
+/* What a stack walk needs to know about x86-64 and aarch64: register numbers, the frame that the
+ * kernel pushes for a signal handler, the code that returns from it, and what a call instruction
+ * looks like. */
 #ifndef PIANO_COMMON_MACHINE_H
 #define PIANO_COMMON_MACHINE_H
 
@@ -19,7 +20,7 @@ enum {
     PIANO_REGISTERS = 16,
     PIANO_HAS_LINK_REGISTER = 0,
     PIANO_ADDRESS_BITS = 47,
-    /* The ucontext_t is here from the stack pointer when the handler has returned. */
+    /* Offset of the ucontext_t from the stack pointer after the handler has returned. */
     PIANO_SIGNAL_CONTEXT = 0,
     PIANO_LONGEST_CALL = 7,
 };
@@ -27,7 +28,7 @@ enum {
 /* mov $15, %rax; syscall */
 #define PIANO_SIGRETURN "\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05"
 
-/* Where register NUMBER, or the pc (PIANO_REGISTERS), is in a ucontext_t. */
+/* Returns the offset of register NUMBER, or of the pc (PIANO_REGISTERS), in a ucontext_t. */
 static inline size_t piano__machine_saved(unsigned number)
 {
     static const uint8_t order[PIANO_REGISTERS + 1] = {
@@ -36,7 +37,8 @@ static inline size_t piano__machine_saved(unsigned number)
     return offsetof(ucontext_t, uc_mcontext.gregs) + order[number] * sizeof(greg_t);
 }
 
-/* Whether the bytes before AFTER, PIANO_LONGEST_CALL of them, may be a call: e8, or ff /2 in one of its lengths. */
+/* Returns whether the PIANO_LONGEST_CALL bytes before AFTER may end in a call: e8, or ff /2 in any
+ * of its lengths. */
 static inline bool piano__machine_is_call(const unsigned char *after)
 {
     if (after[-5] == 0xe8)
@@ -58,7 +60,7 @@ enum {
     PIANO_REGISTERS = 32,
     PIANO_HAS_LINK_REGISTER = 1,
     PIANO_ADDRESS_BITS = 48,
-    PIANO_SIGNAL_CONTEXT = 128, /* behind the siginfo_t */
+    PIANO_SIGNAL_CONTEXT = 128, /* after the siginfo_t */
     PIANO_LONGEST_CALL = 4,
 };
 
@@ -72,7 +74,7 @@ static inline size_t piano__machine_saved(unsigned number)
                                          : offsetof(ucontext_t, uc_mcontext.regs) + number * 8;
 }
 
-/* bl or blr, or one of the latter that checks a signature. */
+/* bl or blr, or a blr that authenticates its target. */
 static inline bool piano__machine_is_call(const unsigned char *after)
 {
     uint32_t word;

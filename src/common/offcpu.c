@@ -1,4 +1,4 @@
-/* The time off the CPU of one call; see offcpu.h. */
+/* Computes the off-CPU time of one call; see offcpu.h. */
 #include "common/offcpu.h"
 
 #include "common/lines.h"
@@ -8,7 +8,8 @@ static int64_t ns_of(int64_t ticks, uint64_t ns_per_tick_32)
     return ticks > 0 ? piano__ticks_ns(ticks, ns_per_tick_32) : 0;
 }
 
-/* A part of TOTAL ns: what neither GIVEN to callees that were checked nor perhaps in UNCHECKED ones. */
+/* Returns the part of TOTAL ns that belongs to the function itself: without what was GIVEN to
+ * checked callees, and without the time in UNCHECKED callees, which may have been off the CPU. */
 static int64_t own_part(int64_t total, int64_t given, int64_t unchecked, int64_t most)
 {
     return piano__within(total - given - unchecked, 0, most);

@@ -1,5 +1,5 @@
-/* How much of a call its thread was off the CPU: the arithmetic, shared by the runtime and by the recovery of open
- * calls. target/span/onoff.h says when the clocks are read. */
+/* Computes how long a thread was off the CPU during a call. The runtime and the recovery of open
+ * calls share this code. target/span/onoff.h says when the clocks are read. */
 #ifndef PIANO_COMMON_OFFCPU_H
 #define PIANO_COMMON_OFFCPU_H
 
@@ -8,18 +8,19 @@
 #include "common/live.h"
 
 struct piano__call { /* ticks */
-    int64_t elapsed; /* by the clock */
-    int64_t stale;   /* from the last reading before the call to its begin; 0: as good as none */
+    int64_t elapsed; /* wall-clock time */
+    int64_t stale;   /* from the last reading before the call to its start; 0: negligible */
     int64_t self;    /* corrected */
     int64_t total;
-    int64_t weight; /* how many calls it stands for */
+    int64_t weight; /* how many calls it represents */
 };
 
-/* Gives a call that just ended, and began at BEGAN, its part of the time off the CPU that NOW knows of: adds to
- * TALLY what was certainly the function's own and to the running sums in NOW what is accounted for.
+/* Attributes off-CPU time to a call that has just ended. BEGAN is the reading at its start, NOW the
+ * current one. Adds to TALLY what was certainly the function's own, and updates the running sums in
+ * NOW.
  *
- * It is a lower bound. Time off the CPU between the last reading and the begin of the call may be the caller's, and
- * callees that were not checked may have had some of it: both are left out. */
+ * The result is a lower bound. Two parts are left out: off-CPU time between the last reading and
+ * the start of the call, which may be the caller's, and time in callees that were not checked. */
 void piano__offcpu_share(struct piano__offcpu *now, const struct piano__offcpu *began,
                          const struct piano__call *call, uint64_t ns_per_tick_32,
                          struct piano__tally *tally);

@@ -1,7 +1,7 @@
-/* Creating files and directories for the user in whose directory they lie; see owner.h.
+/* Creates files and directories for the owner of the directory they are in; see owner.h.
  *
- * System calls are made directly: the C library's open and close are cancellation points, and its mmap is hooked in recorded
- * programs. */
+ * System calls are made directly: the C library's open and close are cancellation points, and its
+ * mmap is hooked in recorded programs. */
 #include "common/owner.h"
 
 #include <dirent.h>
@@ -28,7 +28,7 @@ static void close_fd(int fd)
         syscall(SYS_close, fd);
 }
 
-/* The number in the variable NAME; -1 when there is none. */
+/* Returns the number in environment variable NAME, or -1. */
 static int64_t number(const char *name)
 {
     const char *text = secure_getenv(name);
@@ -62,7 +62,8 @@ bool piano__owner_asked(uid_t uid)
     return geteuid() == 0 && number("SUDO_UID") == (int64_t)uid;
 }
 
-/* Gives the file FD, in the directory DIR, to the owner of that. A file with other names may be anybody's. */
+/* Gives the file FD to the owner of its directory DIR. A file with several hard links may belong to
+ * anyone, so it is left alone. */
 static void give_file(int fd, int dir)
 {
     struct stat st;
@@ -73,14 +74,14 @@ static void give_file(int fd, int dir)
         (void)!fchown(fd, uid, gid);
 }
 
-/* Where the name begins in PATH. */
+/* Returns the file name part of PATH. */
 static const char *name_in(const char *path)
 {
     const char *slash = strrchr(path, '/');
     return slash ? slash + 1 : path;
 }
 
-/* The directory that holds PATH. The caller may be on a small stack: room for the name comes from the kernel. */
+/* Opens the directory of PATH. The caller may run on a small stack, so the buffer is mapped. */
 static int open_parent(const char *path)
 {
     size_t len = (size_t)(name_in(path) - path);
@@ -116,7 +117,8 @@ int piano__owner_create(const char *path, int flags, mode_t mode)
     return result;
 }
 
-/* A directory that was just made has no entries. One that has some was put into its place. */
+/* Returns whether DIR has no entries. A new directory has none; one with entries was put in its
+ * place. */
 static bool is_empty(int dir)
 {
     union {

@@ -1,19 +1,21 @@
-/* The probe: what every instrumented function runs, and the only part of piano that is compiled
- * into other people's units. Its text is placed, as it stands, before their preprocessed source:
- * so no preprocessor directives here, and nothing but GNU C90 that is also C++.
+/* The probe: the code that every instrumented function runs, and the only part of piano that is
+ * compiled into user code. This text is inserted unchanged before the preprocessed source. So it
+ * must contain no preprocessor directives, and only GNU C90 that is also valid C++.
  *
- * A probe has two paths. The short one is inline: the call is only counted, its time is taken from
- * the running estimate in the function's head, which becomes the owner of allocations. It runs while
- * `left` lasts. Everything else (timing, first call of a frame, unattached thread, recursion) is
- * `__piano_enter`, out of line. The value kept in the user's frame tells `__piano_leave` which path
- * was taken: an even value is the previous owner, an odd one names an entry of the span stack.
+ * A probe has two paths. The short path is inline: it only counts the call, charges the running
+ * estimate in the function's head as its time, and makes the head the owner of allocations. It is
+ * used while `left` lasts. Everything else (timing, first call of a frame, unattached thread,
+ * recursion) is in `__piano_enter`, out of line. The value kept in the user's frame tells
+ * `__piano_leave` which path was taken: an even value is the previous owner, an odd value
+ * identifies an entry of the span stack.
  *
- * Heads are small and lie together, and so do the offsets of a unit's heads: in a program with thousands of
- * instrumented functions what matters is how many cache lines a call touches.
+ * Heads are small and adjacent, and so are the offsets of a unit's heads. In a program with
+ * thousands of instrumented functions, the number of cache lines that a call touches matters most.
  *
- * `struct __piano_thread` is the beginning of the runtime's own (span/thread.h asserts it). */
+ * `struct __piano_thread` is the beginning of the runtime's own structure (span/thread.h asserts
+ * this). */
 
-/* Changes with any layout below: a runtime leaves units of another one alone. */
+/* Must change with any layout below. A runtime ignores units of another version. */
 enum { __piano_abi = 5 };
 
 struct __piano_fn {
@@ -34,23 +36,23 @@ struct __piano_unit {
 
 struct __piano_head {
     int left;           /* calls that may still take the short path */
-    int given;          /* `left` when it was last settled */
-    unsigned long each; /* what one of them stands for: ticks of self time in the upper half, below
-                           those of the probe itself, in 1/256 */
+    int given;          /* `left` when the head was last settled */
+    unsigned long each; /* what one such call stands for: ticks of self time in the upper half, and
+                         * ticks of the probe itself in the lower half, in 1/256 */
 };
 
 struct __piano_thread {
-    struct __piano_head none;   /* never has anything left: the head of an unregistered function */
+    struct __piano_head none;   /* `left` is always 0 here: the head of unregistered functions */
     unsigned long limit;        /* heads below this offset may take the short path */
-    struct __piano_head *owner; /* who pays for allocations now */
-    unsigned long counted;      /* `each` of all calls that took the short path since the last that
-                                   did not */
+    struct __piano_head *owner; /* the head that allocations are charged to */
+    unsigned long counted;      /* sum of `each` of the calls on the short path since the last call
+                                 * on the other path */
 };
 
 extern __thread struct __piano_thread *__piano_self
     __attribute__((tls_model("initial-exec"), visibility("default")));
-/* The same, for the end of a function: under one name, the compiler would keep where it is in a
- * register all through the body, and save that register at every call. */
+/* The same variable under a second name, for the end of a function. With one name the compiler
+ * would keep its address in a register through the whole body, and save that register at calls. */
 extern __thread struct __piano_thread *__piano_self_then
     __attribute__((tls_model("initial-exec"), visibility("default")));
 void __piano_register(struct __piano_unit *) __attribute__((visibility("default")));
@@ -72,7 +74,8 @@ static __inline__ __attribute__((always_inline, unused)) void *__piano_begin(con
             __asm__ __volatile__("" ::: "memory");
             return before;
         }
-        __asm__ __volatile__("" ::: "memory"); /* or gcc keeps the old value, and has no `sub` of memory above */
+        __asm__ __volatile__("" ::: "memory"); /* else gcc keeps the old value, and emits no `sub`
+                                                * on memory above */
         head->left++;
     }
     return __piano_enter(offset);
@@ -81,8 +84,8 @@ static __inline__ __attribute__((always_inline, unused)) void *__piano_begin(con
 static __inline__ __attribute__((always_inline, unused)) void __piano_leave(void *guard)
 {
     void *kept;
-    /* The guard stays in memory: in a register, for the length of a large function, it makes gcc
-     * place everything else anew (400 instructions more in SQLite's interpreter). */
+    /* Keeps the guard in memory. In a register for the length of a large function, it makes gcc
+     * allocate all other registers differently (400 more instructions in SQLite's interpreter). */
     __asm__ __volatile__("" : "+m"(*(void **)guard) : : "memory");
     kept = *(void **)guard;
     if (__builtin_expect(((unsigned long)kept & 1) == 0, 1))
@@ -91,7 +94,8 @@ static __inline__ __attribute__((always_inline, unused)) void __piano_leave(void
         __piano_exit(kept);
 }
 
-/* Around every setjmp of an instrumented function: what was entered since and jumped over is over. */
+/* Wraps every setjmp in an instrumented function. Ends the calls that a longjmp to it has
+ * skipped. */
 static __inline__ __attribute__((always_inline, unused)) int
 __piano_landed(void *guard, const unsigned *at, int value)
 {

@@ -1,13 +1,15 @@
-/* The table of lines is a row of entries. The first byte of one has bit 7 set, a kind in bits 3 to 6, and in bits 0 to 2 how many
- * instructions it is for, less one; columns and the change of the line follow in bytes whose bit 7 is clear. So
- * a table that is cut off, or was never one, can be read to its end all the same. */
+/* The line table is a sequence of entries. In the first byte of an entry, bit 7 is set, bits 3 to 6
+ * are the kind, and bits 0 to 2 are the number of instructions minus one. Columns and the line
+ * delta follow, in bytes with bit 7 clear. So a truncated or invalid table can still be read to its
+ * end. */
 #include "common/python.h"
 
 #include <string.h>
 
 enum { KIND_ONE_LINE = 10, KIND_NO_COLUMNS = 13, KIND_LONG = 14, KIND_NONE = 15 };
 
-/* Six bits a byte, the lowest first; bit 6 says that more follow. The lowest of all is the sign. */
+/* Reads a signed varint: six bits per byte, lowest first; bit 6 says that more follow. The lowest
+ * bit of the value is the sign. */
 static int64_t read_signed(const uint8_t *at, const uint8_t *end)
 {
     uint64_t value = 0;
@@ -31,7 +33,7 @@ unsigned piano__python_line(uint32_t first_line, const uint8_t *table, size_t le
 {
     const uint8_t *at = table, *end = table + len;
     int64_t line = first_line;
-    uint64_t next = 0; /* the first instruction behind the entry */
+    uint64_t next = 0; /* the first instruction after the entry */
     while (at < end) {
         unsigned kind = *at >> 3 & 15;
         next += (*at & 7u) + 1;
@@ -60,7 +62,8 @@ static uint32_t char_at(const unsigned char *chars, size_t i, unsigned width)
     }
 }
 
-/* Into TO of 4 bytes; how many. U+DC80 to U+DCFF are how Python keeps bytes that are no UTF-8. */
+/* Encodes C as UTF-8 into TO, which has 4 bytes. Returns the length. Python stores bytes that are
+ * not UTF-8 as U+DC80 to U+DCFF; these become the original bytes. */
 static size_t encode(uint32_t c, unsigned char *to)
 {
     if (c < 0x80 || (c >= 0xdc80 && c <= 0xdcff)) {
@@ -95,7 +98,7 @@ size_t piano__python_text(const void *chars, size_t len, unsigned width, char *t
         unsigned char bytes[4];
         size_t more = encode(char_at(chars, i, width), bytes);
         if (bytes[0] == '\0')
-            bytes[0] = ' '; /* a name has none, but a file may say anything */
+            bytes[0] = ' '; /* a name contains no NUL, but a corrupt file may */
         if (used + more + 1 > size)
             break;
         memcpy(to + used, bytes, more);

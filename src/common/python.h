@@ -1,5 +1,6 @@
-/* Functions of CPython in a recording. A frame of a stack that is one of them has, in place of an address, the number of its code
- * object and of the instruction: bits no address of a program or of the kernel has. */
+/* Python functions in a recording. A frame of a Python function holds the number of its code object
+ * and of the instruction in place of an address. Its upper bits are never set in an address of a
+ * program or of the kernel. */
 #ifndef PIANO_COMMON_PYTHON_H
 #define PIANO_COMMON_PYTHON_H
 
@@ -20,7 +21,7 @@ static inline bool piano__python_is(uint64_t pc)
     return pc >> 48 == PIANO_PYTHON_MARK;
 }
 
-/* 0: a function whose name could not be had. */
+/* Returns 0 for a function whose name could not be read. */
 static inline uint32_t piano__python_code_of(uint64_t pc)
 {
     return (uint32_t)(pc >> 24) & PIANO_PYTHON_MOST;
@@ -31,13 +32,14 @@ static inline uint32_t piano__python_instruction_of(uint64_t pc)
     return (uint32_t)pc & PIANO_PYTHON_MOST;
 }
 
-/* The line of INSTRUCTION (code units of two bytes from 0) by TABLE, a co_linetable of 3.11 or later, which may be anything;
- * 0: it has none. */
+/* Returns the line of INSTRUCTION (counted in two-byte code units from 0), or 0 if it has none.
+ * TABLE is a co_linetable of 3.11 or later; it may contain anything. */
 unsigned piano__python_line(uint32_t first_line, const uint8_t *table, size_t len,
                             uint32_t instruction);
 
-/* LEN bytes of characters as a str holds them, WIDTH (1, 2 or 4) bytes each, as UTF-8 into TO of SIZE, which is ended by a NUL and
- * cut where it is too small. Bytes of file names that are no text come out as they were. Returns its length. */
+/* Converts LEN bytes of str characters, WIDTH (1, 2 or 4) bytes each, to UTF-8. Writes at most SIZE
+ * bytes to TO, truncates if needed, and ends them with a NUL. Bytes of file names that are not
+ * valid UTF-8 come out unchanged. Returns the length. */
 size_t piano__python_text(const void *chars, size_t len, unsigned width, char *to, size_t size);
 
 #endif

@@ -1,19 +1,21 @@
-/* The recording: one file for every instrument that needs no instrumented build, byte by byte in
- * docs/recording-format.md.
+/* The recording: one file for all profilers that need no instrumented build.
+ * docs/recording-format.md describes it byte by byte.
  *
- *   file  = header (PIANO_REC_HEADER_BYTES), then chunks of PIANO_REC_CHUNK_BYTES, in order of claim
+ *   file  = header (PIANO_REC_HEADER_BYTES), then chunks of PIANO_REC_CHUNK_BYTES as claimed
  *   chunk = struct piano__chunk, then its payload
  *
- * The program has the file mapped and shared: what it has stored is in the file, however it ends. A chunk is claimed
- * by adding 1 to `chunks`, by the program or by the tool; its disk blocks are reserved before it is mapped, so a full
- * disk is a refused claim and not a SIGBUS. A claimed chunk whose `ready` is 0 was never finished: readers leave it
- * out. Readers skip chunks of a type they do not know.
+ * The program maps the file shared. So everything it has stored is in the file, however it ends.
+ * The program or the tool claims a chunk by raising `chunks` by 1. The disk blocks of a chunk are
+ * reserved before it is mapped: a full disk makes the claim fail instead of raising SIGBUS. A
+ * claimed chunk with `ready` 0 was never finished, and readers skip it. They also skip chunks of
+ * unknown types.
  *
- * Tables (TOTALS, LIVE) are arrays of fixed records; chunk `index` i holds records i*n to i*n+n-1. Logs (all others but
- * EVENTS) hold records one after another, `used` bytes of them, each beginning with its length; a record never
- * crosses a chunk. Everything is little-endian, and aligned to 8 bytes.
+ * Tables (TOTALS, LIVE) are arrays of fixed-size records: chunk `index` i holds records i*n to
+ * i*n+n-1. Logs (all other types except EVENTS) hold `used` bytes of records. A record begins with
+ * its length and never crosses a chunk boundary. Everything is little-endian and aligned to 8
+ * bytes.
  *
- * A `double` here is a sum of weights: what the samples stand for, see docs/heap.md. */
+ * A `double` here is a sum of weights: what the samples represent, see docs/heap.md. */
 #ifndef PIANO_COMMON_RECORDING_H
 #define PIANO_COMMON_RECORDING_H
 
@@ -49,36 +51,37 @@ enum piano__chunk_type {
 
 struct piano__chunk {
     uint32_t type;
-    uint32_t ready; /* 1 once the header of the chunk is whole; stored last, released */
+    uint32_t ready; /* 1 once the chunk header is complete; stored last, with release */
     uint64_t index; /* counts the chunks of this type from 0 */
-    uint64_t used;  /* committed payload bytes of a log; stored after the record, released */
-    uint64_t
-        shared; /* SNAPSHOT: 1 when several tools write to it, one at a time (flock on the file) */
+    uint64_t used;  /* committed payload bytes of a log; release store after the record */
+    /* SNAPSHOT: 1 if several tools write to it, one at a time (flock on the file). */
+    uint64_t shared;
     uint64_t reserved[4];
 };
 
-/* What happened, counted by cause. Any thread adds, relaxed. */
+/* Counters by cause. Any thread adds (relaxed). */
 struct piano__heap_stats {
     uint64_t samples;       /* allocations sampled */
-    uint64_t freed;         /* of them freed again */
+    uint64_t freed;         /* sampled allocations that were freed */
     uint64_t stacks;        /* distinct stacks */
-    uint64_t collisions;    /* stack look-ups that met another stack first */
+    uint64_t collisions;    /* stack look-ups that found another stack first */
     uint64_t filter_passes; /* frees that had to be looked up */
-    uint64_t filter_misses; /* and were not of a sampled block */
-    uint64_t stale; /* a sampled address was handed out again although its free was not seen */
+    uint64_t filter_misses; /* of these, frees of blocks that were not sampled */
+    /* A sampled address was allocated again although its free was not seen. */
+    uint64_t stale;
     uint64_t dropped_live;   /* samples not tracked as live: live table full */
     uint64_t dropped_stacks; /* samples with stack 0: stack table full */
-    uint64_t dropped_memory; /* a chunk could not be had: no memory, disk full, file gone */
-    uint64_t dropped_busy;   /* allocations due in the middle of another sample: signal handlers */
+    uint64_t dropped_memory; /* samples not tracked as live: no memory, disk full, file gone */
+    uint64_t dropped_busy;   /* samples of a signal handler that interrupted another sample */
     uint64_t walked;         /* stacks walked */
-    uint64_t walked_frames;  /* their depths, added up */
-    uint64_t
-        walked_lost; /* walks that ended before the thread's first function: no table, no frame pointer */
-    uint64_t walked_full;  /* walks cut at PIANO_MAX_FRAMES */
-    uint64_t walked_by_fp; /* walks that had to trust a frame pointer somewhere */
+    uint64_t walked_frames;  /* the sum of their depths */
+    /* Walks that ended before the thread's first function: no table, no frame pointer. */
+    uint64_t walked_lost;
+    uint64_t walked_full;  /* walks truncated at PIANO_MAX_FRAMES */
+    uint64_t walked_by_fp; /* walks that used a frame pointer somewhere */
     uint64_t threads;      /* threads that took a sample */
-    uint64_t map_calls;    /* mmap and munmap of anonymous memory seen, when asked for */
-    uint64_t map_partial;  /* munmap of a part of a mapping: not followed */
+    uint64_t map_calls;    /* mmap and munmap of anonymous memory, if recorded */
+    uint64_t map_partial;  /* munmap of a part of a mapping: not tracked */
     uint64_t walked_least; /* 1 + the depth of the shallowest stack; 0: none was walked */
     uint64_t reserved[12];
 };
@@ -86,15 +89,15 @@ struct piano__heap_stats {
 enum piano__rec_state {
     PIANO_REC_STARTING = 0,
     PIANO_REC_ACTIVE = 1,
-    PIANO_REC_STOPPED = 2,    /* no new samples; frees are still followed */
-    PIANO_REC_TERMINATED = 3, /* for good */
-    PIANO_REC_ENDED = 4,      /* the program came to its end in the ordinary way */
+    PIANO_REC_STOPPED = 2,    /* no new samples; frees are still tracked */
+    PIANO_REC_TERMINATED = 3, /* permanently */
+    PIANO_REC_ENDED = 4,      /* the program exited normally */
 };
 
 enum piano__rec_flags {
     PIANO_REC_HAS_HEAP = 1,
     PIANO_REC_HAS_MAPS = 2, /* anonymous mmap is recorded too */
-    PIANO_REC_CHILD = 4,    /* of a forked process: what it inherited is not in it */
+    PIANO_REC_CHILD = 4,    /* of a forked process; does not contain what it inherited */
     PIANO_REC_HAS_CPU = 8,
     PIANO_REC_HAS_EVENTS = 16,
 };
@@ -103,28 +106,28 @@ enum piano__cpu_source {
     PIANO_CPU_NONE = 0,
     PIANO_CPU_CLOCK = 1,  /* perf, software cpu-clock */
     PIANO_CPU_CYCLES = 2, /* perf, hardware cycles */
-    PIANO_CPU_TIMERS = 3, /* a CPU-time timer and a signal per thread, where perf is refused */
+    PIANO_CPU_TIMERS = 3, /* a CPU-time timer and a signal per thread, if perf is refused */
 };
 
 /* Events and CPU samples. */
 struct piano__trace {
-    uint64_t start_ticks; /* of the events' clock, when `start_mono_ns` was taken */
+    uint64_t start_ticks; /* ticks of the events' clock at `start_mono_ns` */
     uint64_t end_ticks;   /* the same pair again, as late as possible; 0: none */
     uint64_t end_mono_ns;
-    uint32_t has_counter; /* the events' clock is the processor's counter; else CLOCK_MONOTONIC */
+    uint32_t has_counter; /* the events' clock is the processor's counter, else CLOCK_MONOTONIC */
     uint32_t cpu_source;  /* enum piano__cpu_source */
     uint64_t cpu_hz;
-    uint64_t events;         /* written */
-    uint64_t dropped_memory; /* events without a chunk to go to */
-    uint64_t dropped_busy;   /* events of a signal handler in the middle of another */
+    uint64_t events;         /* events written */
+    uint64_t dropped_memory; /* events dropped because no chunk was available */
+    uint64_t dropped_busy;   /* events of a signal handler that interrupted another event */
     uint64_t dropped_names;  /* names beyond the table: their events have name 0 */
-    uint64_t
-        recycled; /* chunks of old events given up for new ones, to stay within the size asked for */
+    /* Chunks of old events that were reused for new ones, to stay within the size limit. */
+    uint64_t recycled;
     uint64_t samples;
-    uint64_t samples_lost;    /* as the kernel says, or by the CPU time they do not stand for */
-    uint64_t samples_unwound; /* with a whole stack */
+    uint64_t samples_lost;    /* as reported by the kernel, or computed from missing CPU time */
+    uint64_t samples_unwound; /* samples with a complete stack */
     uint64_t switches;
-    uint64_t threads_missed; /* threads that got no timer, or no perf event, of their own */
+    uint64_t threads_missed; /* threads that got neither a timer nor a perf event */
     uint64_t reserved[15];
 };
 
@@ -141,11 +144,12 @@ struct piano__rec_header {
     uint64_t chunks;
     uint64_t start_mono_ns;
     uint64_t start_real_ns;
-    uint64_t end_mono_ns; /* 0 unless it ended in the ordinary way */
-    uint64_t rate;        /* mean bytes between samples, now; 1 = every allocation */
-    uint64_t exit_status; /* by the tool: 0 unknown, else 1 + what waitpid gave */
-    uint64_t snapshots;   /* begun so far */
-    /* All kinds together. `live_bytes` is what is not freed now; the peak is that of `live_bytes`. */
+    uint64_t end_mono_ns; /* 0 unless the program exited normally */
+    uint64_t rate;        /* current mean bytes between samples; 1 = every allocation */
+    uint64_t exit_status; /* written by the tool: 0 unknown, else 1 + the status of waitpid */
+    uint64_t snapshots;   /* snapshots begun so far */
+    /* Sums over all stacks. `live_bytes` is what is not freed now; the peak is the maximum of
+     * `live_bytes`. */
     double live_bytes;
     double live_objects;
     double allocated_bytes;
@@ -155,24 +159,24 @@ struct piano__rec_header {
     double peak_bytes;
     double peak_objects;
     uint64_t peak_ns;    /* CLOCK_MONOTONIC */
-    uint64_t peak_epoch; /* grows with every new peak; see struct piano__totals */
+    uint64_t peak_epoch; /* increases with every new peak; see struct piano__totals */
     struct piano__heap_stats stats;
     char program[PIANO_REC_PATH]; /* /proc/self/exe */
-    char command[PIANO_REC_PATH]; /* argv, NUL between words, cut where it is too long */
+    char command[PIANO_REC_PATH]; /* argv, NUL between words, truncated if too long */
     struct piano__trace trace;
-    double untracked_bytes;    /* of all stacks, see struct piano__totals */
-    uint64_t max_chunks;       /* it may hold so many; 0: PIANO_REC_MAX_CHUNKS */
-    uint64_t samples_given_up; /* old CPU samples and switches that made room for new ones */
+    double untracked_bytes;    /* over all stacks, see struct piano__totals */
+    uint64_t max_chunks;       /* limit on the number of chunks; 0: PIANO_REC_MAX_CHUNKS */
+    uint64_t samples_given_up; /* old CPU samples and switches that were overwritten by new ones */
 };
 
-/* How many chunks there may be. */
+/* Returns the largest number of chunks that the recording may have. */
 static inline uint64_t piano__rec_most(const struct piano__rec_header *h)
 {
     return h->max_chunks > 0 && h->max_chunks < PIANO_REC_MAX_CHUNKS ? h->max_chunks
                                                                      : PIANO_REC_MAX_CHUNKS;
 }
 
-/* So many chunks are within BYTES of a file; 0: no limit is meant. */
+/* Returns how many chunks a file of BYTES can hold; 0: no limit. */
 static inline uint64_t piano__rec_chunks_in(uint64_t bytes)
 {
     uint64_t chunks = bytes > PIANO_REC_HEADER_BYTES
@@ -183,14 +187,15 @@ static inline uint64_t piano__rec_chunks_in(uint64_t bytes)
 
 enum piano__module_flags { PIANO_MODULE_BUILD_ID = 1 };
 
-/* A log record. The module was mapped at generations `since` <= g < `until` (`until` is UINT32_MAX while it is). A
- * generation ends with every dlclose. File address of a pc = pc - bias. */
+/* A log record. The module belongs to the stacks of generations `since` <= g < `until`; `until` is
+ * UINT32_MAX if it was not replaced. A new generation begins when another library is found where a
+ * module was unloaded (target/record/modules.c). File address of a pc = pc - bias. */
 struct piano__module {
     uint32_t bytes; /* of this record, a multiple of 8 */
     uint32_t since;
     uint32_t until;
     uint32_t build_id_len;
-    uint64_t start; /* of its mapping */
+    uint64_t start; /* bounds of its mapping */
     uint64_t end;
     uint64_t bias;
     uint8_t build_id[32];
@@ -200,25 +205,28 @@ struct piano__module {
 enum piano__stack_flags {
     PIANO_STACK_LOST = 1,  /* the walk ended early */
     PIANO_STACK_FULL = 2,  /* deeper than PIANO_MAX_FRAMES */
-    PIANO_STACK_BY_FP = 4, /* a frame pointer was trusted */
-    PIANO_STACK_MMAP = 8,  /* its memory is from mmap, not from malloc */
+    PIANO_STACK_BY_FP = 4, /* a frame pointer was used */
+    PIANO_STACK_MMAP = 8,  /* the memory is from mmap, not from malloc */
 };
 
-/* A log record. Frames are return addresses, innermost first: the call is at pc-1. The first frame is the caller of
- * malloc (or mmap). Stack 0 has no record: it is what samples get when there is no room for theirs. */
+/* A log record. Frames are return addresses, innermost first: the call is at pc-1. The first frame
+ * is the caller of malloc (or mmap). Stack 0 has no record: samples get it when there is no room
+ * for their stack. */
 struct piano__stack {
     uint32_t bytes; /* of this record */
-    uint32_t id;    /* from 1; also its place in TOTALS */
+    uint32_t id;    /* from 1; also its index in TOTALS */
     uint32_t flags;
     uint32_t depth;
-    uint64_t generation; /* of the modules, see above */
+    uint64_t generation; /* module generation, see above */
     uint64_t hash;
     uint64_t pcs[];
 };
 
-/* Per stack. Lifetime bucket b counts freed samples that lived less than 2^b microseconds (and 2^(b-1) or more).
+/* Sums per stack. Lifetime bucket b counts freed samples that lived at least 2^(b-1) and less than
+ * 2^b microseconds.
  *
- * What was live at the peak: `peak_*` when `seen_epoch` is the header's `peak_epoch`, else live is what it was. */
+ * Live bytes at the peak: `peak_*` if `seen_epoch` equals the header's `peak_epoch`, else the
+ * current live bytes, which have not changed since. */
 struct piano__totals {
     uint64_t samples;
     uint64_t freed;
@@ -231,9 +239,9 @@ struct piano__totals {
     double peak_bytes;
     double peak_objects;
     uint64_t seen_epoch;
-    uint64_t last_ns; /* of the newest sample, CLOCK_MONOTONIC */
-    /* Samples that found no room in the live table: allocated, and then nobody knows. In none of the sums of what is freed or
-     * live. */
+    uint64_t last_ns; /* time of the newest sample, CLOCK_MONOTONIC */
+    /* Samples that found no room in the live table: their frees are not seen. They are in none of
+     * the sums of freed or live bytes. */
     uint64_t untracked;
     double untracked_bytes;
     double untracked_objects;
@@ -241,25 +249,26 @@ struct piano__totals {
     uint32_t lifetimes[PIANO_LIFETIMES];
 };
 
-/* A sampled block that is not freed. `key` is 0 when the record is free; else the address in its low 48 bits and
- * a generation of the record above. A reader takes the record when `key` is the same before and after. */
+/* A sampled block that is not freed. `key` is 0 if the record is free. Else its low 48 bits are the
+ * address, and the bits above are a generation of the record. A reader accepts the record if `key`
+ * is the same before and after reading it. */
 struct piano__live {
     uint64_t key;
     uint64_t size;
-    uint64_t rate; /* in force when the gap was drawn that hit it */
+    uint64_t rate; /* rate when the gap that selected this block was drawn */
     uint64_t birth_ns;
     uint32_t stack;
     uint32_t thread; /* its tid */
-    uint64_t next;   /* for the free list of the program; readers ignore it */
+    uint64_t next;   /* for the program's free list; readers ignore it */
 };
 
 enum piano__snapshot_kind {
     PIANO_SNAPSHOT_TIMER = 1,
-    PIANO_SNAPSHOT_ASKED = 2,  /* piano snapshot PID, or a signal to `piano record` */
+    PIANO_SNAPSHOT_ASKED = 2,  /* `piano snapshot PID`, or a signal to `piano record` */
     PIANO_SNAPSHOT_CALLED = 3, /* piano_heap_snapshot */
 };
 
-/* One stack at one moment: sums as in TOTALS. */
+/* One stack at one time: sums as in TOTALS. */
 struct piano__snapshot_entry {
     uint32_t stack;
     uint32_t live_samples;
@@ -269,8 +278,8 @@ struct piano__snapshot_entry {
     double live_variance;
 };
 
-/* A log record. A snapshot of many stacks has several parts, `part` 0 to `parts`-1, with the same `number`; it is
- * whole when all are there. Stacks with nothing allocated are left out. */
+/* A log record. A snapshot of many stacks has several parts with the same `number`: `part` 0 to
+ * `parts`-1. It is complete when all parts are present. Stacks without allocations are left out. */
 struct piano__snapshot {
     uint32_t bytes;
     uint32_t number;
@@ -281,11 +290,12 @@ struct piano__snapshot {
     uint64_t at_ns; /* CLOCK_MONOTONIC */
     double live_bytes;
     double allocated_bytes;
-    uint64_t resident_bytes; /* of the program, from /proc; 0 unknown */
+    uint64_t resident_bytes; /* of the program, from /proc; 0: unknown */
     struct piano__snapshot_entry entries[];
 };
 
-/* A log record: a thread, by the program or by the tool; a later one with the same tid says more. */
+/* A log record: a thread, written by the program or by the tool. A later record with the same tid
+ * updates it. */
 struct piano__thread_record {
     uint32_t bytes;
     uint32_t tid;
@@ -295,20 +305,21 @@ struct piano__thread_record {
     char name[16];
 };
 
-/* A log record. Number 0 is no name. */
+/* A log record. Number 0 means no name. */
 struct piano__name {
     uint32_t bytes;
     uint32_t id;
     char text[]; /* ends with a NUL */
 };
 
-/* A log record: a code object of CPython, met in a stack. Frames name it by its number, from 1 (common/python.h). Its texts are
- * characters of `width` bytes each, 0 where they could not be read. */
+/* A log record: a CPython code object that was found in a stack. Frames refer to it by its number,
+ * from 1 (common/python.h). Its texts are characters of `width` bytes each; a width of 0 means that
+ * the text could not be read. */
 struct piano__python_code {
     uint32_t bytes;
     uint32_t id;
     uint32_t first_line;
-    uint32_t name_len; /* in bytes, as the other two */
+    uint32_t name_len; /* lengths in bytes */
     uint32_t file_len;
     uint32_t table_len;
     uint8_t name_width;
@@ -317,8 +328,8 @@ struct piano__python_code {
     char text[]; /* its qualified name, its file, its table of lines (co_linetable) */
 };
 
-/* What addresses mean, put down by the tool while the files that ran are still there. Three kinds of log records in chunks of one
- * type; numbers of texts and modules are from 1. */
+/* The meaning of addresses, written by the tool while the files that ran still exist. Three kinds
+ * of log records share one chunk type. Texts and modules are numbered from 1. */
 enum piano__symbol_kind {
     PIANO_SYMBOL_TEXT = 1,
     PIANO_SYMBOL_MODULE = 2,
@@ -333,7 +344,7 @@ struct piano__symbol_text {
     char text[]; /* ends with a NUL */
 };
 
-/* By path and build-id, wherever and how often it was mapped. */
+/* A module, identified by path and build-id, no matter where and how often it was mapped. */
 struct piano__symbol_module {
     uint32_t bytes;
     uint32_t kind;
@@ -346,35 +357,36 @@ struct piano__symbol_module {
 enum piano__symbol_flags { PIANO_SYMBOL_INLINED = 1 };
 
 struct piano__symbol_frame {
-    uint32_t function; /* a text */
-    uint32_t file;     /* a text; 0: not known */
-    uint32_t line;     /* 0: not known */
+    uint32_t function; /* number of a text */
+    uint32_t file;     /* number of a text; 0: unknown */
+    uint32_t line;     /* 0: unknown */
     uint32_t flags;
 };
 
-/* The functions at one address, innermost first: those inlined there, then the one that is. */
+/* The functions at one address, innermost first: inlined functions, then the containing one. */
 struct piano__symbol_address {
     uint32_t bytes;
     uint32_t kind;
     uint32_t module; /* 0: the kernel */
-    uint32_t count;  /* of frames */
-    uint64_t
-        address; /* in the file of the module, of the call where it is one; of the kernel in memory */
+    uint32_t count;  /* number of frames */
+    /* In the module's file; the address of the call for a return address. For the kernel, in
+     * memory. */
+    uint64_t address;
     struct piano__symbol_frame frames[];
 };
 
 enum piano__sample_kind {
-    PIANO_SAMPLE_CPU = 1, /* `value`: ns of CPU time it stands for */
-    PIANO_SAMPLE_OFF =
-        2, /* the thread left its CPU here and was away for `value` ns; 0: it did not come back */
+    PIANO_SAMPLE_CPU = 1, /* `value`: ns of CPU time that the sample represents */
+    /* The thread left the CPU here for `value` ns; 0: it did not return. */
+    PIANO_SAMPLE_OFF = 2,
 };
 
 enum piano__sample_flags {
-    PIANO_SAMPLE_PREEMPTED =
-        1, /* it could have gone on: it waited for a CPU, not for anything else */
+    /* The thread was still runnable: it waited only for a CPU. */
+    PIANO_SAMPLE_PREEMPTED = 1,
 };
 
-/* A log record. Stacks of the tool have bit 31 of their number set, and no TOTALS. */
+/* A log record. Stacks written by the tool have bit 31 of their number set, and no TOTALS. */
 struct piano__sample {
     uint32_t bytes;
     uint16_t kind;
@@ -388,7 +400,8 @@ struct piano__sample {
 };
 
 #define PIANO_TOOL_STACK 0x80000000u
-/* And of what the program itself samples of its CPU time: the numbers of stacks, and the generations of their modules. */
+/* CPU samples that the program takes itself: flag in the numbers of their stacks, and in the
+ * generations of their modules. */
 #define PIANO_CPU_STACK 0xc0000000u
 
 enum {

@@ -1,32 +1,35 @@
-/* A snapshot is a copy of the sums of all stacks. The program goes on while it is taken: each sum is one that was
- * true at some moment during the copy, which takes some microseconds per thousand stacks.
+/* A snapshot is a copy of the sums of all stacks. The program keeps running while it is taken. So
+ * each sum is a value from some time during the copy, which takes a few microseconds per thousand
+ * stacks.
  *
- * It is written in parts of at most PIANO_SNAPSHOT_PER_PART stacks, each one log record. How many parts there will be has
- * to be known with the first, so the stacks are counted beforehand; those that appear meanwhile are left for the next. */
+ * It is written in parts of at most PIANO_SNAPSHOT_PER_PART stacks, each one log record. The first
+ * part contains the number of parts, so the stacks are counted first. Stacks that appear after that
+ * are left for the next snapshot. */
 #include "common/snapshot.h"
 
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
 
-/* What is being written. */
+/* State of the snapshot that is being written. */
 struct writer {
     struct piano__rec_view *view;
-    struct piano__snapshot head;  /* of the part at hand */
+    struct piano__snapshot head;  /* header of the current part */
     struct piano__snapshot *part; /* NULL between parts */
-    uint32_t room;                /* entries it has been given */
-    uint32_t count;               /* and has: not read back, the program could change it */
-    uint64_t used;                /* bytes of the log before it */
-    uint64_t left;                /* entries still to come, all parts */
+    uint32_t room;                /* entries reserved in the part */
+    uint32_t count;               /* entries written; not read back from shared memory */
+    uint64_t used;                /* bytes of the log before the part */
+    uint64_t left;                /* entries left in all parts */
 };
 
-/* Pairs with the release in `piano__sums_allocated`: a stack with samples has the sums of its first. */
+/* Pairs with the release in piano__sums_allocated(): a stack with samples has the sums of its first
+ * sample. */
 static bool any(const struct piano__totals *t)
 {
     return __atomic_load_n(&t->samples, __ATOMIC_ACQUIRE) > 0;
 }
 
-/* Sums that the program changes meanwhile: each is read once, and whole. */
+/* The program changes these sums concurrently. Each is read once and never torn. */
 static double number(const double *at)
 {
     double value;
@@ -42,9 +45,11 @@ static uint64_t count_of(const uint64_t *at)
 static uint64_t count_stacks(struct piano__rec_view *view)
 {
     uint64_t count = 0;
+    /* Pairs with the CAS in map_next() of sys/recording.c, and with the tool's claim. */
     uint64_t chunks = __atomic_load_n(&view->header->chunks, __ATOMIC_ACQUIRE);
     for (uint64_t n = 0; n < chunks; n++) {
         const struct piano__chunk *c = view->chunk(view, n);
+        /* Pairs with the release in claim() of sys/recording.c: type and index are set. */
         if (!c || !__atomic_load_n(&c->ready, __ATOMIC_ACQUIRE) || c->type != PIANO_CHUNK_TOTALS)
             continue;
         const struct piano__totals *all = (const void *)(c + 1);
@@ -60,16 +65,16 @@ static uint32_t part_bytes(uint64_t entries)
                       entries * sizeof(struct piano__snapshot_entry));
 }
 
-/* Room for the next part, at the end of this process's snapshot chunk or in a new one. */
+/* Reserves room for the next part, in this process's snapshot chunk or in a new one. */
 static bool begin_part(struct writer *w)
 {
     uint64_t entries = w->left < PIANO_SNAPSHOT_PER_PART ? w->left : PIANO_SNAPSHOT_PER_PART;
     uint32_t bytes = part_bytes(entries);
     struct piano__chunk *log = w->view->log;
+    /* Relaxed: one process at a time writes to this log. */
     uint64_t used = log ? __atomic_load_n(&log->used, __ATOMIC_RELAXED) : 0;
-    if (!log ||
-        used > PIANO_REC_PAYLOAD -
-                   bytes) { /* the program may have scribbled over it: any value is possible */
+    /* The program may have overwritten `used`, so it can have any value. */
+    if (!log || used > PIANO_REC_PAYLOAD - bytes) {
         log = w->view->claim(w->view, PIANO_CHUNK_SNAPSHOT, w->head.number);
         if (!log)
             return false;
@@ -85,13 +90,14 @@ static bool begin_part(struct writer *w)
     return true;
 }
 
-/* Stores the part for readers; what was promised and did not come are entries of stack 0 with nothing. */
+/* Publishes the part. Entries that were reserved but not needed become empty entries of stack 0. */
 static void end_part(struct writer *w)
 {
     for (uint32_t i = w->count; i < w->room; i++)
         memset(&w->part->entries[i], 0, sizeof w->part->entries[i]);
     w->part->count = w->count;
     uint64_t end = w->used + part_bytes(w->room);
+    /* Pairs with the readers' acquire load of `used`: the part is complete. */
     __atomic_store_n(&w->view->log->used, end, __ATOMIC_RELEASE);
     w->part = NULL;
     w->head.part++;
@@ -135,6 +141,7 @@ int piano__snapshot_take(struct piano__rec_view *view, uint32_t kind, uint64_t n
     struct piano__rec_header *header = view->header;
     struct writer w = {.view = view, .left = count_stacks(view)};
     uint64_t parts = (w.left + PIANO_SNAPSHOT_PER_PART - 1) / PIANO_SNAPSHOT_PER_PART;
+    /* Relaxed: only the number must be unique. */
     w.head.number = (uint32_t)__atomic_add_fetch(&header->snapshots, 1, __ATOMIC_RELAXED);
     w.head.parts = parts ? (uint32_t)parts : 1;
     w.head.kind = kind;
@@ -148,6 +155,7 @@ int piano__snapshot_take(struct piano__rec_view *view, uint32_t kind, uint64_t n
         end_part(&w);
         return (int)w.head.number;
     }
+    /* As in count_stacks(). */
     uint64_t chunks = __atomic_load_n(&header->chunks, __ATOMIC_ACQUIRE);
     for (uint64_t n = 0; n < chunks && w.left > 0; n++) {
         const struct piano__chunk *c = view->chunk(view, n);

@@ -1,6 +1,7 @@
-/* The life of sampling inside the program: the recording, the signal, the threads, in this order, and backwards.
+/* Starts and stops sampling inside the program: first the recording, then the signal, then the
+ * threads. Stopping goes in reverse order.
  *
- * Sampling may end and begin again, with other wishes, in the same recording. */
+ * Sampling may stop and start again in the same recording, with other options. */
 #include "target/cpu/cpu.h"
 
 #include <errno.h>
@@ -15,10 +16,11 @@
 
 enum { LOCK_TRIES = 20 }; /* less than a second */
 
-static struct piano__cpu_wish wish; /* in force */
-static bool off_stacks;             /* alternate ones */
+static struct piano__cpu_wish wish; /* current options */
+static bool off_stacks;             /* do not use alternate signal stacks */
 
-/* Where it matters more than some waiting. The holder may be this very thread, below a signal handler. */
+/* Waits longer for the lock, for callers that can afford it. May time out: the lock holder may be
+ * this thread, interrupted by a signal handler. */
 static bool lock_long(void)
 {
     bool is_locked = false;
@@ -27,7 +29,7 @@ static bool lock_long(void)
     return is_locked;
 }
 
-/* SIGNAL is ours. */
+/* Removes SA_ONSTACK. SIGNAL must be ours. */
 static void leave_stacks(int signal)
 {
     struct sigaction action;
@@ -38,12 +40,14 @@ static void leave_stacks(int signal)
     set(signal, &action, NULL);
 }
 
-/* The gate is open before the first thread is armed: a new one that finds it shut would be missed. */
+/* Opens the gate before it arms the first thread. Otherwise a new thread that finds it shut would
+ * be missed. */
 static int arm(int avoid)
 {
     int signal = piano__signal_take(&wish, avoid);
     if (signal < 0)
         return signal;
+    /* Relaxed: a setting. */
     if (__atomic_load_n(&off_stacks, __ATOMIC_RELAXED))
         leave_stacks(signal);
     if (!piano__cpu_threads_init(&wish, signal)) {
@@ -52,10 +56,12 @@ static int arm(int avoid)
     }
     piano__gate_set(&piano__gate->cpu, 1);
     int err = piano__cpu_threads_arm();
-    return err == 0 && !piano__signal_is(signal) ? -EBUSY : err; /* the program took it meanwhile */
+    /* -EBUSY if the program took the signal meanwhile. */
+    return err == 0 && !piano__signal_is(signal) ? -EBUSY : err;
 }
 
-/* As long as a signal may still come, its handler stays. */
+/* Keeps the handler while a signal may still arrive, unless the program wants the signal
+ * (IS_WANTED). */
 static void disarm(bool is_wanted)
 {
     piano__gate_set(&piano__gate->cpu, 0);
@@ -79,14 +85,16 @@ static int start(const struct piano__cpu_wish *asked)
         if (err != 0 && piano__cpu_is_on())
             disarm(false);
     }
+    /* No sample has used these tables, unless an earlier start succeeded. */
     if (err != 0 &&
         !(piano__recording.view.header && piano__recording.view.header->flags & PIANO_REC_HAS_CPU))
-        piano__cpu_samples_forget(); /* nothing of it was used, and the recording may go */
+        piano__cpu_samples_forget();
     if (err != 0) {
         piano__control_abandon();
         return err;
     }
     struct piano__trace *t = piano__trace_stats();
+    /* Relaxed: settings, which the tool reads at the end. */
     __atomic_store_n(&t->cpu_source, wish.source, __ATOMIC_RELAXED);
     __atomic_store_n(&t->cpu_hz, wish.hz, __ATOMIC_RELAXED);
     piano__control_started(PIANO_REC_HAS_CPU);
@@ -117,7 +125,7 @@ int piano__cpu_stop(void)
     return was_on ? 0 : -ENOTCONN;
 }
 
-/* When the lock cannot be had, samples end: the program has its signal in any case. */
+/* If the lock is not available, sampling ends. The program gets its signal in any case. */
 void piano__cpu_yield(int signal)
 {
     int saved = errno;

@@ -1,4 +1,5 @@
-/* CPU samples taken inside the program, where nobody outside may take them or the program itself wants them. */
+/* CPU samples taken inside the program: if the tool may not take them from outside, or if the
+ * program requests them. */
 #ifndef PIANO_TARGET_CPU_CPU_H
 #define PIANO_TARGET_CPU_CPU_H
 
@@ -8,21 +9,24 @@
 
 enum { PIANO_CPU_HZ = 99, PIANO_CPU_MOST_HZ = 10000 };
 
-/* 0 or negative errno, as in include/piano.h. */
+/* Return 0 or a negative errno, as in include/piano.h. */
 int piano__cpu_start(const struct piano__cpu_wish *wish);
 int piano__cpu_stop(void);
-/* The program ends: what was missed is counted. */
+/* Called when the program ends: counts the missed samples. */
 void piano__cpu_end(void);
-/* In a forked child: nothing is sampled. */
+/* Call in a forked child: nothing is sampled there. */
 void piano__cpu_forget(void);
-/* The program wants SIGNAL for itself, which is in use for samples: they go on with another, or end. */
+/* The program wants SIGNAL, which is used for samples: sampling continues with another signal, or
+ * ends. */
 void piano__cpu_yield(int signal);
-/* The program has an alternate signal stack without room for a handler of ours: none is used from now on. */
+/* The program has an alternate signal stack that is too small for piano's handler: no alternate
+ * stack is used from now on. */
 void piano__cpu_stay_off_stacks(void);
-/* Before the calling thread executes another program: no sample may be on its way then. And after, when it did not. */
+/* Call before the calling thread executes another program: no signal for a sample may be pending
+ * then. Call resume if the exec failed. */
 void piano__cpu_pause(void);
 void piano__cpu_resume(void);
-/* After dlclose. */
+/* Call after dlclose. */
 void piano__cpu_unloaded(void);
 
 #endif

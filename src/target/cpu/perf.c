@@ -1,13 +1,14 @@
-/* One event for each thread, on whatever CPU, with a ring of one page. The kernel sends the signal to the thread itself, when it is on
- * its way back into the program: so the handler finds the program's registers as they were, and in the ring what the kernel
- * was doing, and nobody else has to look after the ring.
+/* One perf event per thread, on any CPU, with a ring buffer of one page. The kernel sends the
+ * signal to the thread itself when it returns to user mode. So the handler finds the program's
+ * registers unchanged, and in the ring buffer what the kernel was doing. No other thread reads the
+ * ring buffer.
  *
- * The signal must be none of the real-time ones: the kernel gives up on those when too many are queued, and sends SIGIO
- * instead, which would be the end of the program. Of the others one is never queued twice; what came in between is in the ring, and is
- * added up.
+ * The signal must not be a real-time signal: if too many of those are queued, the kernel sends
+ * SIGIO instead, which would end the program. Other signals are never queued twice. The samples in
+ * between are in the ring buffer and are added up.
  *
- * A program may close descriptors it does not know, and the number may be its own by now: the kernel's number of the event
- * tells. */
+ * A program may close descriptors that it does not know, and reuse the number. The kernel's id of
+ * the event detects this. */
 #include "target/cpu/perf.h"
 
 #include <errno.h>
@@ -26,13 +27,13 @@
 enum { PAGE = 4096, SECOND = 1000000000 };
 
 static const uint64_t KERNEL_SPACE = UINT64_C(0xffff800000000000);
-static const uint64_t CONTEXTS = (uint64_t)-4096; /* PERF_CONTEXT_...: marks between addresses */
+static const uint64_t CONTEXTS = (uint64_t)-4096; /* PERF_CONTEXT_*: markers between addresses */
 
-/* What a sample in the ring consists of. */
+/* A sample in the ring buffer. */
 struct record {
     struct perf_event_header header;
     uint64_t period;
-    uint64_t count; /* of the addresses that follow, when the kernel's are asked for */
+    uint64_t count; /* number of addresses that follow, if kernel frames are requested */
 };
 
 static int open_event(uint32_t tid, const struct piano__cpu_wish *wish)
@@ -111,8 +112,9 @@ static bool is_still_open(const struct piano__cpu_thread *t)
     return t->fd_id && ioctl(t->fd, PERF_EVENT_IOC_ID, &id) == 0 && id == t->fd_id;
 }
 
-/* The mapped ring keeps the event alive, so closing is not enough; and what another CPU has just counted may be on its way, which ends
- * with O_ASYNC. Signals that were sent before are in their threads' queues, to be dropped there (signal.c). */
+/* The mapped ring buffer keeps the event alive, so closing the descriptor is not enough. A signal
+ * from another CPU may be about to be sent; clearing O_ASYNC stops that. Signals sent before are
+ * pending in their threads, and dropped there (signal.c). */
 void piano__cpu_perf_close(struct piano__cpu_thread *t)
 {
     int saved = errno;
@@ -121,8 +123,8 @@ void piano__cpu_perf_close(struct piano__cpu_thread *t)
         syscall(SYS_fcntl, t->fd, F_SETFL, O_NONBLOCK);
         piano__file_close(t->fd);
     }
-    /* Without a descriptor of its own, which the program may have closed, the event ends with the ring. Zeroes take its
-     * place for a handler that is just reading it. */
+    /* If the program has closed the descriptor, the event ends with the mapping of the ring buffer.
+     * Zeroes replace it for a handler that is just reading it. */
     if (t->ring)
         (void)piano__memory_renew(t->ring, 2 * PAGE);
     t->fd_id = 0;
@@ -130,7 +132,8 @@ void piano__cpu_perf_close(struct piano__cpu_thread *t)
     errno = saved;
 }
 
-/* What the thread blocks stays in its queue, and one that is not the event's goes back there. */
+/* Drops a pending signal that the thread blocks. A signal that is not from the event is sent
+ * again. */
 static void drop_blocked(int signal)
 {
     const uint64_t set = UINT64_C(1) << (signal - 1);
@@ -152,7 +155,7 @@ void piano__cpu_perf_pause(const struct piano__cpu_thread *t, bool is_pause, int
     errno = saved;
 }
 
-/* The event goes on for the parent; its ring was not copied. */
+/* The event continues in the parent. The child has no copy of its ring buffer. */
 void piano__cpu_perf_drop(const struct piano__cpu_thread *t)
 {
     int saved = errno;
@@ -177,15 +180,17 @@ static void take_chain(struct piano__cpu_thread *t, uint64_t at, uint64_t count)
         copy_out(t, at + 8 * i, &pc, sizeof pc);
         if (pc < KERNEL_SPACE || pc >= CONTEXTS)
             continue;
-        chain->pcs[chain->depth] = pc + (chain->depth == 0); /* the first is no return address */
+        /* The first address is not a return address. */
+        chain->pcs[chain->depth] = pc + (chain->depth == 0);
         chain->depth++;
     }
 }
 
-/* All records that are in the ring. Periods are added up, the newest chain is kept. */
+/* Reads all records in the ring buffer. Adds up the periods and keeps the newest chain. */
 static uint64_t drain(struct piano__cpu_thread *t, const struct piano__cpu_wish *wish)
 {
     struct perf_event_mmap_page *page = t->ring;
+    /* Pairs with the kernel's release of `data_head`: the records are complete. */
     uint64_t head = __atomic_load_n(&page->data_head, __ATOMIC_ACQUIRE);
     uint64_t at = page->data_tail;
     uint64_t sum = 0;
@@ -204,6 +209,7 @@ static uint64_t drain(struct piano__cpu_thread *t, const struct piano__cpu_wish 
         }
         at += r.header.size;
     }
+    /* Pairs with the kernel's acquire of `data_tail`: the records have been read. */
     __atomic_store_n(&page->data_tail, head, __ATOMIC_RELEASE);
     return sum;
 }
@@ -214,7 +220,8 @@ uint64_t piano__cpu_perf_take(struct piano__cpu_thread *t, const struct piano__c
     uint64_t sum = t->ring ? drain(t, wish) : 0;
     if (sum == 0 || wish->source != PIANO_CPU_CYCLES)
         return sum;
-    struct timespec now; /* nobody knows how long a cycle is now */
+    /* The duration of a cycle varies, so the CPU time is used. */
+    struct timespec now;
     if (syscall(SYS_clock_gettime, CLOCK_THREAD_CPUTIME_ID, &now) != 0)
         return 0;
     uint64_t now_ns = (uint64_t)now.tv_sec * SECOND + (uint64_t)now.tv_nsec;

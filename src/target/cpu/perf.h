@@ -1,4 +1,5 @@
-/* A perf event of one thread, opened by the program itself, that interrupts the thread with a signal. */
+/* A perf event for one thread, opened by the program itself, that interrupts the thread with a
+ * signal. */
 #ifndef PIANO_TARGET_CPU_PERF_H
 #define PIANO_TARGET_CPU_PERF_H
 
@@ -7,21 +8,23 @@
 
 #include "target/cpu/threads.h"
 
-/* For T, as WISH says. 0 or negative errno: -EACCES and -EPERM where the kernel refuses, -ENOENT where it has no such counter. */
+/* Opens an event for T, as WISH says. Returns 0 or a negative errno: -EACCES and -EPERM if the
+ * kernel refuses, -ENOENT if it has no such counter. */
 int piano__cpu_perf_open(struct piano__cpu_thread *t, const struct piano__cpu_wish *wish,
                          int signal);
-/* No more signals. The room of the ring stays, since the thread may be in its handler, until it is freed or opened again. */
+/* Stops the signals. The memory of the ring buffer stays until it is freed or opened again, since
+ * the thread may be in its handler. */
 void piano__cpu_perf_close(struct piano__cpu_thread *t);
 void piano__cpu_perf_free(struct piano__cpu_thread *t);
 
-/* T, the calling thread: no more signals, and none that is on its way or blocked; or they come again. */
+/* Stops signals for T, the calling thread, and drops pending ones; or starts them again. */
 void piano__cpu_perf_pause(const struct piano__cpu_thread *t, bool is_pause, int signal);
 
-/* In a forked child: lets go of what belongs to a thread of the parent. */
+/* Call in a forked child: closes the descriptor of a thread of the parent. */
 void piano__cpu_perf_drop(const struct piano__cpu_thread *t);
 
-/* In the handler of T: what there is since the last time becomes one sample, with the kernel's frames in T's chain. How many
- * nanoseconds it stands for; 0: none, it was nothing new. */
+/* Call in the handler of T. Makes one sample of everything since the last call, with the kernel's
+ * frames in T's chain. Returns how many nanoseconds it represents; 0: there was nothing new. */
 uint64_t piano__cpu_perf_take(struct piano__cpu_thread *t, const struct piano__cpu_wish *wish);
 
 #endif

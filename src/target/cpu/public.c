@@ -15,7 +15,7 @@ _Static_assert((int)PIANO_SOURCE_CPU_CLOCK == (int)PIANO_CPU_CLOCK &&
                    (int)PIANO_SOURCE_TIMERS == (int)PIANO_CPU_TIMERS,
                "one numbering");
 
-/* Fields that a caller's older header does not have are 0, and mean what they always meant. */
+/* Fields that the caller's older header lacks are 0, and have their default meaning. */
 EXPORT int piano_cpu_start(const struct piano_cpu_options *options)
 {
     struct piano_cpu_options o = {.size = sizeof o};
@@ -26,7 +26,7 @@ EXPORT int piano_cpu_start(const struct piano_cpu_options *options)
         if (i < sizeof o)
             ((unsigned char *)&o)[i] = from[i];
         else if (from[i] != 0)
-            return -EINVAL; /* something that this library does not know */
+            return -EINVAL; /* an option that this library does not know */
     }
     struct piano__cpu_wish wish = {.hz = o.frequency_hz ? o.frequency_hz : PIANO_CPU_HZ,
                                    .source = o.source ? o.source : PIANO_CPU_TIMERS,
@@ -45,6 +45,7 @@ EXPORT int piano_cpu_stop(void)
 
 static uint64_t get(const uint64_t *counter)
 {
+    /* Relaxed: a counter. */
     return __atomic_load_n(counter, __ATOMIC_RELAXED);
 }
 

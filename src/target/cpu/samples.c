@@ -1,14 +1,17 @@
-/* LANES. A log of the recording has one writer at a time, and a handler cannot wait for its turn. So there are several of each log,
- * in lanes: a handler takes the first lane that nobody is in, and no more of them are ever used than handlers run at once. Who
- * finds all of them taken drops its sample, and counts it.
+/* LANES. A log of the recording has one writer at a time, and a signal handler cannot wait. So
+ * there are several copies of each log, called lanes. A handler takes the first lane that is not
+ * busy, so no more lanes are used than handlers run at once. If all are busy, the sample is dropped
+ * and counted.
  *
- * STACKS have numbers of their own range, and no sums (TOTALS). An open hash table has pointers to those in the recording; a new
- * one is written in the lane, and then put into the table by compare-and-swap. Of two handlers that have the same
- * new stack at once, both write it; readers merge them.
+ * STACKS have their own range of numbers, and no sums (TOTALS). An open-addressing hash table has
+ * pointers to the stacks in the recording. A new stack is written in the lane, and then put into
+ * the table by CAS. If two handlers have the same new stack at once, both write it, and readers
+ * merge them.
  *
- * MODULES are written when a new stack goes through them. A generation ends when libraries are unloaded: after that
- * modules are written anew, as far as they are met, and stacks get new numbers. A table says what is written already; its
- * entries are reused in turn, and one that changes while it is looked at does not count. */
+ * MODULES are written when a new stack passes through them. A generation ends when libraries are
+ * unloaded. After that, modules are written again when they are found again, and stacks get new
+ * numbers. A table contains the modules that are already written. Its entries are reused in turn,
+ * and an entry that changes while it is read is ignored. */
 #include "target/cpu/samples.h"
 
 #include <limits.h>
@@ -31,7 +34,7 @@ enum {
     PLACES = 1 << 18,
     MOST_STACKS = PLACES / 2,
     TOLD = 1024,
-    MOST_TOLD = 12 * 1024, /* in all; readers take some more */
+    MOST_TOLD = 12 * 1024, /* in total; readers accept somewhat more */
     MOST_CHUNKS = 8192,    /* 512 MB */
 };
 
@@ -43,7 +46,7 @@ struct lane {
 } __attribute__((aligned(64)));
 
 struct told {
-    uint32_t generation; /* 0: none, or it is just changing */
+    uint32_t generation; /* 0: empty, or being changed */
     uintptr_t start, end;
 };
 
@@ -51,11 +54,11 @@ static struct {
     struct lane *lanes;
     struct piano__stack **index;
     uint32_t stacks;
-    uint32_t generation; /* from 1; in the recording it has PIANO_CPU_STACK in it */
+    uint32_t generation; /* from 1; in the recording it is added to PIANO_CPU_STACK */
     struct told told[TOLD];
     uint32_t told_count;
     uint32_t chunks;
-    uint64_t unloads; /* as the loader counts them; at first 0 */
+    uint64_t unloads; /* as counted by the loader; initially 0 */
 } all;
 
 bool piano__cpu_samples_init(void)
@@ -64,6 +67,7 @@ bool piano__cpu_samples_init(void)
         all.lanes = piano__memory_map(LANES * sizeof *all.lanes);
     if (!all.index)
         all.index = piano__memory_map(PLACES * sizeof(struct piano__stack *));
+    /* Relaxed: sampling is off, and the gate publishes it. */
     __atomic_add_fetch(&all.generation, 1, __ATOMIC_RELAXED);
     if (!all.lanes || !all.index)
         return false;
@@ -83,7 +87,7 @@ void piano__cpu_samples_forget(void)
     memset(&all, 0, sizeof all);
 }
 
-/* Unloading --------------------------------------------------------------------------------------------- */
+/* Unloading ------------------------------------------------------------------------------------ */
 
 static int read_unloads(struct dl_phdr_info *info, size_t size, void *arg)
 {
@@ -94,19 +98,22 @@ static int read_unloads(struct dl_phdr_info *info, size_t size, void *arg)
     return 1;
 }
 
-/* Nothing is known before the first time, which then counts as an unloading: to ask at the start would be to ask in forked children,
- * where the loader's lock may be held by a thread that is not there. */
+/* The first call counts as an unload, because the previous count is unknown. It cannot be read at
+ * the start: that would include forked children, where a thread that does not exist there may hold
+ * the loader's lock. */
 void piano__cpu_samples_unloaded(void)
 {
     uint64_t unloads = __atomic_load_n(&all.unloads, __ATOMIC_RELAXED);
     if (!all.lanes)
         return;
     dl_iterate_phdr(read_unloads, &unloads);
+    /* An exchange, so that only one of several callers counts the change. */
     if (unloads != __atomic_exchange_n(&all.unloads, unloads, __ATOMIC_RELAXED))
+        /* Pairs with the acquire in intern(). */
         __atomic_add_fetch(&all.generation, 1, __ATOMIC_RELEASE);
 }
 
-/* Logs -------------------------------------------------------------------------------------------------- */
+/* Logs ----------------------------------------------------------------------------------------- */
 
 static void *room(struct piano__log *log, uint32_t type, uint32_t bytes)
 {
@@ -124,6 +131,7 @@ static struct lane *take_lane(void)
 {
     for (int i = 0; i < LANES; i++) {
         struct lane *l = &all.lanes[i];
+        /* Pairs with the release in piano__cpu_samples_put(). */
         if (!__atomic_load_n(&l->busy, __ATOMIC_RELAXED) &&
             !__atomic_exchange_n(&l->busy, 1, __ATOMIC_ACQUIRE))
             return l;
@@ -131,17 +139,22 @@ static struct lane *take_lane(void)
     return NULL;
 }
 
-/* Modules ----------------------------------------------------------------------------------------------- */
+/* Modules -------------------------------------------------------------------------------------- */
 
 static bool is_told(uintptr_t pc, uint32_t generation)
 {
+    /* Pairs with the acq_rel add in remember_told(). */
     uint32_t count = __atomic_load_n(&all.told_count, __ATOMIC_ACQUIRE);
     for (uint32_t i = 0; i < count && i < TOLD; i++) {
         const struct told *t = &all.told[i];
+        /* Pairs with the release in remember_told(): `start` and `end` belong to this
+         * generation. */
         if (__atomic_load_n(&t->generation, __ATOMIC_ACQUIRE) != generation)
             continue;
         uintptr_t start = __atomic_load_n(&t->start, __ATOMIC_RELAXED);
         uintptr_t end = __atomic_load_n(&t->end, __ATOMIC_RELAXED);
+        /* Pairs with the release fence in remember_told(). Orders the fields before the second
+         * load. */
         __atomic_thread_fence(__ATOMIC_ACQUIRE);
         if (pc >= start && pc < end &&
             __atomic_load_n(&t->generation, __ATOMIC_RELAXED) == generation)
@@ -152,11 +165,15 @@ static bool is_told(uintptr_t pc, uint32_t generation)
 
 static void remember_told(const struct piano__module_info *info, uint32_t generation)
 {
+    /* Pairs with the acquire load of `told_count` in is_told(). */
     struct told *t = &all.told[__atomic_fetch_add(&all.told_count, 1, __ATOMIC_ACQ_REL) % TOLD];
     __atomic_store_n(&t->generation, 0, __ATOMIC_RELAXED);
+    /* Pairs with the acquire fence in is_told(): a reader that sees a new field sees generation
+     * 0. */
     __atomic_thread_fence(__ATOMIC_RELEASE);
     __atomic_store_n(&t->start, info->start, __ATOMIC_RELAXED);
     __atomic_store_n(&t->end, info->end, __ATOMIC_RELAXED);
+    /* Pairs with the acquire in is_told(). */
     __atomic_store_n(&t->generation, generation, __ATOMIC_RELEASE);
 }
 
@@ -177,7 +194,7 @@ static void tell_module(struct lane *l, uintptr_t pc, uint32_t generation)
     remember_told(&info, generation);
 }
 
-/* Stacks ------------------------------------------------------------------------------------------------ */
+/* Stacks --------------------------------------------------------------------------------------- */
 
 static uint64_t hash_of(const struct piano__walk *walk, uint32_t generation)
 {
@@ -222,9 +239,11 @@ static struct piano__stack *write_stack(struct lane *l, const struct piano__walk
     return s;
 }
 
-/* Its number, new or old; 0 when there is no room for it. */
+/* Returns the number of the stack, and adds it if it is new. Returns 0 if there is no room for
+ * it. */
 static uint32_t intern(struct lane *l, const struct piano__walk *walk)
 {
+    /* Pairs with the release in piano__cpu_samples_unloaded(). */
     uint32_t generation = __atomic_load_n(&all.generation, __ATOMIC_ACQUIRE);
     uint64_t hash = hash_of(walk, generation);
     struct piano__stack *fresh = NULL;
@@ -232,7 +251,7 @@ static uint32_t intern(struct lane *l, const struct piano__walk *walk)
         return 0;
     for (uint32_t i = 0; i < PLACES; i++) {
         struct piano__stack **place = &all.index[((uint32_t)(hash >> 32) + i) % PLACES];
-        /* Pairs with the release of who put it there. */
+        /* Pairs with the release part of the CAS below: the stack is complete. */
         struct piano__stack *s = __atomic_load_n(place, __ATOMIC_ACQUIRE);
         if (!s) {
             fresh = fresh ? fresh : write_stack(l, walk, hash, generation);
@@ -248,7 +267,7 @@ static uint32_t intern(struct lane *l, const struct piano__walk *walk)
     return 0;
 }
 
-/* Samples ----------------------------------------------------------------------------------------------- */
+/* Samples -------------------------------------------------------------------------------------- */
 
 static void tell_thread(struct lane *l, struct piano__cpu_thread *t, uint32_t pid, uint64_t now)
 {
@@ -268,7 +287,7 @@ static void tell_thread(struct lane *l, struct piano__cpu_thread *t, uint32_t pi
     piano__log_commit(&l->threads, bytes);
 }
 
-/* A thread may get its name late: it is asked for at its first sample, the second, the fourth, and so on. */
+/* A thread may get its name late, so it is read at its first, second, fourth sample, and so on. */
 static bool is_power_of_two(uint32_t n)
 {
     return (n & (n - 1)) == 0;
@@ -306,6 +325,7 @@ void piano__cpu_samples_put(struct piano__cpu_thread *t, uint64_t ns)
     struct lane *l = take_lane();
     bool is_kept = l && put(l, t, ns);
     if (l)
+        /* Pairs with the acquire in take_lane(). */
         __atomic_store_n(&l->busy, 0, __ATOMIC_RELEASE);
     piano__trace_add(is_kept ? &stats->samples : &stats->samples_lost, 1);
     if (is_kept && !(t->walk.flags & (PIANO_STACK_LOST | PIANO_STACK_FULL)))

@@ -1,15 +1,18 @@
-/* WHICH SIGNAL. SIGPROF, as long as the program has left it alone, since debuggers let it pass; else a real-time one in the middle, where
- * the fewest look for one. Not one that the program ignores: it may have been told to.
+/* WHICH SIGNAL. SIGPROF if the program does not use it, since debuggers let it pass. Else a
+ * real-time signal from the middle of the range, which programs use least. A signal that the
+ * program ignores is not taken: it may ignore it on purpose.
  *
- * THE HANDLER runs with all signals blocked, on the alternate stack where the thread has one. It walks the stack of what was
- * interrupted, writes the sample and changes nothing the program can see, errno included. It uses nothing that a thread could be in
- * the middle of: the walker is made for this, and samples.c waits for nobody.
+ * THE HANDLER runs with all signals blocked, on the alternate stack if the thread has one. It walks
+ * the stack of the interrupted code, writes the sample, and changes nothing that the program can
+ * see, including errno. It uses nothing that the interrupted thread may be in the middle of: the
+ * walker is signal-safe, and samples.c never waits.
  *
- * A signal of the same number that is not ours, by kill or setitimer, would have ended the program, which had no handler: so it
- * does.
+ * A signal of the same number from elsewhere (kill, setitimer) would have ended the program, since
+ * it had no handler. So it still does.
  *
- * GIVING BACK. Ignoring a signal for a moment drops what is pending of it in every thread; without that, one that is on its way
- * would come after the default action is restored, and end the program. */
+ * GIVING BACK. Ignoring a signal for a moment drops it where it is pending, in every thread.
+ * Otherwise a pending signal would arrive after the default action is restored, and end the
+ * program. */
 #include "target/cpu/signal.h"
 
 #include <errno.h>
@@ -37,7 +40,7 @@ static int set_action(int signal, const struct sigaction *action, struct sigacti
                               : sigaction(signal, action, before);
 }
 
-/* The handler ------------------------------------------------------------------------------------------- */
+/* The handler ---------------------------------------------------------------------------------- */
 
 static void put_kernel(struct piano__walk *walk, const struct piano__cpu_chain *chain)
 {
@@ -47,8 +50,9 @@ static void put_kernel(struct piano__walk *walk, const struct piano__cpu_chain *
         walk->flags |= PIANO_STACK_FULL;
     memmove(walk->pcs + chain->depth, walk->pcs, kept * sizeof walk->pcs[0]);
     memmove(walk->sps + chain->depth, walk->sps, (kept + 1) * sizeof walk->sps[0]);
+    /* Kernel frames are not on a stack of the program. */
     for (uint32_t i = 0; i < chain->depth; i++)
-        walk->sps[i] = walk->sps[chain->depth]; /* on no stack of the program */
+        walk->sps[i] = walk->sps[chain->depth];
     memcpy(walk->pcs, chain->pcs, chain->depth * sizeof walk->pcs[0]);
     walk->depth = chain->depth + kept;
 }
@@ -69,12 +73,13 @@ static void sample(struct piano__cpu_thread *t, const siginfo_t *info, const voi
     piano__walk_from(&t->walker, &t->regs, &t->walk);
     if (t->chain.depth > 0)
         put_kernel(&t->walk, &t->chain);
+    /* Relaxed: only this thread writes `sampled_ns`. */
     uint64_t before = __atomic_load_n(&t->sampled_ns, __ATOMIC_RELAXED);
     __atomic_store_n(&t->sampled_ns, before + ns, __ATOMIC_RELAXED);
     piano__cpu_samples_put(t, ns);
 }
 
-/* It comes again as soon as the handler returns. */
+/* Restores the default action and sends the signal again. It arrives when the handler returns. */
 static void pass_on(int signal)
 {
     const struct sigaction usual = {.sa_handler = SIG_DFL};
@@ -95,7 +100,7 @@ static void handle(int signal, siginfo_t *info, void *context)
     errno = saved;
 }
 
-/* Taking and giving back ---------------------------------------------------------------------------------- */
+/* Taking and giving back ----------------------------------------------------------------------- */
 
 static bool try_to_take(int signal)
 {
@@ -107,12 +112,14 @@ static bool try_to_take(int signal)
     sigfillset(&ours.sa_mask);
     if (set_action(signal, &ours, &now) != 0)
         return false;
-    if (now.sa_handler != SIG_DFL) { /* another thread was quicker: its own stays */
+    /* If another thread has set a handler in between, restores it. */
+    if (now.sa_handler != SIG_DFL) {
         set_action(signal, &now, NULL);
         return false;
     }
     taken.before = now;
     taken.pid = (pid_t)syscall(SYS_getpid);
+    /* Pairs with the acquire in piano__signal_is(): `before` and `pid` are set. */
     __atomic_store_n(&taken.number, signal, __ATOMIC_RELEASE);
     return true;
 }
@@ -136,6 +143,7 @@ void piano__signal_give(void)
     int signal = taken.number;
     if (signal == 0)
         return;
+    /* Pairs with the acquire in piano__signal_is(). */
     __atomic_store_n(&taken.number, 0, __ATOMIC_RELEASE);
     set_action(signal, &ignore, NULL);
     set_action(signal, &taken.before, NULL);
@@ -148,6 +156,7 @@ void piano__signal_forget(void)
 
 bool piano__signal_is(int signal)
 {
+    /* Pairs with the release in try_to_take(). */
     return signal != 0 && signal == __atomic_load_n(&taken.number, __ATOMIC_ACQUIRE) &&
            taken.pid == (pid_t)syscall(SYS_getpid);
 }

@@ -1,17 +1,19 @@
-/* A table of threads. A new thread enters itself and has a key of the C library for its end; those that were there before are
- * found in /proc, entered from outside, and looked after by whoever comes by: when a thread begins, one entry is checked for
- * whether its thread is still there. All of this is under a lock, and never in a handler.
+/* A table of threads. A new thread adds itself, and the destructor of a pthread key removes it.
+ * Threads that existed before are found in /proc and added from outside. Whenever a thread begins,
+ * one such entry is checked for whether its thread still exists. All of this is under a lock, and
+ * never in a handler.
  *
- * A handler finds its thread in TLS. A thread that was entered from outside has nothing there at first; then the entry comes with
- * the signal, and counts if its number is that of the thread: a signal may be delivered after its timer is gone, and the
- * entry given to another.
+ * A handler finds its thread in TLS. A thread that was added from outside has nothing there at
+ * first. Then the signal contains the entry, which is valid if its tid is that of the thread: a
+ * signal may be delivered after its timer was deleted and the entry given to another thread.
  *
- * THE TIMER runs on the CPU time of its thread, and the kernel looks at it only at its tick: 250 times a second, as a rule. What
- * expired in between comes as one signal with a count. The first time is drawn at random below a period, so that threads that
- * end before have their fair share of samples.
+ * THE TIMER runs on the CPU time of its thread. The kernel checks it only at its tick, usually 250
+ * times a second. All expirations since the last tick come as one signal with a count. The first
+ * expiration is random within a period, so that threads that end earlier get their fair share of
+ * samples.
  *
- * What could not be sampled, because the program blocks the signal or the kernel did not deliver it, is found by comparing the
- * thread's CPU time with what its samples stand for. */
+ * Samples that were not taken, because the program blocks the signal or the kernel did not deliver
+ * it, are detected: the thread's CPU time is compared with what its samples represent. */
 #include "target/cpu/threads.h"
 
 #include <errno.h>
@@ -40,19 +42,19 @@ enum {
 static struct {
     struct piano__cpu_thread *all;
     uint32_t lock;
-    uint32_t count; /* ever used */
-    uint32_t free;  /* first free one, its number + 1 */
-    uint32_t known; /* in use */
+    uint32_t count; /* entries ever used */
+    uint32_t free;  /* number + 1 of the first free one */
+    uint32_t known; /* entries in use */
     uint32_t outside;
-    uint32_t hand; /* the next to be checked */
+    uint32_t hand; /* the next one to check */
     struct piano__cpu_wish wish;
-    bool is_perf;  /* the same for handlers, which look before they know whether to */
-    bool was_perf; /* once: one of its signals may come late */
+    bool is_perf;  /* `wish` uses perf; for handlers, which read it without the lock */
+    bool was_perf; /* ever: one of its signals may arrive late */
     int signal;
     pid_t pid;
 } threads;
 
-static struct piano__cpu_thread ended; /* in the TLS of a thread that is past its end */
+static struct piano__cpu_thread ended; /* in the TLS of a thread that has ended */
 static __thread struct piano__cpu_thread *self;
 
 static pthread_key_t end_key;
@@ -62,10 +64,12 @@ bool piano__cpu_threads_init(const struct piano__cpu_wish *wish, int signal)
 {
     threads.wish = *wish;
     threads.signal = signal;
+    /* Relaxed: settings. The gate is shut. */
     __atomic_store_n(&threads.is_perf, wish->source != PIANO_CPU_TIMERS, __ATOMIC_RELAXED);
     if (threads.is_perf)
         __atomic_store_n(&threads.was_perf, true, __ATOMIC_RELAXED);
     if (!threads.all)
+        /* Pairs with the acquire in entry_of(): the table is mapped. */
         __atomic_store_n(&threads.all, piano__memory_map(MOST_THREADS * sizeof *threads.all),
                          __ATOMIC_RELEASE);
     threads.pid = (pid_t)syscall(SYS_getpid);
@@ -82,16 +86,16 @@ void piano__cpu_threads_forget(void)
     self = NULL;
 }
 
-/* One thread ------------------------------------------------------------------------------------------- */
+/* One thread ----------------------------------------------------------------------------------- */
 
-/* The clock of a thread's CPU time, as the kernel numbers them. */
+/* Returns the kernel's clock id for a thread's CPU time. */
 static clockid_t clock_of(uint32_t tid)
 {
     enum { PER_THREAD = 4, OF_SCHEDULER = 2 };
     return (clockid_t)(~tid << 3 | PER_THREAD | OF_SCHEDULER);
 }
 
-/* 0 when it has ended. */
+/* Returns 0 if the thread has ended. */
 static uint64_t cpu_time(uint32_t tid)
 {
     struct timespec ts;
@@ -130,6 +134,7 @@ static int arm_locked(struct piano__cpu_thread *t)
     if (t->is_armed)
         return 0;
     t->begun_ns = t->last_ns = cpu_time(t->tid);
+    /* Relaxed: the thread is not sampled yet. */
     __atomic_store_n(&t->sampled_ns, 0, __ATOMIC_RELAXED);
     int err = threads.wish.source == PIANO_CPU_TIMERS
                   ? start_timer(t)
@@ -140,8 +145,8 @@ static int arm_locked(struct piano__cpu_thread *t)
     return err;
 }
 
-/* What is missing beyond what may still come. Without the kernel's part there is no telling how much of its CPU time ought to
- * have been sampled. */
+/* Returns how many samples are missing, beyond those that may still arrive. If time in the kernel
+ * is not sampled, the expected number is unknown. */
 static uint64_t missing_locked(struct piano__cpu_thread *t)
 {
     uint64_t now = cpu_time(t->tid);
@@ -153,7 +158,7 @@ static uint64_t missing_locked(struct piano__cpu_thread *t)
     return (now - due) / period_ns();
 }
 
-/* At its end: a timer that has run out since the kernel's last tick shows so. */
+/* At the end of a thread: returns 1 if the timer has expired since the kernel's last tick. */
 static uint64_t unnoticed_locked(const struct piano__cpu_thread *t)
 {
     struct itimerspec left = {.it_value = {0, 0}};
@@ -183,7 +188,7 @@ static void disarm_locked(struct piano__cpu_thread *t, bool is_ending)
         syscall(SYS_timer_delete, t->timer);
 }
 
-/* All of them ------------------------------------------------------------------------------------------ */
+/* All threads ---------------------------------------------------------------------------------- */
 
 static struct piano__cpu_thread *take_locked(uint32_t tid)
 {
@@ -193,6 +198,7 @@ static struct piano__cpu_thread *take_locked(uint32_t tid)
         threads.free = t->next;
     } else if (threads.count < MOST_THREADS) {
         t = &threads.all[threads.count];
+        /* Pairs with the acquire loads in handlers. `tid` publishes the entry itself. */
         __atomic_store_n(&threads.count, threads.count + 1, __ATOMIC_RELEASE);
     } else {
         piano__trace_add(&piano__trace_stats()->threads_missed, 1);
@@ -203,17 +209,19 @@ static struct piano__cpu_thread *take_locked(uint32_t tid)
     t->samples = 0;
     t->name[0] = '\0';
     memset(&t->walker, 0, sizeof t->walker);
+    /* Pairs with the acquire in entry_of_this_thread() and piano__cpu_thread_of(). */
     __atomic_store_n(&t->tid, tid, __ATOMIC_RELEASE);
     return t;
 }
 
-/* T has ended, or is just about to, and is in no handler. */
+/* T has ended, or is about to end, and is not in a handler. */
 static void give_locked(struct piano__cpu_thread *t)
 {
     disarm_locked(t, true);
     piano__cpu_perf_free(t);
     threads.outside -= t->is_outside;
     __atomic_store_n(&threads.known, threads.known - 1, __ATOMIC_RELAXED);
+    /* Pairs with the acquire in entry_of_this_thread() and piano__cpu_thread_of(). */
     __atomic_store_n(&t->tid, 0, __ATOMIC_RELEASE);
     t->next = threads.free;
     threads.free = (uint32_t)(t - threads.all) + 1;
@@ -228,7 +236,7 @@ static struct piano__cpu_thread *find_locked(uint32_t tid)
     return NULL;
 }
 
-/* One that was entered from outside, and has ended since, makes room. */
+/* Frees an entry that was added from outside and whose thread has ended. */
 static void check_locked(struct piano__cpu_thread *t)
 {
     if (t->tid && t->is_outside && syscall(SYS_tgkill, threads.pid, t->tid, 0) != 0)
@@ -243,14 +251,15 @@ static void check_next_locked(void)
     check_locked(&threads.all[threads.hand]);
 }
 
-/* The value of the key is not used: it may be of before a fork. */
+/* Ignores the value of the key: it may be from before a fork. */
 static void end_of_thread(void *of)
 {
     struct piano__cpu_thread *t = self;
     int saved = errno;
     (void)of;
     self = &ended;
-    __atomic_signal_fence(__ATOMIC_SEQ_CST); /* a handler finds that or, before it, all in place */
+    /* A handler sees either `ended`, or an entry that is still valid. */
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
     if (t && t != &ended && piano__lock_try(&threads.lock)) {
         give_locked(t);
         piano__lock_release(&threads.lock);
@@ -263,7 +272,8 @@ __attribute__((constructor(101))) static void make_key(void)
     have_end_key = pthread_key_create(&end_key, end_of_thread) == 0;
 }
 
-/* The calling thread. What is known by its number and not by its TLS was entered from outside, or has ended. */
+/* Adds the calling thread. An entry with its tid that is not in its TLS was added from outside, or
+ * its thread has ended. */
 static int enter_locked(void)
 {
     uint32_t tid = (uint32_t)syscall(SYS_gettid);
@@ -296,13 +306,14 @@ void piano__cpu_threads_attach(void)
         check_next_locked();
         (void)enter_locked();
     }
-    if (!piano__cpu_is_on() && self) /* whoever shut the gate may not have waited for the lock */
+    /* The thread that shut the gate may not have waited for the lock. */
+    if (!piano__cpu_is_on() && self)
         disarm_locked(self, false);
     piano__lock_release(&threads.lock);
     errno = saved;
 }
 
-/* Threads that were there before. How many were new. */
+/* Adds a thread that existed before. Returns 1 if it was new. */
 static unsigned enter_task_locked(const char *name)
 {
     uint32_t tid = 0;
@@ -320,7 +331,7 @@ static unsigned enter_task_locked(const char *name)
     return 1;
 }
 
-struct entry { /* of a directory, as the kernel tells it */
+struct entry { /* directory entry, as returned by the kernel */
     uint64_t inode;
     int64_t offset;
     uint16_t bytes;
@@ -357,14 +368,15 @@ int piano__cpu_threads_arm(void)
         if (t->tid)
             (void)arm_locked(t);
     }
-    /* Those that begin meanwhile may be started by others that are not entered yet. */
+    /* Threads that begin meanwhile may be started by threads that are not added yet. */
     for (int i = 0; i < PASSES && err == 0 && enter_tasks_locked() > 0; i++)
         ;
     piano__lock_release(&threads.lock);
     return err;
 }
 
-/* Without the lock, too, when it cannot be had for long: its holder may be this very thread, below a signal handler. */
+/* Continues without the lock if it is not available for long: its holder may be this thread,
+ * interrupted by a signal handler. */
 bool piano__cpu_threads_disarm(void)
 {
     bool is_locked = false;
@@ -395,33 +407,37 @@ uint32_t piano__cpu_threads_count(void)
     return __atomic_load_n(&threads.known, __ATOMIC_RELAXED);
 }
 
-/* In a handler ------------------------------------------------------------------------------------------ */
+/* In a handler --------------------------------------------------------------------------------- */
 
 static struct piano__cpu_thread *entry_of(const siginfo_t *info)
 {
+    /* Pairs with the release in piano__cpu_threads_init(). */
     struct piano__cpu_thread *all = __atomic_load_n(&threads.all, __ATOMIC_ACQUIRE);
     uint64_t offset = (uint64_t)((uintptr_t)info->si_value.sival_ptr - (uintptr_t)all);
+    /* Pairs with the release in take_locked(). */
     uint32_t count = __atomic_load_n(&threads.count, __ATOMIC_ACQUIRE);
     if (info->si_code != SI_TIMER || !all || offset % sizeof *all || offset / sizeof *all >= count)
         return NULL;
     return &all[offset / sizeof *all];
 }
 
-/* Also one that was entered from outside and does not know it yet. */
+/* Also finds an entry that was added from outside and is not in TLS yet. */
 static struct piano__cpu_thread *entry_of_this_thread(void)
 {
+    /* Pairs with the release in take_locked(). */
     uint32_t count = __atomic_load_n(&threads.count, __ATOMIC_ACQUIRE);
     uint32_t tid = self ? self->tid : (uint32_t)syscall(SYS_gettid);
     struct piano__cpu_thread *t = self;
     for (uint32_t i = 0; i < count && !t; i++)
-        /* Pairs with the release in `take_locked`. */
+        /* Pairs with the release in take_locked(). */
         t = __atomic_load_n(&threads.all[i].tid, __ATOMIC_ACQUIRE) == tid ? &threads.all[i] : NULL;
     return t;
 }
 
-/* Those of perf come with a descriptor, which only its thread can tell. */
+/* Signals of perf contain a descriptor, which identifies the thread's event only in that thread. */
 static bool may_be_of_perf(const siginfo_t *info)
 {
+    /* Relaxed: settings. */
     return __atomic_load_n(&threads.was_perf, __ATOMIC_RELAXED) && info->si_code >= POLL_IN &&
            info->si_code <= POLL_HUP;
 }
@@ -433,7 +449,7 @@ static bool is_of_perf(const siginfo_t *info)
 
 bool piano__cpu_may_be_ours(const siginfo_t *info)
 {
-    /* When the kernel has no memory left, a signal comes without all it had to say. */
+    /* If the kernel is out of memory, a signal arrives without its details. */
     bool is_blank = info->si_code == SI_USER && info->si_pid == 0;
     return entry_of(info) || may_be_of_perf(info) || is_blank;
 }
@@ -448,15 +464,17 @@ struct piano__cpu_thread *piano__cpu_thread_of(const siginfo_t *info)
         if (t && t->fd != info->si_fd)
             t = NULL;
     }
+    /* Pairs with the release in take_locked(). */
     if (t && !self && __atomic_load_n(&t->tid, __ATOMIC_ACQUIRE) == (uint32_t)syscall(SYS_gettid))
         self = t;
     return t == self ? t : NULL;
 }
 
-/* Before an exec ------------------------------------------------------------------------------------------ */
+/* Before an exec ------------------------------------------------------------------------------- */
 
-/* The kernel drops what a timer has sent, and not what a perf event has: the other program, which has no handler for it, would
- * be ended. A child of vfork, on the same memory, has no event of its own to be paused. */
+/* At an exec, the kernel drops pending signals of timers, but not those of perf events. The new
+ * program has no handler for them and would be ended. A child of vfork, which shares the memory,
+ * has no event of its own to pause. */
 void piano__cpu_thread_pause(bool is_pause)
 {
     if (!__atomic_load_n(&threads.is_perf, __ATOMIC_RELAXED) || self == &ended ||

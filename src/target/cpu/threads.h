@@ -1,4 +1,5 @@
-/* The threads whose CPU time is sampled, and what makes the kernel interrupt each of them: a timer, or a perf event. */
+/* The threads whose CPU time is sampled, and what makes the kernel interrupt each of them: a timer
+ * or a perf event. */
 #ifndef PIANO_TARGET_CPU_THREADS_H
 #define PIANO_TARGET_CPU_THREADS_H
 
@@ -10,37 +11,38 @@
 #include "target/record/gate.h"
 #include "target/unwind/walk.h"
 
-/* How to sample. */
 struct piano__cpu_wish {
     uint32_t hz;
     uint32_t source; /* enum piano__cpu_source */
-    bool kernel;     /* of perf: time in the kernel too, with the kernel's frames */
+    bool kernel;     /* perf: also sample time in the kernel, with its frames */
 };
 
-/* A thread has one from when it is first known to its end. */
+/* A thread has one from when it is first found until its end. */
 struct piano__cpu_thread {
     uint32_t tid;  /* 0: free */
-    uint32_t next; /* in the list of free ones, their number + 1 */
+    uint32_t next; /* number + 1 of the next free one */
     bool is_armed;
-    bool is_outside; /* it was there before, and will not say when it ends */
-    int timer;       /* the kernel's number */
-    int fd;          /* perf */
+    bool is_outside; /* existed before sampling, and does not report its end */
+    int timer;       /* the kernel's timer id */
+    int fd;          /* perf event */
     uint64_t fd_id;
     void *ring;
-    uint64_t
-        last_ns; /* its CPU time at the newest sample, where that is what they are weighed by */
-    uint64_t begun_ns;   /* its CPU time when it was armed */
-    uint64_t sampled_ns; /* that samples stand for since; by the thread itself, in the handler */
+    /* CPU time at the newest sample, if samples are weighted by it. */
+    uint64_t last_ns;
+    uint64_t begun_ns; /* CPU time when the thread was armed */
+    /* CPU time that samples since then represent. Only the thread itself writes it, in its
+     * handler. */
+    uint64_t sampled_ns;
     uint32_t samples;
-    char name[16]; /* as it was last recorded */
-    /* Of the sample being taken: a small stack has no room for it. */
+    char name[16]; /* as last recorded */
+    /* State of the sample that is being taken. It does not fit on a small stack. */
     struct piano__walker walker;
     struct piano__regs regs;
     struct piano__walk walk;
     struct piano__cpu_chain {
         uint32_t depth;
         uint64_t pcs[PIANO_MAX_FRAMES / 2];
-    } chain; /* the kernel's frames, innermost first */
+    } chain; /* kernel frames, innermost first */
 };
 
 static inline bool piano__cpu_is_on(void)
@@ -48,27 +50,29 @@ static inline bool piano__cpu_is_on(void)
     return piano__gate_is_open(&piano__gate->cpu);
 }
 
-/* Room for them; false when there is no memory. From now on WISH and SIGNAL are what counts; the gate is shut. */
+/* Allocates the table; returns false if there is no memory. Sets WISH and SIGNAL. The gate must be
+ * shut. */
 bool piano__cpu_threads_init(const struct piano__cpu_wish *wish, int signal);
-/* In a forked child, where nothing is armed. */
+/* Call in a forked child, where nothing is armed. */
 void piano__cpu_threads_forget(void);
-/* From now on every thread is interrupted: the calling one, all there are, and, as long as the gate is open, new ones. 0, or
- * negative errno when it cannot be done for the calling one. The gate must be open. */
+/* Arms every thread: the calling one, all existing ones, and new ones while the gate is open.
+ * Returns 0, or a negative errno if the calling thread cannot be armed. The gate must be open. */
 int piano__cpu_threads_arm(void);
-/* None any more; the gate is shut. False when one may be left that armed itself in this moment, and will not notice soon. */
+/* Disarms all threads; the gate must be shut. Returns false if a thread may have armed itself at
+ * the same time and will not notice soon. */
 bool piano__cpu_threads_disarm(void);
-/* For a new thread, before its first function. */
+/* Call in a new thread, before its first function. */
 void piano__cpu_threads_attach(void);
-/* The calling thread is not interrupted, and no signal for it is on its way; or it is again. */
+/* Stops signals for the calling thread, so that none is pending; or starts them again. */
 void piano__cpu_thread_pause(bool is_pause);
-/* Counts what the samples do not stand for, although the threads were running. */
+/* Counts the samples that are missing although the threads were running. */
 void piano__cpu_threads_settle(void);
-/* How many there are. */
+/* Returns the number of threads. */
 uint32_t piano__cpu_threads_count(void);
 
-/* In a handler: the thread, when the signal is of what was armed for it; else NULL. */
+/* Call in a handler: returns the thread if the signal is from its timer or event, else NULL. */
 struct piano__cpu_thread *piano__cpu_thread_of(const siginfo_t *info);
-/* Whether a signal with INFO may be ours, of whatever thread and time. */
+/* Returns whether a signal with INFO may be piano's, of any thread and at any time. */
 bool piano__cpu_may_be_ours(const siginfo_t *info);
 
 #endif

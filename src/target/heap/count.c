@@ -1,5 +1,5 @@
-/* Counting for hooks that are compiled into the program itself (preload/wrap.c), where the runtime's hidden
- * names cannot be seen. */
+/* Counting for hooks that are compiled into the program itself (preload/wrap.c). These cannot use
+ * the runtime's hidden symbols. */
 #include "target/heap/count.h"
 
 #include <dlfcn.h>
@@ -30,7 +30,8 @@ size_t __piano_usable_size(void *p, void *malloc_function)
     return malloc_usable_size(p);
 }
 
-/* A size function only knows the blocks of its own allocator. In a static program there is one. */
+/* A size function only works for blocks of its own allocator. A static program has only one
+ * allocator. */
 bool piano__usable_is_of(void *malloc_function)
 {
     static void *known;

@@ -1,5 +1,6 @@
-/* Counting allocations for the function that makes them: exact, exclusive, a few instructions. Each counter
- * changes with one, so that a signal handler which ends a frame in between does no harm. */
+/* Counts allocations for the function that makes them: exact, exclusive, a few instructions. Each
+ * counter is updated by one instruction, so a signal handler that ends a frame in between does no
+ * harm. */
 #ifndef PIANO_TARGET_HEAP_COUNT_H
 #define PIANO_TARGET_HEAP_COUNT_H
 
@@ -7,15 +8,16 @@
 #include "target/span/run.h"
 #include "target/span/thread.h"
 
-/* An allocator may be built upon itself, and what it calls by name comes to the hooks again: then only the outermost call
- * is the program's. Where it is not, a call within a call is a signal handler's, and as good as any. */
+/* True if the allocator calls its own functions by name, so that inner calls reach the hooks again.
+ * Then only the outermost call is the program's. Otherwise, a nested call comes from a signal
+ * handler and counts like any other. */
 extern bool piano__hooks_nest;
 
-/* Hooks of this thread that wait for the allocator. */
+/* Hooks of this thread that have called the allocator and not returned. */
 extern __thread int piano__hooks_open
     __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
-/* The slot that pays, or NULL outside of instrumented functions. */
+/* Returns the slot that allocations are charged to, or NULL outside of instrumented functions. */
 static inline struct piano__slot *piano__count_owner(struct piano__thread *t)
 {
     if (!t->owner)
@@ -28,7 +30,8 @@ static inline struct piano__slot *piano__count_owner(struct piano__thread *t)
     if (__builtin_expect(!slot->in_now, 0)) {
         if (t->busy)
             return NULL;
-        uintptr_t before = piano__hold(t); /* a handler may allocate in another function */
+        /* A signal handler may allocate in another function meanwhile. */
+        uintptr_t before = piano__hold(t);
         piano__frame_touch(t, slot);
         piano__let_go(t, before);
     }
@@ -55,7 +58,8 @@ static inline void piano__count_free(struct piano__thread *t, uint64_t bytes)
     }
 }
 
-/* Around a call of the allocator. `piano__hook_begin` is true for the outermost. */
+/* Call these before and after the allocator. `piano__hook_begin` returns true for the outermost
+ * call. */
 static inline bool piano__hook_begin(void)
 {
     return piano__hooks_open++ == 0 || !piano__hooks_nest;

@@ -6,10 +6,11 @@ uint8_t piano__filter[PIANO_FILTER_PLACES];
 static void change(const void *p, int by)
 {
     uint8_t *count = &piano__filter[piano__filter_place((uintptr_t)p)];
+    /* Relaxed, as in filter.h: a free of P happens after its allocation. */
     uint8_t old = __atomic_load_n(count, __ATOMIC_RELAXED);
     do {
         if (old == UINT8_MAX || (old == 0 && by < 0))
-            return; /* full for good; or never added, which only a confused caller can ask */
+            return; /* saturated, or never added, which only an invalid free can cause */
     } while (!__atomic_compare_exchange_n(count, &old, (uint8_t)(old + by), true, __ATOMIC_RELAXED,
                                           __ATOMIC_RELAXED));
 }

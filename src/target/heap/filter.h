@@ -1,9 +1,10 @@
-/* Could this block be a sampled one? Asked by every free, so it is one load: a count of sampled blocks per kilobyte of
- * memory, for 2^17 of them at a time (places 128 MB apart share a count, which costs a look-up and no more). What
- * a program works on has some thousand counts, and those stay in the nearest cache.
+/* Tests whether a block may be a sampled one. Every free asks this, so it is one load: a count of
+ * sampled blocks per kilobyte of memory, in 2^17 counters. Addresses 128 MB apart share a counter,
+ * which only costs an extra look-up. The working set of a program needs some thousand counters,
+ * which stay in the L1 cache.
  *
- * Never a false no: the count is raised before the program has the address, and lowered after the block's record is
- * gone. A count that reaches its end stays there. */
+ * There are no false negatives: the counter is raised before the program has the address, and
+ * lowered after the block's record is removed. A saturated counter stays saturated. */
 #ifndef PIANO_TARGET_HEAP_FILTER_H
 #define PIANO_TARGET_HEAP_FILTER_H
 
@@ -21,19 +22,22 @@ static inline unsigned piano__filter_place(uintptr_t address)
 
 static inline bool piano__filter_may_hold(const void *p)
 {
+    /* Relaxed: the program orders a free after the allocation, and with it after
+     * piano__filter_add(). */
     return __atomic_load_n(&piano__filter[piano__filter_place((uintptr_t)p)], __ATOMIC_RELAXED);
 }
 
-/* The same, and always yes when EVERY is all ones: that leads to the last place, which is full (`piano__filter_begin`). */
+/* The same, but always true if EVERY is all ones: then it tests the last counter, which is
+ * saturated (`piano__filter_begin`). */
 static inline bool piano__filter_may_hold_or(const void *p, uintptr_t every)
 {
     unsigned place = piano__filter_place((uintptr_t)p | every);
     return __atomic_load_n(&piano__filter[place], __ATOMIC_RELAXED);
 }
 
-/* Before any of the others. */
+/* Call this before any of the others. */
 void piano__filter_begin(void);
-/* From now on and for ever, what lies where P does counts as sampled. */
+/* From now on, all blocks that share a counter with P count as sampled. */
 void piano__filter_fill(const void *p);
 void piano__filter_add(const void *p);
 void piano__filter_remove(const void *p);

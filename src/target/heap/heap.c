@@ -1,12 +1,14 @@
-/* The sampler at work, and the life of its recording.
+/* Takes the samples and controls the heap recording.
  *
- * A SAMPLE. The block is there, the program does not have its address yet. The stack is walked and numbered, the sums are
- * raised, the block goes into the live table and its page into the filter, and a new gap is drawn. Nothing of this
- * allocates or waits. A signal handler that allocates in the middle of it is not sampled (`inside`), and counted; one that frees
- * is followed all the same, since looking up and removing is safe anywhere. One that jumps away ends the sample (`is_left`).
+ * A SAMPLE. The block is allocated, and the program does not have its address yet. The stack is
+ * walked and numbered, the sums are increased, the block is added to the live table and the filter,
+ * and a new gap is drawn. None of this allocates or waits without a timeout. An allocation by a
+ * signal handler that interrupts a sample is not sampled, but counted (`inside`). A free by such a
+ * handler is tracked, since look-up and removal are safe anywhere. A handler that jumps out of the
+ * sample ends it (`is_left`).
  *
- * A FREE. Before the allocator has the block back, so that nobody can be given the same address while the old block is still
- * in the table.
+ * A FREE. The block is removed before the allocator gets it back. So no other thread can get the
+ * same address while the old block is still in the table.
  *
  * The gate (record/gate.h) says whether to sample. */
 #include "target/heap/heap.h"
@@ -28,13 +30,13 @@
 #include "target/sys/recording.h"
 
 enum {
-    LOOK_AGAIN =
-        16 << 10, /* allocated bytes after which a thread looks whether it is to sample now */
+    /* A thread that does not sample checks the gate again after this many allocated bytes. */
+    LOOK_AGAIN = 16 << 10,
     STACKS = 24 * 1024,
     BLOCKS = 192 * 1024, /* 96 GB of live memory at the default rate */
     MANY_STACKS = 256 * 1024 - 1,
     MANY_BLOCKS = 8 * 1024 * 1024,
-    MANY_BELOW = 16 * 1024, /* rates that ask for a large table of stacks */
+    MANY_BELOW = 16 * 1024, /* lower rates get the large table of stacks */
     DEFAULT_RATE = 512 * 1024,
 };
 
@@ -46,7 +48,7 @@ static struct piano__rec_header *header(void)
     return piano__recording.view.header;
 }
 
-/* There may be a recording without heap samples. */
+/* A recording may have no heap samples. */
 static bool has_heap(void)
 {
     return header() && header()->flags & PIANO_REC_HAS_HEAP;
@@ -61,6 +63,7 @@ static void set_left(struct piano__heap_self *self, uint64_t left)
 static void seed(struct piano__heap_self *self)
 {
     static uint64_t serial;
+    /* Relaxed: only the number must be unique. */
     uint64_t number = __atomic_add_fetch(&serial, 1, __ATOMIC_RELAXED);
     uint64_t random = 0;
     int saved = errno;
@@ -74,6 +77,7 @@ static void seed(struct piano__heap_self *self)
 
 static void draw(struct piano__heap_self *self)
 {
+    /* Relaxed: a setting. The gate has published the tables. */
     self->rate = __atomic_load_n(&header()->rate, __ATOMIC_RELAXED);
     set_left(self, piano__poisson_gap(&self->random, self->rate));
 }
@@ -86,8 +90,8 @@ bool piano__heap_is_own_now(void)
     return self->own || self->ignored;
 }
 
-/* Whether the sample that is being taken never ends: a signal handler, for example that of a stack overflow, has jumped out of it.
- * Then there is none any more. */
+/* Returns whether a signal handler (for example for a stack overflow) has jumped out of the sample
+ * that is marked as being taken. Then clears the mark. */
 static __attribute__((noinline)) bool is_left(struct piano__heap_self *self)
 {
     uintptr_t here = (uintptr_t)__builtin_frame_address(0);
@@ -101,11 +105,13 @@ static __attribute__((noinline)) bool is_left(struct piano__heap_self *self)
     return true;
 }
 
-/* Whether a block of BYTES is to be sampled; counts it down. A thread draws its first gap before it tests. */
+/* Returns whether a block of BYTES is to be sampled, and counts it down. A thread draws its first
+ * gap before the test. */
 static bool is_due(struct piano__heap_self *self, uint64_t bytes)
 {
+    /* Includes what the hooks have counted down since. */
     if (self->left > 0)
-        self->hidden = self->left; /* what the hooks have counted down since */
+        self->hidden = self->left;
     if (bytes < self->hidden) {
         set_left(self, self->hidden - bytes);
         return false;
@@ -150,7 +156,7 @@ static void count_walk(const struct piano__walk *walk)
         __atomic_fetch_add(&s->walked_by_fp, 1, __ATOMIC_RELAXED);
 }
 
-/* What the filter did since the last sample of this thread. */
+/* Adds the filter's counters since the last sample of this thread. */
 static void add_filter_counts(struct piano__heap_self *self)
 {
     struct piano__heap_stats *s = &header()->stats;
@@ -159,7 +165,7 @@ static void add_filter_counts(struct piano__heap_self *self)
     self->passes = self->misses = 0;
 }
 
-/* The address is new, so a block that is still known by it was freed where nobody saw it. */
+/* P was just allocated. If the table still has a block at P, its free was not seen. */
 static void drop_stale(const void *p)
 {
     struct piano__block old;
@@ -183,7 +189,7 @@ static void insert(const struct piano__block *block)
     piano__sums_untracked(header(), block);
 }
 
-/* The number of the stack that this thread has now; 0: it cannot be kept. */
+/* Returns the number of the current stack; 0 if it cannot be stored. */
 static uint32_t stack_here(struct piano__heap_self *self, uint32_t flags)
 {
     struct piano__walk *walk = piano__rooms_take();
@@ -308,7 +314,8 @@ void piano__heap_ignore(bool on)
     self->ignored = on ? self->ignored + 1 : self->ignored - (self->ignored > 0);
     if (self->ignored > 0)
         return;
-    self->rate = 0; /* a new gap: the old one may have ended in what was not to be seen */
+    /* Draws a new gap: the old one may have ended in ignored allocations. */
+    self->rate = 0;
     set_left(self, 0);
 }
 
@@ -321,8 +328,9 @@ void piano__heap_watch(bool on)
     set_left(self, self->hidden);
 }
 
-/* What a first sample asks of the kernel, asked now: the program may lock itself in later, and die of any system call it
- * did not think of. Other threads still have to find their stack's bounds. */
+/* Makes the system calls of a first sample now. The program may later restrict its system calls,
+ * and then be killed for one that it does not expect. Other threads still have to find their stack
+ * bounds later. */
 static bool prepare(void)
 {
     struct piano__heap_self *self = &piano__heap_self;
@@ -336,7 +344,7 @@ static bool prepare(void)
     return ready;
 }
 
-/* As much live memory as at the default rate, as far as the index is not out of all proportion. */
+/* Room for as much live memory as at the default rate, within a limit on the size of the index. */
 static uint64_t blocks_for(uint64_t rate)
 {
     uint64_t blocks = (uint64_t)BLOCKS * DEFAULT_RATE / rate;
@@ -375,12 +383,14 @@ static int start(uint64_t rate)
             return err;
         }
     }
+    /* Relaxed: settings. The release in piano__gate_set() publishes the tables. */
     __atomic_store_n(&header()->rate, rate, __ATOMIC_RELAXED);
     __atomic_store_n(&header()->state, PIANO_REC_ACTIVE, __ATOMIC_RELAXED);
     piano__gate_set(&piano__gate->following, 1);
     piano__gate_set(&piano__gate->sampling, 1);
     piano__python_attach();
-    piano__heap_self.rate = 0; /* the calling thread begins now; others when they next look */
+    /* The calling thread begins now, other threads at their next check. */
+    piano__heap_self.rate = 0;
     set_left(&piano__heap_self, 0);
     return 0;
 }
@@ -419,8 +429,8 @@ static int shut_down(void)
     piano__gate_set(&piano__gate->sampling, 0);
     piano__gate_set(&piano__gate->following, 0);
     header()->end_mono_ns = (uint64_t)piano__monotonic_ns();
-    __atomic_store_n(&header()->state, PIANO_REC_TERMINATED,
-                     __ATOMIC_RELEASE); /* after the time of the end */
+    /* Release: a reader that sees TERMINATED also sees the end time. */
+    __atomic_store_n(&header()->state, PIANO_REC_TERMINATED, __ATOMIC_RELEASE);
     return 0;
 }
 
@@ -433,12 +443,13 @@ int piano__heap_shutdown(void)
     return err;
 }
 
-static uint32_t snapping; /* a thread is at it */
+static uint32_t snapping; /* lock: a thread takes a snapshot */
 
 int piano__heap_snapshot(void)
 {
     if (!has_heap() || !piano__gate_is_open(&piano__gate->following))
         return -ENOTCONN;
+    /* Pairs with the release below: the view is used by one thread at a time. */
     if (__atomic_exchange_n(&snapping, 1, __ATOMIC_ACQUIRE))
         return -EBUSY;
     int number = piano__snapshot_take(&piano__recording.view, PIANO_SNAPSHOT_CALLED,
@@ -461,8 +472,10 @@ bool piano__heap_wants_maps(void)
 bool piano__heap_forget(void)
 {
     snapping = 0;
+    /* If a signal handler forked in the middle of a sample, the sample continues with these
+     * tables. */
     if (piano__heap_self.inside && !is_left(&piano__heap_self))
-        return true; /* forked by a signal handler in the middle of a sample: that will go on with what there is */
+        return true;
     piano__live_forget();
     piano__stacks_forget();
     piano__heap_self.rate = 0;

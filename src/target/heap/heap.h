@@ -1,8 +1,8 @@
-/* Sampling the program's allocations. The hooks (preload/alloc.c) do the common case by themselves: `left` is larger than
- * the block, and the filter says no. Everything else is here.
+/* Samples the program's allocations. The hooks (preload/alloc.c) handle the common case: `left` is
+ * larger than the block, and the filter does not match. Everything else is here.
  *
- * A thread's `left` is 0 when all its calls have to come here: at its beginning, and while its allocations are counted
- * for instrumented functions (heap/count.h). */
+ * `left` is 0 while all calls of a thread have to take the slow path: at its start, and while its
+ * allocations are counted for instrumented functions (heap/count.h). */
 #ifndef PIANO_TARGET_HEAP_HEAP_H
 #define PIANO_TARGET_HEAP_HEAP_H
 
@@ -18,23 +18,24 @@
 enum { PIANO_MOST_SEEN = 8 };
 
 struct piano__heap_self {
-    uint64_t left;     /* bytes until the next sample, as the hooks see it */
+    uint64_t left;     /* bytes until the next sample, as used by the hooks */
     uint64_t hidden;   /* the same, while `watched` keeps `left` at 0 */
-    uintptr_t watched; /* all ones: every call has to come the long way */
-    uint32_t looking;  /* calls of `piano__heap_look` that are open */
+    uintptr_t watched; /* all ones: every call takes the slow path */
+    uint32_t looking;  /* open calls of `piano__heap_look` */
     uint32_t seen_count;
     struct piano__seen {
         uintptr_t from, to;
-    } seen[PIANO_MOST_SEEN]; /* blocks, while somebody looks */
-    /* Stack pointers of the functions that hold them, else 0: a jump may leave them set (see `piano__heap_is_own`). */
-    uintptr_t own; /* piano itself is at work: what it makes libc allocate is not the program's */
+    } seen[PIANO_MOST_SEEN]; /* blocks seen during `piano__heap_look` */
+    /* The next two are stack pointers of the functions that set them, else 0. A longjmp may leave
+     * them set, so `piano__heap_is_own` and `is_left` check them. */
+    uintptr_t own;            /* piano itself runs: what libc allocates for it is not sampled */
     uintptr_t inside;         /* a sample is being taken */
-    struct piano__walk *room; /* of that sample */
-    uint32_t ignored;         /* `piano__heap_ignore`: how often it is on */
-    uint64_t rate;            /* that the gap was drawn with; 0 when not sampling */
-    uint64_t passes;          /* of the filter, and misses, not yet added to the statistics */
+    struct piano__walk *room; /* buffer of that sample */
+    uint32_t ignored;         /* nesting depth of `piano__heap_ignore` */
+    uint64_t rate;            /* rate of the current gap; 0 if not sampling */
+    uint64_t passes;          /* filter counters that are not yet in the statistics */
     uint64_t misses;
-    uint32_t tid; /* 0 until the first sample */
+    uint32_t tid; /* 0 before the first sample */
     struct piano__random random;
     struct piano__walker walker;
 };
@@ -42,10 +43,11 @@ struct piano__heap_self {
 extern __thread struct piano__heap_self piano__heap_self
     __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
-/* The allocator calls itself by name: every call has to come the long way, or it would be counted twice. */
+/* The allocator calls its own functions by name. Every call takes the slow path, or it would be
+ * counted twice. */
 extern bool piano__heap_always_watched;
 
-/* Until `piano__heap_own_end`, what this thread allocates is piano's. May be nested. */
+/* Until `piano__heap_own_end`, allocations of this thread are piano's own. May be nested. */
 static inline __attribute__((always_inline)) uintptr_t piano__heap_own_begin(void)
 {
     uintptr_t before = piano__heap_self.own;
@@ -61,7 +63,7 @@ static inline void piano__heap_own_end(uintptr_t before)
     piano__heap_self.own = before;
 }
 
-/* Whether what this thread allocates is not the program's. */
+/* Returns whether allocations of this thread are not the program's. */
 bool piano__heap_is_own_now(void);
 static inline bool piano__heap_is_own(void)
 {
@@ -69,13 +71,13 @@ static inline bool piano__heap_is_own(void)
            piano__heap_is_own_now();
 }
 
-/* A block of no bytes is one object all the same. */
+/* A block of 0 bytes still is one object. */
 static inline uint64_t piano__heap_size(size_t size)
 {
     return size ? size : 1;
 }
 
-/* Whether a block of SIZE needs nothing but to be counted down, which is then done. */
+/* Fast path: counts a block of SIZE down. Returns false if it needs more than that. */
 static inline bool piano__heap_passes(size_t size)
 {
     uint64_t left = piano__heap_self.left;
@@ -86,7 +88,7 @@ static inline bool piano__heap_passes(size_t size)
     return true;
 }
 
-/* The same on the long way: a thread whose `left` is kept at 0 counts down `hidden`. */
+/* The same on the slow path, for a thread whose `left` is kept at 0: counts `hidden` down. */
 static inline bool piano__heap_passes_hidden(size_t size)
 {
     struct piano__heap_self *self = &piano__heap_self;
@@ -97,13 +99,13 @@ static inline bool piano__heap_passes_hidden(size_t size)
     return true;
 }
 
-/* Whether a free of P needs nothing of piano. */
+/* Fast path: returns whether a free of P can be ignored. */
 static inline bool piano__heap_free_passes(const void *p)
 {
     return !piano__filter_may_hold_or(p, piano__heap_self.watched);
 }
 
-/* P has come the long way: whoever looks is told. */
+/* Slow path: records P for an open `piano__heap_look`. */
 static inline void piano__heap_note(const void *p, size_t size)
 {
     struct piano__heap_self *self = &piano__heap_self;
@@ -111,45 +113,50 @@ static inline void piano__heap_note(const void *p, size_t size)
         self->seen[self->seen_count++] = (struct piano__seen){(uintptr_t)p, (uintptr_t)p + size};
 }
 
-/* SIZE bytes at P, just allocated, that did not pass. FLAGS of its stack: 0 or PIANO_STACK_MMAP. True
- * when it became a sample. */
+/* Slow path for SIZE bytes at P, just allocated. FLAGS for its stack: 0 or PIANO_STACK_MMAP.
+ * Returns true if P became a sample. */
 bool piano__heap_allocated(const void *p, size_t size, uint32_t flags);
-/* The two halves of that, for an allocator that may be built upon another one whose blocks are seen: before it is called, counts
- * SIZE down and, where a gap ends in that, draws the next; the rate of the one that ended, or 0. Then the sample. */
+/* The two halves of `piano__heap_allocated`, for an allocator that may be built on another one
+ * whose blocks the hooks see. Call `piano__heap_due` before the allocator: it counts SIZE down and
+ * draws the next gap if one ends. It returns the rate of the gap that ended, or 0. Then take the
+ * sample. */
 uint64_t piano__heap_due(size_t size);
 void piano__heap_sample(const void *p, size_t size, uint64_t rate);
-/* In between: which blocks the hooks see. All calls of this thread come the long way meanwhile. The first few are remembered: what
- * an allocator asks for beside the block comes after it. May be nested. */
+/* Records which blocks the hooks see between these two calls. All calls of this thread take the
+ * slow path meanwhile. Only the first few blocks are recorded: what an allocator requests in
+ * addition to the block comes after it. May be nested. */
 struct piano__look {
     uint32_t first;
     bool watched;
 };
 struct piano__look piano__heap_look(void);
-/* Ends that; whether P lies in one of them. */
+/* Ends the recording, and returns whether P is in one of these blocks. */
 bool piano__heap_looked(struct piano__look look, const void *p);
-/* P is about to be freed, and the filter may hold it. */
+/* P is about to be freed, and the filter matches it. */
 void piano__heap_freed(const void *p);
-/* The two halves of that for realloc, which may fail: takes the block out, and puts it back or closes it. */
+/* The two halves of `piano__heap_freed`, for realloc, which may fail: remove the block from the
+ * table, then put it back or count it as freed. */
 bool piano__heap_detach(const void *p, struct piano__block *block);
 void piano__heap_reattach(const struct piano__block *block);
 void piano__heap_close(const struct piano__block *block);
 
-/* What this thread allocates is not the program's, or again; frees are followed. May be nested. */
+/* Starts or ends ignoring allocations of this thread. Frees are still tracked. May be nested. */
 void piano__heap_ignore(bool on);
 
-/* All calls of this thread have to come here, or no longer. */
+/* Makes all calls of this thread take the slow path, or not any more. */
 void piano__heap_watch(bool on);
 
-/* The life of a recording; 0 or negative errno. RATE 0 means the rate it has. */
+/* Control the recording. Return 0 or a negative errno. RATE 0 means the current rate. */
 int piano__heap_start(uint64_t rate);
 int piano__heap_stop(void);
 int piano__heap_shutdown(void);
 int piano__heap_snapshot(void);
-/* What the recording says, or NULL when there is none. */
+/* Returns the header of the recording, or NULL if there is none. */
 const struct piano__rec_header *piano__heap_header(void);
-/* In a forked child, or when it could not be begun: lets go of the tables. */
+/* Frees the tables, in a forked child or if the recording could not be started. Returns true if it
+ * did not, because a signal handler forked in the middle of a sample. */
 bool piano__heap_forget(void);
-/* Anonymous mappings are wanted too. */
+/* Returns whether anonymous mappings are recorded too. */
 bool piano__heap_wants_maps(void);
 
 #endif

@@ -1,17 +1,18 @@
-/* Two structures: records, in the recording, and an index over them, in private memory.
+/* Two structures: records, in the recording, and an index of them, in private memory.
  *
- * RECORDS are taken from a free list, else from the end; so the recording grows with the most blocks that were live at once
- * and not with time. The list is a stack whose head carries a counter, so that a record that went and came back
- * between two looks is noticed.
+ * RECORDS are taken from a free list, else from the end. So the recording grows with the largest
+ * number of blocks that were live at once, and not with time. The list is a stack. Its head
+ * contains a counter, which detects that a record was popped and pushed in between (ABA).
  *
- * The INDEX has buckets of eight slots, one cache line. A block may lie in any slot of two buckets, given by its address. A slot is
- * one word, 32 bits of hash and the record's number + 1, and changes by compare-and-swap only: empty to full when the
- * record is whole, full to empty by the one who removes it and thereby owns the record. There are no tombstones and no chains: a
- * look-up reads two lines however many blocks came and went.
+ * The INDEX has buckets of eight slots, one cache line each. A block may be in any slot of two
+ * buckets, which its address selects. A slot is one word: 32 bits of hash, and the record's number
+ * + 1. It changes only by CAS: from empty to full when the record is complete, and from full to
+ * empty by the thread that removes it and then owns the record. There are no tombstones and no
+ * chains, so a look-up always reads two cache lines.
  *
- * There are up to four such indexes, each sixteen times the one before: a block goes into the first that has room, and the
- * larger ones are not touched, nor looked at, before they are needed. So few blocks need little memory, and are found in the
- * nearest cache. */
+ * There are up to four such indexes, each sixteen times as large as the previous one. A block goes
+ * into the first one with room, and the larger ones are neither written nor read before they are
+ * needed. So few blocks need little memory and stay in the L1 cache. */
 #include "target/heap/live.h"
 
 #include <errno.h>
@@ -40,11 +41,11 @@ static struct {
     struct level levels[LEVELS];
     uint32_t level_count;
     uint32_t levels_used;
-    uint64_t most;    /* records */
+    uint64_t most;    /* limit on the number of records */
     uint64_t used;    /* records ever taken from the end */
     uint64_t free;    /* head of the free list: counter << 32 | number + 1 */
-    uint32_t ready;   /* record chunks there are */
-    uint32_t growing; /* the lock of that */
+    uint32_t ready;   /* number of record chunks */
+    uint32_t growing; /* lock for adding a chunk */
     struct piano__live *chunks[MAX_RECORD_CHUNKS];
 } live;
 
@@ -80,6 +81,7 @@ void piano__live_forget(void)
 
 static struct piano__live *record_at(uint64_t number)
 {
+    /* Pairs with the release in grow(): the chunk is mapped. */
     struct piano__live *chunk =
         __atomic_load_n(&live.chunks[number / PIANO_LIVE_PER_CHUNK], __ATOMIC_ACQUIRE);
     return &chunk[number % PIANO_LIVE_PER_CHUNK];
@@ -92,7 +94,7 @@ static uint64_t mix(uint64_t x)
     return x ^ x >> 32;
 }
 
-/* The two buckets of a hash, and what its slots have in their upper half. */
+/* The two buckets of a hash, and the upper half of its slots. */
 struct place {
     uint64_t *bucket[2];
     uint64_t tag;
@@ -109,12 +111,14 @@ static struct place place_of(const struct level *level, uint64_t hash)
 
 static uint64_t pop_free(void)
 {
+    /* Pairs with the release part of the CAS in push_free(): `next` is set. */
     uint64_t head = __atomic_load_n(&live.free, __ATOMIC_ACQUIRE);
     for (;;) {
         uint64_t number = head & UINT32_MAX;
         if (number == 0)
             return 0;
-        /* The record may be taken and changed meanwhile; then the counter has moved on and this fails. */
+        /* Another thread may pop the record and change `next`. Then the counter has changed, and
+         * the CAS fails. */
         uint64_t next = __atomic_load_n(&record_at(number - 1)->next, __ATOMIC_RELAXED);
         uint64_t fresh = ((head >> 32) + 1) << 32 | (next & UINT32_MAX);
         if (__atomic_compare_exchange_n(&live.free, &head, fresh, true, __ATOMIC_ACQ_REL,
@@ -133,6 +137,7 @@ static void push_free(uint64_t number)
     do {
         __atomic_store_n(&r->next, uses | (head & UINT32_MAX), __ATOMIC_RELAXED);
         fresh = ((head >> 32) + 1) << 32 | number;
+        /* Pairs with the acquire in pop_free(). */
     } while (!__atomic_compare_exchange_n(&live.free, &head, fresh, true, __ATOMIC_ACQ_REL,
                                           __ATOMIC_RELAXED));
 }
@@ -147,7 +152,9 @@ static bool grow(void)
         __atomic_load_n(&live.used, __ATOMIC_RELAXED) >= (uint64_t)at * PIANO_LIVE_PER_CHUNK)
         c = piano__recording_claim(PIANO_CHUNK_LIVE, at);
     if (c) {
+        /* Pairs with the acquire in record_at(). */
         __atomic_store_n(&live.chunks[at], (struct piano__live *)(void *)(c + 1), __ATOMIC_RELEASE);
+        /* Pairs with the acquire in take_record() and piano__live_records(). */
         __atomic_store_n(&live.ready, at + 1, __ATOMIC_RELEASE);
     }
     piano__lock_release(&live.growing);
@@ -159,7 +166,7 @@ bool piano__live_prepare(void)
     return grow();
 }
 
-/* The number of a record + 1, or negative errno. */
+/* Returns the number of a free record + 1, or a negative errno. */
 static int64_t take_record(void)
 {
     uint64_t number = pop_free();
@@ -169,6 +176,7 @@ static int64_t take_record(void)
     do {
         if (used >= live.most)
             return -ENOSPC;
+        /* Pairs with the release in grow(). */
         uint32_t ready = __atomic_load_n(&live.ready, __ATOMIC_ACQUIRE);
         if (used >= (uint64_t)ready * PIANO_LIVE_PER_CHUNK && !grow() &&
             used >= (uint64_t)__atomic_load_n(&live.ready, __ATOMIC_ACQUIRE) * PIANO_LIVE_PER_CHUNK)
@@ -182,7 +190,8 @@ static void fill(uint64_t number, const struct piano__block *b)
 {
     struct piano__live *r = record_at(number - 1);
     uint64_t next = __atomic_load_n(&r->next, __ATOMIC_RELAXED) + ((uint64_t)1 << 32);
-    /* Pairs with the fence of the readers: one that sees a field of this use sees that the last use has ended (`empty`). */
+    /* Pairs with the acquire fence of the readers. A reader that sees a field of this use also sees
+     * that empty() has ended the previous use. */
     __atomic_thread_fence(__ATOMIC_RELEASE);
     __atomic_store_n(&r->next, next, __ATOMIC_RELAXED);
     __atomic_store_n(&r->size, b->size, __ATOMIC_RELAXED);
@@ -191,11 +200,13 @@ static void fill(uint64_t number, const struct piano__block *b)
     __atomic_store_n(&r->stack, b->stack, __ATOMIC_RELAXED);
     __atomic_store_n(&r->thread, b->thread, __ATOMIC_RELAXED);
     uint64_t key = (b->address & ADDRESS_BITS) | next >> 32 << 48;
+    /* Pairs with the acquire in is_block() and piano__live_read(): the fields are set. */
     __atomic_store_n(&r->key, key, __ATOMIC_RELEASE);
 }
 
 static void empty(uint64_t number)
 {
+    /* Pairs with the acquire load of `key` by readers. */
     __atomic_store_n(&record_at(number - 1)->key, 0, __ATOMIC_RELEASE);
     push_free(number);
 }
@@ -212,7 +223,7 @@ static bool put(uint64_t *bucket, uint64_t slot)
 {
     for (int i = 0; i < WAYS; i++) {
         uint64_t none = 0;
-        /* Pairs with the acquire in `piano__live_remove`: who finds the slot finds the record whole. */
+        /* Pairs with the acquire in remove_from_level(): the record is complete. */
         if (__atomic_load_n(&bucket[i], __ATOMIC_RELAXED) == 0 &&
             __atomic_compare_exchange_n(&bucket[i], &none, slot, false, __ATOMIC_RELEASE,
                                         __ATOMIC_RELAXED))
@@ -229,7 +240,8 @@ static bool put_in_level(const struct level *level, uint64_t hash, uint64_t numb
     return put(place.bucket[first], slot) || put(place.bucket[!first], slot);
 }
 
-/* Before a block goes there, so that nobody looks for it and stops too early. */
+/* Called before a block is put into level I, so that a look-up does not stop too early. Pairs with
+ * the acquire in piano__live_remove(). */
 static void use_level(uint32_t i)
 {
     uint32_t used = __atomic_load_n(&live.levels_used, __ATOMIC_RELAXED);
@@ -256,6 +268,7 @@ int piano__live_insert(const struct piano__block *block)
 
 static bool is_block(uint64_t number, uint64_t address)
 {
+    /* Pairs with the release in fill(). */
     uint64_t key = __atomic_load_n(&record_at(number - 1)->key, __ATOMIC_ACQUIRE);
     return ((key ^ address) & ADDRESS_BITS) == 0;
 }
@@ -277,12 +290,15 @@ static bool remove_from_level(const struct level *level, uint64_t hash, uint64_t
     struct place place = place_of(level, hash);
     for (int i = 0; i < 2 * WAYS; i++) {
         uint64_t *at = &place.bucket[i / WAYS][i % WAYS];
+        /* Pairs with the release in put(): the record is complete. */
         uint64_t slot = __atomic_load_n(at, __ATOMIC_ACQUIRE);
         uint64_t number = slot & UINT32_MAX;
         if (number == 0 || (slot ^ number) != place.tag || !is_block(number, address))
             continue;
+        /* If the CAS fails, another thread has freed the same block (a bug of the program) and owns
+         * the record. */
         if (!__atomic_compare_exchange_n(at, &slot, 0, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
-            continue; /* another thread frees the same block: its error, and its record */
+            continue;
         read_record(number, address, block);
         empty(number);
         return true;
@@ -293,6 +309,7 @@ static bool remove_from_level(const struct level *level, uint64_t hash, uint64_t
 bool piano__live_remove(uint64_t address, struct piano__block *block)
 {
     uint64_t hash = mix(address);
+    /* Pairs with the release in use_level(). */
     uint32_t used = __atomic_load_n(&live.levels_used, __ATOMIC_ACQUIRE);
     for (uint32_t i = 0; i < used; i++)
         if (remove_from_level(&live.levels[i], hash, address, block))
@@ -302,6 +319,7 @@ bool piano__live_remove(uint64_t address, struct piano__block *block)
 
 uint64_t piano__live_records(void)
 {
+    /* Pairs with the CAS in take_record(). */
     uint64_t used = __atomic_load_n(&live.used, __ATOMIC_ACQUIRE);
     uint64_t ready =
         (uint64_t)__atomic_load_n(&live.ready, __ATOMIC_ACQUIRE) * PIANO_LIVE_PER_CHUNK;
@@ -311,11 +329,13 @@ uint64_t piano__live_records(void)
 bool piano__live_read(uint64_t number, struct piano__block *block)
 {
     const uint64_t *key = &record_at(number)->key;
+    /* Pairs with the release in fill(). */
     uint64_t before = __atomic_load_n(key, __ATOMIC_ACQUIRE);
     if (before == 0)
         return false;
     read_record(number + 1, before & ADDRESS_BITS, block);
-    __atomic_thread_fence(__ATOMIC_ACQUIRE); /* the second look comes after the fields */
+    /* Pairs with the release fence in fill(). Orders the fields before the second load of `key`. */
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
     return __atomic_load_n(key, __ATOMIC_RELAXED) == before;
 }
 

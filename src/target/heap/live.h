@@ -1,4 +1,4 @@
-/* The sampled blocks that are not freed, found by address. Lock-free, any thread, signal handlers too. */
+/* The sampled blocks that are not freed, by address. Lock-free, any thread, signal-safe. */
 #ifndef PIANO_TARGET_HEAP_LIVE_H
 #define PIANO_TARGET_HEAP_LIVE_H
 
@@ -7,7 +7,6 @@
 
 #include "common/recording.h"
 
-/* What is known of a block. */
 struct piano__block {
     uint64_t address;
     uint64_t size;
@@ -17,21 +16,25 @@ struct piano__block {
     uint32_t thread;
 };
 
-/* Room for RECORDS blocks; false when there is no memory for the index. Once per recording. */
+/* Makes room for RECORDS blocks. Returns false if there is no memory for the index. Once per
+ * recording. */
 bool piano__live_init(uint64_t records);
-/* Has the first records in the recording, so that the first sample need not ask the kernel for anything. */
+/* Claims the first records in the recording, so that the first sample makes no system call for
+ * it. */
 bool piano__live_prepare(void);
-/* In a forked child. */
+/* Call in a forked child. */
 void piano__live_forget(void);
-/* 0, -ENOSPC when the table is full, -ENOMEM when a chunk cannot be had. The address must not be in it. */
+/* Returns 0, -ENOSPC if the table is full, or -ENOMEM if no chunk is available. The address must
+ * not be in the table. */
 int piano__live_insert(const struct piano__block *block);
-/* False when ADDRESS is not in it. Exactly one of several callers gets the block. */
+/* Returns false if ADDRESS is not in the table. Exactly one of several concurrent callers gets the
+ * block. */
 bool piano__live_remove(uint64_t address, struct piano__block *block);
-/* Looking at all of them, while others insert and remove: record NUMBER, from 0 to less than `piano__live_records`. False when
- * there is no block in it, or not the same from beginning to end. */
+/* Iterate over all blocks while other threads insert and remove: NUMBER is from 0 to less than
+ * `piano__live_records`. Returns false if the record is free, or changed while it was read. */
 uint64_t piano__live_records(void);
 bool piano__live_read(uint64_t number, struct piano__block *block);
-/* How many there is room for. */
+/* Returns how many blocks fit. */
 uint64_t piano__live_room(void);
 
 #endif

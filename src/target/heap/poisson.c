@@ -1,5 +1,5 @@
-/* Exponentials and logarithms by hand: the target library depends on libc alone, and libm is another library. Good to
- * 1e-13, which tests/unit/test_poisson.c holds against libm. */
+/* Computes exponentials and logarithms without libm: the target library depends only on libc. The
+ * error is below 1e-13; tests/unit/test_poisson.c compares it with libm. */
 #include "target/heap/poisson.h"
 
 #include <string.h>
@@ -95,7 +95,7 @@ uint64_t piano__poisson_gap(struct piano__random *random, uint64_t rate)
     double gap = exponential(piano__random_next(random) >> 11) * (double)rate;
     if (gap >= 4e18)
         return (uint64_t)4e18;
-    /* Rounded up: a block of k bytes is then hit exactly when the gap is k or less. */
+    /* Rounded up, so that a block of k bytes is hit exactly if the gap is at most k. */
     uint64_t whole = (uint64_t)gap;
     return whole + ((double)whole < gap || whole == 0);
 }

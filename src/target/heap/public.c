@@ -13,7 +13,7 @@
 EXPORT int piano_heap_start(size_t mean_bytes)
 {
     if (!piano__alloc_place)
-        return -ENOSYS; /* linked statically: there are no hooks that could see anything */
+        return -ENOSYS; /* linked statically: there are no hooks */
     return mean_bytes == 0 ? -EINVAL : piano__heap_start(mean_bytes);
 }
 

@@ -1,9 +1,11 @@
-/* A room is taken for the length of one sample, so as many are needed as threads are in the middle of one: far fewer than
- * there are threads. The one given back last is taken first, and is warm. The head of the list carries a count besides the
- * number, so that a room that was taken and given back meanwhile is not taken for one that never left.
+/* A buffer is taken for the duration of one sample. So as many are needed as threads take a sample
+ * at the same time: far fewer than there are threads. The most recently returned one is taken
+ * first, while it is in the cache. The head of the list contains a counter in addition to the
+ * number, which detects that a buffer was taken and returned in between (ABA).
  *
- * Blocks of rooms are mapped as they are needed; only the first is there from the beginning, for programs that lock themselves
- * in. What other threads had taken when the program forked stays taken in the child. */
+ * Blocks of buffers are mapped as needed. Only the first block is static, for programs that
+ * restrict their system calls. Buffers that other threads had taken at a fork stay taken in the
+ * child. */
 #include "target/heap/rooms.h"
 
 #include <stdbool.h>
@@ -15,18 +17,19 @@ enum { BLOCK = 32, BLOCKS = 512, ROOMS = BLOCK * BLOCKS };
 
 struct block {
     struct room {
-        struct piano__walk walk; /* first: a walk is its room */
+        struct piano__walk walk; /* first member: a pointer to it is a pointer to the room */
         uint32_t number, next;
     } rooms[BLOCK];
 };
 
 static struct block first;
 static struct block *blocks[BLOCKS] = {&first};
-static uint64_t free_rooms; /* first of them, its number + 1; above 32 bits: how often it changed */
+static uint64_t free_rooms; /* number + 1 of the first; upper 32 bits: counter of changes */
 static uint32_t begun;      /* rooms that were ever taken */
 
 static struct room *room_of(uint32_t number)
 {
+    /* Pairs with the release in has_block(): the block is mapped. */
     struct block *b = __atomic_load_n(&blocks[number / BLOCK], __ATOMIC_ACQUIRE);
     return &b->rooms[number % BLOCK];
 }
@@ -34,12 +37,14 @@ static struct room *room_of(uint32_t number)
 static bool has_block(uint32_t number)
 {
     struct block **place = &blocks[number / BLOCK], *none = NULL;
+    /* Pairs with the release below. */
     if (__atomic_load_n(place, __ATOMIC_ACQUIRE))
         return true;
     struct block *fresh = piano__memory_map(sizeof *fresh);
     if (!fresh)
         return false;
-    /* Pairs with the acquire above and in `room_of`; another thread may have been quicker. */
+    /* Pairs with the acquire above and in room_of(). On failure, another thread has mapped the
+     * block. */
     if (!__atomic_compare_exchange_n(place, &none, fresh, false, __ATOMIC_RELEASE,
                                      __ATOMIC_RELAXED))
         piano__memory_unmap(fresh, sizeof *fresh);
@@ -48,6 +53,7 @@ static bool has_block(uint32_t number)
 
 static struct piano__walk *take_new(void)
 {
+    /* Relaxed: only the number must be unique. has_block() publishes the memory. */
     uint32_t number = __atomic_load_n(&begun, __ATOMIC_RELAXED);
     do {
         if (number == ROOMS || !has_block(number))
@@ -61,7 +67,7 @@ static struct piano__walk *take_new(void)
 
 struct piano__walk *piano__rooms_take(void)
 {
-    /* Pairs with the release in `piano__rooms_give`. */
+    /* Pairs with the release in piano__rooms_give(): `next` is set. */
     uint64_t head = __atomic_load_n(&free_rooms, __ATOMIC_ACQUIRE);
     while ((uint32_t)head != 0) {
         struct room *room = room_of((uint32_t)head - 1);
@@ -81,6 +87,7 @@ void piano__rooms_give(struct piano__walk *walk)
     do {
         __atomic_store_n(&room->next, (uint32_t)head, __ATOMIC_RELAXED);
         fresh = ((head >> 32) + 1) << 32 | (room->number + 1);
+        /* Pairs with the acquire in piano__rooms_take(). */
     } while (!__atomic_compare_exchange_n(&free_rooms, &head, fresh, true, __ATOMIC_RELEASE,
                                           __ATOMIC_RELAXED));
 }

@@ -1,9 +1,10 @@
-/* A stack is looked up by its hash in an open-addressing index (private memory) of numbers, and compared frame by frame with
- * the record in the recording. A new one is added under a lock, which is only ever tried for (sys/lock.h): a thread that
- * cannot have it in time gives its sample to stack 0. Entries of the index are published when all they lead to is in place, so
- * look-ups need no lock.
+/* A stack is looked up by its hash in an open-addressing index (private memory), and compared frame
+ * by frame with the record in the recording. A new stack is added under a lock with a timeout
+ * (sys/lock.h). On timeout, the sample is attributed to stack 0. An entry of the index is published
+ * when everything it leads to is complete, so look-ups need no lock.
  *
- * With a new stack come the modules its frames lie in (record/modules.h), whose generation is a part of its identity. */
+ * A new stack also adds the modules of its frames (record/modules.h). Their generation is part of
+ * its identity. */
 #include "target/heap/stacks.h"
 
 #include <stddef.h>
@@ -39,6 +40,7 @@ static struct piano__totals *make_totals(uint32_t chunk)
     struct piano__chunk *c = piano__recording_claim(PIANO_CHUNK_TOTALS, chunk);
     if (!c)
         return NULL;
+    /* Pairs with the acquire in piano__stacks_totals(): the chunk is mapped. */
     __atomic_store_n(&stacks.totals[chunk], (struct piano__totals *)(void *)(c + 1),
                      __ATOMIC_RELEASE);
     return stacks.totals[chunk];
@@ -66,6 +68,7 @@ void piano__stacks_forget(void)
 
 struct piano__totals *piano__stacks_totals(uint32_t id)
 {
+    /* Pairs with the release in make_totals(). */
     struct piano__totals *chunk =
         __atomic_load_n(&stacks.totals[id / PIANO_TOTALS_PER_CHUNK], __ATOMIC_ACQUIRE);
     return &chunk[id % PIANO_TOTALS_PER_CHUNK];
@@ -73,6 +76,7 @@ struct piano__totals *piano__stacks_totals(uint32_t id)
 
 const struct piano__stack *piano__stacks_record(uint32_t id)
 {
+    /* Pairs with the release in add_locked(): the record is complete. */
     return stacks.by_id && id < stacks.most ? __atomic_load_n(&stacks.by_id[id], __ATOMIC_ACQUIRE)
                                             : NULL;
 }
@@ -114,13 +118,15 @@ static bool is_same(const struct piano__stack *s, const struct piano__walk *walk
            memcmp(s->pcs, walk->pcs, walk->depth * sizeof walk->pcs[0]) == 0;
 }
 
-/* The stack, or NULL; then *PLACE is the empty entry where it belongs, NULL when there is none left. */
+/* Returns the stack, or NULL. Then *PLACE is the empty entry for it, or NULL if the index is
+ * full. */
 static struct piano__stack *find(const struct piano__walk *walk, uint64_t hash, uint32_t generation,
                                  struct entry **place)
 {
     for (uint32_t i = 0; i < stacks.places; i++) {
         struct entry *e = &stacks.index[((uint32_t)(hash >> 32) + i) & (stacks.places - 1)];
         *place = e;
+        /* Pairs with the release in add(): the stack is complete. */
         uint64_t theirs = __atomic_load_n(&e->hash, __ATOMIC_ACQUIRE);
         if (theirs == 0)
             return NULL;
@@ -132,7 +138,7 @@ static struct piano__stack *find(const struct piano__walk *walk, uint64_t hash, 
     return NULL;
 }
 
-/* The record and its sums, ready to be published; NULL when there is no room. */
+/* Adds the record and its sums. Returns NULL if there is no room. */
 static struct piano__stack *add_locked(const struct piano__walk *walk, uint64_t hash,
                                        uint32_t generation)
 {
@@ -154,10 +160,11 @@ static struct piano__stack *add_locked(const struct piano__walk *walk, uint64_t 
                                .generation = generation,
                                .hash = hash};
     memcpy(s->pcs, walk->pcs, walk->depth * sizeof walk->pcs[0]);
-    /* First: a handler that jumps away in between costs a number, and gives none twice. */
+    /* First, so that a handler that jumps away in between wastes a number, but no number is used
+     * twice. */
     __atomic_store_n(&stacks.count, id, __ATOMIC_RELEASE);
     piano__log_commit(&stacks.log, bytes);
-    /* Pairs with the acquire in `piano__stacks_record`. */
+    /* Pairs with the acquire in piano__stacks_record(). */
     __atomic_store_n(&stacks.by_id[id], s, __ATOMIC_RELEASE);
     return s;
 }
@@ -165,7 +172,7 @@ static struct piano__stack *add_locked(const struct piano__walk *walk, uint64_t 
 bool piano__stacks_prepare(const struct piano__walk *walk)
 {
     (void)piano__modules_note_all(walk->pcs, walk->depth);
-    piano__modules_note(getauxval(AT_ENTRY)); /* the program itself, which has not begun yet */
+    piano__modules_note(getauxval(AT_ENTRY)); /* the program itself, which has not started yet */
     return piano__log_room(&stacks.log, PIANO_CHUNK_STACKS, 0) != NULL;
 }
 
@@ -174,14 +181,14 @@ static uint32_t add(const struct piano__walk *walk, uint64_t hash, uint32_t gene
     if (!try_lock())
         return 0;
     struct entry *place;
-    struct piano__stack *s =
-        find(walk, hash, generation, &place); /* somebody may have been quicker */
+    /* Look up again under the lock: another thread may have added it. */
+    struct piano__stack *s = find(walk, hash, generation, &place);
     if (!s && place) {
         s = add_locked(walk, hash, generation);
         if (s) {
             place->stack = s;
             count(&stats()->stacks);
-            /* Pairs with the acquire in `find`. */
+            /* Pairs with the acquire in find(). */
             __atomic_store_n(&place->hash, hash, __ATOMIC_RELEASE);
         }
     }

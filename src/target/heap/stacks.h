@@ -1,4 +1,4 @@
-/* Distinct call stacks and their numbers, and the sums kept for each. Any thread; look-ups are lock-free. */
+/* Numbers the distinct call stacks, and keeps sums for each. Any thread; look-ups are lock-free. */
 #ifndef PIANO_TARGET_HEAP_STACKS_H
 #define PIANO_TARGET_HEAP_STACKS_H
 
@@ -8,17 +8,18 @@
 #include "common/recording.h"
 #include "target/unwind/walk.h"
 
-/* Room for MOST stacks; false when there is no memory. Once per recording. */
+/* Makes room for MOST stacks. Returns false if there is no memory. Once per recording. */
 bool piano__stacks_init(uint32_t most);
-/* Has room for the first stacks in the recording, and the modules of WALK. */
+/* Makes room for the first stacks in the recording, and records the modules of WALK. */
 bool piano__stacks_prepare(const struct piano__walk *walk);
-/* In a forked child. */
+/* Call in a forked child. */
 void piano__stacks_forget(void);
-/* The number of the stack, new or old; 0 when there is no room for it. */
+/* Returns the number of the stack, and adds it if it is new. Returns 0 if there is no room for
+ * it. */
 uint32_t piano__stacks_intern(const struct piano__walk *walk);
-/* Never NULL for a number that was given out. */
+/* Never returns NULL for a valid number. */
 struct piano__totals *piano__stacks_totals(uint32_t id);
-/* The stack of a number; NULL for 0 and numbers that were not given out. */
+/* Returns the stack with number ID; NULL for 0 and for unused numbers. */
 const struct piano__stack *piano__stacks_record(uint32_t id);
 
 #endif

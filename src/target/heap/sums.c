@@ -1,8 +1,9 @@
-/* Weights are doubles, added by compare-and-swap.
+/* Weights are doubles, added by CAS.
  *
- * THE PEAK. What each stack held when the whole was largest is known without ever copying all stacks: a new peak only raises
- * `peak_epoch`. The first change of a stack after that saves what it held, for that epoch; a stack that did not change
- * since still holds it. With threads at work at the same moment a stack may be a sample off. */
+ * THE PEAK. The live bytes of each stack at the peak are known without copying all stacks. A new
+ * peak only increments `peak_epoch`. The first change of a stack after that saves its live bytes
+ * for that epoch. A stack that has not changed since still has them. When several threads take
+ * samples at the same time, a stack may be off by one sample. */
 #include "target/heap/sums.h"
 
 #include <stdbool.h>
@@ -43,7 +44,8 @@ static void raise_peak(struct piano__rec_header *h, double live, uint64_t now_ns
     }
 }
 
-/* Before T changes: what it holds is what it held at the last peak, unless it changed since. */
+/* Called before T changes. Saves the live bytes of T at the last peak, unless T has changed since
+ * and saved them then. */
 static void remember_peak(const struct piano__rec_header *h, struct piano__totals *t)
 {
     uint64_t epoch = __atomic_load_n(&h->peak_epoch, __ATOMIC_RELAXED);
@@ -67,6 +69,8 @@ void piano__sums_allocated(struct piano__rec_header *header, const struct piano_
     add(&t->allocated_objects, w.objects);
     add(&t->allocated_variance, w.variance);
     __atomic_store_n(&t->last_ns, block->birth_ns, __ATOMIC_RELAXED);
+    /* Pairs with the acquire in any() of common/snapshot.c: the sums of the first sample are
+     * there. */
     __atomic_fetch_add(&t->samples, 1, __ATOMIC_RELEASE);
 
     add(&header->allocated_bytes, w.bytes);

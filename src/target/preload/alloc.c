@@ -1,19 +1,21 @@
-/* The allocation family, in front of the program's own.
+/* The allocation functions, interposed before the program's own.
  *
- * These symbols come first in the lookup order of the program, so every call of every module passes through here on its way to
- * the next allocator in line: glibc's, or the jemalloc, mimalloc or tcmalloc the program is linked with. An allocator
- * that comes even before us (preloaded, or in the executable) is the next in line too; then got.c leads the modules' calls
- * here. Results, errno and failures are those of that allocator.
+ * These symbols come first in the program's lookup order. So every call of every module passes
+ * through here on its way to the next allocator: glibc's, or the jemalloc, mimalloc or tcmalloc
+ * that the program is linked with. An allocator that comes even before these (preloaded, or in the
+ * executable) also becomes the next one; then got.c redirects the modules' calls here. Results,
+ * errno and failures are those of that allocator.
  *
- * Almost every call takes the short way: the block is counted down (heap/heap.h) and the allocator is called, as a jump. The
- * long way is for blocks to be sampled, and for all calls of a thread whose allocations are counted for instrumented
- * functions. A free takes it when the filter says that a block of that page was sampled.
+ * Almost every call takes the fast path: it counts the block down (heap/heap.h) and calls the
+ * allocator, as a jump. The slow path (`long_*`) is for blocks that are sampled, and for all calls
+ * of a thread whose allocations are counted for instrumented functions. A free takes it if the
+ * filter says that the block may be a sampled one.
  *
- * Looking up the next allocator may itself allocate (dlsym does, in error paths): such calls are served from
- * a small arena that is never given back.
+ * Looking up the next allocator may itself allocate (dlsym does, in error paths). Such calls are
+ * served from a small arena that is never freed.
  *
- * A free has no size, so the allocator is asked (malloc_usable_size): freed bytes of a function are what the block could
- * hold, allocated bytes what was asked for. */
+ * A free has no size, so the allocator is asked (malloc_usable_size). So the freed bytes of a
+ * function are what its blocks could hold, and the allocated bytes are what it requested. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
@@ -46,7 +48,7 @@ static int first_posix_memalign(void **out, size_t alignment, size_t size);
 static void *first_aligned(size_t alignment, size_t size);
 static void *first_valloc(size_t size);
 
-/* Whoever is called first finds out who the others are. */
+/* The next allocator. The first call of any of them looks up all of them. */
 static struct {
     void *(*malloc)(size_t);
     void *(*calloc)(size_t, size_t);
@@ -57,17 +59,18 @@ static struct {
     void *(*memalign)(size_t, size_t);
     void *(*valloc)(size_t);
     void *(*pvalloc)(size_t);
-    size_t (*usable_size)(void *); /* NULL when it is of another allocator */
+    size_t (*usable_size)(void *); /* NULL if it belongs to another allocator */
 } next = {first_malloc,  first_calloc,  first_realloc, first_free,   first_posix_memalign,
           first_aligned, first_aligned, first_valloc,  first_valloc, NULL};
 
-/* For `reaches_us`. */
+/* For reaches_us(). */
 enum { WATCHING = 1 << 20 };
 static bool reached;
 
 static void *arena_take(size_t size)
 {
     size_t need = (size + 31) & ~(size_t)15;
+    /* Relaxed: each caller gets its own part. */
     size_t at = __atomic_fetch_add(&arena_used, need, __ATOMIC_RELAXED);
     if (need < size || at + need > ARENA) {
         errno = ENOMEM;
@@ -82,7 +85,7 @@ static bool in_arena(const void *p)
     return (const char *)p >= arena && (const char *)p < arena + ARENA;
 }
 
-/* Frees of the arena's blocks must not go the short way. */
+/* Makes frees of blocks in the arena take the slow path. */
 static void mark_arena(void)
 {
     for (const char *at = arena; at < arena + ARENA; at += 1 << PIANO_FILTER_SHIFT)
@@ -135,7 +138,7 @@ static __attribute__((noinline)) bool resolve(void)
     find(&next.pvalloc, "pvalloc", (void *)no_valloc);
     void *(*found)(size_t);
     find(&found, "malloc", (void *)first_malloc);
-    /* Last: it says that the others are there. Pairs with the acquire in `ready`. */
+    /* Last: it implies that the others are set. Pairs with the acquire in ready(). */
     __atomic_store_n(&next.malloc, found, __ATOMIC_RELEASE);
     if (next.malloc != first_malloc && piano__usable_is_of((void *)next.malloc))
         next.usable_size = malloc_usable_size;
@@ -145,6 +148,7 @@ static __attribute__((noinline)) bool resolve(void)
 
 static bool ready(void)
 {
+    /* Pairs with the release in resolve(). */
     return likely(__atomic_load_n(&next.malloc, __ATOMIC_ACQUIRE) != first_malloc) || resolve();
 }
 
@@ -181,7 +185,8 @@ static int first_posix_memalign(void **out, size_t alignment, size_t size)
 
 static void *first_aligned(size_t alignment, size_t size)
 {
-    /* memalign; aligned_alloc differs in what it refuses, which nobody asks before the program runs */
+    /* Uses memalign. aligned_alloc only refuses other arguments, which does not matter before the
+     * program runs. */
     return ready() ? next.memalign(alignment, size) : no_aligned(alignment, size);
 }
 
@@ -190,8 +195,8 @@ static void *first_valloc(size_t size)
     return ready() ? next.valloc(size) : no_aligned(0, size);
 }
 
-/* Runs STEP with this thread's calls coming the long way, and says whether one came from inside it. Once before that for
- * nothing: an allocator that has to set itself up first may call anybody. */
+/* Runs STEP with this thread's calls on the slow path, and returns whether one came from inside it.
+ * Runs it once before that, because an allocator may call anything while it sets itself up. */
 static bool reaches_us(void (*step)(void))
 {
     step();
@@ -218,7 +223,8 @@ static void call_first_malloc(void)
         its_free(p);
 }
 
-/* An allocator may be built upon itself, its calloc upon malloc: by name, those calls come to us again. */
+/* An allocator may call its own functions by name, for example malloc from calloc. Those calls
+ * reach the hooks again. */
 static void call_every_kind(void)
 {
     void *p = NULL;
@@ -229,8 +235,9 @@ static void call_every_kind(void)
     next.free(next.memalign(64, 1));
 }
 
-/* The malloc of an executable is called by it directly: what its own code allocates and frees cannot be seen, and what
- * libraries allocate and it frees would look like leaks. */
+/* Returns whether the executable defines malloc. Its own code calls that directly, so its
+ * allocations and frees cannot be seen. What libraries allocate and it frees would look like
+ * leaks. */
 bool piano__alloc_is_hidden(void)
 {
     Dl_info info;
@@ -242,7 +249,8 @@ bool piano__alloc_is_hidden(void)
                  dladdr1(first, &info, (void **)&map, RTLD_DL_LINKMAP) != 0 && map &&
                  dladdr1(first, &info, &symbol, RTLD_DL_SYMENT) != 0 && symbol;
     piano__heap_own_end(own_before);
-    /* In a program that is not position-independent the address may be that of a jump to us, under an undefined symbol. */
+    /* In a program that is not position-independent, the address may be that of a jump to these
+     * hooks, with an undefined symbol. */
     return found && map->l_name[0] == '\0' && ((const ElfW(Sym) *)symbol)->st_shndx != SHN_UNDEF;
 }
 
@@ -252,7 +260,8 @@ struct redirection {
     void *next; /* points to a member of `next` */
 };
 
-/* Makes the allocator that stands before us the next in line, and leads the calls of all modules here. */
+/* Makes the allocator that comes before these hooks the next one, and redirects the calls of all
+ * modules here. */
 static void take_its_place(void)
 {
     const struct redirection all[] = {
@@ -281,7 +290,8 @@ static void take_its_place(void)
     piano__got_redirect(redirects, count);
 }
 
-/* Again after an instrumented library was loaded: its calls were bound past us as well. */
+/* Called again after an instrumented library was loaded: its calls may be bound to another
+ * allocator as well. */
 void piano__alloc_place(void)
 {
     static enum { UNKNOWN, IN_LINE, PREEMPTED } place;
@@ -307,7 +317,8 @@ __attribute__((constructor(101))) static void place_early(void)
     piano__heap_own_end(own_before);
 }
 
-/* The long way. `begin` before the allocator is called, `done` after; both know that it may call itself. */
+/* Slow path. Call begin() before the allocator and done() after it. Both allow for an allocator
+ * that calls itself. */
 static bool begin(void)
 {
     bool outermost = piano__hook_begin();
@@ -387,7 +398,7 @@ static void *move_out_of_arena(void *p, size_t size)
     return fresh;
 }
 
-/* A realloc is a free of the old block and an allocation of the new one, when it succeeds. */
+/* A successful realloc is a free of the old block and an allocation of the new one. */
 static void *resized(bool outermost, void *fresh, size_t old_size, bool had, size_t size)
 {
     struct piano__thread *t = piano__self_thread();
@@ -410,8 +421,8 @@ static size_t size_before(void *p)
     return p && piano__self_thread()->owner ? size_of(p) : 0;
 }
 
-/* The block leaves the live table before the allocator may give its address to somebody else, and comes back if it
- * stays where it is because there was no memory. */
+/* The block is removed from the live table before the allocator may give its address to another
+ * thread. It is put back if the realloc fails. */
 static __attribute__((noinline)) void *long_realloc(void *p, size_t size)
 {
     if (in_arena(p))

@@ -1,11 +1,13 @@
-/* A hash table of fixed size. An entry lies within a window of places behind its hash; all of the window is looked at, so that
- * an entry can go without a trace.
+/* A hash table of fixed size. An entry is within a window of places after its hash. A look-up reads
+ * the whole window, so an entry can be removed without a tombstone.
  *
- * A place is taken by exchanging its key, which is all that threads contend for. What is behind the key belongs to one object, and
- * is read and written by whoever may use that object: the library that calls back has to order these for its own sake.
+ * A place is taken by a CAS of its key, which is the only thing that threads contend for. The
+ * callback belongs to one object. It is read and written by the threads that may use that object,
+ * and the library that calls back has to order these accesses anyway.
  *
- * Names are kept in a table of their own, since there are few functions and many objects. Two threads that come with a new
- * function at the same time may both write its name down. That is as good as once: names are compared by their text. */
+ * Names are in a separate table, since there are few functions and many objects. Two threads that
+ * add a new function at the same time may both write its name. That does no harm: names are
+ * compared by their text. */
 #include "target/preload/callbacks.h"
 
 #include <stddef.h>
@@ -31,7 +33,7 @@ struct name {
     char text[NAME_BYTES];
 };
 
-static struct place *places; /* PLACES of them, when the first is needed */
+static struct place *places; /* PLACES of them, allocated at the first use */
 static struct name names[NAMES];
 
 static const char *const kinds[PIANO_CALLBACK_KINDS] = {
@@ -74,13 +76,13 @@ static void write_name(char *text, enum piano__callback_kind kind, uintptr_t fun
     *at = '\0';
 }
 
-/* Without its function when there are too many. */
+/* Returns a name; without the function if there are too many. */
 static const char *name_of(enum piano__callback_kind kind, uintptr_t function)
 {
     uint32_t hash = hash_of((uint64_t)function << KIND_BITS | kind);
     for (uint32_t i = 0; i < WINDOW; i++) {
         struct name *n = &names[(hash + i) % NAMES];
-        /* Pairs with the release below. */
+        /* Pairs with the release below: the name is complete. */
         uint32_t state = __atomic_load_n(&n->state, __ATOMIC_ACQUIRE);
         if (state == NAME_READY && n->function == function && n->kind == kind)
             return n->text;
@@ -90,6 +92,7 @@ static const char *name_of(enum piano__callback_kind kind, uintptr_t function)
             n->function = function;
             n->kind = kind;
             write_name(n->text, kind, function);
+            /* Pairs with the acquire above. */
             __atomic_store_n(&n->state, NAME_READY, __ATOMIC_RELEASE);
             return n->text;
         }
@@ -99,7 +102,7 @@ static const char *name_of(enum piano__callback_kind kind, uintptr_t function)
 
 /* ---- places ---- */
 
-/* 0: the object is none that a compiler would lay out. */
+/* Returns 0 if the object is not aligned like a C object. */
 static uint64_t key_of(const void *object, enum piano__callback_kind kind)
 {
     uintptr_t at = (uintptr_t)object;
@@ -111,18 +114,21 @@ static uint64_t key_of(const void *object, enum piano__callback_kind kind)
 static struct place *find(uint64_t key)
 {
     uint32_t hash = hash_of(key);
+    /* Pairs with the CAS in make_places(): the table is mapped. */
     struct place *all = __atomic_load_n(&places, __ATOMIC_ACQUIRE);
     for (uint32_t i = 0; all && key && i < WINDOW; i++) {
         struct place *p = &all[(hash + i) % PLACES];
+        /* Pairs with the CAS in claim(). */
         if (__atomic_load_n(&p->key, __ATOMIC_ACQUIRE) == key)
             return p;
     }
     return NULL;
 }
 
-/* Memory of its own, since most programs have no use for it and some can spare none. */
+/* Maps the table at the first use, since most programs do not need it. */
 static struct place *make_places(void)
 {
+    /* Pairs with the CAS below. */
     struct place *all = __atomic_load_n(&places, __ATOMIC_ACQUIRE);
     if (all)
         return all;
@@ -141,6 +147,7 @@ static struct place *claim(uint64_t key)
     for (uint32_t i = 0; all && key && i < WINDOW; i++) {
         struct place *p = &all[(hash + i) % PLACES];
         uint64_t none = 0;
+        /* Pairs with the release in leave(): the callback is cleared. */
         if (__atomic_load_n(&p->key, __ATOMIC_RELAXED) == 0 &&
             __atomic_compare_exchange_n(&p->key, &none, key, false, __ATOMIC_ACQ_REL,
                                         __ATOMIC_RELAXED))
@@ -152,6 +159,7 @@ static struct place *claim(uint64_t key)
 static void leave(struct place *p)
 {
     p->callback = (struct piano__callback){0};
+    /* Pairs with the CAS in claim(). */
     __atomic_store_n(&p->key, 0, __ATOMIC_RELEASE);
 }
 

@@ -1,5 +1,6 @@
-/* Callbacks a program gave to a library, which has one of ours in its place: whose they are, by the object they were given
- * with. Lock-free; there is room for many, but not for any number. */
+/* Callbacks that a program passed to a library, which was given one of piano's instead. They are
+ * found by the object they were passed with. Lock-free. The table has room for many, but is
+ * limited. */
 #ifndef PIANO_TARGET_PRELOAD_CALLBACKS_H
 #define PIANO_TARGET_PRELOAD_CALLBACKS_H
 
@@ -17,7 +18,8 @@ enum piano__callback_kind {
     PIANO_CALLBACK_ASYNC,
     PIANO_CALLBACK_SIGNAL,
     PIANO_CALLBACK_RECV,
-    PIANO_CALLBACK_OF_HANDLES, /* those before stay until their object is dropped, those behind are called once */
+    /* Kinds before this stay until their object is dropped. Kinds from here on are called once. */
+    PIANO_CALLBACK_OF_HANDLES,
     PIANO_CALLBACK_CLOSE = PIANO_CALLBACK_OF_HANDLES,
     PIANO_CALLBACK_WRITE,
     PIANO_CALLBACK_CONNECT,
@@ -32,19 +34,20 @@ enum piano__callback_kind {
 
 struct piano__callback {
     uintptr_t function; /* 0: none */
-    const char *name;   /* "timer@0x55d0c0ffee00"; lives as long as the program */
+    const char *name;   /* "timer@0x55d0c0ffee00"; never freed */
 };
 
-/* FUNCTION may be 0. What was there goes to BEFORE. False: no room, and nothing has changed. */
+/* Stores FUNCTION, which may be 0, and returns the previous callback in BEFORE. Returns false,
+ * without a change, if there is no room. */
 bool piano__callbacks_put(const void *object, enum piano__callback_kind kind, uintptr_t function,
                           struct piano__callback *before);
-/* As it was before `piano__callbacks_put`. */
+/* Restores the state before `piano__callbacks_put`. */
 void piano__callbacks_undo(const void *object, enum piano__callback_kind kind,
                            const struct piano__callback *before);
 struct piano__callback piano__callbacks_get(const void *object, enum piano__callback_kind kind);
-/* The same, and it is forgotten. */
+/* The same, and removes it. */
 struct piano__callback piano__callbacks_take(const void *object, enum piano__callback_kind kind);
-/* Forgets all callbacks that stay with OBJECT. */
+/* Removes all callbacks that stay with OBJECT. */
 void piano__callbacks_drop(const void *object);
 
 #endif

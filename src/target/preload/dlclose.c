@@ -1,5 +1,5 @@
-/* When a library goes, its addresses may mean something else tomorrow: what was learned about them is forgotten, and
- * stacks are numbered anew. */
+/* After a library is unloaded, its addresses may get another meaning. So everything learned about
+ * them is discarded, and stacks get new numbers. */
 #include "target/cpu/cpu.h"
 #include "target/preload/next.h"
 #include "target/record/modules.h"

@@ -1,5 +1,6 @@
-/* exec in front of the C library's: a sample that is on its way when the program becomes another would be the end of that
- * (cpu/threads.c). All forms of it, since the C library's own do not pass each other's hooks. */
+/* The exec functions, interposed before the C library's. A signal for a sample that is pending at
+ * an exec would end the new program (cpu/threads.c). All variants are hooked, since the C library's
+ * own do not call each other through the hooks. */
 #include <alloca.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +12,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* glibc has and declares it since 2.34. */
+/* Declared by glibc since 2.34. */
 int execveat(int fd, const char *path, char *const argv[], char *const envp[], int flags);
 
 static struct {
@@ -23,7 +24,7 @@ static struct {
     __typeof__(fexecve) *fexecve;
 } next;
 
-/* Before the program begins: a child of vfork or a handler is no place to look for functions. */
+/* Before the program starts: a child of vfork or a signal handler must not look up functions. */
 __attribute__((constructor(101))) static void find_all(void)
 {
     if (next.fexecve)
@@ -42,7 +43,7 @@ static void begin(void)
     piano__cpu_pause();
 }
 
-/* It only ever comes back with an error. */
+/* exec returns only on failure. */
 static int end(int result)
 {
     piano__cpu_resume();
@@ -87,9 +88,9 @@ EXPORT int fexecve(int fd, char *const argv[], char *const envp[])
     return end(next.fexecve(fd, argv, envp));
 }
 
-/* ---- those that have the arguments one by one ---- */
+/* ---- variants with a list of arguments ---- */
 
-/* WORDS stays behind the NULL at their end. */
+/* Leaves WORDS positioned after the NULL that ends the list. */
 #define GATHER(argv, first, words)                                                                 \
     do {                                                                                           \
         size_t count = 1;                                                                          \

@@ -1,10 +1,11 @@
-/* When something comes before us in the lookup order (a preloaded allocator, a malloc in the executable), our
- * symbols are never called. Then the modules' own tables are pointed at us instead: each relocation that binds
- * one of the names gets our address, if it was bound to the definition we forward to, or not bound yet.
+/* If another definition comes first in the lookup order (a preloaded allocator, a malloc in the
+ * executable), our symbols are never called. Then the modules' own tables are changed: each
+ * relocation for one of the names gets our address, if it was bound to the definition that we
+ * forward to, or not bound yet.
  *
- * Runs in a constructor and when instrumented libraries are loaded later. A table that has been made read-only
- * after relocation is opened for the write and closed again. Counts on the System V layout of ELF64 with RELA,
- * which is what both supported architectures use. */
+ * Runs in a constructor, and when instrumented libraries are loaded later. A table that is
+ * read-only after relocation is made writable for the store. Relies on the System V layout of ELF64
+ * with RELA, which both supported architectures use. */
 #include "target/preload/got.h"
 
 #include <elf.h>
@@ -49,7 +50,7 @@ static bool holds(const struct dl_phdr_info *info, uintptr_t address)
     return false;
 }
 
-/* Pointers in a loaded module's dynamic section are relocated by the loader, except in the vdso. */
+/* The loader relocates the pointers in the dynamic section of a module, except in the vdso. */
 static void take_dynamic(struct module *m, const ElfW(Dyn) * dyn)
 {
     for (; dyn->d_tag != DT_NULL; dyn++) {
@@ -97,6 +98,7 @@ static void point_at(const struct module *m, void **entry, void *to)
     bool sealed = at >= m->relro_start && at < m->relro_end;
     if (sealed && mprotect((void *)at, page, PROT_READ | PROT_WRITE) != 0)
         return;
+    /* Relaxed: an address of code that is already loaded. */
     __atomic_store_n(entry, to, __ATOMIC_RELAXED);
     if (sealed)
         mprotect((void *)at, page, PROT_READ);
@@ -114,7 +116,8 @@ static void redirect_entry(const struct module *m, const ElfW(Rela) * rela, cons
         const struct piano__redirect *r = &plan->redirects[i];
         if (!r->from || strcmp(name, r->name) != 0)
             continue;
-        /* Then it leads back into the module, and not to a function of this name that the module has. */
+        /* An unbound entry points back into its module, but not to a function of this name that the
+         * module defines. */
         void *own = symbol->st_shndx != SHN_UNDEF ? (void *)(m->base + symbol->st_value) : NULL;
         bool unbound = type == JUMP_SLOT && *entry != own && holds(m->info, (uintptr_t)*entry);
         if (*entry == r->from || unbound)

@@ -1,9 +1,10 @@
-/* Anonymous memory that the program maps by itself (`piano record --heap --maps`): arenas of interpreters, large tables,
- * what an allocator other than glibc's takes from the system. Sampled like any allocation, and kept apart by a flag of its
- * stack. The C library's own mappings (malloc's, thread stacks) do not come this way.
+/* Anonymous memory that the program maps itself (`piano record --heap --maps`): arenas of
+ * interpreters, large tables, memory of allocators other than glibc's. Sampled like any allocation,
+ * and marked by a flag of its stack. The C library's own mappings (malloc's, thread stacks) do not
+ * pass through here.
  *
- * A mapping is known by its first address. One that is unmapped in parts stays as it was, and is counted: a list of those
- * sampled tells. */
+ * A mapping is identified by its start address. A mapping that is unmapped in parts is kept
+ * unchanged, and counted. A list of sampled mappings detects this. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,7 +23,7 @@ static void *(*next_mmap)(void *, size_t, int, int, int, off_t);
 static int (*next_munmap)(void *, size_t);
 static void *(*next_mremap)(void *, size_t, size_t, int, ...);
 
-/* Before this has run, the kernel is called directly, which is all that libc does. */
+/* Before this has run, the hooks call the kernel directly, as the C library does. */
 __attribute__((constructor(101))) static void find_next(void)
 {
     piano__next_find(&next_mmap, "mmap");
@@ -35,7 +36,7 @@ static void count(uint64_t *counter)
     __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
 }
 
-/* Sampled mappings, the oldest forgotten first; only to tell whether a munmap takes a part of one. */
+/* The most recent sampled mappings, used only to detect that a munmap removes a part of one. */
 enum { REMEMBERED = 512 };
 static struct {
     uintptr_t start;
@@ -48,19 +49,25 @@ static void mapped(void *p, size_t size)
     count(&piano__recording.view.header->stats.map_calls);
     if (piano__heap_passes(size) || !piano__heap_allocated(p, size, PIANO_STACK_MMAP))
         return;
+    /* Relaxed: only the number must be unique. */
     uint32_t at = __atomic_fetch_add(&sampled_count, 1, __ATOMIC_RELAXED) % REMEMBERED;
     __atomic_store_n(&sampled[at].size, 0, __ATOMIC_RELAXED);
-    __atomic_thread_fence(__ATOMIC_RELEASE); /* pairs with the fence in `is_part` */
+    /* Pairs with the acquire fence in is_part(): a reader that sees the new start sees size 0. */
+    __atomic_thread_fence(__ATOMIC_RELEASE);
     __atomic_store_n(&sampled[at].start, (uintptr_t)p, __ATOMIC_RELAXED);
+    /* Pairs with the acquire in is_part(): `start` is set. */
     __atomic_store_n(&sampled[at].size, size, __ATOMIC_RELEASE);
 }
 
-/* [P, P + SIZE) lies within one of them, but does not begin it. */
+/* Returns whether P is inside one of them, but not at its start. */
 static bool is_part(uintptr_t p, size_t size)
 {
     for (int i = 0; i < REMEMBERED; i++) {
+        /* Pairs with the release in mapped(). */
         size_t whole = __atomic_load_n(&sampled[i].size, __ATOMIC_ACQUIRE);
         uintptr_t start = __atomic_load_n(&sampled[i].start, __ATOMIC_RELAXED);
+        /* Pairs with the release fence in mapped(). Orders `start` before the second load of
+         * `size`. */
         __atomic_thread_fence(__ATOMIC_ACQUIRE);
         bool is_whole = __atomic_load_n(&sampled[i].size, __ATOMIC_RELAXED) == whole;
         if (is_whole && p > start && p < start + whole && size > 0)
@@ -92,7 +99,8 @@ EXPORT void *mmap64(void *at, size_t size, int protection, int flags, int fd, of
 
 enum what { UNKNOWN, PART, WHOLE };
 
-/* What [P, P + SIZE) is of the mappings that were sampled. The whole of one is taken out of the live table. */
+/* Returns what [P, P + SIZE) is of a sampled mapping. If it is the whole mapping, removes that from
+ * the live table. */
 static enum what detach(void *p, size_t size, struct piano__block *old)
 {
     if (!piano__heap_wants_maps())
@@ -123,7 +131,7 @@ EXPORT int munmap(void *p, size_t size)
     return result;
 }
 
-/* Nobody knows of one that was not sampled; its next size may be. */
+/* A mapping that was not sampled is unknown, but it may be sampled with its new size. */
 static bool is_anonymous(const void *p)
 {
     int saved = errno;

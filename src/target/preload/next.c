@@ -1,4 +1,4 @@
-/* Functions of libraries that come and go; see next.h. */
+/* Functions of libraries that are loaded and unloaded; see next.h. */
 #include "target/preload/next.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@ void *piano__next_of(const char *library, const char *name)
     void *found = dlsym(RTLD_NEXT, name);
     if (!found && handle)
         found = dlsym(handle, name);
-    (void)dlerror(); /* not the program's concern */
+    (void)dlerror(); /* do not leave an error message for the program */
     piano__heap_own_end(own_before);
     errno = saved;
     return found;

@@ -1,19 +1,20 @@
-/* The functions of the same names that come next in line: the C library's, as a rule. */
+/* Finds the next functions of the same names in the lookup order, usually the C library's. */
 #ifndef PIANO_TARGET_PRELOAD_NEXT_H
 #define PIANO_TARGET_PRELOAD_NEXT_H
 
 #include <dlfcn.h>
 #include <string.h>
 
-/* Into WHERE, a pointer to a function; NULL when there is none. */
+/* Stores the address in WHERE, a pointer to a function pointer; NULL if there is none. */
 static inline void piano__next_find(void *where, const char *name)
 {
     void *found = dlsym(RTLD_NEXT, name);
     memcpy(where, &found, sizeof found);
 }
 
-/* The one of LIBRARY, which may be there for the sake of a library that was loaded for itself: then it is not among those that come next.
- * It stays from now on, since its functions are remembered. NULL when it has none. */
+/* Finds the function in LIBRARY. That may have been loaded as a dependency of a library loaded with
+ * dlopen; then it is not in the lookup order. The library stays loaded from now on, since its
+ * functions are cached. Returns NULL if there is none. */
 void *piano__next_of(const char *library, const char *name);
 
 #endif

@@ -1,39 +1,45 @@
-/* OpenMP programs, by the tool interface of their runtime (LLVM's libomp, Intel's libiomp5; GNU's libgomp has none).
+/* OpenMP programs, through the tool interface of their runtime (LLVM's libomp, Intel's libiomp5;
+ * GNU's libgomp has none).
  *
  *   a thread of the runtime          a worker
  *   a parallel region                a task, spawned where the region is entered
- *   a thread's part of it            a poll of that task, from its beginning to the barrier at the end of the region
+ *   a thread's part of a region      a poll of that task, from its start to the barrier at the end
  *   a task, taskloop                 a task
- *   a wait at a barrier, taskwait,   a park. What the thread does for other tasks meanwhile is not a part of it
- *   taskgroup; between two regions
+ *   a wait at a barrier, taskwait,   a park. Other tasks that the thread runs meanwhile are not
+ *   taskgroup; between two regions   part of it
  *
- * The runtime keeps a word for us in every region and task, so there are no tables here. A region's is its number. A task's is
- * an address and, in the uppermost bits, its state. The address is its number, of an explicit task; of an implicit one, the call
- * that began the region, if this thread did that.
+ * The runtime keeps a word for the tool in every region and task, so there are no tables here. The
+ * word of a region is its number. The word of a task is an address, with its state in the uppermost
+ * bits. For an explicit task, the address is its number. For an implicit task, it is the call that
+ * began the region, if this thread did that.
  *
  *   EXPLICIT
- *   RUNNING   of an explicit task: it has begun and is not over, so a switch to it is the end of another one's part. A switch
- *             to one without this is the beginning of a part of it
- *   UNTIED    of an explicit task
- *   BEHIND    what the thread waited for when it began this part, and goes on to wait for behind it
- *   POLLED    of an implicit task: its poll is still open
+ *   RUNNING   explicit task: it has begun and is not finished. A switch to a task with this flag
+ *             ends the part of another task. A switch to a task without it begins a part
+ *   UNTIED    explicit task
+ *   BEHIND    what the thread waited for before this part, and waits for again after it
+ *   POLLED    implicit task: its poll is still open
  *
- * RUNNING without EXPLICIT is what an explicit task has when it has ended. The word of a worker's implicit task has to be 0 when
- * its poll is over, and that of a taskwait always: libomp 14 asserts that.
+ * RUNNING without EXPLICIT marks an explicit task that has ended. The word of a worker's implicit
+ * task must be 0 when its poll is over, and that of a taskwait always: libomp 14 asserts this.
  *
- * What a thread waits for is kept with the thread: for some waits the runtime shows a copy of the task's word.
+ * What a thread waits for is stored per thread, because for some waits the runtime passes a copy of
+ * the task's word.
  *
- * UNTIED TASKS. The end of such a task is told by the thread that leaves its code last. When one thread has put the rest of the
- * task into its queue, and another has run that before the first is back, it is the first that tells the end, and the other is
- * never told that its part is over: it is, when the thread is found at something else (`find`). The time of that may be much
- * later, so who tells the end of a task that runs elsewhere leaves the time behind (`over`). With tied tasks nothing is to be
- * found: who makes the tasks of a long taskloop is shown in the place of another thread's task.
+ * UNTIED TASKS. The thread that leaves the code of such a task last reports its end. Suppose one
+ * thread has put the rest of the task into its queue, and another thread has run the rest before
+ * the first returns. Then the first thread reports the end, and nothing reports that the other
+ * thread's part is over. That is detected when the other thread is found in something else
+ * (`find`). This may be much later, so the thread that reports the end of a task that runs
+ * elsewhere stores the time (`over`). This is not done for tied tasks: the thread that creates the
+ * tasks of a long taskloop is reported in the place of another thread's task.
  *
- * Workers are told that a region is over when they notice, which may be when they are needed for the next one. So a poll ends with
- * the wait at the end of the region, and not with the implicit task. libomp 14 has no name of its own for this wait: a worker's has
- * no address, and that of the thread which began the region has the address that the region began with.
+ * Workers are notified of the end of a region late, possibly when they are needed for the next one.
+ * So a poll ends with the wait at the end of the region, and not with the implicit task. libomp 14
+ * has no separate kind for this wait. For a worker it has no address, and for the thread that began
+ * the region it has the address that the region began with.
  *
- * When nothing is recorded, the runtime is told that there is no tool. */
+ * If nothing is recorded, the runtime is told that there is no tool. */
 #include "target/preload/ompt.h"
 
 #include <dlfcn.h>
@@ -56,25 +62,25 @@
 #define RUNNING ((uint64_t)1 << 62)
 #define POLLED ((uint64_t)1 << 61)
 #define UNTIED ((uint64_t)1 << 60)
-#define BEHIND ((uint64_t)0xf << BEHIND_AT) /* enum piano__park, 0: none */
+#define BEHIND ((uint64_t)0xf << BEHIND_AT) /* enum piano__park; 0: none */
 #define ADDRESS (((uint64_t)1 << 56) - 1)
 
 enum { SITES = 256, OVER = 64, NUMBER_BITS = 16, BEHIND_AT = 56 };
 
-/* Numbers of regions are in a range that addresses, small numbers, and other runtimes leave free. */
+/* Numbers of regions are in a range that addresses, small numbers and other runtimes do not use. */
 #define FIRST_REGION ((uint64_t)1 << 41)
 
 static uint64_t regions;
 static uint32_t threads;
 
 static __thread struct {
-    uintptr_t began_at;      /* the newest region of this thread */
-    uint64_t untied;         /* the untied task it runs a part of, 0: none */
-    enum piano__park behind; /* BEHIND of that */
-    enum piano__park wait;   /* 0: it does not */
+    uintptr_t began_at;      /* call of the newest region of this thread */
+    uint64_t untied;         /* the untied task that it runs a part of; 0: none */
+    enum piano__park behind; /* BEHIND of that task */
+    enum piano__park wait;   /* 0: it does not wait */
 } self __attribute__((tls_model("initial-exec")));
 
-/* Tasks that are over, and since when. The one that is told last stays, where two have the same place. */
+/* Tasks that are over, and since when. If two have the same place, the later one stays. */
 static struct {
     uint64_t task;
     int64_t ticks;
@@ -82,10 +88,10 @@ static struct {
 
 /* ---- names ---- */
 
-/* A call and the number of its name in one word: (address << 16) | number. */
+/* The address of a call and the number of its name, in one word: (address << 16) | number. */
 static uint64_t region_sites[SITES], task_sites[SITES];
 
-/* "omp task@call:0x55d0c0ffee00": the tool finds the line. */
+/* Writes "omp task@call:0x55d0c0ffee00". The tool resolves the line. */
 static void write_name(char *text, const char *what, uintptr_t at)
 {
     int digits = 1;
@@ -97,7 +103,7 @@ static void write_name(char *text, const char *what, uintptr_t at)
     *to = '\0';
 }
 
-/* A signal handler that forks in the middle of this finds a sample at work, and leaves its tables alone. */
+/* Sets `inside`, so that a fork in a signal handler leaves the tables alone. */
 static void note_module(uintptr_t pc)
 {
     uintptr_t before = piano__heap_self.inside;
@@ -114,6 +120,7 @@ static uint32_t name_of(uint64_t *sites, const char *what, const void *codeptr)
 {
     uintptr_t at = (uintptr_t)codeptr;
     uint64_t *site = &sites[(at ^ at >> 8 ^ at >> 16) % SITES];
+    /* Relaxed: one word, which refers to nothing else. */
     uint64_t known = __atomic_load_n(site, __ATOMIC_RELAXED);
     char text[64];
     if (at == 0)
@@ -130,7 +137,7 @@ static uint32_t name_of(uint64_t *sites, const char *what, const void *codeptr)
     return number;
 }
 
-/* Numbers of names are those of one recording. */
+/* The numbers of names are only valid for one recording. */
 static void in_child(void)
 {
     memset(region_sites, 0, sizeof region_sites);
@@ -145,7 +152,7 @@ static void begin_wait(enum piano__park kind)
 {
     self.wait = kind;
     piano__events_park(kind);
-    piano__events_self.parked = 1; /* what the runtime waits with is a part of this */
+    piano__events_self.parked = 1; /* waits of the runtime itself are part of this park */
 }
 
 static void end_wait(void)
@@ -157,18 +164,20 @@ static void end_wait(void)
     piano__events_unpark(-1);
 }
 
-/* ---- parts of tasks that are over without a word ---- */
+/* ---- parts of tasks whose end is not reported ---- */
 
 static size_t place_of(uint64_t task)
 {
     return (task >> 6 ^ task >> 12) % OVER;
 }
 
-/* Before anyone can be told of another task at this address. */
+/* Called before another task can get this address. */
 static void note_over(uint64_t task)
 {
     size_t at = place_of(task);
     __atomic_store_n(&over[at].task, 0, __ATOMIC_RELAXED);
+    /* Both pair with the acquire loads in over_since(), which checks `task` before and after
+     * `ticks`. */
     __atomic_store_n(&over[at].ticks, piano__ticks(), __ATOMIC_RELEASE);
     __atomic_store_n(&over[at].task, task, __ATOMIC_RELEASE);
 }
@@ -183,9 +192,10 @@ static void forget_over(uint64_t task)
 static int64_t over_since(uint64_t task)
 {
     size_t at = place_of(task);
+    /* Pairs with the release stores in note_over(). */
     bool is_known = __atomic_load_n(&over[at].task, __ATOMIC_ACQUIRE) == task;
     int64_t ticks = __atomic_load_n(&over[at].ticks, __ATOMIC_ACQUIRE);
-    /* Not when another one's was written there meanwhile. */
+    /* False if another task was stored there meanwhile. */
     is_known = is_known && __atomic_load_n(&over[at].task, __ATOMIC_RELAXED) == task;
     return is_known ? ticks : piano__ticks();
 }
@@ -200,7 +210,7 @@ static enum piano__park behind(uint64_t word)
     return (enum piano__park)((word & BEHIND) >> BEHIND_AT);
 }
 
-/* This thread goes on with the task of WORD. */
+/* This thread now runs the task of WORD. */
 static void runs(uint64_t word)
 {
     bool is_untied = word & EXPLICIT && word & UNTIED && word & RUNNING;
@@ -208,10 +218,11 @@ static void runs(uint64_t word)
     self.behind = is_untied ? behind(word) : 0;
 }
 
-/* This thread is in the task of WORD, so its part of any other is over. */
+/* This thread is in the task of WORD, so its part of any other task is over. */
 static void find(uint64_t word)
 {
-    bool has_ended = word & RUNNING && !(word & EXPLICIT); /* and those behind it are being begun */
+    /* Has ended: the tasks after it are being started. */
+    bool has_ended = word & RUNNING && !(word & EXPLICIT);
     if (self.untied == 0 || self.untied == explicit_task(word) || has_ended)
         return;
     piano__events_poll_ended(over_since(self.untied), self.behind);
@@ -249,6 +260,7 @@ static void on_thread_begin(int type, union ompt_data *thread)
 {
     (void)thread;
     char name[32] = "omp thread ";
+    /* Relaxed: only the number must be unique. */
     uint32_t number = __atomic_fetch_add(&threads, 1, __ATOMIC_RELAXED);
     char *at = name + strlen(name);
     for (uint32_t scale = 1000000000; scale > 0; scale /= 10)
@@ -273,6 +285,7 @@ static void on_parallel_begin(union ompt_data *from, const struct ompt_frame *fr
 {
     (void)frame, (void)asked, (void)flags;
     find(from ? from->value : 0);
+    /* Relaxed: only the number must be unique. */
     parallel->value = FIRST_REGION + __atomic_fetch_add(&regions, 1, __ATOMIC_RELAXED);
     self.began_at = (uintptr_t)codeptr;
     runs(0);
@@ -363,11 +376,11 @@ static void on_task_schedule(union ompt_data *prior, int status, union ompt_data
     if (status == OMPT_TASK_EARLY_FULFILL || status == OMPT_TASK_TASKWAIT_COMPLETE || !prior)
         return;
     uint64_t task = explicit_task(prior->value);
-    if (status == OMPT_TASK_LATE_FULFILL) { /* detached: it has been run before */
+    if (status == OMPT_TASK_LATE_FULFILL) { /* detached: it ran before */
         if (task)
             end_task(prior);
     } else if (next && next->value & EXPLICIT && !(next->value & RUNNING)) {
-        if (next != prior) /* else it was left just now, and is run at once */
+        if (next != prior) /* else it was left just now, and continues at once */
             find(prior->value);
         begin_part(next);
     } else if (task) {
@@ -409,7 +422,7 @@ static void finalize(union ompt_data *tool)
     (void)tool;
 }
 
-/* Another tool, in a library behind us or in the runtime's own search from there on. */
+/* Returns another tool, in a library after this one in the lookup order. */
 static struct ompt_tool *others(unsigned version, const char *runtime)
 {
     __typeof__(ompt_start_tool) *next =

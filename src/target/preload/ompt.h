@@ -1,11 +1,11 @@
-/* The part of OpenMP's tool interface (OMPT, OpenMP 5.1, chapter 4) that is used here. No header of any compiler's is needed: the
- * numbers and signatures are those of the specification. */
+/* The part of OpenMP's tool interface (OMPT, OpenMP 5.1, chapter 4) that is used here. The numbers
+ * and signatures are from the specification, so no compiler header is needed. */
 #ifndef PIANO_TARGET_PRELOAD_OMPT_H
 #define PIANO_TARGET_PRELOAD_OMPT_H
 
 #include <stdint.h>
 
-/* The tool's own word in everything the runtime has: 0 at first, and never looked at by the runtime. */
+/* The tool's own word in the runtime's objects: initially 0, and never read by the runtime. */
 union ompt_data {
     uint64_t value;
     void *ptr;
@@ -46,7 +46,7 @@ enum ompt_sync {
     OMPT_SYNC_BARRIER_IMPLICIT = 2,
     OMPT_SYNC_TASKWAIT = 5,
     OMPT_SYNC_TASKGROUP = 6,
-    OMPT_SYNC_BARRIER_PARALLEL = 9, /* at the end of a parallel region; older runtimes say 2 */
+    OMPT_SYNC_BARRIER_PARALLEL = 9, /* at the end of a parallel region; older runtimes use 2 */
 };
 
 typedef void ompt_function(void);
@@ -59,7 +59,7 @@ struct ompt_tool {
     union ompt_data data;
 };
 
-/* What the runtime calls when it begins; NULL: no tool. */
+/* The runtime calls this when it starts; NULL: no tool. */
 struct ompt_tool *ompt_start_tool(unsigned version, const char *runtime);
 
 #endif

@@ -1,12 +1,14 @@
-/* C++'s operators. libstdc++'s call malloc and free, so there is nothing to do but to pass them on. An allocator that brings
- * its own (jemalloc, tcmalloc, mimalloc do) calls itself by inner names: those never pass malloc, and are counted here. Whether
- * they do is found by trying.
+/* C++'s operators. Those of libstdc++ call malloc and free, so the hooks only forward. An allocator
+ * with its own operators (jemalloc, tcmalloc, mimalloc) calls itself by internal names. Such calls
+ * never reach malloc, and are counted here. Which case applies is found by a trial call.
  *
- * Exported, and so in front of everybody's, also of libraries that are loaded later. If the program has no C++ library of its own
- * then, the next operator in line is not to be found by the usual way: it is among those that the calling library needs.
+ * The operators are exported, so they come before those of all libraries, also of libraries that
+ * are loaded later. If the program itself has no C++ library, the next operator is not in the
+ * lookup order: it is in a dependency of the calling library.
  *
- * The operators come in many shapes, but the size or the block is always the first argument, and passing on more arguments
- * than there are does no harm in either calling convention. One that fails throws, through here. */
+ * The operators have many signatures, but the size or the block is always the first argument.
+ * Passing more arguments than a function takes does no harm in either calling convention. A failing
+ * operator throws through these functions. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdbool.h>
@@ -45,7 +47,7 @@ typedef void delete_function(void *p, const void *a, const void *b);
     X(_ZdlPvSt11align_val_tRKSt9nothrow_t)                                                         \
     X(_ZdaPvSt11align_val_tRKSt9nothrow_t)
 
-static bool are_counted; /* those in line are the allocator's own, and do not come to malloc */
+static bool are_counted; /* the next operators are the allocator's own, and do not call malloc */
 
 #define NEXT_NEW(name)                                                                             \
     EXPORT new_function name;                                                                      \
@@ -56,14 +58,17 @@ static bool are_counted; /* those in line are the allocator's own, and do not co
 EVERY_NEW(NEXT_NEW)
 EVERY_DELETE(NEXT_DELETE)
 
-/* A library that was built for piano needs ours before all others: what is found there is no other than who asks. */
+/* A library that was built for piano depends on libpiano before all others. So a look-up there may
+ * find the hook itself. */
 static void *find(void *library, const char *name, const void *own)
 {
     void *found = dlsym(library, name);
     return found == own ? NULL : found;
 }
 
-/* All that are not known yet, so that a new and its delete are of one kind. Several threads may be at it: what one has found stays. */
+/* Looks up all operators that are not known yet, so that a new and its delete belong together.
+ * Several threads may do this at once: the first result stays. Relaxed: addresses of loaded
+ * code. */
 static void find_all(void *library)
 {
 #define FIND(name)                                                                                 \
@@ -85,7 +90,7 @@ static void find_in(const char *library)
     dlclose(loaded);
 }
 
-/* What is remembered stays loaded. */
+/* Keeps the library of a cached function loaded. */
 static void keep(const void *function)
 {
     Dl_info info;
@@ -93,8 +98,9 @@ static void keep(const void *function)
         (void)dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
-/* As the library that CALLER is in would have them without us. Whoever has the first need finds all of them: a thread that needs
- * another one later may be one that the holder of the loader's lock waits for. */
+/* Looks up the operators as the library that contains CALLER would find them without these hooks.
+ * The first call looks up all of them: later, the lock holder in the loader may wait for the thread
+ * that needs another one. */
 static __attribute__((noinline)) void find_from(const void *caller)
 {
     Dl_info info;
@@ -108,12 +114,12 @@ static __attribute__((noinline)) void find_from(const void *caller)
 #define KEEP(name) keep((const void *)next_##name);
     EVERY_NEW(KEEP)
     EVERY_DELETE(KEEP)
-    (void)dlerror(); /* none of it is the program's concern */
+    (void)dlerror(); /* do not leave an error message for the program */
     piano__heap_own_end(own_before);
     errno = saved;
 }
 
-/* The block is there; what the hooks of malloc would do. */
+/* Does what the malloc hooks would do, for a new block. */
 static void *made(void *p, size_t size)
 {
     if (!p || piano__heap_passes(size))
@@ -131,7 +137,7 @@ static void gone(const void *p)
     if (piano__filter_may_hold(p))
         piano__heap_freed(p);
     if (piano__heap_self.watched)
-        piano__count_free(piano__self_thread(), 0); /* its size is the allocator's secret */
+        piano__count_free(piano__self_thread(), 0); /* the allocator does not tell its size */
 }
 
 #define NEW(name)                                                                                  \
@@ -153,7 +159,7 @@ static void gone(const void *p)
         if (__builtin_expect(is_counted, 0))                                                       \
             gone(p);                                                                               \
         uintptr_t before =                                                                         \
-            is_counted ? piano__heap_own_begin() /* some of them come to free all the same */ : 0; \
+            is_counted ? piano__heap_own_begin() /* some of them call free anyway */ : 0;          \
         if (__builtin_expect(!next_##name, 0))                                                     \
             piano__alloc_give(p);                                                                  \
         else                                                                                       \

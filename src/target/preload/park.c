@@ -1,16 +1,19 @@
-/* Calls that wait, in front of the C library's: what a thread does between two of them is a turn of its loop.
+/* Calls that wait, interposed before the C library's. What a thread does between two of them is one
+ * turn of its loop.
  *
- * PARK is written before the call and UNPARK behind it; result and errno are those of the call. A call that asks not to wait
- * is no park. When nothing is recorded, the next function is called straight away.
+ * PARK is written before the call and UNPARK after it. Result and errno are those of the call. A
+ * call that cannot wait (timeout 0) is not a park. If nothing is recorded, the hooks only call the
+ * next function.
  *
- * A wait may be left by other ways than its end: cancellation unwinds through here, and a signal handler may jump
- * out. Nothing is on the stack that would have to be undone: `waiting` of the thread tells that its UNPARK is still due, which
- * is then written by the next wait, or at the end of the thread.
+ * A wait may end without returning: cancellation unwinds through here, and a signal handler may
+ * jump out. Nothing on the stack has to be undone. `waiting` of the thread says that its UNPARK is
+ * still missing. The next wait writes it, or the end of the thread.
  *
- * The C library's functions are looked up before the program begins: later, the loader's lock may be held by somebody who waits for
- * the very thread that looks. liburing may come with a library that is loaded later, so its functions are looked up when they
- * are called. It calls some of them by name itself: those calls are part of a wait that is known. */
-#undef _FORTIFY_SOURCE /* its inline functions have the names of those defined here */
+ * The C library's functions are looked up before the program starts. Later, a thread that holds the
+ * loader's lock may wait for the thread that does the look-up. liburing may be loaded later, so its
+ * functions are looked up when they are called. liburing calls some of them by name itself: those
+ * calls are part of a wait that is already recorded. */
+#undef _FORTIFY_SOURCE /* its inline functions have the same names */
 #include <dlfcn.h>
 #include <errno.h>
 #include <poll.h>
@@ -29,7 +32,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* No header that is always there declares these. */
+/* Not declared by headers that always exist. */
 int epoll_pwait2(int, struct epoll_event *, int, const struct timespec *, const sigset_t *);
 int __poll_chk(struct pollfd *, nfds_t, int, size_t);
 int __ppoll_chk(struct pollfd *, nfds_t, const struct timespec *, const sigset_t *, size_t);
@@ -58,8 +61,9 @@ static struct {
     __typeof__(sem_clockwait) *sem_clockwait;
 } next;
 
-/* Condition variables were once of another size: on x86-64 their functions come twice, and without a version the old one may be
- * found. Younger architectures have one only; there to ask for the version fails, and the dynamic linker allocates its message. */
+/* Condition variables once had another size: on x86-64 their functions exist in two versions, and
+ * without a version the old one may be found. Newer architectures have only one. There, asking for
+ * the version fails, and the dynamic linker allocates an error message. */
 static void find_condition(void *where, const char *name)
 {
     void *found = NULL;
@@ -88,7 +92,8 @@ __attribute__((constructor(101))) static void find_all(void)
     piano__next_find(&next.sem_wait, "sem_wait");
     piano__next_find(&next.sem_timedwait, "sem_timedwait");
     piano__next_find(&next.sem_clockwait, "sem_clockwait");
-    (void)dlerror(); /* some C libraries lack some of them: not the program's concern */
+    /* Some C libraries lack some of them. Do not leave an error message for the program. */
+    (void)dlerror();
 }
 
 /* Constructors of other libraries may wait before ours has run. */
@@ -115,7 +120,7 @@ static int unpark(int result)
     return result;
 }
 
-/* The value of CALL, with the events around it when WAITS. */
+/* The value of CALL, with events around it if WAITS. */
 #define PARKED(kind, waits, call)                                                                  \
     (is_seen() && (waits) ? (park(PIANO_PARK_##kind), unpark(call)) : (call))
 
@@ -222,17 +227,17 @@ EXPORT int pthread_cond_clockwait(pthread_cond_t *cond, pthread_mutex_t *mutex, 
     return PARKED(CONDITION, true, next.cond_clockwait(cond, mutex, clock, until));
 }
 
-/* A semaphore that can be had at once is not waited for. */
+/* Takes the semaphore if that needs no wait. Then there is no park. */
 static bool had_at_once(sem_t *sem)
 {
     int saved = errno;
-    pthread_testcancel(); /* as every wait does, even one that does not wait */
+    pthread_testcancel(); /* every wait is a cancellation point, even one that does not block */
     bool had = sem_trywait(sem) == 0;
     errno = saved;
     return had;
 }
 
-/* A time that cannot be is refused before the semaphore is looked at. */
+/* The C library refuses an invalid time before it looks at the semaphore. */
 static bool is_time(const struct timespec *until)
 {
     return until->tv_nsec >= 0 && until->tv_nsec < 1000000000;
@@ -273,13 +278,14 @@ static bool is_of(const void *caller, const void *function)
            (uintptr_t)caller < module.end;
 }
 
-/* liburing calls or jumps to its own functions by name: the CALLER of those is liburing, or already one of the hooks. */
+/* liburing calls its own functions by name. The CALLER of those is liburing, or one of the
+ * hooks. */
 static bool is_part_of_a_wait(const void *caller, const void *function)
 {
     return is_of(caller, function) || is_of(caller, (void *)is_of);
 }
 
-/* It has its own errors: negative errno. */
+/* liburing returns errors as a negative errno. */
 #define URING(function)                                                                            \
     static __typeof__(function) *next_one;                                                         \
     if (!next_one) {                                                                               \

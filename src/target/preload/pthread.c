@@ -1,8 +1,8 @@
-/* pthread_create in front of the C library's: a new thread knows who started it, and is sampled from its beginning where the
- * program samples itself. See span/handoff.c.
+/* pthread_create, interposed before the C library's. So a new thread knows which thread started it,
+ * and is sampled from its start if the program samples itself. See span/handoff.c.
  *
- * A thread of C11 is one like others. Its function returns an int, of which thrd_join takes the lower half of what was in the register,
- * as the C library's own does. */
+ * A C11 thread is like any other. Its function returns an int. thrd_join uses the lower half of the
+ * return register, like the C library's own. */
 #include <errno.h>
 #include <string.h>
 #include <threads.h>

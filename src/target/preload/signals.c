@@ -1,9 +1,11 @@
-/* The calls that say what a signal does, in front of the C library's: a program may want for itself the one that samples come by.
- * Then it has it, as if nobody had been there, and samples go on by another. Without this, a program that sets all signals to
- * their default would be ended by the next sample. gprof's are among them: the C library sets its handler past all hooks.
+/* The functions that set the action of a signal, interposed before the C library's. The program may
+ * want the signal that is used for samples. Then it gets the signal in its original state, and
+ * sampling continues with another one. Without this, a program that resets all signals to their
+ * default would be ended by the next sample. The functions of gprof are included, since the C
+ * library sets its handler without going through the hooks.
  *
- * An alternate stack is for handlers that the program knows. One that is too small for ours is left alone, by all threads: the flag is the
- * signal's, not the thread's. */
+ * The program's alternate signal stack is sized for its own handlers. If one is too small for ours,
+ * no thread's alternate stack is used: the flag belongs to the signal, not to the thread. */
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,14 +20,15 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* No header declares all of these. */
+/* Not all of these are declared by a header. */
 piano__sigaction_fn __sigaction;
 __sighandler_t __sysv_signal(int, __sighandler_t);
 __sighandler_t bsd_signal(int, __sighandler_t);
 __typeof__(monstartup) __monstartup;
 void moncontrol(int);
 
-/* Of an alternate stack, besides what the kernel puts there; and that, where it does not tell. */
+/* Bytes that the handler needs on an alternate stack, in addition to the kernel's frame; and the
+ * size of that frame if the kernel does not report it. */
 enum { HANDLER_BYTES = 4096, FRAME_BYTES = 2048 };
 
 enum { TRIES = 4 };
@@ -43,8 +46,8 @@ static struct {
     __typeof__(sprofil) *sprofil;
 } next;
 
-/* Before the program begins: a handler, where these may be called, is no place to look for functions. Whoever calls them before that
- * is alone. */
+/* Before the program starts: a signal handler, which may call these functions, must not look up
+ * functions. Calls before that come from a single thread. */
 __attribute__((constructor(101))) static void find_all(void)
 {
     if (piano__signal_next)
@@ -69,7 +72,7 @@ static void make_way(int signal)
         piano__cpu_yield(signal);
 }
 
-/* Another thread may begin to sample in this very moment. */
+/* Another thread may start sampling at the same time. */
 static bool is_taken_again(int signal, int *tries)
 {
     return piano__signal_is(signal) && --*tries > 0;

@@ -1,8 +1,10 @@
-/* The calls that take signals without a handler, in front of the C library's. A program that blocks all signals and waits for any
- * of them is not meant by those that samples come by: one that it would get is dropped, and it waits on. It counts as lost,
- * like all the time that the program blocks the signal.
+/* The functions that accept signals without a handler, interposed before the C library's. A program
+ * that blocks all signals and waits for any of them does not want the signals of samples. Such a
+ * signal is dropped, and the wait continues. The sample counts as lost, like all samples while the
+ * program blocks the signal.
  *
- * One that waits for the very signal samples come by, and leaves others alone, wants it for itself (preload/signals.c). */
+ * A program that waits for the signal used for samples, and not for all others, wants it for itself
+ * (preload/signals.c). */
 #include <errno.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -37,19 +39,21 @@ __attribute__((constructor(101))) static void find_all(void)
     piano__next_find(&next.sigtimedwait, "sigtimedwait");
 }
 
-/* Before a wait for SET: whether samples may come in between. */
+/* Called before a wait for SET: returns whether signals of samples may arrive meanwhile. */
 static bool is_disturbed(const sigset_t *set)
 {
     find_all();
+    /* Not piano__cpu_is_on(): a signal may still be pending after sampling has stopped. */
     if (piano__cpu_threads_count() == 0 || !set)
-        return false; /* and when samples have ended, one may be on its way */
+        return false;
     bool is_any = sigismember(set, (SIGRTMIN + SIGRTMAX) / 2) == 1;
     if (!is_any && sigismember(set, SIGPROF) == 1 && piano__signal_is(SIGPROF))
         piano__cpu_yield(SIGPROF);
     return true;
 }
 
-/* What a timer or an event of ours has sent says so, and counts even if samples come by another signal since. */
+/* A signal of piano's timers or events is recognised by its details, even if sampling has switched
+ * to another signal. */
 static bool is_sample(int signal, const siginfo_t *info)
 {
     if (signal <= 0 || !piano__cpu_may_be_ours(info))
@@ -65,7 +69,7 @@ static int64_t now_ns(void)
     return (int64_t)now.tv_sec * SECOND + now.tv_nsec;
 }
 
-/* Without INFO of the program's own, and again with what is left of the time. */
+/* Waits with an INFO of its own, and again for the rest of the timeout after each sample. */
 static int wait_for(const sigset_t *set, siginfo_t *info, const struct timespec *timeout)
 {
     struct timespec left = timeout ? *timeout : (struct timespec){0, 0};
@@ -108,7 +112,7 @@ EXPORT int sigwaitinfo(const sigset_t *restrict set, siginfo_t *restrict info)
     return wait_for(set, info, NULL);
 }
 
-/* It is interrupted by nothing, and leaves errno alone. */
+/* sigwait is never interrupted, and does not change errno. */
 EXPORT int sigwait(const sigset_t *restrict set, int *restrict signal)
 {
     if (!is_disturbed(set))
@@ -125,7 +129,7 @@ EXPORT int sigwait(const sigset_t *restrict set, int *restrict signal)
     return err;
 }
 
-/* What is read from the descriptor later passes no hook, so it has to be without the signal. */
+/* Reads from the descriptor do not pass through a hook, so it must not contain the signal. */
 EXPORT int signalfd(int fd, const sigset_t *set, int flags)
 {
     if (!is_disturbed(set))

@@ -1,15 +1,18 @@
-/* Callbacks of libuv, where it is a library of its own: each is a poll of the handle or request it is called for.
+/* Callbacks of libuv, if it is a shared library: each call is a poll of its handle or request.
  *
- * The functions that take a callback are in front of libuv's. They remember it (callbacks.h) and hand on one of ours, which
- * is called with the same arguments, finds the program's by the first of them, and calls it between two events. When nothing is
- * recorded, or there is no more room, libuv gets the program's own.
+ * The functions that take a callback are interposed before libuv's. They store it (callbacks.h) and
+ * pass one of ours instead. That is called with the same arguments, finds the program's callback by
+ * the first of them, and calls it between two events. If nothing is recorded, or there is no more
+ * room, libuv gets the program's own callback.
  *
- * Which callback libuv calls is libuv's affair: a start that fails leaves the one before in place, and so does one of an idle,
- * prepare or check handle that is active, though it does not fail. What is remembered has to follow, or the wrong function
- * would be called. A request's callback is forgotten when it is called; a handle's when libuv is done with it: its close is always
- * ours, even if the program does not want to hear of it.
+ * What is stored must follow what libuv does, or the wrong function would be called. A start that
+ * fails leaves the previous callback in place. So does a start of an active idle, prepare or check
+ * handle, although it does not fail. The callback of a request is removed when it is called. Those
+ * of a handle are removed when libuv closes it: its close callback is always ours, even if the
+ * program has none.
  *
- * libuv calls some of these functions by name itself. What comes with a callback of ours is on its way already. */
+ * libuv calls some of these functions by name itself. If it passes a callback of ours, that is
+ * already stored. */
 #include "target/preload/uv.h"
 
 #include <sys/types.h>
@@ -32,20 +35,23 @@ void *piano__uv_find(const char *name)
     return piano__next_of("libuv.so.1", name);
 }
 
-/* libuv makes handles for itself, too. Those callbacks are not the program's; what they call is. */
+/* libuv also creates handles for itself. Their callbacks are not the program's, but what they call
+ * is. */
 static bool is_libuvs(uintptr_t function)
 {
     static struct {
         uintptr_t start, end;
-    } range; /* it does not move, and whoever finds it finds the same */
+    } range; /* does not change; concurrent callers find the same */
+    /* Pairs with the release below: `start` is set. */
     uintptr_t end = __atomic_load_n(&range.end, __ATOMIC_ACQUIRE);
     if (!end) {
         struct piano__module_info module;
         void *known = piano__uv_find("uv_run");
         if (!known || !piano__module_find((uintptr_t)known, &module))
-            module.start = module.end = 1; /* nobody's */
+            module.start = module.end = 1; /* an empty range */
         end = module.end;
         __atomic_store_n(&range.start, module.start, __ATOMIC_RELAXED);
+        /* Pairs with the acquire above. */
         __atomic_store_n(&range.end, end, __ATOMIC_RELEASE);
     }
     return function >= __atomic_load_n(&range.start, __ATOMIC_RELAXED) && function < end;
@@ -54,6 +60,7 @@ static bool is_libuvs(uintptr_t function)
 static void count_unseen(void)
 {
     static int64_t unseen;
+    /* Relaxed: a counter. */
     int64_t now = __atomic_add_fetch(&unseen, 1, __ATOMIC_RELAXED);
     piano__events_value("libuv callbacks beyond the table", now);
 }
@@ -153,7 +160,7 @@ static void our_recv(void *handle, ssize_t count, const void *buffer, const void
         UV_CALL(c, handle, ((on_recv *)c.function)(handle, count, buffer, from, flags));
 }
 
-/* The program's may give the handle's memory away. */
+/* Takes the callbacks first: the program's may free the handle. */
 static void our_close(void *handle)
 {
     struct piano__callback c = piano__callbacks_take(handle, PIANO_CALLBACK_CLOSE);
@@ -170,7 +177,8 @@ UV_HOOK(int, uv_timer_start, void *timer, on_handle *cb, uint64_t timeout, uint6
         &s, next(timer, UV_SWAP(&s, timer, TIMER, cb, our_timer), timeout, repeat));
 }
 
-/* Then libuv keeps the callback it has. */
+/* Returns whether the handle is active. Then libuv keeps the callback it has. Relaxed: all threads
+ * find the same address. */
 static bool is_started(const void *handle)
 {
     static int (*cached)(const void *);
@@ -271,8 +279,9 @@ UV_HOOK(void, uv_close, void *handle, on_handle *cb)
     UV_NEXT(uv_close);
     struct piano__uv_swap s;
     on_handle *given = swap_close(&s, handle, cb);
+    /* Without our_close(), the callbacks are dropped now. */
     if (piano__events_on() && given != our_close)
-        piano__callbacks_drop(handle); /* there is no room to do it later */
+        piano__callbacks_drop(handle);
     next(handle, given);
 }
 
@@ -319,7 +328,7 @@ static void our_addresses(void *request, int status, void *addresses)
         UV_CALL(c, request, ((on_addresses *)c.function)(request, status, addresses));
 }
 
-/* In a thread of the pool. */
+/* Called in a thread of the pool. */
 static void our_work(void *request)
 {
     struct piano__callback c = piano__callbacks_take(request, PIANO_CALLBACK_WORK);
@@ -327,7 +336,7 @@ static void our_work(void *request)
         UV_CALL(c, request, ((on_handle *)c.function)(request));
 }
 
-/* Work that was cancelled is still remembered. */
+/* The callback of cancelled work is still stored. */
 static void our_after_work(void *request, int status)
 {
     (void)piano__callbacks_take(request, PIANO_CALLBACK_WORK);
@@ -402,7 +411,7 @@ UV_HOOK(int, uv_getaddrinfo, void *loop, void *request, on_addresses *cb, const 
     return piano__uv_swapped(&s, next(loop, request, given, node, service, hints));
 }
 
-/* Ours comes after the work even if the program has none, since the work may be cancelled. */
+/* Passes our_after_work even if the program has no callback, since the work may be cancelled. */
 UV_HOOK(int, uv_queue_work, void *loop, void *request, on_handle *cb, on_status *after)
 {
     UV_NEXT(uv_queue_work, -ENOSYS);

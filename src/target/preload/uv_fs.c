@@ -1,5 +1,5 @@
-/* libuv's calls on files, as far as they are common: those with a callback are requests like any other (uv.c). Without one they
- * are done at once, by the thread that calls. */
+/* The common file functions of libuv. With a callback they are requests like any other (uv.c).
+ * Without one, the calling thread executes them at once. */
 #include "target/preload/uv.h"
 
 typedef void on_fs(void *request);

@@ -1,6 +1,6 @@
-/* The allocation hooks of programs where interposition does not reach: statically linked ones, and those that
- * define malloc themselves. Linked into the program with `--wrap`: references to malloc come here, and
- * `__real_malloc` is the program's own. */
+/* Allocation hooks for programs that cannot be interposed: statically linked ones, and those that
+ * define malloc themselves. They are linked into the program with `--wrap`: references to malloc
+ * come here, and `__real_malloc` is the program's own. */
 #include <errno.h>
 #include <pthread.h>
 #include <stddef.h>

@@ -1,26 +1,33 @@
-/* CPython has three allocators: `raw` is malloc. `mem` and `obj` are pymalloc, which cuts blocks of up to 512 bytes out of
- * arenas from mmap, and asks malloc for all others. All three can be replaced, before the interpreter is set up as well
- * as later (then by one that calls the old one, as these do).
+/* CPython has three allocators. `raw` is malloc. `mem` and `obj` are pymalloc, which takes blocks
+ * of up to 512 bytes from arenas (mmap) and all others from malloc. All three can be replaced,
+ * before the interpreter is initialised and also later (then by one that calls the old one, as
+ * these hooks do).
  *
- * NOTHING TWICE. A block that pymalloc had from malloc is seen there, too. Which blocks are is not known beforehand: size tells
- * nothing in a debug build, with PYTHONMALLOC=malloc, for a realloc of a block that once was large, or when no arena
- * could be had. It does not have to be known. Every block is counted down here, and those that come to malloc's hooks once more
- * there: a Poisson process has no memory, so a gap that had bytes taken off without ending in them is as good as a fresh one,
- * and malloc's hooks sample what they see as often as they should. Where the gap does end here, a new one is drawn, and
- * the block is a sample unless it is one that malloc's hooks see meanwhile: those had their own chance at it. So the usual
- * call is a subtraction and a jump. An arena itself is not counted, even where mappings are (`piano record --maps`): what
- * is in it is. Where all of a domain is malloc (PYTHONMALLOC=malloc) there is nothing to add, and no hook is put in.
+ * NOTHING IS COUNTED TWICE. The malloc hooks also see a block that pymalloc takes from malloc.
+ * Which blocks these are is not known in advance: the size does not tell in a debug build, with
+ * PYTHONMALLOC=malloc, for a realloc of a block that once was large, or if no arena is available.
+ * It need not be known. Every block is counted down here, and those that reach the malloc hooks are
+ * counted down again there. A Poisson process has no memory: a gap from which bytes were subtracted
+ * without ending it is as good as a new one. So the malloc hooks sample what they see at the right
+ * rate. If the gap ends here, a new one is drawn, and the block becomes a sample unless the malloc
+ * hooks see it meanwhile: they had their own chance to sample it. So the usual call is a
+ * subtraction and a jump. An arena itself is not counted, even if mappings are (`piano record
+ * --maps`), because the blocks in it are. If a whole domain is malloc (PYTHONMALLOC=malloc), no
+ * hook is installed.
  *
- * NO TEARING. The hooks are put in one word after another while other threads may be allocating. They have the context
- * that was there, and do not use it, so any mixture of the old functions and these does the right thing.
+ * NO TEARING. The hooks are installed one word after another while other threads may allocate. They
+ * keep the previous context and do not use it. So any mixture of the old functions and the hooks
+ * works.
  *
- * FOR GOOD. PYTHONMALLOC=debug and -X dev have the interpreter replace what it finds when it begins. Others put themselves in
- * front, tracemalloc for one, and take themselves out by writing back what they found. A sample that finds others on top
- * asks the interpreter to call back when it suits it, and then hooks are put in again.
+ * REINSTALLATION. With PYTHONMALLOC=debug and -X dev, the interpreter replaces the allocators when
+ * it starts. Others install themselves on top, for example tracemalloc, and remove themselves by
+ * restoring what they found. A sample that finds others on top asks the interpreter for a callback,
+ * which installs hooks again.
  *
- * NO CIRCLE. When hooks are not on top, nobody can tell whether they are beneath, or gone, without an allocation of his own. So those
- * that are put in again are another set, which calls what it found, for ever: a set that is still
- * beneath it has its own chance at every block, as malloc's hooks have. There are a few sets; after that, whoever is on top stays there. */
+ * NO CYCLE. If our hooks are not on top, they may be below or gone. Finding out would need an
+ * allocation. So a different set of hooks is installed each time, which always calls what it found.
+ * A set that is still below has its own chance to sample every block, like the malloc hooks. There
+ * are SETS sets. After that, hooks are not installed again. */
 #include "target/python/allocators.h"
 
 #include <stdbool.h>
@@ -36,7 +43,8 @@
 enum domain { RAW = 0, MEM = 1, OBJ = 2, DOMAINS = 3 };
 enum { SETS = 4 };
 
-/* CPython's PyMemAllocatorEx and PyObjectArenaAllocator: part of its stable interface since 3.5 and 3.4. */
+/* CPython's PyMemAllocatorEx and PyObjectArenaAllocator: part of its stable interface since 3.5 and
+ * 3.4. */
 struct allocator {
     void *ctx;
     void *(*malloc)(void *ctx, size_t size);
@@ -61,12 +69,12 @@ extern int PyGILState_Check(void) __attribute__((weak));
 extern int Py_AddPendingCall(int (*call)(void *), void *arg) __attribute__((weak));
 
 static struct allocator next[SETS][DOMAINS];
-static int used[DOMAINS]; /* sets of them */
-static bool is_attached;  /* has been once, whether there was a need for hooks or not */
+static int used[DOMAINS]; /* number of sets used */
+static bool is_attached;  /* was attached once, whether hooks were needed or not */
 static void *(*known_malloc)(void *, size_t);
 static struct arenas next_arenas;
 
-/* A call that did not pass: `rate` of the gap that ended in it, or 0. */
+/* Slow path: `rate` of the gap that ended in this call, or 0. */
 struct asked {
     uint64_t rate;
     struct piano__look look;
@@ -80,7 +88,7 @@ static struct asked ask(size_t size)
     return asked;
 }
 
-/* P of SIZE bytes is what came of it: a sample, unless it was seen on its way. */
+/* Samples P of SIZE bytes, unless a nested hook already saw it. */
 static void *answer(struct asked asked, void *p, size_t size)
 {
     if (asked.rate && !piano__heap_looked(asked.look, p) && p)
@@ -111,7 +119,8 @@ static __attribute__((noinline, cold)) void *zeroed_slowly(const struct allocato
 
 static inline void *take_zeroed(const struct allocator *from, size_t count, size_t size)
 {
-    size_t all = count * size; /* where that is too much there will be no block */
+    /* If this overflows, the allocation fails. */
+    size_t all = count * size;
     return likely(piano__heap_passes(all)) ? from->calloc(from->ctx, count, size)
                                            : zeroed_slowly(from, count, size, all);
 }
@@ -123,7 +132,8 @@ static inline void give(const struct allocator *to, void *p)
     to->free(to->ctx, p);
 }
 
-/* As malloc's realloc, except that a size of 0 is not a free: NULL is a failure, and then the block stays. */
+/* Like realloc, except that a size of 0 does not free the block: NULL always means failure, and the
+ * block stays. */
 static __attribute__((noinline, cold)) void *resize_slowly(const struct allocator *from, void *p,
                                                            size_t size)
 {
@@ -145,7 +155,7 @@ static inline void *resize(const struct allocator *from, void *p, size_t size)
     return resize_slowly(from, p, size);
 }
 
-/* Hooks of their own for each set and domain: the context is not ours to use. */
+/* Each set and domain has its own hooks, because the context cannot be used. */
 #define HOOKS(name, set, domain)                                                                   \
     static void *name##_malloc(void *ctx, size_t size)                                             \
     {                                                                                              \
@@ -197,7 +207,7 @@ static bool may_use_python(void)
     return Py_IsInitialized && PyGILState_Check && Py_IsInitialized() && PyGILState_Check();
 }
 
-/* Whether NOW is no other than the raw allocator, and that gives out malloc's blocks as they are. */
+/* Returns whether NOW is the raw allocator, and that returns malloc's blocks unchanged. */
 static bool is_malloc(const struct allocator *now)
 {
     struct allocator raw;
@@ -205,8 +215,8 @@ static bool is_malloc(const struct allocator *now)
     if (raw.malloc != now->malloc || raw.realloc != now->realloc || raw.ctx != now->ctx)
         return false;
     if (raw.malloc == known_malloc)
-        return true; /* not tried again: this may be the child of a fork */
-    uintptr_t own_before = piano__heap_own_begin(); /* the block is ours */
+        return true; /* not tried again: this may be a forked child */
+    uintptr_t own_before = piano__heap_own_begin(); /* the block is piano's own */
     struct piano__look look = piano__heap_look();
     void *p = raw.malloc(raw.ctx, 1);
     bool seen = piano__heap_looked(look, p) && p;
@@ -229,7 +239,8 @@ static void attach(int domain)
     PyMem_SetAllocator(domain, &ours);
 }
 
-/* The interpreter takes smaller pieces in the same way, for the frames of its functions; those are no arenas. */
+/* The interpreter also takes smaller pieces this way, for the frames of its functions. Those are
+ * not arenas. */
 enum { LEAST_ARENA = 256 * 1024 };
 
 static void *alloc_arena(void *ctx, size_t size)
@@ -255,7 +266,8 @@ static void attach_arenas(void)
     PyObject_SetArenaAllocator(&now);
 }
 
-/* The first time in any state of the interpreter. Later ones are for whoever may use it: others change the allocators too. */
+/* The first call works in any state of the interpreter. Later calls need the GIL, because others
+ * may change the allocators too. */
 void piano__python_attach(void)
 {
     static uint32_t lock;
@@ -277,8 +289,8 @@ static int attach_again(void *arg)
     return 0;
 }
 
-/* By the one who may use the interpreter: newer versions have a lock around the allocators, and another thread that holds it
- * would leave it locked in a child of a fork. */
+/* Only with the GIL: newer versions have a lock around the allocators. If a thread without the GIL
+ * held it during a fork, it would stay locked in the child. */
 void piano__python_look(void)
 {
     static void *(*asked_for)(void *, size_t);
@@ -286,6 +298,7 @@ void piano__python_look(void)
     if (!is_attached || !Py_AddPendingCall || !may_use_python())
         return;
     PyMem_GetAllocator(OBJ, &now);
+    /* Relaxed: the pointer is only compared. */
     if (is_ours(OBJ, &now) || now.malloc == __atomic_load_n(&asked_for, __ATOMIC_RELAXED))
         return;
     if (Py_AddPendingCall(attach_again, NULL) == 0)

@@ -1,11 +1,13 @@
-/* CPython's allocators for small objects, which take their memory by the megabyte and so escape malloc's hooks. */
+/* Hooks CPython's allocators for small objects. These take their memory by the megabyte, so the
+ * malloc hooks do not see the objects. */
 #ifndef PIANO_TARGET_PYTHON_ALLOCATORS_H
 #define PIANO_TARGET_PYTHON_ALLOCATORS_H
 
-/* Gets in front of them, where the program is or has loaded CPython; else, and when it is there already, does nothing.
- * Any thread. Before CPython's initialisation, or at any time after it. */
+/* Installs the hooks if the program is CPython or has loaded it. Otherwise, and if they are already
+ * installed, does nothing. Any thread, before or at any time after CPython's initialisation. */
 void piano__python_attach(void);
-/* At a sample: sees to it that they are still there. Any thread, not from signal handlers. */
+/* Called at a sample: checks that the hooks are still on top. Any thread, not from signal
+ * handlers. */
 void piano__python_look(void);
 
 #endif

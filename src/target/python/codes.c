@@ -1,13 +1,15 @@
-/* A code object is recorded when a sample first meets it: its name, its file, and its table of lines. It may be gone soon after, and
- * its address be that of another; so an object is never known by its address alone. What it says is compared with what is
- * recorded, all of it, and only then it is the same. Two objects that say the same are one: code that is made anew
- * again and again does not fill the table.
+/* A code object is recorded when a sample first finds it: its name, its file, and its line table.
+ * It may be freed soon after, and another object may get its address. So an address alone never
+ * identifies an object: all of its contents are compared with the record. Two objects with the same
+ * contents are one. So code that is created again and again does not fill the table.
  *
- * `nearby` leads from addresses to numbers, as a guess. `places` is an open hash table of numbers, by what the objects say. Both
- * are read without a lock. A new record is added under one, and published when it is whole.
+ * `nearby` maps addresses to numbers, as a guess. `places` is an open-addressing hash table of
+ * numbers, by the contents of the objects. Both are read without a lock. A new record is added
+ * under a lock, and published when it is complete.
  *
- * Why it never faults: without a room, the calling thread is running the code, so it is there, with all it refers to; except
- * while it is being destroyed, and then it has no references left. With a room, the kernel is asked for every byte (unwind/memory.h). */
+ * Why it never faults: without a room, the calling thread runs the code, so the object and all that
+ * it refers to exist. The exception is while it is being destroyed, and then its reference count is
+ * 0. With a room, every byte is read through the kernel (unwind/memory.h). */
 #include "target/python/codes.h"
 
 #include <string.h>
@@ -19,7 +21,7 @@
 
 enum { MOST_CODES = 1 << 16, MOST_BYTES = 32 << 20, PLACES = 2 * MOST_CODES, NEARBY = 8192 };
 
-/* str and bytes, as all versions have them. */
+/* str and bytes; the same in all versions. */
 enum { OBJECT_TYPE = 8, OBJECT_SIZE = 16, TEXT_STATE = 32, BYTES_AT = 32, OBJECT_HEAD = 40 };
 
 extern const char PyCode_Type[] __attribute__((weak));
@@ -34,20 +36,20 @@ struct near {
 static struct {
     uint32_t lock;
     uint32_t count;
-    uint32_t bytes; /* of all records */
+    uint32_t bytes; /* total size of all records */
     uint32_t *places;
     struct near *nearby;
     struct piano__python_code **records; /* by number */
     struct piano__log log;
 } codes;
 
-/* What an object says, wherever that is. */
+/* The contents of an object, at their place or as a copy. */
 struct view {
     uint32_t first_line;
     struct piece {
         const char *at;
         uint32_t len;
-        uint32_t width; /* of a character; 0: it is kept in a way that is not known */
+        uint32_t width; /* bytes per character; 0: unknown representation */
     } name, file, table;
 };
 
@@ -58,20 +60,20 @@ static uintptr_t word_at(const char *at)
     return word;
 }
 
-/* What there is of an object: where it can be read, and how many bytes. */
+/* The readable bytes of an object. */
 struct bytes {
-    const char *at; /* NULL: nothing */
+    const char *at; /* NULL: none */
     size_t len;
 };
 
-/* Where it is. */
+/* Reads the object in place. */
 static struct bytes direct(uintptr_t at)
 {
     bool is_address = at >= PIANO_PYTHON_PAGE && at % sizeof(uintptr_t) == 0;
     return (struct bytes){is_address ? (const char *)at : NULL, SIZE_MAX};
 }
 
-/* As much of it as there is, in TO of SIZE. */
+/* Copies as much of the object as is readable into TO of SIZE bytes. */
 static struct bytes copied(uintptr_t at, char *to, size_t size)
 {
     bool is_address = at >= PIANO_PYTHON_PAGE && at % sizeof(uintptr_t) == 0;
@@ -92,7 +94,7 @@ static bool see_text(struct piece *out, const struct piano__python_layout *layou
     if (!text.at || text.len < OBJECT_HEAD)
         return false;
     if (!is_of(text, PyUnicode_Type))
-        return word_at(text.at) != 0; /* one of its subclasses */
+        return word_at(text.at) != 0; /* a subclass of str */
     memcpy(&state, text.at + TEXT_STATE, sizeof state);
     uint32_t width = state >> 2 & 7;
     bool is_compact = state >> 5 & 1, is_ascii = state >> 6 & 1;
@@ -117,7 +119,7 @@ static bool see_table(struct piece *out, struct bytes bytes)
     return BYTES_AT + out->len <= bytes.len;
 }
 
-/* HEAD is that of a code object, and the others are what it refers to. */
+/* HEAD is that of a code object, and the others are the objects that it refers to. */
 static bool see(struct view *out, const struct piano__python_layout *layout, struct bytes head,
                 struct bytes name, struct bytes file, struct bytes table)
 {
@@ -160,19 +162,22 @@ static bool says_same(const struct piano__python_code *record, const struct view
 
 const struct piano__python_code *piano__python_record(uint32_t number)
 {
+    /* Pairs with the release in make_room_locked(). */
     struct piano__python_code **records = __atomic_load_n(&codes.records, __ATOMIC_ACQUIRE);
     return records && number > 0 && number < MOST_CODES
                ? __atomic_load_n(&records[number], __ATOMIC_ACQUIRE)
                : NULL;
 }
 
-/* Its number, or 0; then *PLACE is where it belongs. */
+/* Returns the number, or 0. Then *PLACE is the empty place for it, or NULL. */
 static uint32_t find(const struct view *v, uint64_t hash, uint32_t **place)
 {
+    /* Pairs with the release in make_room_locked(). */
     uint32_t *places = __atomic_load_n(&codes.places, __ATOMIC_ACQUIRE);
     *place = NULL;
     for (uint32_t i = 0; places && i < PLACES; i++) {
         uint32_t *p = &places[((uint32_t)(hash >> 32) + i) % PLACES];
+        /* Pairs with the release in add(): the record is complete. */
         uint32_t number = __atomic_load_n(p, __ATOMIC_ACQUIRE);
         if (number == 0) {
             *place = p;
@@ -185,7 +190,8 @@ static uint32_t find(const struct view *v, uint64_t hash, uint32_t **place)
     return 0;
 }
 
-/* `records` last: who sees it may use all of them. */
+/* Stores `records` last: the other tables exist if it does. Pairs with the acquire loads of each
+ * pointer. */
 static bool make_room_locked(void)
 {
     if (codes.records)
@@ -224,14 +230,15 @@ static uint32_t write_locked(const struct view *v)
     memcpy(c->text + v->name.len, v->file.at, v->file.len);
     memcpy(c->text + v->name.len + v->file.len, v->table.at, v->table.len);
     piano__log_commit(&codes.log, bytes);
-    /* Pairs with the acquire in `piano__python_record`. */
+    /* Pairs with the acquire in piano__python_record(). */
     __atomic_store_n(&codes.records[number], c, __ATOMIC_RELEASE);
     codes.count = number;
     codes.bytes += bytes;
     return number;
 }
 
-/* A handler does not wait: it may be on top of who has the lock. */
+/* A signal handler does not wait: it may have interrupted the lock holder. Pairs with the release
+ * in piano__lock_release(). */
 static bool try_lock(bool is_patient)
 {
     return is_patient ? piano__lock_try(&codes.lock)
@@ -244,10 +251,11 @@ static uint32_t add(const struct view *v, uint64_t hash, bool is_patient)
     if (!try_lock(is_patient))
         return 0;
     if (make_room_locked()) {
-        number = find(v, hash, &place); /* somebody may have been quicker */
+        /* Look up again under the lock: another thread may have added it. */
+        number = find(v, hash, &place);
         if (number == 0 && place) {
             number = write_locked(v);
-            /* Pairs with the acquire in `find`. */
+            /* Pairs with the acquire in find(). */
             __atomic_store_n(place, number, __ATOMIC_RELEASE);
         }
     }
@@ -255,9 +263,11 @@ static uint32_t add(const struct view *v, uint64_t hash, bool is_patient)
     return number;
 }
 
-/* The two words of an entry may be of different writers: then what the code says is not what the record says. */
+/* The two words of an entry may be from different writers. Then the contents of the code object and
+ * the record differ. */
 static struct near *near_of(uintptr_t code)
 {
+    /* Pairs with the release in make_room_locked(). */
     struct near *nearby = __atomic_load_n(&codes.nearby, __ATOMIC_ACQUIRE);
     uint64_t hash = (code >> 4) * 0x9e3779b97f4a7c15u;
     return nearby ? &nearby[(hash >> 40) % NEARBY] : NULL;
@@ -266,6 +276,7 @@ static struct near *near_of(uintptr_t code)
 static uint32_t guess(uintptr_t code, const struct view *v)
 {
     struct near *n = near_of(code);
+    /* Relaxed: says_same() checks the guess. */
     if (!n || __atomic_load_n(&n->code, __ATOMIC_RELAXED) != code)
         return 0;
     uint32_t number = __atomic_load_n(&n->number, __ATOMIC_RELAXED);
@@ -310,11 +321,12 @@ uint32_t piano__python_number(const struct piano__python_layout *layout, uintptr
                : 0;
 }
 
-/* All at once -------------------------------------------------------------------------------------------- */
+/* All code objects of a stack ------------------------------------------------------------------ */
 
-/* Each question to the kernel takes a microsecond. So there are two for a whole stack: for the heads of all its code objects, and
- * for what they refer to, as long as that of the objects that were at these addresses before. Those for which this is
- * not the whole truth are looked at one by one. */
+/* Each system call takes about a microsecond. So two calls read a whole stack: one for the heads of
+ * all its code objects, and one for the objects they refer to. The latter are read with the lengths
+ * of the objects that were at these addresses before. Objects for which this fails are read one by
+ * one. */
 
 static struct bytes head_of(const struct piano__python_room *room, uint32_t i, size_t len)
 {
@@ -336,15 +348,15 @@ static void copy_heads(const struct piano__python_layout *layout, struct piano__
         ask_for(room, &count, room->found[i].code, room->heads[i], len);
     for (uint32_t i = piano__memory_gather(room->to, room->from, count); i < count; i++) {
         if (piano__memory_copy(room->heads[i], room->found[i].code, len) != len)
-            memset(room->heads[i], 0, OBJECT_HEAD); /* it is no object */
+            memset(room->heads[i], 0, OBJECT_HEAD); /* not an object */
     }
 }
 
 enum { PARTS = 3 }; /* name, file, table */
 
-/* How long the parts of an object are, if it is the one that was at its address before. */
+/* The lengths of the parts of an object, if it is the one that was at its address before. */
 struct sizes {
-    uint32_t name, file, table; /* all 0: none was */
+    uint32_t name, file, table; /* all 0: unknown */
 };
 
 static struct sizes sizes_of(const struct piano__python_layout *layout,
@@ -375,7 +387,7 @@ static uint32_t number_of_parts(const struct piano__python_layout *layout,
     return is_seen ? guess(room->found[i].code, &v) : 0;
 }
 
-/* From FIRST on, as many as there is room for; how many were looked at. */
+/* Handles the objects from FIRST on, as many as fit. Returns how many. */
 static uint32_t number_some(const struct piano__python_layout *layout,
                             struct piano__python_room *room, uint32_t first)
 {
@@ -419,7 +431,7 @@ static uint32_t number_alone(const struct piano__python_layout *layout,
                : 0;
 }
 
-/* Of a function that calls itself, all but the first are known. */
+/* For a recursive function, the number of an earlier frame is reused. */
 static uint32_t number_of_same(const struct piano__python_room *room, uint32_t i)
 {
     enum { NEAR = 4 };

@@ -1,4 +1,5 @@
-/* Code objects of CPython, as the recording knows them. Any thread; in signal handlers too, with a room. */
+/* Numbers the code objects of CPython in the recording. Any thread; with a room, also in signal
+ * handlers. */
 #ifndef PIANO_TARGET_PYTHON_CODES_H
 #define PIANO_TARGET_PYTHON_CODES_H
 
@@ -10,51 +11,52 @@
 #include "target/python/layout.h"
 
 enum {
-    PIANO_PYTHON_NAME = 512, /* bytes of a name, at most */
+    PIANO_PYTHON_NAME = 512, /* largest length of a name in bytes */
     PIANO_PYTHON_FILE = 1024,
     PIANO_PYTHON_TABLE = 32 * 1024,
-    PIANO_PYTHON_HEAD = 256, /* of a code object: all that is looked at */
+    PIANO_PYTHON_HEAD = 256, /* the bytes of a code object that are read */
     PIANO_PYTHON_PAGE = 4096,
     PIANO_PYTHON_PAGES = 4,
     PIANO_PYTHON_TEXTS = 64 * 1024,
-    PIANO_PYTHON_OBJECT = 128, /* what comes before the characters of a `str`, at most */
+    PIANO_PYTHON_OBJECT = 128, /* largest offset of the characters in a `str` */
 };
 
-/* Where things are copied to that may not be there, or not be what they should: the interpreter was interrupted at anything. Zero at
- * first. */
+/* Buffers for copies of objects that may be unmapped or corrupt, because the interpreter was
+ * interrupted at any point. Initially zero. */
 struct piano__python_room {
     struct piano__python_page {
         uintptr_t at; /* 0: none */
         size_t len;
         char bytes[PIANO_PYTHON_PAGE];
-    } pages[PIANO_PYTHON_PAGES]; /* of frames */
+    } pages[PIANO_PYTHON_PAGES]; /* pages with frames */
     uint32_t next_page;
-    /* Functions of the stack, whose code objects are looked at all together. */
+    /* Functions of the stack. Their code objects are read together. */
     uint32_t count;
     struct piano__python_found {
         uintptr_t code, instruction;
-        uint32_t place; /* in the stack */
+        uint32_t place; /* index in the stack */
         uint32_t number;
-        uint32_t parts; /* in `to`, up to the last of its own; 0: none */
+        uint32_t parts; /* end of its parts in `to`; 0: none */
     } found[PIANO_MAX_FRAMES];
     char heads[PIANO_MAX_FRAMES][PIANO_PYTHON_HEAD];
     struct iovec to[PIANO_MAX_FRAMES], from[PIANO_MAX_FRAMES];
-    char texts[PIANO_PYTHON_TEXTS]; /* what they refer to, of some of them */
-    /* Of one object. */
+    char texts[PIANO_PYTHON_TEXTS]; /* the objects they refer to, for some of them */
+    /* Buffers for a single object. */
     char name[PIANO_PYTHON_NAME + PIANO_PYTHON_OBJECT];
     char file[PIANO_PYTHON_FILE + PIANO_PYTHON_OBJECT];
     char table[PIANO_PYTHON_TABLE + PIANO_PYTHON_OBJECT];
 };
 
-/* The number of the code object at CODE: one that has the same text and table of lines. 0: it is none, or there is no room for
- * it. The object is one that the calling thread runs, in a call that the interpreter has made. */
+/* Returns the number of the code object at CODE, which stands for all objects with the same
+ * contents. Returns 0 if it is not a code object, or if there is no room for it. The calling thread
+ * must be running this code, and be in a call that the interpreter has made. */
 uint32_t piano__python_number(const struct piano__python_layout *layout, uintptr_t code);
-/* The same for all that ROOM has found, whatever they are. */
+/* The same for everything that ROOM has found, whatever it is. */
 void piano__python_numbers(const struct piano__python_layout *layout,
                            struct piano__python_room *room);
-/* What is recorded of it; NULL for numbers that were not given out. */
+/* Returns the record with this number; NULL for unused numbers. */
 const struct piano__python_code *piano__python_record(uint32_t number);
-/* The recording is another one, or none. */
+/* Call it when the recording is replaced or discarded. */
 void piano__python_forget(void);
 
 #endif

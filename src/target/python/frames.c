@@ -1,17 +1,21 @@
-/* WHAT. A thread of CPython has a chain of frames, one for each function it is in. It belongs to the thread alone, which is the one that is
- * sampled; so the interpreter's lock is not needed, and code that runs without it is sampled like any other.
+/* WHAT. A thread of CPython has a chain of frames, one for each function it is in. Only this thread
+ * uses its chain, and it is the thread that is sampled. So the GIL is not needed, and code that
+ * runs without it is sampled like any other.
  *
- * WHERE. A function of Python that calls another does so inside one call of the interpreter's loop, a function of C; C code that
- * calls Python begins another. The chain says where: each call of the loop has a structure on its C stack that is part of the
- * chain (a `place`). A native frame lies between its stack pointer and its caller's. The one that has the place in it is the loop, whatever
- * its name, and all functions up to that place stand there instead.
+ * WHERE. A Python function that calls another stays inside one call of the interpreter's loop,
+ * which is a C function. C code that calls Python begins another call of the loop. The chain shows
+ * where: each call of the loop has a structure on its C stack that is part of the chain (a
+ * `place`). A native frame extends from its stack pointer to its caller's. The frame that contains
+ * the place is the loop, whatever its name. All functions up to that place replace it.
  *
- * Frames of piano itself, between CPython's allocator and the one beneath, are left out here.
+ * Frames of piano itself, between CPython's allocator and the one below, are left out here.
  *
- * Not when CPython is shutting down: it then takes the state of threads away that are still running C code.
+ * Nothing is read while CPython shuts down: it then frees the state of threads that still run C
+ * code.
  *
- * WHEN INTERRUPTED, a thread may be in the middle of changing its chain. Then every word is asked for (codes.h), the length of a
- * chain has a bound, and a place has to be on the stack that was walked. What is wrong in spite of that is a name in one sample. */
+ * WHEN INTERRUPTED, a thread may be in the middle of changing its chain. Then every word is read
+ * through the kernel (codes.h), the length of the chain is limited, and a place must be on the
+ * stack that was walked. The remaining error is a wrong name in one sample. */
 #include "target/python/frames.h"
 
 #include <string.h>
@@ -30,21 +34,21 @@ extern const char _PyRuntime[] __attribute__((weak));
 
 struct frame {
     uintptr_t code, previous, instruction;
-    bool is_entry; /* behind it, C code begins */
-    bool is_place; /* it is no function, but the loop's own */
+    bool is_entry; /* its caller is C code */
+    bool is_place; /* not a function, but the loop's own frame */
 };
 
-/* A way along the chain. */
+/* A position in the chain. */
 struct chain {
     const struct piano__python_layout *layout;
     struct piano__python_room *room;
-    uintptr_t cframe; /* of the group, where the version has them */
-    uintptr_t first;  /* frame of the group */
+    uintptr_t cframe; /* of the group, if the version has cframes */
+    uintptr_t first;  /* first frame of the group */
     uintptr_t place;
-    unsigned left; /* so many more frames are looked at */
+    unsigned left; /* limit on the number of frames still to be read */
 };
 
-/* The version ------------------------------------------------------------------------------------------- */
+/* The version ---------------------------------------------------------------------------------- */
 
 static bool is_sane(const struct piano__python_layout *l)
 {
@@ -78,12 +82,14 @@ static bool find_layout(struct piano__python_layout *out)
     }
 }
 
-/* NULL: there is nothing to be known. Who comes while another looks for the first time is told so, too. */
+/* Returns NULL if the layout is unknown, and also while another thread determines it for the first
+ * time. */
 static const struct piano__python_layout *layout_here(void)
 {
     enum { UNKNOWN, LOOKING, KNOWN, NONE };
     static struct piano__python_layout layout;
     static uint32_t state;
+    /* Pairs with the release below: the layout is complete. */
     uint32_t now = __atomic_load_n(&state, __ATOMIC_ACQUIRE);
     if (now == UNKNOWN && __atomic_compare_exchange_n(&state, &now, LOOKING, false,
                                                       __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE)) {
@@ -93,9 +99,9 @@ static const struct piano__python_layout *layout_here(void)
     return now == KNOWN ? &layout : NULL;
 }
 
-/* Reading ----------------------------------------------------------------------------------------------- */
+/* Reading -------------------------------------------------------------------------------------- */
 
-/* Frames lie close together: a page of them is asked for at once. */
+/* Frames are close together, so a whole page is read at once. */
 static bool ask(struct piano__python_room *room, uintptr_t at, char *to, size_t len)
 {
     uintptr_t page = at & ~(uintptr_t)(PIANO_PYTHON_PAGE - 1);
@@ -146,9 +152,9 @@ static bool read_frame(struct chain *c, uintptr_t at, struct frame *f)
     return true;
 }
 
-/* Groups ------------------------------------------------------------------------------------------------ */
+/* Groups --------------------------------------------------------------------------------------- */
 
-/* From c->first on; false when there is no more. */
+/* Finds the place from c->first on. Returns false at the end of the chain. */
 static bool find_place(struct chain *c)
 {
     struct frame f = {.previous = c->first};
@@ -186,7 +192,7 @@ static bool next(struct chain *c)
     return find_place(c);
 }
 
-/* Merging ------------------------------------------------------------------------------------------------ */
+/* Merging -------------------------------------------------------------------------------------- */
 
 static bool put(struct piano__walk *walk, uint32_t *count, uint64_t pc)
 {
@@ -208,7 +214,7 @@ static uint64_t pc_of(const struct piano__python_layout *layout, uint32_t number
     return piano__python_pc(number, number > 0 ? instruction : 0);
 }
 
-/* In a handler, numbers come later, all at once. */
+/* In a signal handler, all numbers are determined together later. */
 static uint64_t name(struct chain *c, const struct frame *f, uint32_t place)
 {
     struct piano__python_room *room = c->room;
@@ -241,14 +247,15 @@ static bool put_group(struct chain *c, struct piano__walk *walk, uint32_t *count
 
 static bool is_own(uint64_t pc)
 {
-    static uintptr_t start, end; /* whoever looks finds the same */
-    uintptr_t to =
-        __atomic_load_n(&end, __ATOMIC_ACQUIRE); /* first: a thread that sees it sees `start` */
+    static uintptr_t start, end; /* concurrent callers find the same values */
+    /* `end` first: pairs with the release below, so `start` is set. */
+    uintptr_t to = __atomic_load_n(&end, __ATOMIC_ACQUIRE);
     uintptr_t from = __atomic_load_n(&start, __ATOMIC_RELAXED);
     if (to == 0) {
         if (!piano__module_own(&from, &to))
             return false;
         __atomic_store_n(&start, from, __ATOMIC_RELAXED);
+        /* Pairs with the acquire above. */
         __atomic_store_n(&end, to, __ATOMIC_RELEASE);
     }
     return pc - 1 >= from && pc - 1 < to;
@@ -258,8 +265,9 @@ static uint32_t merge(struct chain *c, bool has_more, struct piano__walk *walk)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < walk->depth; i++) {
+        /* Skips places that are not on a stack that was walked. */
         while (has_more && c->place < walk->sps[i])
-            has_more = next(c); /* on no stack that was walked */
+            has_more = next(c);
         if (has_more && c->place < walk->sps[i + 1]) {
             if (!put_group(c, walk, &count))
                 return count;
@@ -268,7 +276,7 @@ static uint32_t merge(struct chain *c, bool has_more, struct piano__walk *walk)
             return count;
         }
     }
-    /* A walk that was lost on its way would have come to these. */
+    /* A truncated walk would have reached these. */
     while (has_more && walk->flags & (PIANO_STACK_LOST | PIANO_STACK_FULL) &&
            put_group(c, walk, &count))
         has_more = next(c);

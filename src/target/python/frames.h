@@ -1,13 +1,14 @@
-/* Functions of Python in a stack, where the interpreter is that runs them. */
+/* Inserts Python functions into a stack, in place of the interpreter that runs them. */
 #ifndef PIANO_TARGET_PYTHON_FRAMES_H
 #define PIANO_TARGET_PYTHON_FRAMES_H
 
 #include "target/python/codes.h"
 #include "target/unwind/walk.h"
 
-/* Puts the functions that the calling thread is in into WALK, its stack, each group in place of the frame of the interpreter's loop
- * that runs them. Nothing happens where the program is not CPython, or of a version that is not known. ROOM is for signal
- * handlers; without one, the thread is in a call that the interpreter has made. */
+/* Inserts the Python functions that the calling thread is in into WALK, its stack. Each group
+ * replaces the frame of the interpreter's loop that runs it. Does nothing if the program is not
+ * CPython, or of an unknown version. ROOM is for signal handlers. Without it, the thread must be in
+ * a call that the interpreter has made. */
 void piano__python_merge(struct piano__walk *walk, struct piano__python_room *room);
 
 #endif

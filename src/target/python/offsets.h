@@ -1,5 +1,6 @@
-/* What CPython from 3.13 on says about itself, at the beginning of its _PyRuntime. The table is another one in each version; these parts of
- * it have the same names in all. O points to a `struct offsets` of one version. */
+/* The table of offsets at the beginning of _PyRuntime, in CPython 3.13 and later. Each version has
+ * a different table, but these parts have the same names in all. O points to a `struct offsets` of
+ * one version. */
 #ifndef PIANO_TARGET_PYTHON_OFFSETS_H
 #define PIANO_TARGET_PYTHON_OFFSETS_H
 
@@ -7,13 +8,14 @@
 
 #include "target/python/layout.h"
 
-/* Whether it is such a table, of VERSION, and of an interpreter that is built in a way that is known. */
+/* Tests whether this is such a table, of VERSION, and of an interpreter that was built in a known
+ * way. */
 #define PIANO_PYTHON_TELLS(o, v)                                                                   \
     ((o) && memcmp((o)->cookie, "xdebugpy", sizeof(o)->cookie) == 0 &&                             \
      (o)->version >> 16 == (v) && !(o)->free_threaded && (o)->frame.size <= 256 &&                 \
      (o)->code.size <= 512 && (o)->thread.size <= 4096)
 
-/* The layout that it tells, and what it does not tell. */
+/* The layout from the table, with the fields that the table lacks. */
 #define PIANO_PYTHON_TOLD(o, ...)                                                                  \
     ((struct piano__python_layout){.thread_frame = (uint16_t)(o)->thread.current_frame,            \
                                    .frame_code = (uint16_t)(o)->frame.executable,                  \

@@ -1,5 +1,6 @@
-/* CPython 3.11, by Include/internal/pycore_frame.h, Include/cpython/{pystate,code,unicodeobject}.h of that version. Every call of
- * the interpreter's loop has a _PyCFrame on its C stack; a function of Python that calls another needs no new one. */
+/* CPython 3.11, from Include/internal/pycore_frame.h and
+ * Include/cpython/{pystate,code,unicodeobject}.h of that version. Every call of the interpreter's
+ * loop has a _PyCFrame on its C stack. A Python function that calls another needs no new one. */
 #include "target/python/layout.h"
 
 bool piano__python_layout_311(struct piano__python_layout *out, const void *runtime)

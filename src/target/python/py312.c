@@ -1,5 +1,5 @@
-/* CPython 3.12, by the same headers as 3.11. The interpreter's loop now puts a frame of its own, on the C stack, behind the frame that it
- * was called for. */
+/* CPython 3.12, from the same headers as 3.11. The interpreter's loop now puts a frame of its own,
+ * on the C stack, after the frame that it was called for. */
 #include "target/python/layout.h"
 
 bool piano__python_layout_312(struct piano__python_layout *out, const void *runtime)

@@ -1,6 +1,6 @@
-/* CPython 3.13. From this version on the interpreter says itself where things are, at the beginning of _PyRuntime (_Py_DebugOffsets in
- * Include/internal/pycore_runtime.h): that holds for builds of every kind. The free-threaded one is left out: there, a
- * `str` begins in another way. */
+/* CPython 3.13. From this version on, the interpreter provides its offsets at the beginning of
+ * _PyRuntime (_Py_DebugOffsets in Include/internal/pycore_runtime.h), for all kinds of builds. The
+ * free-threaded build is not supported: its `str` has a different layout. */
 #include "target/python/offsets.h"
 
 struct offsets {

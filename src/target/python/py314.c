@@ -1,6 +1,6 @@
-/* CPython 3.14, by Include/internal/pycore_debug_offsets.h and pycore_interpframe_structs.h as published. NOT TESTED: no interpreter
- * of this version was at hand. As in 3.13 the interpreter says where things are; its table has grown, and a frame has its
- * code with marks in the low bits of the address. */
+/* CPython 3.14, from Include/internal/pycore_debug_offsets.h and pycore_interpframe_structs.h. NOT
+ * TESTED with a real interpreter. As in 3.13, the interpreter provides its offsets. The table has
+ * more fields, and the code address in a frame has tags in its low bits. */
 #include "target/python/offsets.h"
 
 struct offsets {

@@ -1,20 +1,21 @@
-/* See control.h. The environment, all set by `piano record`:
+/* See control.h. `piano record` sets these environment variables:
  *
  *   PIANO_RECORD      the recording to create
- *   PIANO_RECORD_PID  the process it is meant for; it keeps its pid when it executes another program, whose recording gets the
- *                     next free ending, .2 and so on
- *   PIANO_CHILDREN    1: also for every other process that inherits this; those have -PID behind the name
+ *   PIANO_RECORD_PID  the process to record. It keeps its pid when it executes another program,
+ *                     whose recording gets the next free suffix, .2 and so on
+ *   PIANO_CHILDREN    1: also record every other process that inherits this, with -PID appended
+ *                     to the name
  *   PIANO_HEAP        sample allocations, one in so many bytes
- *   PIANO_MAPS        1: and anonymous mappings
- *   PIANO_EVENTS      1: workers, tasks, polls, parks
- *   PIANO_MAX_SIZE    bytes the recording may have
- *   PIANO_EVENTS_MAX  bytes of the recording that events may take; then the oldest go
- *   PIANO_CPU         sample the CPU time of every thread so often in a second of it; or `outside`: the tool does
+ *   PIANO_MAPS        1: also sample anonymous mappings
+ *   PIANO_EVENTS      1: record workers, tasks, polls, parks
+ *   PIANO_MAX_SIZE    limit on the size of the recording, in bytes
+ *   PIANO_EVENTS_MAX  limit on the bytes of events; then new events replace the oldest
+ *   PIANO_CPU         samples per second of each thread's CPU time; or `outside`: the tool samples
  *
- * A program that starts a recording by itself has it in the runs directory.
+ * If a program starts a recording itself, the recording is in the runs directory.
  *
- * `state` in the header is that of the heap sampler where there is one, else ACTIVE from the first event or sample to the
- * end. */
+ * `state` in the header is that of the heap sampler if it is used, else ACTIVE from the first event
+ * or sample to the end. */
 #include "target/record/control.h"
 
 #include <errno.h>
@@ -107,7 +108,8 @@ static int create(void)
 
 static void set_flags(uint32_t flags)
 {
-    /* The tool has some of its own in there. */
+    /* An atomic OR, because the tool sets flags of its own. Relaxed: the flags publish no other
+     * data. */
     __atomic_fetch_or(&piano__recording.view.header->flags, flags, __ATOMIC_RELAXED);
 }
 
@@ -128,7 +130,8 @@ int piano__control_open(void)
     return 0;
 }
 
-/* The heap sampler, which may have been stopped, has its own word on the state. */
+/* Changes `state` only from STARTING: the heap sampler, which may have been stopped, sets it
+ * otherwise. Relaxed: the gate publishes the tables. */
 void piano__control_started(uint32_t flags)
 {
     uint32_t starting = PIANO_REC_STARTING;
@@ -154,7 +157,8 @@ void piano__control_abandon(void)
     piano__recording_discard();
 }
 
-/* Where something cannot be begun, the tool sees that it is not in the file. */
+/* Starts what the environment requests. Failures are ignored: the tool sees that the data is
+ * missing in the file. */
 static void start_as_asked(void)
 {
     const char *path = secure_getenv("PIANO_RECORD");
@@ -196,6 +200,7 @@ static void in_child(void)
 void piano__control_begin(void)
 {
     static uint32_t begun;
+    /* Relaxed: only one of several first callers must proceed. */
     if (!environ || __atomic_exchange_n(&begun, 1, __ATOMIC_RELAXED))
         return;
     int saved = errno;
@@ -204,14 +209,15 @@ void piano__control_begin(void)
     errno = saved;
 }
 
-/* At the latest; constructors of other libraries that allocate may come before this. */
+/* At the latest here. Constructors of other libraries may run and allocate before this. */
 __attribute__((constructor(103))) static void begin(void)
 {
     piano__control_begin();
 }
 
-/* Blocks that are freed later, by destructors of other libraries, are still followed, and their events written. A child
- * that was forked behind the C library's back has a shut gate, so no system call is needed to know it. */
+/* Called at exit. Frees and events in later destructors of other libraries are still recorded. In a
+ * child that was forked without the C library's fork(), the gate is shut, so no system call is
+ * needed to detect it. */
 __attribute__((destructor(101))) static void end(void)
 {
     struct piano__rec_header *h = piano__recording.view.header;
@@ -225,5 +231,6 @@ __attribute__((destructor(101))) static void end(void)
     if (h->state == PIANO_REC_TERMINATED)
         return;
     h->end_mono_ns = now.mono_ns;
-    __atomic_store_n(&h->state, PIANO_REC_ENDED, __ATOMIC_RELEASE); /* after the times of the end */
+    /* Release: a reader that sees ENDED also sees the end times. */
+    __atomic_store_n(&h->state, PIANO_REC_ENDED, __ATOMIC_RELEASE);
 }

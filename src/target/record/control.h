@@ -1,25 +1,29 @@
-/* When a recording begins and ends, and where it is put: by the environment `piano record` sets, or by the program itself. The
- * instruments (heap, trace) hang on one recording, alone or together. */
+/* Starts and ends a recording, and chooses its path: as requested by the environment that `piano
+ * record` sets, or by the program itself. The heap, trace and CPU profilers share one recording. */
 #ifndef PIANO_TARGET_RECORD_CONTROL_H
 #define PIANO_TARGET_RECORD_CONTROL_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* At the first allocation: begins what the environment asks for. Once; nothing before the C library knows its
- * environment. */
+/* Called at the first allocation: starts what the environment requests, once. Does nothing before
+ * the C library has set up the environment. */
 void piano__control_begin(void);
-/* One thread at a time begins or ends an instrument, whichever: the recording is one for all. (sys/lock.h) */
+/* Lock (sys/lock.h): one thread at a time starts or stops any of the profilers, because they share
+ * one recording. */
 extern uint32_t piano__control_changing;
-/* An instrument begins: creates the recording unless there is one. 0 or negative errno. */
+/* Called when a profiler starts: creates the recording unless there is one. Returns 0 or a negative
+ * errno. */
 int piano__control_open(void);
-/* It could not: lets go of the recording unless another one is at work in it. */
+/* Called when a profiler failed to start: discards the recording unless another profiler uses
+ * it. */
 void piano__control_abandon(void);
-/* An instrument is at work: FLAGS of enum piano__rec_flags. */
+/* Called when a profiler has started: FLAGS of enum piano__rec_flags. */
 void piano__control_started(uint32_t flags);
-/* Whether the tool samples this process's CPU time from outside, into the same recording. */
+/* Returns whether the tool samples this process's CPU time from outside, into the same
+ * recording. */
 bool piano__control_is_sampled(void);
-/* A variable of the environment; 0 when it is not there or no number. */
+/* Returns the number in an environment variable; 0 if it is not set or not a number. */
 uint64_t piano__control_number(const char *name);
 
 #endif

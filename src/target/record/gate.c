@@ -1,4 +1,4 @@
-/* Until there is a page, the gate is a shut one that nobody opens. */
+/* Before the page exists, `piano__gate` points to a gate that is never opened. */
 #include "target/record/gate.h"
 
 #include <errno.h>
@@ -19,7 +19,9 @@ bool piano__gate_make(void)
     int saved = errno;
     struct piano__gate *page = piano__memory_map(PAGE);
     if (page && madvise(page, PAGE, MADV_WIPEONFORK) != 0) {
-        piano__memory_unmap(page, PAGE); /* before Linux 4.14: a raw fork would harm its parent */
+        /* Before Linux 4.14. Without it, a child made by a raw fork would write to its parent's
+         * recording. */
+        piano__memory_unmap(page, PAGE);
         page = NULL;
     }
     if (page)

@@ -1,11 +1,13 @@
-/* The log of modules. A module is written down when an address in it is first met, under a lock that is only ever tried for
- * (sys/lock.h).
+/* The log of modules. A module is recorded when one of its addresses is first used, under a lock
+ * with a timeout (sys/lock.h).
  *
- * GENERATIONS. Addresses change their meaning when a library is unloaded and another comes to lie where it was. A range that a
- * recorded module has left is remembered (`left`). When a frame in it is met again, it is looked at: the same
- * library as before changes nothing; another begins a new generation of the range. A stack has the newest generation of
- * the ranges its frames are in, as part of its identity; most are in none and have 0, for ever. A module is good for
- * the stacks of generations `since` to `until`. */
+ * GENERATIONS. Addresses change their meaning when a library is unloaded and another one is
+ * loaded in its place. The range of a recorded module that was unloaded is kept in `left`. When
+ * a frame in it is found again, the module there is checked. The same library as before changes
+ * nothing. Another library begins a new generation of the range. The generation of a stack is
+ * the newest generation of the ranges of its frames, and part of its identity. Most stacks are
+ * in no such range and have generation 0. A module is valid for the stacks of generations
+ * `since` to `until`. */
 #include "target/record/modules.h"
 
 #include <limits.h>
@@ -23,19 +25,19 @@ enum { MAX_MODULES = 4096, MAX_LEFT = 64, MAX_LOADED = 4096 };
 
 static struct {
     uint32_t lock;
-    uint32_t asking; /* the lock of `piano__modules_unloaded` */
+    uint32_t asking; /* lock of piano__modules_unloaded() */
     uint32_t generation;
     uint32_t count;
     struct piano__log log;
     struct piano__module *all[MAX_MODULES];
     struct left {
-        uintptr_t start, end; /* only ever widened */
+        uintptr_t start, end; /* never shrinks */
         uint32_t generation;
-        uint32_t is_open;           /* nobody has looked who is there since it was left */
-        struct piano__module *last; /* who was */
+        uint32_t is_open;           /* not checked since the module was unloaded */
+        struct piano__module *last; /* the module that was there */
     } left[MAX_LEFT];
     uint32_t left_count;
-    char path[PATH_MAX]; /* being put together */
+    char path[PATH_MAX]; /* scratch buffer */
 } modules;
 
 static bool try_lock(void)
@@ -88,12 +90,15 @@ void piano__module_fill(struct piano__module *m, const struct piano__module_info
     memcpy(m->path, path, strlen(path) + 1);
 }
 
-/* The newest generation of the ranges that overlap [START, END), or FLOOR. */
+/* Returns the newest generation of the ranges that overlap [START, END), at least FLOOR. */
 static uint32_t newest_of(uintptr_t start, uintptr_t end, uint32_t floor)
 {
+    /* Pairs with the release in add_left_locked(): the range is set. */
     uint32_t many = __atomic_load_n(&modules.left_count, __ATOMIC_ACQUIRE);
     for (uint32_t i = 0; i < many; i++) {
         const struct left *l = &modules.left[i];
+        /* Pairs with the release in settle_locked(). `start` and `end` may be read later: a range
+         * only grows. */
         uint32_t generation = __atomic_load_n(&l->generation, __ATOMIC_ACQUIRE);
         if (generation > floor && start < __atomic_load_n(&l->end, __ATOMIC_RELAXED) &&
             end > __atomic_load_n(&l->start, __ATOMIC_RELAXED))
@@ -115,6 +120,7 @@ static void add_module_locked(uintptr_t pc)
     piano__module_fill(m, &info, path, newest_of(info.start, info.end, 0), UINT32_MAX);
     piano__log_commit(&modules.log, bytes);
     modules.all[modules.count] = m;
+    /* Under the lock. Release only orders it for a signal handler that jumps away. */
     __atomic_store_n(&modules.count, modules.count + 1, __ATOMIC_RELEASE);
 }
 
@@ -143,7 +149,8 @@ bool piano__modules_note_all(const uint64_t *pcs, uint32_t count)
     return true;
 }
 
-/* PC is in L, on a stack, so what is there now stays while this looks. */
+/* Checks which module is at PC. PC is in L and on a stack, so that module stays loaded
+ * meanwhile. */
 static void settle_locked(struct left *l, uintptr_t pc)
 {
     struct piano__module_info info;
@@ -158,13 +165,16 @@ static void settle_locked(struct left *l, uintptr_t pc)
     if (!is_same) {
         uint32_t now = ++modules.generation;
         __atomic_store_n(&m->until, now, __ATOMIC_RELAXED);
+        /* Pairs with the acquire in newest_of(). */
         __atomic_store_n(&l->generation, now, __ATOMIC_RELEASE);
     }
+    /* Pairs with the acquire in settle(). */
     __atomic_store_n(&l->is_open, 0, __ATOMIC_RELEASE);
 }
 
 static void settle(uintptr_t pc)
 {
+    /* Pairs with the release in add_left_locked(). */
     uint32_t many = __atomic_load_n(&modules.left_count, __ATOMIC_ACQUIRE);
     for (uint32_t i = 0; i < many; i++) {
         struct left *l = &modules.left[i];
@@ -180,6 +190,7 @@ static void settle(uintptr_t pc)
 uint32_t piano__modules_generation(const uint64_t *pcs, uint32_t count)
 {
     uint32_t generation = 0;
+    /* Pairs with the release in add_left_locked(). */
     if (__atomic_load_n(&modules.left_count, __ATOMIC_ACQUIRE) == 0)
         return 0;
     for (uint32_t i = 0; i < count; i++) {
@@ -189,7 +200,7 @@ uint32_t piano__modules_generation(const uint64_t *pcs, uint32_t count)
     return generation;
 }
 
-/* The modules that are loaded now: where each begins. */
+/* The start addresses of the modules that are loaded now. */
 struct loaded {
     uintptr_t starts[MAX_LOADED];
     uint32_t count;
@@ -216,10 +227,10 @@ static bool is_loaded(const struct loaded *loaded, const struct piano__module *m
     for (uint32_t i = 0; i < loaded->count; i++)
         if (loaded->starts[i] == m->start)
             return true;
-    return loaded->count == MAX_LOADED; /* nobody knows */
+    return loaded->count == MAX_LOADED; /* unknown */
 }
 
-/* Without room, the last range grows over it: more stacks get new numbers than need to. */
+/* If there is no room, extends the last range: then more stacks than necessary get new numbers. */
 static void add_left_locked(struct piano__module *m)
 {
     struct left *l = NULL;
@@ -229,6 +240,7 @@ static void add_left_locked(struct piano__module *m)
     if (!l && modules.left_count < MAX_LEFT) {
         l = &modules.left[modules.left_count];
         *l = (struct left){.start = m->start, .end = m->end};
+        /* Pairs with the acquire in newest_of() and settle(). */
         __atomic_store_n(&modules.left_count, modules.left_count + 1, __ATOMIC_RELEASE);
     }
     if (!l) {
@@ -237,11 +249,12 @@ static void add_left_locked(struct piano__module *m)
         __atomic_store_n(&l->end, m->end > l->end ? m->end : l->end, __ATOMIC_RELAXED);
     }
     l->last = m;
+    /* Pairs with the acquire in settle(). */
     __atomic_store_n(&l->is_open, 1, __ATOMIC_RELEASE);
 }
 
-/* The loader is asked first and for itself: its lock and ours are never held together, and nothing of a module is touched that
- * another thread may be unloading. */
+/* Calls dl_iterate_phdr first and on its own: its lock and `modules.lock` are never held together,
+ * and no memory is read of a module that another thread may be unloading. */
 void piano__modules_unloaded(void)
 {
     static struct loaded loaded;

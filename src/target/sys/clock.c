@@ -1,4 +1,4 @@
-/* Which clock to use; see clock.h. */
+/* Chooses the clock; see clock.h. */
 #include "target/sys/clock.h"
 
 #include <string.h>
@@ -23,8 +23,8 @@ static bool counter_is_invariant(void)
 #endif
 }
 
-/* The kernel watches the counter against other clocks and leaves it when it is not to be trusted. A machine
- * without that file gets the benefit of the doubt. */
+/* The kernel checks the counter against other clocks, and stops using it if it is unreliable. If
+ * the file does not exist, the counter is trusted. */
 static bool kernel_trusts_counter(void)
 {
 #if defined(__x86_64__)
@@ -40,14 +40,15 @@ static bool kernel_trusts_counter(void)
 
 void piano__clock_init(void)
 {
-    static bool is_decided; /* the run and the recording both ask: the answer must not change */
+    /* The run and the recording both call this. They must get the same answer. */
+    static bool is_decided;
     if (is_decided)
         return;
     is_decided = true;
     piano__clock_is_counter = counter_is_invariant() && kernel_trusts_counter();
 }
 
-/* The thread may lose its processor between the reads: the closest of some tries is taken. */
+/* The thread may be preempted between the reads, so the closest of several tries is used. */
 struct piano__clock_pair piano__clock_pair(void)
 {
     enum { TRIES = 4 };

@@ -1,8 +1,9 @@
-/* The clock of the probes: the processor's time-stamp counter where it is invariant and the kernel
- * trusts it too, else CLOCK_MONOTONIC in nanoseconds.
+/* The clock of the probes: the processor's time-stamp counter if it is invariant and the kernel
+ * trusts it, else CLOCK_MONOTONIC in nanoseconds.
  *
- * A plain counter read does not wait for earlier instructions; a fenced one is surrounded by barriers, so
- * that what lies between two of them is really between them. calibrate.c measures what each costs. */
+ * A plain counter read does not wait for earlier instructions. A fenced read has a barrier before
+ * and after it, so code between two fenced reads runs between them. calibrate.c measures the cost
+ * of each. */
 #ifndef PIANO_TARGET_SYS_CLOCK_H
 #define PIANO_TARGET_SYS_CLOCK_H
 
@@ -10,7 +11,7 @@
 #include <stdint.h>
 #include <time.h>
 
-/* Set once by `piano__clock_init`, before any thread is attached. */
+/* Set once by piano__clock_init(), before any thread is attached. */
 extern bool piano__clock_is_counter;
 
 static inline int64_t piano__monotonic_ns(void)
@@ -57,17 +58,17 @@ static inline int64_t piano__ticks_fenced(void)
     return now;
 }
 
-/* When everything before it is done; what follows may begin before. */
+/* Waits for everything before it. Later instructions may start before the read. */
 static inline int64_t piano__ticks_end(void)
 {
     piano__clock_fence();
     return piano__ticks();
 }
 
-/* Decides on the clock. */
+/* Chooses the clock. Only the first call has an effect. */
 void piano__clock_init(void);
 
-/* One moment by both clocks. */
+/* The same moment on both clocks. */
 struct piano__clock_pair {
     uint64_t ticks;
     uint64_t mono_ns;

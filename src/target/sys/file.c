@@ -91,7 +91,8 @@ struct piano__file_id piano__file_id(int fd)
 
 int piano__file_write(int fd, const char *data, size_t len)
 {
-    enum { TRIES = 100 }; /* without progress: some file systems are interrupted by signals */
+    /* Retries without progress: on some file systems a signal interrupts a write. */
+    enum { TRIES = 100 };
     int saved = errno;
     int err = 0;
     for (int tries = TRIES; len > 0 && err == 0;) {
@@ -122,7 +123,7 @@ int piano__file_move_up(int fd)
     return moved >= 0 ? moved : fd;
 }
 
-/* A file that hits RLIMIT_FSIZE raises SIGXFSZ, which would be the end of the program. */
+/* A write beyond RLIMIT_FSIZE raises SIGXFSZ, which would end the program. */
 static bool may_reach(off_t size)
 {
     struct rlimit limit;
@@ -145,7 +146,8 @@ int piano__file_check(int fd, struct piano__file_id id, size_t len)
 
 int piano__file_make_dirs(const char *path)
 {
-    static char part[PATH_MAX]; /* called by one thread only, when the run starts */
+    /* Static, because only one thread calls this, when the run starts. */
+    static char part[PATH_MAX];
     size_t len = strlen(path);
     if (len == 0 || len >= sizeof part)
         return -ENAMETOOLONG;
@@ -175,8 +177,9 @@ void *piano__memory_map(size_t size)
     return at == MAP_FAILED ? NULL : at;
 }
 
-/* PAGES. Pieces of files begin at multiples of 4 KB. Where pages are larger (aarch64 has kernels with 16 and 64 KB), a mapping begins
- * with the page that the piece begins in; what is before the piece is not touched. */
+/* PAGES. Parts of files begin at multiples of 4 KB. If pages are larger (some aarch64 kernels use
+ * 16 or 64 KB), a mapping begins at the page that contains the start of the part. The bytes before
+ * it are not touched. */
 size_t piano__page_for_tests;
 
 static size_t before_in_page(uintptr_t place)
@@ -204,8 +207,9 @@ bool piano__memory_renew(void *at, size_t size)
     return got == start;
 }
 
-/* Writing zeroes reserves as well. They are only ever put behind the end of the file, wherever that is by then: others reserve the
- * same bytes at the same time, and may be using them already. Then the file grows a little further than to END. */
+/* Reserves blocks by writing zeroes. They are only appended at the current end of the file: other
+ * threads and processes reserve the same bytes at the same time, and may already use them. So the
+ * file can grow somewhat beyond END. */
 static bool write_zeroes(int fd, off_t end)
 {
     enum { FURTHER = 64 * 1024 };
@@ -224,20 +228,22 @@ static bool write_zeroes(int fd, off_t end)
 
 static bool reserve(int fd, off_t offset, size_t size)
 {
-    enum { TRIES = 8 }; /* tmpfs gives up when a signal comes, one of ours for example */
+    /* On tmpfs a signal (also one of piano's) interrupts the call. */
+    enum { TRIES = 8 };
     for (int i = 0; i < TRIES; i++) {
         if (syscall(SYS_fallocate, fd, 0, offset, (off_t)size) == 0)
             return true;
         if (errno != EINTR)
             break;
     }
-    return errno == EOPNOTSUPP &&
-           write_zeroes(fd, offset + (off_t)size); /* ext2, ramfs, NFS before 4.2 */
+    /* ext2, ramfs, NFS before 4.2 */
+    return errno == EOPNOTSUPP && write_zeroes(fd, offset + (off_t)size);
 }
 
 void piano__file_fill(int fd, off_t offset, size_t size)
 {
-    static char zeroes[64 * 1024]; /* never written to: the kernel has one page for all of it */
+    /* Never written, so the kernel maps one shared zero page for all of it. */
+    static char zeroes[64 * 1024];
     int saved = errno;
     if (size <= sizeof zeroes)
         (void)syscall(SYS_pwrite64, fd, zeroes, size, offset);
@@ -252,9 +258,9 @@ void *piano__memory_map_file(int fd, off_t offset, size_t size)
     if (may_reach(offset + (off_t)size) && reserve(fd, offset, size))
         at = (char *)syscall(SYS_mmap, NULL, size + before, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
                              offset - (off_t)before);
+    /* Disables read-ahead. */
     if (at != MAP_FAILED)
-        (void)syscall(SYS_madvise, at, size + before,
-                      MADV_RANDOM); /* there is nothing to read ahead */
+        (void)syscall(SYS_madvise, at, size + before, MADV_RANDOM);
     errno = saved;
     return at == MAP_FAILED ? NULL : at + before;
 }

@@ -1,8 +1,9 @@
-/* First by looking again and again, then by sleeping in between: on a busy machine the holder may have lost its processor.
+/* Spins first, then sleeps between tries: on a busy machine the lock holder may be preempted.
  *
- * A thread knows which locks it holds, and at which stack pointer it took them. If it finds one of these taken, a signal handler has
- * interrupted the holder: it does not wait then. If the handler has jumped out of the holder, the lock is taken over. A
- * thread that holds more than MOST_HELD at a time, or is left right between taking a lock and noting it, gets neither. */
+ * A thread records which locks it holds, and at which stack pointer it took them. If it finds one
+ * of its own locks taken, a signal handler has interrupted the holder, so it does not wait. If the
+ * handler has jumped out of the holder, it takes over the lock. Neither works for a thread that
+ * holds more than MOST_HELD locks, or that left its code between taking a lock and recording it. */
 #include "target/sys/lock.h"
 
 #include <errno.h>
@@ -37,7 +38,8 @@ static void note(uint32_t *lock, uintptr_t at)
     if (!free)
         return;
     free->at = at;
-    __atomic_signal_fence(__ATOMIC_SEQ_CST); /* a handler that finds `lock` finds the rest */
+    /* A signal handler that sees `lock` also sees `at`. */
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
     free->lock = lock;
 }
 
@@ -47,8 +49,10 @@ static bool wait_for(uint32_t *lock)
     int saved = errno;
     bool taken = false;
     for (int i = 0; i < SPINS + NAPS && !taken; i++) {
+        /* Not nanosleep(): that is a cancellation point. */
         if (i >= SPINS)
-            syscall(SYS_nanosleep, &nap, NULL); /* not nanosleep: that may end a cancelled thread */
+            syscall(SYS_nanosleep, &nap, NULL);
+        /* Pairs with the release in piano__lock_release(). */
         taken = !__atomic_load_n(lock, __ATOMIC_RELAXED) &&
                 !__atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE);
     }
@@ -60,14 +64,16 @@ bool piano__lock_try(uint32_t *lock)
 {
     uintptr_t here = piano__stack_pointer();
     struct held *held = find_held(lock);
+    /* Relaxed: if this thread holds the lock, only this thread changes it. */
     if (held && __atomic_load_n(lock, __ATOMIC_RELAXED)) {
         if (!piano__stack_is_left(&self.stack, held->at, here))
             return false;
         held->at = here;
         return true;
     }
+    /* A forked child has reset the lock. */
     if (held)
-        held->lock = NULL; /* it was set free in a forked child */
+        held->lock = NULL;
     if (!wait_for(lock))
         return false;
     note(lock, here);
@@ -77,8 +83,10 @@ bool piano__lock_try(uint32_t *lock)
 void piano__lock_release(uint32_t *lock)
 {
     struct held *held = find_held(lock);
+    /* First, so that a recorded lock is always held. */
     if (held)
-        held->lock = NULL; /* first: a lock that is noted is held */
+        held->lock = NULL;
+    /* Pairs with the acquire in wait_for(). */
     __atomic_store_n(lock, 0, __ATOMIC_RELEASE);
 }
 

@@ -1,4 +1,4 @@
-/* A record never crosses a chunk: what is left at the end of one stays empty. */
+/* A record never crosses a chunk boundary: the rest of a chunk stays unused. */
 #include "target/sys/log.h"
 
 #include <stddef.h>
@@ -21,5 +21,6 @@ void *piano__log_room(struct piano__log *log, uint32_t type, uint32_t bytes)
 
 void piano__log_commit(struct piano__log *log, uint32_t bytes)
 {
+    /* Pairs with the readers' acquire load of `used`: the record is complete. */
     __atomic_store_n(&log->chunk->used, log->chunk->used + bytes, __ATOMIC_RELEASE);
 }

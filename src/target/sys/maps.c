@@ -1,5 +1,6 @@
-/* /proc/self/maps, line by line, through a buffer that a small stack has room for. Names of files may be longer than that, and may look
- * like anything: what is behind the buffer's end is no line of its own. */
+/* Reads /proc/self/maps line by line, through a buffer that fits on a small stack. File names may
+ * be longer than the buffer and may look like anything. So the rest of a line that did not fit is
+ * never parsed as a line. */
 #include "target/sys/maps.h"
 
 #include <fcntl.h>
@@ -26,7 +27,8 @@ static bool parse_hex(const char **at, const char *end, uintptr_t *value)
     return *at > start;
 }
 
-/* Behind the addresses: ` perms offset device inode name`; what has no file has inode 0. */
+/* Parses ` perms offset device inode name` after the addresses. A mapping without a file has inode
+ * 0. */
 static bool has_file(const char *at, const char *end)
 {
     enum { BEFORE_INODE = 4 };
@@ -37,7 +39,7 @@ static bool has_file(const char *at, const char *end)
     return at && at < end && *at != '0';
 }
 
-/* Looks at one line, `low-high perms ...`; true when it holds ADDRESS. */
+/* Parses one line, `low-high perms ...`. Returns true if it contains ADDRESS. */
 static bool take_line(struct piano__maps_range *range, const char *line, const char *end,
                       uintptr_t address)
 {
@@ -55,7 +57,8 @@ bool piano__maps_find(struct piano__maps_range *range, uintptr_t address)
 {
     char buf[640];
     size_t kept = 0;
-    bool found = false, is_rest = false; /* what comes is the rest of a line that was looked at */
+    /* `is_rest`: the next bytes are the rest of a line that was already parsed. */
+    bool found = false, is_rest = false;
     int fd = piano__file_open("/proc/self/maps", O_RDONLY);
     while (fd >= 0 && !found) {
         long got = syscall(SYS_read, fd, buf + kept, sizeof buf - kept);

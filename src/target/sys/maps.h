@@ -1,4 +1,5 @@
-/* The mappings of the process, as the kernel lists them: pthread_getattr_np and the like would allocate. */
+/* The mappings of the process, as the kernel lists them. pthread_getattr_np and similar functions
+ * would allocate. */
 #ifndef PIANO_TARGET_SYS_MAPS_H
 #define PIANO_TARGET_SYS_MAPS_H
 
@@ -7,10 +8,11 @@
 
 struct piano__maps_range {
     uintptr_t low, high;
-    bool is_file; /* also memory that is shared */
+    bool is_file; /* also true for shared memory */
 };
 
-/* The mapping that ADDRESS is in; false when it is in none, or nobody can say. Some microseconds and more. errno is the caller's to keep. */
+/* Finds the mapping that contains ADDRESS. Returns false if there is none, or if /proc is not
+ * available. Takes at least some microseconds. May change errno. */
 bool piano__maps_find(struct piano__maps_range *range, uintptr_t address);
 
 #endif

@@ -1,13 +1,16 @@
-/* A chunk is claimed in three steps: its disk blocks are reserved, it is mapped, and the count of chunks is raised over it
- * by compare-and-swap. Who loses that race starts over with the next chunk: reserving twice does no harm. A
- * refused reservation (disk full, no memory, file size limit) leaves the count alone, and nobody asks again for a while.
+/* A chunk is claimed in three steps: reserve its disk blocks, map it, and raise the number of
+ * chunks by CAS. On CAS failure, retry with the next chunk: reserving blocks twice does no harm. If
+ * the reservation fails (disk full, no memory, file size limit), the number stays unchanged and
+ * claims fail for RETRY_NS.
  *
- * Pages of blocks that were only reserved are dear: the file system looks each of them up, in its journal too, when it is first
- * written to. One write of zeroes for a whole chunk costs less than a third of that. It is done when the chunk is ours: before, others may
- * have it, and be writing to it.
+ * The first write to a page whose block is only reserved is expensive, because the file system
+ * looks up each block, also in its journal. Writing zeroes to the whole chunk at once costs less
+ * than a third of that. This is done only after the CAS: before that, another process or thread may
+ * own the chunk and write to it.
  *
- * Some programs close every descriptor they do not know. The number may be theirs by now, so the file is known by device
- * and inode, and opened again by its path where that still leads to it. */
+ * Some programs close all descriptors that they do not know, and may then reuse the number. So
+ * the file is identified by device and inode, and reopened by its path if the path still leads
+ * to it. */
 #include "target/sys/recording.h"
 
 #include <errno.h>
@@ -49,11 +52,11 @@ static uint64_t real_ns(void)
     return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-/* All but one byte of BUF is for what PATH holds. */
+/* BUF must have PIANO_REC_PATH bytes. */
 static void read_into(const char *path, char *buf)
 {
     int len = piano__file_read(path, buf, PIANO_REC_PATH);
-    (void)len; /* empty when it cannot be read */
+    (void)len; /* empty if it cannot be read */
 }
 
 static void fill_header(struct piano__rec_header *h)
@@ -78,16 +81,18 @@ static void fill_header(struct piano__rec_header *h)
     read_into("/proc/self/cmdline", h->command);
 }
 
-/* A program with so few descriptors to have can spare none: then the file is opened by its path each time, for one claim. */
+/* A program with a very low descriptor limit needs all of its descriptors. Then the file is opened
+ * by path for each claim. */
 static bool is_tight(void)
 {
     struct rlimit limit;
     return getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < FEW_DESCRIPTORS;
 }
 
-/* To be let go of after its use, in any case. */
+/* Returns a descriptor of the file, or -1. Always pass it to let_go() after use. */
 static int descriptor(void)
 {
+    /* Relaxed: piano__file_check() verifies the descriptor before use. */
     int fd = __atomic_load_n(&piano__recording.fd, __ATOMIC_RELAXED);
     if (fd >= 0 && piano__file_check(fd, file, 0) == 0)
         return fd;
@@ -105,7 +110,8 @@ static int descriptor(void)
     return fd;
 }
 
-/* One that is not kept, or not any more: another thread may have opened one at the same time. */
+/* Closes FD unless it is the cached one. It is not, if another thread has cached its own descriptor
+ * at the same time. */
 static void let_go(int fd)
 {
     if (fd >= 0 && fd != __atomic_load_n(&piano__recording.fd, __ATOMIC_RELAXED) &&
@@ -118,8 +124,10 @@ static struct piano__chunk *chunk_at(struct piano__rec_view *view, uint64_t numb
     (void)view;
     if (number >= PIANO_REC_MAX_CHUNKS)
         return NULL;
+    /* Pairs with the release in claim(): the chunk is mapped. */
     struct piano__chunk *c = __atomic_load_n(&mapped[number], __ATOMIC_ACQUIRE);
-    return c; /* those the tool claimed are not mapped here, and hold nothing for us */
+    /* Chunks that the tool claimed are not mapped here. The program does not need them. */
+    return c;
 }
 
 static struct piano__chunk *claim_for_view(struct piano__rec_view *view, uint32_t type,
@@ -144,6 +152,7 @@ static struct piano__chunk *map_next(int fd, uint64_t *number)
         struct piano__chunk *c = piano__memory_map_file(fd, place_of(n), PIANO_REC_CHUNK_BYTES);
         if (!c)
             break;
+        /* Pairs with the acquire loads of `chunks` by readers, and with other claims. */
         if (__atomic_compare_exchange_n(&header->chunks, &n, n + 1, false, __ATOMIC_ACQ_REL,
                                         __ATOMIC_RELAXED)) {
             *number = n;
@@ -157,6 +166,7 @@ static struct piano__chunk *map_next(int fd, uint64_t *number)
 static struct piano__chunk *claim(uint32_t type, uint64_t index, bool is_filled)
 {
     struct piano__rec_header *header = piano__recording.view.header;
+    /* Relaxed: a time, which orders no other data. */
     uint64_t retry = __atomic_load_n(&piano__recording.retry_ns, __ATOMIC_RELAXED);
     if (!header || (retry && (uint64_t)piano__monotonic_ns() < retry))
         return NULL;
@@ -173,8 +183,9 @@ static struct piano__chunk *claim(uint32_t type, uint64_t index, bool is_filled)
     }
     c->type = type;
     c->index = index;
-    /* Pairs with the readers' acquire: who sees `ready` sees the type. */
+    /* Pairs with the acquire load of `ready` by readers: type and index are set. */
     __atomic_store_n(&c->ready, 1, __ATOMIC_RELEASE);
+    /* Pairs with the acquire in chunk_at(). */
     __atomic_store_n(&mapped[number], c, __ATOMIC_RELEASE);
     return c;
 }
@@ -199,8 +210,9 @@ static int put_header(int fd)
     return 0;
 }
 
-/* A recording without any chunks, which has its name only when it is whole: nobody finds half of one, whenever this process is
- * killed. Opened by its name then, so that it has that in the list of mappings too. */
+/* Creates a recording without chunks. It gets its name only when the header is complete, so readers
+ * never find an incomplete file if this process is killed. It is then reopened by name, so that
+ * /proc/self/maps shows that name. */
 static int make_whole(void)
 {
     char *slash = strrchr(path_of, '/');
@@ -216,12 +228,12 @@ static int make_whole(void)
         err = piano__file_give_name(fd, path_of);
     int named = err == 0 ? piano__file_open(path_of, O_RDWR | O_NOFOLLOW) : err;
     if (err == 0 && named < 0)
-        return fd; /* as good, but for the list */
+        return fd; /* works too, but /proc/self/maps does not show its name */
     piano__file_close(fd);
     return named;
 }
 
-/* The same where files have names from the beginning. */
+/* The same for file systems without unnamed files. */
 static int make_named(void)
 {
     int fd = piano__file_create(path_of, 0);
@@ -260,6 +272,7 @@ int piano__recording_create(const char *path)
     piano__recording.view.chunk = chunk_at;
     piano__recording.view.claim = claim_for_view;
     piano__recording.view.log = NULL;
+    /* Pairs with the acquire loads of `header`: the view is set up. */
     __atomic_store_n(&piano__recording.view.header, h, __ATOMIC_RELEASE);
     return 0;
 }
@@ -304,7 +317,7 @@ void piano__recording_discard(void)
 {
     int saved = errno;
     int fd = piano__recording.view.header ? descriptor() : -1;
-    if (fd >= 0) /* it is still ours by that name */
+    if (fd >= 0) /* still open, or found again at its path */
         unlink(path_of);
     let_go(fd);
     piano__recording_forget();

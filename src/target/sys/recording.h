@@ -1,4 +1,5 @@
-/* The recording as the program writes it: a file mapped piece by piece (common/recording.h). */
+/* The recording as the program writes it: a file that is mapped chunk by chunk
+ * (common/recording.h). */
 #ifndef PIANO_TARGET_SYS_RECORDING_H
 #define PIANO_TARGET_SYS_RECORDING_H
 
@@ -9,28 +10,30 @@
 #include "common/snapshot.h"
 
 struct piano__recording {
-    struct piano__rec_view view; /* `header` is NULL while there is none */
+    struct piano__rec_view view; /* `header` is NULL while there is no recording */
     int fd;
-    uint64_t retry_ns; /* after a refused claim: not before this */
+    uint64_t retry_ns; /* after a failed claim: do not retry before this time */
 };
 
 extern struct piano__recording piano__recording;
 
-/* Creates PATH and its header: 0 or negative errno. The state is STARTING. Not thread-safe. */
+/* Creates PATH and its header. Returns 0 or a negative errno. The state is STARTING. Not
+ * thread-safe. */
 int piano__recording_create(const char *path);
-/* Where it is: as it was created, so maybe from the directory of that time. */
+/* Returns the path passed to piano__recording_create(), which may be relative to the working
+ * directory of that time. */
 const char *piano__recording_path(void);
-/* A fresh chunk, zeroed and `ready`; NULL when there is no room for one. Lock-free, any thread. */
+/* Returns a new chunk, zeroed and `ready`, or NULL if there is no room. Lock-free, any thread. */
 struct piano__chunk *piano__recording_claim(uint32_t type, uint64_t index);
-/* The same of one that will be full soon: it is in memory already, where else each of its pages is asked for when it is first
- * written to, at three times the price. */
+/* The same for a chunk that will be full soon: its pages are already in memory. Otherwise the first
+ * write to each page costs three times as much. */
 struct piano__chunk *piano__recording_claim_filled(uint32_t type, uint64_t index);
-/* In a forked child: lets go of everything without touching the file. */
+/* In a forked child: unmaps everything without changing the file. */
 void piano__recording_forget(void);
-/* Nothing could be begun: the file goes too. */
+/* Unmaps everything and removes the file. For a recording that could not be started. */
 void piano__recording_discard(void);
-/* The same while this thread is in the middle of writing to it, interrupted by a signal whose handler forked: private memory
- * takes its place, for it to go on in. */
+/* As piano__recording_forget(), for a fork in a signal handler that interrupted a write to the
+ * recording. Maps private memory in its place, so that the interrupted code can continue. */
 void piano__recording_blank(void);
 
 #endif

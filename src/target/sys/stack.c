@@ -1,9 +1,10 @@
-/* The bounds of stacks, from the kernel's list of mappings. Asked once per thread and when its stack
- * has grown, so the cost (some microseconds) does not matter.
+/* Finds the bounds of stacks in the kernel's list of mappings. This happens once per thread and
+ * when its stack has grown, so the cost (some microseconds) does not matter.
  *
- * Which mapping is a thread's own stack? The C library puts a thread's TLS at the end of its stack, above every frame;
- * the kernel puts the random bytes of AT_RANDOM at the end of the first one. A mapping with neither is a coroutine's, or an
- * alternate signal stack: it may go away at any time, so nobody should remember its bounds. */
+ * How to recognise a thread's own stack: the C library puts a thread's TLS at the end of its stack,
+ * above every frame. The kernel puts the random bytes of AT_RANDOM at the end of the first thread's
+ * stack. A mapping with neither belongs to a coroutine, or is an alternate signal stack. It may be
+ * unmapped at any time, so its bounds must not be cached. */
 #include "target/sys/stack.h"
 
 #include <errno.h>
@@ -32,7 +33,8 @@ bool piano__stack_holds(uintptr_t *low, uintptr_t *high, uintptr_t address)
     return address >= *low && address < *high && sp >= *low && sp < *high;
 }
 
-/* How far down the first thread's stack may grow; the kernel keeps other mappings out of there. */
+/* Returns how far down the first thread's stack may grow. The kernel keeps other mappings out of
+ * that range. */
 static uintptr_t lowest(uintptr_t high)
 {
     struct rlimit limit;
@@ -42,7 +44,7 @@ static uintptr_t lowest(uintptr_t high)
     return most < high ? high - most : 0;
 }
 
-/* Takes RANGE when one of the marks of a thread's own stack is in it, and cuts it there. */
+/* Accepts RANGE if it contains a mark of the thread's own stack, and cuts it there. */
 static bool take_own(struct piano__stack_bounds *b, const struct piano__maps_range *range)
 {
     uintptr_t tls = (uintptr_t)&errno;
@@ -56,7 +58,8 @@ static bool take_own(struct piano__stack_bounds *b, const struct piano__maps_ran
         return false;
     b->floor = found.floor;
     b->low = found.low;
-    atomic_signal_fence(memory_order_release); /* a handler that finds `high` finds the rest */
+    /* A signal handler that sees `high` also sees the other fields. */
+    atomic_signal_fence(memory_order_release);
     b->high = found.high;
     return true;
 }
@@ -66,12 +69,12 @@ static void learn(struct piano__stack_bounds *b, uintptr_t sp)
     struct piano__maps_range range;
     if (piano__maps_find(&range, sp) && take_own(b, &range))
         return;
-    /* On a foreign stack; its own is where one of the marks is. */
+    /* The thread runs on another stack. Its own stack contains one of the marks. */
     bool is_first = syscall(SYS_gettid) == syscall(SYS_getpid);
     uintptr_t mark = is_first ? getauxval(AT_RANDOM) : (uintptr_t)&errno;
     if (piano__maps_find(&range, mark) && take_own(b, &range))
         return;
-    *b = (struct piano__stack_bounds){1, 1, UINTPTR_MAX}; /* not to be asked again */
+    *b = (struct piano__stack_bounds){1, 1, UINTPTR_MAX}; /* do not look again */
 }
 
 bool piano__stack_is_own(struct piano__stack_bounds *b, uintptr_t sp)
@@ -86,10 +89,12 @@ bool piano__stack_is_own(struct piano__stack_bounds *b, uintptr_t sp)
     return sp >= b->low && sp < b->high;
 }
 
-/* A handler is further down than this: the kernel puts the registers in between, and a library that calls handlers itself (TSan)
- * several frames. So what runs this close below is another function called from the same place. */
+/* A signal handler runs further below than this: the kernel pushes the registers in between, and a
+ * library that calls handlers itself (TSan) several frames. So code this close below is another
+ * function called from the same place. */
 enum { CLOSE = 64 };
-/* Before the bounds are known, this far apart is one stack: the kernel is not asked just because a handler runs. */
+/* Before the bounds are known, addresses this close are on one stack. This avoids a look-up just
+ * because a handler runs. */
 enum { NEAR = 64 * 1024 };
 
 bool piano__stack_is_left(struct piano__stack_bounds *b, uintptr_t holder, uintptr_t here)
@@ -97,7 +102,7 @@ bool piano__stack_is_left(struct piano__stack_bounds *b, uintptr_t holder, uintp
     stack_t alternate = {.ss_flags = 0};
     if (holder > here + CLOSE &&
         (b->high == 0 ? holder - here < NEAR : holder < b->high && here >= b->low))
-        return false; /* the usual case: a handler has interrupted the holder */
+        return false; /* the usual case: a signal handler has interrupted the holder */
     int saved = errno;
     bool known = syscall(SYS_sigaltstack, NULL, &alternate) == 0;
     errno = saved;

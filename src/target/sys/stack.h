@@ -1,25 +1,27 @@
-/* Where stacks are. */
+/* Finds the bounds of stacks. */
 #ifndef PIANO_TARGET_SYS_STACK_H
 #define PIANO_TARGET_SYS_STACK_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Whether ADDRESS lies on the stack the caller runs on now: in the same mapping. LOW and HIGH are the thread's memory of its
- * bounds, 0 at first; the kernel is asked when it runs elsewhere. */
+/* Returns whether ADDRESS is in the mapping of the stack that the caller runs on. LOW and HIGH
+ * cache its bounds and are 0 at first. They are looked up again when the caller runs on another
+ * stack. */
 bool piano__stack_holds(uintptr_t *low, uintptr_t *high, uintptr_t address);
 
-/* The stack a thread was started on: memory that stays readable from any stack pointer in it up to `high`, as long as
- * the thread lives. Zero at first. */
+/* The stack that a thread was started on. The memory from any stack pointer in it up to `high`
+ * stays readable while the thread lives. Initially zero. */
 struct piano__stack_bounds {
     uintptr_t low, high;
     uintptr_t floor; /* the first thread's stack may grow down to here */
 };
 
-/* Whether SP is on it; false also when nobody can say. The kernel is asked the first time, and when the stack has grown. */
+/* Returns whether SP is on the thread's own stack; false also if that is unknown. Looks up the
+ * mappings the first time, and when the stack has grown. */
 bool piano__stack_is_own(struct piano__stack_bounds *bounds, uintptr_t sp);
 
-/* Where the calling function's frame is. */
+/* Returns the stack pointer of the calling function. */
 static inline __attribute__((always_inline)) uintptr_t piano__stack_pointer(void)
 {
     uintptr_t sp;
@@ -33,9 +35,11 @@ static inline __attribute__((always_inline)) uintptr_t piano__stack_pointer(void
     return sp;
 }
 
-/* Whether a function that ran at the stack pointer HOLDER cannot run any more, since its thread runs at HERE now: both are on
- * the thread's own stack and HERE is not below HOLDER, where a signal handler would be, or HOLDER is on the alternate signal stack and the thread is not. False when that
- * cannot be told: on an alternate signal stack, on that of a coroutine. */
+/* Returns whether a function that ran at stack pointer HOLDER has been left, given that its thread
+ * now runs at HERE. That is so in two cases. Both are on the thread's own stack, and HERE is not
+ * below HOLDER, where a signal handler would run. Or HOLDER is on the alternate signal stack and
+ * the thread is not. Returns false if it is unknown: on an alternate signal stack, and on a
+ * coroutine's stack. */
 bool piano__stack_is_left(struct piano__stack_bounds *bounds, uintptr_t holder, uintptr_t here);
 
 #endif

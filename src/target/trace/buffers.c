@@ -1,17 +1,21 @@
-/* BUFFERS are taken and given back by threads, last in first out, so that thousands of short threads need no more of them,
- * and of chunks, than the most that ran at once. They are never freed; the head of the list carries a count besides
- * the number, so that a buffer that was taken and given back meanwhile is not taken for one that never left.
+/* BUFFERS. Threads take and return them, last in first out. So thousands of short-lived threads
+ * need only as many buffers and chunks as the largest number that ran at once. Buffers are never
+ * freed. The head of the list contains a counter in addition to the number, which detects that a
+ * buffer was taken and returned in between (ABA).
  *
- * CHUNKS. Full ones wait in a queue, the oldest first. A thread whose chunk is full claims a fresh one from the recording as
- * long as all of them stay within the size asked for, and else takes the oldest of the queue, whoever wrote that: what is
- * kept is the newest of all events. A thread needs a chunk to write at all, so when nothing is in the queue (more threads at
- * once than chunks allowed) one is claimed beyond the size.
+ * CHUNKS. Full chunks wait in a queue, the oldest first. A thread whose chunk is full claims a new
+ * one from the recording while all chunks fit into the size limit. After that it takes the oldest
+ * of the queue, from any thread. So the newest events are kept. A thread needs a chunk to write
+ * anything. So if the queue is empty (more threads at once than chunks allowed), it claims one
+ * beyond the limit.
  *
- * The queue has a lock, whose holder may be kept from the processor for long. Nobody loses an event by that: a full chunk that cannot
- * be put into the queue stays as it is, and claiming needs no lock, at the price of a chunk beyond the size.
+ * The queue has a lock, whose holder may be preempted for long. No event is lost by that: a full
+ * chunk that cannot be queued keeps its events and is not reused. Claiming needs no lock, so the
+ * cost is a chunk beyond the limit.
  *
- * A chunk that is taken again is marked as not ready first. Its `index` is a new number each time, larger than all
- * before: in its order the chunks of a thread follow each other, and a reader at work meanwhile finds it changed. */
+ * A chunk that is reused is marked as not ready first. Its `index` is a new number each time,
+ * larger than all before. The index orders the chunks of a thread, and shows a concurrent reader
+ * that the chunk has changed. */
 #include "target/trace/buffers.h"
 
 #include <string.h>
@@ -27,14 +31,14 @@ enum { MOST_BUFFERS = 64 * 1024 };
 
 static struct {
     struct piano__buffer *all;
-    uint32_t count; /* ever taken */
-    uint64_t free;  /* first free one, its number + 1; above 32 bits: how often it changed */
+    uint32_t count; /* buffers ever taken */
+    uint64_t free;  /* number + 1 of the first free one; upper 32 bits: counter of changes */
     uint64_t most_chunks;
-    uint64_t chunks; /* claimed */
+    uint64_t chunks; /* chunks claimed */
     uint64_t uses;   /* the next `index` */
-    uint32_t lock;   /* for the rest */
+    uint32_t lock;   /* protects the fields below */
     struct piano__chunk *full[PIANO_REC_MAX_CHUNKS];
-    uint64_t first, last; /* of the full ones, modulo their room */
+    uint64_t first, last; /* bounds of the full chunks, modulo the array size */
 } buffers;
 
 bool piano__buffers_init(uint64_t max_bytes)
@@ -62,7 +66,8 @@ void piano__buffers_forget(void)
 
 struct piano__buffer *piano__buffers_take(void)
 {
-    /* Pairs with the release in `piano__buffers_give`: what the thread before left is ours to see. */
+    /* Pairs with the release in piano__buffers_give(): the state that the previous thread left is
+     * visible. */
     uint64_t head = __atomic_load_n(&buffers.free, __ATOMIC_ACQUIRE);
     while ((uint32_t)head != 0) {
         struct piano__buffer *b = &buffers.all[(uint32_t)head - 1];
@@ -71,6 +76,7 @@ struct piano__buffer *piano__buffers_take(void)
                                         __ATOMIC_ACQUIRE))
             return b;
     }
+    /* Relaxed: only the number must be unique. */
     uint32_t number = __atomic_load_n(&buffers.count, __ATOMIC_RELAXED);
     do {
         if (number == MOST_BUFFERS)
@@ -78,7 +84,7 @@ struct piano__buffer *piano__buffers_take(void)
     } while (!__atomic_compare_exchange_n(&buffers.count, &number, number + 1, true,
                                           __ATOMIC_RELAXED, __ATOMIC_RELAXED));
     struct piano__buffer *b = &buffers.all[number];
-    b->at = (uint8_t *)1; /* behind `end`: no room */
+    b->at = (uint8_t *)1; /* after `end`: no room */
     return b;
 }
 
@@ -89,12 +95,14 @@ void piano__buffers_give(struct piano__buffer *b)
     do {
         __atomic_store_n(&b->next, (uint32_t)head, __ATOMIC_RELAXED);
         fresh = ((head >> 32) + 1) << 32 | (uint64_t)(b - buffers.all + 1);
+        /* Pairs with the acquire in piano__buffers_take(). */
     } while (!__atomic_compare_exchange_n(&buffers.free, &head, fresh, true, __ATOMIC_RELEASE,
                                           __ATOMIC_RELAXED));
 }
 
 static void count_locked(struct piano__buffer *b)
 {
+    /* Relaxed: a counter with one writer. */
     uint64_t events = __atomic_load_n(&b->events, __ATOMIC_RELAXED);
     piano__trace_add(&piano__trace_stats()->events, events - b->counted);
     b->counted = events;
@@ -115,7 +123,7 @@ static uint64_t next_index(void)
     return __atomic_fetch_add(&buffers.uses, 1, __ATOMIC_RELAXED);
 }
 
-/* Whether one more chunk is within the size; it counts from now on. */
+/* Counts one more chunk, and returns true, if it fits into the size limit. */
 static bool take_share(void)
 {
     uint64_t chunks = __atomic_load_n(&buffers.chunks, __ATOMIC_RELAXED);
@@ -132,11 +140,15 @@ static struct piano__chunk *recycle_locked(void)
     if (buffers.first == buffers.last)
         return NULL;
     struct piano__chunk *c = buffers.full[buffers.first % PIANO_REC_MAX_CHUNKS];
+    /* Under the lock. Release only orders it for a signal handler that jumps away. */
     __atomic_store_n(&buffers.first, buffers.first + 1, __ATOMIC_RELEASE);
     __atomic_store_n(&c->ready, 0, __ATOMIC_RELAXED);
-    __atomic_thread_fence(__ATOMIC_RELEASE); /* who sees what is written now finds it not ready */
+    /* Pairs with the acquire fence in tool/load/rec_copies.c: a reader that sees any of the
+     * following stores also sees that the chunk is not ready. */
+    __atomic_thread_fence(__ATOMIC_RELEASE);
     __atomic_store_n(&c->used, 0, __ATOMIC_RELAXED);
-    /* Pairs with the acquire in tool/load/recording.c: a reader that sees the new index does not see the old `used`. */
+    /* Pairs with the acquire in tool/load/recording.c: a reader that sees the new index does not
+     * see the old `used`. */
     __atomic_store_n(&c->index, next_index(), __ATOMIC_RELEASE);
     piano__trace_add(&piano__trace_stats()->recycled, 1);
     return c;
@@ -151,8 +163,9 @@ static struct piano__chunk *recycle(void)
     return c;
 }
 
-/* When the disk is full, too, old events give way to new ones. Most threads have few events, and never need all of their
- * first chunk; who filled that will need the next. */
+/* Returns a chunk to write to. If the disk is full, old events are replaced too. Most threads have
+ * few events and never fill their first chunk, so only later chunks are claimed with their pages in
+ * memory. */
 static struct piano__chunk *next_chunk(bool queue_is_free, bool is_first)
 {
     struct piano__chunk *c = NULL;
@@ -177,18 +190,21 @@ static void begin_chunk(struct piano__buffer *b, struct piano__chunk *c, uint32_
     b->at = (uint8_t *)(head + 1);
     b->end = (uint8_t *)head + PIANO_REC_PAYLOAD - PIANO_EVENT_ROOM;
     b->ticks = now.ticks;
+    /* Both pair with the acquire loads in tool/load/recording.c: the head of the chunk is
+     * complete. */
     __atomic_store_n(&c->used, sizeof *head, __ATOMIC_RELEASE);
     __atomic_store_n(&c->ready, 1, __ATOMIC_RELEASE);
 }
 
-/* The full chunk of B into the queue; false when that could not be had. */
+/* Puts the full chunk of B into the queue. Returns false if the lock was not available. */
 static bool retire(struct piano__buffer *b)
 {
     if (!piano__lock_try(&buffers.lock))
         return false;
     count_locked(b);
     struct piano__chunk *full = b->chunk;
-    /* First, and the queue's end last: a handler that jumps away in between costs a chunk, and queues none twice. */
+    /* First, and the end of the queue last: a handler that jumps away in between wastes a chunk,
+     * but no chunk is queued twice. */
     __atomic_store_n(&b->chunk, NULL, __ATOMIC_RELEASE);
     if (full) {
         buffers.full[buffers.last % PIANO_REC_MAX_CHUNKS] = full;
@@ -215,7 +231,7 @@ void piano__buffer_repair(struct piano__buffer *b)
     if (!c || !c->ready || c->used < sizeof(struct piano__events_head)) {
         b->chunk = NULL;
         b->end = NULL;
-        b->at = (uint8_t *)1; /* behind `end`: no room */
+        b->at = (uint8_t *)1; /* after `end`: no room */
         return;
     }
     const struct piano__events_head *head = (const void *)(c + 1);

@@ -1,4 +1,4 @@
-/* Where a thread's events go: one EVENTS chunk at a time. */
+/* The buffer that a thread writes its events to: one EVENTS chunk at a time. */
 #ifndef PIANO_TARGET_TRACE_BUFFERS_H
 #define PIANO_TARGET_TRACE_BUFFERS_H
 
@@ -8,19 +8,19 @@
 #include "common/recording.h"
 
 enum {
-    PIANO_EVENTS_MAX = 256 * 1024 * 1024, /* bytes, by default */
+    PIANO_EVENTS_MAX = 256 * 1024 * 1024, /* default limit in bytes */
     PIANO_EVENT_ROOM = 64,                /* no event is longer */
 };
 
-/* A thread has one from its first event to its end; then the next thread goes on in it. */
+/* A thread has one from its first event to its end. Then another thread continues in it. */
 struct piano__buffer {
-    uint8_t *at;  /* where the next event goes */
-    uint8_t *end; /* no event begins behind this; at > end: there is no room, or no chunk */
+    uint8_t *at;  /* position of the next event */
+    uint8_t *end; /* no event begins after this; at > end: no room, or no chunk */
     struct piano__chunk *chunk;
-    uint64_t ticks;   /* of the newest event */
-    uint64_t events;  /* written so far */
-    uint64_t counted; /* of them in the header; under the lock */
-    uint32_t next;    /* in the list of free ones, their number + 1 */
+    uint64_t ticks;   /* time of the newest event */
+    uint64_t events;  /* events written so far */
+    uint64_t counted; /* the part of `events` already in the header; under the lock */
+    uint32_t next;    /* number + 1 of the next free one */
 } __attribute__((aligned(64)));
 
 static inline bool piano__buffer_is_full(const struct piano__buffer *b)
@@ -28,18 +28,21 @@ static inline bool piano__buffer_is_full(const struct piano__buffer *b)
     return __builtin_expect(b->at > b->end, 0);
 }
 
-/* Chunks of events take at most MAX_BYTES. False when there is no memory. Once per recording. */
+/* Limits the chunks of events to MAX_BYTES. Returns false if there is no memory. Once per
+ * recording. */
 bool piano__buffers_init(uint64_t max_bytes);
-/* In a forked child. */
+/* Call in a forked child. */
 void piano__buffers_forget(void);
-/* A buffer for this thread, possibly with room left in its chunk; NULL when there is none. Lock-free. */
+/* Returns a buffer for this thread, possibly with room left in its chunk; NULL if there is none.
+ * Lock-free. */
 struct piano__buffer *piano__buffers_take(void);
 void piano__buffers_give(struct piano__buffer *b);
-/* A chunk for thread TID in place of the one that is full; false when there is none. */
+/* Replaces the full chunk of B by one for thread TID. Returns false if there is none. */
 bool piano__buffers_renew(struct piano__buffer *b, uint32_t tid);
-/* The thread of B was left by a jump in the middle of an event: goes on after the last one that is whole. */
+/* A signal handler has jumped out of an event of this thread: continues after the last complete
+ * event. */
 void piano__buffer_repair(struct piano__buffer *b);
-/* Brings the header's count of events up to date. */
+/* Updates the header's count of events. */
 void piano__buffers_count(void);
 
 #endif

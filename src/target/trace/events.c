@@ -1,12 +1,14 @@
-/* Writing an event: is the gate open, is there room, what time is it, some bytes, and `used` of the chunk over them. Nothing is
- * shared between threads, and nothing is asked of the kernel, until a chunk is full (buffers.c).
+/* Writes an event: checks the gate, checks for room, reads the clock, stores some bytes, and raises
+ * `used` of the chunk. Until a chunk is full (buffers.c), this shares nothing between threads and
+ * makes no system call.
  *
- * `used` is stored last and released: whatever ends the program, an event below it is whole, and one that is not below it was
- * never there.
+ * `used` is stored last, with release. However the program ends, an event below `used` is complete,
+ * and anything above it is ignored.
  *
- * SIGNALS. `inside` is set around everything an event touches. A handler that finds it set gives its own event up. One that
- * jumps away ends the event (`is_left`). One that
- * forks leaves its child in the middle of an event, whose memory must then stay (`piano__events_forget`). */
+ * SIGNALS. `inside` is set around everything that an event changes. A signal handler that finds it
+ * set drops its own event. A handler that jumps away ends the interrupted event (`is_left`). A
+ * handler that forks leaves its child in the middle of an event, so its memory must stay
+ * (`piano__events_forget`). */
 #include "target/trace/events.h"
 
 #include <errno.h>
@@ -27,17 +29,17 @@
 
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
-/* How the gate is open: one look at it says by which clock, too. */
+/* Values of the gate when it is open: one load also tells which clock to use. */
 enum { BY_KERNEL = 1, BY_COUNTER = 2 };
 
 __thread struct piano__events_self piano__events_self;
 
 static pthread_key_t end_key;
 static bool have_end_key;
-static bool interrupted; /* by a fork: no more events */
+static bool interrupted; /* a fork interrupted an event: no more events */
 
-/* The next thread goes on in the buffer. Destructors that come later may have events, and then another buffer; the last round of
- * destructors is too late to give that back. */
+/* Gives the buffer back, for the next thread. Destructors that run later may write events, and then
+ * get another buffer. The last round of destructors is too late to give that one back. */
 static void end_of_thread(void *of)
 {
     struct piano__events_self *self = of;
@@ -50,6 +52,7 @@ static void end_of_thread(void *of)
         piano__events_unpark(-1); /* it was cancelled there */
     self->waiting = 0;
     self->inside = piano__stack_pointer();
+    /* As in enter() and leave(): orders `inside` for a signal handler. */
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     piano__threads_note(self);
     self->buffer = NULL;
@@ -64,7 +67,8 @@ __attribute__((constructor(101))) static void make_key(void)
     have_end_key = pthread_key_create(&end_key, end_of_thread) == 0;
 }
 
-/* Whether the event that is being written never ends: a signal handler has jumped out of it. What it wrote is not below `used`. */
+/* Returns whether a signal handler has jumped out of the event that is marked as being written.
+ * Then clears the mark. What that event wrote is not below `used`. */
 static __attribute__((noinline, cold)) bool is_left(struct piano__events_self *self, uintptr_t here)
 {
     if (!piano__stack_is_left(&self->stack, self->inside, here))
@@ -75,10 +79,10 @@ static __attribute__((noinline, cold)) bool is_left(struct piano__events_self *s
     return true;
 }
 
-/* By which clock; 0: there is to be no event. */
+/* Begins an event. Returns which clock to use; 0: no event. */
 static inline uint32_t enter(struct piano__events_self *self)
 {
-    /* Pairs with the release in `piano__gate_set`, as `piano__events_on` does. */
+    /* Pairs with the release in piano__gate_set(), like piano__events_on(). */
     uint32_t clock = __atomic_load_n(&piano__gate->events, __ATOMIC_ACQUIRE);
     if (!clock)
         return 0;
@@ -87,12 +91,14 @@ static inline uint32_t enter(struct piano__events_self *self)
         return 0;
     }
     self->inside = piano__stack_pointer();
+    /* A signal handler sees `inside` before any change. */
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     return clock;
 }
 
 static inline void leave(struct piano__events_self *self)
 {
+    /* As in enter(): all changes come before `inside` is cleared. */
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     self->inside = 0;
 }
@@ -107,7 +113,8 @@ static inline uint8_t *put_varint(uint8_t *at, uint64_t value)
     return at;
 }
 
-/* Most events of a server are some hundred to some thousand ticks after the one before: two bytes, and no loop. */
+/* Most events of a server come some hundred to some thousand ticks after the previous one: two
+ * bytes, and no loop. */
 static inline uint8_t *put_ticks(uint8_t *at, uint64_t ticks)
 {
     if (unlikely(ticks - 0x80 >= 0x4000 - 0x80))
@@ -117,7 +124,8 @@ static inline uint8_t *put_ticks(uint8_t *at, uint64_t ticks)
     return at + 2;
 }
 
-/* What an event says besides its time: `count` of three fields. By value, so that it stays in registers. */
+/* The fields of an event: the first `count` of three. Passed by value, so that they stay in
+ * registers. */
 struct fields {
     uint64_t count;
     uint64_t at[3];
@@ -126,13 +134,13 @@ struct fields {
 #define FIELDS(...)                                                                                \
     ((struct fields){sizeof((uint64_t[]){0, ##__VA_ARGS__}) / sizeof(uint64_t) - 1, {__VA_ARGS__}})
 
-/* There is room in B. */
+/* Writes an event. B must have room. */
 static inline __attribute__((always_inline)) void put(struct piano__buffer *b, int64_t ticks,
                                                       enum piano__event_code code, struct fields f)
 {
     uint64_t now = (uint64_t)ticks;
     uint8_t *start = b->at;
-    /* Counters of two processors may be some ticks apart: time stands still then. */
+    /* The counters of two processors may differ by some ticks. Then time stands still. */
     uint64_t since = now > b->ticks ? now - b->ticks : 0;
     uint8_t *at = put_ticks(start + 2, since);
     if (f.count > 0)
@@ -146,6 +154,7 @@ static inline __attribute__((always_inline)) void put(struct piano__buffer *b, i
     b->at = at;
     b->ticks += since;
     __atomic_store_n(&b->events, b->events + 1, __ATOMIC_RELAXED);
+    /* Pairs with the acquire in tool/load/recording.c: the event is complete. */
     __atomic_store_n(&b->chunk->used, (uint64_t)(at - (uint8_t *)(b->chunk + 1)), __ATOMIC_RELEASE);
 }
 
@@ -166,7 +175,7 @@ static struct piano__buffer *attach(struct piano__events_self *self)
     return b;
 }
 
-/* A buffer with room, the long way; NULL when there is none. */
+/* Slow path: returns a buffer with room; NULL if there is none. */
 static __attribute__((noinline)) struct piano__buffer *make_room(struct piano__events_self *self)
 {
     int saved = errno;
@@ -199,7 +208,7 @@ static __attribute__((noinline, cold)) void write_slowly(struct piano__events_se
     leave(self);
 }
 
-/* Calls nothing that comes back, so that the usual way needs no stack. */
+/* Makes no call except a tail call, so the fast path needs no stack frame. */
 static inline __attribute__((always_inline)) void write_event(struct piano__events_self *self,
                                                               uint32_t clock,
                                                               enum piano__event_code code,
@@ -324,13 +333,15 @@ uint32_t piano__events_name(const char *name)
     if (!piano__events_on() || (self->inside && !is_left(self, piano__stack_pointer())))
         return 0;
     self->inside = piano__stack_pointer();
+    /* As in enter(). */
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     uint32_t number = piano__names_intern(name);
     leave(self);
     return number;
 }
 
-/* The interface of programs. The rest of it is in public.c; these are called for every poll, and have no way to go from there. */
+/* The interface for programs. The rest is in public.c. These are called for every poll, so they are
+ * aliases. */
 #define SAME_AS(function) __attribute__((alias(#function), visibility("default")))
 void piano_poll_begin(uint64_t task) SAME_AS(piano__events_poll_begin);
 void piano_poll_end(void) SAME_AS(piano__events_poll_end);
@@ -353,8 +364,8 @@ static int start(uint64_t max_bytes)
     int err = piano__control_open();
     if (err != 0)
         return err;
-    /* What a first event asks of the kernel is asked now: the program may lock itself in later, and die of any system
-     * call it did not think of. */
+    /* Makes the system calls of a first event now. The program may later restrict its system calls,
+     * and then be killed for one that it does not expect. */
     if (!piano__names_init(PIANO_NAMES) || !piano__buffers_init(max_bytes) ||
         !piano__threads_init(max_bytes ? max_bytes : PIANO_EVENTS_MAX) ||
         !make_room(&piano__events_self)) {

@@ -1,9 +1,9 @@
-/* An open hash table of pointers to the records in the recording. Entries are added under a lock and published by a release
- * store; they never change or go.
+/* An open-addressing hash table of pointers to the records in the recording. Entries are added
+ * under a lock and published by a release store. They never change and are never removed.
  *
- * Most names are literals, which come with the same address each time: a small table by address has the record that was
- * found there last. The text is compared all the same, since a buffer may hold another name by now; what is saved is the
- * hash. */
+ * Most names are literals, which have the same address each time. A small cache by address has the
+ * record that was last found there. The text is still compared, since a buffer may contain another
+ * name by now. So the cache saves only the hash. */
 #include "target/trace/names.h"
 
 #include <stddef.h>
@@ -45,7 +45,7 @@ void piano__names_forget(void)
     memset(&names, 0, sizeof names);
 }
 
-/* How much of NAME counts. A character of several bytes is not cut in the middle. */
+/* Returns how many bytes of NAME are used. Does not cut inside a multi-byte character. */
 static size_t length_of(const char *name)
 {
     size_t len = strnlen(name, PIANO_NAME_BYTES + 1);
@@ -63,8 +63,8 @@ static bool is_same(const struct piano__name *record, const char *name)
     size_t i = 0;
     while (text[i] && text[i] == name[i])
         i++;
-    return text[i] == name[i] ||
-           (!text[i] && i > PIANO_NAME_BYTES - 4 && i == length_of(name)); /* it was cut */
+    /* The last case: the record is truncated. */
+    return text[i] == name[i] || (!text[i] && i > PIANO_NAME_BYTES - 4 && i == length_of(name));
 }
 
 static uint32_t hash_of(const char *name, size_t len)
@@ -75,12 +75,12 @@ static uint32_t hash_of(const char *name, size_t len)
     return (uint32_t)(hash ^ hash >> 32);
 }
 
-/* The place of the name, or the empty one where it belongs; NULL when there is neither. */
+/* Returns the place of the name, or the empty place for it; NULL if there is neither. */
 static struct piano__name **find(const char *name, uint32_t hash)
 {
     for (uint32_t i = 0; i < names.places; i++) {
         struct piano__name **place = &names.index[(hash + i) & (names.places - 1)];
-        /* Pairs with the release in `add`. */
+        /* Pairs with the release in add(). */
         const struct piano__name *record = __atomic_load_n(place, __ATOMIC_ACQUIRE);
         if (!record || is_same(record, name))
             return place;
@@ -99,23 +99,27 @@ static struct piano__name *add_locked(const char *name, size_t len)
     record->id = names.count + 1;
     memcpy(record->text, name, len);
     record->text[len] = '\0';
-    /* First: a handler that jumps away in between costs a number, and gives none twice. */
+    /* First, so that a handler that jumps away in between wastes a number, but no number is used
+     * twice. */
     __atomic_store_n(&names.count, names.count + 1, __ATOMIC_RELEASE);
     piano__log_commit(&names.log, bytes);
     return record;
 }
 
-/* FUNCTION: the address that is in the name; 0: none is. Its module is in the recording before it. */
+/* Adds a name. FUNCTION is the address in the name; 0: none. Its module is recorded before the
+ * name. */
 static struct piano__name *add(const char *name, size_t len, uint32_t hash, uintptr_t function)
 {
     if (function)
         piano__modules_note(function);
     if (!piano__lock_try(&names.lock))
         return NULL;
-    struct piano__name **place = find(name, hash); /* somebody may have been quicker */
+    /* Look up again under the lock: another thread may have added it. */
+    struct piano__name **place = find(name, hash);
     struct piano__name *record = place ? *place : NULL;
     if (place && !record) {
         record = add_locked(name, len);
+        /* Pairs with the acquire in find() and look_up(): the record is complete. */
         __atomic_store_n(place, record, __ATOMIC_RELEASE);
     }
     piano__lock_release(&names.lock);
@@ -127,6 +131,7 @@ static struct piano__name *look_up(const char *name, uintptr_t function)
     size_t len = length_of(name);
     uint32_t hash = hash_of(name, len);
     struct piano__name **place = find(name, hash);
+    /* Pairs with the release in add(). */
     struct piano__name *record = place ? __atomic_load_n(place, __ATOMIC_ACQUIRE) : NULL;
     return record ? record : add(name, len, hash, function);
 }
@@ -142,6 +147,7 @@ uint32_t piano__names_intern_at(const char *name, uintptr_t function)
         return 0;
     uintptr_t at = (uintptr_t)name;
     struct piano__name **cached = &names.cache[(at ^ at >> 9) % CACHED];
+    /* Pairs with the release below. */
     struct piano__name *record = __atomic_load_n(cached, __ATOMIC_ACQUIRE);
     if (record && is_same(record, name))
         return record->id;
@@ -150,6 +156,7 @@ uint32_t piano__names_intern_at(const char *name, uintptr_t function)
         piano__trace_add(&piano__trace_stats()->dropped_names, 1);
         return 0;
     }
+    /* Pairs with the acquire above. */
     __atomic_store_n(cached, record, __ATOMIC_RELEASE);
     return record->id;
 }

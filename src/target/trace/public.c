@@ -1,4 +1,5 @@
-/* The trace's part of the installed interface, include/piano.h; what is called for every poll is in events.c. */
+/* The trace's part of the installed interface, include/piano.h. events.c has the functions that are
+ * called for every poll. */
 #include "piano.h"
 
 #include "target/trace/events.h"
@@ -25,7 +26,8 @@ EXPORT void piano_task_end(uint64_t task)
     piano__events_task_end(task);
 }
 
-/* What the thread waits for until it is unparked is this park, and not one more (preload/park.c). */
+/* Waits of the thread until the unpark are part of this park, and not parks of their own
+ * (preload/park.c). */
 EXPORT void piano_park(void)
 {
     piano__events_park(PIANO_PARK_API);

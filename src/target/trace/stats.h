@@ -1,4 +1,4 @@
-/* What events count in the recording's header. */
+/* The event counters in the recording's header. */
 #ifndef PIANO_TARGET_TRACE_STATS_H
 #define PIANO_TARGET_TRACE_STATS_H
 
@@ -6,10 +6,11 @@
 
 #include "target/sys/recording.h"
 
-/* Never NULL: without a recording, what is counted is nobody's. */
+/* Never returns NULL: without a recording, it returns counters that are not used. */
 static inline struct piano__trace *piano__trace_stats(void)
 {
     static struct piano__trace nobody;
+    /* Pairs with the release in piano__recording_create(). */
     struct piano__rec_header *h = __atomic_load_n(&piano__recording.view.header, __ATOMIC_ACQUIRE);
     return h ? &h->trace : &nobody;
 }

@@ -1,5 +1,6 @@
-/* A log under a lock. The kernel has the name, so it is asked when there is something else to do anyway: at a thread's first
- * event, when its chunk is full, when it becomes a worker, and at its end. */
+/* A log under a lock. Reading the thread's name needs a system call. So it is read only when other
+ * work is due: at a thread's first event, when its chunk is full, when it becomes a worker, and at
+ * its end. */
 #include "target/trace/threads.h"
 
 #include <stddef.h>
@@ -22,7 +23,7 @@ static struct {
 
 bool piano__threads_init(uint64_t max_bytes)
 {
-    /* However many threads come and go: not more than a quarter of what their events may take. */
+    /* However many threads there are, their log takes at most a quarter of what events may take. */
     threads.most_chunks = max_bytes / 4 / PIANO_REC_CHUNK_BYTES + 1;
     return piano__log_room(&threads.log, PIANO_CHUNK_THREADS, 0);
 }
@@ -32,7 +33,7 @@ void piano__threads_forget(void)
     memset(&threads, 0, sizeof threads);
 }
 
-/* NAME fills its room. */
+/* NAME must have the size of the field. */
 static bool record_locked(const struct piano__events_self *self, const char *name)
 {
     const uint32_t bytes = sizeof(struct piano__thread_record);
@@ -62,7 +63,7 @@ void piano__threads_note(struct piano__events_self *self)
     if (is_new)
         self->tid = (uint32_t)syscall(SYS_gettid);
     if (!piano__lock_try(&threads.lock))
-        return; /* another time */
+        return; /* retried at the next call */
     if (record_locked(self, name))
         memcpy(self->name, name, sizeof self->name);
     piano__lock_release(&threads.lock);

@@ -1,4 +1,4 @@
-/* Threads by number and name, in the recording. Any thread, for itself. */
+/* Records threads by number and name. Each thread calls this for itself. */
 #ifndef PIANO_TARGET_TRACE_THREADS_H
 #define PIANO_TARGET_TRACE_THREADS_H
 
@@ -7,11 +7,11 @@
 
 #include "target/trace/events.h"
 
-/* Room for the first of them; MAX_BYTES as in events.h. Once per recording. */
+/* Makes room for the first records; MAX_BYTES as in events.h. Once per recording. */
 bool piano__threads_init(uint64_t max_bytes);
-/* In a forked child. */
+/* Call in a forked child. */
 void piano__threads_forget(void);
-/* Records the thread if it is new, or has another name than when it was last recorded. */
+/* Records the thread if it is new, or if its name has changed since it was last recorded. */
 void piano__threads_note(struct piano__events_self *self);
 
 #endif

@@ -1,9 +1,10 @@
 /* A copy of the dynamic linker's list of modules.
  *
- * The list itself (_r_debug) changes under its reader, and dl_iterate_phdr takes a lock that a signal handler or an allocator
- * must not wait for. So the list is copied, through the kernel where a node may just have been freed, into one of two tables,
- * and readers use the other. New modules are appended to the list: a look at the last known node says whether there are any.
- * Modules in namespaces of their own (dlmopen) are not in this list. */
+ * The list itself (_r_debug) changes while it is read, and dl_iterate_phdr takes a lock that a
+ * signal handler or an allocator must not wait for. So the list is copied into one of two tables
+ * while readers use the other. A node may have just been freed, so the kernel copies it
+ * (piano__memory_copy). New modules are appended to the list: the last known node shows whether
+ * there are any. Modules in other namespaces (dlmopen) are not in this list. */
 #include "target/unwind/loaded.h"
 
 #include <elf.h>
@@ -21,17 +22,18 @@ enum { PAGE = 4096, MOST_MODULES = 1024, MOST_HEADERS = 32, PATIENCE = 1000, TRI
 
 struct table {
     unsigned count;
-    uintptr_t last; /* the last node, 0: the list was not read */
+    uintptr_t last; /* the last node; 0: the list could not be read */
     struct piano__loaded list[MOST_MODULES];
 };
 
 static struct table tables[2];
-static _Atomic unsigned generation; /* its lowest bit says which table readers use */
-static _Atomic int writer;          /* the process that writes the other one, 0: nobody does */
-static _Atomic bool stale;          /* something was unloaded since the list was read */
-static _Atomic unsigned refused;    /* how often somebody wanted to write since the last one did */
+static _Atomic unsigned generation; /* the lowest bit selects the table that readers use */
+static _Atomic int writer;          /* pid of the process that writes the other table; 0: none */
+static _Atomic bool stale;          /* a module was unloaded since the list was read */
+static _Atomic unsigned refused;    /* failed attempts to become the writer since the last write */
 
-/* The program's own headers, as the kernel tells; elsewhere they lie behind the ELF header. Only the writer calls this. */
+/* Reads the program headers of a module. The kernel provides those of the program itself; in other
+ * modules they follow the ELF header. Only the writer calls this. */
 static unsigned read_headers(uintptr_t bias, ElfW(Phdr) * headers)
 {
     const ElfW(Phdr) *own = (const void *)getauxval(AT_PHDR);
@@ -87,8 +89,8 @@ static void read_list(struct table *t)
     }
 }
 
-/* A handler that left by siglongjmp, and a fork, leave a writer behind that will never end: its place is taken
- * after a while. */
+/* A handler that leaves by siglongjmp, and a fork, can leave a writer that never finishes. It is
+ * replaced after PATIENCE failed attempts, or at once if it is another process. */
 static bool begin_write(void)
 {
     int self = (int)syscall(SYS_getpid), found = 0;
@@ -103,7 +105,7 @@ static bool refresh(void)
 {
     if (!begin_write())
         return false;
-    for (int i = 0; i < TRIES; i++) { /* again, when something was unloaded meanwhile */
+    for (int i = 0; i < TRIES; i++) { /* again, if a module was unloaded in the meantime */
         unsigned next = atomic_load(&generation) + 1;
         atomic_store(&stale, false);
         read_list(&tables[next & 1]);
@@ -116,7 +118,7 @@ static bool refresh(void)
     return true;
 }
 
-/* Whether the list goes on behind what T has of it, or T has none of it. */
+/* Returns whether the list continues after the last node of T, or T was not filled. */
 static bool is_old(const struct table *t)
 {
     uintptr_t next = 0;
@@ -129,7 +131,8 @@ static bool is_old(const struct table *t)
            next != 0;
 }
 
-/* Copies, since the table may be written as soon as the generation has changed: then what was read does not count. */
+/* Copies the entry, since the table may be overwritten once the generation has changed. Then the
+ * copy is discarded. */
 static bool look(uintptr_t pc, struct piano__loaded *out, bool *old)
 {
     for (int i = 0; i < TRIES; i++) {
@@ -141,6 +144,7 @@ static bool look(uintptr_t pc, struct piano__loaded *out, bool *old)
             found = pc >= out->start && pc < out->end;
         }
         *old = !found && is_old(t);
+        /* Orders the reads of the table before the second load of `generation`. */
         atomic_thread_fence(memory_order_acquire);
         if (atomic_load(&generation) == before)
             return found;
@@ -151,6 +155,7 @@ static bool look(uintptr_t pc, struct piano__loaded *out, bool *old)
 bool piano__loaded_find(uintptr_t pc, struct piano__loaded *out)
 {
     bool old = false;
+    /* Relaxed: if the flag is seen late, one walk uses the older table. */
     if (atomic_load_explicit(&stale, memory_order_relaxed))
         refresh();
     return look(pc, out, &old) || (old && refresh() && look(pc, out, &old));

@@ -1,4 +1,5 @@
-/* The modules of the dynamic linker, for a glibc before 2.35, which has no _dl_find_object. Lock-free and signal-safe. */
+/* The modules of the dynamic linker, for glibc before 2.35, which lacks _dl_find_object. Lock-free
+ * and signal-safe. */
 #ifndef PIANO_TARGET_UNWIND_LOADED_H
 #define PIANO_TARGET_UNWIND_LOADED_H
 
@@ -6,16 +7,16 @@
 #include <stdint.h>
 
 struct piano__loaded {
-    uintptr_t start, end; /* of all its segments together */
+    uintptr_t start, end; /* range of all its segments */
     uintptr_t bias;
-    uintptr_t eh_frame_hdr; /* 0 none */
-    const char *name;       /* of the program itself, it is empty */
+    uintptr_t eh_frame_hdr; /* 0: none */
+    const char *name;       /* empty for the program itself */
 };
 
-/* False when PC is in no module, or in one beyond those there is room for. */
+/* Returns false if PC is in no module, or in one that did not fit into the table. */
 bool piano__loaded_find(uintptr_t pc, struct piano__loaded *out);
 
-/* To be called when a library has been unloaded: the list is read anew. */
+/* Reads the list again. Call it after a library has been unloaded. */
 void piano__loaded_forget(void);
 
 #endif

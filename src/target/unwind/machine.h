@@ -1,4 +1,5 @@
-/* What differs between x86-64 and aarch64 in a walk from inside; common/machine.h has the rest. */
+/* What a walk of the own stack needs to know about x86-64 and aarch64; common/machine.h has the
+ * rest. */
 #ifndef PIANO_TARGET_UNWIND_MACHINE_H
 #define PIANO_TARGET_UNWIND_MACHINE_H
 
@@ -13,14 +14,15 @@ static inline uintptr_t piano__machine_strip(uintptr_t address)
     return address;
 }
 
-/* The registers right here. One that the compiler took for an output was saved by the function, and is found there. */
+/* Reads the current registers. If the compiler uses one of them for an output, the function has
+ * saved it, and the walk finds it there. */
 #define PIANO_REGISTERS_HERE(pc, sp, fp, base)                                                     \
     __asm__ volatile("lea 0(%%rip), %0\n\tmov %%rsp, %1\n\tmov %%rbp, %2\n\tmov %%rbx, %3"         \
                      : "=&r"(pc), "=&r"(sp), "=&r"(fp), "=&r"(base))
 
 #else
 
-/* A signed return address as it was before (xpaclri, which older processors take for a nop). */
+/* Removes the signature of a return address (xpaclri, which is a nop on older processors). */
 static inline uintptr_t piano__machine_strip(uintptr_t address)
 {
     register uintptr_t x30 __asm__("x30") = address;

@@ -1,4 +1,4 @@
-/* Memory by process_vm_readv, which fails where a load would be the end of the program. */
+/* Reads memory by process_vm_readv, which fails where a load would crash the program. */
 #include "target/unwind/memory.h"
 
 #include <errno.h>

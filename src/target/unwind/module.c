@@ -1,8 +1,9 @@
 /* Modules: what the dynamic linker has mapped.
  *
- * _dl_find_object (before glibc 2.35, loaded.c) says which module holds an address, where its mappings begin and end, and where its .eh_frame_hdr is. The rest
- * is read from the ELF header that the module's first segment begins with. Only what a program header calls readable is read,
- * since the range from the first segment to the last may have holes. */
+ * _dl_find_object (loaded.c before glibc 2.35) finds the module that contains an address, its
+ * bounds, and its .eh_frame_hdr. The rest is read from the ELF header at the start of the module's
+ * first segment. Only ranges that a program header marks as readable are read, since there may be
+ * holes between the segments. */
 #include "target/unwind/module.h"
 
 #include <dlfcn.h>
@@ -28,11 +29,12 @@
 
 struct object {
     uintptr_t start, end, bias;
-    uintptr_t eh_frame_hdr; /* 0 none */
+    uintptr_t eh_frame_hdr; /* 0: none */
     const char *name;
 };
 
-/* As glibc 2.35 declares them: built with an older one, the library uses them where it finds them. */
+/* As declared by glibc 2.35. The library can be built with an older glibc and still use the
+ * function if it exists at run time. */
 struct found_object {
     unsigned long long flags;
     void *map_start, *map_end;
@@ -72,9 +74,10 @@ static bool find_object(uintptr_t pc, struct object *o)
 
 enum { PAGE = 4096 };
 
-/* Where the file's first page is mapped. glibc says where a module begins, but of one with holes between its segments only
- * the segment of the address; then it is at the bias, as in everything that is linked to begin at 0. Whether something is
- * mapped there has to be asked. */
+/* Finds where the file's first page is mapped. glibc reports where a module begins, but for a
+ * module with holes between its segments it reports only the segment of the address. Then the
+ * page is at the bias, as in every module that is linked at 0. The kernel is asked whether it is
+ * mapped. */
 static const ElfW(Ehdr) * first_page(const struct object *o)
 {
     ElfW(Ehdr) copy;
@@ -87,7 +90,8 @@ static const ElfW(Ehdr) * first_page(const struct object *o)
     return (const void *)o->bias;
 }
 
-/* Those of the program itself, as the kernel tells; they are the dynamic linker's when that was called to run the program. */
+/* Returns the program headers of the program itself, as provided by the kernel, or NULL if O is
+ * another module. They are the dynamic linker's if the program was started through it. */
 static const ElfW(Phdr) * headers_of_program(const struct object *o, unsigned *count)
 {
     const ElfW(Phdr) *headers = (const void *)getauxval(AT_PHDR);
@@ -101,7 +105,7 @@ static const ElfW(Phdr) * headers_of_program(const struct object *o, unsigned *c
     return NULL;
 }
 
-/* Of other modules they lie behind the ELF header, in the same page. */
+/* In other modules, the program headers follow the ELF header, in the same page. */
 static const ElfW(Phdr) * program_headers(const struct object *o, unsigned *count)
 {
     *count = 0;
@@ -117,7 +121,7 @@ static const ElfW(Phdr) * program_headers(const struct object *o, unsigned *coun
     return (const void *)((uintptr_t)header + header->e_phoff);
 }
 
-/* All of the module, from its first segment to the end of its last. */
+/* Finds the range of the module, from its first segment to the end of its last. */
 static void find_extent(const struct object *o, uintptr_t *start, uintptr_t *end)
 {
     unsigned count;
@@ -138,7 +142,7 @@ struct segment {
     uintptr_t start, size;
 };
 
-/* The segment that holds ADDRESS, when it may be used as FLAGS say. */
+/* Finds the segment that contains ADDRESS and has all of FLAGS. */
 static bool find_segment(const struct object *o, uintptr_t address, unsigned flags,
                          struct segment *out)
 {
@@ -178,7 +182,7 @@ bool piano__module_has_code(uintptr_t pc, uintptr_t len)
            pc - s.start >= len;
 }
 
-/* Looks through the notes at NOTES for the build id. */
+/* Finds the build id in the notes at NOTES. */
 static void read_notes(const unsigned char *notes, size_t size, struct piano__module_info *out)
 {
     ElfW(Nhdr) note;
@@ -213,17 +217,20 @@ static void read_build_id(const struct object *o, struct piano__module_info *out
     }
 }
 
-/* The program itself, which the dynamic linker has no name for. Threads that ask at the same time write the same bytes. */
+/* Returns the path of the program, for which the dynamic linker has no name. Concurrent callers
+ * write the same bytes. */
 static const char *program_path(void)
 {
     static char path[PATH_MAX];
     static _Atomic bool known;
+    /* Pairs with the release below: the path is complete. */
     if (atomic_load_explicit(&known, memory_order_acquire))
         return path;
     int saved = errno;
     long len = syscall(SYS_readlinkat, -1, "/proc/self/exe", path, sizeof path - 1);
     errno = saved;
     if (len > 0)
+        /* Pairs with the acquire above. */
         atomic_store_explicit(&known, true, memory_order_release);
     return path;
 }

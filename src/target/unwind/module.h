@@ -1,5 +1,5 @@
-/* The program, library or vdso that an address belongs to. Lock-free and signal-safe, by _dl_find_object of glibc 2.35,
- * or by a copy of the dynamic linker's list (loaded.h). */
+/* Finds the program, library or vdso that contains an address. Lock-free and signal-safe: uses
+ * _dl_find_object of glibc 2.35, or a copy of the dynamic linker's list (loaded.h). */
 #ifndef PIANO_TARGET_UNWIND_MODULE_H
 #define PIANO_TARGET_UNWIND_MODULE_H
 
@@ -9,26 +9,27 @@
 #include "common/cfi.h"
 
 struct piano__module_info {
-    uintptr_t start, end; /* of all its segments together */
+    uintptr_t start, end; /* range of all its segments */
     uintptr_t bias;       /* address in memory - address in the file */
-    const char *path;     /* never NULL; of a library, it lives as long as that is loaded */
+    const char *path;     /* never NULL; for a library, valid while it is loaded */
     uint8_t build_id[32];
-    uint32_t build_id_len; /* 0 when it has none */
+    uint32_t build_id_len; /* 0 if it has none */
 };
 
-/* False when PC is in none. */
+/* Returns false if PC is in no module. */
 bool piano__module_find(uintptr_t pc, struct piano__module_info *out);
 
-/* Its call frame information; one of size 0 when it has none. */
+/* Finds the call frame information for PC, with size 0 if the module has none. Returns false if PC
+ * is in no module. */
 bool piano__module_cfi(uintptr_t pc, struct piano__cfi *cfi);
 
-/* Whether the LEN bytes before PC are its code, and may be read. */
+/* Returns whether the LEN bytes before PC are readable code of a module. */
 bool piano__module_has_code(uintptr_t pc, uintptr_t len);
 
-/* To be called after a library was unloaded. */
+/* Call it after a library was unloaded. */
 void piano__module_unloaded(void);
 
-/* The addresses of libpiano.so; false when this code is linked into something else. */
+/* Finds the range of libpiano.so. Returns false if this code is linked into something else. */
 bool piano__module_own(uintptr_t *start, uintptr_t *end);
 
 #endif

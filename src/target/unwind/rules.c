@@ -1,20 +1,20 @@
-/* The cache in front of .eh_frame.
+/* A cache of the rules in .eh_frame.
  *
  *   cache    pc -> number of a rule, one 64-bit word each, in sets of WAYS words
- *   known    the distinct rules: there are some hundreds in a large program, since most functions look alike
+ *   known    the distinct rules: a few hundred in a large program, since most functions look alike
  *
- * A word of the cache is whole by itself, so it is read and written without a lock and cannot be torn:
+ * A cache entry is one word, so it is read and written without a lock and cannot be torn:
  *
  *   63       48 47                     12 11        0
  *   generation  rest of the scrambled pc  rule number
  *
- * The 48 bits of a pc are multiplied by an odd number, which loses nothing: the upper 12 bits of the product are the number
- * of the set, the lower 36 are kept in the word. A word of another generation than now is void; generation 0 is never now, so
- * zeroes are void too.
+ * The 48 bits of a pc are multiplied by an odd number, which is reversible. The upper 12 bits of
+ * the product select the set, and the word contains the lower 36. A word of another generation than
+ * the current one is void. The current generation is never 0, so zeroes are void too.
  *
- * A rule, once READY, never changes: it says nothing about an address. It is written by the thread that took its state from
- * FREE to TAKEN; whoever meets a TAKEN one (a signal handler on top of the writer, another thread) looks for another place. A
- * full table only means that the rule is read from .eh_frame each time. */
+ * A READY rule never changes, because it does not depend on an address. The thread that changed its
+ * state from FREE to TAKEN writes it. Other threads, and a signal handler that interrupted the
+ * writer, skip a TAKEN place. If the table is full, rules are read from .eh_frame each time. */
 #include "target/unwind/rules.h"
 
 #include <errno.h>
@@ -33,7 +33,7 @@ enum {
     SETS = 1 << SET_BITS,
     RULES = 1 << RULE_BITS,
     PROBES = 32,
-    GENERATIONS = 0x8000, /* numbered from there on, so that none is 0 */
+    GENERATIONS = 0x8000, /* bit 15 is always set, so that no generation is 0 */
 };
 _Static_assert(REST_BITS + RULE_BITS == 48, "the generation has 16 bits");
 
@@ -42,10 +42,11 @@ enum state { FREE, TAKEN, READY };
 static _Alignas(64) _Atomic uint64_t cache[SETS][WAYS];
 static _Alignas(64) struct piano__rule known[RULES];
 static _Atomic uint8_t states[RULES];
-static _Atomic uint64_t forgotten; /* how often */
+static _Atomic uint64_t forgotten; /* number of calls of piano__rules_forget() */
 
 static uint64_t generation(void)
 {
+    /* Pairs with the acq_rel add in piano__rules_forget(). */
     return atomic_load_explicit(&forgotten, memory_order_acquire) % GENERATIONS | GENERATIONS;
 }
 
@@ -60,7 +61,7 @@ static uint64_t cache_word(uint64_t gen, uint64_t scrambled, uint64_t rule)
     return gen << 48 | rest << RULE_BITS | rule;
 }
 
-/* A void word of the set, else the one that the pc itself picks: no clock to keep. */
+/* Uses a void word of the set, else the one that the pc selects: no replacement state is needed. */
 static void cache_put(uint64_t gen, uint64_t scrambled, uint64_t rule)
 {
     _Atomic uint64_t *set = cache[scrambled >> REST_BITS];
@@ -71,21 +72,25 @@ static void cache_put(uint64_t gen, uint64_t scrambled, uint64_t rule)
             break;
         }
     }
+    /* Pairs with the acquire in piano__rules_find(): the rule is READY. */
     atomic_store_explicit(place, cache_word(gen, scrambled, rule), memory_order_release);
 }
 
 static bool write_rule(unsigned place, const struct piano__rule *rule)
 {
     uint8_t expected = FREE;
+    /* Acquire CAS: only this thread writes the rule until the release store. */
     if (!atomic_compare_exchange_strong_explicit(&states[place], &expected, TAKEN,
                                                  memory_order_acquire, memory_order_relaxed))
         return false;
     known[place] = *rule;
+    /* Pairs with the acquire in intern(): the rule is complete. */
     atomic_store_explicit(&states[place], READY, memory_order_release);
     return true;
 }
 
-/* The number of RULE among those known; -1 when there is no room near its place. */
+/* Returns the number of RULE, and adds it if it is new. Returns -1 if there is no free place within
+ * PROBES. */
 static int intern(const struct piano__rule *rule)
 {
     uint64_t half[2];
@@ -93,6 +98,7 @@ static int intern(const struct piano__rule *rule)
     uint64_t hash = (half[0] ^ (half[1] << 23 | half[1] >> 41)) * UINT64_C(0x9e3779b97f4a7c15);
     for (unsigned i = 0; i < PROBES; i++) {
         unsigned place = (unsigned)((hash >> (64 - RULE_BITS)) + i) % RULES;
+        /* Pairs with the release in write_rule(). */
         uint8_t state = atomic_load_explicit(&states[place], memory_order_acquire);
         if (state == READY && memcmp(&known[place], rule, sizeof *rule) == 0)
             return (int)place;
@@ -102,17 +108,18 @@ static int intern(const struct piano__rule *rule)
     return -1;
 }
 
-/* Only what a module says is remembered: other code comes and goes without a word. (cold: kept out of the way of its caller.) */
+/* Finds the rule for PC in its module and caches it. Code outside of modules is never cached: it
+ * can be unmapped without notice. (cold: keeps this out of the caller's code.) */
 static __attribute__((cold, noinline)) const struct piano__rule *learn(uintptr_t pc,
                                                                        struct piano__rule *room)
 {
-    uint64_t gen = generation(); /* before looking: a dlclose meanwhile makes this void */
+    uint64_t gen = generation(); /* before the look-up: a concurrent dlclose voids this entry */
     struct piano__cfi cfi;
     struct piano__cfi_row row = {.rule = {.cfa = PIANO_CFA_NONE}};
     if (!piano__module_cfi(pc, &cfi))
         return NULL;
     if (cfi.size > 0)
-        (void)piano__cfi_find(&cfi, pc, &row); /* where it fails, the rule is none */
+        (void)piano__cfi_find(&cfi, pc, &row); /* on failure, the rule stays PIANO_CFA_NONE */
     *room = row.rule;
     int rule = pc >> PC_BITS ? -1 : intern(room);
     if (rule >= 0)
@@ -127,6 +134,7 @@ const struct piano__rule *piano__rules_find(uintptr_t pc, struct piano__rule *ro
     _Atomic uint64_t *set = cache[scrambled >> REST_BITS];
     const struct piano__rule *rule = NULL;
     for (unsigned i = 0; i < WAYS && !rule; i++) {
+        /* Pairs with the release in cache_put(): the rule is complete. */
         uint64_t word = atomic_load_explicit(&set[i], memory_order_acquire);
         if ((word ^ wanted) < RULES)
             rule = &known[word % RULES];
@@ -145,13 +153,15 @@ bool piano__rules_begin(uintptr_t pc)
            row.start == pc;
 }
 
-/* The numbers of generations come round again. Half a round before that everything is wiped, so that none of the words that
- * bear one is left when its turn comes. */
+/* Generation numbers wrap around. Once per cycle the whole cache is cleared, so that no word is
+ * left when its number returns. */
 void piano__rules_forget(void)
 {
+    /* Pairs with the acquire in generation(). */
     uint64_t times = atomic_fetch_add_explicit(&forgotten, 1, memory_order_acq_rel) + 1;
     if (times % GENERATIONS != GENERATIONS / 2)
         return;
     for (unsigned i = 0; i < SETS * WAYS; i++)
+        /* Relaxed: a zero word refers to no rule. */
         atomic_store_explicit(&cache[i / WAYS][i % WAYS], 0, memory_order_relaxed);
 }

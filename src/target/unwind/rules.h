@@ -1,4 +1,4 @@
-/* How to leave the function at an address: what common/cfi.h says, remembered. */
+/* The unwind rule for an address, from common/cfi.h, cached. */
 #ifndef PIANO_TARGET_UNWIND_RULES_H
 #define PIANO_TARGET_UNWIND_RULES_H
 
@@ -7,14 +7,15 @@
 
 #include "common/cfi.h"
 
-/* The rule for PC, which is a return address - 1 or the very next instruction; NULL when there is none. It lives for ever, or
- * is in ROOM. Lock-free, signal-safe. */
+/* Returns the rule for PC, or NULL if there is none. PC is a return address - 1, or the next
+ * instruction. The rule is never freed, or it is stored in ROOM. Lock-free, signal-safe. */
 const struct piano__rule *piano__rules_find(uintptr_t pc, struct piano__rule *room);
 
-/* Whether a function of some module begins at PC, with no other right before it. */
+/* Returns whether a function of a module begins at PC, and no other function ends directly before
+ * it. */
 bool piano__rules_begin(uintptr_t pc);
 
-/* Every remembered rule is void. */
+/* Voids all cached rules. */
 void piano__rules_forget(void);
 
 #endif

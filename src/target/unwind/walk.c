@@ -1,14 +1,17 @@
-/* The walk.
+/* Walks a stack.
  *
- * A cursor stands on a function: its pc and what is known of its registers. A step takes it to the caller, by the rule that
- * the module's call frame information has for the pc (rules.c); through the frame of a signal handler, by the registers that the
- * kernel has saved there; or, where code has neither, by the frame pointer, if what that leads to looks like a frame.
+ * A cursor describes a function: its pc and the registers that are known. A step moves it to the
+ * caller. It uses the rule that the module's call frame information has for the pc (rules.c). For
+ * the frame of a signal handler, it uses the registers that the kernel saved there. Without either,
+ * it uses the frame pointer, if that leads to something that looks like a frame.
  *
- * Why it never faults: on the thread's own stack, only words between its bounds are read, and those stay mapped as long as
- * the thread lives (sys/stack.c). On any other stack (coroutines, alternate signal stacks) the kernel is asked for memory
- * (memory.c). Code and tables are read only inside the segments of loaded modules (module.c).
+ * Why it never faults: on the thread's own stack, only words between its bounds are read, and those
+ * stay mapped while the thread lives (sys/stack.c). On any other stack (coroutines, alternate
+ * signal stacks) the kernel copies the memory (memory.c). Code and tables are read only inside the
+ * segments of loaded modules (module.c).
  *
- * Why it ends: the CFA grows with every step on one stack, only a signal frame may go elsewhere, and steps are counted. */
+ * Why it ends: the CFA increases with every step on one stack, only a signal frame may switch
+ * stacks, and the number of steps is limited. */
 #include "target/unwind/walk.h"
 
 #include <link.h>
@@ -28,7 +31,7 @@ struct cursor {
     unsigned flags; /* enum piano__stack_flags */
     struct piano__stack_bounds *stack;
     struct piano__memory memory;
-    struct piano__regs interrupted; /* room for what a signal frame has */
+    struct piano__regs interrupted; /* for the registers of a signal frame */
 };
 
 static inline bool read_word(void *memory, uint64_t at, uint64_t *value)
@@ -36,7 +39,7 @@ static inline bool read_word(void *memory, uint64_t at, uint64_t *value)
     return piano__memory_word(memory, at, value);
 }
 
-/* SP is on another stack than before, or nothing is known of either. */
+/* Sets the memory window: SP is on another stack than before, or neither stack is known. */
 static void enter_stack(struct cursor *c)
 {
     c->memory.low = c->memory.high = 0;
@@ -52,9 +55,10 @@ static void set_regs(struct cursor *c, const struct piano__regs *regs)
     enter_stack(c);
 }
 
-/* By the frame pointer --------------------------------------------------------------------------------- */
+/* Steps by frame pointer ---------------------------------------------------------------------- */
 
-/* Behind a call in a module. Of code that is in no module only the chain can speak: it must go on. */
+/* Returns whether PC follows a call in a module. For code outside of modules, only the chain of
+ * frame pointers can be checked: it must continue. */
 static bool is_return_address(struct cursor *c, uintptr_t pc, uintptr_t fp, uintptr_t next_fp)
 {
     struct piano__cfi cfi;
@@ -85,10 +89,10 @@ static enum piano__outcome leave_by_fp(struct cursor *c)
     return PIANO_GOES_ON;
 }
 
-/* Through a signal frame ------------------------------------------------------------------------------- */
+/* Steps through a signal frame ---------------------------------------------------------------- */
 
-/* Whether the code at PC is the one that the kernel has a signal handler return to. It is in the vdso or libc, or in a page that
- * belongs to no module. */
+/* Returns whether the code at PC is where the kernel makes a signal handler return to. It is in the
+ * vdso or libc, or in a page outside of modules. */
 static bool is_sigreturn(const struct cursor *c)
 {
     char code[sizeof PIANO_SIGRETURN - 1];
@@ -110,7 +114,7 @@ static __attribute__((cold, noinline)) enum piano__outcome leave_signal(struct c
     return piano__is_code_address(c->at.pc) ? PIANO_GOES_ON : PIANO_LOST;
 }
 
-/* By the rules ----------------------------------------------------------------------------------------- */
+/* Steps by rule ------------------------------------------------------------------------------- */
 
 static enum piano__outcome leave_by_rule(struct cursor *c, const struct piano__rule *rule)
 {
@@ -124,8 +128,8 @@ static enum piano__outcome leave_by_rule(struct cursor *c, const struct piano__r
     return piano__is_code_address(c->at.pc) ? PIANO_GOES_ON : PIANO_LOST;
 }
 
-/* Where the kernel begins a program: in the loader, else in the program itself. That code need not have a rule that says
- * so; the loader's has none. */
+/* Returns whether PC is where the kernel starts a program: in the loader, else in the program. That
+ * code may lack a rule that marks the end of the stack; the loader's does. */
 static bool is_first_code(uintptr_t pc)
 {
     enum { FIRST_BYTES = 128 };
@@ -140,7 +144,8 @@ static __attribute__((cold, noinline)) enum piano__outcome leave_without_rule(st
         return leave_signal(c);
     if (is_first_code(c->at.pc))
         return PIANO_ENDED;
-    /* No call returns to where a function begins: who made this stack has put that address there (makecontext does). */
+    /* No call returns to the start of a function. The creator of this stack stored that address
+     * there (makecontext does). */
     if (!c->at.is_exact && piano__rules_begin(c->at.pc))
         return PIANO_ENDED;
     return leave_by_fp(c);
@@ -159,7 +164,8 @@ static enum piano__outcome step(struct cursor *c)
     return piano__frame_can_leave(&c->at, rule) ? leave_by_rule(c, rule) : leave_by_fp(c);
 }
 
-/* From the cursor on. Frames between SKIP_START and SKIP_END do not count until the first that is elsewhere. */
+/* Walks from the cursor on. Frames between SKIP_START and SKIP_END are left out, up to the first
+ * frame elsewhere. */
 static void walk(struct cursor *c, uintptr_t skip_start, uintptr_t skip_end,
                  struct piano__walk *out)
 {
@@ -175,8 +181,9 @@ static void walk(struct cursor *c, uintptr_t skip_start, uintptr_t skip_end,
         enum piano__outcome outcome = step(c);
         out->sps[out->depth] = c->at.sp;
         out->is_interrupted |= c->at.is_exact && !was_exact;
+        /* A handler returns to the first byte of its trampoline, so the pc is not after a call. */
         if (!is_skipped && c->at.is_exact && !was_exact)
-            out->pcs[out->depth - 1]++; /* a handler returns to the first byte of its trampoline */
+            out->pcs[out->depth - 1]++;
         if (outcome != PIANO_GOES_ON) {
             out->flags = c->flags | (outcome == PIANO_LOST ? PIANO_STACK_LOST : 0);
             return;
@@ -194,11 +201,13 @@ static void cursor_init(struct cursor *c, struct piano__walker *w)
     c->memory.block_n = c->memory.block_at = 0;
 }
 
-/* Where libpiano.so is; 0 to 0 when this is not in it. Threads that look at the same time find the same. */
+/* Finds the range of libpiano.so, or 0 to 0 if this code is not in it. Concurrent callers find the
+ * same values. */
 static void find_own(uintptr_t *start, uintptr_t *end)
 {
     static _Atomic uintptr_t own_start, own_end;
     static _Atomic bool is_found;
+    /* Pairs with the release below: `own_start` and `own_end` are set. */
     if (!atomic_load_explicit(&is_found, memory_order_acquire)) {
         *start = *end = 0;
         (void)piano__module_own(start, end);
