@@ -50,6 +50,32 @@ static void one_run_a_side(void **state)
     release(&d, sides);
 }
 
+/* `main` waits for its threads: 40 ms, then 60. One run a side cannot tell whether that is a change. Growth of its CPU time
+ * by as much still fails. */
+static void time_that_was_waited_is_no_growth(void **state)
+{
+    (void)state;
+    static const char before[] =
+        HEADER("\"main\"") "{\"outside\":true,\"thread\":1,\"fns\":[{\"id\":0,\"calls\":1,"
+                           "\"self_ns\":41000000,\"cpu_ns\":1000000}]}\n";
+    static const char *after[2] = {
+        HEADER("\"main\"") "{\"outside\":true,\"thread\":1,\"fns\":[{\"id\":0,\"calls\":1,"
+                           "\"self_ns\":61000000,\"cpu_ns\":1100000}]}\n",
+        HEADER("\"main\"") "{\"outside\":true,\"thread\":1,\"fns\":[{\"id\":0,\"calls\":1,"
+                           "\"self_ns\":61000000,\"cpu_ns\":21000000}]}\n"};
+    for (int round = 0; round < 2; round++) {
+        struct run a, b;
+        struct diff d;
+        assert_int_equal(loaded(&a, before), 0);
+        assert_int_equal(loaded(&b, after[round]), 0);
+        struct diff_side sides[2] = {{"a", &a, 1}, {"b", &b, 1}};
+        assert_int_equal(diff_make(&d, sides), 0);
+        assert_int_equal(d.rows[0].waited, round == 0);
+        assert_int_equal(diff_grew(&d, &d.rows[0], DIFF_SELF, 20.0), round);
+        release(&d, sides);
+    }
+}
+
 static void repeated_runs_know_their_noise(void **state)
 {
     (void)state;
@@ -170,6 +196,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_run_a_side),
+        cmocka_unit_test(time_that_was_waited_is_no_growth),
         cmocka_unit_test(repeated_runs_know_their_noise),
         cmocka_unit_test(unequal_lengths_compare_per_frame),
         cmocka_unit_test(equal_frames_are_noise),

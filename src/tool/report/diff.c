@@ -157,6 +157,7 @@ static void fill_row(struct diff_row *row, const struct diff *d, struct series *
         row->present[side] = true;
         row->sampled[side] |= items[i].sampled;
         row->residue[side] |= sum->self_ns < 0;
+        row->wait[side] += (double)sum->wait_ns / (double)d->sides[side].count;
         row->half[side] += (double)estimates_change_half(sum) / (double)d->sides[side].count;
         row->total[side] =
             sum->has_total && row->total[side] >= 0
@@ -185,6 +186,9 @@ static void fill_row(struct diff_row *row, const struct diff *d, struct series *
     }
     if (row->real[DIFF_SELF] == VERDICT_UNKNOWN)
         row->real[DIFF_SELF] = test_frames(d, row, items, n);
+    double change = row->value[DIFF_SELF][1] - row->value[DIFF_SELF][0];
+    row->waited = row->real[DIFF_SELF] == VERDICT_UNKNOWN && change != 0 &&
+                  (row->wait[1] - row->wait[0]) / change > 0.5;
 }
 
 double diff_percent(const struct diff_row *row, enum diff_measure m)
@@ -201,7 +205,7 @@ bool diff_grew(const struct diff *d, const struct diff_row *row, enum diff_measu
     double a = diff_figure(row, m, 0), b = diff_figure(row, m, 1);
     if (b <= a || diff_percent(row, m) <= percent || row->real[m] == VERDICT_NOISE)
         return false;
-    if (m == DIFF_SELF && row->unresolved)
+    if (m == DIFF_SELF && (row->unresolved || row->waited))
         return false;
     return row->value[m][1] >= MATTERS * d->sum[m][1];
 }

@@ -81,7 +81,7 @@ static void verdict_cell(struct table *t, const struct diff_row *row)
         table_cell(t, change == 0 ? "" : "noise");
         break;
     default:
-        table_cell(t, "");
+        table_cell(t, row->waited && !row->unresolved ? "waited" : "");
     }
 }
 
@@ -93,7 +93,7 @@ static bool any_allocs(const struct diff *d)
 static bool any_verdict(const struct diff *d)
 {
     for (size_t i = 0; i < d->count; i++)
-        if (d->rows[i].real[DIFF_SELF] != VERDICT_UNKNOWN)
+        if (d->rows[i].real[DIFF_SELF] != VERDICT_UNKNOWN || d->rows[i].waited)
             return true;
     return false;
 }
@@ -249,8 +249,9 @@ static void put_row(struct buf *b, const struct diff *d, const struct diff_row *
                row->present[1] ? "true" : "false");
     buf_printf(b, "\"alloc_count_significant\":%s,\"alloc_bytes_significant\":%s,",
                verdict_text(row->real[DIFF_ALLOCS]), verdict_text(row->real[DIFF_BYTES]));
-    buf_printf(b, "\"sampled\":[%s,%s],\"resolved\":%s,", row->sampled[0] ? "true" : "false",
-               row->sampled[1] ? "true" : "false", row->unresolved ? "false" : "true");
+    buf_printf(b, "\"sampled\":[%s,%s],\"resolved\":%s,\"waited\":%s,",
+               row->sampled[0] ? "true" : "false", row->sampled[1] ? "true" : "false",
+               row->unresolved ? "false" : "true", row->waited ? "true" : "false");
     if (fail_above >= 0) {
         bool failed = false;
         for (int m = 0; m < DIFF_MEASURES; m++)
