@@ -365,6 +365,26 @@ static void frames_show_where_their_time_went(void **state)
           "    7  5.0ms    4.5ms  50.0us  500.0us  600.0us  400.0us  <- spike\n" FOOTER);
 }
 
+/* A frame of 1.6 ms that waited for 1.5 ms. `hot` is sampled; the time was moved to it, and the wait was not. */
+static void a_frames_wait_is_some_functions(void **state)
+{
+    (void)state;
+    struct run run;
+    assert_int_equal(
+        loaded(&run, HEADER("\"hot\",\"loop\"") "{\"frame\":0,\"thread\":1,\"depth\":0,\"root\":1,"
+                                               "\"wall_ns\":1600000,\"cpu_ns\":100000,\"runq_ns\":"
+                                               "1400000,\"fns\":[{\"id\":0,\"calls\":5000,"
+                                               "\"timed\":12,\"self_ns\":1580000},{\"id\":1,"
+                                               "\"calls\":1,\"self_ns\":20000,\"cpu_ns\":20000}]}\n"),
+        0);
+    const struct tally *hot = &run.fns[0].sum, *loop = &run.fns[1].sum;
+    assert_in_range(hot->wait_ns, 1450000, 1500000);
+    assert_in_range(hot->runq_ns, 1350000, 1400000);
+    assert_true(hot->has_cpu);
+    assert_int_equal(loop->wait_ns, 0);
+    run_unload(&run);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -384,6 +404,7 @@ int main(void)
         cmocka_unit_test(busy_machines_are_noticed),
         cmocka_unit_test(a_function_that_waits_is_not_the_hottest),
         cmocka_unit_test(frames_show_where_their_time_went),
+        cmocka_unit_test(a_frames_wait_is_some_functions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

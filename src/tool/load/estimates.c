@@ -223,6 +223,38 @@ static double take_from_others(struct run_scratch *line, const struct whole *w, 
     return take_from_estimates(line, missing);
 }
 
+/* Of the time that moves, part was spent off the CPU. */
+struct waits {
+    double wait, runq;
+};
+
+/* Takes off the functions that lose time the same part of their waits, when they lose PART of `moved`. */
+static struct waits take_waits(struct run_scratch *line, double part)
+{
+    struct waits taken = {0};
+    for (size_t i = 0; i < line->count; i++) {
+        struct run_entry *e = &line->entries[i];
+        struct tally *sum = &e->sum;
+        if (e->moved >= 0 || sum->wait_ns <= 0 || sum->self_ns <= 0)
+            continue;
+        double lost = fmin(1, -e->moved * part / (double)sum->self_ns);
+        int64_t wait = saturating_int(lost * (double)sum->wait_ns);
+        int64_t runq = saturating_int(lost * (double)sum->runq_ns);
+        sum->wait_ns -= wait;
+        sum->runq_ns -= runq;
+        taken.wait += (double)wait;
+        taken.runq += (double)runq;
+    }
+    return taken;
+}
+
+static void give_waits(struct tally *sum, struct waits waits, double part)
+{
+    sum->wait_ns = saturating_add(sum->wait_ns, saturating_int(waits.wait * part));
+    sum->runq_ns = saturating_add(sum->runq_ns, saturating_int(waits.runq * part));
+    sum->has_cpu |= waits.wait > 0;
+}
+
 static void move_long_calls(struct run_scratch *line, const struct whole *w)
 {
     double more = 0, less = 0;
@@ -238,11 +270,14 @@ static void move_long_calls(struct run_scratch *line, const struct whole *w)
     double from_callers = more < less ? more : less, moved = from_callers;
     if (more > less && are_representative(w))
         moved += take_from_others(line, w, more - less);
+    double part_of_less = less > 0 ? from_callers / less : 0, part_of_more = moved / more;
+    struct waits waits = take_waits(line, part_of_less);
     for (size_t i = 0; i < line->count; i++) {
         struct run_entry *e = &line->entries[i];
-        double of = e->moved < 0 ? from_callers / less : moved / more;
+        if (e->moved > 0)
+            give_waits(&e->sum, waits, e->moved / more);
         if (e->moved != 0)
-            give_looked(&e->sum, e->moved * of);
+            give_looked(&e->sum, e->moved * (e->moved < 0 ? part_of_less : part_of_more));
     }
 }
 

@@ -16,6 +16,8 @@ void estimates_settle_run(struct run_scratch *all);
 
 /* Moves waits to where the time that was waited has moved. */
 void waits_settle(struct run_scratch *all);
+/* LINE is a frame of WALL_NS, off the CPU for OFF_NS, RUNQ_NS of these waiting for a CPU (-1: not known). */
+void waits_settle_frame(struct run_scratch *line, int64_t wall_ns, int64_t off_ns, int64_t runq_ns);
 
 /* Whether SUM's self time depends on estimates by more than 3 %. */
 bool estimates_matter(const struct tally *sum);

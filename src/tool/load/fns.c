@@ -284,6 +284,8 @@ static int read_line(struct json *j, const struct run *run, struct run_scratch *
     err = err ? err : json_end(j);
     if (err == 0 && !run->uncorrected)
         estimates_settle(scratch);
+    if (err == 0 && !run->uncorrected && head->frame && head->cpu_ns >= 0)
+        waits_settle_frame(scratch, head->wall_ns, head->wall_ns - head->cpu_ns, head->runq_ns);
     return err;
 }
 

@@ -2,8 +2,15 @@
  *
  * A call that was merely counted is never checked: when it loses the CPU, that is found in its caller, in the self time and
  * in the wait alike. The self time then moves to where it belongs, by samples and by looks (estimates.c). A wait
- * that is longer than the self time left cannot be the caller's, and moves to the sampled functions. */
+ * that is longer than the self time left cannot be the caller's, and moves to the sampled functions.
+ *
+ * The target moves long pieces of a caller's time to sampled functions without their waits (span/pay.c). But a frame's own
+ * CPU time is known. Waits of a frame that none of its functions has are given to its sampled functions. */
 #include "tool/load/estimates.h"
+
+#include <math.h>
+
+static const double WHOLE = 0.9, LEAST_NS = 20000;
 
 static bool is_sampled(const struct tally *sum)
 {
@@ -24,17 +31,16 @@ static int64_t take_excess(struct tally *sum, int64_t *runq)
     return excess;
 }
 
-void waits_settle(struct run_scratch *all)
+/* Gives EXCESS ns of waiting, RUNQ of it for a CPU, to the sampled functions, in proportion to their CPU time. */
+static void give_sampled(struct run_scratch *all, int64_t excess, int64_t runq)
 {
-    int64_t excess = 0, runq = 0, room = 0;
-    for (size_t i = 0; i < all->count; i++)
-        excess = saturating_add(excess, take_excess(&all->entries[i].sum, &runq));
+    int64_t room = 0;
     for (size_t i = 0; i < all->count; i++) {
         const struct tally *sum = &all->entries[i].sum;
         if (is_sampled(sum))
             room = saturating_add(room, sum->self_ns - sum->wait_ns);
     }
-    if (excess == 0 || room == 0)
+    if (excess <= 0 || room == 0)
         return;
     double part = excess < room ? (double)excess / (double)room : 1.0;
     double of_runq = (double)runq / (double)excess;
@@ -47,4 +53,26 @@ void waits_settle(struct run_scratch *all)
         sum->runq_ns = saturating_add(sum->runq_ns, saturating_int((double)more * of_runq));
         sum->has_cpu = true;
     }
+}
+
+void waits_settle(struct run_scratch *all)
+{
+    int64_t excess = 0, runq = 0;
+    for (size_t i = 0; i < all->count; i++)
+        excess = saturating_add(excess, take_excess(&all->entries[i].sum, &runq));
+    give_sampled(all, excess, runq);
+}
+
+void waits_settle_frame(struct run_scratch *line, int64_t wall_ns, int64_t off_ns, int64_t runq_ns)
+{
+    double self = 0, missing = (double)off_ns, runq = (double)(runq_ns > 0 ? runq_ns : 0);
+    for (size_t i = 0; i < line->count; i++) {
+        const struct tally *sum = &line->entries[i].sum;
+        self += (double)sum->self_ns;
+        missing -= (double)sum->wait_ns;
+        runq -= (double)sum->runq_ns;
+    }
+    bool is_whole = self > WHOLE * (double)wall_ns; /* else other lines have parts of the frame */
+    if (is_whole && missing > LEAST_NS)
+        give_sampled(line, saturating_int(missing), saturating_int(fmax(0, fmin(runq, missing))));
 }
