@@ -371,11 +371,12 @@ static void a_frames_wait_is_some_functions(void **state)
     (void)state;
     struct run run;
     assert_int_equal(
-        loaded(&run, HEADER("\"hot\",\"loop\"") "{\"frame\":0,\"thread\":1,\"depth\":0,\"root\":1,"
-                                               "\"wall_ns\":1600000,\"cpu_ns\":100000,\"runq_ns\":"
-                                               "1400000,\"fns\":[{\"id\":0,\"calls\":5000,"
-                                               "\"timed\":12,\"self_ns\":1580000},{\"id\":1,"
-                                               "\"calls\":1,\"self_ns\":20000,\"cpu_ns\":20000}]}\n"),
+        loaded(&run,
+               HEADER("\"hot\",\"loop\"") "{\"frame\":0,\"thread\":1,\"depth\":0,\"root\":1,"
+                                          "\"wall_ns\":1600000,\"cpu_ns\":100000,\"runq_ns\":"
+                                          "1400000,\"fns\":[{\"id\":0,\"calls\":5000,"
+                                          "\"timed\":12,\"self_ns\":1580000},{\"id\":1,"
+                                          "\"calls\":1,\"self_ns\":20000,\"cpu_ns\":20000}]}\n"),
         0);
     const struct tally *hot = &run.fns[0].sum, *loop = &run.fns[1].sum;
     assert_in_range(hot->wait_ns, 1450000, 1500000);

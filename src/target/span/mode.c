@@ -19,6 +19,7 @@
  * correction is for calls of another frame.
  *
  * The call before the timed one is timed too, to bring the probe back into the caches, and charged like a counted one.
+ * It is only counted when a call of the thread was timed within the last 10 us.
  *
  * A call longer than `piano__mode_long` is charged as measured, and not multiplied: the watcher (watch.c) sees every
  * such call, timed or not. That keeps preemptions out of the estimates too.

@@ -15,7 +15,8 @@
  * the corrections inside is the variance of the caller's self time.
  *
  * MODES (mode.c). A FENCED or PLAIN function is timed on every call. A SAMPLED one is counted for a random number of
- * calls by the inline path, then one call is timed, fenced, and one before it to warm up the probe.
+ * calls by the inline path, then one call is timed, fenced, and one before it to warm up the probe, unless a call was
+ * timed a moment ago.
  *
  * SAMPLES are exact: while a sampled call is the innermost timed one, the calls it makes are all timed (BELOW), so
  * its self time depends on no estimate, and a callee that costs more when this function calls it is not taken for
@@ -55,7 +56,13 @@
 #define compiler_barrier() __asm__ __volatile__("" ::: "memory")
 
 enum { INDEX_BITS = 12 };
-enum { SAMPLE_ROOM = 64, COLD_NS = 2000, LEAST_SPENT = 16 * 256, MOST_SPENT = 8192 * 256 };
+enum {
+    SAMPLE_ROOM = 64,
+    COLD_NS = 2000,
+    RECENT_NS = 10000,
+    LEAST_SPENT = 16 * 256,
+    MOST_SPENT = 8192 * 256
+};
 _Static_assert(PIANO_MAX_DEPTH <= 1 << INDEX_BITS, "an index fits its bits of a guard");
 
 /* A guard of a timed call:  | seq | index, 12 bits | 1 |  */
@@ -339,9 +346,15 @@ static struct piano__entry *push(struct piano__thread *t, struct piano__slot *sl
     return e;
 }
 
+/* A call was timed less than RECENT_NS ago, so the probe is still in the caches. */
+static bool is_recent(const struct piano__thread *t, int64_t now)
+{
+    return piano__ticks_ns(now - t->last_tick, piano__run.header->ns_per_tick_32) < RECENT_NS;
+}
+
 /* The entry of a call that is to be timed; NULL for one that is only to be counted. */
 static struct piano__entry *enter_attached(struct piano__thread *t, struct piano__slot *slot,
-                                           struct caller from)
+                                           struct caller from, int64_t now)
 {
     struct piano__entry *entries = piano__entries(t);
     if (unlikely(t->depth > 0 && is_dead(&entries[t->depth - 1], from)))
@@ -355,6 +368,11 @@ static struct piano__entry *enter_attached(struct piano__thread *t, struct piano
         !(slot->outer_timed && slot->open == 0))
         piano__mode_next_stratum(t, slot);
     bool is_due = head->left <= 0 && !slot->sampling;
+    if (is_due && slot->mode == PIANO_SAMPLED && !slot->warm && !is_in_sample(t) &&
+        !(slot->outer_timed && slot->open == 0) && is_recent(t, now)) {
+        slot->warm = 1; /* no need to warm up: the next call is the sample */
+        return NULL;
+    }
     if (!is_due && !is_in_sample(t))
         return NULL;
     if (unlikely(t->depth >= PIANO_MAX_DEPTH)) {
@@ -453,7 +471,7 @@ void *__piano_enter(unsigned offset)
                           (uintptr_t)__builtin_return_address(0)};
     lock(t);
     add_counted(t);
-    struct piano__entry *e = enter_attached(t, slot, from);
+    struct piano__entry *e = enter_attached(t, slot, from, began);
     void *guard = e ? make_guard(e->seq, t->depth - 1) : count(t, piano__head_of(t, slot));
     unlock(t);
     if (!e) {

@@ -35,7 +35,7 @@ struct diff_row {
     bool unresolved; /* its time changed by less than the probes can tell: never a verdict */
     bool untold;     /* there would have been one */
     double wait[2];  /* like value, of the self time: off the CPU, as far as is known */
-    bool waited;     /* more than half of the change was spent off the CPU, and nothing confirms it */
+    bool waited; /* more than half of the change was spent off the CPU, and nothing confirms it */
     enum verdict real[DIFF_MEASURES];
     bool by_frame;                /* compared per frame; false for what runs outside frames */
     double impact[DIFF_MEASURES]; /* size of the change, over a whole run */
