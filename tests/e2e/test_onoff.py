@@ -340,3 +340,25 @@ def test_children_do_not_inherit_the_descriptor(project: Project) -> None:
         }
     """, select=["--fn", "tick"])
     assert report.calls("tick") == {"tick": 5}
+
+
+# Hundreds of tiny functions, each timed until piano knows it: most of the time goes into probes, and so do most preemptions.
+MANY = "\n".join([
+    "#include <stdio.h>", "#include <time.h>", "static volatile unsigned long sink;",
+    "static double cpu_now(void) { struct timespec t; clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t); return t.tv_sec * 1e9 + t.tv_nsec; }",
+    "#define BODY { unsigned long x = sink; for (int i = 0; i < 40; i++) x = x * 6364136223846793005u + 1; sink = x; }",
+    "__attribute__((noinline, noclone)) static void twin(void) BODY",
+    *(f"__attribute__((noinline, noclone)) void tiny{i}(void) BODY" for i in range(400)),
+    "void all(void) {", *(f"tiny{i}();" for i in range(400)), "}",
+    "void frame(void) { for (int i = 0; i < 5000; i++) all(); }",
+    "int main(void) {", "double start = cpu_now();", "for (int i = 0; i < 2000000; i++) twin();",
+    r'printf("%.0f\n", cpu_now() - start);', "frame(); return 0; }"])
+
+
+@pytest.mark.timing
+def test_probes_that_lose_the_cpu_are_no_wait_of_the_program(project: Project) -> None:
+    program = project.cc(MANY, select=["--fn", "tiny", "--frame", "frame"])
+    with busy_loops(3):
+        truth = int(project.command("taskset", "-c", one_cpu(), program).out)
+    [frame] = frame_lines(project, "frame")
+    assert 0.7 * truth < frame["cpu_ns"] < 1.6 * truth, (truth, frame["wall_ns"], frame["cpu_ns"])

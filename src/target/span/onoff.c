@@ -36,7 +36,7 @@ enum {
 int64_t piano__onoff_least = INT64_MAX;
 int64_t piano__onoff_medium = INT64_MAX;
 int64_t piano__onoff_recent = INT64_MAX;
-static int64_t torn = INT64_MAX; /* TORN_NS in ticks */
+int64_t piano__onoff_torn = INT64_MAX;
 
 /* Owner of a file: 0 none, else a tid; taken and given back by the thread itself. */
 static struct {
@@ -76,7 +76,7 @@ struct moment {
 static struct moment read_moment(clockid_t clock)
 {
     struct moment m = {0, -1, INT64_MAX};
-    for (int i = 0; i < 3 && m.cost > torn; i++) {
+    for (int i = 0; i < 3 && m.cost > piano__onoff_torn; i++) {
         int64_t before = piano__ticks();
         m.cpu_ns = clock_ns(clock);
         m.cost = piano__ticks() - before;
@@ -94,7 +94,7 @@ static int64_t clock_less_cpu(struct moment m)
 void piano__onoff_init(void)
 {
     int64_t least = INT64_MAX;
-    torn = ticks_of(TORN_NS);
+    piano__onoff_torn = ticks_of(TORN_NS);
     for (int i = 0; i < TRIES; i++) {
         struct moment m = read_moment(CLOCK_THREAD_CPUTIME_ID);
         if (m.cpu_ns < 0)
@@ -233,7 +233,7 @@ static void set_runq(struct piano__offcpu *look, int64_t waited)
 static int64_t skip_own(struct piano__thread *t, struct moment m, int64_t began)
 {
     int64_t window = m.tick - began;
-    if (window < torn)
+    if (window < piano__onoff_torn)
         return 0;
     int64_t off = piano__within(clock_less_cpu(m) - t->off_base - t->look.off, 0,
                                 piano__ticks_ns(window, scale()));
@@ -270,7 +270,7 @@ void piano__onoff_look(struct piano__thread *t, int64_t began)
         take_runq(t, skipped);
         plan_next(t);
         began = m.tick;
-        if (piano__ticks() - began < torn)
+        if (piano__ticks() - began < piano__onoff_torn)
             return;
     }
 }
@@ -278,9 +278,9 @@ void piano__onoff_look(struct piano__thread *t, int64_t began)
 int64_t piano__onoff_after(struct piano__thread *t, int64_t began)
 {
     int64_t now = piano__ticks();
-    if (now - began < torn || t->look.tick == 0)
+    if (now - began < piano__onoff_torn || t->look.tick == 0)
         return now;
-    if (now - t->look.tick >= torn)
+    if (now - t->look.tick >= piano__onoff_torn)
         piano__onoff_look(t, began > t->look.tick ? began : t->look.tick);
     return piano__ticks();
 }

@@ -24,6 +24,7 @@
 extern int64_t piano__onoff_least;
 extern int64_t piano__onoff_medium;
 extern int64_t piano__onoff_recent;
+extern int64_t piano__onoff_torn; /* what a probe takes at most, if it does not lose the CPU */
 
 /* Measures what a reading costs. */
 void piano__onoff_init(void);

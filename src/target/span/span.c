@@ -404,11 +404,13 @@ static bool is_of_sample(const struct piano__thread *t, const struct piano__entr
            (e->flags & PIANO_ENTRY_FENCED && t->depth > 1 && e[-1].flags & PIANO_ENTRY_SAMPLED);
 }
 
-/* The call begins when the time on and off the CPU has been read; that is the caller's, and overhead of it. */
-static __attribute__((noinline)) void look_first(struct piano__thread *t, struct piano__entry *e)
+/* The call begins when the time on and off the CPU has been read; that is the caller's, and overhead of it. Time off the CPU
+ * since BEGAN is the profiler's. */
+static __attribute__((noinline)) void look_first(struct piano__thread *t, struct piano__entry *e,
+                                                 int64_t began)
 {
     lock(t);
-    piano__onoff_look(t, e->start);
+    piano__onoff_look(t, began);
     t->looked_depth = t->depth - 1; /* this call begins with what was read just now */
     int64_t start = e->flags & PIANO_ENTRY_FENCED ? piano__ticks_fenced() : piano__ticks();
     t->overhead += (start - e->start) * 256;
@@ -441,7 +443,10 @@ static void measure_entry(struct piano__thread *t, struct piano__entry *e, int64
 
 static void measure_exit(struct piano__thread *t, int64_t from, int64_t work)
 {
-    t->overhead += (piano__ticks_end() - from) * 256 - (t->frame_work - work);
+    int64_t end = piano__ticks_end();
+    if (unlikely(end - from >= piano__onoff_torn))
+        end = piano__onoff_after(t, from);
+    t->overhead += (end - from) * 256 - (t->frame_work - work);
 }
 
 /* While this is set, the watcher gives the time to no function. The store retires after what the program did before the
@@ -481,8 +486,10 @@ void *__piano_enter(unsigned offset)
     int64_t due = piano__onoff_due(t, slot);
     e->start = e->flags & PIANO_ENTRY_FENCED ? piano__ticks_fenced() : piano__ticks();
     measure_entry(t, e, began, work);
-    if (unlikely(e->start >= due) && !is_of_sample(t, e))
-        look_first(t, e);
+    if (unlikely(e->start - began >= piano__onoff_torn))
+        look_first(t, e, began); /* the probe lost the CPU: that is no wait of the program */
+    else if (unlikely(e->start >= due) && !is_of_sample(t, e))
+        look_first(t, e, e->start);
     set_probing(t, 0);
     return guard;
 }
