@@ -160,6 +160,7 @@ FN void walk(int depth)
     if (depth > 0) {
         MADE(walk, 1);
         walk(depth - 1);
+        __asm__ __volatile__("" ::: "memory"); /* or it is a loop where no probe follows the call */
     }
 }
 

@@ -28,6 +28,7 @@ static const double UNSURE_COUNTED_NS = 0.75;
 static const double UNSURE_TIMED_NS = 2.0;
 static const double UNSURE_ALLOC_NS = 1.0;
 static const double UNSURE_PROBES = 0.08;
+static const double UNSURE_LOOKED_PROBES = 0.04;
 static const double MOST_TAKEN = 0.9; /* of an estimate, by a bound */
 static const double CHANGES = 0.8;    /* of a systematic error differs from run to run */
 enum { ROUNDS = 8, FEWEST_LOOKS = 8, MATTERS_PART = 33 };
@@ -341,6 +342,7 @@ static void add_uncertainty(struct run_scratch *line)
         sum->looked_sys += UNSURE_LOOKED_NS * counted;
         sum->self_probes += UNSURE_COUNTED_NS * counted;
         sum->self_sys += UNSURE_PROBES * fabs((double)sum->probes_ns);
+        sum->looked_sys += UNSURE_LOOKED_PROBES * fabs((double)sum->probes_ns);
         sum->self_cal += UNSURE_TIMED_NS * (double)sum->timed;
         sum->self_cal += UNSURE_ALLOC_NS * ((double)sum->alloc_count + (double)sum->free_count);
     }
