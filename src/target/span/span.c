@@ -505,10 +505,12 @@ void __piano_exit(void *guard)
     set_probing(t, 1);
     bool fenced = e->flags & PIANO_ENTRY_FENCED;
     int64_t now = fenced ? piano__ticks_end() : piano__ticks();
-    if (unlikely(!is_guard_of(e, index, bits)))
+    if (unlikely(!is_guard_of(e, index, bits))) {
+        set_probing(t, 0);
         return;
+    }
     if (unlikely(t->busy) && !piano__repair_left(t, (uintptr_t)__builtin_frame_address(0)))
-        return;
+        return; /* the probe that this one interrupted clears `probing` */
     int64_t work = t->frame_work;
     lock(t);
     while (t->depth > index + 1)
