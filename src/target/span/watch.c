@@ -34,7 +34,8 @@
 enum {
     PERIOD_NS = 1000000,
     TURN_LOOKS = 64,
-    GAP_PART = 1250, /* of a period: between two looks of a burst, 0.8 us */
+    GAP_PART = 1250,  /* of a period: between two looks of a burst, 0.8 us */
+    MASK_WORDS = 128, /* for 8192 CPUs */
     STACK_BYTES = 16384,
     SIGNAL_SET_BYTES = 8
 };
@@ -87,6 +88,11 @@ _Atomic bool piano__watch_runs;
 
 void piano__watch_prepare(uint64_t ns_per_tick_32)
 {
+    uint64_t mask[MASK_WORDS] = {0};
+    long bytes = call(SYS_sched_getaffinity, 0, sizeof mask, (long)mask, 0);
+    watch.cpus = bytes > 0 ? 0 : UINT32_MAX;
+    for (int i = 0; bytes > 0 && i < MASK_WORDS; i++)
+        watch.cpus += (uint32_t)__builtin_popcountll(mask[i]);
     piano__watch_ticks = (int64_t)(((unsigned __int128)PERIOD_NS << 32) / ns_per_tick_32);
 }
 
@@ -256,10 +262,6 @@ static void start(void)
     if ((wanted && strcmp(wanted, "0") == 0) || !piano__clock_is_counter ||
         getpid() != piano__run.pid)
         return;
-    cpu_set_t cpus;
-    CPU_ZERO(&cpus);
-    bool known = sched_getaffinity(0, sizeof cpus, &cpus) == 0;
-    watch.cpus = known ? (uint32_t)CPU_COUNT(&cpus) : UINT32_MAX;
     uint64_t all = ~(uint64_t)0, before = 0;
     call(SYS_rt_sigprocmask, SIG_SETMASK, (long)&all, (long)&before, SIGNAL_SET_BYTES);
     int flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM;
