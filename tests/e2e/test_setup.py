@@ -79,6 +79,17 @@ def test_setup_chooses_what_the_suite_has(system: System) -> None:
     assert {"libclang-rt-19-dev", "libdebuginfod1t64", "chromium", "nginx"} <= set(names)
 
 
+def test_setup_installs_the_sanitizers_of_clang_after_a_build(system: System) -> None:
+    """libclang-dev brings libclang-common-N-dev, which has them only where there is no libclang-rt-N-dev."""
+    installed = [*BUILD, "libclang-common-19-dev"]
+    names = system.debian(installed, ["libclang-rt-19-dev", "libclang-common-19-dev"]).setup("--list", "test").stdout.split()
+    assert "libclang-rt-19-dev" in names and "libclang-common-19-dev" not in names
+    names = system.debian(BUILD, ["libclang-common-19-dev"]).setup("--list", "test").stdout.split()
+    assert "libclang-common-19-dev" in names
+    names = system.debian(installed, ["libclang-common-19-dev"]).setup("--list", "test").stdout.split()
+    assert "libclang-common-19-dev" not in names
+
+
 def test_setup_without_root_says_the_command(system: System) -> None:
     done = system.debian(["gcc"], [*BUILD, "esbuild"]).setup("build")
     rest = " ".join([*BUILD[1:], "esbuild"])
