@@ -557,6 +557,20 @@ def test_a_reader_of_our_talk_that_goes_away(project: Project) -> None:
     assert done.status == 6
 
 
+@pytest.mark.parametrize("words", [("true",), ("./missing",), ("--pid", str(os.getpid()), "--duration", "0.1")],
+                         ids=["runs", "missing", "pid"])
+def test_without_a_reader_of_our_messages(project: Project, words: tuple[str, ...]) -> None:
+    """SIGPIPE must not end piano, not even at the first message, which comes before the program is started."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        done = subprocess.run([PIANO, "record", *words], cwd=project.root, env=project.env, stdin=subprocess.DEVNULL, stderr=writer,
+                              timeout=LIMIT_S, check=False)
+    finally:
+        os.close(writer)
+    assert done.returncode == project.piano("record", *words, check=False).status
+
+
 def test_scripts_are_recorded_by_their_interpreter(project: Project) -> None:
     script = project.write({"script": "#!/bin/sh\necho ran $1\n", "bare": "echo bare\n"}).root / "script"
     script.chmod(0o755)

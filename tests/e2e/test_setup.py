@@ -3,12 +3,14 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
-from conftest import ROOT
+from conftest import LIMIT_S, ROOT
 
 pytestmark = pytest.mark.tool
 BUILD = ["gcc", "g++", "make", "libc6-dev", "libclang-dev", "libelf-dev", "libdw-dev", "zlib1g-dev"]
@@ -75,6 +77,17 @@ def test_setup_chooses_what_the_suite_has(system: System) -> None:
     names = system.debian([], suite).setup("--list", "test").stdout.split()
     assert set(BUILD) <= set(names) <= set(suite)
     assert {"libclang-rt-19-dev", "libdebuginfod1t64", "chromium", "nginx"} <= set(names)
+
+
+def test_setup_installs_the_sanitizers_of_clang_after_a_build(system: System) -> None:
+    """libclang-dev brings libclang-common-N-dev, which has them only where there is no libclang-rt-N-dev."""
+    installed = [*BUILD, "libclang-common-19-dev"]
+    names = system.debian(installed, ["libclang-rt-19-dev", "libclang-common-19-dev"]).setup("--list", "test").stdout.split()
+    assert "libclang-rt-19-dev" in names and "libclang-common-19-dev" not in names
+    names = system.debian(BUILD, ["libclang-common-19-dev"]).setup("--list", "test").stdout.split()
+    assert "libclang-common-19-dev" in names
+    names = system.debian(installed, ["libclang-common-19-dev"]).setup("--list", "test").stdout.split()
+    assert "libclang-common-19-dev" not in names
 
 
 def test_setup_without_root_says_the_command(system: System) -> None:
@@ -174,3 +187,68 @@ def test_try_suites_says_that_it_needs_root() -> None:
     done = subprocess.run([*as_nobody, "/usr/bin/python3", "-", "trixie"], input=text, capture_output=True, text=True, timeout=60,
                           check=False, cwd="/")
     assert done.returncode == 2 and "need root; type:\n    sudo " in done.stderr, done
+
+
+# try-suites with one step, in a chroot of this system: processes of another user, one of them a daemon that ignores signals.
+STEP = r"""
+import importlib.machinery, importlib.util, sys
+loader = importlib.machinery.SourceFileLoader("suites", sys.argv.pop(1))
+suites = importlib.util.module_from_spec(importlib.util.spec_from_loader("suites", loader))
+loader.exec_module(suites)
+word = sys.argv.pop(1)
+suites.ENTER = 'mount --make-rprivate /; mount --bind / "$1"\n' + suites.ENTER
+def go(self):
+    self.step("sleep", self.inside(f"setsid sh -c 'trap : INT TERM HUP; sleep {word}; sleep {word}' & sleep {word}", 600, "daemon"))
+suites.Suite.go = go
+sys.exit(suites.main())
+"""
+
+
+def running(word: str) -> list[str]:
+    """The commands of all processes with WORD in their arguments, except those of try-suites itself."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            command = path.read_bytes().decode("utf-8", "replace").split("\0")
+        except OSError:  # it has ended
+            continue
+        if any(word in part for part in command) and command[0] in ("sleep", "sh"):
+            found.append(" ".join(command))
+    return found
+
+
+def wait_until(is_done, what: str) -> None:
+    end = time.monotonic() + LIMIT_S
+    while not is_done():
+        assert time.monotonic() < end, what
+        time.sleep(0.02)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="chroot and mount need root")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
+def test_try_suites_leaves_nothing_when_it_is_stopped(tmp_path: Path, number: signal.Signals) -> None:
+    """The processes of a normal user end too: one that changes its user loses the signal of `unshare --kill-child`."""
+    if subprocess.run(["unshare", "--mount", "--pid", "--fork", "--mount-proc", "true"], capture_output=True, check=False).returncode:
+        pytest.skip("no new mount and pid namespaces here")
+    commands = tmp_path / "bin"
+    commands.mkdir()
+    (tmp_path / "trixie").mkdir()
+    (commands / "debootstrap").write_text("#!/bin/sh\n")
+    (commands / "debootstrap").chmod(0o755)
+    word = f"600.{os.getpid()}{time.monotonic_ns()}"  # seconds, and unique
+    tool = subprocess.Popen(["/usr/bin/python3", "-c", STEP, ROOT / "tools/try-suites", word, "--dir", tmp_path, "trixie"],
+                            env={**os.environ, "PATH": f"{commands}:{os.environ['PATH']}"}, stdin=subprocess.DEVNULL,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        wait_until(lambda: tool.poll() is not None or running(word).count(f"sleep {word} ") == 2, "the step has not begun")
+        assert tool.poll() is None, (tool.communicate(), (tmp_path / "logs/trixie.log").read_text())
+        tool.send_signal(number)
+        _, err = tool.communicate(timeout=LIMIT_S)
+        if number == signal.SIGKILL:
+            wait_until(lambda: not running(word), f"left: {running(word)}")
+        else:
+            assert tool.returncode == 130 and "stopped in trixie; nothing is left running or mounted" in err, err
+        assert not running(word)
+    finally:
+        tool.kill()
+        tool.wait()

@@ -253,10 +253,10 @@ static int run_program(struct record *r)
     struct launch_signals signals;
     struct output output = {0};
     bool is_loaded = r->heap || r->events;
+    launch_take_signals(&signals); /* before any message: its reader may be gone */
     char *image = image_find(r->words[0], is_loaded);
     struct session s = {.record = r, .image = image, .output = &output, .signals = &signals};
     bool ready = image != NULL;
-    launch_take_signals(&signals); /* before any message: its reader may be gone */
     if (ready && r->cpu) {
         s.cpu = prepare_cpu(r, image);
         ready = s.cpu || is_loaded || (r->cpu_inside && image_can_load(image));
