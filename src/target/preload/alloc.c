@@ -513,3 +513,8 @@ void piano__alloc_give(void *p)
 {
     free(p);
 }
+
+size_t piano__alloc_size(void *p)
+{
+    return size_of(p);
+}
