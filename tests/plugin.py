@@ -13,6 +13,7 @@ import json
 import os
 import shutil
 import signal
+import sys
 import threading
 import time
 from pathlib import Path
@@ -23,6 +24,20 @@ import pytest
 LIMIT_S = float(os.environ.get("TEST_LIMIT_S", "0"))
 GRACE_S = 30  # from the failure of a test that is too slow until its process is killed
 MARK = "TEST_NAME"  # in the environment of everything a test starts
+
+
+def restore_python_path() -> None:
+    """Sets PYTHONPATH to what it was before tests/run, where tests are run; the processes of xdist are started with the longer one."""
+    if "-n" in sys.argv and "PYTEST_XDIST_WORKER" not in os.environ:
+        return
+    before = os.environ.pop("TEST_PYTHONPATH", None)
+    if before:
+        os.environ["PYTHONPATH"] = before
+    elif before is not None:
+        os.environ.pop("PYTHONPATH", None)
+
+
+restore_python_path()
 
 
 class TooSlow(pytest.fail.Exception):
