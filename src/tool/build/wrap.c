@@ -271,8 +271,7 @@ static int link_static(const struct wrap *w, char *const base[], struct cc_run *
 
 static int link_plain(const struct wrap *w, char *const base[], struct cc_run *r)
 {
-    return w->args.is_static ? link_static(w, base, r)
-                             : link_once(w, base, LINK_SHARED_RUNTIME, r);
+    return w->args.is_static ? link_static(w, base, r) : link_once(w, base, LINK_SHARED_RUNTIME, r);
 }
 
 /* A program with its own malloc cannot be interposed: links it again with malloc wrapped. If that
