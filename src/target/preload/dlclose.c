@@ -1,5 +1,7 @@
 /* After a library is unloaded, its addresses may get another meaning. So everything learned about
  * them is discarded, and stacks get new numbers. */
+#include <dlfcn.h>
+
 #include "target/cpu/cpu.h"
 #include "target/preload/next.h"
 #include "target/record/modules.h"
