@@ -511,7 +511,7 @@ def test_coroutines_still_work(project: Project) -> None:
             std::printf("%d\\n", sum);
             return 0;
         }
-    """, "-std=c++20")
+    """, "-std=c++20", "-fcoroutines")
     assert project.out == "10\n"
     assert report.calls("plain", "main") == {"plain": 5, "main": 1}
 

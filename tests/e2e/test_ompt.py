@@ -412,7 +412,11 @@ int main(void)
 
 
 def test_tasks_that_depend_on_others_and_are_run_at_once(project: Project) -> None:
-    r, done = record(project, omp(project, DEPENDENT))
+    program = omp(project, DEPENDENT)
+    if project.command(program, check=False).status != 0:
+        # Optimised by clang 11, it crashes in libomp 11 by itself, without piano.
+        program = omp(project, DEPENDENT, "-O0")
+    r, done = record(project, program)
     assert done.out == "60\n"
     replay = Replay(r)
     assert replay.spawned["omp task"] == replay.ended["omp task"] >= 80 and replay.count("omp parallel") == 20

@@ -12,6 +12,9 @@ from conftest import LIB, PRELOAD, Done, Project
 from events import Recording, compile, parks, record
 
 WAITS = r"""
+#if !__GLIBC_PREREQ(2, 35) /* has no epoll_pwait2 */
+#define epoll_pwait2(epoll, got, most, t, mask) epoll_pwait(epoll, got, most, (t)->tv_nsec / 1000000, mask)
+#endif
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
 static int turn;

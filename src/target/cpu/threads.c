@@ -28,6 +28,7 @@
 #include "target/cpu/perf.h"
 #include "target/sys/clock.h"
 #include "target/sys/file.h"
+#include "target/sys/key.h"
 #include "target/sys/lock.h"
 #include "target/trace/stats.h"
 
@@ -269,7 +270,7 @@ static void end_of_thread(void *of)
 
 __attribute__((constructor(101))) static void make_key(void)
 {
-    have_end_key = pthread_key_create(&end_key, end_of_thread) == 0;
+    have_end_key = piano__key_create(&end_key, end_of_thread);
 }
 
 /* Adds the calling thread. An entry with its tid that is not in its TLS was added from outside, or

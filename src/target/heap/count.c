@@ -12,6 +12,8 @@ __thread int piano__hooks_open;
 bool piano__hooks_nest = true; /* until it is known */
 
 extern size_t malloc_usable_size(void *) __attribute__((weak));
+/* So that a static program needs no -ldl before glibc 2.34. It never calls this. */
+#pragma weak dladdr
 
 void __piano_count_alloc(unsigned long bytes)
 {
@@ -41,7 +43,7 @@ bool piano__usable_is_of(void *malloc_function)
     Dl_info of_malloc, of_size;
     void *size_function = (void *)malloc_usable_size;
     bool is_static = getauxval(AT_BASE) == 0;
-    answer = size_function && (is_static || (dladdr(malloc_function, &of_malloc) &&
+    answer = size_function && (is_static || (dladdr && dladdr(malloc_function, &of_malloc) &&
                                              dladdr(size_function, &of_size) &&
                                              of_malloc.dli_fbase == of_size.dli_fbase));
     known = malloc_function;

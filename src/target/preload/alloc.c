@@ -126,6 +126,7 @@ static __attribute__((noinline)) bool resolve(void)
     if (resolving)
         return false;
     resolving = 1;
+    uintptr_t own_before = piano__heap_own_begin();
     piano__filter_begin();
     mark_arena();
     find(&next.free, "free", (void *)first_free);
@@ -142,6 +143,7 @@ static __attribute__((noinline)) bool resolve(void)
     __atomic_store_n(&next.malloc, found, __ATOMIC_RELEASE);
     if (next.malloc != first_malloc && piano__usable_is_of((void *)next.malloc))
         next.usable_size = malloc_usable_size;
+    piano__heap_own_end(own_before);
     resolving = 0;
     return next.malloc != first_malloc;
 }
@@ -512,4 +514,9 @@ void *piano__alloc_take(size_t size)
 void piano__alloc_give(void *p)
 {
     free(p);
+}
+
+size_t piano__alloc_size(void *p)
+{
+    return size_of(p);
 }

@@ -1,9 +1,19 @@
-/* Functions of libraries that are loaded and unloaded; see next.h. */
+/* Looks up functions. The dynamic linker may allocate an error message: that is piano's own. */
 #include "target/preload/next.h"
 
+#include <dlfcn.h>
 #include <errno.h>
+#include <string.h>
 
 #include "target/heap/heap.h"
+
+void piano__next_find(void *where, const char *name)
+{
+    uintptr_t own_before = piano__heap_own_begin();
+    void *found = dlsym(RTLD_NEXT, name);
+    piano__heap_own_end(own_before);
+    memcpy(where, &found, sizeof found);
+}
 
 void *piano__next_of(const char *library, const char *name)
 {

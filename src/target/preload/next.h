@@ -2,15 +2,9 @@
 #ifndef PIANO_TARGET_PRELOAD_NEXT_H
 #define PIANO_TARGET_PRELOAD_NEXT_H
 
-#include <dlfcn.h>
-#include <string.h>
-
-/* Stores the address in WHERE, a pointer to a function pointer; NULL if there is none. */
-static inline void piano__next_find(void *where, const char *name)
-{
-    void *found = dlsym(RTLD_NEXT, name);
-    memcpy(where, &found, sizeof found);
-}
+/* Stores the address in WHERE, a pointer to a function pointer; NULL if there is none. The dynamic
+ * linker then keeps an error message for dlerror(). */
+void piano__next_find(void *where, const char *name);
 
 /* Finds the function in LIBRARY. That may have been loaded as a dependency of a library loaded with
  * dlopen; then it is not in the lookup order. The library stays loaded from now on, since its

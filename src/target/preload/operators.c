@@ -33,21 +33,25 @@ typedef void delete_function(void *p, const void *a, const void *b);
     X(_ZnamSt11align_val_t)                                                                        \
     X(_ZnwmSt11align_val_tRKSt9nothrow_t)                                                          \
     X(_ZnamSt11align_val_tRKSt9nothrow_t)
-#define EVERY_DELETE(X)                                                                            \
+#define EVERY_UNSIZED_DELETE(X)                                                                    \
     X(_ZdlPv)                                                                                      \
     X(_ZdaPv)                                                                                      \
-    X(_ZdlPvm)                                                                                     \
-    X(_ZdaPvm)                                                                                     \
     X(_ZdlPvRKSt9nothrow_t)                                                                        \
     X(_ZdaPvRKSt9nothrow_t)                                                                        \
     X(_ZdlPvSt11align_val_t)                                                                       \
     X(_ZdaPvSt11align_val_t)                                                                       \
-    X(_ZdlPvmSt11align_val_t)                                                                      \
-    X(_ZdaPvmSt11align_val_t)                                                                      \
     X(_ZdlPvSt11align_val_tRKSt9nothrow_t)                                                         \
     X(_ZdaPvSt11align_val_tRKSt9nothrow_t)
+#define EVERY_SIZED_DELETE(X)                                                                      \
+    X(_ZdlPvm)                                                                                     \
+    X(_ZdaPvm)                                                                                     \
+    X(_ZdlPvmSt11align_val_t)                                                                      \
+    X(_ZdaPvmSt11align_val_t)
+#define EVERY_DELETE(X) EVERY_UNSIZED_DELETE(X) EVERY_SIZED_DELETE(X)
 
 static bool are_counted; /* the next operators are the allocator's own, and do not call malloc */
+/* The same for a delete that is told the size. In jemalloc 5.2, only this one does not call free. */
+static bool are_sized_counted;
 
 #define NEXT_NEW(name)                                                                             \
     EXPORT new_function name;                                                                      \
@@ -130,14 +134,15 @@ static void *made(void *p, size_t size)
     return p;
 }
 
-static void gone(const void *p)
+/* If only some operators are counted, the malloc hooks have counted the size of the block. */
+static void gone(void *p)
 {
     if (!p)
         return;
     if (piano__filter_may_hold(p))
         piano__heap_freed(p);
     if (piano__heap_self.watched)
-        piano__count_free(piano__self_thread(), 0); /* the allocator does not tell its size */
+        piano__count_free(piano__self_thread(), are_counted ? 0 : piano__alloc_size(p));
 }
 
 #define NEW(name)                                                                                  \
@@ -150,10 +155,10 @@ static void gone(const void *p)
         return __builtin_expect(!are_counted, 1) ? next_##name(size, a, b)                         \
                                                  : made(next_##name(size, a, b), size);            \
     }
-#define DELETE(name)                                                                               \
+#define DELETE(name, flag)                                                                         \
     EXPORT void name(void *p, const void *a, const void *b)                                        \
     {                                                                                              \
-        const bool is_counted = are_counted;                                                       \
+        const bool is_counted = flag;                                                              \
         if (__builtin_expect(!next_##name, 0))                                                     \
             find_from(__builtin_return_address(0));                                                \
         if (__builtin_expect(is_counted, 0))                                                       \
@@ -168,8 +173,12 @@ static void gone(const void *p)
             piano__heap_own_end(before);                                                           \
     }
 
+#define UNSIZED_DELETE(name) DELETE(name, are_counted)
+#define SIZED_DELETE(name) DELETE(name, are_sized_counted)
+
 EVERY_NEW(NEW)
-EVERY_DELETE(DELETE)
+EVERY_UNSIZED_DELETE(UNSIZED_DELETE)
+EVERY_SIZED_DELETE(SIZED_DELETE)
 
 static bool same_module(const void *a, const void *b)
 {
@@ -185,6 +194,11 @@ static void call_new(void)
     made_to_try[made_count++] = _Znwm(1, NULL, NULL);
 }
 
+static void call_sized_delete(void)
+{
+    _ZdlPvm(made_to_try[--made_count], (const void *)1, NULL);
+}
+
 void piano__operators_place(const void *malloc_function, bool (*reaches_us)(void (*step)(void)))
 {
     const void *theirs = dlsym(RTLD_NEXT, "_Znwm");
@@ -193,7 +207,9 @@ void piano__operators_place(const void *malloc_function, bool (*reaches_us)(void
     if (are_counted || !same_module(theirs, malloc_function))
         return;
     bool reaches = reaches_us(call_new);
+    bool sized_reaches = reaches && reaches_us(call_sized_delete);
     while (made_count > 0)
         _ZdlPv(made_to_try[--made_count], NULL, NULL);
     are_counted = !reaches;
+    are_sized_counted = !sized_reaches;
 }

@@ -16,7 +16,7 @@ int __real_posix_memalign(void **, size_t, size_t);
 void *__real_aligned_alloc(size_t, size_t);
 void *__real_memalign(size_t, size_t);
 void *__real_valloc(size_t);
-void *__real_pvalloc(size_t);
+void *__real_pvalloc(size_t) __attribute__((weak)); /* musl has none */
 piano__create_fn __real_pthread_create;
 
 void *__wrap_malloc(size_t);

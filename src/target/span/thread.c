@@ -29,6 +29,7 @@
 #include "target/span/span.h"
 #include "target/span/watch.h"
 #include "target/sys/clock.h"
+#include "target/sys/key.h"
 
 uint32_t piano__capacity;
 
@@ -54,7 +55,7 @@ static void end_of_thread(void *block)
 
 __attribute__((constructor(101))) static void make_key(void)
 {
-    have_end_key = pthread_key_create(&end_key, end_of_thread) == 0;
+    have_end_key = piano__key_create(&end_key, end_of_thread);
 }
 
 static void reset(struct piano__thread *t)

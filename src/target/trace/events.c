@@ -21,6 +21,7 @@
 #include "target/record/control.h"
 #include "target/record/modules.h"
 #include "target/sys/clock.h"
+#include "target/sys/key.h"
 #include "target/sys/lock.h"
 #include "target/trace/buffers.h"
 #include "target/trace/names.h"
@@ -64,7 +65,7 @@ static void end_of_thread(void *of)
 
 __attribute__((constructor(101))) static void make_key(void)
 {
-    have_end_key = pthread_key_create(&end_key, end_of_thread) == 0;
+    have_end_key = piano__key_create(&end_key, end_of_thread);
 }
 
 /* Returns whether a signal handler has jumped out of the event that is marked as being written.

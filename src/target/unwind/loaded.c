@@ -4,7 +4,12 @@
  * signal handler or an allocator must not wait for. So the list is copied into one of two tables
  * while readers use the other. A node may have just been freed, so the kernel copies it
  * (piano__memory_copy). New modules are appended to the list: the last known node shows whether
- * there are any. Modules in other namespaces (dlmopen) are not in this list. */
+ * there are any. Modules in other namespaces (dlmopen) are not in this list.
+ *
+ * While a thread unloads a module, the last node may be freed and used again for another module, and
+ * another module may be mapped where the unloaded one was. So no older table is used meanwhile. A
+ * module with a frame on the caller's stack stays loaded: a look at the list after the frame was
+ * entered finds it. A caller that cannot become the writer looks through the list itself. */
 #include "target/unwind/loaded.h"
 
 #include <elf.h>
@@ -18,56 +23,71 @@
 
 #include "target/unwind/memory.h"
 
-enum { PAGE = 4096, MOST_MODULES = 1024, MOST_HEADERS = 32, PATIENCE = 1000, TRIES = 4 };
+enum { PAGE = 4096, MOST_MODULES = 1024, MOST_HEADERS = 32, SOME_HEADERS = 16 };
+enum { PATIENCE = 1000, TRIES = 4 };
 
 struct table {
     unsigned count;
-    uintptr_t last; /* the last node; 0: the list could not be read */
+    uintptr_t last;   /* the last node; 0: the list could not be read */
+    unsigned unloads; /* of the time when the list was read */
     struct piano__loaded list[MOST_MODULES];
 };
 
 static struct table tables[2];
 static _Atomic unsigned generation; /* the lowest bit selects the table that readers use */
 static _Atomic int writer;          /* pid of the process that writes the other table; 0: none */
-static _Atomic bool stale;          /* a module was unloaded since the list was read */
+static _Atomic unsigned unloads;    /* completed so far; a table with another number is too old */
+static _Atomic unsigned unloading;  /* threads that are in dlclose, */
+static _Atomic int unloader;        /* in the process with this pid */
 static _Atomic unsigned refused;    /* failed attempts to become the writer since the last write */
 
-/* Reads the program headers of a module. The kernel provides those of the program itself; in other
- * modules they follow the ELF header. Only the writer calls this. */
-static unsigned read_headers(uintptr_t bias, ElfW(Phdr) * headers)
+/* Finds the program headers of a module. The kernel provides those of the program itself; in other
+ * modules they follow the ELF header. */
+static unsigned find_headers(uintptr_t bias, uintptr_t *at)
 {
     const ElfW(Phdr) *own = (const void *)getauxval(AT_PHDR);
     unsigned count = getauxval(AT_PHENT) == sizeof *own ? (unsigned)getauxval(AT_PHNUM) : 0;
     ElfW(Ehdr) header;
     for (unsigned i = 0; i < count && count <= MOST_HEADERS; i++) {
         if (own[i].p_type == PT_PHDR && bias + own[i].p_vaddr == (uintptr_t)own) {
-            memcpy(headers, own, count * sizeof *own);
+            *at = (uintptr_t)own;
             return count;
         }
     }
     if (bias == 0 || bias % PAGE ||
         piano__memory_copy(&header, bias, sizeof header) != sizeof header ||
-        memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_phentsize != sizeof *headers ||
+        memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_phentsize != sizeof *own ||
         header.e_phnum > MOST_HEADERS)
         return 0;
-    size_t size = header.e_phnum * sizeof *headers;
-    return piano__memory_copy(headers, bias + header.e_phoff, size) == size ? header.e_phnum : 0;
+    *at = bias + header.e_phoff;
+    return header.e_phnum;
+}
+
+static void add_header(struct piano__loaded *out, const ElfW(Phdr) * header)
+{
+    uintptr_t at = out->bias + header->p_vaddr;
+    uintptr_t low = at & ~(uintptr_t)(PAGE - 1), high = at + header->p_memsz;
+    if (header->p_type == PT_GNU_EH_FRAME)
+        out->eh_frame_hdr = at;
+    if (header->p_type != PT_LOAD || high < low)
+        return;
+    out->start = low < out->start ? low : out->start;
+    out->end = high > out->end ? high : out->end;
 }
 
 static bool describe(const struct link_map *node, struct piano__loaded *out)
 {
-    static ElfW(Phdr) headers[MOST_HEADERS];
-    unsigned count = read_headers(node->l_addr, headers);
+    ElfW(Phdr) headers[SOME_HEADERS];
+    uintptr_t at = 0;
+    unsigned count = find_headers(node->l_addr, &at);
     *out = (struct piano__loaded){.start = UINTPTR_MAX, .bias = node->l_addr, .name = node->l_name};
     for (unsigned i = 0; i < count; i++) {
-        uintptr_t at = node->l_addr + headers[i].p_vaddr;
-        uintptr_t low = at & ~(uintptr_t)(PAGE - 1), high = at + headers[i].p_memsz;
-        if (headers[i].p_type == PT_GNU_EH_FRAME)
-            out->eh_frame_hdr = at;
-        if (headers[i].p_type != PT_LOAD || high < low)
-            continue;
-        out->start = low < out->start ? low : out->start;
-        out->end = high > out->end ? high : out->end;
+        unsigned some = count - i < SOME_HEADERS ? count - i : SOME_HEADERS;
+        if (i % SOME_HEADERS == 0 &&
+            piano__memory_copy(headers, at + i * sizeof *headers, some * sizeof *headers) !=
+                some * sizeof *headers)
+            return false;
+        add_header(out, &headers[i % SOME_HEADERS]);
     }
     return out->start < out->end;
 }
@@ -107,10 +127,11 @@ static bool refresh(void)
         return false;
     for (int i = 0; i < TRIES; i++) { /* again, if a module was unloaded in the meantime */
         unsigned next = atomic_load(&generation) + 1;
-        atomic_store(&stale, false);
+        unsigned before = atomic_load(&unloads);
+        tables[next & 1].unloads = before;
         read_list(&tables[next & 1]);
         atomic_store(&generation, next);
-        if (!atomic_load(&stale))
+        if (atomic_load(&unloads) == before)
             break;
     }
     atomic_store(&refused, 0);
@@ -131,6 +152,32 @@ static bool is_old(const struct table *t)
            next != 0;
 }
 
+/* A child does not continue the dlclose of its parent's other threads. */
+static bool is_unloading(void)
+{
+    return atomic_load(&unloading) != 0 && atomic_load(&unloader) == (int)syscall(SYS_getpid);
+}
+
+/* Looks through the list itself. Repeats that while modules are unloaded: a freed node leads
+ * elsewhere. */
+static bool look_through_list(uintptr_t pc, struct piano__loaded *out)
+{
+    struct link_map node;
+    for (int i = 0; i < TRIES; i++) {
+        uintptr_t at = &_r_debug ? (uintptr_t)_r_debug.r_map : 0;
+        for (unsigned n = 0; at && n < 2 * MOST_MODULES; n++) {
+            if (piano__memory_copy(&node, at, sizeof node) != sizeof node)
+                break;
+            if (describe(&node, out) && pc >= out->start && pc < out->end)
+                return true;
+            at = (uintptr_t)node.l_next;
+        }
+        if (!is_unloading())
+            break;
+    }
+    return false;
+}
+
 /* Copies the entry, since the table may be overwritten once the generation has changed. Then the
  * copy is discarded. */
 static bool look(uintptr_t pc, struct piano__loaded *out, bool *old)
@@ -138,31 +185,51 @@ static bool look(uintptr_t pc, struct piano__loaded *out, bool *old)
     for (int i = 0; i < TRIES; i++) {
         unsigned before = atomic_load(&generation);
         const struct table *t = &tables[before & 1];
-        bool found = false;
-        for (unsigned at = 0; at < t->count && at < MOST_MODULES && !found; at++) {
+        bool found = false, is_current = t->unloads == atomic_load(&unloads);
+        for (unsigned at = 0; is_current && at < t->count && at < MOST_MODULES && !found; at++) {
             *out = t->list[at];
             found = pc >= out->start && pc < out->end;
         }
-        *old = !found && is_old(t);
+        *old = !is_current || (!found && is_old(t));
         /* Orders the reads of the table before the second load of `generation`. */
         atomic_thread_fence(memory_order_acquire);
         if (atomic_load(&generation) == before)
             return found;
     }
+    *old = true;
     return false;
 }
 
 bool piano__loaded_find(uintptr_t pc, struct piano__loaded *out)
 {
-    bool old = false;
-    /* Relaxed: if the flag is seen late, one walk uses the older table. */
-    if (atomic_load_explicit(&stale, memory_order_relaxed))
-        refresh();
-    return look(pc, out, &old) || (old && refresh() && look(pc, out, &old));
+    bool old = false, is_changing = is_unloading();
+    if (is_changing && !refresh())
+        return look_through_list(pc, out);
+    if (look(pc, out, &old))
+        return true;
+    if (!old && !is_changing)
+        return false;
+    return (old && refresh() && look(pc, out, &old)) || look_through_list(pc, out);
+}
+
+void piano__loaded_unload_begins(void)
+{
+    int self = (int)syscall(SYS_getpid);
+    if (atomic_exchange(&unloader, self) != self)
+        atomic_store(&unloading, 0);
+    atomic_fetch_add(&unloading, 1);
+}
+
+void piano__loaded_unload_ended(void)
+{
+    unsigned open = atomic_load(&unloading);
+    atomic_fetch_add(&unloads, 1);
+    while (open > 0 && !atomic_compare_exchange_weak(&unloading, &open, open - 1))
+        ;
 }
 
 void piano__loaded_forget(void)
 {
-    atomic_store(&stale, true);
+    atomic_fetch_add(&unloads, 1);
     refresh();
 }

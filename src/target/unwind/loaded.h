@@ -16,6 +16,10 @@ struct piano__loaded {
 /* Returns false if PC is in no module, or in one that did not fit into the table. */
 bool piano__loaded_find(uintptr_t pc, struct piano__loaded *out);
 
+/* Call these before and after dlclose. In between, the list is read anew each time. */
+void piano__loaded_unload_begins(void);
+void piano__loaded_unload_ended(void);
+
 /* Reads the list again. Call it after a library has been unloaded. */
 void piano__loaded_forget(void);
 

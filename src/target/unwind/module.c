@@ -250,6 +250,18 @@ bool piano__module_find(uintptr_t pc, struct piano__module_info *out)
     return true;
 }
 
+void piano__module_unload_begins(void)
+{
+    if (!find_in_glibc)
+        piano__loaded_unload_begins();
+}
+
+void piano__module_unload_ended(void)
+{
+    if (!find_in_glibc)
+        piano__loaded_unload_ended();
+}
+
 void piano__module_unloaded(void)
 {
     if (!find_in_glibc)

@@ -26,6 +26,10 @@ bool piano__module_cfi(uintptr_t pc, struct piano__cfi *cfi);
 /* Returns whether the LEN bytes before PC are readable code of a module. */
 bool piano__module_has_code(uintptr_t pc, uintptr_t len);
 
+/* Call these before and after dlclose. */
+void piano__module_unload_begins(void);
+void piano__module_unload_ended(void);
+
 /* Call it after a library was unloaded. */
 void piano__module_unloaded(void);
 

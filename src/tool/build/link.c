@@ -158,14 +158,18 @@ bool link_has_instrumented(const struct args *a)
     return false;
 }
 
-static void add_wraps(struct words *out, const char *lib)
+/* Without the memalign family, its hooks are never called, and have nothing to call. */
+static void add_wraps(struct words *out, const char *lib, bool with_memalign)
 {
-    static const char *const names[] = {"malloc", "calloc",         "realloc",       "reallocarray",
-                                        "free",   "posix_memalign", "aligned_alloc", "memalign",
-                                        "valloc", "pvalloc",        "pthread_create"};
+    static const char *const names[] = {"malloc",       "calloc", "realloc",
+                                        "reallocarray", "free",   "pthread_create"};
+    static const char *const aligned[] = {"posix_memalign", "aligned_alloc", "memalign", "valloc",
+                                          "pvalloc"};
     char *object = paths_join(lib, "piano_wrap.o");
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         words_addf(out, "-Wl,--wrap=%s", names[i]);
+    for (size_t i = 0; i < sizeof aligned / sizeof aligned[0]; i++)
+        words_addf(out, with_memalign ? "-Wl,--wrap=%s" : "-Wl,--defsym=__real_%s=0", aligned[i]);
     if (object && access(object, R_OK) == 0)
         words_add(out, object);
     free(object);
@@ -181,8 +185,9 @@ static void add_language_reset(struct words *out)
 void link_command(char *const base[], size_t command, const char *lib, enum link_kind kind,
                   struct words *out)
 {
+    bool is_static = kind == LINK_STATIC_RUNTIME || kind == LINK_STATIC_NO_MEMALIGN;
     for (size_t i = 0; base[i]; i++) {
-        if (i == command && kind != LINK_STATIC_RUNTIME) {
+        if (i == command && !is_static) {
             words_add(out, "-Wl,--push-state,--no-as-needed");
             words_addf(out, "%s/libpiano.so", lib);
             words_add(out, "-Wl,--pop-state");
@@ -191,9 +196,9 @@ void link_command(char *const base[], size_t command, const char *lib, enum link
     }
     if (kind != LINK_SHARED_RUNTIME) {
         add_language_reset(out);
-        add_wraps(out, lib);
+        add_wraps(out, lib, kind != LINK_STATIC_NO_MEMALIGN);
     }
-    if (kind == LINK_STATIC_RUNTIME) {
+    if (is_static) {
         words_addf(out, "%s/libpiano.a", lib);
         words_add(out, "-ldl"); /* part of libc since glibc 2.34 */
         words_add(out, "-lpthread");

@@ -251,6 +251,29 @@ static int link_once(const struct wrap *w, char *const base[], enum link_kind ki
     return err ? err : r->status ? -EIO : 0;
 }
 
+/* A static program may define malloc, but not memalign. With some linkers, a reference of the hooks
+ * to memalign then loads the C library's malloc as well, and two definitions are an error. */
+static int link_static(const struct wrap *w, char *const base[], struct cc_run *r)
+{
+    struct cc_run again;
+    int err = link_once(w, base, LINK_STATIC_RUNTIME, r);
+    if (err != -EIO || !r->err.data || !strstr(r->err.data, "malloc"))
+        return err;
+    int second = link_once(w, base, LINK_STATIC_NO_MEMALIGN, &again);
+    if (second == -EIO) { /* the first messages are about the user's own command */
+        cc_run_release(&again);
+        return err;
+    }
+    cc_run_release(r);
+    *r = again;
+    return second;
+}
+
+static int link_plain(const struct wrap *w, char *const base[], struct cc_run *r)
+{
+    return w->args.is_static ? link_static(w, base, r) : link_once(w, base, LINK_SHARED_RUNTIME, r);
+}
+
 /* A program with its own malloc cannot be interposed: links it again with malloc wrapped. If that
  * fails, allocations are not counted, but the program is complete. */
 static int link_own_allocator(const struct wrap *w, char *const base[], struct cc_run *r)
@@ -282,13 +305,12 @@ static bool lacks_personality(const struct wrap *w, int err, const char *output,
 
 static int link_first(struct wrap *w, char *const base[], const char *output, struct cc_run *r)
 {
-    enum link_kind kind = w->args.is_static ? LINK_STATIC_RUNTIME : LINK_SHARED_RUNTIME;
     struct cc_run again;
-    int err = link_once(w, base, kind, r);
+    int err = link_plain(w, base, r);
     if (!lacks_personality(w, err, output, r))
         return err;
     w->needs_personality = true;
-    int second = link_once(w, base, kind, &again);
+    int second = link_plain(w, base, &again);
     if (second == -EIO && err != 0) { /* the first messages are about the user's own command */
         cc_run_release(&again);
         return err;
@@ -296,7 +318,7 @@ static int link_first(struct wrap *w, char *const base[], const char *output, st
     if (second == -EIO) { /* no libstdc++ available */
         cc_run_release(&again);
         w->needs_personality = false;
-        second = link_once(w, base, kind, &again);
+        second = link_plain(w, base, &again);
     }
     cc_run_release(r);
     *r = again;
