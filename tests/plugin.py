@@ -13,6 +13,7 @@ import json
 import os
 import shutil
 import signal
+import sys
 import threading
 import time
 from pathlib import Path
@@ -23,6 +24,20 @@ import pytest
 LIMIT_S = float(os.environ.get("TEST_LIMIT_S", "0"))
 GRACE_S = 30  # from the failure of a test that is too slow until its process is killed
 MARK = "TEST_NAME"  # in the environment of everything a test starts
+
+
+def restore_python_path() -> None:
+    """Sets PYTHONPATH to what it was before tests/run, where tests are run; the processes of xdist are started with the longer one."""
+    if "-n" in sys.argv and "PYTEST_XDIST_WORKER" not in os.environ:
+        return
+    before = os.environ.pop("TEST_PYTHONPATH", None)
+    if before:
+        os.environ["PYTHONPATH"] = before
+    elif before is not None:
+        os.environ.pop("PYTHONPATH", None)
+
+
+restore_python_path()
 
 
 class TooSlow(pytest.fail.Exception):
@@ -182,11 +197,11 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo) -> Itera
     """The files of a test that passed go at once; all of them together are a gigabyte."""
     outcome = yield
     report = outcome.get_result()
-    if report.when == "call":
-        item.stash[PASSED] = report.passed
+    if report.when == "call" and report.passed:
+        PASSED.add(item.nodeid)
     place = getattr(item, "funcargs", {}).get("tmp_path")
-    if report.when == "teardown" and report.passed and item.stash.get(PASSED, False) and place:
+    if report.when == "teardown" and report.passed and item.nodeid in PASSED and place:
         shutil.rmtree(place, ignore_errors=True)
 
 
-PASSED = pytest.StashKey[bool]()
+PASSED: set[str] = set()  # item.stash is not in pytest 6 (Debian 11)
