@@ -138,6 +138,14 @@ static void on_fault(int number)
     siglongjmp(survived, 1);
 }
 
+/* libgcc ends at the interrupted frame when no FDE covers its instruction: __memset_chk of glibc 2.39 runs through padding into
+ * memset. Ours follows frame pointers there, and says so. */
+static bool has_no_fde(const struct piano__walk *ours, const struct other_walk *theirs)
+{
+    return ours->flags & (PIANO_STACK_BY_FP | PIANO_STACK_LOST) && theirs->depth > 0 &&
+           theirs->pcs[theirs->depth - 1] == ours->pcs[0];
+}
+
 /* Where the stepping ends. */
 static FRAME void flag_off(void)
 {
@@ -156,8 +164,12 @@ static void on_step(int number, siginfo_t *info, void *context)
     piano__walk_from(&walker, &regs, &ours);
     if (sigsetjmp(survived, 1) == 0) {
         other_walk(&theirs);
-        expect_tail(&ours, &theirs);
-        lost += ours.flags != 0;
+        if (has_no_fde(&ours, &theirs)) {
+            unknown++;
+        } else {
+            expect_tail(&ours, &theirs);
+            lost += ours.flags != 0;
+        }
     } else {
         unknown++;
     }
@@ -224,8 +236,8 @@ static void every_instruction(void **state)
         signal(SIGTRAP, SIG_DFL);
         sigaction(SIGSEGV, &faults_before, NULL);
         assert_int_equal(shapes(), result);
-        print_message("# %u steps, %u not walked to the end, %u that libgcc does not survive\n",
-                      steps, lost, unknown);
+        print_message("# %u steps, %u not walked to the end, %u that libgcc cannot walk\n", steps,
+                      lost, unknown);
         assert_true(unknown <= steps / 50);
         assert_true(steps > 300);
         assert_int_equal(lost, 0);

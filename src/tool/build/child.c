@@ -123,6 +123,18 @@ static void wait_for_end(const struct child_plan *plan, const sigset_t *set,
     result->status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
+/* Consumes signals that arrived after the last wait. The child has ended, so waitpid can succeed
+ * while a Ctrl-C to the group is still pending for us. Unblocked, it would end the tool before the
+ * run is reported. */
+static void take_pending(const sigset_t *set, struct child_result *result)
+{
+    siginfo_t info;
+    for (int sig = next_signal(set, 0, &info); sig != 0; sig = next_signal(set, 0, &info)) {
+        if (sig != SIGCHLD)
+            result->interrupted = true;
+    }
+}
+
 /* Sends SIG to all our children, which are now orphans of the build; false when there are none. */
 static bool signal_orphans(int sig)
 {
@@ -173,8 +185,10 @@ int child_run(const struct child_plan *plan, struct child_result *result)
     sigprocmask(SIG_BLOCK, &set, &old);
     prctl(PR_SET_CHILD_SUBREAPER, plan->whole_tree ? 1L : 0L, 0L, 0L, 0L);
     int err = start(plan, &old, &result->pid);
-    if (err == 0)
+    if (err == 0) {
         wait_for_end(plan, &set, result);
+        take_pending(&set, result);
+    }
     if (result->interrupted && plan->whole_tree)
         end_orphans();
     prctl(PR_SET_CHILD_SUBREAPER, 0L, 0L, 0L, 0L);
