@@ -128,6 +128,7 @@ def test_the_build_names_what_will_run(project: Project) -> None:
     done = project.piano("build")
     assert re.search(r"built: \S*/server   \(what `piano run` starts\)", done.err), done
     assert done.out.endswith("/server\n"), "what a script takes from stdout is the same one"
+    assert "program that `piano run`\nwould start" in project.piano("help", "build").out
 
 
 class Terminal:
