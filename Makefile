@@ -296,6 +296,11 @@ install: all man
 	install -m 644 tools/completion/piano.fish $(D)/share/fish/vendor_completions.d/piano.fish
 	install -m 644 docs/*.md LICENSE $(D)/share/doc/piano
 	install -m 644 docs/images/*.png $(D)/share/doc/piano/images
+	$(if $(findstring :,$(PREFIX)),$(COLON_NOTE))
+
+# The tool makes links for the programs that it builds and runs. A run path in piano.pc cannot name one.
+COLON_NOTE = @echo 'note: PREFIX has a colon in it, at which the loader splits paths. piano works there, but programs that are' \
+    'linked with libpiano.so through pkg-config or CMake will not find it. Choose another PREFIX for them.' >&2
 
 # All that `make install` puts there, and nothing else.
 uninstall: all man

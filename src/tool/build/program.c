@@ -72,6 +72,19 @@ static const char *find_named(const struct choice_list *l, const char *word)
     return found;
 }
 
+/* Adds the directory of the shared library OUTPUT to the value of LD_LIBRARY_PATH in B. */
+static void add_search_path(struct buf *b, const char *output, size_t len)
+{
+    char *dir = strndup(output, len);
+    char *path = dir ? preload_search_path(dir) : NULL;
+    if (path) {
+        buf_puts(b, b->len ? ":" : "LD_LIBRARY_PATH=");
+        buf_puts(b, path);
+    }
+    free(path);
+    free(dir);
+}
+
 /* LD_LIBRARY_PATH with the directories of the shared libraries that PROGRAM names: the instrumented
  * libraries of the project must precede those that the user has built. NULL when it needs none. */
 static char *library_path(const struct records *r, const char *program)
@@ -82,9 +95,7 @@ static char *library_path(const struct records *r, const char *program)
         const char *name = paths_base(output);
         if (!r->links[i].shared || name == output || !choice_uses_library(program, output))
             continue;
-        size_t len = (size_t)(name - output) - 1;
-        buf_puts(&b, b.len ? ":" : "LD_LIBRARY_PATH=");
-        buf_put(&b, output, len);
+        add_search_path(&b, output, (size_t)(name - output) - 1);
     }
     const char *old = getenv("LD_LIBRARY_PATH");
     if (b.len > 0 && old && *old)
