@@ -283,7 +283,8 @@ quoted = '$(subst ','\'',$(1))'
 D = $(call quoted,$(DESTDIR)$(PREFIX))
 install: all man
 	install -d $(D)/bin $(D)/lib/piano $(D)/lib/pkgconfig $(D)/include $(D)/share/man/man1 \
-	    $(D)/share/bash-completion/completions $(D)/share/zsh/site-functions $(D)/share/doc/piano/images
+	    $(D)/share/bash-completion/completions $(D)/share/zsh/site-functions \
+	    $(D)/share/fish/vendor_completions.d $(D)/share/doc/piano/images
 	install -m 755 $(B)/piano $(D)/bin/piano
 	install -m 755 $(filter %.so,$(LIBS)) $(D)/lib/piano
 	install -m 644 $(filter-out %.so,$(LIBS)) $(D)/lib/piano
@@ -292,8 +293,14 @@ install: all man
 	install -m 644 $(B)/man/*.1 $(D)/share/man/man1
 	install -m 644 tools/completion/piano.bash $(D)/share/bash-completion/completions/piano
 	install -m 644 tools/completion/_piano $(D)/share/zsh/site-functions/_piano
+	install -m 644 tools/completion/piano.fish $(D)/share/fish/vendor_completions.d/piano.fish
 	install -m 644 docs/*.md LICENSE $(D)/share/doc/piano
 	install -m 644 docs/images/*.png $(D)/share/doc/piano/images
+	$(if $(findstring :,$(PREFIX)),$(COLON_NOTE))
+
+# The tool makes links for the programs that it builds and runs. A run path in piano.pc cannot name one.
+COLON_NOTE = @echo 'note: PREFIX has a colon in it, at which the loader splits paths. piano works there, but programs that are' \
+    'linked with libpiano.so through pkg-config or CMake will not find it. Choose another PREFIX for them.' >&2
 
 # All that `make install` puts there, and nothing else.
 uninstall: all man

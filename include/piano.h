@@ -94,7 +94,8 @@ int piano_python_frame(uint64_t pc, struct piano_python_frame *out);
  * recording. EACH may allocate. */
 int piano_heap_blocks(int (*each)(void *arg, const struct piano_heap_block *block), void *arg);
 
-/* ON = 1: allocations of this thread are not sampled until the matching call with 0. */
+/* ON = 1: allocations of this thread are neither sampled nor counted until the matching call
+ * with 0. */
 void piano_heap_ignore(int on);
 
 /* The path of the recording, or NULL when there is none. */

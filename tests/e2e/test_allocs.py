@@ -74,6 +74,25 @@ def test_frees_and_allocations_balance(project: Project) -> None:
     assert 500500 <= row["free_bytes"] <= 500500 + 1000 * 24
 
 
+def test_ignored_allocations_are_not_counted(project: Project) -> None:
+    """A realloc too."""
+    report = project.profile_c("""
+        #include <stdlib.h>
+        void piano_heap_ignore(int on);
+        static void ignoring(void)
+        {
+            piano_heap_ignore(1);
+            void *p = malloc(100);
+            p = realloc(p, 5000);
+            free(p);
+            piano_heap_ignore(0);
+            free(realloc(0, 20));
+        }
+        int main(void) { ignoring(); return 0; }
+    """)
+    assert tally(report.row("ignoring"))[:3] == (1, 20, 1)
+
+
 @pytest.mark.parametrize("compiler", ["g++", "clang++"])
 def test_new_and_delete(project: Project, compiler: str) -> None:
     report = project.profile_c("""

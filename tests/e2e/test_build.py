@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import re
 from pathlib import Path
 
@@ -538,6 +539,28 @@ def test_build_output_is_quiet_in_a_pipe(project: Project) -> None:
     done = project.piano("build", "--fn", "update")
     assert len(done.out.strip().splitlines()) == 1, "stdout is the path of the program alone"
     assert "\x1b" not in done.err and "\r" not in done.err
+
+
+@pytest.mark.parametrize("caller,compiler,count", [(False, True, 1), (True, False, 0)], ids=["set by exec", "removed by exec"])
+def test_the_environment_of_the_compiler_decides(project: Project, caller: bool, compiler: bool, count: int) -> None:
+    """PIANO_LIB allows compilers for another machine. What counts is what exec passes on, not what the caller has."""
+    other = "aarch64" if platform.machine() == "x86_64" else "x86_64"
+    tools = project.home / "tools"
+    tools.mkdir()
+    (tools / f"{other}-linux-gnu-gcc").symlink_to(need("gcc"))
+    project.write({"one.c": "int main(void) { return 0; }\n",
+                   "two.c": "int other(void) { return 0; }\nint main(void) { return other(); }\n",
+                   "build.py": f"""
+                       import os, subprocess
+                       env = {{k: v for k, v in os.environ.items() if k != "PIANO_LIB"}}
+                       if {compiler}:
+                           env["PIANO_LIB"] = {str(LIB)!r}
+                       subprocess.run(["gcc", "one.c", "-o", "one"], check=True)
+                       subprocess.run([{str(tools / f"{other}-linux-gnu-gcc")!r}, "two.c", "-o", "two"], env=env, check=True)
+                   """})
+    project.piano("build", "--", "python3", "build.py", env={"PIANO_LIB": str(LIB)} if caller else None)
+    units = [unit.read_text() for unit in (project.root / ".piano/build/units").glob("*.unit")]
+    assert sum("\tother\t" in unit for unit in units) == count, units
 
 
 def test_build_environment_is_not_leaked_into_the_program(project: Project) -> None:

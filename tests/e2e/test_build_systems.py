@@ -40,10 +40,17 @@ def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if LIB != ROOT / "build" / "lib":
         pytest.skip("PIANO names another tool; `make install` installs the one in build/")
     place = tmp_path_factory.mktemp("installed")
+    assert "colon" not in install(place)
+    return place
+
+
+def install(place: Path) -> str:
+    """`make install` there; what it says."""
     with open(ROOT / "build" / "install.lock", "w", encoding="ascii") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        subprocess.run(["make", "-s", "install", f"PREFIX={place}"], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
-    return place
+        done = subprocess.run(["make", "-s", "install", f"PREFIX={place}"], cwd=ROOT, check=True, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.PIPE)
+    return done.stderr.decode()
 
 
 def calls(project: Project) -> dict[str, int]:
@@ -138,3 +145,17 @@ def test_an_installed_piano_can_be_moved(project: Project, prefix: Path) -> None
     project.command("cmake", "-B", "build", f"-DCMAKE_PREFIX_PATH={moved}")
     project.command("cmake", "--build", "build")
     assert str(moved) in needed(project.root / "build/game")
+
+
+def test_a_prefix_with_a_colon(project: Project, prefix: Path) -> None:
+    """A target that is profiled finds the library through a link. For one that is linked with it, CMake warns."""
+    need("cmake"), need("ninja")
+    place = prefix.parent / "installed:here"
+    if not place.exists():
+        assert "PREFIX has a colon in it" in install(place)
+    project.write({"main.c": GAME, "CMakeLists.txt": snippet("cmake")})
+    done = project.command("cmake", "-G", "Ninja", "-B", "build", f"-DCMAKE_PREFIX_PATH={place}")
+    assert "will not find libpiano.so" in " ".join(done.err.split()), done
+    project.command("cmake", "--build", "build")
+    project.command("build/game")
+    assert calls(project)["update"] == 50

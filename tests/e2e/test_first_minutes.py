@@ -188,6 +188,40 @@ def test_zsh_completes_functions(project: Project) -> None:
     assert done.out.split() == ["main", "world_update"] and done.err == "", done
 
 
+def completed_by_fish(project: Project, line: str, cwd: Path | None = None) -> list[str]:
+    """What fish offers for LINE, without the descriptions."""
+    done = project.command(need("fish"), "--no-config", "-c", "source $argv[1]; complete -C $argv[2]",
+                           ROOT / "tools/completion/piano.fish", line, cwd=cwd)
+    assert done.err == "", done
+    return sorted(word.split("\t")[0] for word in done.out.splitlines())
+
+
+def test_fish_completes_functions(project: Project) -> None:
+    project.write({"a.cc": "namespace game { struct World { int update(int n) { return n; } }; }\n"
+                           "int world_draw(int n) { return n; }\n"
+                           "int main() { game::World w; return w.update(0) + world_draw(0); }\n", "sub/x": ""})
+    assert completed_by_fish(project, "piano build --fn wor") == []
+    project.build("--", "g++", "a.cc", "-o", "a")
+    for line in ("build --fn wor", "profile --fn wor", "build -j 2 --skip wor", "profile --frame wor"):
+        assert completed_by_fish(project, "piano " + line) == ["world_draw"], line
+    assert completed_by_fish(project, "piano build --fn ", cwd=project.root / "sub") == [
+        "game::World::update", "main", "update", "world_draw"]
+    assert completed_by_fish(project, "piano build --fn game::World::up") == ["game::World::update"]
+    assert completed_by_fish(project, "piano report --skip wor") == [], "those are wrappers of malloc"
+
+
+def test_fish_completes_options_and_runs(project: Project) -> None:
+    put_run(project, "1740000000123-77", update_run([16_000_000] * 3))
+    assert {"profile", "build", "help"} <= set(completed_by_fish(project, "piano "))
+    assert completed_by_fish(project, "piano record -o x --he") == ["--heap", "--help"]
+    assert completed_by_fish(project, "piano record --heap -- nosuch --he") == []
+    assert completed_by_fish(project, "piano record nosuch --he") == []
+    assert completed_by_fish(project, "piano report 17") == ["1740000000123-77"]
+    assert completed_by_fish(project, "piano export --format p") == ["pprof"]
+    assert "--list-skipped" not in completed_by_fish(project, "piano profile --")
+    assert "snapshot" in completed_by_fish(project, "piano help s")
+
+
 # Words that are no command -------------------------------------------------------------------------------
 
 

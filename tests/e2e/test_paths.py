@@ -4,6 +4,7 @@ from __future__ import annotations
 import os
 import select
 import shutil
+import stat
 from pathlib import Path
 
 import pytest
@@ -194,6 +195,61 @@ def test_a_program_outlives_the_link(project: Project) -> None:
     assert project.report().calls("tick") == {"tick": 50}
 
 
+def test_a_program_finds_the_library_without_piano(project: Project) -> None:
+    """Its run path leads through a link that lasts: nothing in a directory for temporary files is needed to start it."""
+    tool = private(project, COLON)
+    project.write({"tick.c": TICK, **BUILDS["make"]})
+    program = project.command(tool, "build", "--fn", "tick").out.strip()
+    shutil.rmtree(project.home / "links")
+    project.command(program)
+    assert project.report().calls("tick") == {"tick": 50}
+    link = project.home / ".local/state/piano" / f"piano-{os.geteuid()}"
+    assert stat.S_IMODE(link.stat().st_mode) == 0o755 and stat.S_IMODE(link.parent.stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize("home", ["file", "ho:me", "writable"])
+def test_a_state_directory_that_cannot_hold_the_link(project: Project, home: str) -> None:
+    """It cannot be made, it has a colon, or others can write to it: the temporary directory is used."""
+    tool = private(project, COLON)
+    state = project.home / home
+    if home == "file":
+        state.write_text("")
+    else:
+        (state / "piano").mkdir(parents=True)
+        (state / "piano").chmod(0o777)
+    project.write({"tick.c": TICK, **BUILDS["make"]})
+    project.command(tool, "profile", "--fn", "tick", env={"XDG_STATE_HOME": str(state)})
+    assert list((project.home / "links").rglob("libpiano.so")) and not list(state.rglob("libpiano.so"))
+
+
+@pytest.mark.parametrize("name", [COLON, "semi;colon", "do$HOME", "a b"])
+def test_a_shared_library_there(project: Project, name: str) -> None:
+    """`piano run` names its directory in LD_LIBRARY_PATH, which is split at colons and semicolons."""
+    links = project.home / "links"
+    links.mkdir()
+    move(project, name).write({"lib.c": "int serve(int n) { return n; }\n",
+                               "main.c": "int serve(int);\nint main(void) { return serve(0); }\n"})
+    build = "mkdir -p out && gcc -shared -fPIC lib.c -o out/libserve.so && gcc main.c -Lout -lserve -o main"
+    project.piano("build", "--fn", "serve", "--", "sh", "-c", build)
+    for _ in range(2):  # the link serves again
+        project.piano("run", env={"TMPDIR": str(links)})
+        assert project.report().calls("serve") == {"serve": 1}
+    assert (len([path for path in links.rglob("*") if path.is_symlink()]) == 1) == (name != "a b")
+
+
+def test_make_cannot_build_a_cmake_project_there(project: Project) -> None:
+    need("cmake")
+    move(project, COLON).write({"tick.c": TICK, **BUILDS["cmake"]})
+    done = project.piano("build", "--fn", "tick", env={"CMAKE_GENERATOR": "Unix Makefiles"}, check=False)
+    assert done.status == 1 and "move the project: make cannot build where a path has a colon in it" in done.err, done
+
+
+def test_an_error_there_is_the_projects(project: Project) -> None:
+    move(project, COLON).write({"tick.c": "int main(void) { return nothing; }\n", **BUILDS["make"]})
+    done = project.piano("build", "--fn", "tick", check=False)
+    assert done.status == 1 and "move the project" not in done.err and "log" in done.err, done
+
+
 def test_runs_directory_there(project: Project) -> None:
     runs = project.root / "my runs: all"
     program = project.cc(TICK, select=["--fn", "tick"])
@@ -203,16 +259,17 @@ def test_runs_directory_there(project: Project) -> None:
     assert len(list(runs.glob("*.rec"))) == 1
 
 
-def test_the_demo_there(project: Project) -> None:
-    """What `make demo` runs, in a tree and with a temporary directory that both have blanks in their names."""
+@pytest.mark.parametrize("mark", [" ", ":"], ids=["blanks", "colons"])
+def test_the_demo_there(project: Project, mark: str) -> None:
+    """What `make demo` runs, in a tree and with a temporary directory that both have blanks or colons in their names."""
     root = Path(__file__).resolve().parents[2]
-    tree = project.home / "my tree"
+    tree = project.home / f"my{mark}tree"
     for name in ("tools", "examples"):
         shutil.copytree(root / name, tree / name)
     (tree / "build").mkdir()
     shutil.copy(PIANO, tree / "build" / "piano")
     shutil.copytree(LIB, tree / "build" / "lib")
-    temporary = project.home / "my temporary files"
+    temporary = project.home / f"my{mark}temporary files"
     temporary.mkdir()
     done = project.command(tree / "tools" / "demo", env={"TMPDIR": str(temporary)}, limit=120)
     assert "asset_load" in done.out and "spike" in done.out

@@ -4,6 +4,8 @@ from __future__ import annotations
 import os
 import pty
 import re
+import shutil
+import stat
 from pathlib import Path
 
 import pytest
@@ -128,6 +130,7 @@ def test_the_build_names_what_will_run(project: Project) -> None:
     done = project.piano("build")
     assert re.search(r"built: \S*/server   \(what `piano run` starts\)", done.err), done
     assert done.out.endswith("/server\n"), "what a script takes from stdout is the same one"
+    assert "program that `piano run`\nwould start" in project.piano("help", "build").out
 
 
 class Terminal:
@@ -175,6 +178,95 @@ def test_on_a_terminal_it_asks(project: Project, answer: bytes, status: int, out
     ended, seen = Terminal(project, "run").until("which one? ").type(answer).end()
     assert ended == status and out in seen, seen
     assert re.search(r"1  redis-cli\s+2  redis-server", seen), seen
+
+
+def chosen(project: Project) -> Path:
+    """Where the answer is kept."""
+    return project.root / ".piano/build/chosen"
+
+
+def answer(project: Project, text: bytes) -> str:
+    status, seen = Terminal(project, "run").until("which one? ").type(text + b"\n").end()
+    assert status == 0 and "which one? " in seen, seen
+    return seen
+
+
+def test_the_answer_is_remembered(project: Project) -> None:
+    several(project, SERVER)
+    project.piano("build")
+    answer(project, b"redis-server")
+    assert stat.S_IMODE(chosen(project).stat().st_mode) == 0o600
+    for words in (["run"], ["run", "--", "x"]):
+        done = project.piano(*words)
+        assert done.out.startswith("redis-server\n"), done
+        assert "running redis-server, which you chose before (to choose again: piano run -- redis-cli)" in done.err, done
+    done = project.piano("profile")
+    assert done.out.startswith("redis-server\n") and "piano profile ... -- redis-cli" in done.err, done
+    done = project.piano("build")
+    assert re.search(r"built: \S*/redis-server   \(what `piano run` starts\)", done.err), done
+    assert done.out.endswith("/redis-server\n"), done
+
+
+def test_naming_a_program_chooses_again(project: Project) -> None:
+    several(project, SERVER)
+    project.piano("build")
+    answer(project, b"redis-server")
+    assert project.piano("run", "--", "redis-cli").out == "redis-cli\n"
+    done = project.piano("run")
+    assert done.out == "redis-cli\n" and "to choose again: piano run -- redis-server" in done.err, done
+
+
+def test_the_rules_come_before_the_answer(project: Project) -> None:
+    several(project, SERVER)
+    project.piano("build")
+    answer(project, b"redis-server")
+    project.build("--fn", "ask", "--fn", "common")
+    done = project.piano("run")
+    assert done.out == "redis-cli\n" and "chose before" not in done.err, done
+    assert project.piano("run", "redis-server").out == "redis-server\n"
+    assert project.piano("run").out == "redis-cli\n", "a name is remembered only if the rules do not decide"
+
+
+@pytest.mark.parametrize("after", [["redis-cli", "redis-server", "proxy"], ["redis-cli", "proxy"]], ids=" ".join)
+def test_a_program_that_is_new_or_gone_makes_it_ask_again(project: Project, after: list[str]) -> None:
+    several(project, SERVER)
+    project.piano("build")
+    answer(project, b"redis-server")
+    if "redis-server" not in after:
+        (project.root / "redis-server.c").unlink()
+        shutil.rmtree(project.root / ".piano/build/tree")
+    several(project, {**SERVER, "proxy": "pass"}, after)
+    project.piano("build")
+    done = project.piano("run", check=False)
+    assert done.status == 1 and "it is not clear which one you mean" in done.err and done.out == "", done
+    answer(project, b"redis-cli")
+    assert project.piano("run").out == "redis-cli\n"
+
+
+def test_a_link_in_place_of_the_answer_is_not_followed(project: Project) -> None:
+    several(project, SERVER)
+    project.piano("build")
+    answer(project, b"redis-server")
+    elsewhere = chosen(project).rename(project.home / "elsewhere")
+    kept = elsewhere.read_bytes()
+    chosen(project).symlink_to(elsewhere)
+    assert project.piano("run", check=False).status == 1
+    answer(project, b"redis-cli")
+    assert not chosen(project).is_symlink() and elsewhere.read_bytes() == kept
+    assert project.piano("run").out == "redis-cli\n"
+
+
+@pytest.mark.parametrize("content", [b"", b"\0", b"\0\0\0", b"/bin/ls\0redis-cli\0redis-server\0", b"\xff" * 100_000,
+                                     b"redis-cli", b"redis-cli\0redis-ser", None], ids=lambda content: repr(content)[:20])
+def test_a_damaged_answer_makes_it_ask_again(project: Project, content: bytes | None) -> None:
+    several(project, SERVER)
+    project.piano("build")
+    if content is None:
+        os.mkfifo(chosen(project))
+    else:
+        chosen(project).write_bytes(content)
+    done = project.piano("run", check=False)
+    assert done.status == 1 and done.out == "" and "try: piano run" in done.err, done
 
 
 def test_the_answer_takes_nothing_from_the_program(project: Project) -> None:

@@ -196,3 +196,10 @@ def test_functions_never_called_are_known(project: Project) -> None:
 def test_name_with_regex_characters_is_plain_text(tree: Project) -> None:
     done = tree.piano("build", "--fn", "parse.*", check=False)
     assert done.status == 1
+
+
+def test_a_suggestion_shows_hidden_characters(project: Project) -> None:
+    """C allows some of them in names. Printed as they are, they would reorder or hide text on a terminal."""
+    project.write({"m.c": "int upd\u202eate_world(int n) { return n; }\nint main(void) { return 0; }\n"})
+    done = project.piano("build", "--skip", "update_world", "--", "gcc", "-w", "m.c", "-o", "p")
+    assert "did you mean upd\\u{202e}ate_world?" in done.err and "\u202e" not in done.err, done

@@ -1,4 +1,5 @@
-/* Pieces of a file on a kernel whose pages are larger than 4 KB: a mapping begins with the page that the piece begins in. */
+/* Kernels whose pages are larger than 4 KB: a mapping of a piece of a file begins with the page that the piece begins in, and a
+ * perf event has a ring buffer of one such page. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,8 +8,10 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include <linux/perf_event.h>
 #include <unistd.h>
 
+#include "target/cpu/perf.h"
 #include "target/sys/file.h"
 #include "target/sys/maps.h"
 
@@ -39,8 +42,48 @@ static void test_a_piece_in_the_middle_of_a_page(void **state)
     close(fd);
 }
 
+/* A sample of PERIOD ns at AT in the records, which go round. */
+static void put_sample(char *records, uint64_t at, uint64_t period)
+{
+    const struct perf_event_header header = {.type = PERF_RECORD_SAMPLE,
+                                             .size = sizeof header + sizeof period};
+    char bytes[sizeof header + sizeof period];
+    memcpy(bytes, &header, sizeof header);
+    memcpy(bytes + sizeof header, &period, sizeof period);
+    for (size_t i = 0; i < sizeof bytes; i++)
+        records[(at + i) % LARGE] = bytes[i];
+}
+
+static void test_a_ring_buffer_of_one_page(void **state)
+{
+    (void)state;
+    const struct piano__cpu_wish wish = {.hz = 999};
+    struct piano__cpu_thread *t = calloc(1, sizeof *t);
+    char *ring = aligned_alloc(LARGE, 2 * LARGE);
+    assert_non_null(t);
+    assert_non_null(ring);
+    memset(ring, 0, 2 * LARGE);
+    struct perf_event_mmap_page *page = (struct perf_event_mmap_page *)ring;
+    piano__page_for_tests = LARGE;
+    t->ring = ring;
+    /* More than 4 KB of samples, across the end of the page. */
+    const uint64_t first = LARGE - 8 - 16 * 400;
+    uint64_t head = first;
+    for (int i = 0; i < 500; i++, head += 16)
+        put_sample(ring + LARGE, head, 3);
+    page->data_tail = first;
+    page->data_head = head;
+    assert_int_equal(piano__cpu_perf_take(t, &wish), 1500);
+    assert_int_equal(page->data_tail, head);
+    assert_int_equal(piano__cpu_perf_take(t, &wish), 0);
+    piano__page_for_tests = 0;
+    free(ring);
+    free(t);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_a_piece_in_the_middle_of_a_page)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_a_piece_in_the_middle_of_a_page),
+                                       cmocka_unit_test(test_a_ring_buffer_of_one_page)};
     return cmocka_run_group_tests_name("pages", tests, NULL, NULL);
 }

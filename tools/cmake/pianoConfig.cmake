@@ -14,6 +14,12 @@ foreach(_piano_file IN ITEMS "${PIANO_EXECUTABLE}" "${PIANO_LIBRARY_DIR}/libpian
   endif()
 endforeach()
 
+# The loader splits run paths at colons. piano_profile() links through another path, as `piano build` does.
+if(PIANO_LIBRARY_DIR MATCHES ":")
+  message(WARNING "programs that are linked with piano::piano will not find libpiano.so, because the path of piano has a "
+    "colon in it: ${PIANO_LIBRARY_DIR}. Install piano to a directory without one, or set LD_PRELOAD to a link to the library.")
+endif()
+
 if(NOT TARGET piano::piano)
   add_library(piano::piano SHARED IMPORTED)
   set_target_properties(piano::piano PROPERTIES

@@ -24,7 +24,7 @@
 #include "target/sys/file.h"
 #include "target/trace/stats.h"
 
-enum { PAGE = 4096, SECOND = 1000000000 };
+enum { SECOND = 1000000000 };
 
 static const uint64_t KERNEL_SPACE = UINT64_C(0xffff800000000000);
 static const uint64_t CONTEXTS = (uint64_t)-4096; /* PERF_CONTEXT_*: markers between addresses */
@@ -71,10 +71,16 @@ static int aim(int fd, uint32_t tid, int signal)
     return 0;
 }
 
+/* The mapping has one page with the kernel's indices, then one page of records. */
+static size_t ring_bytes(void)
+{
+    return 2 * piano__page_size();
+}
+
 void piano__cpu_perf_free(struct piano__cpu_thread *t)
 {
     if (t->ring)
-        piano__memory_unmap(t->ring, 2 * PAGE);
+        piano__memory_unmap(t->ring, ring_bytes());
     t->ring = NULL;
 }
 
@@ -90,7 +96,7 @@ int piano__cpu_perf_open(struct piano__cpu_thread *t, const struct piano__cpu_wi
     }
     t->fd = fd = piano__file_move_up(fd);
     void *ring =
-        (void *)syscall(SYS_mmap, NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        (void *)syscall(SYS_mmap, NULL, ring_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     int err = ring == MAP_FAILED ? -ENOMEM : ioctl(fd, PERF_EVENT_IOC_ID, &t->fd_id);
     t->ring = ring == MAP_FAILED ? NULL : ring;
     if (err == 0)
@@ -126,7 +132,7 @@ void piano__cpu_perf_close(struct piano__cpu_thread *t)
     /* If the program has closed the descriptor, the event ends with the mapping of the ring buffer.
      * Zeroes replace it for a handler that is just reading it. */
     if (t->ring)
-        (void)piano__memory_renew(t->ring, 2 * PAGE);
+        (void)piano__memory_renew(t->ring, ring_bytes());
     t->fd_id = 0;
     t->fd = -1;
     errno = saved;
@@ -166,9 +172,10 @@ void piano__cpu_perf_drop(const struct piano__cpu_thread *t)
 
 static void copy_out(const struct piano__cpu_thread *t, uint64_t at, void *to, size_t size)
 {
-    const char *data = (const char *)t->ring + PAGE;
+    size_t page = piano__page_size(); /* a power of two */
+    const char *data = (const char *)t->ring + page;
     for (size_t i = 0; i < size; i++)
-        ((char *)to)[i] = data[(at + i) % PAGE];
+        ((char *)to)[i] = data[(at + i) & (page - 1)];
 }
 
 static void take_chain(struct piano__cpu_thread *t, uint64_t at, uint64_t count)
@@ -194,7 +201,7 @@ static uint64_t drain(struct piano__cpu_thread *t, const struct piano__cpu_wish 
     uint64_t head = __atomic_load_n(&page->data_head, __ATOMIC_ACQUIRE);
     uint64_t at = page->data_tail;
     uint64_t sum = 0;
-    while (head - at >= sizeof(struct perf_event_header) && head - at <= PAGE) {
+    while (head - at >= sizeof(struct perf_event_header) && head - at <= piano__page_size()) {
         struct record r = {.count = 0};
         copy_out(t, at, &r, sizeof r);
         if (r.header.size < sizeof r.header || r.header.size > head - at)

@@ -407,10 +407,12 @@ static void *resized(bool outermost, void *fresh, size_t old_size, bool had, siz
     piano__hooks_open--;
     if (!outermost)
         return fresh;
-    if (had && (fresh || size == 0))
+    bool is_counted = !piano__heap_is_own();
+    if (is_counted && had && (fresh || size == 0))
         piano__count_free(t, old_size);
     if (fresh) {
-        piano__count_alloc(t, size);
+        if (is_counted)
+            piano__count_alloc(t, size);
         if (!piano__heap_passes_hidden(size))
             piano__heap_allocated(fresh, size, 0);
         piano__heap_note(fresh, size);

@@ -182,10 +182,14 @@ void *piano__memory_map(size_t size)
  * it are not touched. */
 size_t piano__page_for_tests;
 
+size_t piano__page_size(void)
+{
+    return piano__page_for_tests ? piano__page_for_tests : getauxval(AT_PAGESZ);
+}
+
 static size_t before_in_page(uintptr_t place)
 {
-    size_t page = piano__page_for_tests ? piano__page_for_tests : getauxval(AT_PAGESZ);
-    return place & (page - 1);
+    return place & (piano__page_size() - 1);
 }
 
 void piano__memory_unmap(void *at, size_t size)

@@ -49,6 +49,8 @@ bool piano__memory_renew(void *at, size_t size);
 /* Maps SIZE bytes of FD at OFFSET. Reserves their disk blocks first, so that a full disk is an
  * error here and not a SIGBUS later. Returns NULL on failure. */
 void *piano__memory_map_file(int fd, off_t offset, size_t size);
+/* The kernel's page size: 4 KB; on some aarch64 kernels 16 or 64 KB. Signal-safe. */
+size_t piano__page_size(void);
 /* If not 0, used as the page size. */
 extern size_t piano__page_for_tests;
 /* Writes zeroes to SIZE bytes at OFFSET. Their blocks are reserved, no limit applies, and no other

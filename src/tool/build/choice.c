@@ -10,7 +10,8 @@
  *   target   their name is a word of the build command: make redis-server, cc -o game
  *   project  they have the name of the project's directory, without its version
  *   main     they are not tests, benchmarks or examples, by their name or directory
- * If several are left, no program is started on a guess: the user is asked (choice_ask.c). */
+ * If several are left, no program is started on a guess: the user is asked (choice_ask.c), and the
+ * answer is remembered (choice_memory.c). */
 #include "tool/build/choice.h"
 
 #include <ctype.h>
@@ -291,11 +292,17 @@ static bool is_side_program(const char *path)
     return false;
 }
 
-static const char *below_tree(const struct choice_list *l, const char *path)
+const char *choice_below(const struct choice_list *l, const char *path)
 {
     size_t len = l->mirror ? strlen(l->mirror) : 0;
     bool below = len > 0 && strncmp(path, l->mirror, len) == 0 && path[len] == '/';
-    return below ? path + len + 1 : paths_base(path);
+    return below ? path + len + 1 : NULL;
+}
+
+static const char *below_tree(const struct choice_list *l, const char *path)
+{
+    const char *below = choice_below(l, path);
+    return below ? below : paths_base(path);
 }
 
 static void score_main(struct choice_list *l)
@@ -364,6 +371,8 @@ void choice_load(struct choice_list *l, const struct records *r, const char *sta
         if (l->count > 1)
             narrow(l, r, &s, state);
     }
+    l->fit = l->meant;
+    choice_recall(l, state);
     selection_release(&s);
     free(path);
 }

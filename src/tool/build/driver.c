@@ -226,10 +226,9 @@ static int sync_once(const struct driver *d, struct mirror_result *result)
 
 static void say_unreadable(const struct mirror_result *r)
 {
-    enum { MAX_NAMED = 3 }; /* must match mirror.c */
     char names[1024], more[64] = "";
-    if (r->unreadable > MAX_NAMED)
-        snprintf(more, sizeof more, " and %zu more", r->unreadable - MAX_NAMED);
+    if (r->unreadable > MIRROR_MAX_NAMED)
+        snprintf(more, sizeof more, " and %zu more", r->unreadable - MIRROR_MAX_NAMED);
     say("%zu file%s could not be read and %s missing from the build: %s%s", r->unreadable,
         r->unreadable == 1 ? "" : "s", r->unreadable == 1 ? "is" : "are",
         say_safe(names, sizeof names, r->unread_names ? r->unread_names : "?"), more);

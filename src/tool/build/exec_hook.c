@@ -101,9 +101,9 @@ static bool has_prefix(const char *s, size_t len, const char *arch)
 
 /* Is this a triplet of this machine, such as `x86_64-linux-gnu-`? The runtime cannot be loaded into
  * programs for other machines, unless PIANO_LIB names a runtime for them. */
-static bool is_known_prefix(const char *s, size_t len)
+static bool is_known_prefix(const char *s, size_t len, char *const envp[])
 {
-    const char *other = getenv("PIANO_LIB");
+    const char *other = value_of(envp, "PIANO_LIB");
     bool has_other = other && *other;
     bool is_x86 = has_prefix(s, len, "x86_64-"), is_arm = has_prefix(s, len, "aarch64-");
 #if defined(__x86_64__)
@@ -125,7 +125,7 @@ static size_t without_version(const char *name)
     return end < len && end > 0 && name[end - 1] == '-' ? end - 1 : len;
 }
 
-static bool is_compiler(const char *path)
+static bool is_compiler(const char *path, char *const envp[])
 {
     static const char *const known[] = {"cc", "c++", "gcc", "g++", "clang", "clang++"};
     const char *name = base_name(path);
@@ -135,7 +135,7 @@ static bool is_compiler(const char *path)
         if (name[i] == '-')
             stem = name + i + 1;
     }
-    if (stem != name && !is_known_prefix(name, (size_t)(stem - name)))
+    if (stem != name && !is_known_prefix(name, (size_t)(stem - name), envp))
         return false;
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         if (equals(stem, len - (size_t)(stem - name), known[i]))
@@ -201,9 +201,10 @@ static bool find_in_path(const char *name, const char *path, char out[PATH_MAX])
 }
 
 /* The real compiler for WORD, a path or a bare name. */
-static bool find_compiler(const char *word, const char *path, char out[PATH_MAX])
+static bool find_compiler(const char *word, char *const envp[], char out[PATH_MAX])
 {
-    if (!is_compiler(word))
+    const char *path = value_of(envp, "PATH");
+    if (!is_compiler(word, envp))
         return false;
     if (!strchr(word, '/'))
         return find_in_path(word, path, out);
@@ -223,19 +224,18 @@ static bool plan(struct rewrite *r, const char *file, char *const argv[], char *
 {
     if (!file || !argv || !argv[0])
         return false;
-    if (!is_compiler(file) && !is_ccache(file))
+    if (!is_compiler(file, envp) && !is_ccache(file))
         return false;
     r->tool = value_of(envp, "PIANO_TOOL");
     if (!r->tool || !*r->tool || !value_of(envp, "PIANO_STATE"))
         return false;
-    const char *path = value_of(envp, "PATH");
     r->args = argv + 1;
     if (is_ccache(file)) {
         /* `ccache gcc ...`; with an option first (`ccache -s`) it is not a compilation. */
-        if (!argv[1] || !find_compiler(argv[1], path, r->compiler))
+        if (!argv[1] || !find_compiler(argv[1], envp, r->compiler))
             return false;
         r->args = argv + 2;
-    } else if (!find_compiler(file, path, r->compiler)) {
+    } else if (!find_compiler(file, envp, r->compiler)) {
         return false;
     }
     /* clang starts itself */

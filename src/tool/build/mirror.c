@@ -266,12 +266,11 @@ static int copy_bytes(int in, int out)
     }
 }
 
-/* Counts REL, and keeps the names of the first MAX_NAMED. */
+/* Counts REL, and keeps the names of the first MIRROR_MAX_NAMED. */
 static void add_unreadable(struct mirror_result *result, const char *rel)
 {
-    enum { MAX_NAMED = 3 };
     struct buf names = {0};
-    if (result->unreadable++ >= MAX_NAMED)
+    if (result->unreadable++ >= MIRROR_MAX_NAMED)
         return;
     buf_printf(&names, "%s%s%s", result->unread_names ? result->unread_names : "",
                result->unread_names ? ", " : "", rel);

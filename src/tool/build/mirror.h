@@ -4,6 +4,9 @@
 
 #include <stddef.h>
 
+/* Maximum number of unreadable files that a result names. */
+enum { MIRROR_MAX_NAMED = 3 };
+
 struct mirror {
     const char *root;     /* the user's tree, read-only */
     const char *tree;     /* the copy */
@@ -14,7 +17,7 @@ struct mirror_result {
     size_t copied;
     size_t removed;
     size_t unreadable;  /* files that could not be opened and are missing */
-    char *unread_names; /* "a, b, c": the first few, malloc'd, or NULL */
+    char *unread_names; /* "a, b, c": the first MIRROR_MAX_NAMED, malloc'd, or NULL */
     char *failed;       /* the path that caused an error, malloc'd, or NULL */
 };
 

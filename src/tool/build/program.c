@@ -72,6 +72,19 @@ static const char *find_named(const struct choice_list *l, const char *word)
     return found;
 }
 
+/* Adds the directory of the shared library OUTPUT to the value of LD_LIBRARY_PATH in B. */
+static void add_search_path(struct buf *b, const char *output, size_t len)
+{
+    char *dir = strndup(output, len);
+    char *path = dir ? preload_search_path(dir) : NULL;
+    if (path) {
+        buf_puts(b, b->len ? ":" : "LD_LIBRARY_PATH=");
+        buf_puts(b, path);
+    }
+    free(path);
+    free(dir);
+}
+
 /* LD_LIBRARY_PATH with the directories of the shared libraries that PROGRAM names: the instrumented
  * libraries of the project must precede those that the user has built. NULL when it needs none. */
 static char *library_path(const struct records *r, const char *program)
@@ -82,9 +95,7 @@ static char *library_path(const struct records *r, const char *program)
         const char *name = paths_base(output);
         if (!r->links[i].shared || name == output || !choice_uses_library(program, output))
             continue;
-        size_t len = (size_t)(name - output) - 1;
-        buf_puts(&b, b.len ? ":" : "LD_LIBRARY_PATH=");
-        buf_put(&b, output, len);
+        add_search_path(&b, output, (size_t)(name - output) - 1);
     }
     const char *old = getenv("LD_LIBRARY_PATH");
     if (b.len > 0 && old && *old)
@@ -225,6 +236,17 @@ static void say_choice(const struct choice_list *l)
     buf_free(&others);
 }
 
+/* Says that the user chose the program before, and how to choose another one. */
+static void say_remembered(const struct choice_list *l, const char *command)
+{
+    char running[PATH_MAX];
+    char other[PATH_MAX];
+    say("running %s, which you chose before (to choose again: piano %s%s -- %s)",
+        choice_name(running, sizeof running, l, l->items[0].path), command,
+        strcmp(command, "run") == 0 ? "" : " ...",
+        choice_name(other, sizeof other, l, l->items[1].path));
+}
+
 /* The state of a build is unknown if its directory cannot be read. */
 static void say_no_program(void)
 {
@@ -242,17 +264,31 @@ static void say_no_program(void)
     free(root);
 }
 
+static void say_foreign(const struct choice_list *l, const char *word)
+{
+    char safe[PATH_MAX];
+    struct buf hint = {0};
+    say_safe(safe, sizeof safe, word);
+    buf_printf(&hint,
+               "piano run %s ...   (or %s %s ... to pass it as an argument; or piano record %s)",
+               paths_base(l->items[0].path), paths_base(l->items[0].path), safe, safe);
+    say_error(hint.data, "%s is not a program that piano built", safe);
+    buf_free(&hint);
+}
+
 /* The program to run. Sets *NAMED when the first word names it. Prints the error and returns NULL
  * when there is none. */
 static const char *choose(const struct program_run *p, const struct records *r,
-                          const struct choice_list *l, bool *named)
+                          const struct choice_list *l, const char *state, bool *named)
 {
+    const char *command = p->command ? p->command : "run";
     const char *word = p->words[0];
-    char safe[PATH_MAX];
     const char *path = word ? find_named(l, word) : NULL;
     *named = path;
-    if (path)
+    if (path) {
+        choice_remember(l, state, path);
         return path;
+    }
     if (l->count == 0) {
         if (r->unit_count > 0)
             say_error(PROGRAM_NONE_HINT, PROGRAM_NONE);
@@ -261,19 +297,18 @@ static const char *choose(const struct program_run *p, const struct records *r,
         return NULL;
     }
     if (word && is_foreign_program(word)) {
-        struct buf hint = {0};
-        say_safe(safe, sizeof safe, word);
-        buf_printf(&hint,
-                   "piano run %s ...   (or %s %s ... to pass it as an argument; or piano "
-                   "record %s)",
-                   paths_base(l->items[0].path), paths_base(l->items[0].path), safe, safe);
-        say_error(hint.data, "%s is not a program that piano built", safe);
-        buf_free(&hint);
+        say_foreign(l, word);
         return NULL;
     }
-    if (l->meant > 1)
-        return choice_ask(l, p->command ? p->command : "run");
-    if (l->count > 1)
+    if (l->meant > 1) {
+        path = choice_ask(l, command);
+        if (path)
+            choice_remember(l, state, path);
+        return path;
+    }
+    if (l->is_remembered)
+        say_remembered(l, command);
+    else if (l->count > 1)
         say_choice(l);
     return l->items[0].path;
 }
@@ -283,7 +318,7 @@ static int run_one(struct program_run *p, const struct records *r, const char *s
     struct choice_list programs;
     choice_load(&programs, r, state);
     bool named = false;
-    const char *path = choose(p, r, &programs, &named);
+    const char *path = choose(p, r, &programs, state, &named);
     struct child_result result = {0};
     int err = 0;
     if (path) {

@@ -186,6 +186,7 @@ static int check_frame_and_skips(const struct driver *d, const struct records *r
     }
     for (size_t i = 0; i < s->skips.count; i++) {
         char safe[256];
+        char safe_near[256];
         const char *skip = s->skips.items[i];
         if (is_known_name(g, skip))
             continue;
@@ -193,7 +194,8 @@ static int check_frame_and_skips(const struct driver *d, const struct records *r
         if (near && strcmp(near, skip) == 0)
             continue; /* it is in a unit that was not searched */
         say("--skip %s names no function%s%s%s", say_safe(safe, sizeof safe, skip),
-            near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
+            near ? " (did you mean " : "", near ? say_safe(safe_near, sizeof safe_near, near) : "",
+            near ? "?)" : "");
     }
     names_release(&names);
     return status;

@@ -151,6 +151,26 @@ static int open_output(const struct driver *d, const struct step *step)
     return fd;
 }
 
+/* CMake writes absolute paths into makefiles, where a colon ends the name of a target. */
+static bool is_colon_error(const struct driver *d)
+{
+    struct buf text = {0};
+    bool is_it = strchr(d->root, ':') && buf_read_file(&text, d->log) == 0 && text.data &&
+                 strstr(text.data, "target pattern");
+    buf_free(&text);
+    return is_it;
+}
+
+static const char *failure_hint(const struct driver *d)
+{
+    if (d->verbose)
+        return NULL;
+    if (is_colon_error(d))
+        return "move the project: make cannot build where a path has a colon in it (the whole "
+               "output: .piano/build/log)";
+    return "the whole output: .piano/build/log";
+}
+
 static int say_step_failed(const struct driver *d, const struct step *step,
                            const struct child_result *result)
 {
@@ -160,9 +180,8 @@ static int say_step_failed(const struct driver *d, const struct step *step,
     }
     if (!d->verbose)
         build_log_show(d->log, d->selection.mirror, d->root);
-    return say_error(d->verbose ? NULL : "the whole output: .piano/build/log",
-                     "the build failed: `%s` ended with status %d", step_name(step),
-                     result->status);
+    return say_error(failure_hint(d), "the build failed: `%s` ended with status %d",
+                     step_name(step), result->status);
 }
 
 static int run_step(struct driver *d, const struct step *step)

@@ -39,7 +39,8 @@ const char cmd_build_help[] =
     "  piano build --fn update -- make -C game debug\n"
     "  piano build --fn update -- cc -O2 game.c -o game -lm\n"
     "\n"
-    "The path of the newest program goes to stdout when that is not a terminal.\n";
+    "When stdout is not a terminal, it gets the path of the program that `piano run`\n"
+    "would start.\n";
 
 static const char *const names[] = {"--fn",    "--exact",        "--file",    "--dir", "--skip",
                                     "--frame", "--list-skipped", "--verbose", "-j",    "--help",

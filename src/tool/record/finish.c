@@ -20,6 +20,7 @@
 #include "tool/record/names.h"
 #include "tool/record/tally.h"
 #include "tool/util/buf.h"
+#include "tool/util/paths.h"
 #include "tool/util/say.h"
 #include "tool/util/units.h"
 
@@ -34,15 +35,6 @@ static void write_status(const char *path, int status)
     if (pwrite(fd, &value, sizeof value, offsetof(struct piano__rec_header, exit_status)) < 0)
         say("the exit status could not be written into the recording");
     close(fd);
-}
-
-/* PATH relative to the working directory if it is below it, safe to print. */
-static const char *short_path(char *text, size_t size, const char *path)
-{
-    char cwd[PATH_MAX];
-    size_t len = getcwd(cwd, sizeof cwd) ? strlen(cwd) : 0;
-    bool below = len > 1 && strncmp(path, cwd, len) == 0 && path[len] == '/';
-    return say_safe(text, size, below ? path + len + 1 : path);
 }
 
 static const char *estimate(char *text, double bytes)
@@ -133,7 +125,7 @@ static void say_one(const struct recording *one, bool is_asked)
     if (h.flags & PIANO_REC_HAS_HEAP)
         put_heap(&b, &h);
     put_trace(&b, &h);
-    short_path(path, sizeof path, one->path);
+    paths_short(path, sizeof path, one->path);
     const char *figures = b.len && !b.failed ? b.data : "nothing";
     if (is_asked)
         say("recording: %s (%s)", path, figures);
@@ -184,7 +176,7 @@ static void say_nothing_recorded(const struct record *r, const struct recordings
     char path[PATH_MAX];
     struct stat st;
     say_safe(safe, sizeof safe, r->words[0]);
-    short_path(path, sizeof path, recordings->path);
+    paths_short(path, sizeof path, recordings->path);
     if (lstat(recordings->path, &st) == 0)
         say_error(NULL, "%s ended before its recording %s was begun", safe, path);
     else
@@ -255,9 +247,9 @@ static void say_next(const struct record *r, const struct recording *main_one, i
         say_nothing_sampled(r, &h, status);
     else if (run)
         say("next: piano report --frames, and piano report %s",
-            short_path(path, sizeof path, main_one->path));
+            paths_short(path, sizeof path, main_one->path));
     else if (r->output)
-        say("next: piano report %s", short_path(path, sizeof path, main_one->path));
+        say("next: piano report %s", paths_short(path, sizeof path, main_one->path));
     else
         say("next: piano report");
 }
@@ -298,7 +290,7 @@ void finish_attached(const struct record *r, struct cpu *cpu)
     if (cpu->journal.trace.samples == 0)
         say("nothing was sampled: the process did not run in this time, or hardly");
     else if (r->output)
-        say("next: piano report %s", short_path(path, sizeof path, one.path));
+        say("next: piano report %s", paths_short(path, sizeof path, one.path));
     else
         say("next: piano report");
 }
@@ -335,7 +327,7 @@ void finish(const struct record *r, struct recordings *recordings, struct cpu *c
     keeping_names(recordings->list, recordings->count);
     char *run = main_one ? companion_find(main_one->path) : NULL;
     if (run)
-        say("its functions and frames: %s", short_path(path, sizeof path, run));
+        say("its functions and frames: %s", paths_short(path, sizeof path, run));
     if (main_one)
         say_next(r, main_one, status, others, run);
     free(run);

@@ -63,7 +63,8 @@ static void read_slots(struct slots *slots, Elf *elf, Elf_Scn *scn, const GElf_S
 static void add_stub(struct plt *p, uint64_t addr, size_t bytes, const char *name,
                      struct strings *strings)
 {
-    const char *text = strings_printf(strings, "%s@plt", demangle(strings, name));
+    const char *plain = demangle(strings, name);
+    const char *text = plain ? strings_printf(strings, "%s@plt", plain) : NULL;
     if (p->count == p->cap) {
         size_t cap = p->cap ? p->cap * 2 : 256;
         const char **names = realloc(p->names, cap * sizeof(*names));

@@ -88,9 +88,9 @@ void buf_free(struct buf *b)
     *b = (struct buf){0};
 }
 
-int buf_read_file(struct buf *b, const char *path)
+static int read_file(struct buf *b, const char *path, int flags)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | flags);
     if (fd < 0)
         return -errno;
     struct stat st;
@@ -113,6 +113,16 @@ int buf_read_file(struct buf *b, const char *path)
     }
     close(fd);
     return err;
+}
+
+int buf_read_file(struct buf *b, const char *path)
+{
+    return read_file(b, path, 0);
+}
+
+int buf_read_own_file(struct buf *b, const char *path)
+{
+    return read_file(b, path, O_NOFOLLOW | O_NONBLOCK);
 }
 
 static int write_all(int fd, const char *data, size_t len)

@@ -24,6 +24,8 @@ void buf_free(struct buf *b);
 
 /* Reads a whole regular file. Returns 0 or negative errno. */
 int buf_read_file(struct buf *b, const char *path);
+/* The same for piano's own state: fails if PATH is a symbolic link, and never waits for a FIFO. */
+int buf_read_own_file(struct buf *b, const char *path);
 /* Writes to PATH.tmp-PID with mode 0600, then renames it to PATH. Returns 0 or negative errno. */
 int buf_write_file(const struct buf *b, const char *path);
 

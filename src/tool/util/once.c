@@ -7,19 +7,10 @@
 #include "tool/util/buf.h"
 #include "tool/util/paths.h"
 
-static char *state_dir(void)
-{
-    const char *state = getenv("XDG_STATE_HOME");
-    const char *home = getenv("HOME");
-    if (state && state[0] == '/')
-        return paths_join(state, "piano");
-    return home && home[0] == '/' ? paths_join(home, ".local/state/piano") : NULL;
-}
-
 bool once_was_said(const char *name, const char *text)
 {
     struct buf before = {0}, now = {0};
-    char *dir = state_dir();
+    char *dir = paths_state_dir();
     char *path = dir ? paths_join(dir, name) : NULL;
     buf_puts(&now, text);
     bool same = path && buf_read_file(&before, path) == 0 && before.data && !now.failed &&

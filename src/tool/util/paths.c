@@ -193,6 +193,15 @@ const char *paths_base(const char *path)
     return slash && slash[1] ? slash + 1 : path;
 }
 
+char *paths_state_dir(void)
+{
+    const char *state = getenv("XDG_STATE_HOME");
+    const char *home = getenv("HOME");
+    if (state && state[0] == '/')
+        return paths_join(state, "piano");
+    return home && home[0] == '/' ? paths_join(home, ".local/state/piano") : NULL;
+}
+
 const char *paths_short(char *text, size_t size, const char *path)
 {
     char here[PATH_MAX];

@@ -30,6 +30,10 @@ char *paths_lib_dir(void);
  * has none. */
 char *paths_runtime_dir(void);
 
+/* Where piano keeps state of its user: XDG_STATE_HOME/piano or ~/.local/state/piano. Does not create
+ * it. NULL when the environment names neither. */
+char *paths_state_dir(void);
+
 /* Absolute path of the running tool. */
 char *paths_tool(void);
 

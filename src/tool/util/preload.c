@@ -1,8 +1,8 @@
-/* Links to libraries under a path that LD_PRELOAD can hold; see preload.h.
+/* Links to libraries under a path that the loader's variables can hold; see preload.h.
  *
  * The links are never removed: processes that a recorded program or a build started can outlive
- * piano, and every program they start loads the library again. Each installation of piano always
- * uses the same place, TMP/piano-UID/HASH, so there is one directory per installation. Unlike a
+ * piano, and every program they start loads the library again. Each directory is always linked from
+ * the same place, TMP/piano-UID/HASH, so there is one such place per installation. Unlike a
  * copy, a link does not need a file system that allows execution. Other users may follow the links,
  * because a program may change its user.
  *
@@ -26,10 +26,12 @@
 
 static const char *const libraries[] = {"libpiano.so", "libpiano_exec.so"};
 
-static bool is_plain(const char *path)
-{
-    return !strpbrk(path, ": $\t\n\\;");
-}
+/* What to link, and the characters that its path must not contain. */
+struct request {
+    const char *dir;
+    const char *bad;
+    bool whole; /* link the directory itself, not the libraries in it */
+};
 
 /* Is DIR ours and not writable by other users? For a directory ABOVE ours, root may own it too, and
  * others may write to it if it is sticky: then they cannot rename our directory. */
@@ -77,9 +79,11 @@ static int put_link(int dir, const char *name, const char *target)
     return err;
 }
 
-static int put_links(int place, const char *dir)
+static int put_links(int place, const char *dir, bool whole)
 {
     int err = 0;
+    if (whole)
+        return put_link(place, "dir", dir);
     for (size_t i = 0; i < sizeof libraries / sizeof libraries[0] && err == 0; i++) {
         char *target = paths_join(dir, libraries[i]);
         err = target ? put_link(place, libraries[i], target) : -ENOMEM;
@@ -96,20 +100,21 @@ static uint64_t hash(const char *text)
     return h;
 }
 
-/* Makes links below TMP to the libraries in DIR. Returns the path of their directory, or NULL. */
-static char *try_place(const char *tmp, const char *dir)
+/* Makes the links for R below TMP. Returns the path of the linked directory, or of the directory
+ * with the links to its libraries; NULL on failure. */
+static char *try_place(const char *tmp, const struct request *r)
 {
     char user[32], name[32];
     char *path = NULL;
-    if (!tmp || tmp[0] != '/' || !is_plain(tmp))
+    if (!tmp || tmp[0] != '/' || strpbrk(tmp, r->bad))
         return NULL;
     snprintf(user, sizeof user, "piano-%u", (unsigned)geteuid());
-    snprintf(name, sizeof name, "%016llx", (unsigned long long)hash(dir));
+    snprintf(name, sizeof name, "%016llx", (unsigned long long)hash(r->dir));
     int above = open(tmp, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     int ours = above >= 0 && is_safe(above, true) ? enter(above, user) : -1;
     int place = ours >= 0 ? enter(ours, name) : -1;
-    if (place >= 0 && put_links(place, dir) == 0 &&
-        asprintf(&path, "%s/%s/%s", tmp, user, name) < 0)
+    if (place >= 0 && put_links(place, r->dir, r->whole) == 0 &&
+        asprintf(&path, "%s/%s/%s%s", tmp, user, name, r->whole ? "/dir" : "") < 0)
         path = NULL;
     const int all[] = {above, ours, place};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
@@ -119,22 +124,54 @@ static char *try_place(const char *tmp, const char *dir)
     return path;
 }
 
-char *preload_dir(const char *dir)
+/* Returns the directory of R if its path is plain, else tries FIRST, if not NULL, and then the
+ * directories for temporary files. NULL on failure. */
+static char *find_place(const struct request *r, const char *first)
+{
+    const char *const places[] = {first, getenv("TMPDIR"), "/tmp", "/var/tmp"};
+    char *path = strpbrk(r->dir, r->bad) ? NULL : strdup(r->dir);
+    for (size_t i = 0; i < sizeof places / sizeof places[0] && !path; i++)
+        path = try_place(places[i], r);
+    return path;
+}
+
+static void say_no_place(const char *dir, const char *hint, const char *what)
 {
     char safe[PATH_MAX];
-    const char *const places[] = {getenv("TMPDIR"), "/tmp", "/var/tmp"};
-    char *path = is_plain(dir) ? strdup(dir) : NULL;
-    for (size_t i = 0; i < sizeof places / sizeof places[0] && !path; i++)
-        path = try_place(places[i], dir);
+    say_error(hint,
+              "%s cannot be %s: its path has a space, a colon or a $ in it, and a link to it can "
+              "be made neither in $TMPDIR nor in /tmp nor in /var/tmp",
+              say_safe(safe, sizeof safe, dir), what);
+}
+
+static const char install_hint[] = "make install, to a directory without them";
+
+char *preload_dir(const char *dir)
+{
+    const struct request r = {.dir = dir, .bad = ": $\t\n\\;"};
+    char *path = find_place(&r, NULL);
     if (!path)
-        say_error("make install, to a directory without them",
-                  "%s cannot be loaded into programs: its path has a space, a colon or a $ in it, "
-                  "and a link to it can be made neither in $TMPDIR nor in /tmp nor in /var/tmp",
-                  say_safe(safe, sizeof safe, dir));
+        say_no_place(dir, install_hint, "loaded into programs");
     return path;
 }
 
 char *preload_run_path(const char *dir)
 {
-    return strpbrk(dir, ":$") ? preload_dir(dir) : strdup(dir);
+    const struct request r = {.dir = dir, .bad = ":$"};
+    char *state = strpbrk(dir, r.bad) ? paths_state_dir() : NULL;
+    char *path = find_place(&r, state && paths_make_dirs(state) == 0 ? state : NULL);
+    if (!path)
+        say_no_place(dir, install_hint, "loaded into programs");
+    free(state);
+    return path;
+}
+
+char *preload_search_path(const char *dir)
+{
+    const struct request r = {.dir = dir, .bad = ":;$", .whole = true};
+    char *path = find_place(&r, NULL);
+    if (!path)
+        say_no_place(dir, "move the project to a directory without them",
+                     "searched for shared libraries");
+    return path;
 }
