@@ -1,4 +1,4 @@
-/* CPU samples, read and added up by process, thread and function. */
+/* Reads CPU samples and adds them up by process, thread and function. */
 #include "tool/report/cpu.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include "tool/util/paths.h"
 #include "tool/util/say.h"
 
-enum { CUT_SAID = 20 }; /* one stack in so many is cut short, and it is said */
+enum { CUT_SAID = 20 }; /* report truncated stacks if more than one in CUT_SAID is */
 
 /* ---- processes and threads ---- */
 
@@ -33,7 +33,7 @@ static int compare_parts(const void *a, const void *b)
     return (x->tid > y->tid) - (x->tid < y->tid);
 }
 
-/* One part of list for each distinct KEY; samples of one thread are neighbours. */
+/* Finds or creates the part of the list for KEY. Samples of one thread are neighbours. */
 static int add_to(struct cpu_part **list, size_t *count, size_t *cap, struct map *map, uint64_t key,
                   struct cpu_part new, const struct recording_sample *s)
 {
@@ -186,7 +186,7 @@ static int compare_rows(const void *a, const void *b)
     return order ? order : strcmp(x->module, y->module);
 }
 
-/* Sums by stack of the samples that are asked for. */
+/* Sums by stack of the samples of PID and TID. */
 static struct recording_sum *sums_of(const struct cpu *c, uint32_t pid, uint32_t tid)
 {
     const struct recording *rec = c->rec;
@@ -265,7 +265,7 @@ const char *cpu_source_text(char *text, size_t size, const struct recording *rec
     return text;
 }
 
-/* perf sees the interpreter, not what it interprets. */
+/* perf sees the native frames of the interpreter, not the Python functions. */
 static void notice_python(const struct recording *rec)
 {
     bool python = false;

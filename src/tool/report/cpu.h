@@ -1,8 +1,9 @@
 /* CPU samples of a recording, by function.
  *
- * Self time of a function is that of samples it is the innermost frame of, total of those it is in at all (once,
- * however often it is in one stack). Inlined functions count as functions. Times off the CPU count to every function
- * of the stack that was left: who waits is seldom who called the kernel. */
+ * The self time of a function counts the samples whose innermost frame it is. Its total counts
+ * all samples whose stack contains it, once per sample. Inlined functions count as functions.
+ * Time off the CPU counts for every function of the stack, because the function that waits is
+ * seldom the one that made the system call. */
 #ifndef PIANO_TOOL_REPORT_CPU_H
 #define PIANO_TOOL_REPORT_CPU_H
 
@@ -19,21 +20,21 @@ struct cpu_row {
     uint64_t self_ns, total_ns;
     uint64_t self_samples, total_samples;
     double self_squares; /* see struct recording_sum */
-    uint64_t off_ns;     /* waiting in it, or in what it called */
-    uint32_t next;       /* of the same name; while it is made */
-    uint32_t seen;       /* the last stack it was counted for, + 1 */
+    uint64_t off_ns;     /* off the CPU in it or in its callees */
+    uint32_t next;       /* next row of the same name; used while rows are built */
+    uint32_t seen;       /* the last stack counted for it, + 1 */
 };
 
-/* Functions of some samples. */
+/* Functions of a selection of samples. */
 struct cpu_flat {
-    struct cpu_row *rows; /* by self time, greatest first */
+    struct cpu_row *rows; /* by self time, largest first */
     size_t count, cap;
     uint64_t cpu_ns, samples, off_ns, preempted_ns, switches;
 };
 
 /* A process, or a thread of one. */
 struct cpu_part {
-    uint32_t pid, tid; /* TID 0: all of the process */
+    uint32_t pid, tid; /* TID 0: the whole process */
     uint64_t cpu_ns, samples, off_ns, preempted_ns;
 };
 
@@ -45,16 +46,16 @@ struct cpu {
 };
 
 int cpu_load(struct cpu *c, const char *path, struct run_error *error);
-/* The same of a recording that is read already, C->named; the rest of C is zero. 0 or -ENOMEM. */
+/* The same for a recording that is already in C->named; the rest of C is zero. 0 or -ENOMEM. */
 int cpu_make(struct cpu *c);
 void cpu_unload(struct cpu *c);
 
-/* Functions of PID (0: of all), thread TID (0: all). 0 or negative errno. */
+/* Functions of PID (0: all processes), thread TID (0: all threads). 0 or negative errno. */
 int cpu_flat_make(struct cpu_flat *f, struct cpu *c, uint32_t pid, uint32_t tid);
 void cpu_flat_release(struct cpu_flat *f);
 
 struct cpu_options {
-    bool tree, threads, off; /* OFF: the tree is of times off the CPU */
+    bool tree, threads, off; /* OFF: the tree shows time off the CPU */
 };
 
 int cpu_report(FILE *out, struct cpu *c, const struct cpu_options *h,

@@ -1,12 +1,13 @@
-/* Functions of two recordings by the CPU time their samples stand for.
+/* Compares the functions of two recordings by the CPU time of their samples.
  *
- * How often a function is met by samples is a matter of chance: N samples are right to within the square root of N, as counts of
- * rare and independent events are (Poisson). Samples that stand for different times count with their squares. A change is beyond the
- * noise when it is more than 2.58 times the error of both sides together (99 %), and one sample more: counts are whole numbers, and
- * without that a few samples against none would be taken for a change too often.
+ * The number of samples in a function is random. N samples have an error of the square root of
+ * N, like counts of rare independent events (Poisson). Samples with different weights count with
+ * their squares. A change is beyond the noise if it exceeds 2.58 times the combined error of
+ * both sides (99 %) plus one sample. Counts are whole numbers: without that sample, a few
+ * samples against none would too often count as a change.
  *
- * Functions are matched by name and module, the program itself being one module whatever it is called, and a library whatever version
- * it is. */
+ * Functions are matched by name and module. The program itself is one module whatever its file
+ * is called. A library matches whatever its version. */
 #include "tool/report/cpu_diff.h"
 
 #include <errno.h>
@@ -20,17 +21,17 @@
 #include "tool/util/table.h"
 #include "tool/util/units.h"
 
-static const double matters = 0.01;       /* of all of side B */
+static const double matters = 0.01;       /* share of the total of side B */
 static const double two_sided_99 = 2.576; /* standard deviations */
 
 /* ---- matching ---- */
 
 struct part {
     const char *function, *module, *file;
-    const char *matched; /* the function, without what its program's file is called */
+    const char *matched; /* the function, without the file name of its program */
     int side;
-    bool is_own;               /* of the program itself */
-    const struct cpu_row *row; /* or */
+    bool is_own;               /* belongs to the program itself */
+    const struct cpu_row *row; /* set: `row` or `site` */
     const struct heap_site *site;
 };
 
@@ -42,7 +43,7 @@ static bool is_own(const struct recording *rec, const char *module)
     return strncmp(module, name, len) == 0 && (!module[len] || strcmp(module + len, deleted) == 0);
 }
 
-/* Up to its version. */
+/* Length of the name without the version. */
 static size_t module_len(const char *module)
 {
     const char *version = strstr(module, ".so");
@@ -63,7 +64,7 @@ static int compare_functions(const struct part *x, const struct part *y)
     return order || x->is_own ? order : compare_modules(x->module, y->module);
 }
 
-/* By function; then the newer side first, since its file is the one to show. */
+/* By function, then the newer side first, because its file is the one shown. */
 static int compare_parts(const void *a, const void *b)
 {
     const struct part *x = a, *y = b;
@@ -92,7 +93,7 @@ static void add_part(struct cpu_diff *d, const struct part *p, bool is_new)
 
 static void judge(struct cpu_change *c)
 {
-    double one = 0; /* what a sample stands for, of both sides the greater */
+    double one = 0; /* the time that one sample stands for; the larger of both sides */
     for (int s = 0; s < 2; s++)
         one = c->samples[s] ? fmax(one, c->self_ns[s] / (double)c->samples[s]) : one;
     c->noise = one + two_sided_99 * sqrt(c->squares[0] + c->squares[1]);

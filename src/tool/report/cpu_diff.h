@@ -5,41 +5,43 @@
 #include "tool/report/cpu.h"
 #include "tool/report/heap_diff.h"
 
-/* One function on both sides, [0] and [1]; or all of them. */
+/* One function, or the sum of all functions, on both sides, [0] and [1]. */
 struct cpu_change {
     const char *function, *module;
     const char *file; /* or NULL */
-    bool present[2];  /* on the CPU in it, or in what it called */
+    bool present[2];  /* on the CPU in it or in its callees */
     double self_ns[2], total_ns[2];
     double squares[2]; /* the variance of `self_ns` */
     uint64_t samples[2];
-    double noise;   /* a change of self time by more is beyond it */
-    bool is_beyond; /* and this one is */
-    /* Of the heap, where both sides have recorded it. */
+    double noise;   /* a larger change of self time is beyond the noise */
+    bool is_beyond; /* this change is beyond the noise */
+    /* Heap figures, if both sides recorded the heap. */
     double alloc_count[2], alloc_bytes[2];
 };
 
 struct cpu_diff {
     const struct recording *recs[2];
     const char *labels[2];
-    struct cpu_change *rows; /* greatest change of self time first */
+    struct cpu_change *rows; /* largest change of self time first */
     size_t count;
     struct cpu_change total;
     bool has_cpu, has_heap;
 };
 
-/* Of SIDES, and of what their functions allocate by HEAPS; either may be NULL. 0 or -ENOMEM. All must outlive D. */
+/* Compares the CPU samples of SIDES and the allocations of their functions in HEAPS. Either may
+ * be NULL. 0 or -ENOMEM. All must outlive D. */
 int cpu_diff_make(struct cpu_diff *d, struct cpu sides[2], const struct heap heaps[2],
                   const char *const labels[2]);
 void cpu_diff_release(struct cpu_diff *d);
 
-/* Change of self time in percent; infinite from nothing. */
+/* Change of self time in percent; infinite if it was zero. */
 double cpu_diff_percent(const struct cpu_change *c);
-/* Did it grow by more than PERCENT, beyond the noise, and does it matter (1 % of all of side B)? */
+/* Whether it grew by more than PERCENT, beyond the noise, and is at least 1 % of the total of
+ * side B. */
 bool cpu_diff_grew(const struct cpu_diff *d, const struct cpu_change *c, double percent);
 
 int cpu_diff_print(FILE *out, const struct cpu_diff *d, const struct report_options *o);
-/* Members "functions" and "cpu_total", each with a comma behind it. */
+/* Members "functions" and "cpu_total", each followed by a comma. */
 int cpu_diff_put(struct buf *b, FILE *out, const struct cpu_diff *d, double fail_above);
 
 #endif

@@ -1,4 +1,4 @@
-/* `piano report --cpu --json`; every name is in docs/json.md. */
+/* `piano report --cpu --json`; docs/json.md describes every key. */
 #include "tool/report/cpu.h"
 
 #include <errno.h>

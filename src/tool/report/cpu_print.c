@@ -1,5 +1,5 @@
-/* `piano report --cpu`: functions by CPU time, of the whole recording or of each process or thread; or the call
- * tree. */
+/* `piano report --cpu`: functions by CPU time, for the whole recording or for each process or
+ * thread; or the call tree. */
 #include "tool/report/cpu.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include "tool/util/units.h"
 
 enum { CPU_TOP = 20, PART_TOP = 8, PARTS_SHOWN = 20 };
-enum { NAME_WIDTH = 80, MODULE_WIDTH = 32 }; /* where nobody says how wide a line may be */
+enum { NAME_WIDTH = 80, MODULE_WIDTH = 32 }; /* if the line width is unknown */
 
 static void print_answer(FILE *out, const struct cpu *c)
 {
@@ -28,7 +28,7 @@ static void print_answer(FILE *out, const struct cpu *c)
     fputc('\n', out);
 }
 
-/* A table fits itself to a terminal; for a file or a pipe, names are bounded here. */
+/* A table fits its columns to a terminal. For a file or a pipe, this limits the length of names. */
 static void add_text(struct table *t, const char *text, size_t width,
                      const struct report_options *o)
 {
@@ -113,7 +113,8 @@ static void print_part_name(FILE *out, const struct cpu *c, const struct cpu_par
     fputc('\n', out);
 }
 
-/* A table for each of LIST; processes that were never seen on a CPU (a shell that only started the next) with --all only. */
+/* Prints a table for each entry of LIST. Processes without CPU samples (a shell that only
+ * started the next program) appear only with --all. */
 static int print_parts(FILE *out, struct cpu *c, const struct cpu_part *list, size_t count,
                        const struct report_options *o)
 {

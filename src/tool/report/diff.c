@@ -1,10 +1,12 @@
-/* Two groups of runs, function by function.
+/* Compares two groups of runs, function by function.
  *
- * A function is matched by name and file: line numbers move with every edit. Where one run has two
- * rows of that pair, they are added up. Figures are means over the runs of a side. When the runs
- * differ in their number of frames (a loop that ran for ten seconds, not for a thousand turns), the
- * functions that run in frames are compared per frame: whole-run sums would say that the faster
- * program does more work. What runs outside frames (loading at the start) still is compared whole. */
+ * Functions are matched by name and file, because line numbers change with every edit. If one
+ * run has two rows of that pair, they are added up. Figures are means over the runs of a side.
+ *
+ * If the runs differ in their number of frames (a loop that ran for ten seconds, not for a
+ * thousand turns), the functions that run in frames are compared per frame. Whole-run sums would
+ * show that the faster program does more work. Functions outside frames (loading at the start)
+ * are still compared per run. */
 #include "tool/report/diff.h"
 
 #include "tool/load/estimates.h"
@@ -14,7 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double MATTERS = 0.01; /* share of its run below which growth fails no build */
+static const double MATTERS =
+    0.01; /* growth of functions below this share of the run fails no build */
 
 /* One function of one run. */
 struct item {
@@ -75,11 +78,11 @@ static int collect(const struct diff *d, struct item **out, size_t *count)
 
 static double measure(const struct tally *t, enum diff_measure m)
 {
-    int64_t self = t->self_ns > 0 ? t->self_ns : 0; /* below: too small to tell */
+    int64_t self = t->self_ns > 0 ? t->self_ns : 0; /* negative: too small to resolve */
     return (double)(m == DIFF_SELF ? self : m == DIFF_ALLOCS ? t->alloc_count : t->alloc_bytes);
 }
 
-/* Values of a row, one per run of each side; absent functions are zero. */
+/* Values of a row, one per run of each side; zero if the function is absent. */
 struct series {
     double *of[DIFF_MEASURES][2];
     double *calls[2];
@@ -131,7 +134,7 @@ double diff_figure(const struct diff_row *row, enum diff_measure m, int side)
     return row->by_frame ? row->per_frame[m][side] : row->value[m][side];
 }
 
-/* Frames of a single run a side can be tested if the function is one row in each. */
+/* Tests the frames of one run per side, if the function is a single row in each. */
 static enum verdict test_frames(const struct diff *d, const struct diff_row *row,
                                 const struct item *items, size_t n)
 {
@@ -141,7 +144,7 @@ static enum verdict test_frames(const struct diff *d, const struct diff_row *row
     bool greater = false;
     enum verdict verdict = stats_mann_whitney(items[0].frames, items[1].frames, &greater);
     double change = diff_figure(row, DIFF_SELF, 1) - diff_figure(row, DIFF_SELF, 0);
-    /* Most frames say one thing, the mean another, or nothing: a few spikes are no verdict. */
+    /* Most frames and the mean disagree, or the mean is unchanged: a few spikes, so noise. */
     bool agrees = change != 0 && greater == (change > 0);
     return verdict == VERDICT_REAL && !agrees ? VERDICT_NOISE : verdict;
 }
@@ -219,7 +222,7 @@ static int compare_rows(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-/* Per frame when every run has frames and their numbers differ. */
+/* Compares per frame if every run has frames and their numbers differ. */
 static void choose_basis(struct diff *d)
 {
     double first = frames_of(d, 0, 0);
@@ -262,7 +265,8 @@ int diff_make(struct diff *d, struct diff_side sides[2])
         series_fill(&series, d, items + from, to - from);
         struct diff_row *row = &d->rows[d->count++];
         fill_row(row, d, &series, items + from, to - from);
-        if (d->count > 1 && strcmp(row[-1].name, row->name) == 0) /* still in order of names */
+        if (d->count > 1 &&
+            strcmp(row[-1].name, row->name) == 0) /* rows are still sorted by name */
             row[-1].namesake = row->namesake = true;
     }
     if (err == 0) {

@@ -1,4 +1,4 @@
-/* A comparison as text: a table for people, JSON for programs. */
+/* Prints a comparison as a table or as JSON. */
 #include "tool/report/diff.h"
 
 #include <errno.h>
@@ -32,7 +32,7 @@ static void name_cell(struct table *t, const struct diff *d, size_t at)
     free(safe);
 }
 
-/* Counts per frame, and means, are rarely whole. */
+/* Counts per frame and means are rarely whole numbers. */
 static const char *count_text(char *text, double v)
 {
     if (fabs(v) < 1000 && fabs(v - round(v)) >= 0.05)
@@ -51,7 +51,7 @@ static const char *count_delta(char *text, double v)
     return text;
 }
 
-/* As in `report`: `~` for an estimate, `~0` for what is too small to tell. */
+/* As in `report`: `~` for an estimate, `~0` for a time that is too small to resolve. */
 static void time_cell(struct table *t, const struct diff_row *row, int side)
 {
     char text[UNITS_LEN], marked[UNITS_LEN + 1];

@@ -1,23 +1,23 @@
-/* What the figures of two sides cannot tell apart (docs/timing.md, docs/diff.md).
+/* Finds changes that the measurement cannot resolve (docs/timing.md, docs/diff.md).
  *
- * Each self time has an interval: what its samples leave open, and what the probes may be wrong by in the same way in
- * all of a run, so that neither frames nor repeated runs show it. A caller's interval contains those of the functions it
- * calls. A change within both intervals together is none that can be told; an interval is taken for at least PER_CALL_NS
- * for each call, and one part in a hundred. */
+ * Each self time has an interval. It covers the sampling error and the error of the probes. The
+ * error of the probes is the same throughout a run, so neither frames nor repeated runs show it.
+ * A caller's interval contains those of its callees. A change within the combined intervals of
+ * both sides is not resolved. An interval is at least PER_CALL_NS per call, and at least 1 %. */
 #include "tool/report/diff.h"
 
 #include <math.h>
 
 static const double PER_CALL_NS = 2, RELATIVE = 0.01;
 
-/* By how much the self time of ROW may be wrong on SIDE, in units of comparison. */
+/* The possible error of the self time of ROW on SIDE, in units of comparison. */
 static double limit_of(const struct diff *d, const struct diff_row *row, int side)
 {
     double units = row->by_frame && d->frames[side] > 0 ? d->frames[side] : 1;
     double calls = PER_CALL_NS * row->calls[side] / units;
     double part = RELATIVE * diff_figure(row, DIFF_SELF, side);
     double limit = fmax(row->half[side] / units, fmax(calls, part));
-    return limit / sqrt((double)d->sides[side].count); /* each run is calibrated anew */
+    return limit / sqrt((double)d->sides[side].count); /* each run has its own calibration */
 }
 
 void diff_resolve(struct diff *d)

@@ -1,9 +1,9 @@
-/* `piano report --frames`: frame by frame, with the functions that matter most as columns.
+/* `piano report --frames`: a table of frames, with the most important functions as columns.
  *
- * A short run is shown whole. Of a long one, the worst frames (by wall time against the median of
- * their kind) with the frame before and after each, since what a spike looks like is best seen next
- * to its neighbours. The figures of single functions are read again from the file, for the frames
- * that are shown. */
+ * A short run is shown completely. A long run shows the worst frames (wall time relative to the
+ * median of their kind), each with the frame before and after it, because a spike is best
+ * compared with its neighbours. The figures of single functions are read from the file again,
+ * for the frames shown. */
 #include "tool/report/frames.h"
 
 #include <errno.h>
@@ -17,14 +17,14 @@
 
 enum {
     SHORT_RUN = 40,   /* frames shown without --all */
-    WORST = 10,       /* of a longer run, how many spikes */
-    PIPE_COLUMNS = 6, /* functions when there is no terminal to fill */
+    WORST = 10,       /* number of spikes shown of a longer run */
+    PIPE_COLUMNS = 6, /* functions shown if the output is no terminal */
     MAX_COLUMNS = 16,
-    MAX_PARTS = 16, /* of a qualified name; further ones are one with the last */
+    MAX_PARTS = 16, /* of a qualified name; the last one includes all further parts */
     TITLE_WIDTH = 14,
     NUMBER_WIDTH = 9,
     PRINT_EVERY = 500,
-    MAX_WEIGHED = 10000, /* frames read once more to choose the functions */
+    MAX_WEIGHED = 10000, /* frames read again to choose the functions */
 };
 
 #define ABSENT INT64_MIN
@@ -38,8 +38,9 @@ struct columns {
 
 /* ---- which functions ---- */
 
-/* The last PARTS parts of a qualified name: of `ui::Parser<T>::parse_node(int)`, `parse_node(int)` is one and
- * `Parser<T>::parse_node(int)` two. What is in brackets is no part. */
+/* The last PARTS parts of a qualified name. For `ui::Parser<T>::parse_node(int)`,
+ * `parse_node(int)` is one part and `Parser<T>::parse_node(int)` two. Text in brackets is not
+ * split. */
 static const char *last_parts(const char *name, size_t parts)
 {
     const char *starts[MAX_PARTS] = {name};
@@ -73,7 +74,8 @@ static bool title_taken(const struct columns *c, const char *title)
     return false;
 }
 
-/* A short title that no other column has: as many parts of the name as tell it from the others, cut. */
+/* A short title that is unique among the columns: as many parts of the name as needed,
+ * truncated. */
 static char *make_title(const struct columns *c, size_t column)
 {
     char text[512];
@@ -108,8 +110,8 @@ static int add_column(struct columns *c, const struct run *run, uint32_t fn)
     return 0;
 }
 
-/* Self time of each function in the frames to be shown; ABSENT where it is in none of them. LIST
- * NULL: all frames, which may be too many to be read twice; then the sums of the run stand in. */
+/* Self time of each function in the frames shown; ABSENT if it is in none of them. LIST NULL:
+ * all frames. If these are too many to read twice, the sums of the run are used instead. */
 static int weigh(const struct run *run, const size_t *list, size_t count,
                  struct run_scratch *scratch, int64_t *weights)
 {
@@ -128,7 +130,8 @@ static int weigh(const struct run *run, const size_t *list, size_t count,
     return err;
 }
 
-/* The COUNT functions of the greatest weight, so that what makes the spikes is among them. */
+/* Chooses the COUNT functions with the largest weight, so that those that cause the spikes are
+ * included. */
 static int choose_columns(struct columns *c, const struct run *run, int64_t *weights, size_t count)
 {
     int err = 0;
@@ -165,8 +168,8 @@ struct view {
     bool cpu, runq, blocked, off; /* where the time of frames went, see `onoff_columns` */
 };
 
-/* Only where it matters: a hundredth of the time. Where it is not known what a thread waited for, there is one column for
- * all of its time off the CPU. */
+/* Shows these columns only if they are at least 1 % of the time. If the kind of wait is unknown,
+ * one column shows all time off the CPU. */
 static void onoff_columns(struct view *v)
 {
     const struct run_group *all = &v->run->all;
@@ -237,11 +240,11 @@ static void kind_cell(struct view *v, uint32_t root)
     free(name);
 }
 
-/* FN's time in a frame; SUM is NULL when it did not run there. */
+/* The time of FN in a frame; SUM is NULL if it did not run there. */
 static void time_cell(struct view *v, uint32_t fn, const struct tally *sum)
 {
     char time[UNITS_LEN], text[UNITS_LEN + 1];
-    /* It did run, so not `-`, and no call takes no time at all. */
+    /* It ran, so `-` would be wrong, and every call takes some time. */
     bool residue = sum && (sum->self_ns < 0 || (sum->self_ns == 0 && sum->calls > 0));
     if (sum && !residue)
         snprintf(text, sizeof(text), "%s%s", report_estimated(v->run, fn, sum) ? "~" : "",
@@ -348,7 +351,7 @@ static int set_columns(struct view *v, const size_t *list, size_t count)
     return err;
 }
 
-/* Who had the time between the calls of a turn: the caller, if it is measured. */
+/* Which function has the time between the calls of a turn: the caller, if it is instrumented. */
 static void between_note(FILE *out, const struct view *v)
 {
     const struct run *run = v->run;
@@ -452,7 +455,8 @@ static void put_frame(struct buf *b, const struct run *run, size_t index,
     buf_putc(b, '}');
 }
 
-/* All frames: a program chooses better than a rule of ours. `--top` still gives the worst. */
+/* Lists all frames, because the program that reads the JSON can choose. `--top` limits it to the
+ * worst. */
 int report_frames_json(FILE *out, const struct run *run, const struct report_options *o)
 {
     struct buf b = {0};

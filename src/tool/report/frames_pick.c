@@ -1,17 +1,17 @@
-/* Which frames to show: the worst, by wall or CPU time against the median of their kind, or by that time alone when there is a
- * budget. */
+/* Chooses the frames to show: the worst by wall or CPU time relative to the median of their
+ * kind, or by absolute time if there is a budget. */
 #include "tool/report/frames.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-/* Where frames of a kind are in a table of medians; the last two are for frames without a root. */
+/* Index of a kind of frames in a table of medians; the last two are for frames without a root. */
 static size_t kind_slot(const struct run *run, uint32_t root, bool turn)
 {
     return (root == RUN_NO_ROOT ? run->fn_count : root) * 2 + turn;
 }
 
-/* What frames of each kind are measured against: the budget, or the median of the kind. */
+/* The reference time for each kind of frame: the budget, or the median of the kind. */
 static int64_t *medians(const struct run *run)
 {
     int64_t *m = calloc(kind_slot(run, RUN_NO_ROOT, true) + 1, sizeof(*m));
@@ -26,7 +26,7 @@ struct ranked {
     size_t frame;
 };
 
-/* Keeps the COUNT worst in a heap whose root is the mildest of them. */
+/* Keeps the COUNT worst in a heap; its root is the least bad of them. */
 static void heap_offer(struct ranked *heap, size_t *len, size_t count, struct ranked r)
 {
     if (*len == count && r.badness <= heap[0].badness)
@@ -57,7 +57,8 @@ static int compare_index(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The WORST frames by wall or CPU time against the median of their kind, into HEAP; how many in *LEN. */
+/* Puts the WORST frames by wall or CPU time relative to the median of their kind into HEAP, and
+ * their number into *LEN. */
 static int rank_frames(const struct run *run, size_t worst, enum report_rank rank,
                        struct ranked *heap, size_t *len)
 {
@@ -75,7 +76,7 @@ static int rank_frames(const struct run *run, size_t worst, enum report_rank ran
     return 0;
 }
 
-/* The worst frames with their neighbours, in order, each once. */
+/* The worst frames and their neighbours, in order, without duplicates. */
 static size_t with_neighbours(const struct run *run, const struct ranked *heap, size_t len,
                               size_t *list)
 {

@@ -1,7 +1,9 @@
-/* `piano report`: the functions of a run, by self time; where functions wait, by the part of it on the CPU (waits.c).
+/* `piano report`: the functions of a run by self time. If functions wait, they are ranked by
+ * self time on the CPU (waits.c).
  *
- * A column exists only where the run has data for it: p50 and p99 need frames, Allocs and Bytes an
- * allocation anywhere, Total a writer that recorded it. Unknown is `-`, never a guess. */
+ * A column appears only if the run has data for it: p50 and p99 need frames, Allocs and Bytes
+ * need at least one allocation, Total needs a writer that recorded it. Unknown values are `-`,
+ * never a guess. */
 #include "tool/report/report.h"
 
 #include <errno.h>
@@ -69,7 +71,7 @@ static struct shape shape_of(const struct run *run, const struct report_row *row
     struct shape s = {.places = o->places, .cpu = o->rank == REPORT_BY_CPU};
     for (size_t i = 0; i < count; i++) {
         const struct tally *sum = &rows[i].sum;
-        s.total |= sum->seen && sum->has_total && !run->uncorrected; /* not kept raw */
+        s.total |= sum->seen && sum->has_total && !run->uncorrected; /* there is no raw total */
         s.allocs |= sum->alloc_count > 0;
         s.percentiles |= percentiles && run->fns[rows[i].fn].frames.count > 0;
         const struct run_fn *f = &run->fns[rows[i].fn];
@@ -124,7 +126,8 @@ static void add_columns(struct table *t, const struct shape *s)
         table_column(t, "", TABLE_LEFT, 0);
 }
 
-/* A time of a function; below zero it cannot be told from the probes in the calls it makes. */
+/* A time of a function. A negative one cannot be separated from the cost of the probes in its
+ * callees. */
 static void time_cell(struct table *t, int64_t ns, bool known, const char *mark)
 {
     char text[UNITS_LEN], marked[UNITS_LEN + 1];
@@ -132,7 +135,7 @@ static void time_cell(struct table *t, int64_t ns, bool known, const char *mark)
     table_cell(t, known && ns >= 0 ? marked : "-");
 }
 
-/* Half of the 95 % interval, where it is worth a look. */
+/* Half of the 95 % interval, if it is large enough to show. */
 static void interval_cell(struct table *t, const struct tally *sum)
 {
     char text[UNITS_LEN];
@@ -148,7 +151,7 @@ static bool has_residue(const struct run *run, const struct report_row *row, con
            of_frames;
 }
 
-/* Its part of what the table is ranked by. */
+/* Its share of the figure that ranks the table. */
 static void share_cell(struct table *t, const struct tally *sum, const struct shape *s)
 {
     char text[UNITS_LEN];
@@ -207,7 +210,7 @@ static bool is_shown(const struct table *t, const char *title)
     return false;
 }
 
-/* What the marks and titles in the table printed mean. */
+/* Explains the marks and titles used in the printed table. */
 static void footnotes(FILE *out, const struct run *run, const struct table *t,
                       const struct shape *s, bool residue, bool colour)
 {
@@ -230,7 +233,7 @@ static void footnotes(FILE *out, const struct run *run, const struct table *t,
         report_dim(out, colour, "- too small to tell beside the calls it makes (docs/timing.md)");
 }
 
-/* Ranked by CPU time, what waits most may be below the rows shown. */
+/* In a table ranked by CPU time, the function that waits most may be below the rows shown. */
 static void hidden_waits(FILE *out, const struct run *run, const struct report_row *rows,
                          size_t count, int64_t self_sum)
 {
@@ -291,7 +294,8 @@ static int collect(const struct run *run, bool all, struct report_row **out, siz
     return 0;
 }
 
-/* " of update", or " (turns from poll_events)"; nothing when there is no ROOM for a part of the name. */
+/* " of update" or " (turns from poll_events)"; prints nothing if there is no ROOM for part of
+ * the name. */
 static void footer_kind(FILE *out, const char *name, const struct run_group *g, size_t room)
 {
     char cut[512];
@@ -301,7 +305,8 @@ static void footer_kind(FILE *out, const char *name, const struct run_group *g, 
     fprintf(out, g->turn ? " (turns from %s)" : " of %s", cut);
 }
 
-/* Where the line is too long for the terminal, what a spike is goes first, then part of the name. */
+/* If the line is too long for the terminal, omits the definition of a spike first, then shortens
+ * the name. */
 static void footer_line(FILE *out, const struct run *run, const struct run_group *g,
                         const struct report_options *o)
 {
@@ -327,7 +332,7 @@ static void footer_line(FILE *out, const struct run *run, const struct run_group
     free(name);
 }
 
-/* Did the run spend a good part of its time in functions that were not chosen? */
+/* Whether the run spent much of its time in functions that were not chosen. */
 static bool is_partial(const struct run *run)
 {
     return run->ended && run->wall_ns > 0 && run->main_ns > 0 &&
@@ -373,7 +378,7 @@ int report_functions(FILE *out, const struct run *run, const struct report_optio
     return err;
 }
 
-/* Of the frames of which it is known, together. */
+/* The sum over the frames with a known CPU time. */
 static void put_cpu(struct buf *b, const struct run_group *g)
 {
     bool cpu = g->cpu_frames > 0, runq = cpu && !g->no_runq;

@@ -1,6 +1,6 @@
-/* A heap recording with names: every distinct address is resolved once, and stacks become lists of
- * them. The symbolizer's strings are shared (equal ones are one pointer), so functions are compared by
- * pointer from here on. */
+/* A heap recording with names. Every distinct address is resolved once, and stacks become lists
+ * of resolved addresses. The symbolizer shares its strings (equal strings are one pointer), so
+ * functions are compared by pointer from here on. */
 #include "tool/report/heap.h"
 
 #include <errno.h>
@@ -58,11 +58,12 @@ const char *heap_figure_text(char *text, double figure, enum heap_by by)
 
 /* ---- addresses ---- */
 
-/* Open addressing from (pc, module) to `pcs`, index + 1; see `struct set` in the reader of stacks. */
+/* Open addressing from (pc, module) to an index in `pcs`, + 1; see `struct set` in the reader of
+ * stacks. */
 struct heap_addresses {
     uint32_t *slots;
     size_t size;
-    size_t cap; /* of `pcs` */
+    size_t cap; /* capacity of `pcs` */
     uint64_t seed;
 };
 
@@ -120,7 +121,7 @@ static int resolve(struct heap *heap, struct heap_pc *pc)
     return 0;
 }
 
-/* Index of the call before return address PC, resolved; negative errno. */
+/* Index of the resolved call before return address PC; or negative errno. */
 static int64_t address(struct heap *heap, struct heap_addresses *a, uint64_t pc,
                        uint64_t generation)
 {
@@ -135,7 +136,8 @@ static int64_t address(struct heap *heap, struct heap_addresses *a, uint64_t pc,
         if (known->pc == pc && known->module == module)
             return a->slots[at] - 1;
     }
-    if (heap->pc_count >= HEAP_MAX_PCS) /* no program has as many: all others are one */
+    if (heap->pc_count >=
+        HEAP_MAX_PCS) /* no program has this many: all further ones share one entry */
         return 0;
     if (heap->pc_count == a->cap) {
         size_t cap = a->cap ? a->cap * 2 : 1024;

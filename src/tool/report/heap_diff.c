@@ -1,9 +1,8 @@
-/* Two heap recordings compared. Sites are matched by the name of the function and of its caller, so neither
- * where a program was loaded nor how it was built matters, nor on which line the call is, nor what the file of the
- * program is called.
+/* Compares two heap recordings. Sites are matched by the names of the function and its caller.
+ * Load address, build, line numbers and the file name of the program do not matter.
  *
- * Both sides are estimates. A change counts as real when the 95 % intervals of both do not touch: stricter than
- * a test of the difference, and easy to check by hand. */
+ * Both sides are estimates. A change counts as real if the 95 % intervals of both sides do not
+ * overlap. This is stricter than a test of the difference, and easy to check by hand. */
 #include "tool/report/heap_diff.h"
 
 #include <errno.h>
@@ -17,7 +16,7 @@
 #include "tool/util/table.h"
 #include "tool/util/units.h"
 
-static const double matters = 0.01; /* of all of side B */
+static const double matters = 0.01; /* share of the total of side B */
 
 const char *const heap_diff_names[HEAP_DIFFS] = {"live bytes", "peak bytes", "allocated bytes"};
 static const char *const titles[HEAP_DIFFS] = {"Live", "Peak", "Alloc"};
@@ -39,7 +38,7 @@ static double figure_of(const struct recording_sum *sum, int figure)
 
 struct part {
     const struct heap_site *site;
-    const char *function, *caller; /* as they are matched */
+    const char *function, *caller; /* the names used for matching */
     int side;
 };
 
@@ -55,7 +54,7 @@ static int compare_names(const struct part *x, const struct part *y)
     return order ? order : (int)x->site->mmap - (int)y->site->mmap;
 }
 
-/* By name; then the newer side first, since its file is the one to show. */
+/* By name, then the newer side first, because its file is the one shown. */
 static int compare_parts(const void *a, const void *b)
 {
     const struct part *x = a, *y = b;
@@ -344,7 +343,7 @@ static void put_change(struct buf *b, const struct heap_diff *d, const struct he
     buf_printf(b, "\"significant\":%s", c->differs[HEAP_DIFF_ALLOCATED] ? "true" : "false");
 }
 
-/* Whether it is why the command fails, and by which figures. */
+/* Whether this row makes the command fail, and which figures do. */
 static void put_failed(struct buf *b, const struct heap_diff *d, const struct heap_change *c,
                        double fail_above)
 {

@@ -1,9 +1,12 @@
-/* `piano report --heap --growth`: which sites hold more at one snapshot than at another, and whether that is
- * a trend. The trend is a straight line through the live bytes of a site at the snapshots from the one to the other,
- * by least squares; how well they lie on it is their correlation with time. A line alone would call a ramp that
- * came to an end growth, so the later half has a line of its own.
+/* `piano report --heap --growth`: which sites hold more memory at one snapshot than at another,
+ * and whether that is a trend.
  *
- * What both moments have in common is certain in the difference: its variance is that of what came and went. */
+ * The trend is a least-squares line through the live bytes of a site at all snapshots between
+ * the two. The correlation with time shows how well they fit the line. One line alone would
+ * report growth for a ramp that has ended, so the later half gets its own line.
+ *
+ * Blocks that are live at both moments cancel out in the difference. Its variance is that of the
+ * blocks allocated and freed in between. */
 #include "tool/report/heap.h"
 
 #include <errno.h>
@@ -18,13 +21,14 @@
 
 enum { GROWTH_TOP = 15, TREND_POINTS = 4, LATE_POINTS = 3 };
 
-static const double clear_trend = 0.8; /* correlation from which on it is one */
-static const double settled = 0.25;    /* of the change, or of the slope: less is none */
+static const double clear_trend = 0.8; /* a trend needs at least this correlation */
+static const double settled =
+    0.25; /* of the change or of the slope; below it the later half is flat */
 static const double two_sided_95 = 1.959964;
 
 /* ---- which two moments ---- */
 
-/* The state the recording was left in, as one more snapshot. */
+/* The final state of the recording, as one more snapshot. */
 static int make_end(struct heap_growth *g, const struct recording *rec)
 {
     g->end = (struct recording_snapshot){.at_ns = rec->end_ns,
@@ -88,7 +92,7 @@ static int choose(struct heap_growth *g, const struct recording *rec, const stru
     return 0;
 }
 
-/* Every snapshot of the window, in order of time, the end too if it is one of its bounds. */
+/* All snapshots of the window, by time. Includes the end if it is one of the bounds. */
 static int make_window(struct heap_growth *g, const struct recording *rec)
 {
     uint64_t first = g->from->at_ns, last = g->to->at_ns, middle;
@@ -125,8 +129,8 @@ struct times {
 
 struct trend {
     struct line whole, late;
-    double low, high; /* of the later half */
-    uint32_t seen;    /* in how many snapshots of it */
+    double low, high; /* minimum and maximum of the later half */
+    uint32_t seen;    /* number of snapshots of the later half with this site */
 };
 
 static double seconds(const struct heap *heap, const struct recording_snapshot *s)
@@ -141,7 +145,8 @@ static void add_point(struct line *l, double t, double y)
     l->product += y * t;
 }
 
-/* Adds up what S says. Only sites that are in it are touched, so many snapshots of few sites are cheap. */
+/* Adds the values of S. It only touches sites that are in S, so many snapshots of few sites are
+ * cheap. */
 static void add_moment(const struct heap *heap, struct trend *trends,
                        const struct recording_snapshot *s, bool late, double *live)
 {
@@ -176,7 +181,7 @@ static struct times times_of(const struct heap *heap, const struct heap_growth *
     return times;
 }
 
-/* The slope; with CORRELATION, how well the points lie on the line. */
+/* Returns the slope. Sets CORRELATION, if given, to how well the points fit the line. */
 static double fit(const struct line *l, const struct times *times, double *correlation)
 {
     double n = times->count;
@@ -202,7 +207,7 @@ static void fit_lines(struct heap_growth *g, const struct heap *heap, const stru
     }
 }
 
-/* One stack may be in a snapshot by several numbers. */
+/* A snapshot may have several entries for one stack. */
 static void add_entries(struct recording_entry *sums, const struct recording_snapshot *s)
 {
     for (size_t i = 0; i < s->count; i++) {
@@ -373,7 +378,7 @@ static int add_row(struct table *t, const struct heap *heap, const struct heap_g
     return err;
 }
 
-/* A program that ends frees what it had: a snapshot in the middle of that hides all growth. */
+/* A program that exits frees its memory. A snapshot taken during that hides all growth. */
 static void print_fullest(FILE *out, const struct recording *rec, const struct heap_growth *g,
                           const struct report_options *o)
 {

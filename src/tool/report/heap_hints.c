@@ -1,5 +1,5 @@
-/* What stands around the figures of a heap report: which file it is of, and, where the figures leave something open,
- * what to do about it. */
+/* Lines around the figures of a heap report: the name of the file, and hints on what to do if
+ * the figures are incomplete. */
 #include "tool/report/heap.h"
 
 #include <stdlib.h>

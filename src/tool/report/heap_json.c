@@ -1,5 +1,5 @@
-/* `piano report --heap --json`; every name is in docs/json.md. Estimates are rounded to whole bytes and
- * objects; what is not known is null. */
+/* `piano report --heap --json`; docs/json.md describes every key. Estimates are rounded to whole
+ * bytes and objects; unknown values are null. */
 #include "tool/report/heap.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@ static void put_number(struct buf *b, const char *key, double value)
     buf_printf(b, "\"%s\":%lld,", key, (long long)heap_whole(value));
 }
 
-/* A moment of CLOCK_MONOTONIC as time since the start. */
+/* Writes a time of CLOCK_MONOTONIC as time since the start. */
 static void put_moment(struct buf *b, const char *key, const struct recording *rec, uint64_t at_ns)
 {
     uint64_t start = rec->header.start_mono_ns;

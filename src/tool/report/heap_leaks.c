@@ -1,7 +1,8 @@
-/* `piano report --heap --leaks`: what was not freed, stack by stack, every frame named. Whether something
- * still pointed to it cannot be known; what is old and of one size in great number is suspect.
+/* `piano report --heap --leaks`: memory that was not freed, by stack, with the names of all
+ * frames. piano cannot know whether a pointer to it still existed. Many old blocks of one size
+ * are suspicious.
  *
- * Stacks that differ in nothing that is printed, two calls on one line for instance, are one. */
+ * Stacks that print identically, such as two calls on one line, are merged. */
 #include "tool/report/heap.h"
 
 #include <errno.h>
@@ -16,9 +17,9 @@ enum { LEAKS_TOP = 10 };
 
 struct leak {
     struct recording_sum sum;
-    uint64_t key; /* of what is printed */
+    uint64_t key; /* hash of the printed frames */
     uint32_t stack;
-    uint32_t stacks; /* how many */
+    uint32_t stacks; /* number of stacks */
 };
 
 static int compare(const void *a, const void *b)
@@ -41,7 +42,7 @@ static int compare_keys(const void *a, const void *b)
 
 enum { SHOWN_FLAGS = PIANO_STACK_LOST | PIANO_STACK_FULL | PIANO_STACK_MMAP };
 
-/* Strings are shared: one pointer, one name. */
+/* Strings are shared: equal names are one pointer. */
 static uint64_t key_of(const struct heap *heap, uint32_t stack, const struct symbol_frame **frames)
 {
     size_t count = heap_frames(heap, stack, frames);
@@ -73,7 +74,7 @@ static bool print_alike(const struct heap *heap, uint32_t a, uint32_t b,
     return true;
 }
 
-/* Puts those that print alike together. Returns how many are left, or negative errno. */
+/* Merges stacks that print identically. Returns the number left, or negative errno. */
 static int64_t merge(const struct heap *heap, struct leak *leaks, size_t count)
 {
     const struct symbol_frame **frames = calloc(HEAP_MAX_FRAMES, sizeof(*frames));

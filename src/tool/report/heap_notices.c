@@ -1,5 +1,5 @@
-/* What the reader of a heap report has to know besides its numbers: what is missing in the file, what was
- * dropped while recording, how far the figures can be trusted. On stderr, a line each, only with reason. */
+/* Notices about a heap recording: missing data, drops during recording, and the accuracy of the
+ * figures. Each is one line on stderr, printed only if it applies. */
 #include "tool/report/heap.h"
 
 #include <stdlib.h>
@@ -11,7 +11,8 @@
 #include "tool/util/say.h"
 #include "tool/util/units.h"
 
-static const double matters = 0.05; /* of all bytes: from here on a module without names is said */
+static const double matters =
+    0.05; /* share of all bytes from which a module without names is reported */
 
 enum { FEW_SAMPLES = 100, GAPS_SHOWN = 5, COMPLAINTS_SHOWN = 5, COMPARABLE = 1 << 20 };
 
@@ -30,7 +31,8 @@ static void notice_gaps(const struct recording *rec, const char *path)
         say("%s: and %zu more places that could not be read", path, rec->gap_count - shown);
 }
 
-/* Sums in the header are of all stacks: what the stacks in the file do not make up is missing. */
+/* Sums in the header cover all stacks. The part that the stacks in the file do not account for
+ * is missing. */
 static void notice_shortfall(const struct recording *rec)
 {
     char lost[UNITS_LEN], all[UNITS_LEN];
@@ -98,11 +100,11 @@ void heap_notice_symbols(const struct heap *heap)
 
 /* ---- modules without names ---- */
 
-/* What is known of one module, by name. */
+/* Counts for one module name. */
 struct nameless {
     const char *module;
     size_t pcs, unnamed; /* addresses in it */
-    double bytes;        /* of stacks with an unnamed one */
+    double bytes;        /* of stacks with an unnamed address */
 };
 
 static bool is_unnamed(const struct symbol_frame *f)
@@ -121,7 +123,7 @@ static bool is_complained_of(const struct heap *heap, const char *module)
     return false;
 }
 
-/* The one for MODULE, new if need be; NULL: there are as many as can be told of. Strings are shared. */
+/* Finds or adds the entry for MODULE; NULL: the list is full. Strings are shared. */
 static struct nameless *nameless_of(struct nameless *list, size_t *count, size_t cap,
                                     const char *module)
 {
@@ -134,7 +136,7 @@ static struct nameless *nameless_of(struct nameless *list, size_t *count, size_t
     return &list[(*count)++];
 }
 
-/* A stack counts once for each module, however many frames it has there. */
+/* A stack counts once per module, however many frames it has there. */
 static void add_stack_bytes(const struct heap *heap, uint32_t stack, struct nameless *list,
                             size_t *count, size_t cap, uint32_t *last_stack)
 {
@@ -189,7 +191,7 @@ static void notice_nameless(const struct heap *heap)
     }
 }
 
-/* An eighth of RATE, as `piano record --heap=` takes it. */
+/* An eighth of RATE, in the syntax of `piano record --heap=`. */
 static const char *finer(char *text, size_t size, uint64_t rate)
 {
     uint64_t less = rate > 8 ? rate / 8 : 1;
@@ -204,7 +206,8 @@ void heap_notices(const struct heap *heap)
 {
     const struct recording *rec = &heap->rec;
     uint64_t live = rec->total.live_samples;
-    unsigned kinds = overview_instruments(rec); /* --heap alone would leave out the others */
+    unsigned kinds =
+        overview_instruments(rec); /* --heap alone would disable the other instruments */
     char rate[32];
     heap_notice_reading(rec);
     notice_dropped(&rec->header.stats);

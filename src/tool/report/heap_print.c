@@ -1,5 +1,5 @@
-/* `piano report --heap`: the answer in a few lines, then sites by what they hold, ask for, and throw away
- * again. */
+/* `piano report --heap`: a summary in a few lines, then sites by live, allocated and short-lived
+ * memory. */
 #include "tool/report/heap.h"
 #include "tool/util/program.h"
 
@@ -147,7 +147,7 @@ const char *heap_place(char *text, size_t size, const char *file, unsigned line)
     const char *shown = file;
     if (strncmp(file, here, len) == 0 && file[len] == '/') {
         shown = file + len + 1;
-    } else if (file[0] == '/') { /* somewhere else: its last two parts will do */
+    } else if (file[0] == '/') { /* outside the current directory: show the last two parts */
         const char *last = strrchr(file, '/');
         while (last > file && last[-1] != '/')
             last--;

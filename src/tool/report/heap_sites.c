@@ -1,15 +1,18 @@
-/* Which frame of a stack is the site.
+/* Chooses the frame of a stack that is the site.
  *
- * The innermost frame is often not the one to blame: it is `operator new`, a vector that grows, strdup. A
- * frame is plumbing, and is passed over, when
+ * The innermost frame is often not the cause: it is `operator new`, a growing vector, or strdup.
+ * A frame is plumbing, and is skipped, if
  *   - its module is the C library, the dynamic linker, the C++ library, an allocator, or piano, or
- *   - its function is in namespace std, __gnu_cxx or __cxxabiv1, or is `operator new`, or one of malloc's
- *     family by name (statically linked programs).
- * In a stack with functions of Python, also native code of the interpreter, and native code of which no line is known, such
- * as that of most extensions: there the site is the line of Python that called it. See docs/python.md.
- * The site is the first frame that is neither that nor a wrapper like xmalloc (`heap_skip.c`); when all are, the
- * first that is no plumbing, else the innermost. So that wrappers nobody knows do not swallow the table, a site is told
- * apart by the function that called it, too. */
+ *   - its function is in namespace std, __gnu_cxx or __cxxabiv1, or is `operator new`, or has the name
+ *     of a function of the malloc family (statically linked programs).
+ * In a stack with Python functions, native code of the interpreter and native code without line
+ * information (most extensions) is skipped too. The site is then the Python line that called it.
+ * See docs/python.md.
+ *
+ * The site is the first frame that is neither plumbing nor a wrapper like xmalloc
+ * (`heap_skip.c`). If there is none, it is the first frame that is not plumbing, otherwise the
+ * innermost frame. Sites are also distinguished by their caller, so that unknown wrappers do not
+ * collect all memory in one row. */
 #include "tool/report/heap.h"
 
 #include <errno.h>
@@ -34,8 +37,8 @@ static const char *const plumbing_functions[] = {
 static const char *const plumbing_prefixes[] = {
     "std::", "__gnu_cxx::", "__cxxabiv1::", "operator new"};
 
-/* Where the qualified name begins in a demangled one: behind the return type that instances of
- * templates have. */
+/* Start of the qualified name in a demangled one: after the return type, which template
+ * instances have. */
 const char *heap_qualified(const char *name)
 {
     const char *start = name;
@@ -76,7 +79,7 @@ bool heap_is_plumbing(const struct symbol_frame *frame)
 
 /* ---- grouping ---- */
 
-/* What makes a site, and the stack it comes from. */
+/* The identity of a site, and the stack it comes from. */
 struct claim {
     struct symbol_frame frame;
     const char *caller;
@@ -84,7 +87,7 @@ struct claim {
     uint32_t stack;
 };
 
-/* Strings are shared: one pointer, one name. */
+/* Strings are shared: equal names are one pointer. */
 static int compare_key(const struct claim *x, const struct claim *y)
 {
     const uintptr_t keys[2][5] = {
@@ -118,13 +121,15 @@ static bool has_python(const struct symbol_frame *const *frames, size_t count)
     return false;
 }
 
-/* Native code below a function of Python that nobody can be sent to: of the interpreter, or without a line. */
+/* Native code called by a Python function that is of no use to the reader: code of the
+ * interpreter, or without a line. */
 static bool is_beneath(const struct symbol_frame *frame)
 {
     return !frame->python && (python_is_interpreter(frame) || !frame->file);
 }
 
-/* The next frame outwards from AT that is another function and counts; COUNT when there is none. */
+/* The next frame outwards from AT that is another function and not skipped; COUNT if there is
+ * none. */
 static size_t caller_of(const struct heap *heap, const struct symbol_frame *const *frames,
                         size_t count, size_t at)
 {
@@ -134,7 +139,7 @@ static size_t caller_of(const struct heap *heap, const struct symbol_frame *cons
     return at;
 }
 
-/* The frame that is the site. */
+/* Index of the frame that is the site. */
 static size_t site_of(struct heap *heap, const struct symbol_frame *const *frames, size_t count)
 {
     size_t own = 0, at;
@@ -231,7 +236,7 @@ static int compare_text(const char *a, const char *b)
     return strcmp(a ? a : "", b ? b : "");
 }
 
-/* Equal figures come by name: the same file always gives the same text. */
+/* Equal figures are sorted by name, so that the same file always gives the same text. */
 static int compare_ranked(const void *a, const void *b)
 {
     const struct ranked *x = a, *y = b;
@@ -272,7 +277,7 @@ uint32_t *heap_sorted(const struct heap *heap, enum heap_by by, size_t *count)
 char *heap_name(const char *function, bool mmap)
 {
     static const char mark[] = " (mmap)";
-    size_t size = strlen(function) * 8 + 1; /* what `say_safe` can make of it */
+    size_t size = strlen(function) * 8 + 1; /* the longest result of `say_safe` */
     char *safe = malloc(size + sizeof(mark));
     if (safe)
         say_safe(safe, size, function);

@@ -1,6 +1,6 @@
-/* Which frames are wrappers: functions of a program or library that do nothing but ask for memory on behalf of their
- * caller. Some names are well known, others the user gives, as patterns of the shell. A name is matched whole and,
- * where it is of C++, without its arguments and return type, too. */
+/* Recognises wrappers: functions of a program or library that only allocate memory for their
+ * caller. Some names are built in; the user gives others as shell patterns. A pattern is matched
+ * against the whole name and, for C++, also against the name without arguments and return type. */
 #include "tool/report/heap.h"
 
 #include <errno.h>
@@ -63,7 +63,7 @@ bool heap_skip_is(const struct heap_skip *skip, const struct symbol_frame *frame
     return false;
 }
 
-/* By whole addresses: a wrapper that is inlined into the site stays with it. */
+/* Removes whole addresses only: a wrapper that is inlined into the site stays. */
 void heap_trim(struct heap *heap)
 {
     for (uint32_t i = 0; i < heap->rec.stack_count; i++) {

@@ -1,9 +1,10 @@
-/* The call tree of a recording, from the roots: what was asked for, or spent, beneath each function. Nodes are
- * functions under one caller, whatever line the call is at; inlined ones are nodes of their own, marked.
+/* The call tree of a recording, from the roots: memory allocated, or time spent, below each
+ * function. A node is a function under one caller, whatever the line of the call. Inlined
+ * functions have their own nodes, marked as such.
  *
- * A chain of single callers is not indented: a tree of real programs is deeper than a terminal is wide.
- * Branches below 1 % are folded into a line with their number and sum, unless everything is asked for. A
- * tree of more than MAX_NODES is cut where it grows beyond. */
+ * A chain of single callees is not indented, because trees of real programs are deeper than a
+ * terminal is wide. Branches below 1 % are folded into one line with their number and sum,
+ * unless the user asks for everything. A tree is cut at MAX_NODES nodes. */
 #include "tool/report/heap.h"
 
 #include <errno.h>
@@ -16,23 +17,23 @@
 #include "tool/util/units.h"
 
 static const double fold_below = 0.01;
-static const double straight_from = 0.999; /* of a node in its only child */
+static const double straight_from = 0.999; /* share of a node in its only child */
 
 enum { INDENT_MAX = 40, MAX_NODES = 1 << 22 };
 #define NO_NODE UINT32_MAX
 
 struct node {
     const char *function, *file, *module;
-    unsigned line; /* of the first call seen */
+    unsigned line; /* of the first call found */
     bool inlined, mmap;
-    double weight, own; /* OWN: asked for by this function itself */
+    double weight, own; /* OWN: by this function itself */
     uint32_t parent, child, next;
 };
 
 struct tree {
-    struct node *nodes; /* 0 is the root of all */
+    struct node *nodes; /* 0 is the common root */
     size_t count, cap;
-    uint32_t *slots; /* open addressing from parent and function to the node; 0 is free */
+    uint32_t *slots; /* open addressing from parent and function to the node; 0: free */
     size_t slot_count;
     bool failed;
 };
@@ -49,7 +50,7 @@ static size_t slot_of(const struct tree *t, uint32_t parent, const char *functio
     return (size_t)(h ^ h >> 31) & (t->slot_count - 1);
 }
 
-/* Room for one more node; false when there is none. */
+/* Makes room for one more node; false if it cannot. */
 static bool make_room(struct tree *t)
 {
     if (t->count < t->cap)
@@ -75,7 +76,7 @@ static bool make_room(struct tree *t)
     return true;
 }
 
-/* The child of PARENT for frame F, made if there is none; NO_NODE when there is no room for it. */
+/* Finds or creates the child of PARENT for frame F; NO_NODE if there is no room. */
 static uint32_t child_of(struct tree *t, uint32_t parent, const struct symbol_frame *f, bool mmap)
 {
     if (!make_room(t) && t->failed)
@@ -119,7 +120,7 @@ static int add_stack(struct tree *t, const struct heap *heap, uint32_t stack, do
     return t->failed ? -ENOMEM : 0;
 }
 
-/* Merge sort of a list of siblings, heaviest first, by name where equal. */
+/* Merge sort of a list of siblings: heaviest first, then by name. */
 static bool in_order(const struct node *a, const struct node *b)
 {
     if (a->weight > b->weight || a->weight < b->weight)

@@ -1,9 +1,9 @@
-/* Inside a frame: what the recording of the same process knows of it. The frame gives the thread and the time from its begin
- * to its end by CLOCK_MONOTONIC; samples, times off the CPU and births of blocks of that thread in that time are the
- * frame's own, and those of its neighbours are not.
+/* Describes a frame with data from the recording of the same process. The frame gives a thread
+ * and a range of CLOCK_MONOTONIC. Samples, times off the CPU and allocations of that thread in
+ * that range belong to the frame.
  *
- * CPU samples are few (99 in a second), so a short frame has none as a rule. Times off the CPU are all there, from a
- * tenth of a millisecond on. Of blocks, those that were sampled and are still alive are known with their birth. */
+ * CPU samples are sparse (99 per second), so a short frame usually has none. Times off the CPU
+ * are complete from 0.1 ms on. Birth times are known for sampled blocks that are still alive. */
 #include "tool/report/frames.h"
 
 #include <errno.h>
@@ -31,7 +31,7 @@ struct inside {
     const struct symbol_frame **frames;
 };
 
-/* Stacks of one frame, and their sums. */
+/* Stacks of one frame, with their sums. */
 struct found {
     struct companion_span span;
     struct stretch_stack *cpu, *off, *live;
@@ -111,7 +111,7 @@ static void release(struct found *f)
 
 /* ---- in words ---- */
 
-/* The first part of a line, WHAT fills it; then the stack. */
+/* Prints WHAT as the first part of the line, then the stack. */
 static int print_stack(FILE *out, struct inside *in, const char *what, uint32_t stack, bool memory,
                        const struct report_options *o)
 {
