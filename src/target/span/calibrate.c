@@ -1,19 +1,21 @@
-/* Measuring the profiler.
+/* Measures the cost of the profiler.
  *
- * A pair of clock reads around nothing says little: the processor overlaps the reads with the work around
- * them, so the same probe costs differently around different bodies. So every probe path is run around chains
- * of dependent multiplications of several lengths and compared with the same chains bare:
+ * A pair of clock reads around nothing is not enough: the processor overlaps the reads with the
+ * work around them, so the same probe costs differently around different bodies. So every probe
+ * path runs around chains of dependent multiplications of several lengths and is compared with the
+ * bare chains:
  *
  *     inner = what the window reports - (bare chain - bare empty call)
  *     outer = probed call - bare call - inner - what the probe measured of itself
  *
- * Of several rounds: the least of what calls take (interruptions only ever add), and the median of windows. A fenced or
- * counted probe is used around short bodies, and the shorter the body the less of the probe hides behind it: so
- * there the bias is a curve over the length. A plain one is used around microseconds; there the median over three
- * lengths does.
+ * Of several rounds we take the minimum for call times, because interruptions only add, and the
+ * median for windows. Fenced and counted probes are used around short bodies. The shorter the body,
+ * the less of the probe overlaps with it, so their bias is a curve over the body length. Plain
+ * probes are used around microseconds; there the median over three lengths is enough.
  *
- * The probes run on a scratch thread block with all biases zero and modes pinned, so that what they report is
- * raw. Nothing is written anywhere. The same two milliseconds give the rate of the counter. */
+ * The probes run on a scratch thread block with all biases zero and modes pinned, so they report
+ * raw values. Nothing is written to a file. The same two milliseconds give the rate of the
+ * counter. */
 #include "target/span/calibrate.h"
 
 #include <stddef.h>
@@ -27,14 +29,14 @@
 #include "target/sys/clock.h"
 #include "target/sys/file.h"
 
-enum { DENSE = 3 }; /* bodies shorter than this one are calls and little else */
+enum { DENSE = 3 }; /* shorter bodies are little more than calls */
 enum { REPEATS = 64, ROUNDS = 11, PAUSES = 16, LENGTHS = 3, SPIN_NS = 1500000 };
 
-/* Not static: the compiler would know its value, and make a probe that is faster than those of the program. */
+/* Not static: the compiler would know the value and build a faster probe than the program's. */
 extern unsigned piano__scratch_at;
 unsigned piano__scratch_at = sizeof(struct piano__thread);
 
-/* What the chain begins with and ends in: functions leave their work in memory. */
+/* Input and output of the chain: it reads and writes memory, as functions do. */
 static uint64_t cell = 1;
 
 static inline __attribute__((always_inline)) void chain(int steps)
@@ -59,8 +61,8 @@ static __attribute__((noinline)) void probed(int steps)
     chain(steps);
 }
 
-/* A little allocator in the manner of a thread cache, so that the hooks can be timed in front of something like what
- * they are used for: calibration must not allocate. Both are called by pointer, as the real next one is. */
+/* Small allocator like a thread cache. Calibration must not allocate, but must time the hooks in
+ * front of something realistic. It is called through pointers, as the real allocator is. */
 struct block {
     uint64_t size;
     struct block *next;
@@ -96,7 +98,7 @@ static void *(*volatile next_malloc)(size_t) = small_malloc;
 static void (*volatile next_free)(void *) = small_free;
 static size_t (*volatile next_usable_size)(void *) = small_usable_size;
 
-/* As preload/alloc.c does it, where a thread's allocations are counted. */
+/* Same code path as preload/alloc.c when a thread's allocations are counted. */
 static __attribute__((noinline)) void *long_malloc(size_t size)
 {
     bool outermost = piano__hook_begin();
@@ -143,9 +145,9 @@ static __attribute__((noinline)) void calling_hook(int steps)
     chain(steps);
 }
 
-/* A function that does little but call itself: what a counted probe costs where there is nothing to hide behind, where each
- * waits for the sums of the one before, and where it keeps the compiler from using registers. The second call must not
- * become a loop. */
+/* Trees of recursive calls show what a counted probe costs when there is no body to overlap with,
+ * when each probe waits for the sums of the one before, and when it takes registers from the
+ * compiler. The asm keeps the second call from becoming a loop. */
 enum { TREE = 10, TREE_CALLS = 177 };
 
 static __attribute__((noinline)) int bare_tree(int n)
@@ -181,7 +183,7 @@ static void calling_probed_tree(int steps)
     cell += (uint64_t)probed_tree(TREE);
 }
 
-/* 1/256 ticks per call: of a function without probe, of its twin with one, and what that probe measured of itself. */
+/* 1/256 ticks per call: without probe, with probe, and what the probe measured of itself. */
 struct twins {
     int64_t bare;
     int64_t probed;
@@ -196,7 +198,7 @@ static int64_t time_round(void (*body)(int), int steps)
     return piano__ticks_fenced() - start;
 }
 
-/* The least of some rounds of each, in turns: the machine may change its pace in between. */
+/* Minimum over rounds. The two alternate because the machine may change its speed. */
 static struct twins time_twins(void (*plain)(int), void (*watched)(int), int steps)
 {
     const struct piano__thread *t = piano__self_thread();
@@ -215,7 +217,7 @@ static struct twins time_twins(void (*plain)(int), void (*watched)(int), int ste
     return best;
 }
 
-/* 1/256 ticks per call of BODY; the least of some rounds. */
+/* 1/256 ticks per call of BODY, minimum over rounds. */
 static int64_t time_calls(void (*body)(int), int steps)
 {
     return time_twins(body, body, steps).bare;
@@ -228,9 +230,9 @@ static int64_t median3(const int64_t v[LENGTHS])
     return v[2] < low ? low : v[2] > high ? high : v[2];
 }
 
-/* The counter may go in steps of 10 ns, so one window is off by up to that in either direction: what is true of many is their
- * mean, where they begin anywhere in a step; hence the pauses between them. The median of the rounds, since the least
- * would be the one whose windows began luckily. */
+/* The counter may advance in steps of 10 ns, so one window is off by up to a step. The mean of many
+ * is right if they begin anywhere in a step; the pauses between them ensure that. We take the
+ * median of the rounds: the minimum would be the round whose windows happened to begin best. */
 struct rounds {
     int64_t sums[ROUNDS];
     int count;
@@ -264,7 +266,7 @@ static int64_t window_of_calls(struct piano__slot *slot, int steps)
     return middle_round(&rounds);
 }
 
-/* Between two fenced reads; never 0. */
+/* Returns the time between two fenced reads in 1/256 ticks; never 0. */
 static int64_t pair_of_reads(void)
 {
     struct rounds rounds = {.count = 0};
@@ -310,12 +312,12 @@ static void calibrate_short(struct piano__slot *slot, struct piano__head *head,
         head->left = head->given = 0;
         found->body[i] = counted.bare > empty ? counted.bare - empty : 0;
         found->counted[i] = counted.probed > counted.bare ? counted.probed - counted.bare : 0;
-        /* The machine may have changed its pace meanwhile. */
+        /* PAIR corrects for a change of machine speed since `found->pair`. */
         int64_t inner = (window_of_calls(slot, lengths[i]) - found->body[i]) * found->pair / pair;
         struct twins timed = time_twins(bare, probed, lengths[i]);
         int64_t both = (timed.probed - timed.bare - timed.measured) * found->pair / pair;
         if (i >= DENSE && inner > found->inner[i - 1])
-            inner = found->inner[i - 1]; /* more hides behind a longer body, not less */
+            inner = found->inner[i - 1]; /* more overlaps with a longer body, not less */
         found->inner[i] = inner;
         found->outer[i] = both - inner;
         found->window[i] = found->body[i] + found->inner[i];
@@ -339,8 +341,8 @@ static void calibrate_alloc(struct piano__bias *found)
 {
     blocks[0].next = NULL;
     cached = blocks;
-    uintptr_t own_before = piano__heap_own_begin(); /* these blocks are no allocations */
-    piano__filter_begin();                          /* in a static program no hook does */
+    uintptr_t own_before = piano__heap_own_begin(); /* do not record these blocks as allocations */
+    piano__filter_begin();                          /* in a static program no hook has done it */
     piano__heap_watch(true);
     struct twins pairs = time_twins(calling_malloc, calling_hook, 0);
     int64_t pair = pairs.probed - pairs.bare;
@@ -385,7 +387,7 @@ static void calibrate_rate(struct piano__live_header *header, int64_t tick0, int
     while (ns1 - ns0 < SPIN_NS)
         ns1 = piano__monotonic_ns();
     int64_t ticks = piano__counter() - tick0;
-    if (ticks <= 0) { /* a counter that does not count */
+    if (ticks <= 0) { /* the counter does not advance */
         piano__clock_is_counter = false;
         memset(&header->bias, 0, sizeof header->bias);
         return;
@@ -404,7 +406,7 @@ void piano__calibrate(struct piano__live_header *header)
         t->real_limit = t->limit = piano__head_offset(1);
         t->state = PIANO_THREAD_RUNNING;
         piano__mode_pinned = true;
-        t->look_soon = t->look_late = INT64_MAX; /* no readings of CPU time in between */
+        t->look_soon = t->look_late = INT64_MAX; /* no CPU time readings during calibration */
         __piano_self = (struct __piano_thread *)t;
         calibrate_probes(t, &header->bias);
         __piano_self = before;

@@ -1,4 +1,4 @@
-/* What the probes themselves cost on this machine, now. */
+/* Measures what the probes cost on this machine. */
 #ifndef PIANO_TARGET_SPAN_CALIBRATE_H
 #define PIANO_TARGET_SPAN_CALIBRATE_H
 
@@ -7,8 +7,8 @@
 /* Fills in `bias` and `ns_per_tick_32`; takes about 2 ms. The image plan must be in HEADER. */
 void piano__calibrate(struct piano__live_header *header);
 
-/* Where X lies among the points AT of a curve: PART, in 1/4096, of the way from the one before NEXT to it. At an end of the curve
- * it is at that point. */
+/* Position of X among the points AT of a curve: PART, in 1/4096, of the way from point NEXT - 1 to
+ * point NEXT. Values outside the curve are clamped to its ends. */
 struct piano__place {
     int next;
     int64_t part;

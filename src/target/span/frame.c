@@ -1,23 +1,23 @@
 /* Frames and lines.
  *
- * WHICH CALLS. Each call of the outermost instrumented function is a frame. But at the start nobody knows
- * whether the outermost one is `update`, called once per turn, or `main`, which encloses the loop. So below the
- * first call of a function at a level, the calls one level deeper are frames as well, and so on: `chain` is the
- * number of enclosing calls that were all first ones, and a timed call whose depth equals it is a frame. Under
- * `main` the frames of the loop come out at depth 1; under `update` that costs a few extra lines once. The
- * reader chooses the level (docs/frames.md). With `--frame FN` only calls of that function are frames.
+ * WHICH CALLS. Each call of the outermost instrumented function is a frame. At the start it is
+ * unknown whether that is `update`, called once per turn, or `main`, which encloses the loop. So
+ * below the first call of a function at a level, the calls one level deeper are frames too, and so
+ * on. `chain` is the number of enclosing calls that are all first ones; a timed call at that depth
+ * is a frame. The reader chooses the level (docs/frames.md). With `--frame FN`, only calls of FN
+ * are.
  *
- * A function that is timed by sample is never a frame; one that was is announced as demoted.
+ * A sampled function is never a frame. A function that was one is announced as demoted.
  *
- * LINES. A line holds what no earlier line of its thread held. When a frame begins, what happened before it
- * (in `now`) moves to `kept`, which belongs to the enclosing level `kept_depth`; when it ends, `now` (and
- * `kept`, if it belongs to this frame) becomes its line.
+ * LINES. A line holds only what no earlier line of its thread held. When a frame begins, the
+ * content of `now` moves to `kept`, which belongs to the enclosing level `kept_depth`. When the
+ * frame ends, `now` becomes its line, with `kept` if that belongs to this frame.
  *
- * BOUNDS. Each thread has a bucket of bytes for its frame lines that refills at BYTES_PER_SECOND; spikes may go
- * SPIKE_CREDIT below zero. Below the outermost level lines are limited in number too, deeper ones more: most
- * of those written under a first call turn out not to be frames. A frame that finds a bucket empty is merged:
- * counted, its times put into histograms (merged.h), its work left in `kept`. Past MAX_FILE_BYTES all are. So the run file cannot grow without bound, and no call,
- * byte or frame goes missing from the sums. */
+ * BOUNDS. Each thread has a token bucket of bytes for frame lines, refilled at BYTES_PER_SECOND.
+ * Spikes may overdraw it by SPIKE_CREDIT. Below the outermost level the number of lines is limited
+ * too, more strictly at deeper levels, where most lines turn out not to be frames. A frame without
+ * tokens is merged: it is counted, its times go into histograms (merged.h), its work stays in
+ * `kept`. Past MAX_FILE_BYTES all frames are merged. So the file size is bounded. */
 #include "target/span/frame.h"
 
 #include <string.h>
@@ -38,7 +38,7 @@ enum {
     MEDIAN_EVERY = 64,
     FLUSH_BYTES = 48 * 1024,
     FLUSH_MS = 250,
-    TOOK_NS = 100, /* less than this between the two times of a frame is not worth the bytes */
+    TOOK_NS = 100, /* write both times of a frame only if they differ by this much */
 };
 
 static const uint64_t MAX_FILE_BYTES = (uint64_t)256 << 20;
@@ -58,7 +58,7 @@ static uint32_t id_of(struct piano__thread *t, const struct piano__slot *slot)
     return (uint32_t)(slot - piano__slots(t));
 }
 
-/* MOVES. A reader of the block sees a tally replaced in one step: while `moving` is set, `moved` stands for it. */
+/* Readers must see a tally replaced in one step: while `moving` is set, they use `moved`. */
 static void begin_move(struct piano__thread *t, uint32_t moving)
 {
     __atomic_store_n(&t->moving, moving, __ATOMIC_RELEASE);
@@ -106,8 +106,8 @@ struct frame_line {
     uint64_t number;
     int64_t start;
     int64_t wall;
-    int64_t took; /* by the clock, nothing taken off */
-    int64_t over; /* 1/256 ticks the thread's probes had taken when it began */
+    int64_t took; /* by the clock, uncorrected */
+    int64_t over; /* 1/256 ticks: thread's overhead when the frame began */
     uint32_t root;
     int32_t depth;
     int32_t under; /* function, -1 = none */
@@ -181,7 +181,7 @@ static void put_demoted(struct piano__text *text, struct piano__thread *t, const
     piano__text_puts(text, "}\n");
 }
 
-/* The profiler's own work since BEGAN. */
+/* Adds the profiler's own work since BEGAN to the overhead. */
 static void add_work(struct piano__thread *t, int64_t began)
 {
     int64_t took = (piano__onoff_after(t, began) - began) * 256;
@@ -189,7 +189,7 @@ static void add_work(struct piano__thread *t, int64_t began)
     t->frame_work += took;
 }
 
-/* What the watcher has seen of the function since the last time. */
+/* Adds what the watcher has seen of the function since the last call. */
 static void take_looks(struct piano__slot *slot)
 {
     int64_t looked = __atomic_load_n(&slot->looked, __ATOMIC_RELAXED);
@@ -201,7 +201,7 @@ static void take_looks(struct piano__slot *slot)
     slot->looked_var_seen = variance;
 }
 
-/* The inline path leaves no trace but its counter: all functions that use it are asked. */
+/* The inline path leaves only its counter, so check all functions that use it. */
 static void settle_sampled(struct piano__thread *t)
 {
     for (uint32_t link = t->sampled_list; link; link = slot_at(t, link)->next_sampled) {
@@ -214,7 +214,7 @@ static void settle_sampled(struct piano__thread *t)
     }
 }
 
-/* What was seen of each function in the frame that ends; how many of them are sampled. */
+/* Ends the frame for each function in it. Returns the number of sampled functions. */
 static uint32_t end_frame_of_slots(struct piano__thread *t, int64_t wall)
 {
     uint32_t sampled = 0;
@@ -345,8 +345,8 @@ static void refill(int64_t *bucket, int64_t fresh, int64_t most)
     *bucket = *bucket + fresh < most ? *bucket + fresh : most;
 }
 
-/* What lines at DEPTH leave to shallower ones, which are more likely to be the frames: a first call with
- * thousands of calls in it must not take the lines of the loop around it. */
+/* Returns the tokens that lines at DEPTH must leave to shallower lines, which are more likely to be
+ * the frames. A first call with thousands of calls in it must not use up the loop's lines. */
 static int64_t deep_reserve(int32_t depth)
 {
     return PIANO_FIRST_DEEP - (PIANO_FIRST_DEEP >> (depth < 8 ? depth - 1 : 7));

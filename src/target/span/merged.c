@@ -1,8 +1,9 @@
-/* The table of merged frames of a thread. Written by its thread alone.
+/* Table of the merged frames of a thread. Only the thread itself writes it.
  *
- * An entry is written out, as a line and one more for each function, when its thread ends, when a counter is
- * full, and to make room for another root; the latter only when it was not used for a while, so that a program in
- * which more roots take turns than there are entries writes no line per call. */
+ * An entry is written out, as one line and one more per function, when the thread ends, when a
+ * counter is full, or to make room for another root. The last case applies only to entries unused
+ * for IDLE_FRAMES frames. Otherwise a program that cycles through more roots than there are entries
+ * would write lines on every call. */
 #include "target/span/merged.h"
 
 #include <string.h>
@@ -13,7 +14,7 @@
 
 enum {
     IDLE_FRAMES = 4096,
-    GONE = PIANO_MERGED_REST + 1 /* the entry of a histogram that was written */
+    GONE = PIANO_MERGED_REST + 1 /* `entry` of a histogram that was written */
 };
 
 static uint64_t scale(void)
@@ -32,7 +33,8 @@ static uint32_t place_of(uint32_t entry, uint32_t id)
     return ((id * PIANO_MERGED_ROOTS + entry) * 0x9e3779b1u >> 16) % PIANO_MERGED_TABLE;
 }
 
-/* Where the histogram of ID is in the table, or would be. The table is never more than half full. */
+/* Returns the table slot of the histogram of ID, or the empty slot for it. The table is never more
+ * than half full. */
 static uint16_t *table_slot(struct piano__merged *m, uint32_t entry, uint32_t id)
 {
     uint32_t i = place_of(entry, id);
@@ -44,7 +46,7 @@ static uint16_t *table_slot(struct piano__merged *m, uint32_t entry, uint32_t id
     return &m->table[i];
 }
 
-/* Takes the histograms of ENTRY out; the others move up. */
+/* Removes the histograms of ENTRY and closes the gaps. */
 static void forget_fns(struct piano__merged *m, uint32_t entry)
 {
     uint32_t kept = 0;
@@ -85,7 +87,7 @@ static void put_fn(struct piano__text *text, struct piano__thread *t, const void
     piano__line_merged_fn(text, t->number, l->merged, l->fn);
 }
 
-/* What has been committed is cleared: a reader finds it once, whenever it looks. */
+/* Called after committed data is cleared, so that a reader finds it exactly once at any time. */
 static void end_clearing(struct piano__thread *t)
 {
     __atomic_store_n(&t->clearing, 0, __ATOMIC_RELEASE);
@@ -122,7 +124,7 @@ void piano__merged_repair(struct piano__thread *t, uint32_t clearing)
     end_clearing(t);
 }
 
-/* The entry that was not used for longest; -1 when all are in use. */
+/* Returns the least recently used entry; -1 if even that one is in use. */
 static int idle_entry(const struct piano__thread *t, const struct piano__merged *m)
 {
     int oldest = 0;
@@ -191,12 +193,12 @@ void piano__merged_onoff(struct piano__merged_root *entry, int64_t wall, struct 
     entry->looked_wall += piano__ticks_ns(wall, scale());
     entry->cpu += onoff.cpu_ns;
     if (onoff.runq_ns < 0)
-        entry->runq = -1; /* and stays so: unlike the other sums, known of all or not at all */
+        entry->runq = -1; /* sticky: the sum is valid only if known for all frames */
     else if (entry->runq >= 0)
         entry->runq += onoff.runq_ns;
 }
 
-/* A full counter: its line is written, and counting goes on from zero. */
+/* Writes the line of a full counter and restarts it from zero. */
 static void renew_fn(struct piano__thread *t, struct piano__merged *m, uint32_t fn, int64_t now)
 {
     struct merged_line l = {m, m->fns[fn].entry, fn};

@@ -1,30 +1,32 @@
-/* Choosing how a function is timed, and what a sample stands for.
+/* Chooses how a function is timed and what a sample stands for.
  *
- * MODES. A fenced pair of clock reads is right to a nanosecond or two whatever the body; a plain pair costs less
- * and may be wrong by 10 ns. So a function starts FENCED; calls of a microsecond and more go PLAIN. When the
- * probes of one function take more than their share of the thread's time, it is SAMPLED, unless its calls are so
- * long, or vary so much, that nearly all of them would be timed anyway.
+ * MODES. A fenced pair of clock reads is accurate to 1 or 2 ns around any body. A plain pair is
+ * cheaper and can be off by 10 ns. So a function starts FENCED and becomes PLAIN when its calls
+ * take more than a microsecond. When the probes of a function take more than their share of the
+ * thread's time, it is SAMPLED, unless its calls are so long or vary so much that nearly all would
+ * be timed anyway.
  *
- * THE ESTIMATE. The calls of a SAMPLED function are taken in strata of so many; of each stratum one call, drawn at
- * random, is timed, and the others are counted. So whether a call is timed does not depend on what it costs, nor on its
- * place in a frame or a rhythm. Each counted call is charged a price, the mean of recent samples, which stays the same
- * throughout a stratum. When the timed call has cost C, the function, and the thread's `correction`, get
+ * THE ESTIMATE. The calls of a SAMPLED function are divided into strata. In each stratum one call,
+ * drawn at random, is timed; the others are counted. So whether a call is timed depends neither on
+ * its cost nor on its position in a frame or a rhythm. Each counted call is charged a price: the
+ * mean of recent samples, constant within a stratum. When the timed call cost C, the function and
+ * the thread's `correction` get
  *
  *     (C - price) x other calls of the stratum
  *
- * so the sums are right on average whatever the price was and however costs change (a difference estimator:
- * a wrong price costs variance, not truth). The squares of these corrections add up to the variance of the sum.
- * The correction stays inside the timed call that encloses the sample: its self time is what is left over.
- * A function with several strata in each frame begins a new one with each frame (`piano__mode_frame_ended`): no
- * correction is for calls of another frame.
+ * This is a difference estimator: the sums are right on average whatever the price was and however
+ * costs change. A wrong price adds variance, not bias. The squares of the corrections add up to the
+ * variance of the sum. The correction stays inside the timed call that encloses the sample, whose
+ * self time is the remainder. A function with several strata per frame begins a new stratum with
+ * each frame (`piano__mode_frame_ended`), so no correction is for calls of another frame.
  *
- * The call before the timed one is timed too, to bring the probe back into the caches, and charged like a counted one.
- * It is only counted when a call of the thread was timed within the last 10 us.
+ * The call before the timed one is timed too, to warm up the probe, and charged like a counted
+ * call. If the thread timed a call within the last 10 us, it is only counted.
  *
- * A call longer than `piano__mode_long` is charged as measured, and not multiplied: the watcher (watch.c) sees every
- * such call, timed or not. That keeps preemptions out of the estimates too.
+ * A call longer than `piano__mode_long` is charged as measured and not multiplied: the watcher
+ * (watch.c) sees every such call, timed or not. This also keeps preemptions out of the estimates.
  *
- * How many calls make a stratum is decided in stratum.c. */
+ * stratum.c chooses the size of a stratum. */
 #include "target/span/mode.h"
 
 #include <stdlib.h>
@@ -42,14 +44,14 @@
 
 enum {
     WINDOW = 64,
-    SHORT_NS = 8000, /* below this a call may be sampled */
-    OUTER_NS = 2000, /* outermost calls of a recursive function that are longer are all timed */
-    PLAIN_NS = 1000, /* above this it is timed with the plain clock */
-    FENCED_NS = 500, /* and below this with the fenced one again */
+    SHORT_NS = 8000, /* only calls shorter than this may be sampled */
+    OUTER_NS = 2000, /* time all outermost calls of a recursive function that are longer */
+    PLAIN_NS = 1000, /* use the plain clock above this */
+    FENCED_NS = 500, /* use the fenced clock below this */
     MOST_TICKS =
-        1 << 18, /* of one counted call: twice PIANO_STRATUM_MOST of them fill no half of a word */
+        1 << 18, /* of one counted call: twice PIANO_STRATUM_MOST of them fit in half a word */
     MEMORY = 64, /* samples in a price */
-    PATIENCE_NS = 200000, /* what a function's probes may take before it is sampled at all */
+    PATIENCE_NS = 200000, /* probe time of a function before it may be sampled */
     PATIENCE_FRAME_NS = 2000000,
 };
 
@@ -96,8 +98,8 @@ static void set_left(struct piano__thread *t, struct piano__slot *slot, int32_t 
     }
 }
 
-/* Draws the call to be timed; uniform, so that no rhythm of the program is missed. The first of all has no other before
- * it to warm up. */
+/* Draws the call to time. A uniform draw cannot lock on to a rhythm of the program. The first call
+ * of a stratum has no call before it to warm up the probe. */
 static void draw_call(struct piano__thread *t, struct piano__slot *slot)
 {
     int32_t calls = (int32_t)slot->stratum;
@@ -161,7 +163,7 @@ static void begin_sampling(struct piano__thread *t, struct piano__slot *slot, in
         piano__frame_demote(t, slot);
 }
 
-/* A window of calls that were all timed is full. */
+/* Called when a window of timed calls is full. */
 static void judge_timed(struct piano__thread *t, struct piano__slot *slot, int64_t now)
 {
     int64_t share = piano__stratum_share(t, now);
@@ -186,7 +188,7 @@ static void judge_timed(struct piano__thread *t, struct piano__slot *slot, int64
     start_window(slot, now);
 }
 
-/* The innermost timed call that is no sample. */
+/* Returns the innermost timed call that is not a sample. */
 static struct piano__entry *timed_caller(struct piano__thread *t)
 {
     for (uint32_t i = t->depth; i > 0; i--) {
@@ -197,7 +199,7 @@ static struct piano__entry *timed_caller(struct piano__thread *t)
     return NULL;
 }
 
-/* Ticks of CALLER that are its own so far. */
+/* Returns the self time of CALLER so far, in ticks. */
 static int64_t callers_own(const struct piano__thread *t, const struct piano__entry *caller,
                            int64_t now)
 {
@@ -205,9 +207,9 @@ static int64_t callers_own(const struct piano__thread *t, const struct piano__en
            (t->attributed - caller->attributed) - (t->correction - caller->correction);
 }
 
-/* The other calls of the stratum cost more, or less, than they were priced at, when the timed one took SELF. The
- * correction is limited to OWN, so that the caller's self time stays above zero. The rest is kept as `debt` for the next
- * sample: half of a stratum, on average, is still to come. */
+/* Corrects the price of the other calls of the stratum when the timed one took SELF. The correction
+ * is limited to OWN so that the caller's self time stays positive. The excess is kept in `debt` for
+ * the next sample, because on average half of the stratum is still to come. */
 static int64_t correct_usual(struct piano__slot *slot, int64_t self, int64_t price, int64_t own)
 {
     int64_t others = slot->stratum - 1, sum = (self - price) * others + slot->debt;
@@ -221,7 +223,8 @@ static int64_t correct_usual(struct piano__slot *slot, int64_t self, int64_t pri
     return own;
 }
 
-/* What a sample that took SELF says of the other calls of its stratum, in ticks. */
+/* Returns the correction, in ticks, that a sample of SELF ticks implies for the rest of its
+ * stratum. */
 static int64_t correct_self(struct piano__slot *slot, const struct piano__entry *caller,
                             int64_t self, int64_t price, int64_t own)
 {
@@ -241,7 +244,7 @@ static void correct(struct piano__thread *t, struct piano__slot *slot,
     struct piano__entry *caller = timed_caller(t);
     int64_t own = caller ? callers_own(t, caller, now) : INT64_MAX / 2;
     int64_t self = correct_self(slot, caller, m->self, price, own);
-    int64_t total = self; /* of a function that calls others: */
+    int64_t total = self; /* differs for a function that calls others */
     if (m->total != m->self)
         total = (m->total - slot->total_price) * (slot->stratum - 1);
     slot->now.self += self;
@@ -280,7 +283,7 @@ void piano__mode_next_stratum(struct piano__thread *t, struct piano__slot *slot)
     draw_call(t, slot);
 }
 
-/* The call drawn of this stratum has been timed. */
+/* Called when the drawn call of the stratum has been timed. */
 static void take_sample(struct piano__thread *t, struct piano__slot *slot,
                         const struct piano__timing *m, int64_t now)
 {
@@ -301,13 +304,14 @@ static void take_sample(struct piano__thread *t, struct piano__slot *slot,
         start_timing(t, slot, now);
         return;
     }
-    slot->stratum = (uint32_t)stratum; /* of the next; `rest` is what is left of this one */
+    slot->stratum =
+        (uint32_t)stratum; /* for the next stratum; `rest` is what remains of this one */
     slot->warm = 0;
     slot->resting = 1;
     set_left(t, slot, slot->rest);
 }
 
-/* The next call is timed, unless a gap is drawn. */
+/* Clears the gap, so the next call is timed unless the caller draws a new gap. */
 static void end_sample(struct piano__thread *t, struct piano__slot *slot)
 {
     struct piano__head *head = piano__head_of(t, slot);
@@ -372,7 +376,7 @@ void piano__mode_frame_ended(struct piano__thread *t, struct piano__slot *slot, 
     if (slot->mode != PIANO_SAMPLED || slot->sampling ||
         slot->frame_calls < (int64_t)16 * PIANO_FRAME_STRATA / 2 * slot->stratum)
         return;
-    /* The next frame is another population: from its first sample on, its own samples make the price. */
+    /* The next frame is a different population. Its own samples must dominate its price. */
     if (slot->samples > 1) {
         slot->sample_self /= slot->samples;
         slot->sample_total /= slot->samples;

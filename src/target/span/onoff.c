@@ -1,8 +1,9 @@
-/* Reading the CPU time of threads and what they waited for a CPU; see onoff.h.
+/* Reads the CPU time of threads and their time in the run queue; see onoff.h.
  *
- * schedstat stays open, one descriptor per thread, out of the way of the program's own. Programs with more threads than
- * that is fair for (a sixteenth of the descriptors they may have) do without it on the others: their time off the CPU
- * is then not split. So do kernels and containers that have no schedstat. */
+ * schedstat stays open, one descriptor per thread, numbered above those of the program. At most a
+ * sixteenth of the descriptor limit, and at most MAX_FILES, is used for that. Other threads have no
+ * schedstat, and their time off the CPU is not split. The same holds for kernels and containers
+ * without schedstat. */
 #include "target/span/onoff.h"
 
 #include <errno.h>
@@ -21,15 +22,15 @@
 #include "target/sys/file.h"
 
 enum {
-    AFFORD = 256, /* a reading may cost 1/AFFORD of what it is for */
+    AFFORD = 256, /* a reading may cost 1/AFFORD of the time it covers */
     LEAST_NS = 50000,
     RECENT_NS = 2000,
-    OFF_NS = 20000, /* off the CPU for less is not worth asking why */
+    OFF_NS = 20000, /* read schedstat only after this much time off the CPU */
     TRIES = 16,
-    TORN_NS = 20000, /* two clocks read so far apart are not of one moment */
+    TORN_NS = 20000, /* clock reads this far apart do not describe the same moment */
     MEDIUM_PART = 16,
-    MOST_MEDIUMS = 1000, /* that one call may stand for */
-    STALE_PART = 20,     /* a reading may be 1/STALE_PART of a frame older than its begin */
+    MOST_MEDIUMS = 1000, /* most calls that one checked call may stand for */
+    STALE_PART = 20,     /* a reading may precede a frame by 1/STALE_PART of its length */
     MAX_FILES = 256,
 };
 
@@ -38,7 +39,7 @@ int64_t piano__onoff_medium = INT64_MAX;
 int64_t piano__onoff_recent = INT64_MAX;
 int64_t piano__onoff_torn = INT64_MAX;
 
-/* Owner of a file: 0 none, else a tid; taken and given back by the thread itself. */
+/* `owner` is a tid, or 0. Each thread claims and releases its own file. */
 static struct {
     _Atomic int owner;
     int fd;
@@ -66,7 +67,8 @@ static int64_t clock_ns(clockid_t clock)
     return err ? -1 : (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
 }
 
-/* CPU time and the clock at the same moment; the thread may lose its CPU in between. */
+/* CPU time and clock at the same moment, and the ticks that the reads took. A preemption between
+ * the reads makes `cost` large. */
 struct moment {
     int64_t tick;
     int64_t cpu_ns; /* -1: no such clock */
@@ -85,7 +87,8 @@ static struct moment read_moment(clockid_t clock)
     return m;
 }
 
-/* Not `off` itself yet: the clock counts from the start of the run, the CPU time from that of the thread. */
+/* Not yet `off`: the clock counts from the start of the run, CPU time from the start of the
+ * thread. */
 static int64_t clock_less_cpu(struct moment m)
 {
     return piano__ticks_ns(m.tick - piano__run.header->start_ticks, scale()) - m.cpu_ns;
@@ -118,14 +121,14 @@ static uint32_t files_allowed(void)
     return most < MAX_FILES ? (uint32_t)most : MAX_FILES;
 }
 
-/* Opens the calling thread's file at place I. */
+/* Opens the calling thread's schedstat as files[I]. */
 static bool open_file(uint32_t i)
 {
     int fd = piano__file_open("/proc/thread-self/schedstat", O_RDONLY);
     if (fd < 0)
         return false;
     files[i].fd = piano__file_move_up(fd);
-    if (files[i].fd == fd) { /* no room up there: not worth a descriptor the program may miss */
+    if (files[i].fd == fd) { /* no high number free: leave low ones to the program */
         piano__file_close(fd);
         return false;
     }
@@ -149,7 +152,7 @@ static void take_file(struct piano__thread *t)
     }
 }
 
-/* Some programs close every descriptor they do not know, and the number may be theirs by now. */
+/* Some programs close all descriptors they do not know, and may have reused the number. */
 static bool is_ours(uint32_t i)
 {
     struct piano__file_id id = piano__file_id(files[i].fd);
@@ -163,7 +166,7 @@ static void close_file(uint32_t i)
     atomic_store(&files[i].owner, 0);
 }
 
-/* Of "3828374 9283744 12\n", the second number. */
+/* Returns the second number of text like "3828374 9283744 12\n", or -1. */
 static int64_t second_number(const char *text, long len)
 {
     long at = 0;
@@ -176,7 +179,7 @@ static int64_t second_number(const char *text, long len)
     return at > first && at < len ? value : -1;
 }
 
-/* ns that the calling thread has waited for a CPU; -1: not known. */
+/* Returns the ns that the calling thread has waited for a CPU, or -1 if unknown. */
 static int64_t read_runq(const struct piano__thread *t)
 {
     char text[80];
@@ -195,8 +198,9 @@ static int64_t read_runq(const struct piano__thread *t)
 
 /* ---- readings ---- */
 
-/* Adds the reading M to LOOK. The counter's rate is off by some millionths, so on a thread that never waits the clock
- * less the CPU time may creep backwards: *BASE follows that, or a wait would have to make up for it first. */
+/* Adds the reading M to LOOK. The measured counter rate is off by a few ppm, so on a thread that
+ * never waits, clock minus CPU time can drift backwards. *BASE follows the drift; otherwise the
+ * next wait would have to make up for it. */
 static void advance(struct piano__offcpu *look, struct moment m, int64_t *base)
 {
     int64_t raw = clock_less_cpu(m);
@@ -207,7 +211,8 @@ static void advance(struct piano__offcpu *look, struct moment m, int64_t *base)
     look->tick = m.tick;
 }
 
-/* The open calls that began since the last reading began with it. To be called before `look` changes. */
+/* Stores the last reading as the begin of all open calls that started after it. Must run before
+ * `look` changes. */
 static void settle_open_calls(struct piano__thread *t)
 {
     struct piano__entry *entries = piano__entries(t);
@@ -228,8 +233,8 @@ static void set_runq(struct piano__offcpu *look, int64_t waited)
         look->runq = waited < look->off ? waited : look->off;
 }
 
-/* Leaves out what the thread was off the CPU since BEGAN: the profiler was at work. Its system calls are where the
- * kernel likes to give the CPU to somebody else. Returns how much that was. */
+/* Excludes time off the CPU since BEGAN, when the profiler was working: the kernel often switches
+ * threads in its system calls. Returns the excluded ns. */
 static int64_t skip_own(struct piano__thread *t, struct moment m, int64_t began)
 {
     int64_t window = m.tick - began;
@@ -323,7 +328,7 @@ bool piano__onoff_look_at(const struct piano__thread *t, struct piano__offcpu *l
 {
     if (t->look.tick == 0)
         return false;
-    /* The kernel's number of the clock that pthread_getcpuclockid gives for a thread. */
+    /* Same clock id as pthread_getcpuclockid returns for the thread. */
     struct moment m = read_moment((clockid_t)((~(uint32_t)t->tid << 3) | 6));
     if (m.cpu_ns < 0)
         return false;
@@ -346,8 +351,9 @@ bool piano__onoff_look_at(const struct piano__thread *t, struct piano__offcpu *l
 
 /* ---- calls ---- */
 
-/* How many calls of SLOT the one of ELAPSED ticks stands for, when it is to be checked; 0: it is not. Decides on the next one,
- * too. STALE: ticks between the last reading and its begin. */
+/* Returns how many calls of SLOT the call of ELAPSED ticks stands for; 0 if it is not checked. Also
+ * decides whether the next call is checked. STALE: ticks from the last reading to the begin of the
+ * call. */
 static uint32_t weigh(struct piano__slot *slot, int64_t elapsed, int64_t stale)
 {
     if (elapsed >= piano__onoff_least) {
@@ -383,7 +389,7 @@ void piano__onoff_close(struct piano__thread *t, struct piano__slot *slot,
     if (now - t->look.tick >= piano__onoff_recent)
         piano__onoff_look(t, now);
     piano__offcpu_share(&t->look, &entry->look, &call, scale(), &slot->now);
-    if (!(entry->flags & PIANO_ENTRY_FRAME)) { /* else `piano__frame_end` counts from NOW on */
+    if (!(entry->flags & PIANO_ENTRY_FRAME)) { /* else `piano__frame_end` adds the time since NOW */
         int64_t took = (piano__ticks() - began) * 256;
         t->overhead += took;
         t->frame_work += took;

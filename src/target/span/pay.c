@@ -1,16 +1,19 @@
-/* Long calls that were merely counted: what of a caller's time is moved to the function it called.
+/* Moves time from a caller to a function whose long call was only counted.
  *
- * Samples cut a caller's own time into pieces. A long call that was merely counted, or an interrupt in it, shows as a
- * piece that is far longer than usual. It may also be the caller's own work. Two things tell:
+ * Samples cut a caller's own time into pieces. A long call that was only counted, or an interrupt
+ * in it, makes one piece much longer than usual. The piece may also be the caller's own work. Two
+ * sources decide:
  *
- * LOOKS. The watcher looks every millisecond which function a thread is in. A look inside a long piece says whose it was, and that
- * function gets it. A piece without a look is divided as the looks at other such pieces of this caller were.
+ * LOOKS. Every millisecond the watcher records which function a thread is in. If it looked inside a
+ * long piece, that function gets the piece. A piece without a look is divided in the proportions of
+ * the looks inside other such pieces of this caller.
  *
- * THE RESERVE. Timed calls tell what part of the function's time rare long calls take, interrupts among them. That part of
- * the counted calls' time is the `reserve`, out of which long pieces are paid. It may be overdrawn by a few.
+ * THE RESERVE. Timed calls show which part of the function's time goes to rare long calls and
+ * interrupts. That part of the counted calls' time forms the `reserve`, which pays for long pieces.
+ * It may be overdrawn by a few rare calls.
  *
- * What nobody looked at is uncertain. A piece that is so long that the watcher always sees it stays with the caller: the reader moves
- * it, together with the time that was waited in it (tool/load/estimates.c). */
+ * Time without a look is uncertain. A piece so long that the watcher always sees it stays with the
+ * caller. The reader moves it together with the time waited in it (tool/load/estimates.c). */
 #include "target/span/pay.h"
 
 #include "common/lines.h"
@@ -19,8 +22,8 @@
 #include "target/span/stratum.h"
 
 enum {
-    RESERVE = 64,    /* rare long calls that can be paid in advance */
-    RARE_PIECES = 4, /* the reserve pays for so many rare long calls in a piece at most */
+    RESERVE = 64,    /* most rare long calls held in the reserve */
+    RARE_PIECES = 4, /* the reserve pays for at most this many rare long calls per piece */
     LOOKS_MOST = 1024,
     SIZE_NS = 32000
 };
@@ -44,7 +47,8 @@ void piano__pay_reserve(struct piano__slot *slot, int64_t price)
     slot->reserve = slot->reserve < most ? slot->reserve : most;
 }
 
-/* Whether PIECE is far longer than such pieces are; learns how long they are: one in 15 is longer than `usual`. */
+/* Returns whether PIECE is much longer than usual. Also adapts *USUAL so that 1 in 15 pieces
+ * exceeds it. */
 static bool is_long(struct piano__entry *e, int64_t *usual, int64_t piece)
 {
     bool is_long = piano__stratum_is_rare(piece, *usual > e->noise ? *usual : e->noise);
@@ -56,7 +60,7 @@ static bool is_long(struct piano__entry *e, int64_t *usual, int64_t piece)
     return is_long;
 }
 
-/* Long pieces of similar length are alike. */
+/* Returns the size class of a long piece. Pieces of one class are treated alike. */
 static int size_of(int64_t excess)
 {
     int size = 0;
@@ -65,14 +69,15 @@ static int size_of(int64_t excess)
     return size;
 }
 
-/* A piece of the own time of a call. */
+/* Piece of the own time of a call. */
 struct piece {
     enum piano__piece which;
-    int64_t own; /* ticks, with those of earlier pieces */
+    int64_t own; /* ticks, including earlier pieces */
     int64_t start, now;
 };
 
-/* Notes that a look inside a long piece found SLOT. A function that was not found before takes the place of the one found least. */
+/* Records that a look inside a long piece found SLOT. A new function replaces the least found
+ * one. */
 static void note_look(struct piano__looks *looks, uint32_t slot)
 {
     int at = 0;
@@ -87,7 +92,8 @@ static void note_look(struct piano__looks *looks, uint32_t slot)
     looks->count[at] = 1;
 }
 
-/* How many there were; old ones count less. */
+/* Returns the number of looks, and halves the counts when there are many, so that old looks
+ * fade. */
 static unsigned looks_in_all(struct piano__looks *looks)
 {
     unsigned all = looks->own;
@@ -99,7 +105,6 @@ static unsigned looks_in_all(struct piano__looks *looks)
     return all;
 }
 
-/* Moves TICKS to SLOT. */
 static void give(struct piano__thread *t, struct piano__slot *slot, int64_t ticks, double variance)
 {
     if (!slot->in_now)
@@ -111,8 +116,8 @@ static void give(struct piano__thread *t, struct piano__slot *slot, int64_t tick
     slot->now.total_var += variance;
 }
 
-/* The function that the watcher found inside P; NULL if it did not look, or found one of which every call is timed: that has its
- * time already. */
+/* Returns the function that the watcher found inside P. Returns NULL if it did not look, or if it
+ * found another function with every call timed: that one already has its time. */
 static struct piano__slot *seen_in(struct piano__thread *t, const struct piano__slot *caller,
                                    const struct piece *p)
 {
@@ -122,7 +127,8 @@ static struct piano__slot *seen_in(struct piano__thread *t, const struct piano__
     return found == caller || found->mode == PIANO_SAMPLED ? found : NULL;
 }
 
-/* What is paid of EXCESS, ticks of a long piece P of CALLER, to whom the looks tell. FOUND by a look inside, or NULL. */
+/* Pays EXCESS, ticks of a long piece P of CALLER, as the looks indicate. FOUND is the function that
+ * a look inside P found, or NULL. */
 static struct piano__paid divide(struct piano__thread *t, struct piano__slot *caller,
                                  const struct piece *p, int64_t excess, struct piano__slot *found)
 {
@@ -139,7 +145,7 @@ static struct piano__paid divide(struct piano__thread *t, struct piano__slot *ca
         return paid;
     }
     double all = looks_in_all(looks);
-    if (all == 0) { /* before the first sample and after the last one it is as between them */
+    if (all == 0) { /* the first and last pieces have no looks: use those of inner pieces */
         looks = &caller->looks[PIANO_PIECE_INNER][size_of(excess)];
         all = looks_in_all(looks);
     }
@@ -157,7 +163,7 @@ static struct piano__paid divide(struct piano__thread *t, struct piano__slot *ca
     return paid;
 }
 
-/* What the looks have left to the caller is paid out of the reserve, as far as it reaches. */
+/* Pays what the looks left unpaid out of the reserve, as far as it goes. */
 static int64_t pay_from_reserve(struct piano__thread *t, struct piano__slot *payee,
                                 struct piano__entry *e)
 {
@@ -171,8 +177,8 @@ static int64_t pay_from_reserve(struct piano__thread *t, struct piano__slot *pay
     return paid;
 }
 
-/* Whether EXCESS may be rare long calls of PAYEE such as have been timed: not if it is far longer than these, or if the
- * piece was the caller's for the most part. */
+/* Returns whether EXCESS can be rare long calls of PAYEE like those that were timed. Not if it is
+ * much longer than those, or if most of the piece was the caller's. */
 static bool may_be_rare(const struct piano__slot *payee, const struct piece *p, int64_t excess,
                         int64_t usual)
 {

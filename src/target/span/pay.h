@@ -1,22 +1,23 @@
-/* Long calls that were merely counted: what of a caller's time is moved to the function it called. */
+/* Moves time from a caller to a function whose long call was only counted. */
 #ifndef PIANO_TARGET_SPAN_PAY_H
 #define PIANO_TARGET_SPAN_PAY_H
 
 #include "target/span/thread.h"
 
-/* What a caller gave to functions it calls, which have it already. */
+/* Time a caller gave to its callees. Their tallies already contain it. */
 struct piano__paid {
     int64_t ticks;
     double variance; /* ticks squared */
 };
 
-/* A sample of SLOT was taken inside the call in CALLER, of which OWN ticks are its own so far. */
+/* Called after a sample of SLOT inside the call in CALLER, whose self time so far is OWN ticks. */
 struct piano__paid piano__pay_sample(struct piano__thread *t, struct piano__slot *slot,
                                      struct piano__entry *caller, int64_t own, int64_t now);
-/* The call in CALLER has ended, with OWN ticks. For the function of the last sample in it. */
+/* Called when the call in CALLER ends with OWN ticks. Pays the function of its last sample. */
 struct piano__paid piano__pay_end(struct piano__thread *t, struct piano__entry *caller, int64_t own,
                                   int64_t now);
-/* The counted calls of a stratum of SLOT, at PRICE each, have their part of rare long ones. */
+/* Adds to the reserve of SLOT what the counted calls of a stratum, at PRICE each, owe to rare long
+ * calls. */
 void piano__pay_reserve(struct piano__slot *slot, int64_t price);
 
 #endif

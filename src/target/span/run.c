@@ -1,14 +1,13 @@
-/* The life of a run.
+/* Life of a run.
  *
- *   start   at the first instrumented call: runs directory, run file with its header, live image, calibration.
- *           Done by one thread; others that come meanwhile are not recorded until it is through (some
- *           milliseconds) rather than made to wait.
- *   going   threads append whole lines; each line is one write to a descriptor opened for appending, so lines
- *           of different threads never mix.
- *   end     when the library is unloaded at exit: the exiting thread closes its open calls, reads what the
- *           other threads have, writes the end line (and the v1 file, when nothing repeated) and removes the
- *           live image. A program that ends any other way leaves the image for the tool to read.
- *   fork    the child starts from nothing and gets its own run when it calls something instrumented. */
+ *   start   at the first instrumented call: runs directory, run file with header, live image. One
+ *           thread does it. Others wait up to WAIT_NS; after that their calls are not recorded.
+ *   going   threads append whole lines. Each is one write to a descriptor opened for appending,
+ *           so lines of different threads never mix.
+ *   end     in a destructor at exit: the exiting thread closes its open calls, reads the blocks of
+ *           the other threads, writes the end line (and the v1 file if nothing repeated) and
+ *           removes the live image. A program that ends otherwise leaves the image for the tool.
+ *   fork    the child starts from nothing and gets its own run at its first instrumented call. */
 #include "target/span/run.h"
 
 #include <errno.h>
@@ -45,9 +44,9 @@ enum {
 
 struct piano__run piano__run = {.fd = -1, .live_fd = -1};
 
-/* Shown to the inline probe's long path before a header exists in the image. */
+/* Header until the live image exists, or for the whole run if there is no image. */
 static struct piano__live_header private_header;
-static struct piano__live_header prepared; /* clock and biases only */
+static struct piano__live_header prepared; /* calibrated once, copied for each run */
 
 static int64_t epoch_ms(void)
 {
@@ -73,7 +72,7 @@ static bool make_path(char *path, size_t size, const char *ending)
 
 static char run_path[PATH_MAX];
 
-/* Sets `stem` and creates the run file; the descriptor or negative errno. */
+/* Sets `stem` and creates the run file. Returns the descriptor or negative errno. */
 static int create_run_file(int64_t now_ms)
 {
     const char *dir = runs_dir();
@@ -82,7 +81,7 @@ static int create_run_file(int64_t now_ms)
     int err = piano__file_make_dirs(dir);
     if (err != 0)
         return err;
-    static char cwd[PATH_MAX]; /* the first call may come on a small stack */
+    static char cwd[PATH_MAX]; /* static: the first call may be on a small stack */
     if (!getcwd(cwd, sizeof cwd))
         cwd[0] = '\0';
     for (int try = 0; try < 100; try++) {
@@ -118,11 +117,11 @@ static void plan_image(struct piano__live_header *h)
     h->entry_bytes = sizeof(struct piano__entry);
     h->fn_count = count;
     h->fn_capacity =
-        (count + (count < 2048 ? 512 : count / 4) + 63) & ~63u; /* slots stay aligned */
+        (count + (count < 2048 ? 512 : count / 4) + 63) & ~63u; /* keeps slots aligned */
     piano__capacity = h->fn_capacity;
     size_t longest = piano__line_bound(h->fn_capacity);
     h->text_bytes = (uint32_t)(longest < MAX_LINE ? longest : MAX_LINE) + 64 * 1024;
-    h->text_bytes = (h->text_bytes + 63) & ~63u; /* what is behind it stays aligned */
+    h->text_bytes = (h->text_bytes + 63) & ~63u; /* keeps what follows aligned */
     uint64_t size = sizeof(struct piano__thread) +
                     h->fn_capacity * (sizeof(struct piano__head) + sizeof(struct piano__slot)) +
                     PIANO_MAX_DEPTH * sizeof(struct piano__entry) + h->text_bytes +
@@ -130,7 +129,7 @@ static void plan_image(struct piano__live_header *h)
     h->block_bytes = (size + 4095) / 4096 * 4096;
 }
 
-/* The header moves into the live file when that can be had. */
+/* Moves the header into the live file if that can be created. */
 static void create_image(void)
 {
     static char path[PATH_MAX];
@@ -152,8 +151,9 @@ static void create_image(void)
     piano__run.live_file = piano__file_id(piano__run.live_fd);
 }
 
-/* The clock and what the probes cost on it: once per process, and good for its children. Some milliseconds, so it is
- * done before the program begins rather than at its first call, where other threads would have to wait. */
+/* Measures the clock rate and the probe costs, once per process; forked children reuse them. This
+ * takes a few ms, so it runs before the program starts. At the first call other threads would have
+ * to wait. */
 void piano__run_prepare(void)
 {
     static _Atomic bool begun;
@@ -169,9 +169,10 @@ void piano__run_prepare(void)
     piano__onoff_init();
 }
 
-/* CLOCKS. Times in the file are the counter's, at the rate that was measured at the start; what others record is stamped with
- * CLOCK_MONOTONIC. The rate is off by some millionths, and the kernel bends its clock, so now and then one moment is
- * written down by both: often at first, then as far apart as the run is long, and once in SYNC_MOST_NS at least. */
+/* CLOCKS. Times in the file come from the counter, at the rate measured at the start. Other
+ * recorders use CLOCK_MONOTONIC. The measured rate is off by a few ppm and the kernel adjusts its
+ * clock. So both clocks are recorded together from time to time: often at first, then at intervals
+ * as long as the run so far, and at least once per SYNC_MOST_NS. */
 static int64_t ticks_of(int64_t ns)
 {
     return (int64_t)(((__int128)ns << 32) / (__int128)piano__run.header->ns_per_tick_32);
@@ -205,8 +206,8 @@ static void write_sync(void)
 void piano__run_sync(int64_t now)
 {
     int64_t next = atomic_load_explicit(&piano__run.next_sync, memory_order_relaxed);
-    /* One thread does it; the others find it done, or come too late to matter. If a signal handler jumps out of this, the next
-     * one comes after SYNC_MOST_NS. */
+    /* One thread wins the CAS and writes. If a signal handler jumps out of the write, the next sync
+     * comes after SYNC_MOST_NS. */
     if (now < next ||
         !atomic_compare_exchange_strong(&piano__run.next_sync, &next, now + ticks_of(SYNC_MOST_NS)))
         return;
@@ -245,7 +246,7 @@ static bool start_now(void)
     atomic_store(&piano__run.starter, (int)syscall(SYS_gettid));
     bool on = start_once();
     errno = saved;
-    /* Pairs with the acquire in `piano__run_start`: who sees ON sees the header. */
+    /* Pairs with the acquire in `piano__run_start`: a thread that reads ON sees the header. */
     atomic_store_explicit(&piano__run.state, on ? PIANO_RUN_ON : PIANO_RUN_OFF,
                           memory_order_release);
     if (on)
@@ -253,9 +254,9 @@ static bool start_now(void)
     return on;
 }
 
-/* A fraction of a millisecond; a thread that went on without the run would have its first calls lost. The starting
- * thread itself comes here from a signal handler: that call is not recorded. After one timeout no thread waits again: the
- * starting thread may never come back. */
+/* Waits for the start, a fraction of a millisecond, so that the thread's first calls are not lost.
+ * The starting thread itself gets here only from a signal handler; that call is not recorded. After
+ * one timeout no thread waits again: the starting thread may never return. */
 static int wait_for_start(void)
 {
     static _Atomic bool too_long;
@@ -309,8 +310,8 @@ void piano__run_functions_added(void)
     piano__header_write_more(from, count);
 }
 
-/* Some programs close every descriptor they do not know, and the number may be theirs by now: then the file is
- * opened again by its path. */
+/* Some programs close all descriptors they do not know, and may have reused the number. Then the
+ * file is reopened by its path. */
 static __attribute__((noinline)) int reopen_file(size_t len)
 {
     int fd = piano__file_append(run_path);
@@ -327,8 +328,9 @@ static __attribute__((noinline)) int reopen_file(size_t len)
 void piano__run_write(const char *text, size_t len)
 {
     if (getpid() != piano__run.pid)
-        return; /* a child that was forked behind the C library's back */
-    /* Other threads may write between the check and the write, so the check covers their bytes as well. */
+        return; /* forked child that ran no atfork handlers */
+    /* Other threads may write between the check and the write, so the check includes their
+     * bytes. */
     size_t planned = atomic_fetch_add_explicit(&piano__run.planned, len, memory_order_relaxed);
     int err = piano__file_check(piano__run.fd, piano__run.file, planned + len);
     if (err == -EBADF)
@@ -342,8 +344,8 @@ void piano__run_write(const char *text, size_t len)
         atomic_fetch_add_explicit(&piano__run.file_bytes, len, memory_order_relaxed);
 }
 
-/* What the v1 file needs. Field by field and without a lock: a signal handler may call exit() in the middle of this, and
- * the sums are read there. */
+/* Sums for the v1 file. Field by field and without a lock: a signal handler may call exit() in the
+ * middle, and the exit path reads the sums. */
 void piano__run_sum(uint32_t id, const struct piano__tally *tally)
 {
     if (atomic_load_explicit(&piano__run.repeated, memory_order_relaxed) || !piano__run.sums)
@@ -370,8 +372,9 @@ static bool is_changing(const struct piano__thread *t)
            (PIANO_CLAIM_CHANGING | PIANO_CLAIM_WRITING);
 }
 
-/* Takes the blocks of threads that still run (claims: commit.c). A thread in the middle of a call is given BUSY_NS. One in the middle
- * of a line may have lost its processor: it is given TAKE_NS, and this one's processor. */
+/* Claims the blocks of threads that still run (commit.c). Waits up to BUSY_NS for a thread inside a
+ * probe, and up to TAKE_NS, yielding the CPU, for a thread that is writing a line: it may have been
+ * preempted. */
 static void take_blocks(void)
 {
     uint32_t count = piano__blocks_count();
@@ -391,8 +394,8 @@ static void take_blocks(void)
     }
 }
 
-/* Writes what a thread has that still runs. What could not be written stays in the image, and so does all of a thread that is in
- * the middle of a write of its own. */
+/* Writes the data of a thread that still runs. Data that could not be written stays in the image,
+ * as does all data of a thread that is in the middle of its own write. */
 static bool write_block(struct piano__thread *t, int64_t now)
 {
     if (__atomic_load_n(&t->claim, __ATOMIC_ACQUIRE) & PIANO_CLAIM_WRITING)

@@ -15,40 +15,40 @@ enum piano__run_state { PIANO_RUN_NONE = 0, PIANO_RUN_STARTING, PIANO_RUN_ON, PI
 
 struct piano__run {
     _Atomic int state;
-    struct piano__live_header *header; /* in the image; valid from ON */
-    int64_t bias_alloc;                /* a copy of what the hooks need most, 1/256 ticks */
+    struct piano__live_header *header; /* set by piano__run_prepare; complete from ON */
+    int64_t bias_alloc;                /* copy for the allocation hooks, 1/256 ticks */
     int fd;                            /* the run file, appending */
     int live_fd;
-    struct piano__file_id file; /* of the two, to know them again */
+    struct piano__file_id file; /* identity of the two files, to detect reused descriptors */
     struct piano__file_id live_file;
     pid_t pid;
-    _Atomic int starter;            /* tid */
+    _Atomic int starter;            /* tid of the starting thread */
     _Atomic uint64_t missed;        /* calls while the run was starting */
     _Atomic uint32_t announced_fns; /* functions named in the file so far */
     _Atomic uint32_t thread_numbers;
     _Atomic uint64_t frame_numbers;
     _Atomic uint64_t file_bytes;
-    uint64_t start_mono_ns;    /* CLOCK_MONOTONIC at `start_ticks` of the header */
-    _Atomic int64_t next_sync; /* ticks: when the two clocks are compared again */
+    uint64_t start_mono_ns;    /* CLOCK_MONOTONIC at the header's `start_ticks` */
+    _Atomic int64_t next_sync; /* tick at which the two clocks are compared again */
     _Atomic bool repeated;     /* some frame root was called more than once */
-    struct piano__tally *sums; /* per function, what lines have carried, for the v1 file */
-    char stem[4096];           /* path without its ending */
-    _Atomic size_t planned;    /* bytes that threads are about to append to the run file */
+    struct piano__tally *sums; /* per function: sums of all lines, for the v1 file */
+    char stem[4096];           /* path of the run file without extension */
+    _Atomic size_t planned;    /* bytes that threads are about to append */
 };
 
 extern struct piano__run piano__run;
 
-/* Calibrates, once; at registration. */
+/* Calibrates once per process. Called at registration. */
 void piano__run_prepare(void);
-/* Starts the run if there is something to record; true when it is on. Cheap when it is. */
+/* Starts the run if there is something to record. Returns whether it is on. Cheap once it is. */
 bool piano__run_start(void);
-/* Names functions that were registered after the header was written. */
+/* Writes the names of functions registered after the header was written. */
 void piano__run_functions_added(void);
-/* At NOW ticks: writes both clocks down if it is time to. */
+/* Records both clocks if a sync is due at NOW. */
 void piano__run_sync(int64_t now);
-/* Appends whole lines to the run file; counts what could not be written. */
+/* Appends whole lines to the run file. Counts failed writes as dropped. */
 void piano__run_write(const char *text, size_t len);
-/* Adds to the sums for the v1 file, as long as the run may still end without frames. */
+/* Adds to the sums for the v1 file, unless a frame has already repeated. */
 void piano__run_sum(uint32_t id, const struct piano__tally *tally);
 
 static inline void piano__dropped_add(uint64_t *counter)

@@ -1,41 +1,41 @@
-/* The out-of-line half of a probe: everything but a call that is merely counted.
+/* Out-of-line half of the probe: handles every call that the inline path does not simply count.
  *
- * TIME. Each thread has running sums. `attributed`: ticks given to functions so far, counted calls at their price.
- * `correction`: what samples have added to these prices. `overhead`: what the probes themselves took, in 1/256 ticks.
- * `raw`: the part of that overhead which has been charged to some function. (What counted calls add to `attributed` and
- * `overhead` waits in `counted`, see `add_counted`.) A timed call remembers them when it begins; when it ends
+ * TIME. Each thread keeps running sums. `attributed`: ticks given to functions so far, with counted
+ * calls at their price. `correction`: what samples added to these prices. `overhead`: cost of the
+ * probes, in 1/256 ticks. `raw`: the part of `overhead` charged to some function. `add_counted`
+ * adds what counted calls left in `counted`. A timed call saves the sums at its begin. At its end
  *
  *     total = elapsed - overhead inside - inner bias
  *     self  = total - attributed inside - correction inside
  *
- * and `attributed` becomes what it was at the start plus `total`. So a caller's self time excludes its
- * callees, timed or counted, and all probe costs below it, without one record per edge; and the self times of
- * all functions inside a timed call add up to its total whatever the estimates were (the rest, of either
- * sign, stays with the caller). The outer bias is added after the end, so the caller pays nothing. The variance of
- * the corrections inside is the variance of the caller's self time.
+ * and `attributed` becomes its saved value plus `total`. So a caller's self time excludes its
+ * callees, timed or counted, and all probe costs below it, without one record per edge. The self
+ * times inside a timed call add up to its total: the caller keeps the remainder, of either sign.
+ * The outer bias is added after the end, so the caller does not pay it. The variance of the
+ * corrections inside is the variance of the caller's self time.
  *
- * MODES (mode.c). A FENCED or PLAIN function is timed on every call. A SAMPLED one is counted for a random number of
- * calls by the inline path, then one call is timed, fenced, and one before it to warm up the probe, unless a call was
- * timed a moment ago.
+ * MODES (mode.c). FENCED and PLAIN functions are timed on every call. For a SAMPLED function the
+ * inline path counts a random number of calls, then one call is timed, fenced. The call before it
+ * is timed too, to warm up the probe, unless the thread timed a call within the last RECENT_NS.
  *
- * SAMPLES are exact: while a sampled call is the innermost timed one, the calls it makes are all timed (BELOW), so
- * its self time depends on no estimate, and a callee that costs more when this function calls it is not taken for
- * this function's own time. What happens further down is counted as usual. A sample does not subtract
- * corrections: those of samples inside it belong to calls outside it, and go to the timed caller that encloses all.
+ * SAMPLES are exact. While a sampled call is the innermost timed call, all calls it makes are timed
+ * (BELOW). So its self time uses no estimate. Deeper calls are counted as usual. A sample does not
+ * subtract corrections: those of samples inside it stand for calls outside it, so they go to the
+ * enclosing timed caller.
  *
- * RECURSION. A function found on the stack again is marked `recursive`. Totals count the outermost call only.
- * When such a function is sampled, its outermost calls stay timed (`outer_timed`), and only those inside may be
- * counted, unless they are too short for that; see `add_total`.
+ * RECURSION. A function that is already on the stack is marked `recursive`. Totals count only the
+ * outermost call. When such a function is sampled, its outermost calls stay timed (`outer_timed`)
+ * unless they are too short; only the calls inside may be counted. See `add_total`.
  *
- * LOST EXITS. longjmp skips probes. A call that begins with a stack pointer above that of the top entry, or at
- * the very place of it, means those entries are dead, provided both lie on this thread's own stack (signal stacks and coroutines do not).
- * A call that ends closes whatever is left above its own entry. `seq` tells a reused entry from the one a
- * guard knew.
+ * LOST EXITS. longjmp skips exit probes. If a call begins at a stack address above that of the top
+ * entry, or at the same address and call site, that entry is dead. This holds only if both
+ * addresses are on the thread's own stack, not on a signal or coroutine stack. An exit also closes
+ * all entries above its own. `seq` distinguishes a reused entry from the one a guard was made for.
  *
- * SIGNALS. A handler may run instrumented functions at any point. Its probes leave the stack as they found
- * it; while `busy` is set they are not recorded but counted as dropped, unless its holder was left by a jump (repair.c). What the inline path changes it changes
- * with one instruction each, where the compiler does (gcc does from -O2 on; of clang the counter of calls is an exception, and
- * without optimisation nothing is): a handler that calls the same function in between may else undo some calls. */
+ * SIGNALS. A handler may call instrumented functions at any point. Its probes leave the stack
+ * unchanged. While `busy` is set they are dropped and counted as such, unless the holder was left
+ * by a jump (repair.c). The inline path must update each counter with one instruction, or a handler
+ * that calls the same function can undo some calls. gcc does from -O2; clang, not for calls. */
 #include "target/span/span.h"
 
 #include "common/lines.h"
@@ -81,8 +81,8 @@ static bool is_guard_of(const struct piano__entry *e, uint32_t index, uint64_t b
     return (uintptr_t)make_guard(e->seq, index) == bits;
 }
 
-/* While the thread's tables are being changed, probes of a signal handler must stay out: they come the long way
- * (`limit`) and go again (`busy`). */
+/* While the thread's tables change, probes in signal handlers must not use them. `limit` = 0 sends
+ * them to the slow path; `busy` makes them return there. */
 static inline __attribute__((always_inline)) void lock(struct piano__thread *t)
 {
     t->busy = piano__stack_pointer();
@@ -90,7 +90,7 @@ static inline __attribute__((always_inline)) void lock(struct piano__thread *t)
     compiler_barrier();
 }
 
-/* The calls that a sampled call makes are timed, so they come the long way. */
+/* Calls made by a sampled call are timed, so they must take the slow path. */
 static bool is_in_sample(struct piano__thread *t)
 {
     return t->depth > 0 && piano__entries(t)[t->depth - 1].flags & PIANO_ENTRY_SAMPLED;
@@ -103,9 +103,9 @@ static void unlock(struct piano__thread *t)
     t->limit = unlikely(is_in_sample(t)) ? 0 : t->real_limit;
 }
 
-/* Whenever a call comes the long way, and before the sums are looked at. What was counted since the last time is in one word: a
- * function counts no more than some 8000 calls in a row, so that only hundreds of functions which all do that, and never once come
- * here, could fill a half of it. */
+/* Called on every slow-path entry and before the sums are read. A half of `counted` overflows only
+ * if hundreds of functions each count 8000 calls, the most a function counts in a row, before any
+ * call takes the slow path. */
 static void add_counted(struct piano__thread *t)
 {
     uint64_t counted = t->counted;
@@ -114,9 +114,9 @@ static void add_counted(struct piano__thread *t)
     t->counted -= counted;
 }
 
-/* Adds to the function's total what this call adds to it, and returns that. Every moment counts once: normally
- * the outermost call has it all. A function that calls itself and is sampled has no known outermost call; then
- * each call adds its time without that of the calls of itself below it. */
+/* Adds this call's time to the function's total and returns the amount. Each moment must count
+ * once, so normally only the outermost call adds. A sampled function that calls itself has no known
+ * outermost call; there each call adds its time without the recursive calls below it. */
 static int64_t add_total(struct piano__thread *t, struct piano__slot *slot,
                          const struct piano__entry *e, int64_t self, int64_t total)
 {
@@ -148,20 +148,20 @@ static struct piano__timing measure(const struct piano__thread *t, const struct 
 
     m.total = now - e->start - ((t->overhead - e->overhead + m.inner + 128) >> 8);
     if (m.total < 0)
-        m.total = 0; /* a tiny window, and a probe that cost less than it does on average */
+        m.total = 0; /* small window, and the probe cost less than its mean */
     m.self = m.total - (t->attributed - e->attributed);
-    /* What the end of a fenced probe takes is not known yet; about as much as its begin. */
+    /* The end of a fenced probe is not measured yet. Assume it costs as much as the begin. */
     m.spent = m.inner + m.outer + 2 * e->probe;
     if (m.spent < LEAST_SPENT || m.spent > MOST_SPENT)
-        m.spent = m.spent < LEAST_SPENT ? LEAST_SPENT : MOST_SPENT; /* more is a preemption */
+        m.spent = m.spent < LEAST_SPENT ? LEAST_SPENT : MOST_SPENT; /* more means a preemption */
     if (e->flags & PIANO_ENTRY_SAMPLED)
         m.below = t->overhead - e->overhead;
     return m;
 }
 
-/* The call before a sample runs through a probe that is no longer in the caches. It is charged at the price of a
- * counted call, and what it took beyond that was the probe's; unless it is so long that it must have been the function:
- * then that stays with the caller, as it does for any counted call. */
+/* The call before a sample runs through a cold probe. It is charged the price of a counted call,
+ * and the excess counts as probe cost. An excess of COLD_NS or more must be the function's own; it
+ * stays with the caller, as for any counted call. */
 static void price_warm_call(struct piano__thread *t, const struct piano__slot *slot,
                             struct piano__timing *m)
 {
@@ -173,7 +173,7 @@ static void price_warm_call(struct piano__thread *t, const struct piano__slot *s
     m->total = below + m->self;
 }
 
-/* Gives a call that ended its share, and the thread's sums what its callers need to know of it. */
+/* Charges a finished call to its function and updates the sums its callers subtract. */
 static void account(struct piano__thread *t, struct piano__slot *slot, struct piano__entry *e,
                     struct piano__timing *m, int64_t now)
 {
@@ -205,7 +205,7 @@ static void close_top(struct piano__thread *t, int64_t now)
     struct piano__entry *e = &piano__entries(t)[t->depth - 1];
     struct piano__slot *slot = &piano__slots(t)[e->slot];
     if (unlikely(e->start > now))
-        e->start = now; /* a signal handler jumped away before the call had begun */
+        e->start = now; /* a signal handler jumped away before the call began */
     add_counted(t);
     struct piano__timing m = measure(t, e, now);
     if (unlikely(!slot->in_now))
@@ -237,8 +237,8 @@ static void close_top(struct piano__thread *t, int64_t now)
         piano__frame_end(t, e, wall > 0 ? wall : 0);
 }
 
-/* Ends the innermost timed call as of NOW, which is later than it really ended: a longjmp skipped its exit. As a
- * sample it tells nothing. */
+/* Ends the innermost timed call at NOW, later than its real end because longjmp skipped its exit.
+ * Such a call must not serve as a sample. */
 static void abandon_top(struct piano__thread *t, int64_t now)
 {
     struct piano__entry *e = &piano__entries(t)[t->depth - 1];
@@ -250,7 +250,7 @@ static void abandon_top(struct piano__thread *t, int64_t now)
 void piano__span_close_all(struct piano__thread *t, int64_t now)
 {
     if (t->busy)
-        piano__repair(t); /* a signal handler ends the thread, or the program */
+        piano__repair(t); /* a signal handler is ending the thread or the program */
     lock(t);
     while (t->depth > 0)
         abandon_top(t, now);
@@ -263,13 +263,13 @@ struct caller {
     uintptr_t site;
 };
 
-/* A function that is entered again at the same place in the same frame cannot still be running there. */
+/* Entered again from the same site at the same stack address: E can no longer be running. */
 static bool is_dead(const struct piano__entry *e, struct caller from)
 {
     return e->stack < from.stack || (e->stack == from.stack && e->site == from.site);
 }
 
-/* Entries left behind by a longjmp: younger frames of the same stack, further down than a live one. */
+/* Closes entries that a longjmp skipped. They lie below FROM on the same stack. */
 static void drop_dead(struct piano__thread *t, struct piano__entry *entries, struct caller from)
 {
     int64_t now = piano__ticks();
@@ -282,17 +282,17 @@ static void drop_dead(struct piano__thread *t, struct piano__entry *entries, str
     }
 }
 
-/* For calls of a recursive function inside a sampled one of it to be counted inline: far up in a tree those are thousands. A few at
- * a time, since a longjmp may have skipped the sample's end, and only a call that comes the long way can find that out. */
+/* Lets the inline path count recursive calls inside a sampled call; there may be thousands. Only a
+ * few at a time: a longjmp may skip the sample's end, and only the slow path detects that. */
 static void make_room(struct piano__head *head)
 {
-    head->left += SAMPLE_ROOM; /* first: a reader in between finds nothing pending, not too much */
+    head->left += SAMPLE_ROOM; /* first: a reader must see nothing pending, not too much */
     compiler_barrier();
     head->given += SAMPLE_ROOM;
 }
 
-/* What the inline path does; for a call that came the long way for another reason. With nothing left, it counts as given: see
- * `piano__head_left`. */
+/* Does what the inline path does, for a call that took the slow path for another reason. If `left`
+ * is 0, raises `given` instead, which counts the same; see `piano__head_left`. */
 static void *count(struct piano__thread *t, struct piano__head *head)
 {
     void *before = (void *)(uintptr_t)t->owner;
@@ -346,13 +346,13 @@ static struct piano__entry *push(struct piano__thread *t, struct piano__slot *sl
     return e;
 }
 
-/* A call was timed less than RECENT_NS ago, so the probe is still in the caches. */
+/* A call was timed less than RECENT_NS ago, so the probe is still cached. */
 static bool is_recent(const struct piano__thread *t, int64_t now)
 {
     return piano__ticks_ns(now - t->last_tick, piano__run.header->ns_per_tick_32) < RECENT_NS;
 }
 
-/* The entry of a call that is to be timed; NULL for one that is only to be counted. */
+/* Returns the entry of a call to be timed; NULL if the call is only counted. */
 static struct piano__entry *enter_attached(struct piano__thread *t, struct piano__slot *slot,
                                            struct caller from, int64_t now)
 {
@@ -370,14 +370,14 @@ static struct piano__entry *enter_attached(struct piano__thread *t, struct piano
     bool is_due = head->left <= 0 && !slot->sampling;
     if (is_due && slot->mode == PIANO_SAMPLED && !slot->warm && !is_in_sample(t) &&
         !(slot->outer_timed && slot->open == 0) && is_recent(t, now)) {
-        slot->warm = 1; /* no need to warm up: the next call is the sample */
+        slot->warm = 1; /* no warm-up needed: the next call is the sample */
         return NULL;
     }
     if (!is_due && !is_in_sample(t))
         return NULL;
     if (unlikely(t->depth >= PIANO_MAX_DEPTH)) {
         piano__dropped_add(&piano__run.header->dropped.depth);
-        slot->now.calls++; /* here, not in `left`: it may not be sampled */
+        slot->now.calls++; /* here, not in `left`: it must not be sampled */
         slot->now.self += piano__each_self(head->each);
         head->left++;
         return NULL;
@@ -388,7 +388,7 @@ static struct piano__entry *enter_attached(struct piano__thread *t, struct piano
     uint32_t flags = slot->mode == PIANO_PLAIN ? 0 : PIANO_ENTRY_FENCED;
     if (slot->mode == PIANO_SAMPLED) {
         if (slot->outer_timed && slot->open == 0)
-            flags = 0; /* the outermost call: timed, and not a sample */
+            flags = 0; /* outermost call: timed, but not a sample */
         else if (is_due)
             flags |= PIANO_ENTRY_SAMPLED | (slot->warm ? 0 : PIANO_ENTRY_WARM);
         else
@@ -397,15 +397,15 @@ static struct piano__entry *enter_attached(struct piano__thread *t, struct piano
     return push(t, slot, from, flags);
 }
 
-/* E is a sample, or timed with the fenced clock inside of one: a reading in there would disturb it. */
+/* E is a sample, or fenced directly inside one. A reading would disturb the sample. */
 static bool is_of_sample(const struct piano__thread *t, const struct piano__entry *e)
 {
     return e->flags & PIANO_ENTRY_SAMPLED ||
            (e->flags & PIANO_ENTRY_FENCED && t->depth > 1 && e[-1].flags & PIANO_ENTRY_SAMPLED);
 }
 
-/* The call begins when the time on and off the CPU has been read; that is the caller's, and overhead of it. Time off the CPU
- * since BEGAN is the profiler's. */
+/* Reads CPU time, then restarts the call. The reading is overhead in the caller's time. Time off
+ * the CPU since BEGAN belongs to the profiler. */
 static __attribute__((noinline)) void look_first(struct piano__thread *t, struct piano__entry *e,
                                                  int64_t began)
 {
@@ -419,7 +419,7 @@ static __attribute__((noinline)) void look_first(struct piano__thread *t, struct
     unlock(t);
 }
 
-/* The calling thread, attached and with room for the head at OFFSET; NULL when it cannot be. */
+/* Returns the calling thread, attached and with room for the head at OFFSET; NULL on failure. */
 static __attribute__((noinline)) struct piano__thread *attach(uint32_t offset)
 {
     if (offset == 0 || !piano__run_start())
@@ -428,10 +428,10 @@ static __attribute__((noinline)) struct piano__thread *attach(uint32_t offset)
     return t && offset < t->real_limit ? t : NULL;
 }
 
-/* What a probe takes depends on what is in the caches and how well the processor predicts it, so most of it is
- * measured: from the first thing the probe does to the begin of the window, and from the end of the window to one
- * of the last. The first read waits until what the caller has begun is done: that is the caller's time, not the probe's. What frames and readings of CPU time took (WORK before) they
- * have added themselves. The rest is calibrated. */
+/* A probe's cost depends on caches and branch prediction, so most of it is measured: from the first
+ * read to the start of the window, and from its end to the last read. The first read waits for the
+ * caller's earlier instructions, which are the caller's time. Frame work and CPU time readings
+ * (WORK before) are subtracted: they added themselves. The rest is calibrated. */
 static void measure_entry(struct piano__thread *t, struct piano__entry *e, int64_t began,
                           int64_t work)
 {
@@ -449,8 +449,8 @@ static void measure_exit(struct piano__thread *t, int64_t from, int64_t work)
     t->overhead += (end - from) * 256 - (t->frame_work - work);
 }
 
-/* While this is set, the watcher gives the time to no function. The store retires after what the program did before the
- * probe, so the watcher still sees that as the program's. */
+/* While `probing` is set, the watcher gives the time to no function. The store retires after the
+ * program's earlier instructions, so the watcher still attributes those to the program. */
 static inline __attribute__((always_inline)) void set_probing(struct piano__thread *t, uint64_t on)
 {
     __atomic_store_n(&t->probing, on, __ATOMIC_RELAXED);
@@ -487,7 +487,7 @@ void *__piano_enter(unsigned offset)
     e->start = e->flags & PIANO_ENTRY_FENCED ? piano__ticks_fenced() : piano__ticks();
     measure_entry(t, e, began, work);
     if (unlikely(e->start - began >= piano__onoff_torn))
-        look_first(t, e, began); /* the probe lost the CPU: that is no wait of the program */
+        look_first(t, e, began); /* the probe lost the CPU; the program did not wait */
     else if (unlikely(e->start >= due) && !is_of_sample(t, e))
         look_first(t, e, e->start);
     set_probing(t, 0);
@@ -510,7 +510,7 @@ void __piano_exit(void *guard)
         return;
     }
     if (unlikely(t->busy) && !piano__repair_left(t, (uintptr_t)__builtin_frame_address(0)))
-        return; /* the probe that this one interrupted clears `probing` */
+        return; /* the interrupted probe clears `probing` */
     int64_t work = t->frame_work;
     lock(t);
     while (t->depth > index + 1)
@@ -518,7 +518,7 @@ void __piano_exit(void *guard)
     close_top(t, now);
     measure_exit(t, now, work);
     if (fenced && unlikely(piano__pace_is_due(t)))
-        piano__pace_take(t); /* now that it is closed: the caller's time, and overhead of that */
+        piano__pace_take(t); /* after closing: the caller's time, counted as overhead */
     unlock(t);
     set_probing(t, 0);
 }

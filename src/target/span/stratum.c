@@ -1,12 +1,13 @@
-/* How many calls to time.
+/* Chooses how many calls to time.
  *
- * For a given total cost of timing, the variance is least when calls are timed with a probability in
- * proportion to the root of the mean square of their cost. So stratum = cost of a sample / (density x that root). The
- * density is common to all functions of a thread. It is adapted so that timed calls take 1/`target` of the time. A
- * function with many calls in each frame is given PIANO_FRAME_STRATA per frame, if that is cheap. And where the variance of its
- * calls says that the error of a usual frame, or of the run so far, would be more than ERROR_FRAME or ERROR_RUN of the
- * time, strata are made smaller, up to timing every call, as long as all timed calls take less than half of the
- * time. bench/sampling.py compares this with other schemes. */
+ * For a given total cost of timing, the variance is least when the probability of timing a call is
+ * proportional to the root mean square of its cost. So stratum = cost of a sample / (density x root
+ * mean square). All functions of a thread share one density. It is adapted so that timed calls take
+ * 1/`target` of the time. A function with many calls per frame gets PIANO_FRAME_STRATA strata per
+ * frame if that is cheap. If the variance of its calls implies an error above ERROR_FRAME in a
+ * usual frame, or above ERROR_RUN in the run so far, its strata become smaller, down to timing
+ * every call. This stops when timed calls take half of the time. bench/sampling.py compares other
+ * schemes. */
 #include "target/span/stratum.h"
 
 #include "common/lines.h"
@@ -14,15 +15,14 @@
 #include "target/span/watch.h"
 
 enum {
-    SHARE = 64, /* a function's probes may take 1/SHARE of the time before it is sampled */
+    SHARE = 64, /* probes of one function may take 1/SHARE of the time before it is sampled */
     PROBES = 2, /* timed calls for one sample */
     SQUARE_MEMORY = 128,
     BUDGET_NS = 500000,
     TARGET_NS = 5000000,
-    RARE = 4, /* a call that takes more than RARE times the price and RARE_NS is a rare one */
+    RARE = 4, /* a call is rare if it takes RARE_NS more than RARE times the price */
     RARE_NS = 500,
-    RARE_PART =
-        8, /* of the time of all calls: rare ones take at least 1/RARE_PART, or they are interrupts */
+    RARE_PART = 8, /* rare calls that take a smaller part of the time are interrupts */
     SEEN_LEAST = 256,
     SEEN_MOST = 4096,
     SEEN_EVER = 1 << 30, /* ticks */
@@ -34,10 +34,10 @@ enum {
     DENSITY_LEAST = DENSITY_UNIT / 1024,
     DENSITY_MOST = DENSITY_UNIT / 2,
     TARGET = 64,
-    TARGET_FIRST = 8, /* until it is known how much costs vary */
+    TARGET_FIRST = 8, /* until the variance of costs is known */
 };
 
-/* What part of the time the error may be, over a frame and over the run. */
+/* Largest error over a frame and over the run, as a fraction of the time. */
 #define ERROR_FRAME (1.0 / 16)
 #define ERROR_RUN (1.0 / 64)
 
@@ -51,7 +51,7 @@ static int64_t ns_of(int64_t ticks)
     return piano__ticks_ns(ticks, piano__run.header->ns_per_tick_32);
 }
 
-/* The root of the mean square of a call's cost. */
+/* Returns the root mean square of the cost of a call. */
 static int64_t usual_cost(const struct piano__slot *slot)
 {
     int64_t root = (int64_t)__builtin_sqrt(slot->square + slot->rare_square);
@@ -69,7 +69,8 @@ int64_t piano__stratum_rare(void)
     return one_ns_32 > 0 ? ((int64_t)RARE_NS << 32) / one_ns_32 : RARE_NS;
 }
 
-/* Interrupts make some calls long, too. They take a small part of the time: rare calls count only where they take more. */
+/* Interrupts also make some calls long, but take a small part of the time. So rare calls count only
+ * if they take more than 1/RARE_PART. */
 static void judge_rare(struct piano__slot *slot)
 {
     bool is_many = slot->rare_calls >= 4 && RARE_PART * slot->rare_ticks > slot->seen_ticks;
@@ -79,7 +80,8 @@ static void judge_rare(struct piano__slot *slot)
     slot->rare_sum = 0;
 }
 
-/* A call took MORE than usual. The watcher sees those that last for MOST. */
+/* A call took MORE ticks than usual. The watcher sees every call that lasts MOST, so an excess of
+ * half of that or more is left to it. */
 static void see_rare(struct piano__slot *slot, int64_t more, int64_t most)
 {
     if (more >= most / 2)
@@ -88,14 +90,15 @@ static void see_rare(struct piano__slot *slot, int64_t more, int64_t most)
     slot->rare_usual += slot->rare_usual ? (more - slot->rare_usual) / 4 : more;
 }
 
-/* A recursive function's total contains the other calls of it, so there it is the self time that counts. */
+/* Uses the self time of a recursive function: its total contains its other calls. */
 void piano__stratum_see(struct piano__slot *slot, const struct piano__timing *m)
 {
     int64_t cost = slot->recursive ? m->self : m->total;
     int64_t most = piano__mode_long(), usual = (int64_t)slot->mean;
     cost = cost < most ? cost : most;
     slot->seen_ticks += cost;
-    int64_t met = cost + (m->inner + m->below) / 256; /* by interrupts */
+    int64_t met = cost + (m->inner + m->below) /
+                             256; /* cost as interrupts see it: with the probes inside the window */
     slot->seen_ever += (double)met;
     if (slot->seen_calls++ > 0 && piano__stratum_is_rare(cost, usual)) {
         slot->rare_calls++;
@@ -115,8 +118,8 @@ void piano__stratum_see(struct piano__slot *slot, const struct piano__timing *m)
         judge_rare(slot);
 }
 
-/* The largest stratum for which the error after WALL ns, the root of stratum x calls x variance of a call, is a
- * part ERROR of that time. */
+/* Returns the largest stratum for which the error after WALL ns is at most the fraction ERROR of
+ * that time. The error is the root of stratum x calls x variance of a call. */
 static int64_t stratum_of_error(const struct piano__slot *slot, struct piano__rate rate,
                                 double wall, double error)
 {
@@ -127,8 +130,8 @@ static int64_t stratum_of_error(const struct piano__slot *slot, struct piano__ra
     return most < PIANO_STRATUM_MOST ? (int64_t)most : PIANO_STRATUM_MOST;
 }
 
-/* For PIANO_FRAME_STRATA samples in each frame, where those of all functions together take less than 1/FRAME_PART of it; and
- * for a small error. */
+/* Returns the stratum for PIANO_FRAME_STRATA samples per frame if the samples of all functions take
+ * less than 1/FRAME_PART of the frame, and for an error of at most ERROR_FRAME. */
 static int64_t stratum_of_frames(const struct piano__thread *t, const struct piano__slot *slot)
 {
     int64_t calls = slot->frame_calls / 16;
@@ -159,7 +162,7 @@ int64_t piano__stratum_choose(const struct piano__thread *t, const struct piano_
     return calls < 1 ? 1 : calls > PIANO_STRATUM_MOST ? PIANO_STRATUM_MOST : calls;
 }
 
-/* More is spent on timing at first, until it is known how much costs vary. */
+/* Spends more on timing at first, until the variance of costs is known. */
 static void judge_target(struct piano__thread *t, int64_t now)
 {
     if (t->target < TARGET && ns_of(now - t->target_tick) > TARGET_NS) {
@@ -168,7 +171,7 @@ static void judge_target(struct piano__thread *t, int64_t now)
     }
 }
 
-/* However large the error: timed calls do not take more than half of the time. */
+/* Limits timed calls to half of the time, however large the error is. */
 static void judge_brake(struct piano__thread *t, int64_t elapsed)
 {
     int64_t spent = t->budget_spent / 256;

@@ -1,6 +1,7 @@
-/* The watcher starts when the first function is sampled. Until then all calls are timed, and their self time is known without it.
- * The reader compares the watcher's looks with what was measured while it ran, so it needs to know the rest: each
- * function's self time up to the moment at which the thread notices that the watcher runs, open calls included. */
+/* The watcher starts when the first function is sampled. Until then all calls are timed, so their
+ * self time is known without it. The reader compares the looks with what was measured while the
+ * watcher ran, so it needs the rest separately: each function's self time up to the moment when the
+ * thread notices that the watcher runs, including open calls. */
 #include "target/span/unwatched.h"
 
 #include "target/span/frame.h"
@@ -15,7 +16,7 @@ static void add(struct piano__thread *t, struct piano__slot *slot, int64_t ticks
     slot->now.unwatched += ticks;
 }
 
-/* Innermost first: the time of an open call contains that of the open ones below it. */
+/* Innermost first: the time of an open call contains that of the open calls below it. */
 static void add_open_calls(struct piano__thread *t, int64_t now)
 {
     int64_t below = 0;

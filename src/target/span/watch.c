@@ -1,15 +1,17 @@
-/* Looking at threads from outside.
+/* Looks at threads from outside.
  *
- * A counted call leaves no time stamp. When one call of a million takes 20 ms, the samples miss it, and the time
- * would stay with its caller. But the function that runs is known at any moment: the inline probe sets `owner`. So
- * a thread looks at the owner of each thread in turn and gives the function the time since its last look. Sums of
- * these times are right on average whatever the program does; a call that is longer than two looks is always seen.
- * The reader compares them with the estimates, frame by frame (tool/load/looks.c).
+ * A counted call leaves no time stamp. When one call in a million takes 20 ms, the samples miss it,
+ * and its time would stay with the caller. But the inline probe sets `owner`, so the running
+ * function is known at any moment. The watcher thread reads the owner of each thread in turn and
+ * gives the function the time since its last look. These sums are right on average whatever the
+ * program does, and a call longer than two periods is always seen. The reader compares them with
+ * the estimates, frame by frame (tool/load/estimates.c).
  *
- * The watcher is not a thread of the C library: `pthread_create` would allocate. It is a bare clone on a stack of
- * its own that shares the thread-local memory of the thread that started it. So it calls nothing of the C library, which
- * might set errno, and makes its system calls itself. All signals are blocked in it. It starts when the first
- * function is sampled: a program with few calls never has one. PIANO_WATCH=0 in the environment leaves it out. */
+ * The watcher is not a C library thread: `pthread_create` would allocate. It is a bare clone on its
+ * own stack and shares the thread-local memory of the thread that started it. So it must not call
+ * the C library, which might set errno; it makes its system calls itself. All signals are blocked
+ * in it. It starts when the first function is sampled, so a program with few calls never has one.
+ * PIANO_WATCH=0 disables it. */
 #include "target/span/watch.h"
 
 #include <errno.h>
@@ -34,7 +36,7 @@
 enum {
     PERIOD_NS = 1000000,
     TURN_LOOKS = 64,
-    GAP_PART = 1250,  /* of a period: between two looks of a burst, 0.8 us */
+    GAP_PART = 1250,  /* fraction of a period between two looks of a burst: 0.8 us */
     MASK_WORDS = 128, /* for 8192 CPUs */
     STACK_BYTES = 16384,
     SIGNAL_SET_BYTES = 8
@@ -45,12 +47,12 @@ enum {
 static struct {
     _Atomic bool started;
     _Atomic int stop; /* the watcher waits on it */
-    uint32_t cpus;    /* that this process may use */
+    uint32_t cpus;    /* CPUs this process may use */
 } watch;
 
 static __attribute__((aligned(64))) char stack[STACK_BYTES];
 
-/* A system call that leaves errno alone. */
+/* System call that does not set errno. */
 NOT_SANITIZED static long call(long number, long a, long b, long c, long d)
 {
 #if defined(__x86_64__)
@@ -99,8 +101,8 @@ void piano__watch_prepare(uint64_t ns_per_tick_32)
 /* One burst of looks at a thread. */
 struct burst {
     struct piano__found seen[PIANO_BURST];
-    uint32_t count; /* of functions */
-    int64_t last;   /* index of the last one seen; -1: none */
+    uint32_t count; /* number of functions */
+    int64_t last;   /* slot of the last function seen; -1: none */
 };
 
 static inline struct piano__slot *slot_of(struct piano__thread *t, uint32_t id)
@@ -122,7 +124,8 @@ NOT_SANITIZED static void add_seen(struct burst *b, uint32_t id, int64_t ticks)
     b->last = (int64_t)id;
 }
 
-/* Looks once; the function found gets TICKS. While a probe works, none does. False when the thread has nothing to look at. */
+/* Looks once and adds TICKS to the function found, or to none while a probe runs. Returns false if
+ * the thread is not running. */
 NOT_SANITIZED static bool look(struct piano__thread *t, struct burst *b, int64_t ticks)
 {
     if (__atomic_load_n(&t->state, __ATOMIC_RELAXED) != PIANO_THREAD_RUNNING)
@@ -142,8 +145,8 @@ NOT_SANITIZED static int64_t ticks_in(const struct piano__found *seen, uint32_t 
     return 0;
 }
 
-/* Half of the square of the difference between two bursts is the variance of one, as long as the program does about the
- * same in both. */
+/* Half of the squared difference between two bursts estimates the variance of one, as long as the
+ * program does about the same in both. */
 NOT_SANITIZED static void add_variance(struct piano__thread *t, uint32_t id, double difference)
 {
     struct piano__slot *slot = slot_of(t, id);
@@ -151,7 +154,7 @@ NOT_SANITIZED static void add_variance(struct piano__thread *t, uint32_t id, dou
     __atomic_store(&slot->looked_var, &sum, __ATOMIC_RELAXED);
 }
 
-/* Adds B to the sums of the functions. This thread alone writes what it changes. */
+/* Adds B to the sums of the functions. Only the watcher writes these fields. */
 NOT_SANITIZED static void keep_burst(struct piano__thread *t, const struct burst *b, int64_t now)
 {
     for (uint32_t i = 0; i < b->count; i++) {
@@ -174,7 +177,7 @@ NOT_SANITIZED static void keep_burst(struct piano__thread *t, const struct burst
     __atomic_store_n(&t->look_tick, now, __ATOMIC_RELEASE);
 }
 
-/* Whether T has made no call since the last burst: it is asleep, or in a long call. */
+/* Returns whether T made no call since the last burst: it sleeps or is in a long call. */
 NOT_SANITIZED static bool is_still(struct piano__thread *t)
 {
     uint64_t counted = __atomic_load_n(&t->counted, __ATOMIC_RELAXED);
@@ -182,7 +185,7 @@ NOT_SANITIZED static bool is_still(struct piano__thread *t)
     return counted == t->burst_counted && seq == t->burst_seq;
 }
 
-/* Looks COUNT times at T, and gives the TICKS since the last burst to the functions found. */
+/* Looks COUNT times at T and divides the TICKS since the last burst among the functions found. */
 NOT_SANITIZED static void look_at(struct piano__thread *t, int count, int64_t ticks, int64_t gap)
 {
     struct burst b;
@@ -198,7 +201,7 @@ NOT_SANITIZED static void look_at(struct piano__thread *t, int count, int64_t ti
     keep_burst(t, &b, now);
 }
 
-/* When the program gives up root, the C library changes the threads it knows; this one would stay as it is. */
+/* When the program gives up root, the C library changes only the threads it knows, not this one. */
 NOT_SANITIZED static void drop_capabilities(void)
 {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -206,8 +209,8 @@ NOT_SANITIZED static void drop_capabilities(void)
     call(SYS_capset, (long)&header, (long)none, 0, 0);
 }
 
-/* Threads at work share the looks that one turn may take. When they use all CPUs, the watcher interrupts one of them, so it
- * looks once and goes. */
+/* Busy threads share the looks of one turn. When they use all CPUs, a burst would interrupt one of
+ * them, so the watcher looks only once. */
 NOT_SANITIZED static void look_at_all(int64_t ticks, int64_t gap)
 {
     uint32_t blocks = piano__blocks_count(), busy = 0;
@@ -232,7 +235,8 @@ NOT_SANITIZED static uint64_t next_random(uint64_t *x)
     return *x ^= *x << 17;
 }
 
-/* A look that comes late, because the machine is busy, stands for two periods at most: what is not known is nobody's. */
+/* A late look, on a busy machine, stands for two periods at most. The time beyond is not
+ * attributed. */
 NOT_SANITIZED static int watch_threads(void *arg)
 {
     int64_t period = *(const int64_t *)arg;
@@ -256,7 +260,7 @@ NOT_SANITIZED static int watch_threads(void *arg)
 static void start(void)
 {
 #if defined(__SANITIZE_THREAD__) || !(defined(__x86_64__) || defined(__aarch64__))
-    return; /* ThreadSanitizer does not know bare threads */
+    return; /* ThreadSanitizer does not support bare threads */
 #endif
     const char *wanted = secure_getenv("PIANO_WATCH");
     if ((wanted && strcmp(wanted, "0") == 0) || !piano__clock_is_counter ||

@@ -1,4 +1,4 @@
-/* The watcher: a thread that looks, every millisecond, which function each thread is in. */
+/* The watcher: a thread that records every millisecond which function each thread is in. */
 #ifndef PIANO_TARGET_SPAN_WATCH_H
 #define PIANO_TARGET_SPAN_WATCH_H
 
@@ -6,16 +6,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Starts it, unless it runs. The calling thread has a sampled function. */
+/* Starts the watcher unless it was started. Called when a function becomes sampled. */
 void piano__watch_begin(void);
-/* Ends it; returns at once. */
+/* Asks the watcher to end. Does not wait for it. */
 void piano__watch_end(void);
-/* In a forked child, which does not have the thread. */
+/* Resets the state in a forked child, which has no watcher thread. */
 void piano__watch_forget(void);
 
 extern _Atomic bool piano__watch_runs;
 
-/* Ticks between two looks; set once the rate of the clock is known. */
+/* Ticks between two looks; set once the clock rate is known. */
 extern int64_t piano__watch_ticks;
 void piano__watch_prepare(uint64_t ns_per_tick_32);
 
