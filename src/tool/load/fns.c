@@ -229,7 +229,7 @@ static void settle_wait(struct raw_entry *e)
         e->sum.runq_ns = e->sum.wait_ns;
 }
 
-/* The longest call is stored unless there was only one. */
+/* A line gives the longest call unless there was only one: then it is the total. */
 static void settle_max(struct tally *sum)
 {
     if (sum->has_max || sum->timed == 0)

@@ -35,7 +35,7 @@ struct tally {
     double self_sys;   /* ns: how far self_ns may be off in the same direction in every line */
     double self_cal; /* ns: the same of the calibration of timed calls; in intervals, no estimate */
     double
-        self_probes; /* ns: the same of the cost of counted calls; the same in every run of a program */
+        self_probes; /* ns: the same of the cost of counted calls; equal in all runs of a program */
     double total_var;
     int64_t max_ns; /* the longest of the timed calls, when has_max and not lacks_max */
     bool has_max;
@@ -271,7 +271,7 @@ const struct run_thread *run_thread_find(const struct run *run, uint32_t number)
 /* Returns the wall time of FRAME that was neither on the CPU nor waiting for one; -1: unknown. */
 int64_t run_frame_blocked(const struct run_frame *frame);
 
-/* Sums the time that threads of RUN waited for a CPU, and the time they ran or tried to. Returns
+/* Sums the time that threads of RUN waited for a CPU, and the wall time this refers to. Returns
  * false if unknown. Ignores threads that were blocked most of the time, unless all were. */
 bool run_busy(const struct run *run, int64_t *runq_ns, int64_t *of_ns);
 

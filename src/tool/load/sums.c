@@ -311,8 +311,8 @@ static void finish_turns(struct run *run)
         }
 }
 
-/* Time of a turn between calls, or in calls too short to be checked, counts as work unless it is
- * large. */
+/* Time of a turn between calls, or in calls too short to be checked, counts as CPU time. If it is
+ * more than 1/UNKNOWN_PART of the turn, the CPU time is unknown. */
 static void set_turn_cpu(struct run_frame *f, const struct fns_head *calls)
 {
     int64_t rest = f->wall_ns > calls->wall_ns ? f->wall_ns - calls->wall_ns : 0;

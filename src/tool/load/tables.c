@@ -280,7 +280,7 @@ int tables_header(struct reader *r, struct json *j)
     if (got == 0)
         got = json_end(j);
     if (got == 0 && !functions) {
-        j->at = start; /* report the whole line as incomplete */
+        j->at = start; /* the error concerns the whole line */
         got = json_fail(j, "expected a `functions` key: this is not a piano run");
     }
     if (got == 0 && places) {
