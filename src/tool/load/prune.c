@@ -199,7 +199,7 @@ static void keep_running(struct files *f)
     }
 }
 
-/* --- all of it ------------------------------------------------------------------------------------------------- */
+/* --- removal ------------------------------------------------------------------------------------------------- */
 
 static void say_removed(size_t runs, uint64_t bytes, const struct limits *l, bool by_size)
 {

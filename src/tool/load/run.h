@@ -51,7 +51,7 @@ struct tally {
 struct run_fn {
     char *name;
     char *place; /* "src/game.c:12" as in the file; NULL when the file has none */
-    char *file;  /* the two halves of it; NULL and 0 when unknown */
+    char *file;  /* file and line of `place`; NULL and 0 if unknown */
     int64_t line;
     bool alias;        /* a second id of another row: holds nothing, is never shown */
     uint32_t namesake; /* 0: the only one of its name; else its number among them, from 1 */
@@ -174,13 +174,13 @@ struct run {
     int64_t timestamp_ms;
     int64_t pid;     /* 0: unknown */
     int64_t wall_ns; /* length of the run; -1 unknown */
-    int64_t main_ns; /* of it, in functions of the run on the main thread; -1 unknown */
+    int64_t main_ns; /* part of wall_ns in functions of the run on the main thread; -1 unknown */
     uint64_t file_bytes;
     char *companion; /* the recording of the same process, see companion.h; NULL: none is known */
 
-    struct run_pair *pairs; /* both grow from pair to pair; none: the file does not tell */
+    struct run_pair *pairs; /* both values grow from pair to pair; may be empty */
     size_t pair_count;
-    double last_slope; /* of the clocks, behind the last pair */
+    double last_slope; /* of the clocks, after the last pair */
     struct run_fn *fns;
     size_t fn_count;
     struct run_frame *frames; /* in order of start */
@@ -210,7 +210,7 @@ struct run {
     /* The text of the run: the mapped file, then lines recovered from the live file. */
     const char *map;
     size_t map_len;
-    size_t text_len; /* of it, up to the last whole line */
+    size_t text_len; /* up to the last complete line */
     struct buf live;
     uint32_t *fn_of_id; /* id in the file -> row */
     size_t id_count;

@@ -31,7 +31,7 @@ static uint64_t fn_hash(const char *name, const char *place)
     return h ^ h >> 31;
 }
 
-/* "src/a.c:12" -> file and line; without a line number, all of it is the file. */
+/* "src/a.c:12" -> file and line; without a line number, the whole text is the file. */
 static int split_place(struct run_fn *fn)
 {
     const char *colon = fn->place ? strrchr(fn->place, ':') : NULL;
