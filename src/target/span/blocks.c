@@ -1,6 +1,7 @@
-/* Blocks are parts of the live file where the disk can promise the space, else private memory: then the
- * thread is recorded all the same, only not recoverable after a kill. A short spin lock guards the list; a
- * thread that finds it taken makes a block instead of waiting long. */
+/* Blocks are parts of the live file if the disk can guarantee the space, else private memory. A
+ * thread in private memory is recorded too, but cannot be recovered after a kill. A short spin lock
+ * guards the free list. A thread that does not get the lock makes a new block instead of
+ * waiting. */
 #include "target/span/blocks.h"
 
 #include <errno.h>
@@ -9,7 +10,8 @@
 #include "target/span/run.h"
 #include "target/sys/file.h"
 
-/* A block that is larger than MAX_LIVE_BYTES (tens of thousands of functions) is not worth the disk. */
+/* A block larger than MAX_LIVE_BYTES (tens of thousands of functions) does not justify the disk
+ * space. */
 enum { MAX_BLOCKS = 16384, SPINS = 1000, MAX_LIVE_BYTES = 16 << 20 };
 
 static struct {
@@ -54,7 +56,7 @@ static struct piano__thread *make_block(void)
     }
     if (!t)
         t = piano__memory_map(header->block_bytes);
-    /* A NULL stays in the list when memory is out; pairs with the load in `piano__blocks_at`. */
+    /* Pairs with the acquire in `piano__blocks_at`. The list keeps a NULL if memory runs out. */
     __atomic_store_n(&blocks.all[i], t, __ATOMIC_RELEASE);
     return t;
 }
@@ -73,7 +75,7 @@ struct piano__thread *piano__blocks_take(void)
 void piano__blocks_give(struct piano__thread *t)
 {
     if (!try_lock())
-        return; /* its memory is lost to other threads, its numbers are not */
+        return; /* the block is not reused, but its data is still read at exit */
     if (blocks.free_count < MAX_BLOCKS)
         blocks.free[blocks.free_count++] = t;
     unlock();

@@ -1,7 +1,8 @@
-/* The text of a block: lines are committed to it, and it goes into the run file.
+/* Text buffer of a block: lines are committed to it and then written to the run file.
  *
- * A line and the tallies in it are in the block once at any moment: the store that commits the line also says that those tallies
- * are void (`clearing`). A reader of both text and run file finds each line once (common/live.c). */
+ * At any moment the block contains a line or the tallies in it, never both: the store that commits
+ * the line also marks these tallies as void (`clearing`). A reader of both the buffer and the run
+ * file finds each line once (common/live.c). */
 #include "target/span/commit.h"
 
 #include <errno.h>
@@ -17,13 +18,14 @@ static char *text_of(struct piano__thread *t)
     return (char *)(piano__entries(t) + PIANO_MAX_DEPTH);
 }
 
-/* CLAIMS. A thread claims its block while it changes its lines, and while it writes them to the file. The exiting thread of the
- * program takes the blocks of all others (run.c): from then on these begin nothing new, so that every line is written by one of
- * the two. False: it has been taken. */
+/* CLAIMS. A thread claims its block while it changes its lines and while it writes them to the
+ * file. At exit, the exiting thread takes the blocks of all others (run.c). After that they begin
+ * nothing new, so each line is written by exactly one of the two. Returns false if the block has
+ * been taken. */
 static bool claim(struct piano__thread *t, uint32_t bit)
 {
     uint32_t claim = __atomic_load_n(&t->claim, __ATOMIC_RELAXED);
-    while (!(claim & PIANO_CLAIM_TAKEN)) /* it changes once under our hands, when it is taken */
+    while (!(claim & PIANO_CLAIM_TAKEN)) /* the CAS fails only when the block is being taken */
         if (__atomic_compare_exchange_n(&t->claim, &claim, claim | bit, false, __ATOMIC_SEQ_CST,
                                         __ATOMIC_RELAXED))
             return true;
@@ -45,8 +47,8 @@ void piano__commit_end(struct piano__thread *t)
     give_up(t, PIANO_CLAIM_CHANGING);
 }
 
-/* Signals are blocked meanwhile: a handler that jumps away or ends the program would leave the text in the file and in the block.
- * Of a program that is killed the reader finds out by `flush_at`. */
+/* Blocks signals: a handler that jumps away or ends the program would leave the text both in the
+ * file and in the block. After a kill, the reader detects this by `flush_at`. */
 static void write_text(struct piano__thread *t)
 {
     uint64_t all = UINT64_MAX, before = 0;

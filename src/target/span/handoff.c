@@ -1,5 +1,6 @@
-/* The start routine and its argument travel to the new thread in a ticket from a small pool; when none is
- * free the thread is created as it would be without us, its origin stays unknown, and its CPU time is not sampled. */
+/* The start routine and its argument reach the new thread in a ticket from a small pool. If no
+ * ticket is free, the thread is created without piano: its origin stays unknown and its CPU time is
+ * not sampled. */
 #include "target/span/handoff.h"
 
 #include <stdatomic.h>
@@ -25,7 +26,7 @@ static struct ticket *take_ticket(void)
     unsigned from = atomic_fetch_add_explicit(&hint, 1, memory_order_relaxed);
     for (unsigned i = 0; i < TICKETS; i++) {
         struct ticket *t = &tickets[(from + i) % TICKETS];
-        /* Pairs with the release in `give_back`: the ticket is ours to fill. */
+        /* Pairs with the release in `give_back`: the previous user has finished with the ticket. */
         if (!atomic_flag_test_and_set_explicit(&t->taken, memory_order_acquire))
             return t;
     }

@@ -1,4 +1,4 @@
-/* Work handed to a new thread belongs to the function that started it. */
+/* Attributes a new thread to the function that started it. */
 #ifndef PIANO_TARGET_SPAN_HANDOFF_H
 #define PIANO_TARGET_SPAN_HANDOFF_H
 
@@ -6,7 +6,7 @@
 
 typedef int piano__create_fn(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
 
-/* Does what CREATE (the real pthread_create) does, and lets the new thread know who started it. */
+/* Calls CREATE (the real pthread_create) and tells the new thread which function started it. */
 int __piano_create(piano__create_fn *create, pthread_t *thread, const pthread_attr_t *attr,
                    void *(*start)(void *), void *arg) __attribute__((visibility("default")));
 

@@ -1,5 +1,5 @@
-/* Naming things in the run file; see docs/run-format.md. Names can be many and long, so the text is put
- * together in memory mapped for the purpose. */
+/* Writes names to the run file; see docs/run-format.md. Names can be many and long, so the text is
+ * built in memory mapped for it. */
 #include "target/span/header.h"
 
 #include <limits.h>
@@ -12,7 +12,7 @@
 #include "target/sys/clock.h"
 #include "target/sys/file.h"
 
-/* Every byte of a name may need six as an escape. */
+/* An escaped byte of a name may need six bytes. */
 static size_t names_bound(uint32_t from, uint32_t to)
 {
     size_t bound = 8192;
@@ -58,7 +58,7 @@ static void put_bias(struct piano__text *text, const char *key, int64_t ticks_25
 
 static void put_identity(struct piano__text *text, int64_t now_ms)
 {
-    static char program[PATH_MAX]; /* one thread, at the start or the end */
+    static char program[PATH_MAX]; /* static: only one thread, at the start or the end */
     ssize_t len = readlink("/proc/self/exe", program, sizeof program - 1);
     program[len > 0 ? len : 0] = '\0';
     piano__text_puts(text, "\"run_id\":\"");
@@ -126,7 +126,7 @@ void piano__header_write_more(uint32_t from, uint32_t to)
     piano__memory_unmap(memory, size);
 }
 
-/* Milliseconds with six digits behind the point: nanoseconds, exactly. */
+/* Milliseconds with six decimals, which is nanoseconds exactly. */
 static void put_ms(struct piano__text *text, const char *key, int64_t ns)
 {
     char fraction[8] = {'.'};
@@ -158,7 +158,8 @@ static void put_v1_function(struct piano__text *text, uint32_t id)
     piano__text_puts(text, "}");
 }
 
-/* A new file, all of it or none: a write past RLIMIT_FSIZE would end the program with SIGXFSZ. */
+/* Writes a new file completely or not at all. A write past RLIMIT_FSIZE would end the program with
+ * SIGXFSZ. */
 static void write_file(const char *path, const char *data, size_t len)
 {
     int fd = piano__file_create(path, 1);

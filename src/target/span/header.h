@@ -1,4 +1,4 @@
-/* The lines that name things: the run file's header, functions that come later, and the v1 file. */
+/* Writes the run file's header, the names of functions registered later, and the v1 file. */
 #ifndef PIANO_TARGET_SPAN_HEADER_H
 #define PIANO_TARGET_SPAN_HEADER_H
 

@@ -1,5 +1,5 @@
-/* A running mean of pairs of reads; see pace.h. The counter may go in steps of 10 ns, so a single pair says little: means
- * of 64, of which the last few count. */
+/* Running mean of pairs of clock reads; see pace.h. The counter may advance in steps of 10 ns, so
+ * one pair is not enough: the pace averages means of 64 pairs. */
 #include "target/span/pace.h"
 
 #include "target/span/run.h"
@@ -7,7 +7,7 @@
 
 enum { PAIRS = 64, MEMORY = 4, LEAST_GAP = 24, GAPS = 16 };
 
-/* Distances differ, or a program whose calls go round and round would always pay at the same place. */
+/* Gaps vary so that a program with cyclic calls does not always pay at the same place. */
 static int32_t next_gap(const struct piano__thread *t)
 {
     return LEAST_GAP + (int32_t)(t->seq * 0x9e3779b97f4a7c15u >> 60) % GAPS;
@@ -17,10 +17,9 @@ void piano__pace_take(struct piano__thread *t)
 {
     t->next_pair = next_gap(t);
     if (piano__run.header->bias.pair <= 0)
-        return; /* calibration is at work */
+        return; /* calibration is running */
     int64_t ticks = 0;
-    for (int turn = 0; turn < 2;
-         turn++) { /* the first is longer: its instructions are not at hand */
+    for (int turn = 0; turn < 2; turn++) { /* the first turn warms up the code */
         __asm__ __volatile__("" ::: "memory");
         int64_t first = piano__ticks_fenced();
         ticks = piano__ticks_fenced() - first;
@@ -33,7 +32,7 @@ void piano__pace_learn(struct piano__thread *t, int64_t ticks)
 {
     int64_t calibrated = piano__run.header->bias.pair / 256;
     if (ticks > 2 * calibrated || ticks < calibrated / 4)
-        return; /* interrupted, or read on two processors that do not agree */
+        return; /* interrupted, or read on two CPUs whose counters differ */
     t->pair_ticks += ticks;
     if (++t->pairs < PAIRS)
         return;

@@ -1,8 +1,9 @@
-/* How fast the probes are now, against when they were calibrated.
+/* Current speed of the probes relative to calibration.
  *
- * What a fenced read costs depends on what else the core does: with a busy neighbour on its other hyperthread it is a fifth more,
- * which is 8 ns a call, for seconds or minutes on a shared host. So now and then a timed call, when it has ended, reads the
- * clock twice with nothing in between, as calibration did. */
+ * The cost of a fenced read depends on what else the core does. A busy neighbour on the other
+ * hyperthread adds a fifth, 8 ns per call, for seconds or minutes on a shared host. So at the end
+ * of some timed calls the probe reads the clock twice with nothing in between, as calibration
+ * did. */
 #ifndef PIANO_TARGET_SPAN_PACE_H
 #define PIANO_TARGET_SPAN_PACE_H
 
@@ -13,17 +14,17 @@
 
 enum { PIANO_PACE_UNIT = 4096 };
 
-/* A fenced call has ended: whether it is one that does so. */
+/* Called when a fenced call has ended. Returns whether it should measure the pace. */
 static inline bool piano__pace_is_due(struct piano__thread *t)
 {
     return --t->next_pair < 0;
 }
 
 void piano__pace_take(struct piano__thread *t);
-/* Two reads, one right after the other, were TICKS apart. */
+/* Adds one measurement: two consecutive reads were TICKS apart. */
 void piano__pace_learn(struct piano__thread *t, int64_t ticks);
 
-/* COST of a fenced probe as calibrated; what it is now. */
+/* Scales the calibrated COST of a fenced probe to the current pace. */
 static inline int64_t piano__paced(const struct piano__thread *t, int64_t cost)
 {
     return t->pace ? cost * t->pace / PIANO_PACE_UNIT : cost;

@@ -1,13 +1,14 @@
-/* The function table. `__piano_register` runs in constructors, once per compiled unit, and again for each
- * library that is loaded later. It gives every function its number and stores the place of its head in the
+/* Function table. `__piano_register` runs in constructors, once per compilation unit, and again for
+ * each library loaded later. It numbers every function and stores the offset of its head in the
  * unit's own table, where the inline probe reads it.
  *
- * Registration is rare and takes a lock, held for the length of one unit; readers take none: entries
- * are complete before the count that covers them is published. The lock word is the holder's thread id. A signal handler
- * that loads a library while its own thread holds the lock does not wait: the unit stays unregistered, its functions are not
- * measured, and they are counted as dropped. The same happens after WAIT_NS of waiting for another thread.
+ * Registration is rare and takes a lock, held for one unit. Readers take no lock: an entry is
+ * complete before the count that covers it is published. The lock word is the holder's thread id. A
+ * signal handler that loads a library while its own thread holds the lock does not wait. The unit
+ * then stays unregistered; its functions are not measured and are counted as dropped. The same
+ * happens after WAIT_NS of waiting for another thread.
  *
- * Equal functions are found by an open-addressing table over a 64-bit hash of name, file and line. */
+ * An open-addressing table over a 64-bit hash of name, file and line finds equal functions. */
 #include "target/span/registry.h"
 
 #include <errno.h>
@@ -32,7 +33,7 @@ static struct {
     _Atomic int holder; /* thread id, 0: free */
     _Atomic uint32_t count;
     _Atomic uint32_t refused;          /* functions of units that could not be registered */
-    struct piano__function *functions; /* CAPACITY of them, pages come as touched */
+    struct piano__function *functions; /* CAPACITY entries; pages are allocated on first touch */
     uint32_t *table;                   /* id + 1, 0 = empty */
     char *arena;
     size_t arena_left;
@@ -105,7 +106,7 @@ static bool is_same(const struct piano__function *f, const struct __piano_fn *fn
            strcmp(f->file, fn->file) == 0;
 }
 
-/* The function's number, new or old; -1 when the table is full or memory ran out. */
+/* Returns the function's number, new or existing; -1 if the table is full or memory ran out. */
 static int64_t find_or_add_locked(const struct __piano_fn *fn)
 {
     uint64_t hash = hash_function(fn);
@@ -127,7 +128,8 @@ static int64_t find_or_add_locked(const struct __piano_fn *fn)
     f->line = fn->line;
     f->flags = fn->flags;
     f->hash = hash;
-    /* Pairs with the load in `piano__registry_count`. In this order: a fork in between costs a number, and gives none twice. */
+    /* Pairs with the acquire in `piano__registry_count`. This order ensures that a fork in between
+     * wastes a number but never assigns one twice. */
     atomic_store_explicit(&registry.count, count + 1, memory_order_release);
     registry.table[at] = count + 1;
     return count;
@@ -157,7 +159,8 @@ static void register_locked(struct __piano_unit *unit)
     }
 }
 
-/* Spins, then sleeps between tries. False when this thread is the holder, or after WAIT_NS. */
+/* Spins, then sleeps between tries. Returns false if this thread is the holder, or after
+ * WAIT_NS. */
 static bool lock_registry(void)
 {
     const struct timespec nap = {0, NAP_NS};
@@ -177,7 +180,7 @@ static bool lock_registry(void)
             deadline = now + WAIT_NS;
         if (now >= deadline)
             return false;
-        syscall(SYS_nanosleep, &nap, NULL); /* not nanosleep: that may end a cancelled thread */
+        syscall(SYS_nanosleep, &nap, NULL); /* not nanosleep(): it is a cancellation point */
     }
 }
 
@@ -205,7 +208,7 @@ void piano__registry_forget(void)
     atomic_store_explicit(&registry.holder, 0, memory_order_release);
 }
 
-/* The functions keep their numbers and names: their figures are still to be reported. */
+/* The functions keep their numbers and names because their figures are still reported. */
 void __piano_unregister(struct __piano_unit *unit)
 {
     for (uint32_t i = 0; i < unit->count; i++)

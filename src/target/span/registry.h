@@ -1,28 +1,29 @@
-/* Every instrumented function the process knows, by number. Numbers are never reused; a function that
- * appears again (a header's inline function in many units, a library loaded twice) keeps its number. */
+/* All instrumented functions known to the process, by number. Numbers are never reused. A function
+ * that appears again (inline in a header, or in a library loaded twice) keeps its number. */
 #ifndef PIANO_TARGET_SPAN_REGISTRY_H
 #define PIANO_TARGET_SPAN_REGISTRY_H
 
 #include <stdint.h>
 
 struct piano__function {
-    const char *name; /* our own copies: the unit may be unloaded */
+    const char *name; /* copied, because the unit may be unloaded */
     const char *file;
     uint32_t line;
     uint32_t flags;
     uint64_t hash;
 };
 
-/* Functions registered so far; any thread, acquire (pairs with the release in `__piano_register`). */
+/* Number of functions registered so far. The acquire pairs with the release in
+ * `__piano_register`. */
 uint32_t piano__registry_count(void);
 const struct piano__function *piano__registry_get(uint32_t id);
-/* Functions of units that were left unregistered. */
+/* Number of functions in units that were left unregistered. */
 uint32_t piano__registry_refused(void);
 
-/* In a forked child: who was registering something is not there. */
+/* In a forked child: releases a lock whose holder does not exist in the child. */
 void piano__registry_forget(void);
 
-/* What the units say about the run; NULL or empty when none did. */
+/* Settings of the run from the units; NULL or empty if no unit has any. */
 const char *piano__registry_runs_dir(void);
 const char *piano__registry_frame_fn(void);
 

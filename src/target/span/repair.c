@@ -1,13 +1,15 @@
-/* Repairing tables that were left in the middle of a change.
+/* Repairs tables whose change was interrupted.
  *
- * WHEN. `busy` is the stack address of the function that changes the tables. A handler on the same stack runs further down. So a
- * probe that runs at that address or above proves that a jump has removed the holder (sys/stack.h has the conditions).
+ * WHEN. `busy` is the stack address of the function that changes the tables. A handler on the same
+ * stack runs further down. So a probe that runs at that address or above proves that a jump removed
+ * the holder (sys/stack.h has the conditions).
  *
- * WHAT. Everything that other fields imply is computed anew: how many calls of a function are open, which of them is a sample, the
- * number of first calls, and the three lists, which therefore have no cycles, whatever they were. A line that was committed
- * has its tallies cleared. What remains is the interrupted operation itself: one call may be missing or have its time counted
- * twice, one frame may have no line (its work goes into the next), and the calls that one function counted inline since
- * its last sample may be missing or counted twice. */
+ * WHAT. Everything that other fields imply is recomputed: the number of open calls of each
+ * function, which of them is a sample, the number of first calls, and the three lists, which
+ * therefore have no cycles. Tallies of a committed line are cleared. Only the interrupted operation
+ * can leave errors: one call may be missing or counted twice, one frame may have no line (its work
+ * goes into the next one), and the calls that one function counted inline since its last sample may
+ * be missing or counted twice. */
 #include "target/span/repair.h"
 
 #include <string.h>
@@ -46,7 +48,8 @@ static void recount_open_calls(struct piano__thread *t)
         t->chain = first;
 }
 
-/* `given` is not below `left`, and a function whose outermost call is to be timed has none left outside of one. */
+/* Ensures `given` >= `left`. A function whose outermost calls are timed must have no calls left
+ * outside of them. */
 static void settle_head(struct piano__thread *t, struct piano__slot *slot)
 {
     struct piano__head *head = piano__head_of(t, slot);
@@ -55,7 +58,7 @@ static void settle_head(struct piano__thread *t, struct piano__slot *slot)
     if (slot->outer_timed && slot->open == 0 && head->left > 0) {
         piano__frame_settle(t, slot);
         slot->left_saved = head->left;
-        head->given = 0; /* first, so that a reader in between finds nothing pending */
+        head->given = 0; /* first: a reader in between must see nothing pending */
         __asm__ __volatile__("" ::: "memory");
         head->left = 0;
     }
@@ -88,7 +91,7 @@ static void link_lists(struct piano__thread *t)
 
 void piano__repair(struct piano__thread *t)
 {
-    t->busy = piano__stack_pointer(); /* from here on this function holds them */
+    t->busy = piano__stack_pointer(); /* this function is now the holder */
     t->limit = 0;
     __asm__ __volatile__("" ::: "memory");
     piano__frame_repair_move(t);

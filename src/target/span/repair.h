@@ -1,4 +1,5 @@
-/* Tables whose holder is gone: a signal handler interrupted it and left with siglongjmp, or ends the thread. */
+/* Tables whose holder does not return: a signal handler interrupted it and left by siglongjmp, or
+ * is ending the thread. */
 #ifndef PIANO_TARGET_SPAN_REPAIR_H
 #define PIANO_TARGET_SPAN_REPAIR_H
 
@@ -7,10 +8,10 @@
 
 #include "common/live.h"
 
-/* Repairs the tables of T, which are busy, when their holder cannot come back: a probe runs at the stack address HERE. False
- * when the holder may be alive. */
+/* Repairs the busy tables of T if their holder cannot return, given that a probe runs at the stack
+ * address HERE. Returns false if the holder may be alive. */
 bool piano__repair_left(struct piano__thread *t, uintptr_t here);
-/* Repairs them; the caller knows that the holder does not come back. */
+/* Repairs them unconditionally. The caller must know that the holder does not return. */
 void piano__repair(struct piano__thread *t);
 
 #endif

@@ -2,8 +2,8 @@
  *
  *   start   at the first instrumented call: runs directory, run file with header, live image. One
  *           thread does it. Others wait up to WAIT_NS; after that their calls are not recorded.
- *   going   threads append whole lines. Each is one write to a descriptor opened for appending,
- *           so lines of different threads never mix.
+ *   going   threads append whole lines, one or more per write, to a descriptor opened for
+ *           appending, so lines of different threads never mix.
  *   end     in a destructor at exit: the exiting thread closes its open calls, reads the blocks of
  *           the other threads, writes the end line (and the v1 file if nothing repeated) and
  *           removes the live image. A program that ends otherwise leaves the image for the tool.

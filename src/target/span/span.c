@@ -19,9 +19,8 @@
  * is timed too, to warm up the probe, unless the thread timed a call within the last RECENT_NS.
  *
  * SAMPLES are exact. While a sampled call is the innermost timed call, all calls it makes are timed
- * (BELOW). So its self time uses no estimate. Deeper calls are counted as usual. A sample does not
- * subtract corrections: those of samples inside it stand for calls outside it, so they go to the
- * enclosing timed caller.
+ * (BELOW). So its self time uses no estimate. Deeper calls are counted as usual. Corrections inside
+ * a sample stand for calls outside it, so they go to the enclosing timed caller, not the sample.
  *
  * RECURSION. A function that is already on the stack is marked `recursive`. Totals count only the
  * outermost call. When such a function is sampled, its outermost calls stay timed (`outer_timed`)
@@ -35,7 +34,8 @@
  * SIGNALS. A handler may call instrumented functions at any point. Its probes leave the stack
  * unchanged. While `busy` is set they are dropped and counted as such, unless the holder was left
  * by a jump (repair.c). The inline path must update each counter with one instruction, or a handler
- * that calls the same function can undo some calls. gcc does from -O2; clang, not for calls. */
+ * that calls the same function can undo some calls. gcc does so from -O2, clang too except for the
+ * call counter; unoptimised code does not. */
 #include "target/span/span.h"
 
 #include "common/lines.h"

@@ -1,12 +1,14 @@
-/* Threads come and go; their blocks stay.
+/* Threads and their blocks.
  *
- * A thread gets its block at its first instrumented call and gives it back when it ends (the destructor of a
- * pthread key, put off to the last round so that other destructors are still seen). A block that was given back
- * serves the next thread and keeps what was learned about the functions, not their numbers, which are in the
- * run file by then. So thousands of short threads need no more memory than the most that ran at once.
+ * A thread gets its block at its first instrumented call and returns it when it ends. That happens
+ * in a pthread key destructor, delayed to the last round so that other destructors are still
+ * recorded. The next thread reuses the block. It keeps what was learned about the functions; the
+ * counts are in the run file by then. So memory is bounded by the largest number of threads that
+ * ran at once.
  *
- * Until then, and after its end, a thread points at `nobody`: a thread without slots, so that the inline probe
- * always takes the long way, and without an owner, so that allocations are nobody's. */
+ * Before its first call and after its end, a thread points at `nobody`. This block has no slots, so
+ * the inline probe always takes the slow path, and no owner, so allocations are attributed to no
+ * function. */
 #include "target/span/thread.h"
 
 #include <errno.h>
@@ -38,7 +40,7 @@ static struct piano__thread nobody = {.parent_fn = -1};
 __thread struct __piano_thread *__piano_self = (struct __piano_thread *)&nobody;
 extern __thread struct __piano_thread *__piano_self_then __attribute__((alias("__piano_self")));
 
-/* Per thread: who started it, and how many rounds of key destructors it has put off. */
+/* Per thread: its origin, and how many rounds of key destructors it has delayed. */
 static __thread struct piano__origin origin_of_self;
 static __thread int ending;
 
@@ -98,7 +100,7 @@ struct piano__thread *piano__thread_attach(void)
 {
     struct piano__thread *t = piano__self_thread();
     if (piano__is_attached(t)) {
-        set_real_limit(t); /* functions were registered since */
+        set_real_limit(t); /* functions may have been registered since */
         return t;
     }
     if (ending || !have_end_key)
@@ -116,17 +118,18 @@ struct piano__thread *piano__thread_attach(void)
     t->parent_fn = origin_of_self.thread ? origin_of_self.fn : -1;
     set_real_limit(t);
     t->limit = t->real_limit;
-    /* From here on the image is worth reading; pairs with nothing stronger: readers check all they see. */
+    /* From here on readers use the block. No acquire pairs with this store: readers validate what
+     * they read. */
     __atomic_store_n(&t->state, PIANO_THREAD_RUNNING, __ATOMIC_RELEASE);
     __piano_self = (struct __piano_thread *)t;
-    piano__heap_watch(true); /* its allocations are counted */
+    piano__heap_watch(true); /* count its allocations */
     pthread_setspecific(end_key, t);
     piano__frame_announce(t, t->born);
     errno = saved;
     return t;
 }
 
-/* What the next thread in this block must not inherit. */
+/* Clears what the next thread in this block must not inherit. */
 static void forget_levels(struct piano__thread *t)
 {
     uint32_t count = piano__registry_count();

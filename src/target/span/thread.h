@@ -1,5 +1,5 @@
-/* A thread as the runtime sees it: a block of the live image (common/live.h) and how to get and leave one.
- * The heads of the structs are what the inline probe knows (common/probe.h). */
+/* A thread as the runtime sees it: a block of the live image (common/live.h), and how to get and
+ * return one. The inline probe knows only the first fields of the structs (common/probe.h). */
 #ifndef PIANO_TARGET_SPAN_THREAD_H
 #define PIANO_TARGET_SPAN_THREAD_H
 
@@ -21,7 +21,7 @@ SAME_PLACE(piano__head, __piano_head, left);
 SAME_PLACE(piano__head, __piano_head, each);
 _Static_assert(sizeof(struct piano__head) == 16, "owners and kept guards are even");
 
-/* A thread of every run has room for this many functions; set when the run starts. */
+/* Number of functions that each thread of a run has room for; set when the run starts. */
 extern uint32_t piano__capacity;
 
 static inline uint32_t piano__head_offset(uint32_t id)
@@ -44,9 +44,10 @@ static inline bool piano__is_attached(const struct piano__thread *t)
     return t->state == PIANO_THREAD_RUNNING;
 }
 
-/* While the tables are being changed, `busy` is the stack address of the function that does it. A signal handler that comes in
- * between stays out. One that jumps away leaves `busy` set: repair.c finds out, by that address. One store takes it, so
- * there is no moment at which a holder has no address. */
+/* While the tables change, `busy` is the stack address of the function that changes them. Probes of
+ * an interrupting signal handler then do nothing. A handler that jumps away leaves `busy` set;
+ * repair.c detects that by the address. A single store sets it, so a holder always has an
+ * address. */
 static inline __attribute__((always_inline)) uintptr_t piano__hold(struct piano__thread *t)
 {
     uintptr_t before = t->busy;
@@ -56,7 +57,8 @@ static inline __attribute__((always_inline)) uintptr_t piano__hold(struct piano_
     return before;
 }
 
-/* BEFORE: what `piano__hold` returned. Pairs with the acquire in run.c: who finds the thread idle finds its tables. */
+/* BEFORE is the result of `piano__hold`. Pairs with the acquire in run.c: a reader that sees the
+ * thread idle sees its tables. */
 static inline void piano__let_go(struct piano__thread *t, uintptr_t before)
 {
     __atomic_store_n(&t->busy, before, __ATOMIC_RELEASE);
@@ -83,8 +85,9 @@ static inline struct piano__head *piano__head_of(struct piano__thread *t,
     return &piano__heads(t)[slot - piano__slots(t)];
 }
 
-/* The slot that owns allocations now; NULL when none does, or one of another block: a call that was begun before a
- * fork, or on another thread, gives back an owner that is not of this one. */
+/* Returns the slot that allocations are charged to now. NULL if there is none or if it is in
+ * another block: a call that began before a fork or on another thread restores an owner of that
+ * block. */
 static inline struct piano__slot *piano__owner(struct piano__thread *t)
 {
     uint64_t offset = t->owner - (uintptr_t)piano__heads(t);
@@ -92,22 +95,22 @@ static inline struct piano__slot *piano__owner(struct piano__thread *t)
     return id < piano__capacity ? &piano__slots(t)[id] : NULL;
 }
 
-/* Gives the calling thread a block; NULL (and a count of what was dropped) when there is none to have, the
- * run is over, or the thread is ending. */
+/* Gives the calling thread a block. Returns NULL and counts a drop if there is no block, the run is
+ * over, or the thread is ending. */
 struct piano__thread *piano__thread_attach(void);
-/* Writes out and gives back the calling thread's block. */
+/* Writes out and returns the calling thread's block. */
 void piano__thread_detach(void);
 
-/* Who starts a thread, carried across pthread_create. */
+/* Thread and function that start a thread, passed through pthread_create. */
 struct piano__origin {
-    uint32_t thread; /* number; 0 = nobody */
+    uint32_t thread; /* number; 0 = unknown */
     int32_t fn;      /* -1 = not in an instrumented function */
 };
 struct piano__origin piano__thread_origin(void);
-/* For a new thread, before its first call: remembered until it attaches. */
+/* Called on a new thread before its first call. Keeps ORIGIN until the thread attaches. */
 void piano__thread_adopt(struct piano__origin origin);
 
-/* After fork, in the child: forget everything, so that the child gets a run of its own. */
+/* After fork, in the child: resets everything so that the child gets its own run. */
 void piano__thread_forget(void);
 
 #endif

@@ -1,11 +1,13 @@
-/* The two clocks of a run. Frames count the nanoseconds of the processor's counter, at a rate that was measured once, for
- * a few milliseconds; everything else that is recorded of a process is stamped with CLOCK_MONOTONIC. The header says when
- * the run began by that clock, and lines in between (`sync`) say it again of later moments. Between two such pairs
- * time is a straight line; behind the last, it goes on as it went over all of them.
+/* The two clocks of a run. Frames are stamped with the processor's counter, in nanoseconds at a
+ * rate that was measured once over a few milliseconds. Everything else recorded of a process is
+ * stamped with CLOCK_MONOTONIC. The header gives the start of the run by that clock, and `sync`
+ * lines give pairs for later moments. Times between two pairs are interpolated linearly. After the
+ * last pair the mean slope over all pairs applies.
  *
- * A pair that is too near to the one before would bend the line by the few nanoseconds between its two readings. One far
- * off the line (the thread lost its CPU in between, a damaged file) is left out, unless the next one agrees with it: then one
- * of the clocks stood still for a while, as in a machine that slept, and a new line begins there. */
+ * A pair too close to the previous one is dropped: the few ns between its two readings would
+ * distort the slope. A pair far off the line (the thread lost its CPU between the readings, or the
+ * file is damaged) is dropped too, unless the next pair agrees with it. In that case one of the
+ * clocks stood still, as in a suspended machine, and a new line begins there. */
 #include "tool/load/reader.h"
 
 #include <errno.h>
@@ -15,7 +17,7 @@
 
 enum { APART_NS = 5000000 };
 
-static const double rate_off = 0.01; /* both count nanoseconds: more than this is no clock */
+static const double rate_off = 0.01; /* both clocks count ns, so a larger deviation is an error */
 static const int64_t reason = (int64_t)1 << 61;
 
 int clock_add(struct run *run, int64_t at_ns, int64_t mono_ns)
@@ -23,7 +25,7 @@ int clock_add(struct run *run, int64_t at_ns, int64_t mono_ns)
     size_t n = run->pair_count;
     if (mono_ns <= 0 || mono_ns > reason || at_ns < 0 || at_ns > reason)
         return 0;
-    if ((n & (n - 1)) == 0) { /* grown by powers of two, so the capacity need not be kept */
+    if ((n & (n - 1)) == 0) { /* capacity grows in powers of two, so it need not be stored */
         struct run_pair *more = realloc(run->pairs, (n ? n * 2 : 1) * sizeof(*more));
         if (!more)
             return -ENOMEM;
@@ -58,7 +60,7 @@ static bool is_step(const struct run_pair *before, const struct run_pair *p,
            !is_line(before, next);
 }
 
-/* Behind the last pair: as over all of them, if none of the clocks stood still. */
+/* Slope after the last pair: that over all pairs, if no clock stood still. */
 static double last_slope(const struct run *run)
 {
     size_t last = run->pair_count - 1, first = 0;
@@ -74,7 +76,7 @@ void clock_settle(struct run *run)
     if (run->pair_count)
         qsort(run->pairs, run->pair_count, sizeof(*run->pairs), compare);
     if (kept && run->pairs[0].at_ns != 0)
-        kept = 0; /* it does not say when it began: nothing to hold the others against */
+        kept = 0; /* no start pair to compare the others with */
     for (size_t i = 1; kept && i < run->pair_count; i++) {
         const struct run_pair *before = &run->pairs[kept - 1], *p = &run->pairs[i];
         if (is_line(before, p) || is_step(before, p, i + 1 < run->pair_count ? p + 1 : NULL))
@@ -84,7 +86,7 @@ void clock_settle(struct run *run)
     run->last_slope = kept ? last_slope(run) : 1;
 }
 
-/* The last pair that is not behind AT_NS; the first when all are. */
+/* Returns the last pair at or before AT_NS, or the first pair if all are later. */
 static size_t find(const struct run *run, int64_t at_ns)
 {
     size_t low = 0, high = run->pair_count;
@@ -109,7 +111,7 @@ int64_t run_mono(const struct run *run, int64_t at_ns)
     return mono > 0 ? mono : -1;
 }
 
-/* Its line is read once more: few ask, and a million frames need no room for it. */
+/* Reads the line again: the value is rarely needed, so a million frames need not store it. */
 int64_t run_frame_took(const struct run *run, const struct run_frame *frame)
 {
     size_t left;

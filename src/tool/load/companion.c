@@ -1,6 +1,6 @@
-/* Who belongs to whom is decided by the process id, the program, and the time; the names of files only save looking into
- * those that cannot be it. A process id comes back after some thousands of processes and after every boot, so the times
- * have to overlap, and both files have to be of one boot. */
+/* Process id, program and time decide which files belong together. File names only save opening
+ * files that cannot match. Process ids are reused after some thousands of processes and after every
+ * boot. So the times must overlap and both files must be from the same boot. */
 #include "tool/load/companion.h"
 
 #include <dirent.h>
@@ -24,8 +24,8 @@ struct identity {
     bool recording;
     int64_t pid;
     int64_t from_ms, to_ms; /* CLOCK_REALTIME */
-    int64_t boot_ms;        /* when CLOCK_MONOTONIC was 0; INT64_MIN: not known */
-    char program[PATH_MAX]; /* empty: not known */
+    int64_t boot_ms;        /* when CLOCK_MONOTONIC was 0; INT64_MIN: unknown */
+    char program[PATH_MAX]; /* empty: unknown */
 };
 
 static int64_t modified_ms(const struct stat *st)
@@ -38,8 +38,8 @@ static void set_program(struct identity *who, const char *program)
     snprintf(who->program, sizeof(who->program), "%s", program);
 }
 
-/* A recording that nobody ended was last written to when its file says, more or less: the kernel notes the time of a
- * mapping's first change in a while, not of its last. */
+/* The file time says when an unfinished recording was last written, approximately: the kernel
+ * records the first change of a mapping after a pause, not the last. */
 static bool identify_recording(const char *path, struct identity *who)
 {
     struct recording rec;
@@ -82,7 +82,7 @@ static bool header_key(struct json *j, struct json_text key, struct identity *wh
     return json_skip(j) == 0;
 }
 
-/* The first line alone. */
+/* Reads only the first line. */
 static bool read_header(const char *text, size_t len, struct identity *who)
 {
     const char *newline = memchr(text, '\n', len);
@@ -132,7 +132,7 @@ static bool is_same_process(const struct identity *a, const struct identity *b)
     return !*a->program || !*b->program || strcmp(a->program, b->program) == 0;
 }
 
-/* `TIME-PID` of another process: not worth a look. */
+/* Returns whether the name `TIME-PID` is of another process, so the file need not be opened. */
 static bool is_of_another(const struct runs_entry *e, int64_t pid)
 {
     char *end;
@@ -143,7 +143,7 @@ static bool is_of_another(const struct runs_entry *e, int64_t pid)
     return !e->further && end != e->stem + ms + 1 && *end == '\0' && named != pid;
 }
 
-/* In DIR, the one that began nearest to WHO. */
+/* Returns the file in DIR that began nearest to WHO. */
 static char *find_in(const char *dir, const struct identity *who)
 {
     struct runs runs;

@@ -1,6 +1,7 @@
-/* A run of an instrumented program and the recording of the same process. `piano record` of a program that was built with
- * `piano build` leaves both: the program's functions and frames in one file, its CPU samples, waits, events and memory in
- * the other. They have one clock, so what was recorded can be told frame by frame. */
+/* A run of an instrumented program and the recording of the same process. `piano record` of a
+ * program built with `piano build` writes both. The run has the program's functions and frames; the
+ * recording has its CPU samples, waits, events and memory. Both have the same clock, so the
+ * recorded data can be assigned to frames. */
 #ifndef PIANO_TOOL_LOAD_COMPANION_H
 #define PIANO_TOOL_LOAD_COMPANION_H
 
@@ -9,17 +10,19 @@
 
 #include "tool/load/run.h"
 
-/* The recording that belongs to the run at PATH, or the run that belongs to the recording there: of the same process, at the
- * same time, in the same directory or among the runs of the project. Malloc'd; NULL when there is none. */
+/* Returns the recording that belongs to the run at PATH, or the run that belongs to the recording
+ * there. It is of the same process and time, in the same directory or in the project's runs.
+ * Malloc'd; NULL if there is none. */
 char *companion_find(const char *path);
 
-/* A stretch of a thread's time, CLOCK_MONOTONIC, without its END. */
+/* Interval of a thread's time, CLOCK_MONOTONIC; END is exclusive. */
 struct companion_span {
     uint32_t tid;
     uint64_t begin_ns, end_ns;
 };
 
-/* When FRAME was, and on which thread. False: the file does not tell its clock, or not the frame's begin or thread. */
+/* Returns when and on which thread FRAME was. False if the file has no clock pairs, or the frame
+ * has no begin or thread. */
 bool companion_frame(const struct run *run, const struct run_frame *frame,
                      struct companion_span *out);
 

@@ -1,22 +1,27 @@
-/* Settling a line: a frame, what ran outside of frames, or the sums of a whole run.
+/* Settles a line: a frame, the time outside frames, or the sums of a whole run.
  *
- * BOUNDS. The self times of a line add up to time that was measured exactly: what the estimates of sampled functions
- * have too much is missing from their callers. A caller that comes out below zero proves it. Timing a call empties the
- * processor's pipeline and spoils its predictions, so a short body takes longer when it is timed than it adds to
- * a loop that runs at full speed. That is so much for each stretch of code between two probes. So all counted calls of
- * the line give up the same time for each stretch, until the callers are at zero.
+ * BOUNDS. The self times of a line add up to time that was measured exactly. What the estimates of
+ * sampled functions have too much is missing from their callers. A caller below zero proves it.
+ * Timing a call empties the processor's pipeline and spoils its predictions, so a short body takes
+ * longer when timed than it adds to a loop at full speed. The difference is about constant per
+ * stretch of code between two probes. So all counted calls of the line give up the same time per
+ * stretch until the callers are at zero.
  *
- * LOOKS. Every millisecond the watcher gave the time since its last look to the function it found (`looked_ns`). So a
- * function's looks are a second estimate of its self time, coarse but independent of the first, and of the probes.
- * - Where a sampled function was seen for much longer than its samples say, and another for much less, a long call was
- *   merely counted: its time was left with a caller. It is moved. Much is three standard deviations of both together;
- *   that of the looks is sqrt(period x time), as of any count of periods. Where no caller has it, the estimates of other
- *   functions do, since all add up to time that was measured: these give it up as they do for a bound.
- * - Both estimates are then joined, each weighed by the inverse of its variance; the sum stays what it was.
+ * LOOKS. Every millisecond the watcher gave the time since its last look to the function it found
+ * (`looked_ns`). So the looks are a second estimate of self time: coarse, but independent of the
+ * samples and of the probes. - If a sampled function was seen for much longer than its samples say,
+ * and another for much less, a long call was only counted and its time stayed with a caller. That
+ * time is moved. "Much" is three standard deviations of both together; that of the looks is
+ * sqrt(period x time), as for any count of periods. If no caller has the time, the estimates of
+ * other functions do, because all add up to measured time. These give it up as they do for a bound.
+ * - Then both estimates are joined, weighted by the inverse of their variances. The sum is
+ * unchanged.
  *
- * VARIANCE. To what the samples say comes what may be wrong in the same direction in every line: UNSURE_NS for each
- * stretch of a counted call, for the function and, in sum, for the callers in proportion to the probes' cost that was taken off them;
- * UNSURE_TIMED_NS for each timed call, UNSURE_ALLOC_NS for each counted allocation and free; a part of that cost itself; and half of what a bound took away. */
+ * VARIANCE. Errors that go in the same direction in every line are added to the variance of the
+ * samples: UNSURE_NS per stretch of a counted call, for the function and, in sum, for its callers
+ * in proportion to the probe cost taken off them; UNSURE_TIMED_NS per timed call; UNSURE_ALLOC_NS
+ * per counted allocation and free; a part of that probe cost; and half of what a bound took
+ * away. */
 #include "tool/load/estimates.h"
 
 #include <math.h>
@@ -29,17 +34,18 @@ static const double UNSURE_TIMED_NS = 2.0;
 static const double UNSURE_ALLOC_NS = 1.0;
 static const double UNSURE_PROBES = 0.08;
 static const double UNSURE_LOOKED_PROBES = 0.04;
-static const double MOST_TAKEN = 0.9; /* of an estimate, by a bound */
-static const double CHANGES = 0.8;    /* of a systematic error differs from run to run */
+static const double MOST_TAKEN = 0.9; /* largest part of an estimate that a bound may take */
+static const double CHANGES = 0.8;    /* part of a systematic error that differs from run to run */
 enum { ROUNDS = 8, FEWEST_LOOKS = 8, MATTERS_PART = 33 };
 
-/* A call that was still open is not timed either; a sampled function has more of those. */
+/* A call that was still open is not timed either; a sampled function has more untimed calls than
+ * that. */
 static bool is_estimate(const struct tally *sum)
 {
     return sum->calls - sum->timed > 1 + sum->calls / 64;
 }
 
-/* The part of its self time that stands for calls which were merely counted. */
+/* Returns the part of the self time that stands for counted calls. */
 static double counted_part(const struct tally *sum)
 {
     double calls = (double)(sum->calls - sum->timed);
@@ -47,7 +53,7 @@ static double counted_part(const struct tally *sum)
     return is_estimate(sum) && self > 0 ? self : 0;
 }
 
-/* Stretches of code between two probes, in the calls that were merely counted. */
+/* Returns the number of stretches of code between two probes in the counted calls. */
 static double stretches(const struct tally *sum)
 {
     bool calls_others = sum->has_total && sum->total_ns / 17 > sum->self_ns / 16;
@@ -67,7 +73,7 @@ static void take(struct tally *sum, double ns)
         sum->total_ns = saturating_add(sum->total_ns, -saturating_int(ns));
 }
 
-/* Takes MISSING ns, the same for each stretch, as far as there is something to take; what was taken. */
+/* Takes MISSING ns, the same per stretch, as far as possible. Returns what was taken. */
 static double take_from_estimates(struct run_scratch *line, double missing)
 {
     double taken = 0;
@@ -116,10 +122,8 @@ static void settle_bounds(struct run_scratch *line)
 /* Sums over a line. */
 struct whole {
     double self, looked; /* while the watcher ran */
-    bool
-        is_raw; /* the probes took so much time that the looks at them are taken off, function by function */
-    double
-        scale; /* makes shares of the line's time of the looks, which reach beyond its two ends */
+    bool is_raw;  /* probes took so much time that looks at them are subtracted per function */
+    double scale; /* scales looks, which reach beyond the line's ends, to its time */
     bool is_run;
 };
 
@@ -128,7 +132,7 @@ static double probes_of(const struct tally *sum, const struct whole *w)
     return w->is_raw && sum->probes_ns > 0 ? (double)sum->probes_ns : 0;
 }
 
-/* A line says what was unwatched up to it, not in it. */
+/* A line gives the unwatched time up to it, not in it. */
 static double unwatched_of(const struct tally *sum, const struct whole *w)
 {
     return w->is_run ? (double)sum->unwatched_ns : 0;
@@ -163,26 +167,26 @@ static struct whole whole_of(const struct run_scratch *line, bool is_run)
     return w;
 }
 
-/* The self time of SUM by the looks at it. */
+/* Returns the self time of SUM according to the looks. */
 static double by_looks(const struct tally *sum, const struct whole *w)
 {
     double self = (double)sum->looked_ns * w->scale - probes_of(sum, w) + unwatched_of(sum, w);
     return self > 0 ? self : 0;
 }
 
-/* On a busy machine the watcher itself waits for a CPU, and misses most of the time. */
+/* On a busy machine the watcher itself waits for a CPU and misses most of the time. */
 static bool are_representative(const struct whole *w)
 {
     return w->looked >= FEWEST_LOOKS * PERIOD_NS && is_near(w->scale);
 }
 
-/* The variance of what the samples say, and of what the looks say. */
+/* Variance of the samples, and of the looks. */
 static double samples_var(const struct tally *sum)
 {
     return sum->self_var + sum->self_sys * sum->self_sys;
 }
 
-/* The watcher looks in bursts, and the differences between these give the variance of a run. A line has too few. */
+/* The differences between bursts of looks give the variance over a run. A line has too few. */
 static double looks_var(const struct tally *sum, const struct whole *w, double self)
 {
     if (w->is_run && sum->looked_var > 0)
@@ -191,7 +195,7 @@ static double looks_var(const struct tally *sum, const struct whole *w, double s
     return PERIOD_NS * ((self > 0 ? self : 0) + probes_of(sum, w)) + PERIOD_NS * PERIOD_NS / 2;
 }
 
-/* How much more, or less, SUM was looked at than its self time says, where that is significant; else 0. */
+/* Returns by how much the looks at SUM exceed its self time, if that is significant; else 0. */
 static double surprise(const struct tally *sum, const struct whole *w)
 {
     double looked = by_looks(sum, w), self = (double)sum->self_ns;
@@ -199,7 +203,7 @@ static double surprise(const struct tally *sum, const struct whole *w)
     return fabs(looked - self) > 3 * sqrt(noise) ? looked - self : 0;
 }
 
-/* Adds to a function what the looks at it say beyond its samples. */
+/* Adds to a function what the looks indicate beyond its samples. */
 static void give_looked(struct tally *sum, double by)
 {
     int64_t ns = saturating_int(by);
@@ -213,7 +217,8 @@ static void give_looked(struct tally *sum, double by)
     }
 }
 
-/* Functions that nothing surprising was seen of give up MISSING ns, as for a bound. What they gave. */
+/* Takes MISSING ns from functions whose looks and samples agree, as for a bound. Returns what they
+ * gave. */
 static double take_from_others(struct run_scratch *line, const struct whole *w, double missing)
 {
     for (size_t i = 0; i < line->count; i++) {
@@ -224,12 +229,12 @@ static double take_from_others(struct run_scratch *line, const struct whole *w, 
     return take_from_estimates(line, missing);
 }
 
-/* Of the time that moves, part was spent off the CPU. */
+/* Part of the moved time was spent off the CPU. */
 struct waits {
     double wait, runq;
 };
 
-/* Takes off the functions that lose time the same part of their waits, when they lose PART of `moved`. */
+/* Functions that lose time lose the same part of their waits, when they lose PART of `moved`. */
 static struct waits take_waits(struct run_scratch *line, double part)
 {
     struct waits taken = {0};
@@ -282,7 +287,7 @@ static void move_long_calls(struct run_scratch *line, const struct whole *w)
     }
 }
 
-/* Least squares: both estimates of each function, and the sum of all, which is known. */
+/* Least squares over both estimates of each function and the known sum of all. */
 static void join_looks(struct run_scratch *line, const struct whole *w)
 {
     double off = 0, var_sum = 0;
@@ -290,7 +295,8 @@ static void join_looks(struct run_scratch *line, const struct whole *w)
         struct run_entry *e = &line->entries[i];
         double self = (double)e->sum.self_ns, looked = by_looks(&e->sum, w);
         double of_samples = samples_var(&e->sum), of_looks = looks_var(&e->sum, w, looked);
-        e->left = of_samples * of_looks / (of_samples + of_looks); /* the variance of both */
+        e->left =
+            of_samples * of_looks / (of_samples + of_looks); /* variance of the joined estimate */
         e->moved = (looked - self) * of_samples / (of_samples + of_looks);
         off -= e->moved;
         var_sum += e->left;
@@ -304,15 +310,15 @@ static void join_looks(struct run_scratch *line, const struct whole *w)
         e->sum.self_ns = saturating_add(e->sum.self_ns, saturating_int(moved));
         if (is_estimate(&e->sum) && e->sum.has_total)
             e->sum.total_ns = saturating_add(e->sum.total_ns, saturating_int(moved));
-        if (w->is_run) { /* once: a line and the run have the same looks */
+        if (w->is_run) { /* only once: a line and the run have the same looks */
             e->sum.self_var *= part;
             e->sum.self_sys *= sqrt(part);
         }
     }
 }
 
-/* How much of what the counted calls may be wrong by is for SUM, as one of their callers: in proportion to the probes'
- * cost that was taken off it; in files that do not tell, to the time of its callees. */
+/* Returns the share of SUM, as a caller, in the error of the counted calls. It is proportional to
+ * the probe cost taken off SUM or, in files without that, to the time of its callees. */
 static double callers_weight(const struct tally *sum, bool by_probes)
 {
     double below = sum->has_total ? (double)sum->total_ns - (double)sum->self_ns : 0;

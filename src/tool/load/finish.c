@@ -1,9 +1,10 @@
-/* Last stage: frames in order of time, and what is usual and what is slow among them.
+/* Last stage: sorts frames by time and finds the usual and the slow ones.
  *
- * Frames are compared with frames of the same root function only: a worker's 5 us jobs must not
+ * Frames are compared only with frames of the same root function: a worker's 5 us jobs must not
  * make every 16 ms frame of the main loop a spike. A spike took more than twice the median of its
- * group, or longer than the budget where one was given. Frames without a line of their own (merged) come in as counts per histogram bucket; each
- * stands for the middle of its bucket, which is off by 1.6 % at most; of functions in them, by 6 %. */
+ * group, or longer than the budget if one was given. Merged frames have no line of their own; they
+ * enter as counts per histogram bucket. Each stands for the middle of its bucket, which is off by
+ * at most 1.6 %, or 6 % for functions in them. */
 #include "tool/load/reader.h"
 
 #include <errno.h>
@@ -57,7 +58,7 @@ static int read_hist(struct json *j, take_bucket *take, void *ctx)
     return more;
 }
 
-/* The two groups that merged frames count for: their kind, and all. */
+/* The two groups that merged frames count for: their kind, and all frames. */
 struct both {
     struct run_group *kind, *all;
 };
@@ -89,7 +90,7 @@ static void count_merged(struct run_group *g, int64_t frames, int64_t wall, int6
 
 struct merged {
     int64_t max_ns, unlisted;
-    struct run_group cpu; /* its figures of CPU time alone */
+    struct run_group cpu; /* CPU time figures only */
 };
 
 static void add_cpu(struct run_group *g, const struct run_group *more)
@@ -144,7 +145,7 @@ static int take_merged(struct reader *r, const struct line *l, struct run_group 
     return 0;
 }
 
-/* Bucket B of a function stands for several of hist.h; each value for the middle of them. */
+/* Bucket B of a function covers several buckets of hist.h. Each value stands for their middle. */
 static int take_selves(void *ctx, int64_t bucket, int64_t count)
 {
     if (bucket >= PIANO_MERGED_BUCKETS)
@@ -154,7 +155,7 @@ static int take_selves(void *ctx, int64_t bucket, int64_t count)
     return samples_add_many(ctx, (int64_t)(from + (to - from) / 2), (uint64_t)count);
 }
 
-/* Self times of a function in merged frames. They are kept corrected only. */
+/* Self times of a function in merged frames. Only corrected times are stored. */
 static int take_merged_fn(struct reader *r, const struct line *l)
 {
     size_t left;
@@ -193,8 +194,8 @@ static void swap(int64_t *a, int64_t *b)
     *b = t;
 }
 
-/* Moves the value of rank K to V[K] (quickselect; the middle as pivot, sorting what is small or
- * does not shrink). */
+/* Moves the value of rank K to V[K]. Quickselect with the middle as pivot; sorts ranges that are
+ * small or do not shrink. */
 static int64_t select_rank(int64_t *v, size_t n, size_t k)
 {
     size_t from = 0, to = n;
@@ -220,7 +221,7 @@ static int64_t select_rank(int64_t *v, size_t n, size_t k)
     return v[k];
 }
 
-/* The value of rank RANK among the sorted V and the histogram together. */
+/* Returns the value of rank RANK among the sorted V and the histogram together. */
 static int64_t mixed_rank(const int64_t *v, size_t n, const uint64_t *hist, uint64_t rank)
 {
     size_t i = 0;
@@ -248,7 +249,7 @@ static uint64_t hist_total(const uint64_t *hist)
     return total;
 }
 
-/* Percentiles of a group from the walls of its frames; V is reordered. */
+/* Computes percentiles of a group from the walls of its frames. Reorders V. */
 static void group_percentiles(struct run_group *g, int64_t *v, size_t n)
 {
     uint64_t total = n + hist_total(g->hist);
@@ -268,7 +269,8 @@ static void group_percentiles(struct run_group *g, int64_t *v, size_t n)
 
 /* ---- groups ---- */
 
-/* Slot of a kind of frame in a table by row and kind; the last two are for frames without a root. */
+/* Slot of a kind of frame in a table by row and kind. The last two are for frames without a
+ * root. */
 static size_t kind_slot(const struct run *run, uint32_t root, bool turn)
 {
     return (root == RUN_NO_ROOT ? run->fn_count : root) * 2 + turn;
@@ -347,7 +349,7 @@ static int count_groups(struct reader *r, uint32_t *group_of)
     return 0;
 }
 
-/* Walls of the frames, those of a group together; group g ends at ENDS[g]. */
+/* Collects the walls of the frames by group. Group g ends at ENDS[g]. */
 static void group_walls(const struct run *run, const uint32_t *group_of, int64_t *walls,
                         size_t *ends)
 {
@@ -355,14 +357,14 @@ static void group_walls(const struct run *run, const uint32_t *group_of, int64_t
         ends[group_of[slot_of(run, &run->frames[i])] - 1]++;
     for (size_t g = 0, at = 0; g < run->group_count; g++) {
         size_t count = ends[g];
-        ends[g] = at; /* the start for now; filling moves it to the end */
+        ends[g] = at; /* start of the group; filling moves it to the end */
         at += count;
     }
     for (size_t i = 0; i < run->frame_count; i++)
         walls[ends[group_of[slot_of(run, &run->frames[i])] - 1]++] = run->frames[i].wall_ns;
 }
 
-/* A frame that took longer is a spike. */
+/* Returns the wall time above which a frame is a spike. */
 static int64_t spike_limit(const struct run *run, const struct run_group *g)
 {
     return run->budget_ns > 0 ? run->budget_ns : saturating_add(g->p50_ns, g->p50_ns);
@@ -376,7 +378,8 @@ int64_t run_frame_blocked(const struct run_frame *f)
     return off > f->runq_ns ? off - f->runq_ns : 0;
 }
 
-/* The wait for a CPU counts first: a frame that had to wait for one may also sleep for longer than it meant to. */
+/* Checks the wait for a CPU first: a frame that waited for a CPU may also sleep longer than
+ * intended. */
 static enum run_why why_slow(const struct run_frame *f, int64_t allowed)
 {
     int64_t half = (f->wall_ns - allowed) / 2;

@@ -1,9 +1,9 @@
-/* The functions of a line: parsing of `fns`, into a table with one entry per function.
+/* Parses the functions of a line (`fns`) into a table with one entry per function.
  *
- * This is where a big file spends its time. The keys of an entry are at most eight letters, so a key
- * is compared as one 64-bit word; the order of keys is free and unknown keys are skipped. The table
- * (`struct run_scratch`) is reused from line to line: only the slots that were used are cleared.
- * Called by the workers of sums.c, and by the report for single frames. */
+ * Large files spend most of their time here. The keys of an entry have at most eight letters, so a
+ * key is compared as one 64-bit word. Keys may come in any order; unknown keys are skipped. The
+ * table (`struct run_scratch`) is reused for each line: only the slots that were used are cleared.
+ * The workers of sums.c call this, and the report for single frames. */
 #include "tool/load/reader.h"
 #include "tool/load/estimates.h"
 
@@ -64,8 +64,8 @@ void tally_add(struct tally *sum, const struct tally *more)
     sum->lacks_max |= more->lacks_max;
 }
 
-/* The key at `at` as a word, the `:` after it passed; 0 when it is longer than eight letters (then
- * it is none of ours) and -1 with a problem. */
+/* Reads the key at `at` as a word and skips the `:` after it. 0 if it has more than eight letters,
+ * so it cannot be a known key; -1 with a problem. */
 static int entry_key(struct json *j, uint64_t *word)
 {
     *word = 0;
@@ -219,7 +219,7 @@ void run_scratch_release(struct run_scratch *s)
     *s = (struct run_scratch){0};
 }
 
-/* The wait is what is added up: lines without a CPU time have none, as far as is known. */
+/* The wait is summed. Lines without a CPU time have no known wait. */
 static void settle_wait(struct raw_entry *e)
 {
     if (e->sum.has_cpu && e->sum.self_ns > e->cpu_ns)
@@ -229,7 +229,7 @@ static void settle_wait(struct raw_entry *e)
         e->sum.runq_ns = e->sum.wait_ns;
 }
 
-/* The longest call is given unless there was only one. */
+/* A line gives the longest call unless there was only one: then it is the total. */
 static void settle_max(struct tally *sum)
 {
     if (sum->has_max || sum->timed == 0)
@@ -289,7 +289,7 @@ static int read_line(struct json *j, const struct run *run, struct run_scratch *
     return err;
 }
 
-/* The figures of one line make sense together, so each line is settled by itself. */
+/* The figures of one line are consistent only together, so each line is settled by itself. */
 int fns_line(struct json *j, const struct run *run, struct run_scratch *scratch,
              struct fns_head *head)
 {
@@ -318,7 +318,7 @@ static int read_at(const struct run *run, uint64_t at, struct run_scratch *scrat
     return fns_line(&j, run, scratch, head);
 }
 
-/* Adds a call as deep as the ones before; deeper lines are parts of calls. */
+/* Adds a call at the depth of the earlier ones. Deeper lines are parts of calls. */
 static void add_call(struct fns_head *calls, const struct fns_head *call)
 {
     if (!call->frame || call->depth != calls->depth || call->cpu_ns < 0 || call->wall_ns < 0)

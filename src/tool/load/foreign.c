@@ -1,5 +1,6 @@
-/* Tells runs from other files by how they begin. A run is JSON: an object with `format_version` or `functions` near its
- * beginning. Everything else gets the best name that a glance allows. */
+/* Recognises runs by their first bytes. A run is JSON: an object with `format_version` or
+ * `functions` near its beginning. Any other file gets the best description its first bytes
+ * allow. */
 #include "tool/load/foreign.h"
 
 #include <fcntl.h>
@@ -20,7 +21,7 @@ static bool holds(const char *data, size_t len, const char *what)
     return memmem(data, len, what, strlen(what)) != NULL;
 }
 
-/* Control characters that no text has. */
+/* Returns whether DATA has control characters that do not occur in text. */
 static bool is_binary(const char *data, size_t len)
 {
     for (size_t i = 0; i < len; i++) {
@@ -77,7 +78,7 @@ const char *foreign_kind(const char *data, size_t len)
         return "JSON, but a list and not a run";
     if (data[at] != '{')
         return "text";
-    bool whole = len <= GLANCE; /* what is not near the beginning may come later */
+    bool whole = len <= GLANCE; /* otherwise the keys may come later */
     if (holds(data, glance, "\"format_version\"") || holds(data, glance, "\"functions\"") ||
         holds(data, glance, "\"run_id\"") || (!whole && holds(data, len, "\"functions\"")))
         return NULL;

@@ -1,26 +1,26 @@
-/* Which lines are frames.
+/* Chooses which lines are frames.
  *
  * A program's outermost instrumented call may be the frame (`update`) or may enclose the loop
- * (`main`). The runtime cannot know which when the call begins, so it writes the lines of the first
- * calls one level deeper too, each line holding only what earlier lines do not. The choice is made
- * here, per thread: the shallowest depth at which the callees that one caller called twice or more
- * took a tenth of the thread's recorded time, or the turns they make did (three setters called by `main` are no main loop); if
- * several callers there have such callees, the one whose took the most. The calls of those callees
- * are the frames. A function called once (`init`) is none.
+ * (`main`). The runtime cannot know which when the call begins, so it also writes lines for the
+ * first calls one level deeper. Each line holds only what earlier lines do not. The choice is made
+ * here, per thread: the shallowest depth at which the functions that one caller called twice or
+ * more, or the turns they make, took a tenth of the thread's recorded time. Three setters called by
+ * `main` are not a main loop. If several callers at that depth qualify, the one whose callees took
+ * the most time wins. The calls of those callees are the frames. A function called once (`init`) is
+ * not a frame.
  *
  * Shallower lines only count to the functions' sums. A deeper line that lies inside a frame and
- * comes before it holds a part of that frame: it is folded into it, and so is a `part` line. A
- * function announced as demoted has become one that is timed by sample; its calls so far are not
- * frames either.
+ * comes before it holds a part of that frame and is folded into it, as is a `part` line. A function
+ * announced as demoted is sampled from then on; its earlier calls are not frames either.
  *
  * Several functions that one caller calls in a cycle make turns: turns.c joins their lines.
  *
  * With `frame_fn` in the header (from `--frame`), the lines of that function are the frames. Lines
  * without a root (hand-made or of older writers) are all frames.
  *
- * One pass to count (thread, depth, caller, root), one to give roles. Serial; a hash lookup per
- * line. A thread whose outermost call is still open has no line that says how long it ran: then
- * the figures of its lines are read here too. */
+ * One pass counts (thread, depth, caller, root), one assigns roles. Serial; a hash lookup per line.
+ * A thread whose outermost call is still open has no line with its run time. The figures of its
+ * lines are then read here too. */
 #include "tool/load/levels.h"
 
 #include <errno.h>
@@ -28,13 +28,13 @@
 #include <string.h>
 
 enum {
-    PLAUSIBLE = 10,              /* frames take 1/10 of their thread's time or more */
-    TOO_SHORT_NS = 10 * 1000000, /* a thread that ran for less is all start-up: not judged */
+    PLAUSIBLE = 10,              /* frames take at least 1/10 of their thread's time */
+    TOO_SHORT_NS = 10 * 1000000, /* a thread that ran for less is only start-up: not judged */
     FORGET_BYTES = 16 << 20,
-    MAX_TRIES = 16, /* callers whose turns are looked at before a level is chosen */
+    MAX_TRIES = 16, /* callers whose turns are tried before a level is chosen */
 };
 
-/* Functions are told apart by row, so that one function under two ids still repeats. */
+/* Functions are identified by row, so that one function under two ids still repeats. */
 static uint32_t row_of(const struct reader *r, uint32_t id)
 {
     return id >= r->id_count ? RUN_NO_FN : r->fn_of_id[id];
@@ -52,7 +52,7 @@ static bool is_framelike(const struct line *l)
     return l->kind == LINE_FRAME || (l->kind == LINE_MERGED && !l->rest);
 }
 
-/* Can the line be a frame, or belong to one? */
+/* Returns whether the line can be a frame or belong to one. */
 static bool has_role(const struct line *l)
 {
     return l->kind == LINE_FRAME || l->kind == LINE_MERGED || l->kind == LINE_PART ||
@@ -120,7 +120,7 @@ static int count_lines(struct levels *v)
     return 0;
 }
 
-/* `update` asks for `update` and for `Game::update`. */
+/* `update` matches `update` and `Game::update`. */
 static bool name_matches(const char *name, const char *wanted)
 {
     size_t n = strlen(name), w = strlen(wanted);
@@ -142,7 +142,7 @@ static int mark_frame_roots(struct levels *v)
     return 0;
 }
 
-/* May lines of this (thread, depth, root) be frames? */
+/* Returns whether lines of this (thread, depth, root) may be frames. */
 static bool repeats(const struct levels *v, const struct cell *c)
 {
     if (c->root == RUN_NO_FN)
@@ -152,7 +152,7 @@ static bool repeats(const struct levels *v, const struct cell *c)
     return c->calls >= 2;
 }
 
-/* Sums up the repeated callees of each caller, at every depth. */
+/* Sums the repeated callees of each caller at every depth. */
 static int sum_callers(struct levels *v, struct cells *callers)
 {
     for (size_t i = 0; i < v->cells.cap; i++) {
@@ -164,13 +164,13 @@ static int sum_callers(struct levels *v, struct cells *callers)
         if (!sum)
             return -ENOMEM;
         sum->wall_ns = saturating_add(sum->wall_ns, c->wall_ns);
-        sum->calls++; /* here: of different functions */
+        sum->calls++; /* number of different functions here */
         sum->certain |= c->root == RUN_NO_FN || v->frame_root != NULL;
     }
     return 0;
 }
 
-/* Self times in line L; 0 when it cannot be read, which the next stage finds out and tells. */
+/* Returns the self times in line L; 0 if it cannot be read, which the next stage reports. */
 static int64_t self_in_line(struct reader *r, const struct line *l, struct run_scratch *scratch)
 {
     size_t left;
@@ -186,7 +186,7 @@ static int64_t self_in_line(struct reader *r, const struct line *l, struct run_s
     return self;
 }
 
-/* Marks the threads whose lines do not hold all of their time; how many. */
+/* Marks the threads whose lines do not hold all of their time. Returns their number. */
 static size_t mark_open(struct levels *v)
 {
     size_t open = 0;
@@ -239,7 +239,8 @@ static int lane_note(struct lane *lane, size_t line)
     return 0;
 }
 
-/* Time of the turns that the callees of CALLER make; it holds what the caller did between the calls. */
+/* Time of the turns that the callees of CALLER make, including the caller's work between the
+ * calls. */
 static int time_in_turns(struct levels *v, const struct cell *caller, int64_t *ns)
 {
     struct lane all = {.number = (uint32_t)(caller->place >> 16)};
@@ -269,7 +270,8 @@ static int is_plausible(struct levels *v, const struct lane *lane, const struct 
     return err;
 }
 
-/* The shallowest depth with a plausible caller; there, the caller of the greatest sum. */
+/* Chooses the shallowest depth with a plausible caller and, there, the caller with the largest
+ * sum. */
 static int choose_callers(struct levels *v)
 {
     struct cells callers = {0};
@@ -307,13 +309,13 @@ static int pend(struct lane *lane, const struct line *l)
         lane->pending = more;
         lane->cap = cap;
     }
-    /* Merged and part lines have no start: the first frame to come is the one around them. */
+    /* Merged and part lines have no start. The next frame encloses them. */
     int64_t start = l->kind == LINE_FRAME ? l->start_ns : INT64_MAX;
     lane->pending[lane->count++] = (struct pending){l->at, start};
     return 0;
 }
 
-/* Gives FRAME the pending lines that lie inside it; the others only count to sums. */
+/* Adds to FRAME the pending lines that lie inside it. The others only count to sums. */
 static int fold(struct levels *v, struct lane *lane, struct line *frame)
 {
     struct run *run = v->r->run;
@@ -339,7 +341,7 @@ static int fold(struct levels *v, struct lane *lane, struct line *frame)
     return 0;
 }
 
-/* Is line I, at home in LANE, a frame (or merged frames)? */
+/* Returns whether line I of LANE is a frame or merged frames. */
 static bool is_frame(struct levels *v, const struct lane *lane, size_t i, int *err)
 {
     const struct line *l = &v->r->lines[i];
@@ -381,7 +383,7 @@ static int give_role(struct levels *v, size_t i)
     if (l->depth > lane->level || (l->kind == LINE_PART && l->depth == lane->level))
         return pend(lane, l);
     if (l->kind == LINE_FRAME)
-        lane->count = 0; /* what enclosed the pending lines has ended and is no frame */
+        lane->count = 0; /* the call around the pending lines has ended and is not a frame */
     return 0;
 }
 

@@ -4,14 +4,14 @@
 
 #include "tool/load/reader.h"
 
-/* Calls of one root by one caller at one depth of one thread; or all that repeat of a caller. */
+/* Calls of one root by one caller at one depth of one thread, or all repeated calls of a caller. */
 struct cell {
     uint64_t place; /* thread << 16 | depth */
     uint32_t under; /* rows, or RUN_NO_FN */
     uint32_t root;
     int64_t calls;
     int64_t wall_ns;
-    bool certain; /* frames whatever their time */
+    bool certain; /* frames regardless of their time */
     bool used;
 };
 
@@ -37,7 +37,7 @@ struct lane { /* a thread */
     bool untimed;               /* lines without a wall time */
     struct pending *pending;
     size_t count, cap;
-    size_t *lines; /* all of its lines that turns.c may need */
+    size_t *lines; /* all lines of the thread that turns.c may need */
     size_t line_count, line_cap;
 };
 
@@ -46,13 +46,13 @@ struct levels {
     struct cells cells;
     struct lane *lanes;
     size_t lane_cap, lane_count;
-    bool *frame_root; /* per function row: has the name asked for by --frame; NULL: not asked */
+    bool *frame_root; /* per function row: matches the name given by --frame; NULL: no --frame */
     int tries;
-    size_t *demoted_until; /* per row: lines before this one are no frames of it */
+    size_t *demoted_until; /* per row: lines before this one are not frames */
 };
 
-/* The thread of this number, and the cell of KEY's place, caller and root; made when there is none. NULL: out of
- * memory. */
+/* Return the thread of this number, and the cell of KEY's place, caller and root, creating it if
+ * needed. NULL: out of memory. */
 struct lane *levels_lane(struct levels *v, uint32_t number);
 struct cell *levels_cell(struct cells *t, const struct cell *key);
 

@@ -1,4 +1,4 @@
-/* The hash tables of levels.c: threads by number, and calls by thread, depth, caller and root. Open
+/* Hash tables of levels.c: threads by number, and calls by thread, depth, caller and root. Open
  * addressing, at most half full. */
 #include "tool/load/levels.h"
 

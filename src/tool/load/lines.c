@@ -1,10 +1,10 @@
-/* First stage: where the lines are and what kind each is.
+/* First stage: finds the lines and the kind of each.
  *
- * Only the head of a line is read, up to its `fns`; the figures inside are read later, once it is
- * known what the line counts for. The text is cut at line ends into one part per worker; the parts'
- * indexes are joined in order. Heads are parsed strictly, in any key order. That `fns` is the last
- * key, so that the rest may be passed over unread, is checked, not assumed: the line must end in
- * `]}` with no `[` after the one that opens `fns`. */
+ * Only the head of a line is read, up to its `fns`. The figures are read later, once it is known
+ * what the line counts for. The text is split at line ends into one part per worker, and the
+ * indexes of the parts are joined in order. Heads are parsed strictly, in any key order. To skip
+ * the rest of a line unread, `fns` must be its last key. This is checked: the line must end in `]}`
+ * with no `[` after the one that opens `fns`. */
 #include "tool/load/reader.h"
 
 #include <errno.h>
@@ -51,7 +51,7 @@ static int read_depth(struct json *j, struct line *l)
     return err;
 }
 
-/* A tiny call, corrected for the cost of measuring it, may come out a few ns below zero. */
+/* A tiny call can be a few ns below zero after correction for the cost of measuring it. */
 static int read_wall(struct json *j, struct line *l)
 {
     int err = json_int(j, &l->wall_ns);
@@ -96,13 +96,13 @@ static int read_rare_key(struct json *j, struct json_text key, struct line *l)
     return json_skip(j);
 }
 
-/* What is needed of a head beside the line, until all of it is read. */
+/* Values of a head needed only until it is completely read. */
 struct head {
     int64_t took_ns;
     bool thread_line;
 };
 
-/* What one key of a head means. 1: the rest of the line need not be read. */
+/* Reads one key of a head. Returns 1 if the rest of the line need not be read. */
 static int read_key(struct json *j, struct json_text key, struct line *l, struct head *h)
 {
     if (json_is(key, "fns"))
@@ -237,7 +237,8 @@ static void read_part(void *ctx, size_t i)
     reader_forget(p->r->run, forgotten, p->to);
 }
 
-/* Takes a last line that is not whole off the text. Whole means: valid JSON, newline or not. */
+/* Removes an incomplete last line from the text. Complete means valid JSON, with or without
+ * newline. */
 static void cut_tail(struct run *run)
 {
     size_t end = run->map_len;
@@ -246,7 +247,7 @@ static void cut_tail(struct run *run)
     const char *newline = end ? memrchr(run->map, '\n', end) : NULL;
     size_t from = newline ? (size_t)(newline - run->map) + 1 : 0;
     if (from == 0)
-        return; /* the header: its reader complains */
+        return; /* the header: its parser reports it */
     struct json j = {.at = run->map + from, .end = run->map + end};
     if (json_skip(&j) == 0 && json_end(&j) == 0)
         return;
@@ -254,7 +255,7 @@ static void cut_tail(struct run *run)
     run->text_len = from;
 }
 
-/* The first line start at or after AT. */
+/* Returns the first line start at or after AT. */
 static uint64_t line_start(const struct run *run, uint64_t at)
 {
     size_t left;
@@ -270,7 +271,7 @@ static int join(struct reader *r, struct part *parts, size_t count)
     size_t total = 0;
     for (size_t i = 0; i < count; i++)
         total += parts[i].count;
-    /* The first part grows in place and is then the index: no second copy of all of it. */
+    /* The first part grows in place and becomes the index, which avoids a second copy. */
     struct line *all = realloc(parts[0].lines, (total ? total : 1) * sizeof(*all));
     if (!all)
         return -ENOMEM;
@@ -314,7 +315,7 @@ int lines_index(struct reader *r, uint64_t from)
         parts[i] = (struct part){.r = r, .from = at, .to = to < at ? at : to};
         at = parts[i].to;
     }
-    /* Recovered lines are few: a last part of their own, at offsets beyond the file. */
+    /* The few recovered lines form a last part, at offsets beyond the file. */
     parts[count] = (struct part){.r = r, .from = run->map_len, .to = run->map_len + run->live.len};
     reader_parallel(count + 1, read_part, parts);
     int err = 0;

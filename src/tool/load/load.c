@@ -1,9 +1,9 @@
-/* Loading a run: opens the file, decides what it is, runs the stages of reader.h in order.
+/* Loads a run: opens the file, detects its format, runs the stages of reader.h in order.
  *
- * The file is mapped, never copied; what was read is given back to the kernel as it goes, so the
- * resident size of a report does not follow the size of the run. Nothing is allocated by what the
- * file claims, only by what it holds. A file whose header can be read is always loaded as far as it
- * goes; how far that was, is in the run (`truncated`, `bad_lines`, `recovered`, `saturated`). */
+ * The file is mapped, not copied. Pages that were read are released, so the resident size of a
+ * report does not grow with the run. Memory is allocated for what the file contains, never for what
+ * it claims to contain. A file with a readable header is always loaded as far as possible;
+ * `truncated`, `bad_lines`, `recovered` and `saturated` of the run describe what was lost. */
 #include "tool/load/run.h"
 
 #include <errno.h>
@@ -123,8 +123,8 @@ static int fail_at(struct run *run, struct run_error *e, const struct json *j)
     return fail(e, -EINVAL, "piano list", run->path, what);
 }
 
-/* Does the file behind ST belong to neither its reader nor, when that is root, to whom its directory
- * belongs? */
+/* Returns whether the file of ST belongs neither to its reader nor, if that is root, to the owner
+ * of its directory. */
 static bool is_foreign(const char *path, const struct stat *st)
 {
     struct stat dir;
@@ -168,7 +168,7 @@ static void take_live(void *ctx, const char *text, size_t len)
     buf_put(ctx, text, len);
 }
 
-/* Lines that a program had not written yet when it died, if it left a live file. */
+/* Reads lines that a program had not written when it died, if it left a live file. */
 static int read_live(struct run *run)
 {
     const char *dot = strrchr(run->path, '.');
@@ -192,7 +192,7 @@ static int read_live(struct run *run)
     return err;
 }
 
-/* Number of the thread that runs `main`; 0 when the file does not tell. */
+/* Returns the number of the thread that runs `main`; 0 if the file does not give it. */
 static uint32_t main_thread(const struct run *run)
 {
     for (size_t i = 0; run->pid > 0 && i < run->thread_count; i++)
@@ -223,7 +223,7 @@ static int read_stages(struct reader *r, uint64_t body)
     return err;
 }
 
-/* Length of the run where no end line gave it: up to the end of the last frame or thread. */
+/* Sets the length of a run without an end line: up to the end of the last frame or thread. */
 static void estimate_wall(struct run *run)
 {
     int64_t end = -1;
@@ -249,7 +249,7 @@ static int load_v2(struct run *run, const struct run_options *options, struct js
     if (err == -EINVAL)
         fail_at(run, e, header);
     r.saturated += header->saturated;
-    run->fn_of_id = r.fn_of_id; /* the run owns it from here, whatever happens */
+    run->fn_of_id = r.fn_of_id; /* the run owns it from here, even on errors */
     if (err == 0)
         err = read_live(run);
     if (err == 0)
@@ -269,7 +269,7 @@ static int load_v2(struct run *run, const struct run_options *options, struct js
     return err;
 }
 
-/* Is the first line a header, an object of its own with a list of names? */
+/* Returns whether the first line is a header: an object of its own with a list of names. */
 static bool is_v2(const char *s, const char *end)
 {
     struct json j = {.at = s, .end = end};
@@ -305,7 +305,7 @@ static int load_text(struct run *run, const struct run_options *options, struct 
     return err;
 }
 
-/* It could not be read; was it meant to be? */
+/* Describes a file that could not be read, if it does not look like a run. */
 static void fail_foreign(const struct run *run, struct run_error *e)
 {
     const char *kind = foreign_kind(run->map, run->map_len);

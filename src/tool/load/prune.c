@@ -1,9 +1,9 @@
-/* Old runs are removed by name: files `<epoch ms>-<pid>.` with an ending of piano's, in the runs directory itself, regular
- * files only. All files with one `<epoch ms>-<pid>` are one run and go together. Whatever has another name was put there or
- * renamed by somebody, and stays.
+/* Removes old runs by name: regular files `<epoch ms>-<pid>.` with one of piano's extensions,
+ * directly in the runs directory. All files with the same `<epoch ms>-<pid>` are one run and are
+ * removed together. Files with other names were put there or renamed by the user, and stay.
  *
- * Going from the newest to the oldest, the first run that is beyond a limit and all that are older go. Runs that must stay do
- * not count. */
+ * From newest to oldest, the first run beyond a limit and all older ones are removed. Protected
+ * runs do not count. */
 #include "tool/load/prune.h"
 
 #include <dirent.h>
@@ -33,12 +33,12 @@ struct file {
     char name[NAME_MAX + 1];
     long long ms;
     long pid;
-    uint64_t bytes; /* on the disk */
+    uint64_t bytes; /* on disk */
     bool stays;
 };
 
 struct files {
-    struct file *list; /* newest first once they are sorted */
+    struct file *list; /* newest first once sorted */
     size_t count;
     size_t cap;
 };
@@ -51,7 +51,8 @@ struct limits {
 
 /* --- limits ---------------------------------------------------------------------------------------------------- */
 
-/* A variable that holds a number, 0 meaning no limit; false: it holds something else, which is said. */
+/* Reads a variable that holds a number; 0 means no limit. Reports anything else and returns
+ * false. */
 static bool read_limit(const char *name, bool is_size, uint64_t *limit, bool *set)
 {
     const char *text = getenv(name);
@@ -82,12 +83,12 @@ static bool read_limits(struct limits *l)
     if (!read_limit("PIANO_KEEP_RUNS", false, &l->runs, &l->set) ||
         !read_limit("PIANO_KEEP_SIZE", true, &l->bytes, &l->set))
         return false;
-    return l->set || !dir || !*dir; /* who chose a directory for runs means to keep them */
+    return l->set || !dir || !*dir; /* a user who chose the runs directory wants to keep the runs */
 }
 
 /* --- files ----------------------------------------------------------------------------------------------------- */
 
-/* Is NAME that of a file of a run, `<ms>-<pid>.ENDING`? */
+/* Returns whether NAME is that of a run file, `<ms>-<pid>.ENDING`. */
 static bool parse_name(const char *name, long long *ms, long *pid)
 {
     static const char *const endings[] = {"ndjson", "json", "live", "rec"};
@@ -102,7 +103,7 @@ static bool parse_name(const char *name, long long *ms, long *pid)
         if (strcmp(rest, endings[i]) == 0)
             return true;
     }
-    /* Further programs of the process, and its children. */
+    /* Later programs of the process, and its children. */
     return strncmp(rest, "rec", 3) == 0 && (rest[3] == '.' || rest[3] == '-') && rest[4] &&
            rest[4 + strspn(rest + 4, "0123456789.-")] == '\0';
 }
@@ -142,7 +143,7 @@ static bool is_same_run(const struct file *a, const struct file *b)
     return a->ms == b->ms && a->pid == b->pid;
 }
 
-/* The files of one run stand side by side: the index behind those that begin at FIRST. */
+/* The files of one run are adjacent. Returns the index after those that begin at FIRST. */
 static size_t end_of_run(const struct files *f, size_t first)
 {
     size_t end = first + 1;
@@ -153,7 +154,7 @@ static size_t end_of_run(const struct files *f, size_t first)
 
 /* --- what stays ------------------------------------------------------------------------------------------------ */
 
-/* All files of the run that PATH, a file in DIR or a bare name, is one of. */
+/* Protects all files of the run of PATH, which is a file in DIR or a bare name. */
 static void keep(struct files *f, const char *dir, const char *path)
 {
     long long ms;
@@ -168,7 +169,7 @@ static void keep(struct files *f, const char *dir, const char *path)
         f->list[i].stays |= f->list[i].ms == ms && f->list[i].pid == pid;
 }
 
-/* 0, or negative errno: without the tags nothing may be removed. */
+/* 0 or negative errno: nothing may be removed if the tags cannot be read. */
 static int keep_tagged(struct files *f, const char *dir)
 {
     struct tags tags;
@@ -198,7 +199,7 @@ static void keep_running(struct files *f)
     }
 }
 
-/* --- all of it ------------------------------------------------------------------------------------------------- */
+/* --- removal ------------------------------------------------------------------------------------------------- */
 
 static void say_removed(size_t runs, uint64_t bytes, const struct limits *l, bool by_size)
 {

@@ -1,10 +1,10 @@
-/* Removing old runs, so that the runs directory does not grow without end. */
+/* Removes old runs to bound the size of the runs directory. */
 #ifndef PIANO_TOOL_LOAD_PRUNE_H
 #define PIANO_TOOL_LOAD_PRUNE_H
 
-/* Removes the oldest runs of the runs directory beyond PIANO_KEEP_RUNS (50) and PIANO_KEEP_SIZE (1G), and says so. Called
- * after a new run was made. Tagged runs, their companions, runs of processes that live, and the newest run stay. A
- * PIANO_RUNS_DIR without limits is left alone. */
+/* Removes the oldest runs beyond PIANO_KEEP_RUNS (50) and PIANO_KEEP_SIZE (1G) and reports it.
+ * Called after each new run. Tagged runs, their companions, runs of live processes and the newest
+ * run stay. A PIANO_RUNS_DIR without explicit limits is left alone. */
 void prune_runs(void);
 
 #endif

@@ -15,7 +15,7 @@
 #include "tool/load/run.h"
 #include "tool/util/json.h"
 
-/* In this order: from LINE_FRAME to LINE_PART, lines with figures. */
+/* Order matters: lines from LINE_FRAME to LINE_PART have figures. */
 enum line_kind {
     LINE_OTHER,
     LINE_CONTROL,
@@ -33,7 +33,7 @@ struct line {
     uint64_t at;
     int64_t start_ns; /* INT64_MIN: not given; of a merged line, how many frames it stands for */
     int64_t wall_ns;  /* -1: not given */
-    int64_t over_ns;  /* what the probes of the thread had cost by then; -1: not given */
+    int64_t over_ns;  /* probe cost of the thread up to then; -1: not given */
     uint32_t thread;  /* 0: not given */
     uint32_t root;    /* id as in the file; RUN_NO_FN: not given; of a demoted line, which */
     uint32_t under;   /* id of the caller, likewise */
@@ -62,15 +62,15 @@ struct reader {
     uint64_t bad_count;
     uint64_t saturated;
     struct worst *worst;  /* by function; from sums.c to finish.c */
-    uint32_t main_thread; /* number of it; 0: not known */
+    uint32_t main_thread; /* its number; 0: unknown */
     size_t workers;
 };
 
-/* The text at virtual offset AT (file, then live lines), and how much of it follows. */
+/* Returns the text at virtual offset AT (file, then live lines), and its remaining length. */
 const char *reader_text(const struct run *run, uint64_t at, size_t *left);
 void reader_bad(struct reader *r, uint64_t at, const char *why);
 
-/* Calls WORK(ctx, i) for i < COUNT, each on a thread of its own where that is possible. */
+/* Calls WORK(ctx, i) for i < COUNT, each on its own thread if possible. */
 void reader_parallel(size_t count, void (*work)(void *ctx, size_t i), void *ctx);
 /* Tells the kernel that the mapped text FROM..TO was read and need not stay resident. */
 void reader_forget(const struct run *run, uint64_t from, uint64_t to);
@@ -78,7 +78,7 @@ void reader_forget(const struct run *run, uint64_t from, uint64_t to);
 int lines_index(struct reader *r, uint64_t from);
 int tables_header(struct reader *r, struct json *j);
 int tables_control(struct reader *r);
-/* The thread of this number, made when there is none; NULL when out of memory. */
+/* Returns the thread of this number, creating it if needed; NULL when out of memory. */
 struct run_thread *threads_get(struct reader *r, uint32_t number);
 void threads_sort(struct run *run);
 void threads_release(struct reader *r);
@@ -92,7 +92,7 @@ struct turns_lane {
     uint32_t under;              /* row of their caller, or RUN_NO_FN */
     const size_t *demoted_until; /* by row: lines before this one are no frames; or NULL */
 };
-/* One turn, as found; the lines of its fold are in order. */
+/* One turn. The lines of its fold are in order. */
 struct turn {
     size_t line; /* of the call that starts it */
     struct run_fold fold;
@@ -104,7 +104,7 @@ struct turns {
 };
 /* Appends the turns of LANE to TURNS and changes the roles of its lines. 0 or -ENOMEM. */
 int turns_find(struct reader *r, const struct turns_lane *lane, struct turns *turns);
-/* How long the turns of LANE took in sum; changes nothing. Before roles are known. */
+/* Sums the time of the turns of LANE without changing anything. Used before roles are known. */
 int turns_time(struct reader *r, const struct turns_lane *lane, int64_t *ns);
 /* Moves all TURNS to the run, with their folds, and empties TURNS. 0 or -ENOMEM. */
 int turns_keep(struct reader *r, struct turns *turns);
@@ -112,40 +112,40 @@ void turns_release(struct turns *turns);
 int sums_read(struct reader *r);
 int finish_frames(struct reader *r);
 
-/* The longest call of a function in the frames looked at so far. */
+/* Longest call of a function in the frames seen so far. */
 struct worst {
     bool seen;
     int64_t ns;
-    uint64_t at; /* of the frame */
+    uint64_t at; /* offset of the frame */
 };
-/* Notes what the frame at AT says of the longest calls; WORST is by function. */
+/* Updates the longest calls from the frame at AT. WORST is indexed by function. */
 void worst_see(struct worst *worst, const struct run_scratch *scratch, uint64_t at);
 void worst_join(struct worst *worst, const struct worst *more, size_t fns);
-/* Fills in `worst_ns` and `worst_frame` of the functions; the frames are in order. 0 or -ENOMEM. */
+/* Sets `worst_ns` and `worst_frame` of the functions. The frames must be sorted. 0 or -ENOMEM. */
 int worst_settle(struct run *run, const struct worst *worst);
 
-/* Makes SCRATCH fit for FNS functions; empties it; adds the functions of the line at J to it (the
- * line is read strictly to its end). */
+/* Sizes SCRATCH for FNS functions, empties it, and adds the functions of the line at J, which is
+ * parsed strictly to its end. */
 int fns_ready(struct run_scratch *scratch, size_t fns);
 void fns_clear(struct run_scratch *scratch);
 struct fns_head {
     int64_t depth, wall_ns, cpu_ns, runq_ns; /* of the frame; -1: not given */
-    bool frame;                              /* the line is one of a frame */
+    bool frame;                              /* the line is a frame line */
 };
 int fns_line(struct json *j, const struct run *run, struct run_scratch *scratch,
              struct fns_head *head);
-/* `run_frame_functions`, and into CALLS the sums over the calls of a turn of which the CPU time is known. */
+/* Like `run_frame_functions`. Also sums into CALLS the calls of a turn whose CPU time is known. */
 int fns_frame(const struct run *run, const struct run_frame *frame, struct run_scratch *scratch,
               struct fns_head *calls);
 
 /* Numbers the functions that share a name. */
 int tables_namesakes(struct run *run);
-/* Adds one function; NAME and PLACE (may be NULL) are taken over. */
+/* Adds one function and takes ownership of NAME and PLACE (may be NULL). */
 int tables_add_fn(struct run *run, char *name, char *place);
 
-/* Notes that AT_NS of the run is MONO_NS; what is no time at all is left out. 0 or -ENOMEM. */
+/* Records that AT_NS of the run is MONO_NS; ignores invalid times. 0 or -ENOMEM. */
 int clock_add(struct run *run, int64_t at_ns, int64_t mono_ns);
-/* Makes a line of the pairs. */
+/* Makes the clock's line from the pairs. */
 void clock_settle(struct run *run);
 
 int v1_load(struct run *run, struct json *j);

@@ -1,25 +1,28 @@
-/* The stages of reading a recording, in order; private to `recording.c` and the files it is made of.
+/* The stages of reading a recording, in order; private to `recording.c` and the files below.
  *
- *   `recording.c`      the file, its header, which chunks there are
+ *   `recording.c`      file, header, list of chunks
  *   `rec_stacks.c`     modules and stacks; equal stacks become one
  *   `rec_tables.c`     sums and live blocks, added to their stacks
- *   `rec_blocks.c`     live blocks one by one, for those who ask
- *   `rec_snapshots.c`  snapshots, put together from their parts
+ *   `rec_blocks.c`     single live blocks, on request
+ *   `rec_snapshots.c`  snapshots, assembled from their parts
  *   `rec_threads.c`    threads and names
  *   `rec_python.c`     code objects of CPython
- *   `rec_symbols.c`    names of addresses, kept when it was made
+ *   `rec_symbols.c`    names of addresses, stored when the recording was made
  *   `rec_samples.c`    CPU samples and switches, by thread and time
- *   `rec_events.c`     where the events of each thread are; `rec_clock.c`: their time; `rec_walk.c`: one after another
- *   `rec_sums.c`       what is read off sums afterwards
+ *   `rec_events.c`     where the events of each thread are
+ *   `rec_clock.c`      times of events
+ *   `rec_walk.c`       all events in order of time
+ *   `rec_sums.c`       values derived from sums
  *
- * Memory is taken by what the file holds, never by what it says, and each kind of thing has a limit. */
+ * Memory is allocated for what the file contains, never for what it claims, and each kind has a
+ * limit. */
 #ifndef PIANO_TOOL_LOAD_REC_H
 #define PIANO_TOOL_LOAD_REC_H
 
 #include "tool/load/recording.h"
 
 enum {
-    REC_MAX_CHUNKS = 1 << 15, /* 2 GB: what the limits below can fill */
+    REC_MAX_CHUNKS = 1 << 15, /* 2 GB: what the limits below allow */
     REC_MAX_MODULES = 1 << 14,
     REC_MAX_STACKS = 1 << 19,
     REC_MAX_SNAPSHOTS = 1 << 16,
@@ -27,27 +30,27 @@ enum {
     REC_MAX_THREADS = 1 << 17,
     REC_MAX_NAMES = 1 << 18,
     REC_MAX_CODES = 1 << 18,
-    REC_MAX_TEXTS = 1 << 20,   /* of kept names */
-    REC_MAX_SYMBOLS = 1 << 20, /* addresses that have them */
+    REC_MAX_TEXTS = 1 << 20,   /* of stored names */
+    REC_MAX_SYMBOLS = 1 << 20, /* addresses with names */
     REC_MAX_SAMPLES = 1 << 23,
     REC_MAX_SEGMENTS = 1 << 21, /* of events: a thread in a chunk */
 };
 
-#define REC_REASON 0x1p60   /* more than this is no sum of bytes */
-#define REC_MAX_SIZE 0x1p47 /* nor this the size of a block */
+#define REC_REASON 0x1p60   /* a larger value is not a sum of bytes */
+#define REC_MAX_SIZE 0x1p47 /* a larger value is not the size of a block */
 #define REC_MAX_RATE ((uint64_t)1 << 48)
 
-/* A ready chunk of a known type. */
+/* A completed chunk of a known type. */
 struct rec_chunk {
-    uint64_t at; /* byte of the file */
+    uint64_t at; /* offset in the file */
     uint32_t type;
     uint64_t index;
     const char *payload;
-    size_t used;  /* bytes of a log that are committed and there */
-    size_t there; /* bytes of payload that are in the file */
+    size_t used;  /* committed bytes of a log that are in the file */
+    size_t there; /* payload bytes that are in the file */
 };
 
-/* Which of `stacks` a number in the file means. */
+/* Maps an id in the file to an index in `stacks`. */
 struct rec_id {
     uint32_t id;
     uint32_t stack;
@@ -63,17 +66,17 @@ struct rec_reader {
     size_t module_cap, stack_cap, id_cap;
 };
 
-/* The first BYTES of what CHUNK, number INDEX of its kind, holds: REC has them until its end. NULL when it became another
- * meanwhile, or without memory. */
+/* Copies the first BYTES of CHUNK, number INDEX of its kind. REC owns the copy. NULL if the chunk
+ * was reused meanwhile, or without memory. */
 const char *rec_copy(struct recording *rec, const struct piano__chunk *chunk, uint64_t index,
                      size_t bytes);
 void rec_free_copies(struct recording *rec);
 
 int rec_read_stacks(struct rec_reader *r);
 int rec_read_tables(struct rec_reader *r);
-/* Copies the record; false when it is free, or changes meanwhile. */
+/* Copies the record. Returns false if it is free or changes meanwhile. */
 bool rec_live_at(const volatile struct piano__live *from, struct piano__live *out);
-/* What the variance of its peak can be at most; the rates have to be known. */
+/* Bounds the variance of its peak. The rates must be known. */
 void rec_bound_peak(const struct recording *rec, struct recording_sum *sum);
 int rec_read_snapshots(struct rec_reader *r);
 int rec_read_threads(struct rec_reader *r);
@@ -83,47 +86,48 @@ int rec_read_symbols(struct rec_reader *r);
 void rec_free_symbols(struct recording *rec);
 int rec_read_samples(struct rec_reader *r);
 int rec_read_events(struct rec_reader *r);
-/* Takes PAIRS (malloc'd) in any order. */
+/* Takes ownership of PAIRS (malloc'd), in any order. */
 void rec_make_clock(struct recording *rec, struct recording_pair *pairs, size_t count);
 
-/* One event at AT, which ends before END. How long it is, or 0: it cannot be read. */
+/* Reads the event at AT, which ends before END. Returns its length, or 0 if it cannot be read. */
 struct rec_event {
     uint32_t code;
     uint64_t ticks; /* since the event before */
     uint64_t fields[3];
-    bool bad; /* a field was cut off, and is 0 */
+    bool bad; /* a field was truncated and is 0 */
 };
 size_t rec_event_at(const char *at, const char *end, struct rec_event *e);
 
-/* Index in `stacks` of the stack with this number; 0 when there is none. */
+/* Returns the index in `stacks` of the stack with this id; 0 if there is none. */
 uint32_t rec_stack_of(const struct rec_reader *r, uint32_t id);
-/* Notes that bytes FROM to TO (0: no range) are missing or no use; WHAT is a literal. */
+/* Records that bytes FROM to TO (0: no range) are missing or unusable. WHAT is a literal. */
 void rec_gap(struct recording *rec, uint64_t from, uint64_t to, const char *what);
-/* A sum as it stands at byte AT: not finite, negative or beyond reason is counted and becomes 0. */
+/* Returns the sum at byte AT. A value that is not finite, negative or implausible is counted and
+ * becomes 0. */
 double rec_number(struct recording *rec, double value, uint64_t at);
-/* The same for a count, of which there can be MOST. */
+/* The same for a count that can be at most MOST. */
 uint64_t rec_count(struct recording *rec, uint64_t value, uint64_t most, uint64_t at);
-/* So many samples can stand for so many OBJECTS. */
+/* Returns the largest number of samples that can stand for OBJECTS objects. */
 uint64_t rec_samples_most(double objects);
-/* The longest time that something in the recording can have taken. */
+/* Returns the longest time that anything in the recording can have taken. */
 uint64_t rec_longest_ns(const struct recording *rec);
 /* Bounds every number of the header. */
 void rec_clean_header(struct recording *rec);
 
-/* The next record of a log at *AT, which moves past it; NULL at the end, or at the first record that
- * cannot be one (noted with WHAT). LEAST is the size of its fixed part; *BYTES its length. */
+/* Returns the next record of a log at *AT and advances *AT. NULL at the end or at the first invalid
+ * record (reported with WHAT). LEAST is the size of its fixed part; *BYTES its length. */
 const char *rec_next(struct recording *rec, const struct rec_chunk *c, size_t *at, size_t least,
                      const char *what, uint32_t *bytes);
 
-/* Gives every record of every chunk of TYPE to TAKE, in order, until that returns an error: its bytes, how many, and where in the
- * file they are. */
+/* Passes every record of every chunk of TYPE to TAKE, in order, until it returns an error: the
+ * bytes, their number, and their offset in the file. */
 int rec_each(struct rec_reader *r, uint32_t type, size_t least, const char *what,
              int (*take)(struct rec_reader *r, void *ctx, const char *record, uint32_t bytes,
                          uint64_t at),
              void *ctx);
 
-/* ARRAY with room for COUNT + 1 elements of SIZE, doubled as needed; NULL when out of memory, the old
- * one then stays. */
+/* Returns ARRAY with room for COUNT + 1 elements of SIZE, doubled as needed. NULL when out of
+ * memory; the old array then stays valid. */
 void *rec_grow(void *array, size_t count, size_t *cap, size_t size);
 
 #endif

@@ -1,13 +1,14 @@
-/* Live blocks one by one. Their sums are in their stacks already (`rec_tables.c`); this is for who wants to know when, and on
- * which thread, each of them came to be. */
+/* Single live blocks. Their sums are already in their stacks (`rec_tables.c`). This gives the birth
+ * time and thread of each block. */
 #include "tool/load/rec.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 
-/* A record is whole when its key is the same before and after: the program clears the key first when it frees a record, and
- * stores it last when it fills one. Pairs with both in src/target/heap. */
+/* A record is complete if its key is the same before and after the copy. The program clears the key
+ * first when it frees a record and stores it last when it fills one. Pairs with both in
+ * src/target/heap. */
 bool rec_live_at(const volatile struct piano__live *from, struct piano__live *out)
 {
     *out = (struct piano__live){.key = __atomic_load_n(&from->key, __ATOMIC_ACQUIRE)};
@@ -22,7 +23,7 @@ bool rec_live_at(const volatile struct piano__live *from, struct piano__live *ou
     return __atomic_load_n(&from->key, __ATOMIC_RELAXED) == out->key;
 }
 
-/* See docs/heap.md: the chance to be sampled, and what a sample stands for by it. */
+/* See docs/heap.md: the probability of being sampled, and the weight that follows from it. */
 static void weigh(struct recording_block *b, const struct piano__live *l)
 {
     double size = l->size > 0 ? (double)l->size : 1;

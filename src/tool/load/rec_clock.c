@@ -1,12 +1,14 @@
-/* The time of events. They are stamped with the processor's counter; pairs of it and CLOCK_MONOTONIC are in the
- * header (start and end) and at the head of every chunk of events. Between two pairs time is a straight line, so
- * it follows what the kernel does to its clock, and it never goes back.
+/* The time of events. They are stamped with the processor's counter. Pairs of counter and
+ * CLOCK_MONOTONIC are in the header (start and end) and at the head of every chunk of events.
+ * Between two pairs time is interpolated linearly, so it follows the kernel's clock adjustments and
+ * never goes back.
  *
- * A pair is left out when it is too near to the one before it (the few nanoseconds between its two readings would
- * bend the line), or when the line to it is far from that over all (the thread lost its CPU between the readings).
+ * A pair is dropped if it is too close to the previous one (the few ns between its two readings
+ * would distort the slope), or if its slope is far from the overall one (the thread lost its CPU
+ * between the readings).
  *
- * A program that was killed early may leave pairs of its first moments only: no rate can be had from those. On the machine
- * and in the boot it ran in, this moment is a pair as well. */
+ * A program that was killed early may leave pairs of its first moments only, which give no rate. On
+ * the same machine and boot, the current moment serves as another pair. */
 #include "tool/load/rec.h"
 
 #include <elf.h>
@@ -16,7 +18,8 @@
 
 enum { PAIR_APART_NS = 1000000, RATE_SPAN_NS = 10000000, SAME_BOOT_NS = 2000000000 };
 
-static const double rate_off = 0.01; /* of a line between two pairs, from that over all */
+static const double rate_off =
+    0.01; /* largest deviation of a slope between two pairs from the overall one */
 static const double rate_least = 1e-3, rate_most = 1e3;
 
 static int compare(const void *a, const void *b)
@@ -39,7 +42,7 @@ static bool is_rate(double rate)
     return rate >= rate_least && rate <= rate_most;
 }
 
-/* Of sorted pairs, those that make the line. */
+/* Keeps the sorted pairs that make the line. */
 static void thin(struct recording_clock *c)
 {
     size_t kept = 1;
@@ -59,7 +62,7 @@ static uint64_t now_ns(clockid_t clock)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* The counter of this machine's processors, as target/sys/clock.h reads it. */
+/* The processor's counter, as target/sys/clock.h reads it. */
 #if defined(__x86_64__)
 enum { MACHINE = EM_X86_64 };
 
@@ -85,7 +88,8 @@ static uint64_t counter(void)
 }
 #endif
 
-/* This moment as a pair, if the recording is of this machine and boot. One that was made by emulation has another counter. */
+/* Returns the current moment as a pair, if the recording is of this machine and boot. A recording
+ * made under emulation has another counter. */
 static bool pair_of_now(const struct recording *rec, struct recording_pair *pair)
 {
     const struct piano__rec_header *h = &rec->header;
@@ -104,7 +108,7 @@ void rec_make_clock(struct recording *rec, struct recording_pair *pairs, size_t 
     c->counter = t->has_counter != 0;
     c->rate = 1;
     struct recording_pair *more = c->counter ? realloc(pairs, (count + 3) * sizeof(*more)) : NULL;
-    if (!more) { /* without a counter, or without memory for its pairs: as the ticks are */
+    if (!more) { /* no counter, or no memory for its pairs: use ticks unchanged */
         free(pairs);
         return;
     }
@@ -128,7 +132,7 @@ void rec_make_clock(struct recording *rec, struct recording_pair *pairs, size_t 
     thin(c);
 }
 
-/* The last pair that is not behind TICKS; count when all are. */
+/* Returns the last pair at or before TICKS; count if all are later. */
 static size_t find(const struct recording_clock *c, uint64_t ticks)
 {
     size_t low = 0, high = c->count;

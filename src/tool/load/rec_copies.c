@@ -1,5 +1,6 @@
-/* Chunks of a program that runs. Those of events and samples are taken again for new ones when the recording is full, whoever may be
- * reading them: they are copied first, and a copy counts if the chunk was the same before and after. */
+/* Chunks of a running program. When the recording is full, the program reuses chunks of events and
+ * samples even while they are being read. So they are copied first, and a copy is valid only if the
+ * chunk was the same before and after. */
 #include <stdlib.h>
 #include <string.h>
 

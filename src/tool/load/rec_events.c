@@ -1,9 +1,9 @@
-/* Events of a recording: where those of each thread lie.
+/* Events of a recording: finds those of each thread.
  *
- * One pass over all of them, which keeps no event: it follows the threads a chunk goes through, counts, and notes
- * where each stretch of one thread begins (a segment). Chunks come in the order of their `index`, which grows with
- * every use of a chunk, so the segments of a thread are in the order of its events. What cannot be read ends its
- * chunk there, and is named by its byte. */
+ * One pass over all events, which stores none of them. It follows the thread switches in a chunk,
+ * counts events, and records where each run of events of one thread begins (a segment). Chunks are
+ * sorted by `index`, which grows with every use of a chunk, so the segments of a thread are in the
+ * order of its events. Unreadable data ends its chunk there and is reported by its offset. */
 #include "tool/load/rec.h"
 
 #include <errno.h>
@@ -17,7 +17,8 @@
 
 enum { EVENT_HEAD = 2, VARINT_BYTES = 10 };
 
-/* A number at *AT, which moves behind it; false: it does not end before END, or has more than 64 bits. */
+/* Reads a number at *AT and advances *AT. Returns false if it does not end before END or exceeds 64
+ * bits. */
 static bool varint(const unsigned char **at, const unsigned char *end, uint64_t *value)
 {
     const unsigned char *p = *at;
@@ -63,7 +64,7 @@ struct scan {
     size_t slot_count;
     struct recording_pair *pairs;
     size_t pair_count, pair_cap;
-    bool full; /* no more segments, said */
+    bool full; /* no more segments; already reported */
 };
 
 static int slots_grow(struct scan *s)
@@ -87,7 +88,7 @@ static int slots_grow(struct scan *s)
     return 0;
 }
 
-/* The track of TID; negative errno. */
+/* Returns the track of TID, or negative errno. */
 static int64_t track_of(struct scan *s, uint64_t tid)
 {
     struct recording_events *events = &s->r->rec->events;
@@ -107,7 +108,7 @@ static int64_t track_of(struct scan *s, uint64_t tid)
     return (int64_t)events->track_count - 1;
 }
 
-/* A segment of TID from AT on, after TICKS. 0, or negative errno. */
+/* Begins a segment of TID at AT, after TICKS. 0 or negative errno. */
 static int begin_segment(struct scan *s, uint64_t tid, const char *at, uint64_t ticks)
 {
     struct recording_events *events = &s->r->rec->events;
@@ -192,7 +193,7 @@ static int scan_chunk(struct scan *s, const struct rec_chunk *c)
 
 /* ---- all ---- */
 
-/* Segments of one thread together, in the order they were found in. */
+/* Groups segments by thread, in the order they were found. */
 static int sort_segments(struct recording_events *events)
 {
     struct recording_segment *sorted = calloc(events->segment_count + 1, sizeof(*sorted));
@@ -215,7 +216,7 @@ static int sort_segments(struct recording_events *events)
     return 0;
 }
 
-/* First and last event: segments of one thread are in order, so only its ends are looked at. */
+/* Finds the first and last event. Segments of a thread are in order, so only its ends are read. */
 static void find_ends(struct recording_events *events)
 {
     events->first_ns = UINT64_MAX;

@@ -1,9 +1,10 @@
-/* The header's numbers, made sane. A recording may be damaged: a count that its file cannot hold, or that contradicts
- * another one, is counted as bad and becomes 0, so that no report shows it.
+/* Validates the numbers of the header. A recording may be damaged. A count that the file cannot
+ * hold, or that contradicts another one, is counted as bad and becomes 0, so that no report shows
+ * it.
  *
- * Some counts have a bound in the file: samples of the CPU and events lie in it one by one. Samples of the heap are added
- * up, but each stands for one object or more, so there are at most as many as objects. The rest are counters of what
- * happened; they are bounded by what a program can do in its life. */
+ * Some counts are bounded by the file: CPU samples and events are stored one by one. Heap samples
+ * are summed, but each stands for at least one object, so there are at most as many as objects. The
+ * rest count occurrences and are bounded by what a program can do in its lifetime. */
 #include "tool/load/rec.h"
 
 #include <math.h>
@@ -12,7 +13,7 @@
 static const uint64_t MOST_OFTEN = (uint64_t)1 << 43;    /* a million times a second for 100 days */
 static const uint64_t MOST_RECYCLED = (uint64_t)1 << 30; /* chunks of 64 KB */
 static const uint64_t MOST_HZ = 1000000000;
-static const double rounding = 1e-6; /* of sums, as they are added up */
+static const double rounding = 1e-6; /* of sums, from adding up */
 enum { RACE = 1024, LEAST_SAMPLE = sizeof(struct piano__sample) };
 
 uint64_t rec_count(struct recording *rec, uint64_t value, uint64_t most, uint64_t at)
@@ -24,7 +25,7 @@ uint64_t rec_count(struct recording *rec, uint64_t value, uint64_t most, uint64_
     return 0;
 }
 
-/* The program may be counting while this reads: one sum may be some samples ahead of another. */
+/* The program may be counting meanwhile: one sum may be some samples ahead of another. */
 uint64_t rec_samples_most(double objects)
 {
     return (uint64_t)(objects * (1 + rounding)) + RACE;
@@ -103,7 +104,7 @@ void rec_clean_header(struct recording *rec)
                             &h->allocated_objects,  &h->peak_bytes,   &h->peak_objects,
                             &h->allocated_variance, &h->live_variance};
     for (size_t i = 0; i < sizeof(sums) / sizeof(*sums); i++) {
-        bool squared = i >= 6; /* beyond reason is then beyond its square */
+        bool squared = i >= 6; /* then the limit is squared too */
         double v = squared ? sqrt(fmax(*sums[i], 0)) : *sums[i];
         v = rec_number(rec, v, (uint64_t)((char *)sums[i] - (char *)h));
         *sums[i] = squared ? v * v : v;
@@ -118,7 +119,7 @@ void rec_clean_header(struct recording *rec)
     rec->rate_low = rec->rate_high = h->rate;
 }
 
-/* How long anything in the recording can have taken; without a known end, as long as a program can run. */
+/* Longest possible time in the recording; without a known end, as long as a program can run. */
 uint64_t rec_longest_ns(const struct recording *rec)
 {
     static const uint64_t SLACK_NS = 60000000000u, LONGEST_NS = (uint64_t)1 << 58;

@@ -1,4 +1,5 @@
-/* Code objects of CPython: texts become UTF-8, each distinct one once, so that equal ones are one pointer from here on. */
+/* Code objects of CPython. Texts become UTF-8 and are stored once, so equal texts are one
+ * pointer. */
 #include "tool/load/rec.h"
 
 #include <errno.h>
@@ -59,7 +60,7 @@ static int compare_texts(const void *a, const void *b)
     return strcmp(**x, **y);
 }
 
-/* Every text of codes that is equal to another becomes that other; what is left over is freed. */
+/* Replaces equal texts of codes by one of them and frees the others. */
 static int share_texts(struct recording *rec)
 {
     size_t count = 0;

@@ -1,5 +1,5 @@
-/* CPU samples and times off the CPU: by thread, then by time, so that what happened in a span of a thread's time
- * is one range of the array. */
+/* CPU samples and times off the CPU, sorted by thread, then time. So an interval of a thread is one
+ * range of the array. */
 #include "tool/load/rec.h"
 
 #include <errno.h>
@@ -85,7 +85,7 @@ int rec_read_samples(struct rec_reader *r)
     return err == -E2BIG ? 0 : err;
 }
 
-/* The first sample that is not before (TID, AT_NS). */
+/* Returns the first sample that is not before (TID, AT_NS). */
 static size_t bound(const struct recording *rec, uint64_t tid, uint64_t at_ns)
 {
     size_t low = 0, high = rec->sample_count;

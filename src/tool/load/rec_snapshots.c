@@ -1,13 +1,13 @@
-/* Snapshots of a recording. Parts of one snapshot have the same number and may lie in several chunks; a
- * snapshot is kept when every part is there once. Entries are kept as they are, with the stack by its
- * place in `stacks`. */
+/* Snapshots of a recording. Parts of one snapshot have the same number and may be in several
+ * chunks. A snapshot is kept if every part is there exactly once. Entries are kept unchanged, with
+ * the stack as index in `stacks`. */
 #include "tool/load/rec.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* One part, in the file. */
+/* One part in the file. */
 struct part {
     struct piano__snapshot head;
     const char *entries;
@@ -66,7 +66,7 @@ static void add_entries(struct rec_reader *r, struct recording_snapshot *s, cons
     }
 }
 
-/* COUNT parts of one number: a snapshot if they are exactly parts 0 to n-1. */
+/* Adds COUNT parts of one number as a snapshot if they are exactly parts 0 to n-1. */
 static int add_snapshot(struct rec_reader *r, const struct part *parts, size_t count, size_t *cap,
                         size_t *entries_left)
 {

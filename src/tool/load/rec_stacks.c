@@ -1,8 +1,8 @@
 /* Modules and stacks of a recording.
  *
- * A stack that two numbers name (two threads saw it first at the same time) becomes one: what tells
- * stacks apart is the addresses, the generation of the modules they were in, and whether the memory is
- * from mmap. The hash in the file is not trusted. */
+ * A stack with two ids (two threads saw it first at the same time) becomes one. Stacks are
+ * identified by their addresses, the generation of their modules, and whether the memory is from
+ * mmap. The hash in the file is not trusted. */
 #include "tool/load/rec.h"
 
 #include <errno.h>
@@ -57,7 +57,7 @@ static int compare_modules(const void *a, const void *b)
     return (x->since > y->since) - (x->since < y->since);
 }
 
-/* The first module that is not before START and, of equal ones, SINCE. */
+/* Returns the first module that is not before START and, of equal ones, SINCE. */
 static size_t module_bound(const struct recording *rec, uint64_t start, uint64_t since)
 {
     size_t low = 0, high = rec->module_count;
@@ -72,18 +72,18 @@ static size_t module_bound(const struct recording *rec, uint64_t start, uint64_t
     return low;
 }
 
-/* Generations of the tool, which looks at several processes, begin where those of the program end: neither has a
- * module of the other.
+/* Generations of the tool, which observes several processes, begin where those of the program end:
+ * neither has a module of the other.
  *
- * Places where modules began are tried backwards from the address: libraries that came and went may overlap.
- * At one place, only the last that had come can be the one. A file made to have everything overlap gets no more
- * tries than this. */
+ * Module starts are tried backwards from the address because unloaded libraries may overlap. At one
+ * start only the last module loaded can match. The number of tries is limited for malicious
+ * files. */
 enum { MODULE_TRIES = 256 };
 
 const struct recording_module *recording_module_of(const struct recording *rec, uint64_t pc,
                                                    uint64_t generation)
 {
-    size_t at = module_bound(rec, pc, UINT64_MAX); /* the first that begins behind PC */
+    size_t at = module_bound(rec, pc, UINT64_MAX); /* first that begins after PC */
     for (int tries = 0; at > 0 && tries < MODULE_TRIES; tries++) {
         uint64_t start = rec->modules[at - 1].start;
         size_t first = module_bound(rec, start, 0);
@@ -100,8 +100,8 @@ const struct recording_module *recording_module_of(const struct recording *rec, 
 
 /* ---- stacks ---- */
 
-/* Open addressing over the distinct stacks; 0 is a free slot, and stack 0 is never in it. The seed is
- * another one every time: a file cannot be made so that all its stacks meet in one slot. */
+/* Open addressing over the distinct stacks. 0 is a free slot, and stack 0 is never in it. The seed
+ * is random, so a file cannot be crafted to put all its stacks into one slot. */
 struct set {
     uint32_t *slots;
     size_t size; /* a power of two */
@@ -145,7 +145,7 @@ static int set_grow(struct set *set, const struct recording *rec)
     return 0;
 }
 
-/* The slot of S, or the free one it belongs into. */
+/* Returns the slot of S, or the free slot for it. */
 static uint32_t *set_find(const struct set *set, const struct recording *rec,
                           const struct recording_stack *s)
 {

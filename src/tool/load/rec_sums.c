@@ -1,19 +1,20 @@
-/* What is read off a sum: intervals, lifetimes, churn.
+/* Values derived from a sum: intervals, lifetimes, churn.
  *
- * A sum of weights is normal enough for 1.96 standard deviations either way; its variance is the sum over
- * samples of w^2 (1-p), kept beside it by the program. Without a single sample there is no variance to go by:
- * then it is the Poisson process that says how much can hide from it. See docs/heap.md.
+ * A sum of weights is close enough to normal for 1.96 standard deviations. Its variance is the sum
+ * over samples of w^2 (1-p), which the program maintains. Without any sample there is no variance;
+ * then the Poisson process gives how much can escape sampling. See docs/heap.md.
  *
- * Where no variance was kept, there is a bound: a sample of S bytes has w^2 (1-p) = w S / (exp(S/rate) - 1), which
- * is never more than w times the rate. */
+ * If no variance was recorded, there is a bound: a sample of S bytes has w^2 (1-p) = w S /
+ * (exp(S/rate) - 1), which is never more than w times the rate. */
 #include "tool/load/rec.h"
 
 #include <math.h>
 
 static const double two_sided_95 = 1.959964; /* standard deviations */
-static const double unseen_975 = 3.688879;   /* -ln 0.025: rates' worth of bytes without a sample */
+static const double unseen_975 =
+    3.688879; /* -ln 0.025: bytes without a sample, in units of the rate */
 
-static const double rounding = 1e-9; /* of a sum, beside which a difference is none */
+static const double rounding = 1e-9; /* of a sum: smaller differences are zero */
 
 enum { CHURN_BUCKET = 10 }; /* lived less than 2^10 us, about a millisecond */
 
@@ -93,8 +94,8 @@ double recording_rate_bound(const struct recording *rec)
     return rec->rate_high > 1 ? (double)rec->rate_high : 0;
 }
 
-/* Who was live at the peak is a part of all that was allocated; where nothing has changed since, it is who is
- * live now. */
+/* What was live at the peak is a part of all that was allocated. If nothing has changed since, it
+ * is what is live now. */
 void rec_bound_peak(const struct recording *rec, struct recording_sum *sum)
 {
     double same = fabs(sum->peak_bytes - sum->live_bytes);
@@ -103,22 +104,22 @@ void rec_bound_peak(const struct recording *rec, struct recording_sum *sum)
     else
         sum->peak_variance =
             fmin(sum->allocated_variance, recording_rate_bound(rec) * sum->peak_bytes);
-    if (!(sum->peak_variance > 0)) /* infinite times nothing is none, either */
+    if (!(sum->peak_variance > 0)) /* infinity times zero must be zero too */
         sum->peak_variance = 0;
 }
 
-/* Blocks that are in both moments are in both sums with the same weight, so only what came and what went is uncertain:
- * var = V(came) + V(went), where V(to) - V(from) = V(came) - V(went). How much came is at most what was
- * allocated in between, and what went follows from it. */
+/* Blocks present at both moments are in both sums with the same weight, so only what came and what
+ * went is uncertain: var = V(came) + V(went), where V(to) - V(from) = V(came) - V(went). What came
+ * is at most what was allocated in between, and what went follows from it. */
 double recording_change_variance(const struct recording *rec, const struct recording_entry *from,
                                  const struct recording_entry *to)
 {
     double rate = recording_rate_bound(rec), tiny = to->allocated_bytes * rounding;
     if (from->live_variance > rate * from->live_bytes + tiny * rate ||
         to->live_variance > rate * to->live_bytes + tiny * rate)
-        rate = INFINITY; /* it was another one once */
+        rate = INFINITY; /* the rate was changed */
     double change = to->live_variance - from->live_variance;
-    double came = to->allocated_bytes - from->allocated_bytes; /* bytes, at most */
+    double came = to->allocated_bytes - from->allocated_bytes; /* bytes, upper bound */
     double went = came - (to->live_bytes - from->live_bytes);  /* likewise */
     double came_variance = came > tiny ? fmin(to->live_variance, rate * came) : 0;
     double went_variance = went > tiny ? fmin(from->live_variance, rate * went) : 0;
@@ -137,7 +138,7 @@ uint64_t recording_freed_within(const struct recording_sum *sum, unsigned bucket
 int64_t recording_median_life(const struct recording_sum *sum)
 {
     uint64_t all = recording_freed_within(sum, PIANO_LIFETIMES - 1), before = 0;
-    uint64_t middle = all - all / 2; /* the one that as many lived shorter as longer */
+    uint64_t middle = all - all / 2; /* median rank */
     for (unsigned b = 0; b < PIANO_LIFETIMES; b++) {
         uint64_t here = sum->lifetimes[b];
         if (here > 0 && before + here >= middle) {

@@ -1,7 +1,7 @@
-/* Names of addresses that are kept in a recording: texts, the modules they are of, and for each address which texts.
+/* Names of addresses stored in a recording: texts, their modules, and the texts of each address.
  *
- * Texts are copied, for they are handed on; the frames of an address stay in the file and are read when they are asked for. A
- * number that is there twice means what it meant first. */
+ * Texts are copied because they are handed out. The frames of an address stay in the file and are
+ * read on request. If an id occurs twice, the first one counts. */
 #include "tool/load/rec.h"
 
 #include <errno.h>
@@ -39,8 +39,8 @@ struct recording_symbols {
 
 enum { FRAMES_MOST = PIANO_REC_PAYLOAD / sizeof(struct piano__symbol_frame) };
 
-/* TEXT, which ends within BYTES, as one of ours; NULL when it does not. Every text has a record that is longer than it, and the
- * arena is as large as all of them. */
+/* Copies TEXT, which must end within BYTES; NULL if it does not. The arena is as large as all
+ * records, and each record is longer than its text. */
 static const char *keep(struct recording_symbols *s, const char *text, size_t bytes)
 {
     const char *end = memchr(text, '\0', bytes);
@@ -142,12 +142,12 @@ static int take(struct rec_reader *r, void *symbols, const char *record, uint32_
         return take_module(r, symbols, record, bytes, at);
     case PIANO_SYMBOL_ADDRESS:
         return take_address(r, symbols, record, bytes, at);
-    default: /* of a later piano */
+    default: /* from a later version of piano */
         return 0;
     }
 }
 
-/* Equal ones in the order of the file, in which they lie side by side in memory. */
+/* Equal ids keep the order of the file, which is their order in memory. */
 static int compare_texts(const void *a, const void *b)
 {
     const struct text *x = a, *y = b;

@@ -1,18 +1,18 @@
-/* The tables of a recording: what each stack adds up to, and the sampled blocks that are not freed.
+/* Tables of a recording: the sums of each stack, and the sampled blocks that are not freed.
  *
- * The program may be adding while this reads. A sum is read whole; that two sums of one stack are of
- * the same moment is not promised, so a difference below zero is taken as nothing. */
+ * The program may be adding while this reads. A single sum is never torn, but two sums of one stack
+ * may be from different moments, so a negative difference is taken as zero. */
 #include "tool/load/rec.h"
 
 #include <errno.h>
 #include <math.h>
 #include <string.h>
 
-/* Variances are of the order of squares: judged by their root. */
+/* Variances are of the order of squares, so their root is checked. */
 static double variance(struct recording *rec, double value, uint64_t at)
 {
     double root = isfinite(value) && value > 0 ? sqrt(value) : value;
-    bool tiny = isfinite(value) && value < 0; /* squares round by more than sums do */
+    bool tiny = isfinite(value) && value < 0; /* squares have larger rounding errors than sums */
     root = rec_number(rec, tiny ? 0 : root, at);
     return root * root;
 }
@@ -41,7 +41,7 @@ static void add_totals(struct rec_reader *r, uint32_t id, const struct piano__to
     s.live_bytes = above_zero(s.allocated_bytes - s.freed_bytes - s.untracked_bytes);
     s.live_objects = above_zero(s.allocated_objects - s.freed_objects - s.untracked_objects);
     s.live_variance = above_zero(s.allocated_variance - s.freed_variance - unknown_variance);
-    if (t->samples == t->freed + t->untracked || s.live_objects < 0.5) { /* what rounding left */
+    if (t->samples == t->freed + t->untracked || s.live_objects < 0.5) { /* rounding residue */
         s.live_bytes = s.live_objects = s.live_variance = 0;
     }
     bool seen = t->seen_epoch == rec->header.peak_epoch;

@@ -1,5 +1,5 @@
-/* Threads and names of a recording. Both are logs in which a later record says more: of a thread its last
- * name counts, of a name its last text. */
+/* Threads and names of a recording. Both are logs in which later records override: the last name of
+ * a thread and the last text of a name count. */
 #include "tool/load/rec.h"
 
 #include <errno.h>
@@ -52,7 +52,7 @@ static int take_name(struct rec_reader *r, void *cap, const char *record, uint32
     return 0;
 }
 
-/* Sorting keeps the order of equal ones, and the last of them stays. */
+/* The sort is stable for equal elements, and the last of them is kept. */
 struct ranked_thread {
     struct recording_thread t;
     size_t order;
@@ -66,7 +66,7 @@ static int compare_threads(const void *a, const void *b)
     return (x->order > y->order) - (x->order < y->order);
 }
 
-/* A record without a name takes none away. */
+/* A record without a name does not remove an earlier one. */
 static int sort_threads(struct recording *rec)
 {
     struct ranked_thread *list = calloc(rec->thread_count + 1, sizeof(*list));
@@ -94,7 +94,7 @@ struct ranked_name {
     size_t order;
 };
 
-/* Of equal ones the last comes first. */
+/* For equal ids, the last comes first. */
 static int compare_names(const void *a, const void *b)
 {
     const struct ranked_name *x = a, *y = b;
@@ -126,7 +126,7 @@ static int sort_names(struct recording *rec)
 
 int rec_read_threads(struct rec_reader *r)
 {
-    size_t threads = 0, names = 0; /* room for them */
+    size_t threads = 0, names = 0; /* capacities */
     int err = rec_each(r, PIANO_CHUNK_THREADS, sizeof(struct piano__thread_record),
                        "a thread that cannot be read: the rest of its chunk is left out",
                        take_thread, &threads);

@@ -1,5 +1,6 @@
-/* All events of a recording in order of time: a cursor a thread, and a heap of the cursors by their next event. A
- * thread usually has many events before another has one, so the top of the heap mostly stays where it is. */
+/* All events of a recording in order of time: one cursor per thread, and a heap of the cursors by
+ * their next event. A thread usually has many events in a row, so the top of the heap rarely
+ * changes. */
 #include "tool/load/rec.h"
 
 #include <stdlib.h>
@@ -22,7 +23,7 @@ struct recording_walk {
     size_t count;
 };
 
-/* Reads the next event of C; false at the end. Time does not go back, whatever the file says. */
+/* Reads the next event of C; false at the end. Time never goes back, even if the file says so. */
 static bool advance(const struct recording_walk *w, struct cursor *c)
 {
     for (;;) {
@@ -35,7 +36,7 @@ static bool advance(const struct recording_walk *w, struct cursor *c)
             c->ticks = g->ticks;
         }
         size_t bytes = rec_event_at(c->at, c->to, &c->next);
-        if (bytes == 0) { /* the program is at work in this chunk */
+        if (bytes == 0) { /* the program is writing to this chunk */
             c->at = c->to;
             continue;
         }

@@ -1,12 +1,12 @@
-/* Reading a recording: the file, its header, its chunks; then the stages of `rec.h`.
+/* Reads a recording: the file, its header, its chunks; then the stages of `rec.h`.
  *
- * The file is mapped, shared, because the program may still be writing to it. What is read of it is
- * either committed and never changes again (records of logs), checked by its key before and after
- * (live blocks), or a counter that is true at the moment it is read. Offsets, lengths and counts are
- * copied before they are checked, so a file that changes under the reader cannot slip past a check.
+ * The file is mapped shared because the program may still be writing to it. What is read is either
+ * committed and never changes again (records of logs), checked by its key before and after (live
+ * blocks), or a counter that is valid at the moment it is read. Offsets, lengths and counts are
+ * copied before they are checked, so a file that changes meanwhile cannot bypass a check.
  *
- * A file with a header that can be read is always read as far as it goes. What is missing is in `gaps`,
- * by byte. No double leaves here that is not finite, not negative and below 2^60. */
+ * A file with a readable header is always read as far as possible. `gaps` lists what is missing, by
+ * offset. Every double that leaves here is finite, not negative and below 2^60. */
 #include "tool/load/recording.h"
 
 #include <errno.h>
@@ -26,7 +26,8 @@
 #include "tool/util/owner.h"
 #include "tool/util/say.h"
 
-static const double rounding_below = -4096; /* how far rounding may take a difference of sums */
+static const double rounding_below =
+    -4096; /* largest negative difference of sums that rounding can cause */
 
 /* ---- what the stages share ---- */
 
@@ -200,7 +201,7 @@ static int check_header(struct recording *rec, const char *path, struct run_erro
 
 /* ---- how the program ended ---- */
 
-/* Does process PID have the file behind ST mapped? */
+/* Returns whether process PID has the file of ST mapped. */
 static bool has_mapped(uint32_t pid, const struct stat *st)
 {
     char path[64], inode[64];
@@ -247,7 +248,7 @@ static void find_duration(struct recording *rec)
         last = rec->stacks[i].sum.newest_ns > last ? rec->stacks[i].sum.newest_ns : last;
     for (size_t i = 0; i < rec->snapshot_count; i++)
         last = rec->snapshots[i].at_ns > last ? rec->snapshots[i].at_ns : last;
-    last = rec->end_ns > last ? rec->end_ns : last; /* so far: the newest sample of all */
+    last = rec->end_ns > last ? rec->end_ns : last; /* so far the newest of all samples */
     last = rec->events.last_ns > last ? rec->events.last_ns : last;
     last = h->trace.end_mono_ns > last ? h->trace.end_mono_ns : last;
     rec->duration_atleast = false;
@@ -263,7 +264,8 @@ static void find_duration(struct recording *rec)
     rec->duration_ns = sane ? (int64_t)(last - h->start_mono_ns) : -1;
 }
 
-/* Of another user than the reader or, when that is root, than the owner of its directory? */
+/* Returns whether it belongs neither to the reader nor, if that is root, to the owner of its
+ * directory. */
 static bool is_foreign(const char *path, const struct stat *st)
 {
     struct stat dir;
@@ -320,14 +322,15 @@ static void take_chunk(struct rec_reader *r, uint64_t at)
     struct piano__chunk c;
     const struct piano__chunk *in_file = (const void *)(rec->map + at);
     size_t there = rec->map_len - at - sizeof(c);
-    /* Read before it is touched in the mapping: a hole in the file then costs no page. */
+    /* Uses pread before touching the mapping, so a hole in the file costs no page. */
     if (pread(r->fd, &c, sizeof(c), (off_t)at) != (ssize_t)sizeof(c) || !c.ready ||
         !__atomic_load_n(&in_file->ready, __ATOMIC_ACQUIRE)) {
         rec->unfinished_chunks++;
         return;
     }
     memcpy(&c, in_file, sizeof(c));
-    /* In this order: pairs with the release in target/trace/buffers.c, where a chunk that is used again gets its new index last. */
+    /* This order pairs with the release in target/trace/buffers.c, which stores the new index of a
+     * reused chunk last. */
     c.index = __atomic_load_n(&in_file->index, __ATOMIC_ACQUIRE);
     c.used = __atomic_load_n(&in_file->used, __ATOMIC_ACQUIRE);
     if (c.type < PIANO_CHUNK_MODULES || c.type > PIANO_CHUNK_SYMBOLS) {
@@ -359,7 +362,7 @@ static int find_chunks(struct rec_reader *r)
     struct recording *rec = r->rec;
     uint64_t claimed = rec->header.chunks;
     uint64_t body = rec->map_len - PIANO_REC_HEADER_BYTES;
-    /* A chunk is begun when its header is there. */
+    /* A chunk has begun when its header is there. */
     uint64_t begun =
         (body + PIANO_REC_CHUNK_BYTES - sizeof(struct piano__chunk)) / PIANO_REC_CHUNK_BYTES;
     uint64_t count = claimed < begun ? claimed : begun;
@@ -390,7 +393,7 @@ static int find_chunks(struct rec_reader *r)
     return 0;
 }
 
-/* Without memory for them, their blocks are not told one by one. */
+/* Without memory for them, single blocks are not available. */
 static void keep_live_chunks(const struct rec_reader *r)
 {
     size_t first = 0, count = 0;

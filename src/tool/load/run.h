@@ -1,8 +1,8 @@
-/* A run in memory, whatever file it came from: functions with their sums and percentiles, frames as
- * compact records, threads, and everything the reader has to be told about how it was read.
+/* A run in memory, independent of the file format: functions with sums and percentiles, frames as
+ * compact records, threads, and how completely the file was read.
  *
- * The per-frame figures of single functions are not kept: they are read again from the file, which
- * stays mapped, by `run_frame_functions`. */
+ * The figures of single functions per frame are not stored. `run_frame_functions` reads them again
+ * from the file, which stays mapped. */
 #ifndef PIANO_TOOL_LOAD_RUN_H
 #define PIANO_TOOL_LOAD_RUN_H
 
@@ -18,7 +18,7 @@
 /* Sums of one function, over the run, a thread or a frame. Saturating. */
 struct tally {
     int64_t calls;
-    int64_t timed; /* of these calls, how many were timed one by one */
+    int64_t timed; /* number of these calls that were timed */
     int64_t self_ns;
     int64_t total_ns; /* valid when has_total */
     int64_t alloc_count;
@@ -26,22 +26,22 @@ struct tally {
     int64_t free_count;
     int64_t free_bytes;
     int64_t looked_ns; /* how long the watcher found a thread in the function */
-    double looked_var; /* ns squared: the variance of that; 0 in files that do not have it */
+    double looked_var; /* ns squared: variance of looked_ns; 0 in files without it */
     int64_t
         unwatched_ns;  /* of the self time, what was before the watcher ran: timed, not estimated */
     double looked_sys; /* ns: how far that may be off in the same direction in every line */
-    int64_t probes_ns; /* what was taken off its self time for probes */
+    int64_t probes_ns; /* probe cost subtracted from its self time */
     double self_var;   /* ns squared: the variance of self_ns, see estimates.h */
     double self_sys;   /* ns: how far self_ns may be off in the same direction in every line */
     double self_cal; /* ns: the same of the calibration of timed calls; in intervals, no estimate */
     double
-        self_probes; /* ns: the same of the cost of counted calls; the same in every run of a program */
+        self_probes; /* ns: the same of the cost of counted calls; equal in all runs of a program */
     double total_var;
     int64_t max_ns; /* the longest of the timed calls, when has_max and not lacks_max */
     bool has_max;
-    bool lacks_max;  /* a line with timed calls did not tell */
-    int64_t wait_ns; /* of the self time, off the CPU as far as is known */
-    int64_t runq_ns; /* of that, waiting for a CPU */
+    bool lacks_max;  /* a line with timed calls did not give it */
+    int64_t wait_ns; /* part of the self time known to be off the CPU */
+    int64_t runq_ns; /* part of wait_ns spent waiting for a CPU */
     bool has_cpu;    /* some line gave its CPU time: a call was checked */
     bool disputed;   /* samples and looks disagree beyond their intervals */
     bool has_total;  /* every line that named the function gave its total */
@@ -51,13 +51,13 @@ struct tally {
 struct run_fn {
     char *name;
     char *place; /* "src/game.c:12" as in the file; NULL when the file has none */
-    char *file;  /* the two halves of it; NULL and 0 when unknown */
+    char *file;  /* file and line of `place`; NULL and 0 if unknown */
     int64_t line;
     bool alias;        /* a second id of another row: holds nothing, is never shown */
     uint32_t namesake; /* 0: the only one of its name; else its number among them, from 1 */
     struct tally sum;
     struct samples frames; /* self_ns in each frame it appears in */
-    uint64_t listed;       /* of these frames, how many have a line of their own */
+    uint64_t listed;       /* number of these frames with a line of their own */
     int64_t p50_ns;
     int64_t p99_ns;      /* both valid when frames.count > 0 */
     int64_t worst_ns;    /* the longest single call; -1: not known */
@@ -80,12 +80,12 @@ struct run_frame {
     int64_t runq_ns; /* of the rest, waiting for a CPU; -1: not known */
 };
 
-/* What most of a spike's time beyond the median, or the budget if that is less, went to, where that was not the program's own
- * work. */
+/* Main cause of a spike's time beyond the median, or beyond the budget if that is less, if it was
+ * not the program's own work. */
 enum run_why {
-    RUN_WHY_WORK,    /* or not known */
-    RUN_WHY_RUNQ,    /* it waited for a CPU */
-    RUN_WHY_BLOCKED, /* it slept, or waited for something else */
+    RUN_WHY_WORK,    /* or unknown */
+    RUN_WHY_RUNQ,    /* waited for a CPU */
+    RUN_WHY_BLOCKED, /* slept, or waited for something else */
     RUN_WHY_OFF      /* one of the two */
 };
 
@@ -94,20 +94,20 @@ enum run_why {
 /* A frame from begin to begin of the function that starts a cycle of calls, see turns.c. */
 struct run_turn {
     uint64_t at;        /* offset of the line of its first call */
-    int64_t took_ns;    /* from its begin to its end by the clock */
+    int64_t took_ns;    /* from begin to end by the clock */
     int64_t wall_ns;    /* the same without the cost of measuring */
-    int64_t between_ns; /* of wall_ns, in none of its calls */
+    int64_t between_ns; /* part of wall_ns outside its calls */
     uint32_t caller;    /* index into fns, or RUN_NO_FN: not measured */
 };
 
-/* Further lines that belong to a frame: deeper ones, and the other calls of a turn. */
+/* Further lines of a frame: deeper ones, and the other calls of a turn. */
 struct run_fold {
     uint64_t *lines; /* offsets */
     size_t count;
     size_t line; /* index of the frame's own line, while the file is read */
 };
 
-/* One moment: AT_NS as frames count it, and CLOCK_MONOTONIC. */
+/* One moment by both clocks: AT_NS as in frames, and CLOCK_MONOTONIC. */
 struct run_pair {
     int64_t at_ns, mono_ns;
 };
@@ -148,7 +148,7 @@ struct run_group {
     int64_t cpu_wall_ns;
     int64_t cpu_ns;
     int64_t runq_ns;
-    bool no_runq;   /* of some of these it is not known what they waited for a CPU */
+    bool no_runq;   /* run queue wait is unknown for some of these */
     uint64_t *hist; /* of the merged ones, numbered as in common/hist.h; NULL when none */
 };
 
@@ -174,13 +174,13 @@ struct run {
     int64_t timestamp_ms;
     int64_t pid;     /* 0: unknown */
     int64_t wall_ns; /* length of the run; -1 unknown */
-    int64_t main_ns; /* of it, in functions of the run on the main thread; -1 unknown */
+    int64_t main_ns; /* part of wall_ns in functions of the run on the main thread; -1 unknown */
     uint64_t file_bytes;
     char *companion; /* the recording of the same process, see companion.h; NULL: none is known */
 
-    struct run_pair *pairs; /* both grow from pair to pair; none: the file does not tell */
+    struct run_pair *pairs; /* both values grow from pair to pair; may be empty */
     size_t pair_count;
-    double last_slope; /* of the clocks, behind the last pair */
+    double last_slope; /* of the clocks, after the last pair */
     struct run_fn *fns;
     size_t fn_count;
     struct run_frame *frames; /* in order of start */
@@ -196,11 +196,11 @@ struct run {
     struct run_group all; /* over every frame */
 
     int64_t dropped[RUN_DROP_KINDS];
-    bool ended;          /* the program exited cleanly */
-    bool recovered;      /* lines came from the live file */
-    bool by_piano;       /* written by our runtime, which would have marked its end */
-    bool truncated;      /* the last line was not whole and was left out */
-    bool foreign;        /* the file belongs to somebody else than its reader or directory */
+    bool ended;     /* the program exited cleanly */
+    bool recovered; /* lines came from the live file */
+    bool by_piano;  /* written by piano's runtime, which would have marked its end */
+    bool truncated; /* the last line was incomplete and was ignored */
+    bool foreign;   /* the file belongs neither to its reader nor to the owner of its directory */
     bool wall_estimated; /* frames without wall_ns: the sum of self times stands in */
     uint64_t bad_lines;  /* unreadable, left out */
     uint64_t bad_first;  /* line number of the first of them */
@@ -210,7 +210,7 @@ struct run {
     /* The text of the run: the mapped file, then lines recovered from the live file. */
     const char *map;
     size_t map_len;
-    size_t text_len; /* of it, up to the last whole line */
+    size_t text_len; /* up to the last complete line */
     struct buf live;
     uint32_t *fn_of_id; /* id in the file -> row */
     size_t id_count;
@@ -254,31 +254,30 @@ struct run_scratch {
     struct run_scratch *line; /* a line by itself, before it is added to others */
 };
 
-/* Reads what FRAME says of each function; 0 or negative errno. */
+/* Reads the figures of each function in FRAME; 0 or negative errno. */
 int run_frame_functions(const struct run *run, const struct run_frame *frame,
                         struct run_scratch *scratch);
 void run_scratch_release(struct run_scratch *scratch);
 
-/* How long FRAME took by the clock, from its begin to its end: its wall time and what the measuring took
- * inside of it. */
+/* Returns how long FRAME took by the clock: its wall time plus the cost of measuring inside it. */
 int64_t run_frame_took(const struct run *run, const struct run_frame *frame);
 
-/* CLOCK_MONOTONIC at AT_NS, as frames count it; -1: the file does not tell. */
+/* Returns CLOCK_MONOTONIC at AT_NS; -1 if the file has no clock pairs. */
 int64_t run_mono(const struct run *run, int64_t at_ns);
 
 /* A thread by number, or NULL. */
 const struct run_thread *run_thread_find(const struct run *run, uint32_t number);
 
-/* Wall time of FRAME off the CPU, but for what it waited for one; -1: not known. */
+/* Returns the wall time of FRAME that was neither on the CPU nor waiting for one; -1: unknown. */
 int64_t run_frame_blocked(const struct run_frame *frame);
 
-/* What the threads of RUN waited for a CPU, and how long they ran or tried to; false: not known. Threads that were blocked
- * most of the time are left out, unless all were. */
+/* Sums the time that threads of RUN waited for a CPU, and the wall time this refers to. Returns
+ * false if unknown. Ignores threads that were blocked most of the time, unless all were. */
 bool run_busy(const struct run *run, int64_t *runq_ns, int64_t *of_ns);
 
 void tally_add(struct tally *sum, const struct tally *more);
 int64_t saturating_add(int64_t a, int64_t b);
-/* X as an integer, cut to what fits; 0 for what is no number. */
+/* Converts X to an integer, saturating; 0 for NaN. */
 int64_t saturating_int(double x);
 
 #endif

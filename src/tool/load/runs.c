@@ -1,8 +1,8 @@
-/* Which run is meant. Runs are files `<epoch ms>-<pid>.ndjson` or `.json`; the two endings of one
- * stem are one run, and the .ndjson is the one to read. Recordings end in `.rec`; those of further
- * processes, `.rec-PID` and `.rec.N`, go by their whole name. The time in the name decides which is
- * newest; a file that was renamed goes by its modification time. Other people's .json files are no runs: one that is
- * not named like a run has to look like one inside. */
+/* Resolves which run is meant. Runs are files `<epoch ms>-<pid>.ndjson` or `.json`. Both extensions
+ * of one stem are one run, and the .ndjson is read. Recordings end in `.rec`; those of further
+ * processes, `.rec-PID` and `.rec.N`, are identified by their whole name. The time in the name
+ * decides which is newest; for a renamed file, its modification time. A .json file that is not
+ * named like a run must look like one inside. */
 #include "tool/load/runs.h"
 
 #include <dirent.h>
@@ -20,7 +20,7 @@
 #include "tool/util/paths.h"
 #include "tool/util/say.h"
 
-/* Length of NAME without its ending; 0 when it has none of a run. */
+/* Returns the length of NAME without its extension; 0 if it has no run extension. */
 static size_t stem_len(const char *name)
 {
     static const char *const endings[] = {".ndjson", ".json", ".rec"};
@@ -42,7 +42,7 @@ static int64_t time_of(const char *stem, const struct stat *st)
     return named ? ms : (int64_t)st->st_mtim.tv_sec * 1000 + st->st_mtim.tv_nsec / 1000000;
 }
 
-/* `<digits>-<digits>`, as the runtime names them. */
+/* Matches `<digits>-<digits>`, as the runtime names runs. */
 static bool is_stamped(const char *stem)
 {
     size_t ms = strspn(stem, "0123456789");
@@ -50,7 +50,7 @@ static bool is_stamped(const char *stem)
     return pid > 0 && stem[ms + 1 + pid] == '\0';
 }
 
-/* A recording by its ending; a run by its name or by what it begins with. */
+/* Recognises a recording by its extension, a run by its name or its first bytes. */
 static bool is_ours(const char *path, const char *name, const char *stem)
 {
     return recording_named(name) || is_stamped(stem) || foreign_kind_of(path) == NULL;
@@ -87,7 +87,8 @@ static int add_entry(struct runs *runs, const char *name)
     return 0;
 }
 
-/* Newest first; of one moment, the program before what it started; of one stem, the .ndjson first. */
+/* Newest first; at equal times, the program before what it started; for one stem, the .ndjson
+ * first. */
 static int compare(const void *a, const void *b)
 {
     const struct runs_entry *x = a, *y = b;
@@ -172,7 +173,7 @@ const char *runs_paths_newest(const struct runs_paths *paths)
     return best;
 }
 
-/* Takes PATH over. */
+/* Takes ownership of PATH. */
 static int add_path(struct runs_paths *out, char *path)
 {
     char **more = path ? realloc(out->paths, (out->count + 1) * sizeof(*more)) : NULL;
@@ -222,7 +223,7 @@ static int newest(const struct runs *runs, enum runs_kind kind, struct runs_path
     return no_runs(runs, kind, e);
 }
 
-/* Of several paths, leaves those of KIND, if there are any. */
+/* Keeps only the paths of KIND, if there are any. */
 static void keep_kind(struct runs_paths *paths, enum runs_kind kind)
 {
     size_t kept = 0, fitting = 0;
@@ -237,7 +238,7 @@ static void keep_kind(struct runs_paths *paths, enum runs_kind kind)
     paths->count = fitting > 0 ? kept : paths->count;
 }
 
-/* A run by stem, by file name, or by its id `<pid>_<ms>`, which is the stem turned around. */
+/* Finds a run by stem, by file name, or by its id `<pid>_<ms>`, which is the stem reversed. */
 static const struct runs_entry *find_named(const struct runs *runs, const char *word)
 {
     size_t stem = stem_len(word);
@@ -313,7 +314,7 @@ static int resolve_dir(const char *dir, enum runs_kind kind, struct runs_paths *
     return err;
 }
 
-/* `x.live` stands for the run it lies beside. */
+/* Maps `x.live` to the run next to it. */
 static char *beside_live(const char *word)
 {
     size_t len = strlen(word);
@@ -359,7 +360,7 @@ int runs_resolve_kind(const char *word, enum runs_kind kind, struct runs_paths *
     int err = runs_list(&runs, NULL);
     if (err == 0)
         err = tags_load(&tags, runs.dir);
-    int unlisted = err;                        /* of no importance for a file that is named */
+    int unlisted = err;                        /* irrelevant for an existing file */
     bool whole = word && stat(word, &st) == 0; /* a path may hold commas */
     if (!word && err == 0) {
         err = newest(&runs, kind, out, error);
@@ -375,7 +376,7 @@ int runs_resolve_kind(const char *word, enum runs_kind kind, struct runs_paths *
             err = resolve_word(&runs, &tags, part, kind, out, error);
         free(copy);
     }
-    if (err == -ENOENT && unlisted) { /* it may well be there */
+    if (err == -ENOENT && unlisted) { /* it may exist but could not be listed */
         err = unlisted;
         *error = (struct run_error){.text = ""};
     }

@@ -1,4 +1,4 @@
-/* The runs directory: which runs there are, what they are called, and which one is meant. */
+/* The runs directory: lists runs and resolves names of runs. */
 #ifndef PIANO_TOOL_LOAD_RUNS_H
 #define PIANO_TOOL_LOAD_RUNS_H
 
@@ -10,10 +10,10 @@
 
 struct runs_entry {
     char *path;
-    char *stem; /* file name without its ending */
+    char *stem; /* file name without extension */
     int64_t timestamp_ms;
     uint64_t bytes;
-    bool recording; /* and not a run of an instrumented program */
+    bool recording; /* not a run of an instrumented program */
     bool further;   /* of another process, or a later program of the same one */
 };
 
@@ -28,7 +28,7 @@ struct runs {
 /* Reads DIR (NULL: the project's); a missing directory has no runs. 0 or negative errno. */
 int runs_list(struct runs *runs, const char *dir);
 void runs_release(struct runs *runs);
-/* Words for ERR of `runs_list`, and what to try. */
+/* Describes an error ERR of `runs_list`, and what to try. */
 void runs_fail(const struct runs *runs, int err, struct run_error *error);
 
 /* Several paths, malloc'd. */
@@ -37,15 +37,15 @@ struct runs_paths {
     size_t count;
 };
 
-/* What WORD means: a path, a tag, a run id or file name in the runs directory, a directory of runs
- * (its newest), several of these joined by commas; NULL the newest run. 0, or negative errno with
- * ERROR filled. */
+/* Resolves WORD: a path, a tag, a run id or file name in the runs directory, a directory of runs
+ * (its newest), or several of these joined by commas; NULL: the newest run. 0, or negative errno
+ * with ERROR filled. */
 int runs_resolve(const char *word, struct runs_paths *out, struct run_error *error);
-/* The same where a choice is left (the newest, a directory, a tag with several runs): one of this KIND. A
- * run that is named is taken as it is. */
+/* The same, but prefers KIND where there is a choice (the newest, a directory, a tag with several
+ * runs). A run given by name is used as it is. */
 int runs_resolve_kind(const char *word, enum runs_kind kind, struct runs_paths *out,
                       struct run_error *error);
-/* The path of the newest of them, by name; PATHS has one or more. */
+/* Returns the newest path, by name. PATHS must not be empty. */
 const char *runs_paths_newest(const struct runs_paths *paths);
 void runs_paths_release(struct runs_paths *paths);
 

@@ -123,7 +123,7 @@ int samples_add_many(struct samples *s, int64_t value, uint64_t count)
         return err;
     }
     if (count == 0 || s->count + count < count)
-        return 0; /* more than there can be: a file that lies */
+        return 0; /* more than possible: a corrupt file */
     if (!is_histogram(s))
         err = to_histogram(s);
     if (err == 0)
@@ -172,7 +172,7 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Walks the buckets upwards to the one that holds the value of rank RANK. */
+/* Returns the value of rank RANK by walking the buckets upwards. */
 static int64_t histogram_rank(const struct samples *s, uint64_t rank)
 {
     uint64_t seen = 0;

@@ -1,5 +1,5 @@
-/* A bag of values that can tell its percentiles: exact while it is small, a histogram with buckets
- * at most 1/256 wide (0.4 %) after that. */
+/* Collection of values with percentiles: exact while small, then a histogram with buckets at most
+ * 1/256 wide (0.4 %). */
 #ifndef PIANO_TOOL_LOAD_SAMPLES_H
 #define PIANO_TOOL_LOAD_SAMPLES_H
 
@@ -22,7 +22,7 @@ struct samples {
 int samples_add(struct samples *s, int64_t value);
 /* The same for COUNT times VALUE. */
 int samples_add_many(struct samples *s, int64_t value, uint64_t count);
-/* Moves what is in FROM to S; FROM is empty afterwards. */
+/* Moves the values of FROM to S; FROM is empty afterwards. */
 int samples_merge(struct samples *s, struct samples *from);
 /* Nearest rank: the value at index round(P * (count - 1)) of the sorted values; 0 when empty.
  * Sorts the exact values in place. */

@@ -1,10 +1,10 @@
-/* Second reading: the figures.
+/* Second pass: reads the figures.
  *
- * Each worker takes a share of the indexed lines and adds up into tables of its own, which are
- * joined at the end; no state is shared while it runs but the frame records, each of which belongs
- * to one line and so to one worker. A line counts whole or not at all: its functions are parsed
- * into a scratch table first. A line found unreadable here is struck from the index; because that
- * may change which lines are frames, the caller then starts over without it. */
+ * Each worker sums a share of the indexed lines into its own tables, which are joined at the end.
+ * Workers share only the frame records, each of which belongs to one line and so to one worker. A
+ * line counts completely or not at all: its functions are parsed into a scratch table first. A line
+ * found unreadable here is removed from the index. That may change which lines are frames, so the
+ * caller then starts over. */
 #include "tool/load/reader.h"
 
 #include "tool/load/estimates.h"
@@ -15,8 +15,7 @@
 
 enum {
     FORGET_BYTES = 16 << 20,
-    UNKNOWN_PART =
-        20 /* of a turn: so much of it may be in no call of which the CPU time is known */
+    UNKNOWN_PART = 20 /* largest part of a turn, 1/20, outside calls with known CPU time */
 };
 
 struct thread_cell {
@@ -80,7 +79,7 @@ static uint32_t line_root(const struct reader *r, const struct line *l)
     return l->root == RUN_NO_FN ? RUN_NO_ROOT : r->fn_of_id[l->root];
 }
 
-/* Fills the record of the frame on line L. A folded frame gets its figures afterwards. */
+/* Fills the record of the frame on line L. A folded frame gets its figures later. */
 static int take_frame(struct worker *w, const struct line *l, const struct fns_head *head)
 {
     struct run_frame *f = &w->r->run->frames[w->next_frame++];
@@ -186,7 +185,7 @@ static void worker_release(struct worker *w)
     run_scratch_release(&w->scratch);
 }
 
-/* Cuts the lines into shares and tells each worker which frame record is its first. */
+/* Splits the lines among the workers and gives each its first frame record. */
 static void share_out(struct reader *r, struct worker *workers, size_t count)
 {
     size_t frames = 0, folds = 0, next = 0;
@@ -226,7 +225,7 @@ static int compare_cells(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Joins the workers' cells into one array sorted by thread and row, without doubles. */
+/* Joins the workers' cells into one array sorted by thread and row, without duplicates. */
 static int join_cells(struct worker *workers, size_t count, struct thread_cell **out, size_t *len)
 {
     size_t total = 0, n = 0, kept = 0;
@@ -251,7 +250,7 @@ static int join_cells(struct worker *workers, size_t count, struct thread_cell *
     return 0;
 }
 
-/* Appends the threads that have figures but no line of their own; keeps the order. */
+/* Appends the threads that have figures but no thread line. Keeps the order. */
 static int add_unnamed_threads(struct run *run, const struct thread_cell *cells, size_t count)
 {
     size_t missing = 0;
@@ -302,7 +301,7 @@ static int thread_sums(struct reader *r, struct worker *workers, size_t count)
     return err;
 }
 
-/* Turns have times of their own. Frames and turns are both in the order of their lines here. */
+/* Sets the times of turns. Frames and turns are both in the order of their lines here. */
 static void finish_turns(struct run *run)
 {
     for (size_t i = 0, t = 0; i < run->frame_count && t < run->turn_count; i++)
@@ -312,7 +311,8 @@ static void finish_turns(struct run *run)
         }
 }
 
-/* What a turn spent between calls, or in calls too short to be checked, counts as work, unless that is much. */
+/* Time of a turn between calls, or in calls too short to be checked, counts as CPU time. If it is
+ * more than 1/UNKNOWN_PART of the turn, the CPU time is unknown. */
 static void set_turn_cpu(struct run_frame *f, const struct fns_head *calls)
 {
     int64_t rest = f->wall_ns > calls->wall_ns ? f->wall_ns - calls->wall_ns : 0;
@@ -321,7 +321,7 @@ static void set_turn_cpu(struct run_frame *f, const struct fns_head *calls)
     f->runq_ns = known ? calls->runq_ns : -1;
 }
 
-/* Frames that consist of several lines: their figures, now that all lines are known to be good. */
+/* Computes frames that consist of several lines, now that all lines are known to be good. */
 static int finish_folds(struct reader *r)
 {
     struct run *run = r->run;
@@ -370,7 +370,7 @@ static int settle_sums(struct run *run)
     return 0;
 }
 
-/* One attempt; *DEAD counts the lines that turned out unreadable, in which case nothing was kept. */
+/* One attempt. *DEAD counts the unreadable lines; if there are any, nothing was kept. */
 static int attempt(struct reader *r, struct worker *workers, size_t count, uint64_t *dead)
 {
     int err = levels_assign(r);

@@ -1,9 +1,9 @@
-/* The tables of a run: header, functions, what control lines say of threads, clocks and the end.
+/* Tables of a run: header, functions, and control lines for threads, clocks and the end.
  *
- * A function is its name and place: the same pair under two ids (a static inline function of a
- * header in two libraries) is one row; the same name at two places is two. Without places, every
- * id is a row of its own: two functions of one name are not to be added up on a guess. Thread lines
- * update the thread of their number. All of it serial: these lines are few. */
+ * A function is identified by name and place. The same pair under two ids (a static inline function
+ * of a header in two libraries) is one row; the same name at two places is two. Without places,
+ * every id is a separate row: functions must not be merged only because they share a name. Thread
+ * lines update the thread of their number. All of this is serial because these lines are few. */
 #include "tool/load/reader.h"
 
 #include <errno.h>
@@ -31,7 +31,7 @@ static uint64_t fn_hash(const char *name, const char *place)
     return h ^ h >> 31;
 }
 
-/* "src/a.c:12" -> file and line; without a line number, all of it is the file. */
+/* "src/a.c:12" -> file and line; without a line number, the whole text is the file. */
 static int split_place(struct run_fn *fn)
 {
     const char *colon = fn->place ? strrchr(fn->place, ':') : NULL;
@@ -47,7 +47,7 @@ static int split_place(struct run_fn *fn)
 
 int tables_add_fn(struct run *run, char *name, char *place)
 {
-    /* Grown by powers of two, so the capacity need not be kept. */
+    /* Capacity grows in powers of two, so it need not be stored. */
     size_t n = run->fn_count;
     if ((n & (n - 1)) == 0) {
         struct run_fn *more = realloc(run->fns, (n ? n * 2 : 1) * sizeof(*more));
@@ -113,7 +113,7 @@ static int map_grow(struct reader *r)
     return 0;
 }
 
-/* Slot of (NAME, PLACE) in the map; its value is 0 when there is no such row yet. */
+/* Returns the slot of (NAME, PLACE) in the map. Its value is 0 if there is no such row yet. */
 static uint32_t *map_slot(struct reader *r, const char *name, const char *place)
 {
     struct fn_map *m = r->known;
@@ -127,7 +127,7 @@ static uint32_t *map_slot(struct reader *r, const char *name, const char *place)
     return &m->rows[k];
 }
 
-/* Rows that have a place, made known. */
+/* Adds the rows that have a place to the map. */
 static int index_places(struct reader *r, size_t first_id)
 {
     struct run *run = r->run;
@@ -186,7 +186,7 @@ static int read_names(struct reader *r, struct json *j)
     return more;
 }
 
-/* Places of the functions from FIRST_ID on; more of them than functions are read and left. */
+/* Reads places of the functions from FIRST_ID on. Surplus places are ignored. */
 static int read_places(struct reader *r, struct json *j, size_t first_id)
 {
     bool first = true;
@@ -226,7 +226,7 @@ static int read_version(struct json *j)
     return err;
 }
 
-/* One member of the header. PLACES is where a `places` array began that came before `functions`. */
+/* Reads one member of the header. PLACES is set if a `places` array comes before `functions`. */
 static int header_key(struct reader *r, struct json *j, struct json_text key, const char **places,
                       bool *functions)
 {
@@ -280,7 +280,7 @@ int tables_header(struct reader *r, struct json *j)
     if (got == 0)
         got = json_end(j);
     if (got == 0 && !functions) {
-        j->at = start; /* what is missing is missing from the whole line */
+        j->at = start; /* the error concerns the whole line */
         got = json_fail(j, "expected a `functions` key: this is not a piano run");
     }
     if (got == 0 && places) {
@@ -326,9 +326,9 @@ static int read_parent_thread(struct json *j, struct run_thread *t)
     return err;
 }
 
-/* What a control line says. */
+/* Contents of a control line. */
 struct control {
-    struct run_thread *thread; /* it speaks of; a stand-in for the other kinds */
+    struct run_thread *thread; /* thread of the line; a dummy for the other kinds */
     bool end;
     struct run_pair pair;
 };

@@ -1,5 +1,5 @@
-/* Tags on disk. A tag holds names, not numbers: deleting a run leaves a tag that says so when it is
- * used. Written whole to a temporary file and renamed, so a reader never sees half of one. */
+/* Tags on disk. A tag holds names, not numbers. If a tagged run was deleted, using the tag reports
+ * it. Tags are written to a temporary file and renamed, so a reader never sees a partial one. */
 #include "tool/load/tags.h"
 
 #include <dirent.h>
@@ -38,7 +38,7 @@ static char *tag_path(const char *runs_dir, const char *name)
     return path;
 }
 
-/* A line that could escape the runs directory is not followed. */
+/* Rejects a line that could escape the runs directory. */
 static bool sane_run(const char *run)
 {
     return *run && (run[0] == '/' || !strchr(run, '/'));

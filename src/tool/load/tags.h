@@ -1,4 +1,4 @@
-/* Tags: names for runs, files `tags/NAME` in the runs directory with one run file name a line. */
+/* Tags: names for runs. Files `tags/NAME` in the runs directory, one run file name per line. */
 #ifndef PIANO_TOOL_LOAD_TAGS_H
 #define PIANO_TOOL_LOAD_TAGS_H
 
@@ -16,12 +16,12 @@ struct tags {
     size_t count;
 };
 
-/* NULL when NAME may be a tag, else why not. */
+/* Returns NULL if NAME can be a tag, else the reason why not. */
 const char *tags_name_problem(const char *name);
-/* All of them; 0 or negative errno. A missing directory has none. */
+/* Loads all tags; 0 or negative errno. A missing directory has none. */
 int tags_load(struct tags *tags, const char *runs_dir);
 const struct tag *tags_find(const struct tags *tags, const char *name);
-/* Writes the tag (adding to what it has with ADD); 0 or negative errno. */
+/* Writes the tag, or adds to it with ADD; 0 or negative errno. */
 int tags_write(const char *runs_dir, const char *name, const char *run, bool add);
 int tags_delete(const char *runs_dir, const char *name);
 void tags_release(struct tags *tags);

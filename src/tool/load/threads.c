@@ -1,4 +1,5 @@
-/* The threads of a run by number, which need not be dense: an open-addressing table while the lines are read, then in order. */
+/* Threads of a run by number, which need not be dense: an open-addressing table while the lines are
+ * read, sorted afterwards. */
 #include "tool/load/reader.h"
 
 #include <errno.h>
@@ -83,7 +84,7 @@ void threads_release(struct reader *r)
     r->threads = NULL;
 }
 
-/* Adds a thread of RUN; MOSTLY: only threads that were not blocked for more than half of the time. */
+/* Adds a thread of RUN. MOSTLY: only threads that were blocked for at most half of the time. */
 static void add_busy(const struct run_thread *t, bool mostly, int64_t *runq_ns, int64_t *of_ns)
 {
     if (t->cpu_wall_ns <= 0 || t->runq_ns < 0)

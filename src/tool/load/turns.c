@@ -1,29 +1,30 @@
 /* Frames that are turns of a loop: `for (;;) { poll_events(); update(); render(); }`.
  *
  * Here no single call is the frame. A turn goes from begin to begin of the function that starts the
- * cycle, and holds what the caller did between the calls. levels.c has chosen the depth and the
- * caller; this file looks at the sequence of calls there, one thread at a time.
+ * cycle, and includes what the caller did between the calls. levels.c has chosen the depth and the
+ * caller. This file examines the sequence of calls there, one thread at a time.
  *
- * THE RULE. A function divides the sequence into turns, each of which begins with a call of it. It
- * can start a cycle when there are three turns or more and some other function has a regular place in
- * them: it is in seven of eight turns or more, and the number of its calls in a turn varies little
- * (standard deviation at most half of the mean, or a tenth where that is above 2). Of several such functions the one with the most turns
- * starts the cycle; of those with about as many (nine tenths), the one that was called first. All other
- * functions may come and go: one that is called twice in a turn, or in every hundredth turn.
- * A function that takes no time to speak of does not make one turn of several calls of another: a random number that is drawn for
- * every tenth frame.
- * Functions that are called in random order pass neither test: between two calls of A, B is missing in
- * pA / (pA + pB) of the cases, and if that is an eighth or less, the number of calls of B varies as much
- * as its mean. Calls in such an order stay frames of their own.
+ * THE RULE. A function divides the sequence into turns that each begin with a call of it. It can
+ * start a cycle if there are three turns or more and some other function is regular in them: it is
+ * in at least seven of eight turns, and its number of calls per turn varies little (standard
+ * deviation at most half of the mean, or a tenth if the mean is above 2). Of several such
+ * functions, the one with the most turns starts the cycle; of those with about as many (nine
+ * tenths), the one called first. Other functions may be irregular: called twice in a turn, or in
+ * every hundredth turn. A function that takes almost no time does not group several calls of
+ * another into one turn, e.g. a random number drawn for every tenth frame. Functions called in
+ * random order fail the tests: between two calls of A, B is missing in pA / (pA + pB) of the cases,
+ * and if that is an eighth or less, the number of calls of B varies as much as its mean. Such calls
+ * stay frames of their own.
  *
- * The calls in turns must take half of the time of all calls in the sequence. Before the first turn and
- * behind the last one there may be another cycle; what is in no turn there is no frame.
+ * The calls in turns must take half of the time of all calls in the sequence. There may be another
+ * cycle before the first turn and after the last one. Calls there that are in no turn are not
+ * frames.
  *
- * The last turn ends with its last call of a function that earlier turns had, too, and has no more calls than
- * the longest of these.
+ * The last turn ends with its last call of a function that earlier turns also had, and has no more
+ * calls than the longest of these.
  *
- * Calls that were merged have no line and no begin, so turns cannot be assembled: then the calls of
- * that thread stay frames of their own kinds. */
+ * Merged calls have no line and no begin, so turns cannot be assembled. The calls of such a thread
+ * stay frames of their own kinds. */
 #include "tool/load/reader.h"
 
 #include <errno.h>
@@ -32,7 +33,7 @@
 
 enum {
     LEAST_TURNS = 3,
-    MISSING_PART = 8,    /* a regular function is missing in 1/8 of the turns at most */
+    MISSING_PART = 8,    /* a regular function is missing in at most 1/8 of the turns */
     NEARLY_TENTHS = 9,   /* as many turns as another function: nine tenths */
     MAX_CANDIDATES = 32, /* functions tried as the start of a cycle */
     ASIDE_PART = 1000,   /* a function that takes less than 1/1000 of another's time */
@@ -45,16 +46,16 @@ struct call {
     uint32_t root;   /* number among the functions of the sequence */
 };
 
-/* What is counted of one function while another one is tried as the start. */
+/* Counts for one function while another one is tried as the start. */
 struct root {
     uint32_t row;
-    size_t first; /* call */
+    size_t first; /* first call */
     uint64_t calls;
     uint64_t turn; /* 1 + the last turn it was seen in */
     uint64_t present, in_turn;
     double sum, squares;
     int64_t wall; /* of all its calls */
-    bool demoted; /* timed by sample later on: its begins are not all known */
+    bool demoted; /* sampled later: not all its begins are known */
 };
 
 struct finder {
@@ -85,7 +86,7 @@ static bool is_at_level(const struct finder *f, const struct line *l)
            row_of(f->r, l->under) == f->lane->under;
 }
 
-/* Collects the calls at the level of the lane. False: there can be no turns. */
+/* Collects the calls at the level of the lane. Returns false if there can be no turns. */
 static bool collect(struct finder *f)
 {
     int64_t before = INT64_MIN;
@@ -94,7 +95,7 @@ static bool collect(struct finder *f)
         if (!is_at_level(f, l))
             continue;
         if (l->kind == LINE_MERGED && l->role != ROLE_MERGED && !f->dry)
-            continue; /* of a function that is timed by sample now */
+            continue; /* the function is sampled now */
         if (l->kind == LINE_MERGED || l->root == RUN_NO_FN || l->start_ns < 0 || l->wall_ns < 0 ||
             l->start_ns < before)
             return false;
@@ -134,7 +135,7 @@ static void end_turn(struct root *r)
     r->in_turn = 0;
 }
 
-/* Has R a regular place in TURNS turns? */
+/* Returns whether R is regular in TURNS turns. */
 static bool is_regular(const struct root *r, uint64_t turns)
 {
     double mean = r->sum / (double)turns;
@@ -144,13 +145,15 @@ static bool is_regular(const struct root *r, uint64_t turns)
            variance <= mean * mean * spread * spread;
 }
 
-/* S is called now and then between calls of R, and takes no time to speak of: the calls of R are the frames. */
+/* S is called occasionally between calls of R and takes almost no time: the calls of R are the
+ * frames. */
 static bool is_aside(const struct root *s, const struct root *r)
 {
     return r->calls > s->calls + s->calls / 2 && s->wall < r->wall / ASIDE_PART;
 }
 
-/* Can function S start a cycle in FROM..TO? The last turn may not be whole and is not looked at. */
+/* Returns whether function S can start a cycle in FROM..TO. Ignores the last turn, which may be
+ * partial. */
 static bool starts_cycle(struct finder *f, uint32_t s, size_t to)
 {
     uint64_t turns = f->roots[s].calls - 1, turn = 0;
@@ -179,7 +182,7 @@ static bool starts_cycle(struct finder *f, uint32_t s, size_t to)
     return false;
 }
 
-/* The function with the most calls that was not tried yet; RUN_NO_FN when there is none. */
+/* Returns the untried function with the most calls; RUN_NO_FN if there is none. */
 static uint32_t next_candidate(const struct finder *f, const bool *tried)
 {
     uint32_t best = RUN_NO_FN;
@@ -190,7 +193,8 @@ static uint32_t next_candidate(const struct finder *f, const bool *tried)
     return best;
 }
 
-/* The function that starts the cycle in FROM..TO, by number; RUN_NO_FN when there is no cycle. */
+/* Returns the number of the function that starts the cycle in FROM..TO; RUN_NO_FN if there is no
+ * cycle. */
 static uint32_t find_starter(struct finder *f, size_t from, size_t to)
 {
     number_roots(f, from, to);
@@ -213,8 +217,8 @@ static uint32_t find_starter(struct finder *f, size_t from, size_t to)
     return found;
 }
 
-/* Behind the last call of the last turn, which begins with call LAST. It has no more calls than the longest
- * of the others: what follows the loop may call the same functions. */
+/* Returns the index after the last call of the last turn, which begins with call LAST. It has no
+ * more calls than the longest of the others: code after the loop may call the same functions. */
 static size_t end_of_last(const struct finder *f, size_t first, size_t last, size_t to)
 {
     size_t end = last + 1, longest = 1, from = first;
@@ -242,7 +246,9 @@ static int64_t walls(const struct finder *f, size_t from, size_t to)
     return sum;
 }
 
-/* The times of the turn of calls FROM..TO; unless it is the LAST one, call TO begins the next. The cost of measuring is known in full where the lines tell it (`over_ns`), else that inside the calls. */
+/* Returns the times of the turn of calls FROM..TO. Unless it is the LAST one, call TO begins the
+ * next. The cost of measuring is complete if the lines give it (`over_ns`), else only that inside
+ * the calls. */
 static struct run_turn measure(const struct finder *f, size_t from, size_t to, bool last)
 {
     const struct line *a = line_of(f, from), *z = line_of(f, last ? to - 1 : to);
@@ -264,8 +270,8 @@ static struct run_turn measure(const struct finder *f, size_t from, size_t to, b
                              .caller = f->lane->under};
 }
 
-/* The lines of the turn of calls FROM..TO, but for the first call's: those of its other calls, and
- * deeper ones and parts that lie between. */
+/* Collects the lines of the turn of calls FROM..TO except that of the first call: its other calls,
+ * and deeper lines and parts between them. */
 static int gather(const struct finder *f, size_t from, size_t to, struct run_fold *fold)
 {
     size_t at = from ? f->calls[from - 1].position + 1 : 0, end = f->calls[to - 1].position;
@@ -301,7 +307,8 @@ static int emit(struct finder *f, size_t from, size_t to, bool last)
     return err;
 }
 
-/* Emits the turns that function S starts, from call FIRST to call LAST; END is behind the last turn. */
+/* Emits the turns that function S starts, from call FIRST to call LAST. END is after the last
+ * turn. */
 static int emit_turns(struct finder *f, uint32_t s, size_t first, size_t last, size_t end)
 {
     int err = 0;
@@ -313,7 +320,7 @@ static int emit_turns(struct finder *f, uint32_t s, size_t first, size_t last, s
     return err ? err : emit(f, last, end, true);
 }
 
-/* Finds the cycles in FROM..TO. *FOUND: there was one. */
+/* Finds the cycles in FROM..TO. Sets *FOUND if there is one. */
 static int search(struct finder *f, size_t from, size_t to, int nesting, bool *found)
 {
     if (nesting > MAX_NESTING || to - from <= LEAST_TURNS)
@@ -334,7 +341,7 @@ static int search(struct finder *f, size_t from, size_t to, int nesting, bool *f
     return err ? err : search(f, end, to, nesting + 1, found);
 }
 
-/* One call of the caller; its calls are FROM..TO. */
+/* Searches the calls FROM..TO of one call of the caller. */
 static int search_part(struct finder *f, size_t from, size_t to)
 {
     size_t before = f->turns->count;
@@ -347,7 +354,7 @@ static int search_part(struct finder *f, size_t from, size_t to)
     return err;
 }
 
-/* Cuts the sequence where the caller returned: a turn lies inside one call of it. */
+/* Splits the sequence where the caller returned: a turn lies inside one call of the caller. */
 static int search_parts(struct finder *f)
 {
     size_t from = 0, position = 0;
@@ -407,7 +414,7 @@ static int compare_turns(const void *a, const void *b)
     return (x->line > y->line) - (x->line < y->line);
 }
 
-/* The folds of other frames that are left, and those of TURNS, in the order of their lines. */
+/* Joins the remaining folds of other frames with those of TURNS, in the order of their lines. */
 static void join_folds(const struct reader *r, struct turns *turns, struct run_fold *out)
 {
     struct run *run = r->run;
@@ -445,7 +452,7 @@ int turns_keep(struct reader *r, struct turns *turns)
     join_folds(r, turns, folds);
     free(run->folds);
     run->folds = folds;
-    turns->count = 0; /* the run has the folds */
+    turns->count = 0; /* the run owns the folds now */
     return 0;
 }
 

@@ -1,11 +1,13 @@
 /* Waits of sampled functions.
  *
- * A call that was merely counted is never checked: when it loses the CPU, that is found in its caller, in the self time and
- * in the wait alike. The self time then moves to where it belongs, by samples and by looks (estimates.c). A wait
- * that is longer than the self time left cannot be the caller's, and moves to the sampled functions.
+ * A counted call is never checked. When it loses the CPU, both its self time and its wait appear in
+ * the caller. The self time is then moved to the right function by samples and looks (estimates.c).
+ * A wait longer than the remaining self time cannot be the caller's, and moves to the sampled
+ * functions.
  *
- * The target moves long pieces of a caller's time to sampled functions without their waits (span/pay.c). But a frame's own
- * CPU time is known. Waits of a frame that none of its functions has are given to its sampled functions. */
+ * The target moves long pieces of a caller's time to sampled functions without their waits
+ * (span/pay.c). But a frame's own CPU time is known. Waits of a frame that none of its functions
+ * has are given to its sampled functions. */
 #include "tool/load/estimates.h"
 
 #include <math.h>
@@ -17,7 +19,8 @@ static bool is_sampled(const struct tally *sum)
     return sum->timed < sum->calls && sum->self_ns > sum->wait_ns;
 }
 
-/* Takes off SUM, and returns, what it cannot have waited itself; *RUNQ: of that, for a CPU. */
+/* Removes and returns the wait of SUM that exceeds its self time. Adds the run queue part to
+ * *RUNQ. */
 static int64_t take_excess(struct tally *sum, int64_t *runq)
 {
     int64_t most = sum->self_ns > 0 ? sum->self_ns : 0;
@@ -31,7 +34,8 @@ static int64_t take_excess(struct tally *sum, int64_t *runq)
     return excess;
 }
 
-/* Gives EXCESS ns of waiting, RUNQ of it for a CPU, to the sampled functions, in proportion to their CPU time. */
+/* Gives EXCESS ns of waiting, RUNQ of it for a CPU, to the sampled functions in proportion to their
+ * CPU time. */
 static void give_sampled(struct run_scratch *all, int64_t excess, int64_t runq)
 {
     int64_t room = 0;
@@ -72,7 +76,7 @@ void waits_settle_frame(struct run_scratch *line, int64_t wall_ns, int64_t off_n
         missing -= (double)sum->wait_ns;
         runq -= (double)sum->runq_ns;
     }
-    bool is_whole = self > WHOLE * (double)wall_ns; /* else other lines have parts of the frame */
+    bool is_whole = self > WHOLE * (double)wall_ns; /* else other lines hold parts of the frame */
     if (is_whole && missing > LEAST_NS)
         give_sampled(line, saturating_int(missing), saturating_int(fmax(0, fmin(runq, missing))));
 }

@@ -1,7 +1,7 @@
-/* The longest single call of each function, and the frame it was in.
+/* The longest single call of each function, and its frame.
  *
- * A frame is told by the offset of its line while the file is read; when the frames are in order,
- * each is looked up among the few offsets that were kept. */
+ * While the file is read, a frame is identified by the offset of its line. Once the frames are
+ * sorted, each is looked up among the few offsets that were kept. */
 #include "tool/load/reader.h"
 
 #include <errno.h>
@@ -36,7 +36,7 @@ static int compare_wanted(const void *a, const void *b)
     return (x->at > y->at) - (x->at < y->at);
 }
 
-/* The functions whose longest call is in a frame, by the offset of the frame. */
+/* Lists the functions whose longest call is in a frame, by the offset of the frame. */
 static size_t list_wanted(const struct run *run, const struct worst *worst, struct wanted *list)
 {
     size_t count = 0;
