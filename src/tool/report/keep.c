@@ -337,7 +337,7 @@ static void release(struct keep *k)
     free(k->places);
 }
 
-/* Never appends to a file that is incomplete, still being written, of another user, or has names. */
+/* False for a file that is incomplete, still written, of another user, or has names already. */
 static bool may_keep(const struct recording *rec)
 {
     return rec->end != RECORDING_RUNNING && !rec->foreign && rec->gap_count == 0 && !rec->symbols;
