@@ -16,8 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double MATTERS =
-    0.01; /* growth of functions below this share of the run fails no build */
+static const double MATTERS = 0.01; /* smaller shares of the run fail no build */
 
 /* One function of one run. */
 struct item {
@@ -265,8 +264,7 @@ int diff_make(struct diff *d, struct diff_side sides[2])
         series_fill(&series, d, items + from, to - from);
         struct diff_row *row = &d->rows[d->count++];
         fill_row(row, d, &series, items + from, to - from);
-        if (d->count > 1 &&
-            strcmp(row[-1].name, row->name) == 0) /* rows are still sorted by name */
+        if (d->count > 1 && strcmp(row[-1].name, row->name) == 0) /* sorted by name */
             row[-1].namesake = row->namesake = true;
     }
     if (err == 0) {

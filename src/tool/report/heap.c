@@ -136,8 +136,7 @@ static int64_t address(struct heap *heap, struct heap_addresses *a, uint64_t pc,
         if (known->pc == pc && known->module == module)
             return a->slots[at] - 1;
     }
-    if (heap->pc_count >=
-        HEAP_MAX_PCS) /* no program has this many: all further ones share one entry */
+    if (heap->pc_count >= HEAP_MAX_PCS) /* limit: the rest share one entry */
         return 0;
     if (heap->pc_count == a->cap) {
         size_t cap = a->cap ? a->cap * 2 : 1024;

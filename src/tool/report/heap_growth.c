@@ -22,8 +22,7 @@
 enum { GROWTH_TOP = 15, TREND_POINTS = 4, LATE_POINTS = 3 };
 
 static const double clear_trend = 0.8; /* a trend needs at least this correlation */
-static const double settled =
-    0.25; /* of the change or of the slope; below it the later half is flat */
+static const double settled = 0.25;    /* part of the change or slope: less is flat */
 static const double two_sided_95 = 1.959964;
 
 /* ---- which two moments ---- */

@@ -11,8 +11,7 @@
 #include "tool/util/say.h"
 #include "tool/util/units.h"
 
-static const double matters =
-    0.05; /* share of all bytes from which a module without names is reported */
+static const double matters = 0.05; /* minimum share of bytes of a nameless module */
 
 enum { FEW_SAMPLES = 100, GAPS_SHOWN = 5, COMPLAINTS_SHOWN = 5, COMPARABLE = 1 << 20 };
 
@@ -206,8 +205,7 @@ void heap_notices(const struct heap *heap)
 {
     const struct recording *rec = &heap->rec;
     uint64_t live = rec->total.live_samples;
-    unsigned kinds =
-        overview_instruments(rec); /* --heap alone would disable the other instruments */
+    unsigned kinds = overview_instruments(rec); /* for the suggested command */
     char rate[32];
     heap_notice_reading(rec);
     notice_dropped(&rec->header.stats);

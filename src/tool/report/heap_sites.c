@@ -3,8 +3,8 @@
  * The innermost frame is often not the cause: it is `operator new`, a growing vector, or strdup.
  * A frame is plumbing, and is skipped, if
  *   - its module is the C library, the dynamic linker, the C++ library, an allocator, or piano, or
- *   - its function is in namespace std, __gnu_cxx or __cxxabiv1, or is `operator new`, or has the name
- *     of a function of the malloc family (statically linked programs).
+ *   - its function is in namespace std, __gnu_cxx or __cxxabiv1, or is `operator new`, or has the
+ *     name of a function of the malloc family (statically linked programs).
  * In a stack with Python functions, native code of the interpreter and native code without line
  * information (most extensions) is skipped too. The site is then the Python line that called it.
  * See docs/python.md.

@@ -1,5 +1,5 @@
-/* What the JSON reports share. Numbers are written as integers, unknown ones as null; the text is
- * flushed in parts, so that a million frames need no memory. */
+/* Shared by the JSON reports. Numbers are written as integers, unknown values as null. The text
+ * is flushed in parts, so that a million frames need little memory. */
 #include "tool/report/report.h"
 
 #include <errno.h>
@@ -24,7 +24,7 @@ int report_flush(struct buf *b, FILE *out, bool last)
     return err;
 }
 
-/* The name a run goes by in the runs directory: that of its file, without the ending. */
+/* Writes the name of a run in the runs directory: its file name without the extension. */
 static void put_stem(struct buf *b, const char *path)
 {
     char *stem = strdup(paths_base(path));
@@ -70,7 +70,7 @@ void report_put_known(struct buf *b, const char *key, bool known, int64_t value)
         buf_printf(b, "\"%s\":null", key);
 }
 
-/* The 95 % interval of NS, which is HALF to either side; no time is below zero. */
+/* Writes the 95 % interval of NS, HALF to either side; its lower end is at least zero. */
 static void put_interval(struct buf *b, const char *key, int64_t ns, int64_t half)
 {
     int64_t from = saturating_add(ns, -half), to = saturating_add(ns, half);

@@ -1,11 +1,14 @@
-/* A recording has addresses, and names are in files that are built anew the next minute. So at the end of `piano record`, and when
- * a recording that has none is read for the first time, the names of all its addresses are put into it.
+/* Stores the names of all addresses in the recording itself, because the files that contain the
+ * names may soon be rebuilt. `piano record` does this at its end. It also happens when a
+ * recording without names is read for the first time.
  *
- *   gather    every address of a stack, and of a callback's name, once
- *   name      by the symbolizer; what is in a file that is not the one that ran has no name, and is left out
- *   write     texts, modules and addresses into chunks in memory; these are then put behind the recording in one go
+ *   gather    collects every address of a stack and of a callback's name, once
+ *   name      resolves them; addresses in a file that is not the one that ran are left out
+ *   write     writes texts, modules and addresses into chunks in memory, then appends the chunks to
+ *             the recording in one step
  *
- * Where there is not room for all, what is likely to be built again comes first: libraries of the system stay as they are. */
+ * If there is not room for all, files that are likely to be rebuilt come first; system libraries
+ * come last. */
 #include "tool/report/keep.h"
 
 #include <errno.h>
@@ -26,28 +29,28 @@ enum {
     MOST_ADDRESSES = 1 << 20,
     MOST_CHUNKS = 1024,
     LONGEST_TEXT = 16 * 1024,
-    TURN = 256,            /* addresses between two looks at the clock */
-    MOST_LOOKED = 1 << 26, /* modules looked at for callbacks, one by one */
+    TURN = 256,            /* addresses between two progress updates */
+    MOST_LOOKED = 1 << 26, /* limit for names times modules in the search for callbacks */
 };
 
-/* A file, wherever and how often it was mapped. */
+/* A file, wherever and however often it was mapped. */
 struct file {
     const struct recording_module *first;
-    struct map seen; /* its addresses */
+    struct map seen; /* addresses already added */
     bool is_system, is_written, is_looked_at, is_there;
 };
 
 struct place {
-    uint64_t pc; /* of the call */
+    uint64_t pc; /* address of the call */
     const struct recording_module *module;
     uint32_t file;
 };
 
-/* Chunks in the making. */
+/* Chunks under construction. */
 struct sheet {
     char *data;
     size_t chunks, capacity, most;
-    struct map texts; /* from the pointer to the number: equal texts of a symbolizer are one */
+    struct map texts; /* from pointer to number; the symbolizer shares equal texts */
     uint32_t text_count;
     bool is_full;
 };
@@ -58,7 +61,7 @@ struct keep {
     bool (*is_asked)(void);
     struct file *files; /* the last is the kernel */
     size_t file_count;
-    uint32_t *file_of; /* of each module of the recording */
+    uint32_t *file_of; /* file of each module of the recording */
     struct place *places;
     size_t place_count, place_capacity;
     struct sheet sheet;
@@ -132,7 +135,7 @@ static int add_place(struct keep *k, uint64_t pc, const struct recording_module 
     return map_put(&k->files[file].seen, key, 0);
 }
 
-/* -EINTR when there is something better to do. */
+/* Updates the progress. Returns -EINTR if is_asked() returns true. */
 static int take_turn(struct keep *k)
 {
     if (k->turn++ % TURN == 0)
@@ -199,7 +202,8 @@ static bool add_chunk(struct sheet *s)
     return true;
 }
 
-/* Room for a record of BYTES, zeroed; NULL: there is none, and then there is none for any other. */
+/* Returns room for a record of BYTES, zeroed. NULL: the sheet is full, and stays full for all
+ * later records. */
 static void *add_record(struct sheet *s, size_t bytes)
 {
     bytes = (bytes + 7) & ~(size_t)7;
@@ -216,7 +220,7 @@ static void *add_record(struct sheet *s, size_t bytes)
     return record;
 }
 
-/* The number of TEXT; 0: it has no room. */
+/* Returns the number of TEXT; 0: no room. */
 static uint32_t text_number(struct sheet *s, const char *text)
 {
     uint32_t known = map_find(&s->texts, (uintptr_t)text);
@@ -251,7 +255,8 @@ static bool write_module(struct keep *k, uint32_t file)
     return true;
 }
 
-/* Texts come before what names them, so a frame whose text has no room is not written at all. */
+/* Texts precede the addresses that refer to them. An address is not written if one of its texts
+ * has no room. */
 static void write_address(struct keep *k, const struct place *p, const struct symbol_frame *frames,
                           size_t count)
 {
@@ -319,7 +324,7 @@ static int name_all(struct keep *k)
     return err;
 }
 
-/* ---- all of it ---- */
+/* ---- the whole operation ---- */
 
 static void release(struct keep *k)
 {
@@ -332,7 +337,7 @@ static void release(struct keep *k)
     free(k->places);
 }
 
-/* Nothing is put behind a file that is not whole, or not finished, or somebody else's. */
+/* False for a file that is incomplete, still written, of another user, or has names already. */
 static bool may_keep(const struct recording *rec)
 {
     return rec->end != RECORDING_RUNNING && !rec->foreign && rec->gap_count == 0 && !rec->symbols;

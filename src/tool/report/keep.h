@@ -1,4 +1,4 @@
-/* Putting the names of all addresses of a recording into it, while the files that ran are there to be asked. */
+/* Stores the names of all addresses in a recording, while the files that ran still exist. */
 #ifndef PIANO_TOOL_REPORT_KEEP_H
 #define PIANO_TOOL_REPORT_KEEP_H
 
@@ -6,9 +6,11 @@
 
 struct symbols;
 
-/* Into the recording at PATH, which nobody writes to any more, with names by SYMBOLS, unless IS_ASKED says that there is something better to do (looked at again and
- * again; NULL: there never is). 0, also when there is nothing to keep; or negative errno, and the file is as it was: -ENOSPC when
- * some names (then the file has the others) or all had no room, -EINTR when it was given up. */
+/* Resolves names with SYMBOLS and appends them to the recording at PATH, which must have no
+ * other writer. Stops when IS_ASKED returns true; it is called repeatedly and may be NULL.
+ * Returns 0, also if there is nothing to store, or negative errno. The file is unchanged on
+ * errors, except that -ENOSPC may mean that only some names had room and were stored. -EINTR:
+ * stopped by IS_ASKED. */
 int keep_names(const char *path, struct symbols *symbols, bool (*is_asked)(void));
 
 #endif

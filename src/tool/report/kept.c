@@ -1,4 +1,4 @@
-/* Between the reader of recordings, which knows no symbolizer, and the symbolizer, which knows no recordings. */
+/* Connects the reader of recordings and the symbolizer, which do not know each other. */
 #include "tool/report/kept.h"
 
 #include "tool/report/kernel.h"
@@ -18,7 +18,7 @@ static uint32_t find_module(void *symbols, const struct symbol_module *m)
     return recording_symbol_module(symbols, m->path, m->build_id, m->build_id_len);
 }
 
-/* A frame without a name makes the others worthless: nobody could say what is missing. */
+/* If one frame has no name, none are used: the reader could not see which one is missing. */
 static size_t find_frames(void *symbols, uint32_t number, uint64_t addr,
                           struct symbol_frame *frames, size_t most)
 {

@@ -1,15 +1,16 @@
-/* Between recordings and the symbolizer: modules, and names that a recording has kept, those of the kernel too. */
+/* Connects recordings and the symbolizer: modules, and names stored in a recording, including
+ * those of the kernel. */
 #ifndef PIANO_TOOL_REPORT_KEPT_H
 #define PIANO_TOOL_REPORT_KEPT_H
 
 #include "tool/load/recording.h"
 #include "tool/symbol/symbol.h"
 
-/* M as the symbolizer wants it; good for as long as M is. */
+/* M as the symbolizer's type; valid as long as M is. */
 struct symbol_module kept_module(const struct recording_module *m);
-/* Gives SYMBOLS what REC, which must outlive it, has kept. */
+/* Gives SYMBOLS the names stored in REC, which must outlive it. */
 void kept_give(const struct recording *rec, struct symbols *symbols);
-/* The name of PC, in the kernel; false when none is kept. */
+/* The name of kernel address PC; false if none is stored. */
 bool kept_kernel(const struct recording *rec, uint64_t pc, struct symbol_frame *frame);
 
 #endif

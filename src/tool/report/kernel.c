@@ -1,7 +1,7 @@
-/* Names of addresses in the kernel, from /proc/kallsyms of this machine: read once, when the first one is asked for. The
- * kernel hides its addresses (as 0) from those who may not see them; without addresses there are no names. A recording
- * of another boot has other addresses: one that lies in no function gets no name, others may get a wrong one, so names are
- * given only where the address is in the text of the kernel as it is now. */
+/* Names of kernel addresses, from /proc/kallsyms of this machine. The file is read once, at the
+ * first lookup. The kernel shows addresses as 0 to users without permission; then there are no
+ * names. A recording of another boot has other addresses, and its names may be wrong. An address
+ * gets the name of the nearest function before it, if that is less than FARTHEST away. */
 #include "tool/report/kernel.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@ const char kernel_module[] = "[kernel]";
 
 #define KERNEL_FROM 0xffff800000000000u
 
-enum { FARTHEST = 1 << 20 }; /* from its beginning, a function does not reach */
+enum { FARTHEST = 1 << 20 }; /* no function is this long */
 
 struct entry {
     uint64_t at;

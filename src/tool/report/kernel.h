@@ -11,8 +11,8 @@
 extern const char kernel_module[];
 
 bool kernel_is(uint64_t pc);
-/* One frame, of module "[kernel]"; its function is "[kernel]" too where there are no names. The strings
- * stay, and equal ones are the same pointer. */
+/* One frame of module "[kernel]". Without names its function is "[kernel]" too. The strings are
+ * never freed, and equal ones are the same pointer. */
 struct symbol_frame kernel_resolve(uint64_t pc);
 
 #endif

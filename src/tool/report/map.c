@@ -1,5 +1,5 @@
-/* Open addressing, at most half full. A removed key leaves no mark: what was pushed on by it moves back. The seed
- * is another one every time, so that a file cannot be made to have all its keys meet. */
+/* Open addressing, at most half full. Removing a key leaves no tombstone: displaced keys move
+ * back. Every map has a different seed, so that a crafted file cannot make all its keys collide. */
 #include "tool/report/map.h"
 
 #include <errno.h>
@@ -67,7 +67,7 @@ void map_remove(struct map *m, uint64_t key)
     for (size_t at = (hole + 1) & (m->size - 1); m->slots[at].value;
          at = (at + 1) & (m->size - 1)) {
         size_t from = home(m, m->slots[at].key);
-        /* It may fill the hole when that lies between its home and where it is. */
+        /* A key may fill the hole if the hole lies between its home slot and its current slot. */
         if (((at - from) & (m->size - 1)) >= ((at - hole) & (m->size - 1))) {
             m->slots[hole] = m->slots[at];
             hole = at;

@@ -1,4 +1,4 @@
-/* 64-bit keys to numbers. */
+/* Maps 64-bit keys to numbers. */
 #ifndef PIANO_TOOL_REPORT_MAP_H
 #define PIANO_TOOL_REPORT_MAP_H
 
@@ -17,7 +17,7 @@ struct map {
 };
 
 uint32_t map_find(const struct map *m, uint64_t key); /* or MAP_NONE */
-/* KEY is not there yet. 0 or -ENOMEM. */
+/* KEY must not be present. 0 or -ENOMEM. */
 int map_put(struct map *m, uint64_t key, uint32_t value);
 void map_remove(struct map *m, uint64_t key);
 void map_release(struct map *m);

@@ -1,5 +1,5 @@
-/* Names as they are shown. Two functions of one name are told apart by their place; without places
- * in the file, by number. Whatever the name holds, no terminal escape gets through. */
+/* Names as shown. Functions of the same name are distinguished by their place, or by number if
+ * the file has no places. Terminal escapes in names are made visible. */
 #include "tool/report/report.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* What the reader of a report has to know about the run besides its numbers: what is missing, cut,
- * recovered or approximate. On stderr, one line each, only when there is something to say. */
+/* Notices about a run: missing, truncated, recovered or approximate data. Each is one line on
+ * stderr, printed only if it applies. */
 #include "tool/report/report.h"
 
 #include <stdlib.h>
@@ -14,7 +14,7 @@ static const char *const drop_texts[RUN_DROP_KINDS] = {
     "threads were not measured: no room for them",
     "functions were not measured: beyond the capacity",
     "calls were too deep to be timed: counted only",
-    "", /* writes: told before everything else */
+    "", /* writes: reported earlier */
     "calls from signal handlers were not measured: piano was at work",
 };
 
@@ -45,10 +45,11 @@ static void notice_reading(const struct run *run)
             (unsigned long long)run->saturated, run->saturated == 1 ? " was" : "s were");
 }
 
-/* The watcher looks at threads while functions are sampled; of a run of WATCHED_NS it must have seen something. */
+/* The watcher looks at threads while functions are sampled. In a run longer than WATCHED_NS it
+ * must have seen something. */
 static void notice_estimates(const struct run *run)
 {
-    bool sampled = false, busy = report_busy_percent(run) > 0; /* then the watcher waited, too */
+    bool sampled = false, busy = report_busy_percent(run) > 0; /* the watcher waited too */
     int64_t looked = 0;
     for (uint32_t i = 0; i < run->fn_count; i++) {
         const struct tally *sum = &run->fns[i].sum;

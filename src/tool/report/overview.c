@@ -1,4 +1,5 @@
-/* The short form: what was recorded, the first lines of each instrument, and where to look next. */
+/* The overview: what was recorded, the first lines of each instrument, and which command shows
+ * more. */
 #include "tool/report/overview.h"
 
 #include <errno.h>

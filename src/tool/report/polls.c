@@ -1,9 +1,9 @@
 /* One pass over the events of a recording.
  *
- * Each thread is a small machine: polls it is in (a stack: a poll may begin in another), a turn of its loop, a
- * park. A thread that tells its polls is taken at its word. Of one that does not, but comes back to the same kind of wait
- * again and again, what it does between two waits is a poll of its loop; waits of another kind in between are then a
- * part of the turn, and time lost in it. */
+ * Each thread is a small state machine: its open polls (a stack, because polls can nest), a turn
+ * of its loop, a park. If a thread reports its polls, these are used. If it does not, but
+ * returns repeatedly to the same kind of wait, the time between two such waits is a poll of its
+ * loop. Waits of other kinds in between are part of the turn, as lost time. */
 #include "tool/report/polls.h"
 
 #include <errno.h>
@@ -22,7 +22,7 @@ const char *const polls_park_names[POLLS_PARK_KINDS] = {
 
 static int push(struct polls *p, struct polls_track *t, const struct poll *poll)
 {
-    if (t->depth == POLLS_MAX_DEPTH) { /* ends must have been lost: the outermost is given up */
+    if (t->depth == POLLS_MAX_DEPTH) { /* ends must have been lost: drop the outermost */
         p->too_deep++;
         memmove(t->stack, t->stack + 1, (t->depth - 1) * sizeof(*t->stack));
         t->depth--;
@@ -131,7 +131,7 @@ static void park_over(struct polls *p, struct polls_track *t, uint64_t at_ns)
     polls_time_add(&t->park_time, &time);
     if (p->listener && p->listener->park)
         p->listener->park(p->listener->ctx, p, (uint32_t)(t - p->tracks), at_ns);
-    if (time.off_ns > 0 || parked >= POLLS_AWAY_NS) /* else it may have been away all the time */
+    if (time.off_ns > 0 || parked >= POLLS_AWAY_NS) /* else its CPU time is unknown */
         t->park_cpu_ns += parked > time.off_ns ? parked - time.off_ns : 0;
     t->parks++;
     t->parked_ns += parked;
@@ -219,7 +219,7 @@ static void wake(struct polls *p, const struct polls_track *t, const struct reco
     task->waker_task = t->depth ? t->stack[t->depth - 1].task : 0;
 }
 
-/* From now on, no worker is on this thread. */
+/* Ends the worker on this thread. */
 static void leave_worker(struct polls *p, struct polls_track *t, uint32_t track, uint64_t at_ns)
 {
     for (size_t i = p->worker_count; t->is_worker && i-- > 0;)
@@ -326,8 +326,8 @@ static int take(struct polls *p, const struct recording_event *e)
 
 /* ---- all of them ---- */
 
-/* The kind of wait the loop of a thread comes back to: where input is waited for, if it does that, else what it
- * does most. */
+/* The kind of wait that the loop of a thread returns to: the most frequent wait for input,
+ * otherwise the most frequent other wait. */
 static int loop_of(const struct recording_track *t)
 {
     static const int input[] = {PIANO_PARK_EPOLL, PIANO_PARK_POLL, PIANO_PARK_SELECT,
@@ -369,8 +369,9 @@ static int start_tracks(struct polls *p)
     return 0;
 }
 
-/* What was going on when the recording ended. A thread that is in a poll is still there; one that is in a turn of its
- * loop may have ended since without a word, so its turn ends with its last sign of life. */
+/* Closes what was open when the recording ended. A thread in a poll is still there. A thread in
+ * a turn of its loop may have ended without an exit record, so its turn ends at its last event
+ * or sample. */
 static int finish_tracks(struct polls *p)
 {
     int err = 0;
@@ -380,7 +381,7 @@ static int finish_tracks(struct polls *p)
         uint64_t last = main_thread || t->last_ns > p->end_ns ? p->end_ns : t->last_ns;
         if (t->in_turn) {
             t->turn.open = true;
-            last = t->parked ? p->end_ns : last; /* it waits in the middle of the turn */
+            last = t->parked ? p->end_ns : last; /* it is waiting inside the turn */
             last = last > t->turn.begin_ns ? last : t->turn.begin_ns;
             err = finish_poll(p, t, &t->turn, last);
         }

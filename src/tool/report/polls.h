@@ -1,8 +1,10 @@
-/* What the events of a recording say: polls, who was polled, how late, and what went wrong; docs/polls.md.
+/* Analysis of the events of a recording: polls, polled tasks, latencies, and problems;
+ * docs/polls.md.
  *
- * Everything is made in one pass over the events in order of time, which keeps sums, percentiles and the longest
- * polls, and no event. CPU samples and times off the CPU are joined by thread and time: the sums up to a
- * moment are known at the beginning and at the end of a poll, and their difference is what belongs to it. */
+ * A single pass over the events in order of time computes everything. It keeps sums, percentiles
+ * and the longest polls, but no events. CPU samples and times off the CPU are joined by thread
+ * and time: the pass takes the running sums at the begin and end of a poll, and their difference
+ * belongs to the poll. */
 #ifndef PIANO_TOOL_REPORT_POLLS_H
 #define PIANO_TOOL_REPORT_POLLS_H
 
@@ -24,11 +26,11 @@ enum {
     POLLS_VERY_LONG_NS = 50 * 1000000,
     POLLS_LATE_NS = 5 * 1000000,
     POLLS_STARVED_NS = 5 * 1000000,
-    POLLS_BLOCKED_NS = 10 * 1000000, /* less than this in all polls of a task is not worth a word */
+    POLLS_BLOCKED_NS = 10 * 1000000, /* a smaller sum over all polls of a task is not reported */
     POLLS_AWAY_NS = 100 * 1000,      /* shorter times off the CPU are not recorded */
-    POLLS_LOOP_PARKS = 4,            /* a thread that parks so often has a loop */
-    POLLS_MAX_DEPTH = 64,            /* polls in polls */
-    POLLS_MAX_TASKS = 1 << 20,       /* alive at one time */
+    POLLS_LOOP_PARKS = 4,            /* a thread with this many parks has a loop */
+    POLLS_MAX_DEPTH = 64,            /* nested polls */
+    POLLS_MAX_TASKS = 1 << 20,       /* alive at the same time */
     POLLS_MAX_GROUPS = 1 << 18,
     POLLS_MAX_SERIES = 1 << 16, /* queues, values, marks */
     POLLS_MAX_LONGEST = 4096,
@@ -36,12 +38,12 @@ enum {
     POLLS_QUARTERS = 4,
 };
 
-/* Sums over a stretch of a thread's time. */
+/* Sums over a range of a thread's time. */
 struct polls_time {
-    uint64_t cpu_ns, cpu_samples; /* of CPU samples */
-    uint64_t off_ns;              /* off the CPU, for whatever reason */
-    uint64_t preempted_ns;        /* of it, because another ran */
-    uint64_t waited_ns;           /* in calls that park, in the middle of a poll */
+    uint64_t cpu_ns, cpu_samples; /* from CPU samples */
+    uint64_t off_ns;              /* off the CPU, for any reason */
+    uint64_t preempted_ns;        /* part of off_ns: another thread ran */
+    uint64_t waited_ns;           /* in parking calls during a poll */
 };
 
 enum polls_kind { POLLS_TASK, POLLS_PLACE, POLLS_CALLBACK, POLLS_LOOP, POLLS_UNNAMED };
@@ -64,16 +66,15 @@ struct polls_group {
 
 struct poll {
     uint64_t begin_ns, end_ns; /* CLOCK_MONOTONIC */
-    uint64_t task;             /* 0 of a loop */
+    uint64_t task;             /* 0 for a loop */
     uint32_t track, group;
-    uint32_t depth; /* of polls it is in */
-    bool open;      /* it was not over when the recording ended: END is its last sign of life */
-    bool woken, spawned; /* what `cause_ns` is */
-    uint64_t
-        cause_ns; /* of the last wake, or of the spawn of a task that was never polled before */
-    uint32_t waker_track, waker_group; /* who woke or spawned it; GROUP may be POLLS_NO_GROUP */
+    uint32_t depth;      /* number of polls around it */
+    bool open;           /* not finished when the recording ended: END is the last known time */
+    bool woken, spawned; /* what `cause_ns` refers to */
+    uint64_t cause_ns;   /* time of the last wake, or of the spawn if it was never polled before */
+    uint32_t waker_track, waker_group; /* origin; GROUP may be POLLS_NO_GROUP */
     uint64_t waker_task;
-    uint64_t returned; /* of a loop: 1 + what its wait returned, 0: not known */
+    uint64_t returned; /* for a loop: 1 + the return value of its wait; 0: unknown */
     struct polls_time time;
 };
 
@@ -84,11 +85,11 @@ struct polls_series {
     uint64_t start_ns, since_ns;
     int64_t value, first, max, min;
     double area[POLLS_QUARTERS];
-    double covered[POLLS_QUARTERS]; /* nanoseconds in which there was a value */
+    double covered[POLLS_QUARTERS]; /* nanoseconds with a value */
 };
 
 enum { POLLS_PARK_KINDS = PIANO_PARK_IDLE + 1 };
-/* Of enum piano__park. */
+/* Names of enum piano__park. */
 extern const char *const polls_park_names[POLLS_PARK_KINDS];
 
 /* A thread with events. */
@@ -97,17 +98,17 @@ struct polls_track {
     char name[17];
     bool is_worker;
     uint64_t worker, worker_name;
-    int loop; /* enum piano__park its loop waits in, or -1: it has none */
+    int loop; /* enum piano__park that its loop waits in; -1: no loop */
     uint64_t polls, busy_ns;
-    struct polls_time busy_time; /* of polls that are in no other */
+    struct polls_time busy_time; /* of polls that are not nested */
     uint64_t parks, parked_ns, park_max_ns;
     uint64_t parked_by[POLLS_PARK_KINDS];
     struct polls_time park_time;
-    uint64_t park_cpu_ns;                /* of parks in which it is known */
+    uint64_t park_cpu_ns;                /* of parks with known CPU time */
     uint64_t starved_ns, starved_max_ns; /* parked while a queue was not empty */
-    uint64_t last_ns;                    /* sign of life */
+    uint64_t last_ns;                    /* last event or sample */
 
-    /* While the events are gone through. */
+    /* Used during the pass over the events. */
     struct poll *stack;
     size_t depth, stack_cap;
     bool in_turn, parked;
@@ -116,21 +117,21 @@ struct polls_track {
     struct polls_time park_mark;
     uint64_t waited_ns;
     size_t sample, sample_end;
-    struct polls_time passed; /* whole samples so far */
+    struct polls_time passed; /* sums of whole samples so far */
     uint64_t away_from, away_to;
     bool away_preempted;
 };
 
-/* A worker on a thread; another entry when it moves. */
+/* A worker on a thread; it gets another entry when it moves. */
 struct polls_worker {
     uint64_t worker, name;
     uint32_t track;
-    uint64_t from_ns, to_ns; /* TO 0: to the end */
+    uint64_t from_ns, to_ns; /* TO 0: until the end */
 };
 
 struct polls_task {
     uint64_t id;
-    uint64_t spawn_ns, wake_ns; /* 0: no */
+    uint64_t spawn_ns, wake_ns; /* 0: none */
     uint64_t waker_task;
     uint32_t waker_track, waker_group, spawner_track, spawner_group;
     uint32_t group; /* or POLLS_NO_GROUP */
@@ -142,7 +143,7 @@ struct polls {
     const struct recording *rec;
     uint64_t start_ns, end_ns;
 
-    struct polls_track *tracks; /* as in the recording */
+    struct polls_track *tracks; /* in the order of the recording */
     struct polls_group *groups;
     size_t group_count, group_cap;
     struct map group_of;
@@ -156,22 +157,22 @@ struct polls {
     struct map queue_of, value_of, mark_of;
     struct polls_series alive; /* tasks spawned and not ended */
 
-    struct poll *longest; /* longest first, when all is done */
+    struct poll *longest; /* longest first, after the pass */
     size_t longest_count, longest_max;
     struct samples wakes, spawns; /* latencies */
     uint64_t wake_count, late, latest_ns;
     struct poll latest;
     uint64_t polls, open, stray_ends, too_deep, untracked;
     uint64_t long_polls, very_long;
-    uint64_t queued;    /* depths of all queues, now */
-    uint64_t queued_ns; /* time in which it was not 0, so far */
+    uint64_t queued;    /* current depth of all queues together */
+    uint64_t queued_ns; /* time so far in which it was not 0 */
     uint64_t queued_since;
     bool exact; /* the recording has times off the CPU */
     bool sampled;
     const struct polls_listener *listener;
 };
 
-/* Is told what the pass comes upon, as it does. Any may be NULL. */
+/* Callbacks that polls_go() invokes during the pass. Any may be NULL. */
 struct polls_listener {
     void (*poll)(void *ctx, const struct polls *p, const struct poll *poll);
     void (*park)(void *ctx, const struct polls *p, uint32_t track, uint64_t to_ns);
@@ -179,36 +180,37 @@ struct polls_listener {
     void *ctx;
 };
 
-/* Reads a recording and does not go through its events yet. */
+/* Reads a recording, without the pass over its events. */
 int polls_open(struct polls *p, const char *path, size_t longest, struct run_error *error);
-/* Goes through them. 0 or -ENOMEM. */
+/* Runs the pass over the events. 0 or -ENOMEM. */
 int polls_go(struct polls *p, const struct polls_listener *listener);
 
-/* Reads, and goes through the events. At most LONGEST polls are kept. 0, or negative errno with ERROR
- * filled. */
+/* Reads a recording and runs the pass. Keeps at most LONGEST polls. 0, or negative errno with
+ * ERROR filled. */
 int polls_load(struct polls *p, const char *path, size_t longest, struct run_error *error);
 void polls_unload(struct polls *p);
 
-/* Share of TOTAL_NS on the CPU; negative: not known. */
+/* Share of TOTAL_NS on the CPU; negative: unknown. */
 double polls_on_cpu(const struct polls *p, const struct polls_time *time, uint64_t total_ns);
-/* Time of a poll it was neither on a CPU nor waiting for one; 0 when that is not known. */
+/* Time off the CPU, except while another thread ran. If the recording has no times off the CPU:
+ * time in parking calls. */
 uint64_t polls_blocked(const struct polls *p, const struct polls_time *time);
 int64_t polls_duration(const struct poll *poll);
-/* Groups by total time, greatest first; malloc'd indices, or NULL. */
+/* Groups by total time, largest first; malloc'd indices, or NULL. */
 uint32_t *polls_sorted(const struct polls *p, size_t *count);
 
 /* ---- what is shared by the files that make it ---- */
 
-/* Sums of a thread up to AT_NS, which never goes back. */
+/* Sums of a thread up to AT_NS, which must not decrease between calls. */
 struct polls_time polls_until(struct polls *p, struct polls_track *t, uint64_t at_ns);
 struct polls_time polls_between(const struct polls_time *from, const struct polls_time *to);
 void polls_time_add(struct polls_time *to, const struct polls_time *more);
-/* Notes one poll in its group and among the longest. 0 or -ENOMEM. */
+/* Adds a poll to its group and to the longest polls. 0 or -ENOMEM. */
 int polls_note(struct polls *p, const struct poll *poll);
 uint32_t polls_group(struct polls *p, enum polls_kind kind, uint64_t key); /* or POLLS_NO_GROUP */
-/* The name of a callback or a task, with its function where it has an address. */
+/* Writes the name of a callback or task, with its function if the name has an address. */
 void polls_put_callback(struct buf *b, const struct polls *p, const char *name);
-/* The module that the address in NAME is in, and the address in *PC; NULL: there is none. */
+/* The module of the address in NAME, and the address in *PC; NULL: none. */
 const struct recording_module *polls_callback_at(const struct recording *rec, const char *name,
                                                  uint64_t *pc);
 struct polls_task *polls_task_of(struct polls *p, uint64_t id, bool make); /* or NULL */
@@ -217,8 +219,9 @@ struct polls_series *polls_series_of(struct polls *p, struct map *map, struct po
                                      size_t *count, size_t *cap, uint64_t key);
 void polls_series_set(const struct polls *p, struct polls_series *s, uint64_t at_ns, int64_t value);
 void polls_series_end(const struct polls *p, struct polls_series *s);
-double polls_series_mean(const struct polls_series *s, int quarter); /* negative: not known */
-/* The mean of each quarter is above that of the one before, and the last twice the first and LEAST more. */
+double polls_series_mean(const struct polls_series *s, int quarter); /* negative: unknown */
+/* Whether the mean grows from quarter to quarter, and the last is at least twice the first and
+ * LEAST more. */
 bool polls_series_grows(const struct polls_series *s, double least);
 
 /* ---- what is wrong ---- */
@@ -240,7 +243,7 @@ struct polls_flag {
     char text[400]; /* safe to show */
     uint64_t count;
     uint64_t worst_ns;
-    const char *subject; /* a group or a thread, not safe; or NULL */
+    const char *subject; /* a group or a thread, not yet safe to show; or NULL */
 };
 
 struct polls_flags {
@@ -261,9 +264,9 @@ struct stretch_stack *polls_stacks(struct polls *p, const struct poll *poll, uns
 
 int polls_report(FILE *out, struct polls *p, const struct report_options *o);
 int polls_report_json(FILE *out, struct polls *p, const struct report_options *o);
-/* What has to be known besides the numbers, on stderr. */
+/* Prints notices on stderr. */
 void polls_notices(const struct polls *p);
-/* The name of a thread: its worker's, its own, or its number; TEXT of SIZE, safe to show. */
+/* The name of a thread: its worker's, its own, or its number. TEXT of SIZE, safe to show. */
 const char *polls_thread_name(char *text, size_t size, const struct polls *p, uint32_t track);
 
 #endif

@@ -1,10 +1,12 @@
-/* Tasks of two recordings by how long their polls took: p50, p99, the longest.
+/* Compares the tasks of two recordings by the duration of their polls: p50, p99, the longest.
  *
- * A percentile of N polls lies between two of them, by rank, whatever the polls are like: 1.96 times sqrt(N p (1 - p)) ranks below and
- * above it, in 95 of 100 cases. Where there are too few polls for the upper rank, the interval has no end. A change counts when the
- * intervals of both sides do not touch. The longest poll is one poll, and nothing is said about it.
+ * The 95 % interval of a percentile p of N polls extends 1.96 times sqrt(N p (1 - p)) ranks
+ * below and above it, whatever the distribution. If there are too few polls for the upper rank,
+ * the interval is open. A change counts if the intervals of both sides do not overlap. The
+ * longest poll is a single value, so it gets no verdict.
  *
- * Tasks are matched by name; loops by the name of their thread without its number, so that threads of one name are one. */
+ * Tasks are matched by name. Loops are matched by the name of their thread without its number,
+ * so threads of the same name are merged. */
 #include "tool/report/polls_diff.h"
 
 #include <errno.h>
@@ -17,7 +19,7 @@
 #include "tool/util/table.h"
 #include "tool/util/units.h"
 
-static const double matters = 0.01; /* of all of side B */
+static const double matters = 0.01; /* share of the total of side B */
 static const double two_sided_95 = 1.96;
 static const double quantiles[POLLS_DIFFS] = {0.50, 0.99};
 
@@ -31,7 +33,7 @@ struct part {
     int side;
 };
 
-/* The name of a group without the number of its thread, malloc'd. */
+/* The name of a group without the number of its thread; malloc'd. */
 static char *plain_name(const struct polls_group *g)
 {
     size_t len = strlen(g->name), end = len;
@@ -61,7 +63,7 @@ static int compare_parts(const void *a, const void *b)
     return order ? order : x->side - y->side;
 }
 
-/* The poll at place RANK. */
+/* The poll at RANK. */
 static double at_rank(const struct samples *s, double rank)
 {
     return (double)samples_rank(s, (uint64_t)rank);
@@ -88,7 +90,7 @@ static void judge(struct polls_change *c, struct samples durations[2])
     }
 }
 
-/* One row of COUNT parts, whose durations are taken. */
+/* Makes one row of COUNT parts, and takes their durations. */
 static int add_row(struct polls_diff *d, struct part *parts, size_t count)
 {
     struct samples durations[2] = {{.exact = NULL}, {.exact = NULL}};
@@ -262,7 +264,7 @@ int polls_diff_print(FILE *out, const struct polls_diff *d, const struct report_
 
 /* ---- JSON ---- */
 
-/* A side without polls has none. */
+/* A side without polls has no times. */
 static void put_times(struct buf *b, const char *key, const struct polls_change *c,
                       const double ns[2])
 {

@@ -14,28 +14,29 @@ struct polls_change {
     uint64_t polls[2], total_ns[2], max_ns[2];
     double ns[POLLS_DIFFS][2];
     double low[POLLS_DIFFS][2], high[POLLS_DIFFS][2]; /* 95 %; HIGH may be infinite */
-    bool differs[POLLS_DIFFS];                        /* the intervals do not touch */
+    bool differs[POLLS_DIFFS];                        /* the intervals do not overlap */
 };
 
 struct polls_diff {
     const char *labels[2];
-    struct polls_change *rows; /* greatest change of the time in all polls first */
+    struct polls_change *rows; /* largest change of the total time of polls first */
     size_t count;
     double total_ns[2];
 };
 
-/* Takes the durations out of SIDES, which are of no other use then. 0 or -ENOMEM. */
+/* Takes the durations out of SIDES, which are unusable afterwards. 0 or -ENOMEM. */
 int polls_diff_make(struct polls_diff *d, struct polls sides[2], const char *const labels[2]);
 void polls_diff_release(struct polls_diff *d);
 
-/* Change of the figure in percent; infinite from nothing. */
+/* Change of the figure in percent; infinite if it was zero. */
 double polls_diff_percent(const struct polls_change *c, enum polls_diff_figure figure);
-/* Did it grow by more than PERCENT, beyond both intervals, and does it matter (1 % of the time of all polls of side B)? */
+/* Whether it grew by more than PERCENT, beyond both intervals, and is at least 1 % of the time
+ * of all polls of side B. */
 bool polls_diff_grew(const struct polls_diff *d, const struct polls_change *c,
                      enum polls_diff_figure figure, double percent);
 
 int polls_diff_print(FILE *out, const struct polls_diff *d, const struct report_options *o);
-/* The member "tasks", with a comma behind it. */
+/* The member "tasks", followed by a comma. */
 int polls_diff_put(struct buf *b, FILE *out, const struct polls_diff *d, double fail_above);
 
 #endif

@@ -1,5 +1,4 @@
-/* What is wrong, in words: the first thing a reader of polls wants to know. Thresholds are in polls.h and
- * docs/polls.md. */
+/* Detects problems and describes them as text. The thresholds are in polls.h and docs/polls.md. */
 #include "tool/report/polls.h"
 
 #include <errno.h>
@@ -15,7 +14,7 @@ const char *const polls_flag_names[] = {"long-polls",   "late-wakes",  "starved-
 
 enum { QUEUE_LEAST = 8, TASKS_LEAST = 16, BLOCKED_SHOWN = 5 };
 static const double blocked_below = 0.5;    /* share on the CPU */
-static const double contention_from = 0.25; /* share waiting for one */
+static const double contention_from = 0.25; /* share waiting for a CPU */
 
 static struct polls_flag *add(struct polls_flags *f, enum polls_flag_kind kind)
 {
@@ -169,8 +168,8 @@ static int flag_tasks(struct polls_flags *f, const struct polls *p)
     return 0;
 }
 
-/* Polls that are mostly not on the CPU, and not because others were. Without times off the CPU, only what was waited
- * for in calls that park is known. */
+/* Polls that are mostly off the CPU, and not because of other threads. Without times off the
+ * CPU, only the time in parking calls is known. */
 static bool is_blocked(const struct polls *p, const struct polls_group *g)
 {
     uint64_t blocked = polls_blocked(p, &g->time);
@@ -211,7 +210,7 @@ static int flag_blocked(struct polls_flags *f, const struct polls *p)
     return err;
 }
 
-/* Polls that had to wait for a CPU: others, or other programs, were on all of them. */
+/* Polls that had to wait for a CPU, because other threads or programs used all of them. */
 static int flag_contention(struct polls_flags *f, const struct polls *p)
 {
     uint64_t waited = 0, total = 0;

@@ -1,5 +1,5 @@
-/* `piano report --polls --json`; every name is in docs/json.md. Moments are counted from the start of the recording;
- * what is not known is null. */
+/* `piano report --polls --json`; docs/json.md describes every key. Times count from the start of
+ * the recording; unknown values are null. */
 #include "tool/report/polls.h"
 
 #include <errno.h>
@@ -35,7 +35,7 @@ static void put_bool(struct buf *b, const char *key, bool value)
     buf_printf(b, "\"%s\":%s,", key, value ? "true" : "false");
 }
 
-/* Takes the comma behind the last member away. */
+/* Removes the comma after the last member. */
 static void close_object(struct buf *b)
 {
     if (b->len > 0 && b->data[b->len - 1] == ',')

@@ -1,6 +1,7 @@
-/* Names with addresses in them. A hook in the program knows a callback by its address alone and names it "timer@0x55d0c0ffee00"; here,
- * where there are symbols, that becomes "timer on_tick". Where it knows a call, it says "omp task@call:0x55d0c0ffee00", which
- * becomes "omp task sort (sort.c:41)". */
+/* Names that contain addresses. A hook in the program knows a callback only by its address and
+ * names it "timer@0x55d0c0ffee00". With symbols this becomes "timer on_tick". If the hook knows
+ * the call, the name is "omp task@call:0x55d0c0ffee00", which becomes "omp task sort
+ * (sort.c:41)". */
 #include "tool/report/polls.h"
 
 #include <string.h>
@@ -9,12 +10,12 @@
 #include "tool/util/buf.h"
 
 struct address {
-    size_t before; /* bytes of the name before its '@' */
+    size_t before; /* length of the name before its '@' */
     uint64_t pc;
     bool is_call;
 };
 
-/* False: NAME does not end with an address. */
+/* Returns false if NAME does not end with an address. */
 static bool split(const char *name, struct address *a)
 {
     const char *at = strrchr(name, '@');
@@ -35,7 +36,8 @@ static bool split(const char *name, struct address *a)
     return true;
 }
 
-/* The module at PC; NULL when none was recorded, or one after another, since nobody knows when the name was given. */
+/* The module at PC. NULL if none was recorded, or if several were there at different times,
+ * because the time of the name is unknown. */
 static const struct recording_module *module_at(const struct recording *rec, uint64_t pc)
 {
     const struct recording_module *found = NULL;
@@ -60,13 +62,13 @@ const struct recording_module *polls_callback_at(const struct recording *rec, co
     return module_at(rec, a.pc);
 }
 
-/* Parts of OpenMP programs are functions of the compiler's, which nobody knows by name. */
+/* The compiler outlines parts of OpenMP programs into functions with generated names. */
 static bool is_outlined(const char *function)
 {
     return strstr(function, ".omp_") != NULL;
 }
 
-/* INNERMOST is where the call is written, even if that function was inlined into others. */
+/* INNERMOST is the function whose source contains the call, even if it was inlined. */
 static void put_call(struct buf *b, const struct symbol_frame *innermost)
 {
     const char *function = innermost->function, *file = innermost->file;

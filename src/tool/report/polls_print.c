@@ -1,4 +1,4 @@
-/* `piano report --polls`: what is wrong, polls by task, the longest ones with what happened in them, threads. */
+/* `piano report --polls`: problems, polls by task, the longest polls with their stacks, threads. */
 #include "tool/report/polls.h"
 
 #include <errno.h>
@@ -91,7 +91,7 @@ static int print_groups(FILE *out, struct polls *p, const struct report_options 
 
 /* ---- the longest ---- */
 
-/* What its stacks have in common. */
+/* Prints the function that most stacks have in common. */
 static int print_mostly(FILE *out, const struct polls *p, const struct stretch_stack *list,
                         size_t count, const struct report_options *o,
                         const struct symbol_frame **frames)
@@ -232,7 +232,7 @@ static void add_thread(struct table *t, const struct polls *p, uint32_t track)
     table_cell(t, p->exact ? units_time(text, (int64_t)k->park_time.preempted_ns) : "-");
 }
 
-/* What all threads were parked for, where that is more than one thing. */
+/* Prints what the threads were parked for, if there is more than one kind. */
 static void print_parked_by(FILE *out, const struct polls *p, const struct report_options *o)
 {
     char text[256] = "", time[UNITS_LEN];

@@ -1,4 +1,4 @@
-/* What polls add up to: times by thread, groups, the longest ones, tasks that are alive, figures over time. */
+/* Sums over polls: times by thread, groups, the longest polls, live tasks, figures over time. */
 #include "tool/report/polls.h"
 
 #include <errno.h>
@@ -26,7 +26,7 @@ struct polls_time polls_between(const struct polls_time *from, const struct poll
                                to->waited_ns - from->waited_ns};
 }
 
-/* The time away from the CPU up to TO becomes a part of what has passed. */
+/* Adds the time off the CPU up to TO to the sums. */
 static void come_back(struct polls_track *t, uint64_t to)
 {
     if (to <= t->away_from)
@@ -36,7 +36,7 @@ static void come_back(struct polls_track *t, uint64_t to)
     t->away_from = to;
 }
 
-/* A thread is off the CPU once at a time: what overlaps counts once. */
+/* A thread is off the CPU only once at a time, so overlapping times count once. */
 static void pass_sample(const struct polls *p, struct polls_track *t,
                         const struct recording_sample *s)
 {
@@ -128,8 +128,8 @@ static char *group_name(const struct polls *p, enum polls_kind kind, uint64_t ke
     return b.data;
 }
 
-/* Where the group of a task is found by its name's text: one line of a program may have several addresses. Kinds take the
- * numbers before 7. */
+/* Key of a task's group by the text of its name, because one line of a program may have several
+ * addresses. The low bits are 7; kinds use smaller numbers. */
 static uint64_t key_of_text(const char *name)
 {
     uint64_t hash = 0xcbf29ce484222325u;
@@ -184,7 +184,7 @@ uint32_t polls_group(struct polls *p, enum polls_kind kind, uint64_t key)
 
 static void keep_longest(struct polls *p, const struct poll *poll)
 {
-    struct poll *heap = p->longest; /* the shortest of them on top */
+    struct poll *heap = p->longest; /* the shortest of them is on top */
     size_t at;
     if (p->longest_count < p->longest_max) {
         at = p->longest_count++;
@@ -275,7 +275,7 @@ struct polls_task *polls_task_of(struct polls *p, uint64_t id, bool make)
     return &p->tasks[p->task_count++];
 }
 
-/* The last one takes its place. */
+/* Moves the last task into the free place. */
 void polls_task_gone(struct polls *p, uint64_t id)
 {
     uint32_t at = map_find(&p->task_of, id);
@@ -287,7 +287,7 @@ void polls_task_gone(struct polls *p, uint64_t id)
         return;
     map_remove(&p->task_of, p->tasks[last].id);
     p->tasks[at] = p->tasks[last];
-    (void)map_put(&p->task_of, p->tasks[at].id, at); /* the map has room: two have just gone */
+    (void)map_put(&p->task_of, p->tasks[at].id, at); /* two keys were removed: has room */
 }
 
 /* ---- figures over time ---- */
@@ -314,8 +314,8 @@ struct polls_series *polls_series_of(struct polls *p, struct map *map, struct po
     return &(*list)[(*count)++];
 }
 
-/* The value since the last change, spread over the quarters it lasted in: of the time from its first value to
- * the end of the recording. */
+/* Spreads the value since the last change over the quarters it covers. The quarters divide the
+ * time from the first value to the end of the recording. */
 static void hold(const struct polls *p, struct polls_series *s, uint64_t at_ns)
 {
     uint64_t last = p->rec->events.last_ns;

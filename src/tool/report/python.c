@@ -1,10 +1,13 @@
-/* TRIM. The runtime has put the functions of Python where the interpreter's loop was that ran them (src/target/python/frames.c). What
- * is left of the interpreter in such a stack says nothing that they do not say better: how it came from the call of a function to
- * the loop, and from the beginning of the program to the first function. So its frames are left out on the outer side of the
- * innermost function of Python, and those of other modules stay where they are: an extension that calls back, the program that
- * has the interpreter built in. Those on the inner side stay all: they are what the function was doing.
+/* TRIM. The runtime has replaced the frames of the interpreter's loop by the Python functions
+ * they ran (src/target/python/frames.c). The other interpreter frames in such a stack add no
+ * information: they lead from a call to the loop, or from the start of the program to the first
+ * function. So python_trim() removes the interpreter's frames outside the innermost Python
+ * function. Frames of other modules stay: an extension that calls back, or a program with an
+ * embedded interpreter. All frames inside the innermost Python function stay, because they show
+ * what it was doing.
  *
- * Behind the outermost function of Python, the C library's first frames go as well, where nothing else is there. */
+ * The C library's start frames outside the outermost Python function are removed too, if nothing
+ * else is there. */
 #include "tool/report/python.h"
 
 #include <string.h>

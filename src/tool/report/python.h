@@ -1,4 +1,4 @@
-/* Functions of Python among the frames of a stack. */
+/* Python functions among the frames of a stack. */
 #ifndef PIANO_TOOL_REPORT_PYTHON_H
 #define PIANO_TOOL_REPORT_PYTHON_H
 
@@ -7,15 +7,15 @@
 
 #include "tool/report/heap.h"
 
-/* The module of all of them. */
+/* The module of all Python functions. */
 extern const char python_module[];
 
-/* The frame of PC, which is one; the strings stay as long as REC. */
+/* The frame of PC, which must be a Python function; the strings live as long as REC. */
 struct symbol_frame python_resolve(const struct recording *rec, uint64_t pc);
-/* Is this code of the interpreter, and not of a function of Python? */
+/* Whether this is code of the interpreter and not a Python function. */
 bool python_is_interpreter(const struct symbol_frame *frame);
-/* In a stack that has functions of Python: takes out what the interpreter does in between and before. PCS are DEPTH indices of
- * addresses, innermost first; returns how many are left. */
+/* Removes the interpreter's frames from a stack with Python functions. PCS are DEPTH indices of
+ * addresses, innermost first. Returns the number left. */
 uint32_t python_trim(const struct heap *heap, uint32_t *pcs, uint32_t depth);
 
 #endif

@@ -1,5 +1,6 @@
-/* What two recordings have in common is compared, each instrument by the rules of its own file; here is only which, in what order, and
- * what of it fails a build. Two recordings of the heap alone are what they were before there was anything else to compare. */
+/* Compares two recordings by every instrument that both have. The rules of each instrument are
+ * in its own file. This file chooses the instruments, their order, and what fails a build. Pairs
+ * of heap-only recordings keep the old output. */
 #include "tool/report/recordings_diff.h"
 
 #include <errno.h>
@@ -14,7 +15,8 @@
 
 /* ---- reading ---- */
 
-/* What has been said about one recording: its instruments are read one by one, and say the same of the file. */
+/* Notices already printed for one recording. Its instruments are read one by one, and would
+ * repeat notices about the file. */
 struct said {
     uint64_t lines[64];
     size_t count;
@@ -34,7 +36,7 @@ static bool hear_once(void *ctx, const char *text)
     return true;
 }
 
-/* What each recording was made with: a file that does not say is one of the heap. */
+/* The instruments of each recording. A file that does not name them is a heap recording. */
 static int find_common(const char *const paths[2], unsigned found[2], struct run_error *error)
 {
     for (int s = 0; s < 2; s++) {

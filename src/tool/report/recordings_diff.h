@@ -1,4 +1,5 @@
-/* Two recordings compared by everything that both have recorded: CPU time by function, memory by site, polls by task. */
+/* Compares two recordings by everything that both recorded: CPU time by function, memory by
+ * site, polls by task. */
 #ifndef PIANO_TOOL_REPORT_RECORDINGS_DIFF_H
 #define PIANO_TOOL_REPORT_RECORDINGS_DIFF_H
 
@@ -7,16 +8,17 @@
 #include "tool/report/polls_diff.h"
 
 struct recordings_diff {
-    bool has_cpu, has_heap, has_polls; /* on both sides, and something to show on one at least */
+    bool has_cpu, has_heap, has_polls; /* recorded on both sides, with data on at least one */
     struct heap heaps[2];
     struct cpu cpus[2];
     struct polls polls[2];
     struct heap_diff heap;
-    struct cpu_diff functions; /* with `has_cpu` or `has_polls` */
+    struct cpu_diff functions; /* set with `has_cpu` or `has_polls` */
     struct polls_diff tasks;
 };
 
-/* 0, or negative errno with ERROR filled: -ENOENT when they have nothing in common. Notices go to stderr. LABELS must outlive D. */
+/* 0, or negative errno with ERROR filled: -ENOENT if they have nothing in common. Notices go to
+ * stderr. LABELS must outlive D. */
 int recordings_diff_make(struct recordings_diff *d, const char *const paths[2],
                          const char *const labels[2], const struct heap_skip *skip,
                          struct run_error *error);
@@ -27,7 +29,7 @@ int recordings_diff_print(FILE *out, const struct recordings_diff *d,
                           const struct report_options *o);
 int recordings_diff_json(FILE *out, const struct recordings_diff *d, double fail_above);
 
-/* Says what grew by more than PERCENT; whether anything did. */
+/* Reports what grew by more than PERCENT; returns whether anything did. */
 bool recordings_diff_judge(const struct recordings_diff *d, double percent);
 
 #endif

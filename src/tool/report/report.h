@@ -1,5 +1,5 @@
-/* The reports: what a run says, as tables for people or as JSON for programs. Everything goes to
- * OUT; notices about the run itself (what is missing or was recovered) go to stderr. */
+/* The reports of a run, as tables or as JSON. The report goes to OUT; notices about the run
+ * itself (missing or recovered data) go to stderr. */
 #ifndef PIANO_TOOL_REPORT_REPORT_H
 #define PIANO_TOOL_REPORT_REPORT_H
 
@@ -9,7 +9,8 @@
 
 #include "tool/load/run.h"
 
-/* What functions are ranked by: wall time, CPU time, or whichever tells more (CPU time where functions wait). */
+/* What functions are ranked by: wall time, CPU time, or the more useful of both (CPU time if
+ * functions wait). */
 enum report_rank { REPORT_BY_EITHER, REPORT_BY_CPU, REPORT_BY_WALL };
 
 struct report_options {
@@ -31,11 +32,11 @@ int report_frames_json(FILE *out, const struct run *run, const struct report_opt
 int report_threads(FILE *out, const struct run *run, const struct report_options *o);
 int report_threads_json(FILE *out, const struct run *run, const struct report_options *o);
 
-/* PER_FRAME: what is shown has figures of single frames, or percentiles over them. */
+/* PER_FRAME: the report shows figures of single frames, or percentiles over them. */
 void report_notices(const struct run *run, bool per_frame);
-/* Says so when threads waited for a CPU for much of the time. */
+/* Prints a notice if threads waited for a CPU for much of the time. */
 void report_notice_busy(const struct run *run, enum report_rank rank);
-/* How much of their time the threads waited for a CPU, in percent; 0 where that does not matter, or is not known. */
+/* Share of their time that threads waited for a CPU, in percent; 0 if it is small or unknown. */
 double report_busy_percent(const struct run *run);
 
 /* ---- shared by the reports ---- */
@@ -49,38 +50,41 @@ struct report_row {
 /* A table of ROWS (sorted by self time here). HEADING may be NULL. */
 int report_rows(FILE *out, const struct run *run, struct report_row *rows, size_t count,
                 bool percentiles, const struct report_options *o);
-/* Sorts ROWS as the table shows them; whether by CPU time. */
+/* Sorts ROWS in the order of the table; returns whether by CPU time. */
 bool report_sort(struct report_row *rows, size_t count, enum report_rank rank);
-/* Does the wait in SUM matter? Is it most of its self time, and not for want of a CPU? */
+/* Whether the wait in SUM matters; whether it is most of its self time, not counting the wait
+ * for a CPU. */
 bool report_has_wait(const struct tally *sum, int64_t self_sum);
 bool report_waits(const struct tally *sum);
-/* Self time on the CPU, as far as is known. */
+/* The known part of the self time on the CPU. */
 int64_t report_self_cpu(const struct tally *sum);
-/* Is SUM (of the run, a thread or a frame) of function FN an estimate, from a sample of its calls?
- * Calls that were open when the run ended are not timed either: a few make no sample. */
+/* Whether SUM (of the run, a thread or a frame) of function FN is an estimate from a sample of
+ * its calls. Calls that were open when the run ended are not timed either, but a few of them do
+ * not count as sampling. */
 bool report_sampled(const struct run *run, uint32_t fn, const struct tally *sum);
-/* Is SUM's self time an estimate: of a sample of its calls, or of what they left to their caller? */
+/* Whether SUM's self time is an estimate: from a sample of its calls, or because its callees are
+ * estimates. */
 bool report_estimated(const struct run *run, uint32_t fn, const struct tally *sum);
-/* A sum of times, TEXT of UNITS_LEN. What the correction for the cost of measuring leaves below zero
- * is less than can be resolved, and counts as 0. */
+/* Formats a sum of times into TEXT of UNITS_LEN. A sum that is negative after the correction is
+ * below the resolution and counts as 0. */
 const char *report_time(char *text, int64_t ns);
 void report_heading(FILE *out, bool colour, const char *text);
 void report_dim(FILE *out, bool colour, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-/* "N frames | avg | p99 | spikes", a line per kind of frame. */
+/* "N frames | avg | p99 | spikes", one line per kind of frame. */
 void report_footer(FILE *out, const struct run *run, const struct report_options *o);
 
-/* Display name of a function: escapes made visible, its place or number added where another
- * function of the run has the same name. malloc'd, or NULL. */
+/* Display name of a function: escapes made visible, with its place or number if another function
+ * of the run has the same name. Malloc'd, or NULL. */
 char *report_name(const struct run *run, uint32_t fn);
 
-/* What a spike is measured against, with a comma behind it. */
+/* The reference time for spikes, followed by a comma. */
 void report_put_budget(struct buf *b, const struct run *run);
-/* Members shared by every JSON report: run, frames summary when asked for, dropped. */
+/* Members shared by all JSON reports: run, frames summary if requested, dropped. */
 void report_put_run(struct buf *b, const struct run *run);
 void report_put_tally(struct buf *b, const struct run *run, uint32_t fn, const struct tally *sum);
-/* `"KEY":VALUE`, or null when it is not KNOWN. */
+/* `"KEY":VALUE`, or null if it is not KNOWN. */
 void report_put_known(struct buf *b, const char *key, bool known, int64_t value);
-/* Writes and empties B when it is large, or always when LAST. */
+/* Writes and empties B if it is large, or if LAST. */
 int report_flush(struct buf *b, FILE *out, bool last);
 
 #endif

@@ -1,13 +1,14 @@
-/* Is a difference more than noise?
+/* Decides whether a difference is more than noise.
  *
- * Repeated runs: a t test, which, unlike comparing ranges, keeps its 5 % whatever the number of runs: two groups of three
- * runs with nothing changed have separate ranges in one case of ten. Welch's form, which does not assume that both sides vary
- * alike, counts only where they clearly do not: with three runs a side it flags 2.4 % instead of 5, and misses
- * 19 of 100 changes of 20 % where runs vary by 5 % (Student's: 8). Sides that never vary (allocation counts)
- * differ for real as soon as they differ.
+ * Repeated runs: a t test. Unlike a comparison of ranges, it keeps its 5 % error rate for any
+ * number of runs: two groups of three unchanged runs have separate ranges in one case of ten.
+ * Welch's form does not assume equal variances. It is used only if the variances clearly differ,
+ * because with three runs per side it flags 2.4 % instead of 5, and misses 19 of 100 changes of
+ * 20 % where runs vary by 5 % (Student's: 8). If neither side varies (allocation counts), any
+ * difference is real.
  *
- * One run a side: frames of one run are not independent, and what differs from run to run (layout
- * of memory, other load) cannot be seen at all. The rank test on frames therefore also asks for an
+ * One run per side: frames of one run are not independent, and differences between runs (memory
+ * layout, other load) are invisible. The rank test on frames therefore also requires a minimum
  * effect: with a million frames every difference is significant, however small. */
 #include "tool/report/stats.h"
 
@@ -18,8 +19,8 @@
 
 enum { MIN_FRAMES = 20 };
 
-static const double EFFECT = 0.14; /* of a pair of frames, beyond the 50 % of chance */
-static const double UNLIKE = 19;   /* one side's variance is so many times the other's */
+static const double EFFECT = 0.14; /* share of pairs of frames, above the 50 % of chance */
+static const double UNLIKE = 19;   /* ratio of the variances from which they clearly differ */
 static const double Z_99 = 2.5758;
 
 double stats_mean(const double *v, size_t n)
@@ -38,7 +39,7 @@ static double variance(const double *v, size_t n, double mean)
     return n > 1 ? sum / (double)(n - 1) : 0;
 }
 
-/* Two-sided 95 % point of Student's t; between the rows, the lower (stricter) degree counts. */
+/* Two-sided 95 % point of Student's t. Between two rows it uses the lower (stricter) degree. */
 static double t_limit(double degrees)
 {
     static const struct {
@@ -52,8 +53,8 @@ static double t_limit(double degrees)
     return limit;
 }
 
-/* Degrees of freedom of a difference between means with variances VA and VB: Student's, or Welch's where one side varies
- * far more than the other. */
+/* Degrees of freedom of a difference between means with variances VA and VB: Student's, or
+ * Welch's if the variances clearly differ. */
 static double degrees_of(double va, size_t na, double vb, size_t nb)
 {
     double a = va * (double)na, b = vb * (double)nb;
@@ -74,7 +75,7 @@ enum verdict stats_t_test(const double *a, size_t na, const double *b, size_t nb
     return t > t_limit(degrees_of(va, na, vb, nb)) ? VERDICT_REAL : VERDICT_NOISE;
 }
 
-/* The value at each of the ranks 0, 1/STEPS .. 1 is all the test needs of a large bag. */
+/* For a large bag the test needs only the values at the ranks 0, 1/STEPS .. 1. */
 static size_t sorted_values(struct samples *s, double **out)
 {
     enum { STEPS = 4096 };
@@ -90,7 +91,7 @@ static size_t sorted_values(struct samples *s, double **out)
     return n;
 }
 
-/* Share of pairs in which B's value is the greater one, ties counting half. */
+/* Share of pairs in which B's value is larger; ties count half. */
 static double share_above(const double *a, size_t na, const double *b, size_t nb)
 {
     double wins = 0;

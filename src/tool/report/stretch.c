@@ -1,5 +1,5 @@
-/* What the thread was doing on the CPU, where it left the CPU, what it allocated and did not free. Stacks of the same functions
- * are one, whatever the lines. */
+/* Finds what a thread ran on the CPU, where it left the CPU, and what it allocated and did not
+ * free. Stacks of the same functions are merged, whatever the lines. */
 #include "tool/report/stretch.h"
 
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 struct found {
     struct stretch_stack sum;
-    const char **functions; /* innermost first; strings are shared, so pointers tell them apart */
+    const char **functions; /* innermost first; strings are shared, so pointers can be compared */
     size_t depth;
 };
 
@@ -50,8 +50,9 @@ static int by_weight(const void *a, const void *b)
     return by_stack(a, b);
 }
 
-/* The samples of the thread that may be in SPAN: *FROM to *TO. It may have gone off before the span began: in a park that
- * ends in the middle of being away. */
+/* The samples of the thread that may be in SPAN: *FROM to *TO. Includes one earlier time off the
+ * CPU, because the thread may have left the CPU before the span began (a park that ends while
+ * the thread is still off the CPU). */
 static void find_samples(const struct recording *rec, const struct companion_span *span,
                          unsigned kind, size_t *from, size_t *to)
 {

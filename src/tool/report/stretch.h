@@ -1,5 +1,6 @@
-/* What a recording knows of a stretch of one thread's time, be it a poll or a frame: CPU samples, times off the CPU and
- * live blocks in it, with their stacks. By thread and time, exactly. */
+/* What a recording contains about a range of one thread's time, such as a poll or a frame: CPU
+ * samples, times off the CPU and live blocks, with their stacks. They are matched exactly by
+ * thread and time. */
 #ifndef PIANO_TOOL_REPORT_STRETCH_H
 #define PIANO_TOOL_REPORT_STRETCH_H
 
@@ -13,37 +14,40 @@
 
 /* Samples or blocks with the same functions on their stacks. */
 struct stretch_stack {
-    uint32_t stack; /* index in the recording: one of theirs */
+    uint32_t stack; /* index in the recording of one of their stacks */
     uint64_t samples, ns;
-    double bytes, objects; /* of blocks: what they stand for */
+    double bytes, objects; /* for blocks: estimated totals */
     bool preempted;
 };
 
-/* Stacks of KIND (enum piano__sample_kind) in SPAN, heaviest first; names them. Times off are cut to the span; one that did
- * not come back is off until END_NS. Malloc'd; NULL when there are none or memory is out. */
+/* Stacks of KIND (enum piano__sample_kind) in SPAN, heaviest first; resolves their names. Times
+ * off the CPU are clipped to the span; one without an end lasts until END_NS. Malloc'd; NULL if
+ * there are none or memory is exhausted. */
 struct stretch_stack *stretch_stacks(struct heap *named, const struct companion_span *span,
                                      uint64_t end_ns, unsigned kind, size_t *count);
-/* The same of BLOCKS (`recording_blocks`) that were born in SPAN. */
+/* The same for BLOCKS (`recording_blocks`) allocated in SPAN. */
 struct stretch_stack *stretch_blocks(struct heap *named, const struct companion_span *span,
                                      const struct recording_block *blocks, size_t block_count,
                                      size_t *count);
 
-/* "leaf < caller < ...", the innermost frames that fit into the line of O that has INDENT columns already, all with O->all;
- * without what lies between a program and its malloc with MEMORY. FRAMES of HEAP_MAX_FRAMES. Malloc'd, or NULL. */
+/* "leaf < caller < ...": the innermost frames that fit into the line of O after INDENT columns,
+ * or all frames with O->all. MEMORY omits the frames between a program and its malloc. FRAMES of
+ * HEAP_MAX_FRAMES. Malloc'd, or NULL. */
 char *stretch_text(const struct heap *named, uint32_t stack, const struct report_options *o,
                    size_t indent, bool memory, const struct symbol_frame **frames);
 
-/* The same of COUNT frames, from FIRST on; they fit. */
+/* The same for COUNT frames, starting at FIRST; they fit. */
 char *stretch_line(const struct symbol_frame *const *frames, size_t first, size_t count,
                    const struct report_options *o, size_t indent);
-/* Is it plumbing, which is passed over where there is something of the program's own? */
+/* Whether the frame is plumbing, which is skipped if the stack has frames of the program itself. */
 bool stretch_is_passed(const struct symbol_frame *frame);
 
-/* Where most of it was: the innermost function of the program's own that is on more than half of LIST, by samples. */
+/* The innermost function of the program itself that is on the stacks of more than half of the
+ * samples in LIST. */
 struct stretch_mostly {
-    const char *function; /* NULL: there is none */
-    uint32_t stack;       /* the heaviest it is on */
-    size_t frame;         /* of that stack */
+    const char *function; /* NULL: none */
+    uint32_t stack;       /* the heaviest stack that contains it */
+    size_t frame;         /* its frame in that stack */
     uint64_t samples, all;
 };
 

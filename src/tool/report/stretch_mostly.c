@@ -1,6 +1,7 @@
-/* Samples of a loop that calls a hundred things are in as many stacks, and none of the heaviest says what all of them have in
- * common: the function they were called from. It counts once for each stack it is on, where it is innermost. Of all that are on
- * more than half of the samples, the one that is nearest to their leaves says the most. */
+/* Samples of a loop that calls a hundred functions are in as many stacks. None of the heaviest
+ * stacks shows what all have in common: the function that called them. Each function counts once
+ * per stack, at its innermost frame. Of all functions on more than half of the samples, the one
+ * nearest to the leaves is the most informative. */
 #include "tool/report/stretch.h"
 
 #include <errno.h>
@@ -11,9 +12,9 @@
 
 struct hits {
     const char *function;
-    uint64_t samples, distance; /* from the leaf, of all samples */
-    size_t seen;                /* the last stack it was counted for, + 1 */
-    size_t stack, frame;        /* the first */
+    uint64_t samples, distance; /* DISTANCE: from the leaf, summed over all samples */
+    size_t seen;                /* the last stack counted for it, + 1 */
+    size_t stack, frame;        /* the first one found */
 };
 
 struct table_of_hits {

@@ -1,11 +1,13 @@
 /* A stack in one line, innermost function first.
  *
- * What a reader wants is at two places: where the thread was, and the first function of the program's own. Between them lies
- * plumbing (`heap_is_plumbing`: the C library, the innards of libstdc++), for a mutex of C++ a dozen frames of it. Of each such
- * run the frame the program called is left, and of the innermost also the leaf; the rest is "...".
+ * Two places matter to the reader: where the thread was, and the first function of the program
+ * itself. Between them is plumbing (`heap_is_plumbing`: the C library, internals of libstdc++),
+ * a dozen frames for a C++ mutex. Of each run of plumbing, the line shows the frame that the
+ * program called, and for the innermost run also the leaf. The rest is "...".
  *
- * The line is as wide as the terminal. Names are cut in the middle, all to the same width at most, but before they
- * get too short to be told apart the outermost frames go; never the first of the program's own. */
+ * The line is as wide as the terminal. Names are truncated in the middle, all to the same
+ * maximum width. Before they become too short to distinguish, the outermost frames are dropped,
+ * but never the first function of the program itself. */
 #include "tool/report/stretch.h"
 
 #include <stdlib.h>
@@ -16,9 +18,9 @@
 
 enum {
     FRAMES_SHOWN = 8,
-    PIPE_WIDTH = 160,  /* where nobody says how wide a line may be */
-    LEAST_LINE = 40,   /* of a stack, however narrow the terminal */
-    LEGIBLE_NAME = 20, /* frames go before names are cut shorter */
+    PIPE_WIDTH = 160,  /* if the line width is unknown */
+    LEAST_LINE = 40,   /* minimum width of a stack, even on a narrow terminal */
+    LEGIBLE_NAME = 20, /* frames are dropped before names get shorter than this */
     LEAST_NAME = 6,
 };
 
@@ -26,8 +28,8 @@ static const char gap[] = "...", between[] = " < ";
 
 struct line {
     char *names[FRAMES_SHOWN]; /* NULL: a gap */
-    size_t count, needed;      /* NEEDED: with the first own function */
-    bool more;                 /* frames are left out behind the last */
+    size_t count, needed;      /* NEEDED: up to the first function of the program */
+    bool more;                 /* frames after the last one were left out */
 };
 
 bool stretch_is_passed(const struct symbol_frame *frame)
@@ -41,7 +43,7 @@ static void add(struct line *l, const struct symbol_frame *frame)
         l->names[l->count++] = frame ? heap_name(frame->function, false) : NULL;
 }
 
-/* The frames from FIRST on that are shown. */
+/* Chooses the frames to show, starting at FIRST. */
 static void choose(struct line *l, const struct symbol_frame *const *frames, size_t first,
                    size_t count)
 {
@@ -53,7 +55,7 @@ static void choose(struct line *l, const struct symbol_frame *const *frames, siz
             l->needed = l->needed ? l->needed : l->count;
             run = 1;
             l->more = at + run < count;
-        } else if (at + run == count && at > first) { /* how the thread began */
+        } else if (at + run == count && at > first) { /* the start frames of the thread */
             l->more = true;
         } else {
             size_t leaf = at == first ? 1 : 0;
@@ -70,7 +72,7 @@ static void choose(struct line *l, const struct symbol_frame *const *frames, siz
         l->needed = l->count < 3 ? l->count : 3;
 }
 
-/* Of the first COUNT names, none wider than CAP. */
+/* Width of the first COUNT names, each limited to CAP. */
 static size_t width_of(const struct line *l, size_t count, size_t cap)
 {
     size_t width = 0;
@@ -81,7 +83,7 @@ static size_t width_of(const struct line *l, size_t count, size_t cap)
     return width + (l->more || count < l->count ? strlen(between) + strlen(gap) : 0);
 }
 
-/* How wide a name may be so that COUNT fit into WIDTH; LEAST when they do not. */
+/* Largest width of a name so that COUNT fit into WIDTH; LEAST if they do not. */
 static size_t cap_of(const struct line *l, size_t count, size_t width, size_t least)
 {
     size_t cap = width > least ? width : least;
@@ -92,7 +94,7 @@ static size_t cap_of(const struct line *l, size_t count, size_t width, size_t le
 
 static void print(struct buf *b, const struct line *l, size_t count, size_t cap)
 {
-    size_t size = 4 * cap + 8; /* bytes of a character */
+    size_t size = 4 * cap + 8; /* up to 4 bytes per character */
     char *cut = malloc(size);
     if (!cut)
         b->failed = true;

@@ -1,8 +1,8 @@
-/* `piano report --threads`: who worked, thread by thread, exited ones included.
+/* `piano report --threads`: the work of each thread, including those that exited.
  *
- * Work handed to a thread is told by who started it: the function that called pthread_create and
- * its thread. A pool of hundreds is folded: threads whose names differ only in a trailing number
- * and that were started by the same function are shown as one, with a count. */
+ * For each thread it shows the function that called pthread_create, and the thread that function
+ * ran on. Large pools are folded: threads that differ only in the number at the end of their
+ * names and were started by the same function are shown as one, with a count. */
 #include "tool/report/report.h"
 
 #include <errno.h>
@@ -15,12 +15,12 @@
 
 enum { FOLD_ABOVE = 20, THREAD_TOP = 8 };
 
-/* One block of output: a thread, or several alike. */
+/* One block of output: a thread, or several similar ones. */
 struct block {
     const struct run_thread *first;
     size_t threads;
     int64_t self_ns;
-    char *name; /* of the fold; NULL: that of the thread */
+    char *name; /* name of the fold; NULL: the name of the thread */
     struct report_row *rows;
     size_t row_count, row_cap;
 };
@@ -46,7 +46,7 @@ static char *fold_name(const struct run_thread *t)
     return b.failed ? NULL : b.data;
 }
 
-/* Takes the functions of T in; `block_settle` adds up those of one function. */
+/* Adds the functions of T; `block_settle` adds up the entries of one function. */
 static int block_add(struct block *b, const struct run_thread *t)
 {
     if (!b->first)
@@ -88,7 +88,7 @@ static void block_settle(struct block *b)
     b->row_count = kept;
 }
 
-/* A thread and the name it is folded under. */
+/* A thread and its folded name. */
 struct folded {
     char *name;
     const struct run_thread *thread;
@@ -212,7 +212,7 @@ static int print_block(FILE *out, const struct run *run, struct block *b,
     return err;
 }
 
-/* A run that knows of no threads (v1) is one block of all its functions. */
+/* A run without thread data (v1) is one block with all its functions. */
 static int no_threads(FILE *out, const struct run *run, const struct report_options *o)
 {
     fputs("This run does not tell threads apart.\n\n", out);

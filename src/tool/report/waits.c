@@ -1,9 +1,10 @@
-/* Functions that wait: what a table is ranked by, and what is said of a busy machine.
+/* Functions that wait: how a table is ranked, and the notice about a busy machine.
  *
- * Self time is wall time. A function that waits for events, a lock or a timer has much of it and costs nothing; on a busy
- * machine every function has more of it than it needs. So where waiting matters at all, functions are ranked by their
- * self time on the CPU, and the wait has a column of its own. It matters when it is a tenth of a function's self time and
- * a hundredth of all. */
+ * Self time is wall time. A function that waits for events, a lock or a timer has much self time
+ * but uses no CPU. On a busy machine every function has more self time than it needs. So if
+ * waiting matters, functions are ranked by self time on the CPU, and the wait has its own
+ * column. Waiting matters if it is a tenth of a function's self time and a hundredth of the
+ * total. */
 #include "tool/report/report.h"
 
 #include <stdlib.h>
@@ -34,7 +35,7 @@ static int compare_int64(int64_t x, int64_t y)
     return (x < y) - (x > y);
 }
 
-/* Then calls, then the order of the file. */
+/* By calls, then in the order of the file. */
 static int compare_rest(const struct report_row *x, const struct report_row *y)
 {
     int order = compare_int64(x->sum.calls, y->sum.calls);
