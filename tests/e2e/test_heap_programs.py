@@ -338,16 +338,17 @@ OBJECTS = r"""
 ALLOCATORS = {"glibc": ("", ""), "jemalloc": ("-ljemalloc", "libjemalloc.so.2"),
               "tcmalloc": ("-ltcmalloc", "libtcmalloc.so.4"),
               "tcmalloc_minimal": ("-ltcmalloc_minimal", "libtcmalloc_minimal.so.4"),
-              "mimalloc": ("-lmimalloc", "libmimalloc.so.2")}
+              "mimalloc": ("-lmimalloc", "libmimalloc.so.2 libmimalloc.so.3")}
 
 
-def library(name: str) -> str:
-    """The path of a shared library, or a skip that says it is missing."""
+def library(names: str) -> str:
+    """The path of the first of NAMES, shared libraries, that is installed, or a skip that says which are missing."""
     done = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True)
-    found = re.search(rf"{re.escape(name)} .*=> (\S+)", done.stdout)
-    if not found:
-        pytest.skip(f"{name} is not installed")
-    return found.group(1)
+    for name in names.split():
+        found = re.search(rf"{re.escape(name)} .*=> (\S+)", done.stdout)
+        if found:
+            return found.group(1)
+    pytest.skip(f"{' or '.join(names.split())} is not installed")
 
 
 def check_objects(project: Project, *command: Any, **options: Any) -> None:

@@ -10,16 +10,19 @@ import pytest
 
 from conftest import BURN, PIANO, Project
 from events import compile
+from test_cpu import REFUSED
 from test_record import type_in_terminal
-from test_servers import names, perf, polls  # noqa: F401
+from test_servers import names, polls
 
+NEEDS_PERF = pytest.mark.skipif(bool(REFUSED), reason=f"perf events are refused here: {REFUSED}")
 INSTRUMENTS = ("--heap", "--cpu", "--polls")
 
 
+@NEEDS_PERF
 @pytest.mark.parametrize("source,status", [("int main(void) { return 0; }", 0), ("int main(void) { _exit(7); }", 7),
                                            ("int main(void) { raise(SIGKILL); }", 137), ("int main(void) { abort(); }", 134)],
                          ids=["returns", "_exit", "kill", "abort"])
-def test_a_program_that_ends_at_once(project: Project, perf: None, source: str, status: int) -> None:  # noqa: F811
+def test_a_program_that_ends_at_once(project: Project, source: str, status: int) -> None:
     done = project.piano("record", "-o", "x.rec", "--", compile(project, source), check=False)
     assert done.status == status and "recording: x.rec" in done.err, done
     data = project.json("report", "x.rec")
@@ -47,7 +50,8 @@ int main(void)
 """
 
 
-def test_ctrl_c(project: Project, perf: None) -> None:  # noqa: F811
+@NEEDS_PERF
+def test_ctrl_c(project: Project) -> None:
     """The program gets its signal; the recording is finished, with what was seen until then."""
     program = compile(project, FOREVER, "-rdynamic")
     status, seen = type_in_terminal(project, b"\x03", PIANO, "record", "-o", "x.rec", "--", program)
@@ -103,8 +107,9 @@ def functions(part: dict[str, Any]) -> set[str]:
     return {f["name"] for f in part["functions"] if f["name"].startswith("of_the_")}
 
 
+@NEEDS_PERF
 @pytest.mark.parametrize("children", [False, True], ids=["one", "children"])
-def test_a_tree_of_processes(project: Project, perf: None, children: bool) -> None:  # noqa: F811
+def test_a_tree_of_processes(project: Project, children: bool) -> None:
     """Each process of the tree is in the recording, with what was its own; with --children each has its events too."""
     program = compile(project, TREE, "-rdynamic")
     shutil.copy(program, project.root / "other")
@@ -128,7 +133,8 @@ def test_a_tree_of_processes(project: Project, perf: None, children: bool) -> No
         assert turns == {pids[0]: 10}
 
 
-def test_report_names_the_process_of_a_sample(project: Project, perf: None) -> None:  # noqa: F811
+@NEEDS_PERF
+def test_report_names_the_process_of_a_sample(project: Project) -> None:
     program = compile(project, TREE, "-rdynamic")
     shutil.copy(program, project.root / "other")
     project.piano("record", "--cpu=499", "-o", "x.rec", "--", program)
