@@ -44,11 +44,12 @@ PROGRAM = r"""
     static volatile unsigned sum;
     static void *kept[64];
     static unsigned tiny(unsigned x) { return x * 3 + 1; }
-    /* So much CPU time of this thread, whatever others do. */
+    /* So much CPU time of this thread, whatever others do. The clock is read seldom: that is a system call, and a user may be
+     * refused samples of the kernel. */
     static void burn(long ns) {
         long end = now(CLOCK_THREAD_CPUTIME_ID) + ns;
         while (now(CLOCK_THREAD_CPUTIME_ID) < end)
-            for (int i = 0; i < 500; i++)
+            for (int i = 0; i < 50000; i++)
                 sum = sum * 1664525 + 1013904223;
     }
     static void nap(void) { usleep(40000); }
