@@ -28,7 +28,7 @@ MARK = "TEST_NAME"  # in the environment of everything a test starts
 
 def restore_python_path() -> None:
     """Sets PYTHONPATH to what it was before tests/run, where tests are run; the processes of xdist are started with the longer one."""
-    if "-n" in sys.argv and "PYTEST_XDIST_WORKER" not in os.environ:
+    if "-n" in sys.argv and not os.environ.get("PYTEST_XDIST_WORKER"):
         return
     before = os.environ.pop("TEST_PYTHONPATH", None)
     if before:

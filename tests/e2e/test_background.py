@@ -97,6 +97,7 @@ def test_record_says_what_ends_the_program(project: Project) -> None:
         line = process.stderr.readline()
         assert "SIGINT is ignored" in line and "kill -TERM" in line, line
         process.send_signal(signal.SIGTERM)
+        process.wait(LIMIT_S)  # communicate() closes its input, at which the program ends by itself
         _, err = process.communicate(timeout=LIMIT_S)
         assert process.returncode == 128 + signal.SIGTERM and "recording: a.rec" in err, err
     assert project.json("report", "--heap", "a.rec")["run"]["end"] == "killed"

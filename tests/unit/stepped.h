@@ -33,7 +33,7 @@
 enum {
     POINTS = 40,
     STEPS = 200000, /* of all children of a test, about */
-    LIMIT_S = 200   /* of a child: a step takes microseconds, or a hundred when the machine is busy */
+    LIMIT_S = 200 /* of a child: a step takes microseconds, or a hundred when the machine is busy */
 };
 
 static char dir[256];
@@ -238,7 +238,8 @@ static void release(struct outcome *o)
 static long at_points(void (*scenario)(void), int signal, void (*check)(struct outcome *, long),
                       long fewest)
 {
-    static struct outcome o; /* reachable when a check fails: the children of the next test look for leaks */
+    static struct outcome
+        o; /* reachable when a check fails: the children of the next test look for leaks */
     long length, done;
     release(&o);
     o = interrupt(scenario, 10000000, signal, &length);
