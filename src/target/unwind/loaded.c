@@ -24,7 +24,7 @@
 #include "target/unwind/memory.h"
 
 enum { PAGE = 4096, MOST_MODULES = 1024, MOST_HEADERS = 32, SOME_HEADERS = 16 };
-enum { PATIENCE = 1000, TRIES = 4 };
+enum { PATIENCE = 100000, TRIES = 4 };
 
 struct table {
     unsigned count;
