@@ -7,10 +7,11 @@ import re
 import signal
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
-from conftest import BURN, PIANO, PIANO_WORD, ROOT, Project, put_run, update_run
+from conftest import BURN, LIMIT_S, PIANO, PIANO_WORD, ROOT, Project, put_run, update_run
 from test_build import write_game
 
 COMMANDS = ["build", "run", "profile", "record", "snapshot", "report", "diff", "export", "view", "list", "tag", "doctor"]
@@ -357,7 +358,7 @@ def test_ctrl_c_goes_to_the_child_and_the_run_is_kept(project: Project, command:
         assert child.stdout.readline() == b"ready\n"
         wait_for_calls(project)
         os.killpg(child.pid, signal.SIGINT)
-        out, _ = child.communicate(timeout=20)
+        out, _ = child.communicate(timeout=LIMIT_S)
         assert child.returncode == 130
     finally:
         try:
@@ -371,14 +372,40 @@ def test_ctrl_c_goes_to_the_child_and_the_run_is_kept(project: Project, command:
         assert b"update" in out, "an interrupted profile still reports"
 
 
+def test_ctrl_c_that_piano_sees_after_the_end_of_the_program(project: Project) -> None:
+    """piano is stopped while it waits, so both the signal and the end of the program are there when it goes on."""
+    project.cc(FOREVER.replace('puts("ready");', 'printf("%d\\n", getpid());').replace("#include <signal.h>", "#include <unistd.h>"))
+    child = subprocess.Popen([PIANO, "run"], cwd=project.root, env=project.env, stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE, start_new_session=True)
+    try:
+        status = Path("/proc", child.stdout.readline().decode().strip(), "stat")
+        wait_for_calls(project)
+        os.kill(child.pid, signal.SIGSTOP)
+        os.waitpid(child.pid, os.WUNTRACED)
+        os.killpg(child.pid, signal.SIGINT)
+        until = time.monotonic() + 60
+        while status.read_text().rpartition(")")[2].split()[0] != "Z":
+            assert time.monotonic() < until, "the program does not end"
+            time.sleep(0.01)
+        os.kill(child.pid, signal.SIGCONT)
+        _, err = child.communicate(timeout=LIMIT_S)
+        assert child.returncode == 130 and project.only_run().stem in err.decode(), err
+    finally:
+        try:
+            os.killpg(child.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        child.wait()
+
+
 def wait_for_calls(project: Project) -> None:
     """Until the running program has something to show; a failed report means not yet."""
-    until = time.monotonic() + 10
+    until = time.monotonic() + LIMIT_S
     while time.monotonic() < until:
         done = project.piano("report", "--json", check=False)
         if done.status == 0 and any(f["calls"] for f in json.loads(done.out)["functions"]):
             return
-    raise AssertionError("nothing recorded after 10 s")
+    raise AssertionError(f"nothing recorded after {LIMIT_S} s")
 
 
 def test_sigterm_to_piano_run_leaves_no_orphan(project: Project) -> None:
@@ -418,7 +445,7 @@ def test_program_that_handles_ctrl_c_itself(project: Project) -> None:
                              stdout=subprocess.PIPE, start_new_session=True)
     assert child.stdout.readline() == b"ready\n"
     os.killpg(child.pid, signal.SIGINT)
-    out, _ = child.communicate(timeout=20)
+    out, _ = child.communicate(timeout=LIMIT_S)
     assert out == b"tidy\n"
     assert child.returncode in (4, 130)
 

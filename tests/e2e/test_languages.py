@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
@@ -521,8 +520,10 @@ def test_coroutines_still_work(project: Project) -> None:
                                   "-fvisibility=hidden", "-flto", "-fno-omit-frame-pointer",
                                   "-fstack-protector-all", "-D_FORTIFY_SOURCE=2"])
 def test_cxx_flags(project: Project, compiler: str, flag: str) -> None:
-    if flag == "-flto" and compiler == "clang++":
-        need("ld.lld") if not list(Path("/usr/lib").glob("llvm-*/lib/LLVMgold.so")) else None
+    if flag == "-flto":
+        plain = project.command(need(compiler), flag, "-x", "c++", "-", "-o", project.home / "plain", stdin="int main() {}\n", check=False)
+        if plain.status != 0:  # Ubuntu 24.04 has no LLVMgold.so where clang looks for it
+            pytest.skip(f"{compiler} cannot link with -flto here, without piano")
     report = cxx(project, compiler, """
         #include <memory>
         struct Node {

@@ -260,4 +260,6 @@ def test_a_program_without_tables_is_walked_by_frame_pointer(parts: list[Path],
         _, depth, flags = map(int, run_walks(program).split())
         seen[flag] = depth, flags
     assert seen["-fno-omit-frame-pointer"] == (9 + START, 4)  # BY_FP
-    assert seen["-fomit-frame-pointer"][1] & 1  # LOST
+    # LOST; or BY_FP without the frames of the program, where libc keeps frame pointers and rbp is still that of main's caller.
+    depth, flags = seen["-fomit-frame-pointer"]
+    assert flags & 1 or (flags == 4 and depth < seen["-fno-omit-frame-pointer"][0]), seen
