@@ -265,6 +265,8 @@ static void take_runq(struct piano__thread *t, int64_t skipped)
 
 void piano__onoff_look(struct piano__thread *t, int64_t began)
 {
+    if (piano__onoff_least == INT64_MAX || t->look.tick == 0)
+        return; /* there are no readings on this machine, or on this thread */
     settle_open_calls(t);
     for (int i = 0; i < 3; i++) {
         struct moment m = read_moment(CLOCK_THREAD_CPUTIME_ID);
