@@ -19,7 +19,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void report_all(FILE *out, const struct heap *heap)
+static void report_all(FILE *out, const struct profile *heap)
 {
     const struct report_options o = {.all = true};
     for (int mode = HEAP_SUMMARY; mode <= HEAP_AT_PEAK; mode++) {
@@ -29,7 +29,7 @@ static void report_all(FILE *out, const struct heap *heap)
                                  .to = HEAP_NOT_GIVEN};
         struct heap_growth growth;
         struct run_error error;
-        if (mode == HEAP_GROWTH && heap_growth_make(&growth, heap, &h, &error) != 0)
+        if (mode == HEAP_GROWTH && heap_growth_make(&growth, heap, h.from, h.to, &error) != 0)
             continue;
         h.growth = mode == HEAP_GROWTH ? &growth : NULL;
         (void)heap_report(out, heap, &h, &o);
@@ -39,7 +39,7 @@ static void report_all(FILE *out, const struct heap *heap)
     }
 }
 
-static void export_all(FILE *out, const struct heap *heap)
+static void export_all(FILE *out, const struct profile *heap)
 {
     for (int by = HEAP_LIVE; by < HEAP_BYS; by++) {
         (void)export_speedscope(out, heap, (enum heap_by)by);
@@ -48,10 +48,10 @@ static void export_all(FILE *out, const struct heap *heap)
     }
 }
 
-static void compare(FILE *out, const struct heap *heap)
+static void compare(FILE *out, const struct profile *heap)
 {
     static const char *const labels[2] = {"a", "b"};
-    const struct heap sides[2] = {*heap, *heap};
+    const struct profile sides[2] = {*heap, *heap};
     const struct report_options o = {.all = true};
     struct heap_diff d;
     if (heap_diff_make(&d, sides, labels) != 0)
@@ -62,7 +62,7 @@ static void compare(FILE *out, const struct heap *heap)
 }
 
 /* Blocks and samples of each thread that has some, one after another. */
-static void look_inside(struct heap *heap)
+static void look_inside(struct profile *heap)
 {
     struct recording_block *blocks;
     size_t count, found;
@@ -82,7 +82,7 @@ static void look_inside(struct heap *heap)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct heap heap;
+    struct profile heap;
     struct run_error error;
     char path[64];
     FILE *out = fopen("/dev/null", "w");
@@ -95,7 +95,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         export_all(out, &heap);
         compare(out, &heap);
         look_inside(&heap);
-        heap_unload(&heap);
+        profile_close(&heap);
     }
     close(fd);
     fclose(out);

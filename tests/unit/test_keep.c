@@ -17,8 +17,8 @@
 
 #include "tool/load/recording.h"
 #include "tool/record/append.h"
-#include "tool/report/keep.h"
-#include "tool/report/kept.h"
+#include "tool/record/keep.h"
+#include "tool/profile/kept.h"
 #include "tool/symbol/symbol.h"
 #include "temp.h"
 

@@ -48,7 +48,7 @@ static const char *const flag_names[] = {"--format", "--output",  "--force", "--
 
 struct format {
     const char *name;
-    int (*write)(FILE *out, const struct heap *heap, enum heap_by by); /* NULL: chrome */
+    int (*write)(FILE *out, const struct profile *heap, enum heap_by by); /* NULL: chrome */
     bool binary;
     bool has_all; /* writes all figures, not only that of --by */
 };
@@ -150,7 +150,7 @@ static void notice_empty(const struct recording *rec, const struct format *forma
     say("the export is empty: nothing was sampled");
 }
 
-static int prepare(struct heap *heap, const struct request *q)
+static int prepare(struct profile *heap, const struct request *q)
 {
     int err = heap_resite(heap, &q->skip);
     if (err)
@@ -166,7 +166,7 @@ static int prepare(struct heap *heap, const struct request *q)
 
 static int write_heap(const struct request *q, const char *path)
 {
-    struct heap heap;
+    struct profile heap;
     struct run_error error;
     struct output file;
     int err = heap_load(&heap, path, &error);
@@ -177,7 +177,7 @@ static int write_heap(const struct request *q, const char *path)
         status = open_file(&file, q);
     if (status == EXIT_DONE)
         status = output_close(&file, q->format->write(file.out, &heap, q->by));
-    heap_unload(&heap);
+    profile_close(&heap);
     return status;
 }
 

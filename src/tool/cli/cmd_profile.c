@@ -47,14 +47,14 @@ static const char *const names[] = {
 
 enum { MAX_REPORT_WORDS = 16 };
 
-struct profile {
+struct profiling {
     struct driver build;
     struct program_run run;
     char *report[MAX_REPORT_WORDS]; /* argv of `piano report` */
     int report_count;
 };
 
-static enum flag_taken take_report(struct flags *f, struct profile *p)
+static enum flag_taken take_report(struct flags *f, struct profiling *p)
 {
     static const char *const switches[] = {"--all",    "--frames",      "--threads",  "--json",
                                            "--places", "--uncorrected", "--cpu-time", "--wall"};
@@ -103,7 +103,7 @@ static bool starts_build(const char *word)
 }
 
 /* Splits the words after the first `--`; FROM is the index of the first of them. */
-static void split_words(struct flags *f, struct profile *p, int from)
+static void split_words(struct flags *f, struct profiling *p, int from)
 {
     char **words = f->argv + from;
     p->run.words = words;
@@ -119,7 +119,7 @@ static void split_words(struct flags *f, struct profile *p, int from)
     }
 }
 
-static int read_flags(struct flags *f, struct profile *p)
+static int read_flags(struct flags *f, struct profiling *p)
 {
     for (f->at = 1; f->at < f->argc; f->at++) {
         if (strcmp(f->argv[f->at], "--") == 0) {
@@ -137,7 +137,7 @@ static int read_flags(struct flags *f, struct profile *p)
     return flags_check_build(f, &p->build);
 }
 
-static int build(struct profile *p)
+static int build(struct profiling *p)
 {
     struct records records = {0};
     int status = driver_build(&p->build);
@@ -153,13 +153,13 @@ static int build(struct profile *p)
     return status;
 }
 
-static int report(struct profile *p)
+static int report(struct profiling *p)
 {
     p->report[p->report_count++] = p->run.run;
     return cmd_report(p->report_count, p->report);
 }
 
-static int profile(struct profile *p)
+static int profile(struct profiling *p)
 {
     bool started = false;
     int status = build(p);
@@ -184,9 +184,9 @@ int cmd_profile(int argc, char **argv)
 {
     char name[] = "report";
     struct flags f = {"profile", argc, argv, names, 1};
-    struct profile p = {.run = {.command = "profile", .words = argv + argc, .kill_s = 10},
-                        .report = {name},
-                        .report_count = 1};
+    struct profiling p = {.run = {.command = "profile", .words = argv + argc, .kill_s = 10},
+                          .report = {name},
+                          .report_count = 1};
     int status = read_flags(&f, &p);
     if (status == EXIT_DONE)
         status = profile(&p);

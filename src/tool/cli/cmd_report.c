@@ -103,7 +103,7 @@ static enum flag_taken take_moment(struct flags *f, const char *name, long *mome
     enum flag_taken taken = flags_value(f, name, &text);
     if (taken != FLAG_YES)
         return taken;
-    *moment = strcmp(text, "end") == 0 ? HEAP_TO_END : strtol(text, &end, 10);
+    *moment = strcmp(text, "end") == 0 ? GROWTH_TO_END : strtol(text, &end, 10);
     if (end && (end == text || *end || *moment < 0 || *moment > UINT32_MAX)) {
         say_usage(f->command, "%s %s: not the number of a snapshot", name,
                   say_safe(safe, sizeof(safe), text));
@@ -170,7 +170,7 @@ static int settle(struct flags *f, struct request *q)
 {
     struct heap_options *h = &q->heap_options;
     int modes = q->tree + q->leaks + q->growth + q->peak;
-    bool moments = h->from != HEAP_NOT_GIVEN || h->to != HEAP_NOT_GIVEN;
+    bool moments = h->from != GROWTH_NOT_GIVEN || h->to != GROWTH_NOT_GIVEN;
     int status = pick(f, q);
     if (status != EXIT_DONE)
         return status;
@@ -269,7 +269,7 @@ static int report_spans(const struct request *q, const char *path)
 
 static int report_heap(const struct request *q, const char *path)
 {
-    struct heap heap;
+    struct profile heap;
     struct heap_growth growth = {.rows = NULL};
     struct heap_options options = q->heap_options;
     struct run_error error;
@@ -279,7 +279,7 @@ static int report_heap(const struct request *q, const char *path)
     int status = EXIT_DONE;
     err = heap_resite(&heap, &q->skip);
     if (err == 0 && q->growth)
-        err = heap_growth_make(&growth, &heap, &options, &error);
+        err = heap_growth_make(&growth, &heap, options.from, options.to, &error);
     if (err) {
         status = outcome_failed(err, &error);
     } else {
@@ -290,7 +290,7 @@ static int report_heap(const struct request *q, const char *path)
         status = outcome_written("the report", err);
     }
     heap_growth_release(&growth);
-    heap_unload(&heap);
+    profile_close(&heap);
     return status;
 }
 
@@ -444,7 +444,7 @@ static int report(const struct request *q)
 
 int cmd_report(int argc, char **argv)
 {
-    struct request q = {.heap_options = {.from = HEAP_NOT_GIVEN, .to = HEAP_NOT_GIVEN}};
+    struct request q = {.heap_options = {.from = GROWTH_NOT_GIVEN, .to = GROWTH_NOT_GIVEN}};
     struct flags f = {"report", argc, argv, flag_names, 1};
     int status = parse(&f, &q);
     if (status != EXIT_DONE)

@@ -204,10 +204,10 @@ static uint32_t stack_node(struct writer *w, uint32_t stack)
 {
     if (w->node_of_stack[stack])
         return w->node_of_stack[stack];
-    if (heap_name_stack(&w->p->named, stack) != 0)
+    if (profile_name_stack(&w->p->named, stack) != 0)
         return 0;
     uint32_t node = 0;
-    for (size_t i = heap_frames(&w->p->named, stack, w->frames); i-- > 0;) {
+    for (size_t i = profile_frames(&w->p->named, stack, w->frames); i-- > 0;) {
         node = node_of(w, w->frames[i]->function, node);
         if (node == 0)
             return 0;
@@ -347,7 +347,7 @@ int export_chrome(FILE *out, struct polls *p)
 {
     struct writer w = {.out = out, .p = p};
     w.node_of_stack = calloc(p->rec->stack_count + 1, sizeof(*w.node_of_stack));
-    w.frames = calloc(HEAP_MAX_FRAMES, sizeof(*w.frames));
+    w.frames = calloc(PROFILE_MAX_FRAMES, sizeof(*w.frames));
     if (w.node_of_stack && w.frames)
         put_all(&w);
     else

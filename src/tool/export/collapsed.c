@@ -35,10 +35,11 @@ static void put_name(struct buf *b, const char *name)
     free(safe);
 }
 
-static char *stack_text(const struct heap *heap, uint32_t stack, const struct symbol_frame **frames)
+static char *stack_text(const struct profile *heap, uint32_t stack,
+                        const struct symbol_frame **frames)
 {
     struct buf b = {0};
-    for (size_t i = heap_frames(heap, stack, frames); i-- > 0;) {
+    for (size_t i = profile_frames(heap, stack, frames); i-- > 0;) {
         put_name(&b, frames[i]->function);
         buf_puts(&b, i ? ";" : "");
     }
@@ -70,9 +71,9 @@ static int print(FILE *out, struct line *lines, size_t count)
     return 0;
 }
 
-int export_collapsed(FILE *out, const struct heap *heap, enum heap_by by)
+int export_collapsed(FILE *out, const struct profile *heap, enum heap_by by)
 {
-    const struct symbol_frame **frames = calloc(HEAP_MAX_FRAMES, sizeof(*frames));
+    const struct symbol_frame **frames = calloc(PROFILE_MAX_FRAMES, sizeof(*frames));
     struct line *lines = calloc(heap->rec.stack_count + 1, sizeof(*lines));
     size_t count = 0;
     int err = frames && lines ? 0 : -ENOMEM;

@@ -39,7 +39,7 @@ struct names {
 };
 
 struct writer {
-    const struct heap *heap;
+    const struct profile *heap;
     FILE *out;
     struct buf b;               /* the profile so far */
     struct buf message, inside; /* the current message, and one nested in it */
@@ -151,7 +151,7 @@ static void put_type(struct writer *w, unsigned field, const char *type, const c
 
 static int put_location(struct writer *w, size_t i)
 {
-    const struct heap_pc *pc = &w->heap->pcs[i];
+    const struct profile_pc *pc = &w->heap->pcs[i];
     proto_number(&w->message, 1, i + 1);
     if (pc->module)
         proto_number(&w->message, 2, (uint64_t)(pc->module - w->heap->rec.modules) + 1);
@@ -188,7 +188,7 @@ static int put_mappings(struct writer *w)
 static int put_sample(struct writer *w, uint32_t stack, const double *values, size_t count,
                       struct export_rounding *rounding)
 {
-    const struct heap_stack *s = &w->heap->stacks[stack];
+    const struct profile_stack *s = &w->heap->stacks[stack];
     for (uint32_t i = 0; i < s->depth; i++)
         proto_varint(&w->inside, s->pcs[i] + 1);
     if (s->depth == 0)
@@ -276,7 +276,7 @@ static int put_all(struct writer *w)
     return err ? err : report_flush(&w->b, w->out, true);
 }
 
-int export_pprof(FILE *out, const struct heap *heap, enum heap_by by)
+int export_pprof(FILE *out, const struct profile *heap, enum heap_by by)
 {
     struct writer w = {.heap = heap, .out = out, .by = by};
     w.build_ids = calloc(heap->rec.module_count + 1, sizeof(*w.build_ids));

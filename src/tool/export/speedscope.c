@@ -70,12 +70,12 @@ static int64_t number_of(struct frames *f, const struct symbol_frame *frame)
     return (int64_t)f->count - 1;
 }
 
-static bool is_shown(const struct heap *heap, uint32_t stack, enum heap_by by)
+static bool is_shown(const struct profile *heap, uint32_t stack, enum heap_by by)
 {
     return heap->stacks[stack].pcs && heap_figure(&heap->rec.stacks[stack].sum, by) > 0;
 }
 
-static int put_samples(struct buf *b, FILE *out, const struct heap *heap, enum heap_by by,
+static int put_samples(struct buf *b, FILE *out, const struct profile *heap, enum heap_by by,
                        struct frames *f, const struct symbol_frame **frames)
 {
     const char *comma = "";
@@ -84,7 +84,7 @@ static int put_samples(struct buf *b, FILE *out, const struct heap *heap, enum h
         if (!is_shown(heap, i, by))
             continue;
         buf_printf(b, "%s[", comma);
-        for (size_t k = heap_frames(heap, i, frames); k-- > 0 && err == 0;) {
+        for (size_t k = profile_frames(heap, i, frames); k-- > 0 && err == 0;) {
             int64_t number = number_of(f, frames[k]);
             err = number < 0 ? (int)number : 0;
             buf_printf(b, "%lld%s", (long long)number, k ? "," : "");
@@ -98,7 +98,7 @@ static int put_samples(struct buf *b, FILE *out, const struct heap *heap, enum h
 }
 
 /* Returns the sum of the weights. */
-static int64_t put_weights(struct buf *b, const struct heap *heap, enum heap_by by)
+static int64_t put_weights(struct buf *b, const struct profile *heap, enum heap_by by)
 {
     struct export_rounding rounding = {0};
     const char *comma = "";
@@ -112,7 +112,7 @@ static int64_t put_weights(struct buf *b, const struct heap *heap, enum heap_by 
     return rounding.given;
 }
 
-static int put_profile(struct buf *b, FILE *out, const struct heap *heap, enum heap_by by,
+static int put_profile(struct buf *b, FILE *out, const struct profile *heap, enum heap_by by,
                        struct frames *f, const struct symbol_frame **frames)
 {
     static const char *const names[HEAP_ALL_BYS] = {
@@ -144,13 +144,13 @@ static void put_frames(struct buf *b, const struct frames *f)
     buf_puts(b, "]}");
 }
 
-int export_speedscope(FILE *out, const struct heap *heap, enum heap_by by)
+int export_speedscope(FILE *out, const struct profile *heap, enum heap_by by)
 {
     static const enum heap_by memory[] = {HEAP_LIVE, HEAP_ALLOCATED, HEAP_PEAK};
     static const enum heap_by time[] = {HEAP_CPU, HEAP_OFF_CPU};
     const enum heap_by *all = by < HEAP_BYS ? memory : time;
     size_t count = by < HEAP_BYS ? 3 : 2;
-    const struct symbol_frame **frames = calloc(HEAP_MAX_FRAMES, sizeof(*frames));
+    const struct symbol_frame **frames = calloc(PROFILE_MAX_FRAMES, sizeof(*frames));
     struct frames f = {.list = NULL};
     struct buf b = {0};
     const struct piano__rec_header *h = &heap->rec.header;

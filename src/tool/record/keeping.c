@@ -12,7 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "tool/report/keep.h"
+#include "tool/record/keep.h"
 #include "tool/symbol/symbol.h"
 #include "tool/util/say.h"
 

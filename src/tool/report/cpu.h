@@ -1,58 +1,9 @@
-/* CPU samples of a recording, by function.
- *
- * The self time of a function counts the samples whose innermost frame it is. Its total counts
- * all samples whose stack contains it, once per sample. Inlined functions count as functions.
- * Time off the CPU counts for every function of the stack, because the function that waits is
- * seldom the one that made the system call. */
+/* The reports of the CPU samples of a recording. */
 #ifndef PIANO_TOOL_REPORT_CPU_H
 #define PIANO_TOOL_REPORT_CPU_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-
+#include "tool/profile/cpu.h"
 #include "tool/report/heap.h"
-#include "tool/report/report.h"
-
-struct cpu_row {
-    const char *function, *module, *file; /* FILE may be NULL */
-    uint64_t self_ns, total_ns;
-    uint64_t self_samples, total_samples;
-    double self_squares; /* see struct recording_sum */
-    uint64_t off_ns;     /* off the CPU in it or in its callees */
-    uint32_t next;       /* next row of the same name; used while rows are built */
-    uint32_t seen;       /* the last stack counted for it, + 1 */
-};
-
-/* Functions of a selection of samples. */
-struct cpu_flat {
-    struct cpu_row *rows; /* by self time, largest first */
-    size_t count, cap;
-    uint64_t cpu_ns, samples, off_ns, preempted_ns, switches;
-};
-
-/* A process, or a thread of one. */
-struct cpu_part {
-    uint32_t pid, tid; /* TID 0: the whole process */
-    uint64_t cpu_ns, samples, off_ns, preempted_ns;
-};
-
-struct cpu {
-    struct heap named;
-    const struct recording *rec;
-    struct cpu_part *processes, *threads; /* most CPU time first */
-    size_t process_count, thread_count;
-};
-
-int cpu_load(struct cpu *c, const char *path, struct run_error *error);
-/* The same for a recording that is already in C->named; the rest of C is zero. 0 or -ENOMEM. */
-int cpu_make(struct cpu *c);
-void cpu_unload(struct cpu *c);
-
-/* Functions of PID (0: all processes), thread TID (0: all threads). 0 or negative errno. */
-int cpu_flat_make(struct cpu_flat *f, struct cpu *c, uint32_t pid, uint32_t tid);
-void cpu_flat_release(struct cpu_flat *f);
 
 struct cpu_options {
     bool tree, threads, off; /* OFF: the tree shows time off the CPU */
@@ -63,9 +14,5 @@ int cpu_report(FILE *out, struct cpu *c, const struct cpu_options *h,
 int cpu_report_json(FILE *out, struct cpu *c, const struct cpu_options *h,
                     const struct report_options *o);
 void cpu_notices(const struct cpu *c);
-/* "name (4711)", safe to show. */
-const char *cpu_thread_name(char *text, size_t size, const struct recording *rec, uint32_t tid);
-/* "cpu-clock at 99 Hz" */
-const char *cpu_source_text(char *text, size_t size, const struct recording *rec);
 
 #endif

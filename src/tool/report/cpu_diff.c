@@ -116,7 +116,7 @@ static struct part part_of(const struct recording *rec, int side, const char *fu
     return (struct part){.function = function,
                          .module = module,
                          .file = file,
-                         .matched = heap_name_within(function, paths_base(rec->header.program)),
+                         .matched = profile_name_within(function, paths_base(rec->header.program)),
                          .side = side,
                          .is_own = is_own(rec, module)};
 }
@@ -132,7 +132,7 @@ static size_t add_rows(struct part *parts, const struct cpu_flat *f, const struc
     return f->count;
 }
 
-static size_t add_sites(struct part *parts, const struct heap *heap, int side)
+static size_t add_sites(struct part *parts, const struct profile *heap, int side)
 {
     for (size_t i = 0; i < heap->site_count; i++) {
         const struct heap_site *s = &heap->sites[i];
@@ -153,7 +153,7 @@ static void sum_up(struct cpu_diff *d, const struct cpu_flat flats[2])
     judge(&d->total);
 }
 
-static int match(struct cpu_diff *d, const struct cpu_flat flats[2], const struct heap *heaps)
+static int match(struct cpu_diff *d, const struct cpu_flat flats[2], const struct profile *heaps)
 {
     size_t most = flats[0].count + flats[1].count, n = 0;
     for (int s = 0; s < 2 && heaps; s++)
@@ -178,7 +178,7 @@ static int match(struct cpu_diff *d, const struct cpu_flat flats[2], const struc
     return 0;
 }
 
-int cpu_diff_make(struct cpu_diff *d, struct cpu sides[2], const struct heap heaps[2],
+int cpu_diff_make(struct cpu_diff *d, struct cpu sides[2], const struct profile heaps[2],
                   const char *const labels[2])
 {
     struct cpu_flat flats[2] = {{.rows = NULL}, {.rows = NULL}};

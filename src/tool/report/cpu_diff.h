@@ -30,7 +30,7 @@ struct cpu_diff {
 
 /* Compares the CPU samples of SIDES and the allocations of their functions in HEAPS. Either may
  * be NULL. 0 or -ENOMEM. All must outlive D. */
-int cpu_diff_make(struct cpu_diff *d, struct cpu sides[2], const struct heap heaps[2],
+int cpu_diff_make(struct cpu_diff *d, struct cpu sides[2], const struct profile heaps[2],
                   const char *const labels[2]);
 void cpu_diff_release(struct cpu_diff *d);
 

@@ -8,7 +8,7 @@
 
 #include "tool/load/run.h"
 #include "tool/report/report.h"
-#include "tool/report/stats.h"
+#include "tool/profile/stats.h"
 
 /* One group of runs. */
 struct diff_side {

@@ -99,8 +99,8 @@ static int compare_rows(const void *a, const void *b)
 static struct part part_of(const struct heap_site *site, int side, const char *program)
 {
     return (struct part){.site = site,
-                         .function = heap_name_within(site->function, program),
-                         .caller = site->caller ? heap_name_within(site->caller, program) : NULL,
+                         .function = profile_name_within(site->function, program),
+                         .caller = site->caller ? profile_name_within(site->caller, program) : NULL,
                          .side = side};
 }
 
@@ -116,7 +116,7 @@ static void add_part(struct heap_diff *d, const struct part *p, bool new)
     recording_sum_add(&row->sum[p->side], &p->site->sum);
 }
 
-int heap_diff_make(struct heap_diff *d, const struct heap sides[2], const char *const labels[2])
+int heap_diff_make(struct heap_diff *d, const struct profile sides[2], const char *const labels[2])
 {
     size_t count = sides[0].site_count + sides[1].site_count, n = 0;
     struct part *parts = calloc(count + 1, sizeof(*parts));
@@ -133,7 +133,7 @@ int heap_diff_make(struct heap_diff *d, const struct heap sides[2], const char *
         d->total.sum[s].peak_bytes = sides[s].rec.header.peak_bytes;
         d->total.sum[s].peak_objects = sides[s].rec.header.peak_objects;
         for (size_t i = 0; i < sides[s].site_count; i++)
-            parts[n++] = part_of(&sides[s].sites[i], s, heap_program(&sides[s]));
+            parts[n++] = part_of(&sides[s].sites[i], s, profile_program(&sides[s]));
     }
     qsort(parts, n, sizeof(*parts), compare_parts);
     for (size_t i = 0; i < n; i++)

@@ -20,7 +20,7 @@ struct heap_change {
 };
 
 struct heap_diff {
-    const struct heap *sides; /* two */
+    const struct profile *sides; /* two */
     const char *labels[2];
     struct heap_change *rows; /* largest impact first */
     size_t count;
@@ -28,7 +28,7 @@ struct heap_diff {
 };
 
 /* 0 or -ENOMEM. SIDES must outlive DIFF. */
-int heap_diff_make(struct heap_diff *d, const struct heap sides[2], const char *const labels[2]);
+int heap_diff_make(struct heap_diff *d, const struct profile sides[2], const char *const labels[2]);
 void heap_diff_release(struct heap_diff *d);
 /* Change of the figure in percent; infinite if it was zero. */
 double heap_diff_percent(const struct heap_change *c, enum heap_diff_figure figure);

@@ -82,12 +82,12 @@ void heap_print_cut_short(FILE *out, const struct piano__heap_stats *s)
 
 /* ---- the peak ---- */
 
-bool heap_is_past_peak(const struct heap *heap)
+bool heap_is_past_peak(const struct profile *heap)
 {
     return heap->rec.total.live_bytes < heap->rec.header.peak_bytes / 2;
 }
 
-void heap_print_past_peak(FILE *out, const struct heap *heap, const struct heap_options *h,
+void heap_print_past_peak(FILE *out, const struct profile *heap, const struct heap_options *h,
                           const struct report_options *o)
 {
     bool of_live = h->mode == HEAP_LEAKS || (h->mode == HEAP_TREE && h->by == HEAP_LIVE);
@@ -100,7 +100,7 @@ void heap_print_past_peak(FILE *out, const struct heap *heap, const struct heap_
 
 /* ---- wrappers ---- */
 
-void heap_print_wrappers(FILE *out, const struct heap *heap, const struct report_options *o)
+void heap_print_wrappers(FILE *out, const struct profile *heap, const struct report_options *o)
 {
     char *name = heap->wrapper ? heap_name(heap->wrapper, false) : NULL;
     if (name)

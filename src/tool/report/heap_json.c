@@ -79,10 +79,10 @@ static void put_peak(struct buf *b, const struct recording *rec, const struct re
 
 /* ---- sites and places ---- */
 
-void heap_put_frames(struct buf *b, const struct heap *heap, uint32_t stack,
+void heap_put_frames(struct buf *b, const struct profile *heap, uint32_t stack,
                      const struct symbol_frame **frames)
 {
-    size_t count = heap_frames(heap, stack, frames);
+    size_t count = profile_frames(heap, stack, frames);
     buf_puts(b, "\"stack\":[");
     for (size_t i = 0; i < count; i++) {
         const struct symbol_frame *f = frames[i];
@@ -113,7 +113,7 @@ static int compare_order(const void *a, const void *b)
     return (x->index > y->index) - (x->index < y->index);
 }
 
-static struct order *stacks_by(const struct heap *heap, enum heap_by by, size_t *count)
+static struct order *stacks_by(const struct profile *heap, enum heap_by by, size_t *count)
 {
     struct order *list = calloc(heap->rec.stack_count + 1, sizeof(*list));
     *count = 0;
@@ -125,9 +125,10 @@ static struct order *stacks_by(const struct heap *heap, enum heap_by by, size_t 
     return list;
 }
 
-static int put_sites(struct buf *b, FILE *out, const struct heap *heap, enum heap_by by, size_t top)
+static int put_sites(struct buf *b, FILE *out, const struct profile *heap, enum heap_by by,
+                     size_t top)
 {
-    const struct symbol_frame **frames = calloc(HEAP_MAX_FRAMES, sizeof(*frames));
+    const struct symbol_frame **frames = calloc(PROFILE_MAX_FRAMES, sizeof(*frames));
     size_t count = 0;
     struct order *list = stacks_by(heap, by, &count);
     int err = frames && list ? 0 : -ENOMEM;
@@ -152,7 +153,7 @@ static int put_sites(struct buf *b, FILE *out, const struct heap *heap, enum hea
     return err;
 }
 
-static int put_places(struct buf *b, FILE *out, const struct heap *heap, enum heap_by by,
+static int put_places(struct buf *b, FILE *out, const struct profile *heap, enum heap_by by,
                       size_t top)
 {
     struct order *list = calloc(heap->site_count + 1, sizeof(*list));
@@ -312,7 +313,7 @@ void heap_put_run(struct buf *b, const struct recording *rec)
     free(stem);
 }
 
-int heap_report_json(FILE *out, const struct heap *heap, const struct heap_options *h,
+int heap_report_json(FILE *out, const struct profile *heap, const struct heap_options *h,
                      const struct report_options *o)
 {
     const struct recording *rec = &heap->rec;

@@ -43,9 +43,10 @@ static int compare_keys(const void *a, const void *b)
 enum { SHOWN_FLAGS = PIANO_STACK_LOST | PIANO_STACK_FULL | PIANO_STACK_MMAP };
 
 /* Strings are shared: equal names are one pointer. */
-static uint64_t key_of(const struct heap *heap, uint32_t stack, const struct symbol_frame **frames)
+static uint64_t key_of(const struct profile *heap, uint32_t stack,
+                       const struct symbol_frame **frames)
 {
-    size_t count = heap_frames(heap, stack, frames);
+    size_t count = profile_frames(heap, stack, frames);
     uint64_t h = heap->rec.stacks[stack].flags & SHOWN_FLAGS;
     for (size_t i = 0; i < count; i++) {
         const struct symbol_frame *f = frames[i];
@@ -59,11 +60,11 @@ static uint64_t key_of(const struct heap *heap, uint32_t stack, const struct sym
     return h;
 }
 
-static bool print_alike(const struct heap *heap, uint32_t a, uint32_t b,
+static bool print_alike(const struct profile *heap, uint32_t a, uint32_t b,
                         const struct symbol_frame **frames, const struct symbol_frame **others)
 {
-    size_t count = heap_frames(heap, a, frames);
-    if (heap_frames(heap, b, others) != count ||
+    size_t count = profile_frames(heap, a, frames);
+    if (profile_frames(heap, b, others) != count ||
         (heap->rec.stacks[a].flags & SHOWN_FLAGS) != (heap->rec.stacks[b].flags & SHOWN_FLAGS))
         return false;
     for (size_t i = 0; i < count; i++)
@@ -75,10 +76,10 @@ static bool print_alike(const struct heap *heap, uint32_t a, uint32_t b,
 }
 
 /* Merges stacks that print identically. Returns the number left, or negative errno. */
-static int64_t merge(const struct heap *heap, struct leak *leaks, size_t count)
+static int64_t merge(const struct profile *heap, struct leak *leaks, size_t count)
 {
-    const struct symbol_frame **frames = calloc(HEAP_MAX_FRAMES, sizeof(*frames));
-    const struct symbol_frame **others = calloc(HEAP_MAX_FRAMES, sizeof(*others));
+    const struct symbol_frame **frames = calloc(PROFILE_MAX_FRAMES, sizeof(*frames));
+    const struct symbol_frame **others = calloc(PROFILE_MAX_FRAMES, sizeof(*others));
     bool fine = frames && others;
     size_t kept = 0;
     for (size_t i = 0; fine && i < count; i++)
@@ -102,8 +103,8 @@ static int64_t merge(const struct heap *heap, struct leak *leaks, size_t count)
 
 /* ---- text ---- */
 
-static void print_head(FILE *out, const struct heap *heap, size_t number, const struct leak *leak,
-                       const struct report_options *o)
+static void print_head(FILE *out, const struct profile *heap, size_t number,
+                       const struct leak *leak, const struct report_options *o)
 {
     const struct recording_sum *s = &leak->sum;
     char text[UNITS_LEN], other[UNITS_LEN];
@@ -129,10 +130,10 @@ static void print_head(FILE *out, const struct heap *heap, size_t number, const 
     fputc('\n', out);
 }
 
-static int print_stack(FILE *out, const struct heap *heap, uint32_t stack,
+static int print_stack(FILE *out, const struct profile *heap, uint32_t stack,
                        const struct symbol_frame **frames, const struct report_options *o)
 {
-    size_t count = heap_frames(heap, stack, frames);
+    size_t count = profile_frames(heap, stack, frames);
     uint32_t flags = heap->rec.stacks[stack].flags;
     char place[700], cut[1024];
     for (size_t i = 0; i < count; i++) {
@@ -166,11 +167,11 @@ static int print_stack(FILE *out, const struct heap *heap, uint32_t stack,
     return 0;
 }
 
-static int print_list(FILE *out, const struct heap *heap, const struct leak *leaks, size_t count,
+static int print_list(FILE *out, const struct profile *heap, const struct leak *leaks, size_t count,
                       const struct report_options *o)
 {
     size_t top = o->all ? count : o->top ? o->top : LEAKS_TOP, shown = count < top ? count : top;
-    const struct symbol_frame **frames = calloc(HEAP_MAX_FRAMES, sizeof(*frames));
+    const struct symbol_frame **frames = calloc(PROFILE_MAX_FRAMES, sizeof(*frames));
     double rest = 0;
     char text[UNITS_LEN];
     int err = frames ? 0 : -ENOMEM;
@@ -189,7 +190,7 @@ static int print_list(FILE *out, const struct heap *heap, const struct leak *lea
     return err;
 }
 
-int heap_print_leaks(FILE *out, const struct heap *heap, const struct report_options *o)
+int heap_print_leaks(FILE *out, const struct profile *heap, const struct report_options *o)
 {
     struct leak *leaks = calloc(heap->rec.stack_count + 1, sizeof(*leaks));
     size_t count = 0;

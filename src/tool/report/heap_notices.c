@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "tool/report/overview.h"
-#include "tool/report/python.h"
+#include "tool/profile/python.h"
 #include "tool/util/paths.h"
 #include "tool/util/say.h"
 #include "tool/util/units.h"
@@ -85,7 +85,7 @@ static void notice_dropped(const struct piano__heap_stats *s)
             say("%llu %s", (unsigned long long)drops[i].count, drops[i].text);
 }
 
-void heap_notice_symbols(const struct heap *heap)
+void heap_notice_symbols(const struct profile *heap)
 {
     const struct symbol_complaint *list = NULL;
     size_t count = symbols_complaints(heap->symbols, &list);
@@ -112,7 +112,7 @@ static bool is_unnamed(const struct symbol_frame *f)
     return strncmp(f->function, f->module, len) == 0 && strncmp(f->function + len, "+0x", 3) == 0;
 }
 
-static bool is_complained_of(const struct heap *heap, const char *module)
+static bool is_complained_of(const struct profile *heap, const char *module)
 {
     const struct symbol_complaint *list = NULL;
     size_t count = symbols_complaints(heap->symbols, &list);
@@ -136,12 +136,12 @@ static struct nameless *nameless_of(struct nameless *list, size_t *count, size_t
 }
 
 /* A stack counts once per module, however many frames it has there. */
-static void add_stack_bytes(const struct heap *heap, uint32_t stack, struct nameless *list,
+static void add_stack_bytes(const struct profile *heap, uint32_t stack, struct nameless *list,
                             size_t *count, size_t cap, uint32_t *last_stack)
 {
-    const struct heap_stack *s = &heap->stacks[stack];
+    const struct profile_stack *s = &heap->stacks[stack];
     for (uint32_t k = 0; k < s->depth; k++) {
-        const struct heap_pc *pc = &heap->pcs[s->pcs[k]];
+        const struct profile_pc *pc = &heap->pcs[s->pcs[k]];
         const struct symbol_frame *f = &pc->frames[pc->count - 1];
         struct nameless *n = is_unnamed(f) ? nameless_of(list, count, cap, f->module) : NULL;
         if (n && last_stack[n - list] != stack + 1) {
@@ -157,7 +157,7 @@ static int compare_nameless(const void *a, const void *b)
     return (x->bytes < y->bytes) - (x->bytes > y->bytes);
 }
 
-static void notice_nameless(const struct heap *heap)
+static void notice_nameless(const struct profile *heap)
 {
     enum { MODULES = 64 };
     struct nameless list[MODULES];
@@ -201,7 +201,7 @@ static const char *finer(char *text, size_t size, uint64_t rate)
     return text;
 }
 
-void heap_notices(const struct heap *heap)
+void heap_notices(const struct profile *heap)
 {
     const struct recording *rec = &heap->rec;
     uint64_t live = rec->total.live_samples;

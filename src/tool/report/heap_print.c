@@ -96,7 +96,7 @@ static void print_health(FILE *out, const struct piano__heap_stats *s)
         heap_print_cut_short(out, s);
 }
 
-static void print_answer(FILE *out, const struct heap *heap, const struct report_options *o)
+static void print_answer(FILE *out, const struct profile *heap, const struct report_options *o)
 {
     const struct recording *rec = &heap->rec;
     const struct recording_sum *all = &rec->total;
@@ -218,7 +218,7 @@ static void figure_cells(struct table *t, const struct recording *rec,
     table_cell(t, heap_bytes(text, by == HEAP_LIVE ? sum->allocated_bytes : sum->live_bytes));
 }
 
-static int add_row(struct table *t, const struct heap *heap, const struct heap_site *site,
+static int add_row(struct table *t, const struct profile *heap, const struct heap_site *site,
                    enum heap_by by, double all)
 {
     char place[700];
@@ -245,7 +245,7 @@ static void print_heading(FILE *out, enum heap_by by, const struct recording *re
     report_heading(out, o->colour, texts[by]);
 }
 
-static int print_table(FILE *out, const struct heap *heap, enum heap_by by,
+static int print_table(FILE *out, const struct profile *heap, enum heap_by by,
                        const struct report_options *o)
 {
     struct table t = {.cells = NULL};
@@ -278,7 +278,7 @@ static int print_table(FILE *out, const struct heap *heap, enum heap_by by,
     return err;
 }
 
-static int print_tables(FILE *out, const struct heap *heap, const struct heap_options *h,
+static int print_tables(FILE *out, const struct profile *heap, const struct heap_options *h,
                         const struct report_options *o)
 {
     static const enum heap_by usual[] = {HEAP_LIVE, HEAP_ALLOCATED, HEAP_CHURN};
@@ -295,7 +295,7 @@ static int print_tables(FILE *out, const struct heap *heap, const struct heap_op
     return err;
 }
 
-int heap_report(FILE *out, const struct heap *heap, const struct heap_options *h,
+int heap_report(FILE *out, const struct profile *heap, const struct heap_options *h,
                 const struct report_options *o)
 {
     int err = 0;

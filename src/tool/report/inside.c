@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "tool/load/companion.h"
+#include "tool/report/heap.h"
 #include "tool/report/overview.h"
 #include "tool/report/stretch.h"
 #include "tool/util/json.h"
@@ -23,7 +24,7 @@ enum { WORST_SHOWN = 5, STACKS_SHOWN = 3, STACK_COLUMN = 24, ROOT_WIDTH = 60 };
 
 struct inside {
     const struct run *run;
-    struct heap named;
+    struct profile named;
     struct recording_block *blocks;
     size_t block_count;
     unsigned instruments; /* enum overview_instrument */
@@ -52,7 +53,7 @@ struct inside *inside_open(const struct run *run)
         free(in);
         return NULL;
     }
-    if (heap_open(&in->named, run->companion, &error) != 0) {
+    if (profile_open(&in->named, run->companion, &error) != 0) {
         say("%s", error.text);
         free(in);
         return NULL;
@@ -60,7 +61,7 @@ struct inside *inside_open(const struct run *run)
     in->run = run;
     in->instruments = overview_instruments(&in->named.rec);
     in->exact = in->named.rec.off_samples > 0;
-    in->frames = calloc(HEAP_MAX_FRAMES, sizeof(*in->frames));
+    in->frames = calloc(PROFILE_MAX_FRAMES, sizeof(*in->frames));
     if (!in->frames || recording_blocks(&in->named.rec, &in->blocks, &in->block_count) != 0) {
         inside_close(in);
         return NULL;
@@ -72,7 +73,7 @@ void inside_close(struct inside *in)
 {
     if (!in)
         return;
-    heap_unload(&in->named);
+    profile_close(&in->named);
     free(in->blocks);
     free(in->frames);
     free(in);

@@ -101,7 +101,7 @@ static int show_cpu(FILE *out, const char *path, const char *run, const struct r
 static int show_heap(FILE *out, const char *path, const char *run, const struct report_options *o,
                      struct run_error *error)
 {
-    struct heap heap;
+    struct profile heap;
     char live[UNITS_LEN], all[UNITS_LEN], peak[UNITS_LEN];
     size_t count = 0;
     int err = heap_load(&heap, path, error);
@@ -120,7 +120,7 @@ static int show_heap(FILE *out, const char *path, const char *run, const struct 
         free(name);
     }
     free(sites);
-    heap_unload(&heap);
+    profile_close(&heap);
     more(out, "--heap", run, o);
     return err;
 }

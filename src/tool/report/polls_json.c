@@ -181,7 +181,7 @@ static void put_cause(struct buf *b, const struct polls *p, const struct poll *p
 
 static int put_longest(struct buf *b, FILE *out, struct polls *p)
 {
-    const struct symbol_frame **frames = calloc(HEAP_MAX_FRAMES, sizeof(*frames));
+    const struct symbol_frame **frames = calloc(PROFILE_MAX_FRAMES, sizeof(*frames));
     int err = frames ? 0 : -ENOMEM;
     buf_puts(b, "\"longest\":[");
     for (size_t i = 0; i < p->longest_count && err == 0; i++) {

@@ -191,7 +191,7 @@ static int print_poll(FILE *out, struct polls *p, size_t number, const struct re
 
 static int print_longest(FILE *out, struct polls *p, const struct report_options *o)
 {
-    const struct symbol_frame **frames = calloc(HEAP_MAX_FRAMES, sizeof(*frames));
+    const struct symbol_frame **frames = calloc(PROFILE_MAX_FRAMES, sizeof(*frames));
     int err = frames ? 0 : -ENOMEM;
     if (p->longest_count)
         report_heading(out, o->colour, "Longest polls");

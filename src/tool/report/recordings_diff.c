@@ -104,7 +104,7 @@ static int load(struct recordings_diff *d, int s, const char *path, unsigned com
 
 static int compare(struct recordings_diff *d, unsigned common, const char *const labels[2])
 {
-    const struct heap *h = d->heaps;
+    const struct profile *h = d->heaps;
     d->has_cpu =
         common & OVERVIEW_CPU && d->cpus[0].rec->cpu_samples + d->cpus[1].rec->cpu_samples > 0;
     d->has_polls = common & OVERVIEW_EVENTS && d->polls[0].polls + d->polls[1].polls > 0;
@@ -161,7 +161,7 @@ void recordings_diff_release(struct recordings_diff *d)
     cpu_diff_release(&d->functions);
     polls_diff_release(&d->tasks);
     for (int s = 0; s < 2; s++) {
-        heap_unload(&d->heaps[s]);
+        profile_close(&d->heaps[s]);
         cpu_unload(&d->cpus[s]);
         polls_unload(&d->polls[s]);
     }

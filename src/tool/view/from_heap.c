@@ -46,13 +46,13 @@ static const struct column_kind site_kinds[] = {
     {"caller_node", COLUMN_U32, COLUMN_PLANES, false}};
 enum { SITE_COLUMNS = sizeof(site_kinds) / sizeof(*site_kinds) };
 
-static void put_site(const struct packer *k, struct pack_table *t, const struct heap *heap,
+static void put_site(const struct packer *k, struct pack_table *t, const struct profile *heap,
                      const struct placed *placed, uint32_t flags, const struct recording_sum *s)
 {
-    const struct heap_stack *stack = &heap->stacks[placed->stack];
+    const struct profile_stack *stack = &heap->stacks[placed->stack];
     uint32_t node = placed->node, caller = PACK_NONE;
     struct column *c = t->columns;
-    if (stack->caller_frame != HEAP_NO_FRAME)
+    if (stack->caller_frame != PROFILE_NO_FRAME)
         caller = trie_outwards(&k->trie, node, stack->caller_frame);
     const double figures[] = {s->live_bytes,        s->live_objects, s->allocated_bytes,
                               s->allocated_objects, s->freed_bytes,  s->peak_bytes,
@@ -74,7 +74,7 @@ static void put_site(const struct packer *k, struct pack_table *t, const struct 
 /* Stacks with equal frames are one site. SITE_OF receives the row of each stack. */
 static int put_sites(struct packer *k, struct packer_stacks *s, uint32_t *site_of, size_t *count)
 {
-    struct heap *heap = s->heap;
+    struct profile *heap = s->heap;
     struct placed *list = calloc(heap->rec.stack_count + 1, sizeof(*list));
     struct pack_table *t = pack_table(&k->pack, "sites", site_kinds, SITE_COLUMNS);
     size_t placed = 0;
@@ -266,19 +266,19 @@ static int put_snapshots(struct packer *k, const struct recording *rec, const ui
 
 /* ---- all ---- */
 
-static int name_stacks(struct heap *heap)
+static int name_stacks(struct profile *heap)
 {
     int err = 0;
     say_progress("naming %zu stacks", heap->rec.stack_count);
     for (uint32_t i = 0; i < heap->rec.stack_count && err == 0; i++)
         if (heap->rec.stacks[i].sum.samples > 0 || heap->rec.stacks[i].sum.live_samples > 0)
-            err = heap_name_stack(heap, i);
+            err = profile_name_stack(heap, i);
     return err ? err : heap_make_sites(heap);
 }
 
 int packer_add_heap(struct packer *k, struct packer_stacks *s)
 {
-    struct heap *heap = s->heap;
+    struct profile *heap = s->heap;
     uint32_t *site_of = malloc((heap->rec.stack_count + 1) * sizeof(*site_of));
     size_t sites = 0;
     int err = site_of ? name_stacks(heap) : -ENOMEM;

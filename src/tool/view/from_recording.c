@@ -15,7 +15,7 @@
 
 /* ---- stacks ---- */
 
-static int stacks_start(struct packer_stacks *s, struct heap *heap)
+static int stacks_start(struct packer_stacks *s, struct profile *heap)
 {
     *s = (struct packer_stacks){.heap = heap};
     s->nodes = malloc((heap->rec.stack_count + 1) * sizeof(*s->nodes));
@@ -261,7 +261,7 @@ static struct node_sums *row_of(struct sums *s, uint32_t node)
     return &s->rows[s->count++];
 }
 
-static int add_side(struct packer *k, struct sums *sums, struct heap *heap, int side)
+static int add_side(struct packer *k, struct sums *sums, struct profile *heap, int side)
 {
     for (uint32_t i = 0; i < heap->rec.stack_count; i++) {
         const struct recording_sum *sum = &heap->rec.stacks[i].sum;
@@ -304,9 +304,9 @@ static int put_sums(struct packer *k, const struct sums *sums)
 
 /* app-old and app-new are two builds of one program: their functions are matched as if both files
  * had the name of the first. */
-static void name_alike(struct trie *t, const struct heap heaps[2])
+static void name_alike(struct trie *t, const struct profile heaps[2])
 {
-    const char *one = heap_program(&heaps[0]), *other = heap_program(&heaps[1]);
+    const char *one = profile_program(&heaps[0]), *other = profile_program(&heaps[1]);
     bool differ = *one && *other && strcmp(one, other) != 0;
     t->program = differ ? other : NULL;
     t->program_as = differ ? one : NULL;
@@ -316,7 +316,7 @@ int packer_add_other_recording(struct packer *k, const char *path, const char *o
                                struct run_error *error)
 {
     const char *const paths[2] = {path, other};
-    struct heap heaps[2] = {{.pc_count = 0}, {.pc_count = 0}};
+    struct profile heaps[2] = {{.pc_count = 0}, {.pc_count = 0}};
     struct sums sums = {.rows = NULL};
     int err = 0, memory = 0;
     for (int i = 0; i < 2 && err == 0; i++)
@@ -337,7 +337,7 @@ int packer_add_other_recording(struct packer *k, const char *path, const char *o
     }
     for (int i = 0; i < 2; i++)
         if (heaps[i].symbols)
-            heap_unload(&heaps[i]);
+            profile_close(&heaps[i]);
     texts_forget(&k->texts);
     map_release(&sums.row_of);
     free(sums.rows);

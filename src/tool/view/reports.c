@@ -136,7 +136,7 @@ int reports_run(struct reports *r, struct run *run)
 
 /* ---- memory ---- */
 
-static void tell_heap(struct reports *r, const struct heap *heap)
+static void tell_heap(struct reports *r, const struct profile *heap)
 {
     char live[UNITS_LEN], all[UNITS_LEN], peak[UNITS_LEN];
     size_t count = 0;
@@ -156,15 +156,13 @@ static void tell_heap(struct reports *r, const struct heap *heap)
 }
 
 /* Sites that grow all the time indicate a leak. */
-static int put_growth(struct reports *r, const struct heap *heap)
+static int put_growth(struct reports *r, const struct profile *heap)
 {
-    const struct heap_options asked = {
-        .mode = HEAP_GROWTH, .from = HEAP_NOT_GIVEN, .to = HEAP_NOT_GIVEN};
     struct heap_growth g = {.rows = NULL};
     struct run_error error;
     struct buf b = {0};
     char text[UNITS_LEN];
-    if (heap_growth_make(&g, heap, &asked, &error) != 0) {
+    if (heap_growth_make(&g, heap, GROWTH_NOT_GIVEN, GROWTH_NOT_GIVEN, &error) != 0) {
         heap_growth_release(&g);
         return 0; /* only one snapshot: no growth to report */
     }
@@ -196,12 +194,12 @@ static int put_growth(struct reports *r, const struct heap *heap)
 static int write_heap(FILE *out, void *what, size_t top)
 {
     const struct heap_options asked = {
-        .mode = HEAP_SUMMARY, .by = HEAP_LIVE, .from = HEAP_NOT_GIVEN, .to = HEAP_NOT_GIVEN};
+        .mode = HEAP_SUMMARY, .by = HEAP_LIVE, .from = GROWTH_NOT_GIVEN, .to = GROWTH_NOT_GIVEN};
     const struct report_options options = {.top = top};
     return heap_report_json(out, what, &asked, &options);
 }
 
-int reports_heap(struct reports *r, struct heap *heap)
+int reports_heap(struct reports *r, struct profile *heap)
 {
     int err = put_report(r, "heap", write_heap, heap, TOP);
     if (err)
@@ -234,7 +232,7 @@ static int write_cpu(FILE *out, void *what, size_t top)
     return cpu_report_json(out, what, &asked, &options);
 }
 
-int reports_cpu(struct reports *r, struct heap *heap)
+int reports_cpu(struct reports *r, struct profile *heap)
 {
     struct cpu c = {.named = *heap};
     int err = cpu_make(&c);
@@ -301,7 +299,7 @@ int reports_diff(struct reports *r, struct run runs[2])
     return err;
 }
 
-int reports_heap_diff(struct reports *r, const struct heap heaps[2])
+int reports_heap_diff(struct reports *r, const struct profile heaps[2])
 {
     struct heap_diff d;
     int err = heap_diff_make(&d, heaps, labels);

@@ -13,14 +13,14 @@ struct reports {
 
 /* Each returns 0 or negative errno. In HEAP, only the stacks of allocations have been named. */
 int reports_run(struct reports *r, struct run *run);
-int reports_heap(struct reports *r, struct heap *heap);
+int reports_heap(struct reports *r, struct profile *heap);
 /* Names the stacks of CPU samples. */
-int reports_cpu(struct reports *r, struct heap *heap);
+int reports_cpu(struct reports *r, struct profile *heap);
 /* Call this after `polls_go`. */
 int reports_polls(struct reports *r, struct polls *p);
 /* The difference between two. */
 int reports_diff(struct reports *r, struct run runs[2]);
-int reports_heap_diff(struct reports *r, const struct heap heaps[2]);
+int reports_heap_diff(struct reports *r, const struct profile heaps[2]);
 /* Writes the whole object to B. */
 void reports_put(struct buf *b, const struct reports *r);
 void reports_release(struct reports *r);

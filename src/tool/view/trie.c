@@ -38,7 +38,7 @@ static const char *module_of(const struct trie *t, const char *module)
 
 static uint32_t function_of(struct trie *t, struct texts *s, const char *name)
 {
-    const char *within = t->program ? heap_name_within(name, t->program) : name;
+    const char *within = t->program ? profile_name_within(name, t->program) : name;
     if (within == name)
         return texts_shared(s, name);
     struct buf b = {0};
@@ -92,16 +92,16 @@ static uint32_t node_of(struct trie *t, uint32_t parent, uint32_t code)
     return (uint32_t)t->node_count++;
 }
 
-uint32_t trie_stack(struct trie *t, struct texts *s, struct heap *heap, uint32_t stack)
+uint32_t trie_stack(struct trie *t, struct texts *s, struct profile *heap, uint32_t stack)
 {
     if (!t->frames)
-        t->frames = calloc(HEAP_MAX_FRAMES, sizeof(*t->frames));
-    if (!t->frames || heap_name_stack(heap, stack) != 0) {
+        t->frames = calloc(PROFILE_MAX_FRAMES, sizeof(*t->frames));
+    if (!t->frames || profile_name_stack(heap, stack) != 0) {
         t->failed = true;
         return PACK_NONE;
     }
     uint32_t node = PACK_NONE;
-    for (size_t i = heap_frames(heap, stack, t->frames); i-- > 0 && !t->failed;) {
+    for (size_t i = profile_frames(heap, stack, t->frames); i-- > 0 && !t->failed;) {
         uint32_t code = code_of(t, s, t->frames[i]);
         node = t->failed ? PACK_NONE : node_of(t, node, code);
     }

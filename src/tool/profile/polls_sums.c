@@ -1,5 +1,5 @@
 /* Sums over polls: times by thread, groups, the longest polls, live tasks, figures over time. */
-#include "tool/report/polls.h"
+#include "tool/profile/polls.h"
 
 #include <errno.h>
 #include <stdlib.h>

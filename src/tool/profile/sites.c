@@ -13,13 +13,13 @@
  * (`heap_skip.c`). If there is none, it is the first frame that is not plumbing, otherwise the
  * innermost frame. Sites are also distinguished by their caller, so that unknown wrappers do not
  * collect all memory in one row. */
-#include "tool/report/heap.h"
+#include "tool/profile/profile.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "tool/report/python.h"
+#include "tool/profile/python.h"
 #include "tool/util/say.h"
 
 static const char *const plumbing_modules[] = {
@@ -108,7 +108,7 @@ static int compare_claims(const void *a, const void *b)
     return order ? order : (x->stack > y->stack) - (x->stack < y->stack);
 }
 
-static bool is_passed(const struct heap *heap, const struct symbol_frame *frame)
+static bool is_passed(const struct profile *heap, const struct symbol_frame *frame)
 {
     return heap_is_plumbing(frame) || heap_skip_is(&heap->skip, frame);
 }
@@ -130,7 +130,7 @@ static bool is_beneath(const struct symbol_frame *frame)
 
 /* The next frame outwards from AT that is another function and not skipped; COUNT if there is
  * none. */
-static size_t caller_of(const struct heap *heap, const struct symbol_frame *const *frames,
+static size_t caller_of(const struct profile *heap, const struct symbol_frame *const *frames,
                         size_t count, size_t at)
 {
     const char *function = frames[at]->function;
@@ -140,7 +140,7 @@ static size_t caller_of(const struct heap *heap, const struct symbol_frame *cons
 }
 
 /* Index of the frame that is the site. */
-static size_t site_of(struct heap *heap, const struct symbol_frame *const *frames, size_t count)
+static size_t site_of(struct profile *heap, const struct symbol_frame *const *frames, size_t count)
 {
     size_t own = 0, at;
     bool python = has_python(frames, count);
@@ -154,12 +154,13 @@ static size_t site_of(struct heap *heap, const struct symbol_frame *const *frame
     return at < count ? at : own < count ? own : 0;
 }
 
-static struct claim claim_of(struct heap *heap, uint32_t stack, const struct symbol_frame **frames)
+static struct claim claim_of(struct profile *heap, uint32_t stack,
+                             const struct symbol_frame **frames)
 {
-    size_t count = heap_frames(heap, stack, frames), at = site_of(heap, frames, count);
+    size_t count = profile_frames(heap, stack, frames), at = site_of(heap, frames, count);
     size_t caller = caller_of(heap, frames, count, at);
     heap->stacks[stack].site_frame = (uint32_t)at;
-    heap->stacks[stack].caller_frame = caller < count ? (uint32_t)caller : HEAP_NO_FRAME;
+    heap->stacks[stack].caller_frame = caller < count ? (uint32_t)caller : PROFILE_NO_FRAME;
     return (struct claim){.frame = *frames[at],
                           .caller = caller < count ? frames[caller]->function : NULL,
                           .mmap = (heap->rec.stacks[stack].flags & PIANO_STACK_MMAP) != 0,
@@ -173,7 +174,7 @@ static bool heavier(const struct recording_sum *a, const struct recording_sum *b
     return a->allocated_bytes > b->allocated_bytes;
 }
 
-static void add_to_site(struct heap *heap, const struct claim *c, bool new)
+static void add_to_site(struct profile *heap, const struct claim *c, bool new)
 {
     const struct recording_sum *sum = &heap->rec.stacks[c->stack].sum;
     if (new)
@@ -192,7 +193,7 @@ static void add_to_site(struct heap *heap, const struct claim *c, bool new)
     heap->stacks[c->stack].site = (uint32_t)(heap->site_count - 1);
 }
 
-int heap_resite(struct heap *heap, const struct heap_skip *skip)
+int heap_resite(struct profile *heap, const struct heap_skip *skip)
 {
     heap->skip = *skip;
     if (skip->count == 0 && !skip->none)
@@ -204,9 +205,9 @@ int heap_resite(struct heap *heap, const struct heap_skip *skip)
     return heap_make_sites(heap);
 }
 
-int heap_make_sites(struct heap *heap)
+int heap_make_sites(struct profile *heap)
 {
-    const struct symbol_frame **frames = calloc(HEAP_MAX_FRAMES, sizeof(*frames));
+    const struct symbol_frame **frames = calloc(PROFILE_MAX_FRAMES, sizeof(*frames));
     struct claim *claims = calloc(heap->rec.stack_count + 1, sizeof(*claims));
     size_t count = 0;
     for (uint32_t i = 0; frames && claims && i < heap->rec.stack_count; i++)
@@ -250,7 +251,7 @@ static int compare_ranked(const void *a, const void *b)
     return order ? order : (int)x->site->mmap - (int)y->site->mmap;
 }
 
-uint32_t *heap_sorted(const struct heap *heap, enum heap_by by, size_t *count)
+uint32_t *heap_sorted(const struct profile *heap, enum heap_by by, size_t *count)
 {
     struct ranked *ranked = calloc(heap->site_count + 1, sizeof(*ranked));
     uint32_t *out = calloc(heap->site_count + 1, sizeof(*out));
@@ -286,14 +287,14 @@ char *heap_name(const char *function, bool mmap)
     return safe;
 }
 
-char *heap_callers(const struct heap *heap, const struct heap_site *site)
+char *heap_callers(const struct profile *heap, const struct heap_site *site)
 {
     enum { CALLERS = 2 };
-    const struct symbol_frame **frames = calloc(HEAP_MAX_FRAMES, sizeof(*frames));
+    const struct symbol_frame **frames = calloc(PROFILE_MAX_FRAMES, sizeof(*frames));
     struct buf b = {0};
     if (!frames)
         return NULL;
-    size_t count = heap_frames(heap, site->best, frames), shown = 0;
+    size_t count = profile_frames(heap, site->best, frames), shown = 0;
     size_t at = heap->stacks[site->best].site_frame;
     while (shown < CALLERS && (at = caller_of(heap, frames, count, at)) < count) {
         char *name = heap_name(frames[at]->function, false);

@@ -8,7 +8,7 @@
  *
  * The C library's start frames outside the outermost Python function are removed too, if nothing
  * else is there. */
-#include "tool/report/python.h"
+#include "tool/profile/python.h"
 
 #include <string.h>
 
@@ -39,12 +39,12 @@ bool python_is_interpreter(const struct symbol_frame *frame)
            (strncmp(m, "python", 6) == 0 && m[6] >= '2' && m[6] <= '9' && !strstr(m, ".so"));
 }
 
-static const struct symbol_frame *frame_of(const struct heap *heap, uint32_t pc)
+static const struct symbol_frame *frame_of(const struct profile *heap, uint32_t pc)
 {
     return &heap->pcs[pc].frames[heap->pcs[pc].count - 1];
 }
 
-uint32_t python_trim(const struct heap *heap, uint32_t *pcs, uint32_t depth)
+uint32_t python_trim(const struct profile *heap, uint32_t *pcs, uint32_t depth)
 {
     uint32_t first = 0, last, kept;
     while (first < depth && !frame_of(heap, pcs[first])->python)

@@ -2,11 +2,11 @@
  * names it "timer@0x55d0c0ffee00". With symbols this becomes "timer on_tick". If the hook knows
  * the call, the name is "omp task@call:0x55d0c0ffee00", which becomes "omp task sort
  * (sort.c:41)". */
-#include "tool/report/polls.h"
+#include "tool/profile/polls.h"
 
 #include <string.h>
 
-#include "tool/report/kept.h"
+#include "tool/profile/kept.h"
 #include "tool/util/buf.h"
 
 struct address {

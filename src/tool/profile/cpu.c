@@ -1,16 +1,12 @@
 /* Reads CPU samples and adds them up by process, thread and function. */
-#include "tool/report/cpu.h"
+#include "tool/profile/cpu.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tool/report/map.h"
-#include "tool/report/python.h"
-#include "tool/util/paths.h"
 #include "tool/util/say.h"
-
-enum { CUT_SAID = 20 }; /* report truncated stacks if more than one in CUT_SAID is */
 
 /* ---- processes and threads ---- */
 
@@ -86,7 +82,7 @@ int cpu_make(struct cpu *c)
     say_progress("naming %zu stacks", c->rec->stack_count);
     for (uint32_t i = 0; i < c->rec->stack_count && err == 0; i++)
         if (c->rec->stacks[i].sum.cpu_samples || c->rec->stacks[i].sum.off_samples)
-            err = heap_name_stack(&c->named, i);
+            err = profile_name_stack(&c->named, i);
     say_progress_done();
     return err;
 }
@@ -94,7 +90,7 @@ int cpu_make(struct cpu *c)
 int cpu_load(struct cpu *c, const char *path, struct run_error *error)
 {
     *c = (struct cpu){.rec = NULL};
-    int err = heap_open(&c->named, path, error);
+    int err = profile_open(&c->named, path, error);
     if (err)
         return err;
     err = cpu_make(c);
@@ -111,7 +107,7 @@ void cpu_unload(struct cpu *c)
 {
     free(c->processes);
     free(c->threads);
-    heap_unload(&c->named);
+    profile_close(&c->named);
     *c = (struct cpu){.rec = NULL};
 }
 
@@ -153,10 +149,10 @@ static struct cpu_row *row_of(struct maker *m, const struct symbol_frame *frame)
     return &f->rows[new];
 }
 
-static int add_stack(struct maker *m, const struct heap *named, uint32_t stack,
+static int add_stack(struct maker *m, const struct profile *named, uint32_t stack,
                      const struct recording_sum *sum, const struct symbol_frame **frames)
 {
-    size_t count = heap_frames(named, stack, frames);
+    size_t count = profile_frames(named, stack, frames);
     for (size_t i = 0; i < count; i++) {
         struct cpu_row *row = row_of(m, frames[i]);
         if (!row)
@@ -212,7 +208,7 @@ static struct recording_sum *sums_of(const struct cpu *c, uint32_t pid, uint32_t
 int cpu_flat_make(struct cpu_flat *f, struct cpu *c, uint32_t pid, uint32_t tid)
 {
     struct maker m = {.f = f};
-    const struct symbol_frame **frames = calloc(HEAP_MAX_FRAMES, sizeof(*frames));
+    const struct symbol_frame **frames = calloc(PROFILE_MAX_FRAMES, sizeof(*frames));
     struct recording_sum *sums = sums_of(c, pid, tid);
     *f = (struct cpu_flat){.rows = NULL};
     int err = frames && sums ? 0 : -ENOMEM;
@@ -263,44 +259,4 @@ const char *cpu_source_text(char *text, size_t size, const struct recording *rec
     else
         snprintf(text, size, "%s", source);
     return text;
-}
-
-/* perf sees the native frames of the interpreter, not the Python functions. */
-static void notice_python(const struct recording *rec)
-{
-    bool python = false;
-    for (size_t i = 0; i < rec->module_count && !python; i++) {
-        const struct symbol_frame frame = {.module = paths_base(rec->modules[i].path)};
-        python = python_is_interpreter(&frame);
-    }
-    if (python && rec->cpu_samples > 0 && rec->header.trace.cpu_source != PIANO_CPU_TIMERS)
-        say("Python's own functions are not in these stacks: they are where `piano record` starts "
-            "the interpreter itself (not --pid, --kernel or a shim: name what sys.executable "
-            "says)");
-}
-
-void cpu_notices(const struct cpu *c)
-{
-    const struct piano__trace *t = &c->rec->header.trace;
-    heap_notice_reading(c->rec);
-    if (c->rec->header.samples_given_up)
-        say("%llu CPU samples and waits were given up for new ones: the recording begins later "
-            "than the program",
-            (unsigned long long)c->rec->header.samples_given_up);
-    if (t->samples_lost)
-        say("%llu CPU samples were lost: the shares are of those that were not",
-            (unsigned long long)t->samples_lost);
-    if (t->samples - t->samples_unwound > t->samples / CUT_SAID)
-        say("%llu of %llu stacks are cut short: their outermost frames, and so the functions' "
-            "totals, are "
-            "not those of the program",
-            (unsigned long long)(t->samples - t->samples_unwound), (unsigned long long)t->samples);
-    if (t->threads_missed)
-        say("%llu thread%s could not be sampled: no timer or perf event was to be had for %s",
-            (unsigned long long)t->threads_missed, t->threads_missed == 1 ? "" : "s",
-            t->threads_missed == 1 ? "it" : "them");
-    if (c->rec->cpu_samples == 0 && t->samples_lost == 0)
-        say("there is no CPU sample: the program was hardly on a CPU, or not for long enough");
-    notice_python(c->rec);
-    heap_notice_symbols(&c->named);
 }

@@ -9,7 +9,7 @@
  *
  * If there is not room for all, files that are likely to be rebuilt come first; system libraries
  * come last. */
-#include "tool/report/keep.h"
+#include "tool/record/keep.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -18,10 +18,10 @@
 #include "common/python.h"
 #include "tool/load/recording.h"
 #include "tool/record/append.h"
-#include "tool/report/kept.h"
-#include "tool/report/kernel.h"
+#include "tool/profile/kept.h"
+#include "tool/symbol/kernel.h"
 #include "tool/report/map.h"
-#include "tool/report/polls.h"
+#include "tool/profile/polls.h"
 #include "tool/symbol/symbol.h"
 #include "tool/util/say.h"
 

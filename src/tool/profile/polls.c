@@ -4,7 +4,7 @@
  * of its loop, a park. If a thread reports its polls, these are used. If it does not, but
  * returns repeatedly to the same kind of wait, the time between two such waits is a poll of its
  * loop. Waits of other kinds in between are part of the turn, as lost time. */
-#include "tool/report/polls.h"
+#include "tool/profile/polls.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -441,7 +441,7 @@ static int out_of_memory(struct polls *p, const char *path, struct run_error *er
 int polls_open(struct polls *p, const char *path, size_t longest, struct run_error *error)
 {
     *p = (struct polls){.longest_max = longest < POLLS_MAX_LONGEST ? longest : POLLS_MAX_LONGEST};
-    int err = heap_open(&p->named, path, error);
+    int err = profile_open(&p->named, path, error);
     if (err)
         return err;
     p->rec = &p->named.rec;
@@ -485,6 +485,6 @@ void polls_unload(struct polls *p)
     free(p->values);
     free(p->marks);
     free(p->longest);
-    heap_unload(&p->named);
+    profile_close(&p->named);
     *p = (struct polls){.rec = NULL};
 }

@@ -1,6 +1,6 @@
 /* Finds what a thread ran on the CPU, where it left the CPU, and what it allocated and did not
  * free. Stacks of the same functions are merged, whatever the lines. */
-#include "tool/report/stretch.h"
+#include "tool/profile/stretch.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -114,20 +114,21 @@ static size_t merge_equal(struct stretch_stack *list, size_t count)
     return kept;
 }
 
-static bool find_functions(struct heap *named, struct found *f, const struct symbol_frame **frames)
+static bool find_functions(struct profile *named, struct found *f,
+                           const struct symbol_frame **frames)
 {
-    if (heap_name_stack(named, f->sum.stack) != 0)
+    if (profile_name_stack(named, f->sum.stack) != 0)
         return false;
-    f->depth = heap_frames(named, f->sum.stack, frames);
+    f->depth = profile_frames(named, f->sum.stack, frames);
     f->functions = calloc(f->depth, sizeof(*f->functions));
     for (size_t i = 0; f->functions && i < f->depth; i++)
         f->functions[i] = frames[i]->function;
     return f->functions != NULL;
 }
 
-static size_t merge_named(struct heap *named, struct stretch_stack *list, size_t count)
+static size_t merge_named(struct profile *named, struct stretch_stack *list, size_t count)
 {
-    const struct symbol_frame **frames = calloc(HEAP_MAX_FRAMES, sizeof(*frames));
+    const struct symbol_frame **frames = calloc(PROFILE_MAX_FRAMES, sizeof(*frames));
     struct found *found = calloc(count + 1, sizeof(*found));
     bool fine = frames && found;
     size_t kept = 0, done = 0;
@@ -151,7 +152,7 @@ static size_t merge_named(struct heap *named, struct stretch_stack *list, size_t
     return fine ? kept : count;
 }
 
-static struct stretch_stack *merge(struct heap *named, struct stretch_stack *list, size_t *count)
+static struct stretch_stack *merge(struct profile *named, struct stretch_stack *list, size_t *count)
 {
     if (!list)
         return NULL;
@@ -162,7 +163,7 @@ static struct stretch_stack *merge(struct heap *named, struct stretch_stack *lis
     return list;
 }
 
-struct stretch_stack *stretch_stacks(struct heap *named, const struct companion_span *span,
+struct stretch_stack *stretch_stacks(struct profile *named, const struct companion_span *span,
                                      uint64_t end_ns, unsigned kind, size_t *count)
 {
     struct stretch_stack *list = NULL;
@@ -170,7 +171,7 @@ struct stretch_stack *stretch_stacks(struct heap *named, const struct companion_
     return merge(named, list, count);
 }
 
-struct stretch_stack *stretch_blocks(struct heap *named, const struct companion_span *span,
+struct stretch_stack *stretch_blocks(struct profile *named, const struct companion_span *span,
                                      const struct recording_block *blocks, size_t block_count,
                                      size_t *count)
 {

@@ -1,6 +1,6 @@
 /* Stores the names of all addresses in a recording, while the files that ran still exist. */
-#ifndef PIANO_TOOL_REPORT_KEEP_H
-#define PIANO_TOOL_REPORT_KEEP_H
+#ifndef PIANO_TOOL_RECORD_KEEP_H
+#define PIANO_TOOL_RECORD_KEEP_H
 
 #include <stdbool.h>
 

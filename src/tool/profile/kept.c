@@ -1,7 +1,7 @@
 /* Connects the reader of recordings and the symbolizer, which do not know each other. */
-#include "tool/report/kept.h"
+#include "tool/profile/kept.h"
 
-#include "tool/report/kernel.h"
+#include "tool/symbol/kernel.h"
 
 struct symbol_module kept_module(const struct recording_module *m)
 {

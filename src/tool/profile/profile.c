@@ -1,7 +1,7 @@
 /* A heap recording with names. Every distinct address is resolved once, and stacks become lists
  * of resolved addresses. The symbolizer shares its strings (equal strings are one pointer), so
  * functions are compared by pointer from here on. */
-#include "tool/report/heap.h"
+#include "tool/profile/profile.h"
 
 #include <errno.h>
 #include <math.h>
@@ -11,9 +11,9 @@
 #include <unistd.h>
 
 #include "common/python.h"
-#include "tool/report/kept.h"
-#include "tool/report/kernel.h"
-#include "tool/report/python.h"
+#include "tool/profile/kept.h"
+#include "tool/symbol/kernel.h"
+#include "tool/profile/python.h"
 #include "tool/util/paths.h"
 #include "tool/util/say.h"
 #include "tool/util/units.h"
@@ -60,14 +60,14 @@ const char *heap_figure_text(char *text, double figure, enum heap_by by)
 
 /* Open addressing from (pc, module) to an index in `pcs`, + 1; see `struct set` in the reader of
  * stacks. */
-struct heap_addresses {
+struct profile_addresses {
     uint32_t *slots;
     size_t size;
     size_t cap; /* capacity of `pcs` */
     uint64_t seed;
 };
 
-static size_t hash_of(const struct heap_addresses *a, uint64_t pc,
+static size_t hash_of(const struct profile_addresses *a, uint64_t pc,
                       const struct recording_module *module)
 {
     uint64_t h = (a->seed ^ pc) * 0xff51afd7ed558ccdu;
@@ -75,11 +75,11 @@ static size_t hash_of(const struct heap_addresses *a, uint64_t pc,
     return (size_t)(h ^ h >> 29) & (a->size - 1);
 }
 
-static int grow(struct heap_addresses *a, const struct heap *heap)
+static int grow(struct profile_addresses *a, const struct profile *heap)
 {
     if (heap->pc_count * 2 < a->size)
         return 0;
-    struct heap_addresses more = {
+    struct profile_addresses more = {
         .size = a->size ? a->size * 2 : 1024, .cap = a->cap, .seed = a->seed};
     more.slots = calloc(more.size, sizeof(*more.slots));
     if (!more.slots)
@@ -95,7 +95,7 @@ static int grow(struct heap_addresses *a, const struct heap *heap)
     return 0;
 }
 
-static int resolve(struct heap *heap, struct heap_pc *pc)
+static int resolve(struct profile *heap, struct profile_pc *pc)
 {
     const struct recording_module *m = pc->module;
     struct symbol_module module;
@@ -112,7 +112,7 @@ static int resolve(struct heap *heap, struct heap_pc *pc)
     if (m)
         module = kept_module(m);
     size_t count = symbols_resolve(heap->symbols, m ? &module : NULL, pc->pc, &frames);
-    size_t skip = count > HEAP_MAX_INLINES ? count - HEAP_MAX_INLINES : 0;
+    size_t skip = count > PROFILE_MAX_INLINES ? count - PROFILE_MAX_INLINES : 0;
     pc->frames = malloc((count - skip) * sizeof(*frames));
     if (!pc->frames)
         return -ENOMEM;
@@ -122,7 +122,7 @@ static int resolve(struct heap *heap, struct heap_pc *pc)
 }
 
 /* Index of the resolved call before return address PC; or negative errno. */
-static int64_t address(struct heap *heap, struct heap_addresses *a, uint64_t pc,
+static int64_t address(struct profile *heap, struct profile_addresses *a, uint64_t pc,
                        uint64_t generation)
 {
     pc -= pc > 0 && !piano__python_is(pc);
@@ -132,21 +132,21 @@ static int64_t address(struct heap *heap, struct heap_addresses *a, uint64_t pc,
         return err;
     size_t at = hash_of(a, pc, module);
     for (; a->slots[at]; at = (at + 1) & (a->size - 1)) {
-        const struct heap_pc *known = &heap->pcs[a->slots[at] - 1];
+        const struct profile_pc *known = &heap->pcs[a->slots[at] - 1];
         if (known->pc == pc && known->module == module)
             return a->slots[at] - 1;
     }
-    if (heap->pc_count >= HEAP_MAX_PCS) /* limit: the rest share one entry */
+    if (heap->pc_count >= PROFILE_MAX_PCS) /* limit: the rest share one entry */
         return 0;
     if (heap->pc_count == a->cap) {
         size_t cap = a->cap ? a->cap * 2 : 1024;
-        struct heap_pc *more = realloc(heap->pcs, cap * sizeof(*more));
+        struct profile_pc *more = realloc(heap->pcs, cap * sizeof(*more));
         if (!more)
             return -ENOMEM;
         heap->pcs = more;
         a->cap = cap;
     }
-    heap->pcs[heap->pc_count] = (struct heap_pc){.pc = pc, .module = module};
+    heap->pcs[heap->pc_count] = (struct profile_pc){.pc = pc, .module = module};
     err = resolve(heap, &heap->pcs[heap->pc_count]);
     if (err)
         return err;
@@ -154,10 +154,10 @@ static int64_t address(struct heap *heap, struct heap_addresses *a, uint64_t pc,
     return (int64_t)heap->pc_count - 1;
 }
 
-int heap_name_stack(struct heap *heap, uint32_t stack)
+int profile_name_stack(struct profile *heap, uint32_t stack)
 {
     const struct recording_stack *from = &heap->rec.stacks[stack];
-    struct heap_stack *to = &heap->stacks[stack];
+    struct profile_stack *to = &heap->stacks[stack];
     if (to->pcs)
         return 0;
     to->pcs = calloc(from->depth + 1, sizeof(*to->pcs));
@@ -175,22 +175,23 @@ int heap_name_stack(struct heap *heap, uint32_t stack)
     return 0;
 }
 
-static int name_stacks(struct heap *heap)
+static int name_stacks(struct profile *heap)
 {
     int err = 0;
     say_progress("naming %zu stacks", heap->rec.stack_count);
     for (uint32_t i = 0; i < heap->rec.stack_count && err == 0; i++)
         if (heap->rec.stacks[i].sum.samples > 0 || heap->rec.stacks[i].sum.live_samples > 0)
-            err = heap_name_stack(heap, i);
+            err = profile_name_stack(heap, i);
     return err;
 }
 
-size_t heap_frames(const struct heap *heap, uint32_t stack, const struct symbol_frame **frames)
+size_t profile_frames(const struct profile *heap, uint32_t stack,
+                      const struct symbol_frame **frames)
 {
-    const struct heap_stack *s = &heap->stacks[stack];
+    const struct profile_stack *s = &heap->stacks[stack];
     size_t count = 0;
     for (uint32_t i = 0; i < s->depth; i++) {
-        const struct heap_pc *pc = &heap->pcs[s->pcs[i]];
+        const struct profile_pc *pc = &heap->pcs[s->pcs[i]];
         for (uint32_t k = 0; k < pc->count; k++)
             frames[count++] = &pc->frames[k];
     }
@@ -199,12 +200,12 @@ size_t heap_frames(const struct heap *heap, uint32_t stack, const struct symbol_
     return count;
 }
 
-const char *heap_program(const struct heap *heap)
+const char *profile_program(const struct profile *heap)
 {
     return paths_base(heap->rec.header.program);
 }
 
-const char *heap_name_within(const char *name, const char *program)
+const char *profile_name_within(const char *name, const char *program)
 {
     size_t len = strlen(program);
     bool unnamed = len > 0 && strncmp(name, program, len) == 0 && !strncmp(name + len, "+0x", 3);
@@ -227,10 +228,10 @@ static int out_of_memory(struct run_error *error, const char *path)
     return -ENOMEM;
 }
 
-int heap_open(struct heap *heap, const char *path, struct run_error *error)
+int profile_open(struct profile *heap, const char *path, struct run_error *error)
 {
     char safe[300];
-    *heap = (struct heap){.pc_count = 0};
+    *heap = (struct profile){.pc_count = 0};
     say_progress("reading %s", say_safe(safe, sizeof(safe), path));
     int err = recording_load(&heap->rec, path, error);
     if (err) {
@@ -242,7 +243,7 @@ int heap_open(struct heap *heap, const char *path, struct run_error *error)
     heap->stacks = calloc(heap->rec.stack_count + 1, sizeof(*heap->stacks));
     if (!heap->symbols || !heap->addresses || !heap->stacks) {
         say_progress_done();
-        heap_unload(heap);
+        profile_close(heap);
         return out_of_memory(error, path);
     }
     if (getrandom(&heap->addresses->seed, sizeof(heap->addresses->seed), GRND_NONBLOCK) < 0)
@@ -252,9 +253,9 @@ int heap_open(struct heap *heap, const char *path, struct run_error *error)
     return 0;
 }
 
-int heap_load(struct heap *heap, const char *path, struct run_error *error)
+int heap_load(struct profile *heap, const char *path, struct run_error *error)
 {
-    int err = heap_open(heap, path, error);
+    int err = profile_open(heap, path, error);
     if (err)
         return err;
     err = name_stacks(heap);
@@ -263,12 +264,12 @@ int heap_load(struct heap *heap, const char *path, struct run_error *error)
     say_progress_done();
     if (err) {
         out_of_memory(error, path);
-        heap_unload(heap);
+        profile_close(heap);
     }
     return err;
 }
 
-void heap_unload(struct heap *heap)
+void profile_close(struct profile *heap)
 {
     for (size_t i = 0; heap->stacks && i < heap->rec.stack_count; i++)
         free(heap->stacks[i].pcs);
@@ -283,5 +284,5 @@ void heap_unload(struct heap *heap)
     if (heap->symbols)
         symbols_free(heap->symbols);
     recording_unload(&heap->rec);
-    *heap = (struct heap){.pc_count = 0};
+    *heap = (struct profile){.pc_count = 0};
 }

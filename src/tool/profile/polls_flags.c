@@ -1,5 +1,5 @@
 /* Detects problems and describes them as text. The thresholds are in polls.h and docs/polls.md. */
-#include "tool/report/polls.h"
+#include "tool/profile/polls.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* Addresses in the kernel. */
-#ifndef PIANO_TOOL_REPORT_KERNEL_H
-#define PIANO_TOOL_REPORT_KERNEL_H
+#ifndef PIANO_TOOL_SYMBOL_KERNEL_H
+#define PIANO_TOOL_SYMBOL_KERNEL_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,11 +1,11 @@
 /* Python functions among the frames of a stack. */
-#ifndef PIANO_TOOL_REPORT_PYTHON_H
-#define PIANO_TOOL_REPORT_PYTHON_H
+#ifndef PIANO_TOOL_PROFILE_PYTHON_H
+#define PIANO_TOOL_PROFILE_PYTHON_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "tool/report/heap.h"
+#include "tool/profile/profile.h"
 
 /* The module of all Python functions. */
 extern const char python_module[];
@@ -16,6 +16,6 @@ struct symbol_frame python_resolve(const struct recording *rec, uint64_t pc);
 bool python_is_interpreter(const struct symbol_frame *frame);
 /* Removes the interpreter's frames from a stack with Python functions. PCS are DEPTH indices of
  * addresses, innermost first. Returns the number left. */
-uint32_t python_trim(const struct heap *heap, uint32_t *pcs, uint32_t depth);
+uint32_t python_trim(const struct profile *heap, uint32_t *pcs, uint32_t depth);
 
 #endif

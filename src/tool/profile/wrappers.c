@@ -1,7 +1,7 @@
 /* Recognises wrappers: functions of a program or library that only allocate memory for their
  * caller. Some names are built in; the user gives others as shell patterns. A pattern is matched
  * against the whole name and, for C++, also against the name without arguments and return type. */
-#include "tool/report/heap.h"
+#include "tool/profile/profile.h"
 
 #include <errno.h>
 #include <fnmatch.h>
@@ -64,14 +64,14 @@ bool heap_skip_is(const struct heap_skip *skip, const struct symbol_frame *frame
 }
 
 /* Removes whole addresses only: a wrapper that is inlined into the site stays. */
-void heap_trim(struct heap *heap)
+void heap_trim(struct profile *heap)
 {
     for (uint32_t i = 0; i < heap->rec.stack_count; i++) {
-        struct heap_stack *s = &heap->stacks[i];
+        struct profile_stack *s = &heap->stacks[i];
         uint32_t first = 0, site = s->site_frame;
         while (first + 1 < s->depth && heap->pcs[s->pcs[first]].count <= s->site_frame)
             s->site_frame -= heap->pcs[s->pcs[first++]].count;
-        s->caller_frame -= s->caller_frame == HEAP_NO_FRAME ? 0 : site - s->site_frame;
+        s->caller_frame -= s->caller_frame == PROFILE_NO_FRAME ? 0 : site - s->site_frame;
         for (uint32_t k = first; k < s->depth; k++)
             s->pcs[k - first] = s->pcs[k];
         s->depth -= first;

@@ -1,6 +1,6 @@
 /* Statistics for `piano diff`. */
-#ifndef PIANO_TOOL_REPORT_STATS_H
-#define PIANO_TOOL_REPORT_STATS_H
+#ifndef PIANO_TOOL_PROFILE_STATS_H
+#define PIANO_TOOL_PROFILE_STATS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -10,7 +10,7 @@
  * One run per side: frames of one run are not independent, and differences between runs (memory
  * layout, other load) are invisible. The rank test on frames therefore also requires a minimum
  * effect: with a million frames every difference is significant, however small. */
-#include "tool/report/stats.h"
+#include "tool/profile/stats.h"
 
 #include <math.h>
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /* Connects recordings and the symbolizer: modules, and names stored in a recording, including
  * those of the kernel. */
-#ifndef PIANO_TOOL_REPORT_KEPT_H
-#define PIANO_TOOL_REPORT_KEPT_H
+#ifndef PIANO_TOOL_PROFILE_KEPT_H
+#define PIANO_TOOL_PROFILE_KEPT_H
 
 #include "tool/load/recording.h"
 #include "tool/symbol/symbol.h"

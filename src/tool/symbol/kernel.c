@@ -2,7 +2,7 @@
  * first lookup. The kernel shows addresses as 0 to users without permission; then there are no
  * names. A recording of another boot has other addresses, and its names may be wrong. An address
  * gets the name of the nearest function before it, if that is less than FARTHEST away. */
-#include "tool/report/kernel.h"
+#include "tool/symbol/kernel.h"
 
 #include <stdio.h>
 #include <stdlib.h>

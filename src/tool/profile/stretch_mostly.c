@@ -2,7 +2,7 @@
  * stacks shows what all have in common: the function that called them. Each function counts once
  * per stack, at its innermost frame. Of all functions on more than half of the samples, the one
  * nearest to the leaves is the most informative. */
-#include "tool/report/stretch.h"
+#include "tool/profile/stretch.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -69,7 +69,7 @@ static bool is_inner(const struct hits *a, const struct hits *b)
     return (double)a->distance / (double)a->samples < (double)b->distance / (double)b->samples;
 }
 
-int stretch_mostly(struct stretch_mostly *m, const struct heap *named,
+int stretch_mostly(struct stretch_mostly *m, const struct profile *named,
                    const struct stretch_stack *list, size_t count,
                    const struct symbol_frame **frames)
 {
@@ -79,7 +79,7 @@ int stretch_mostly(struct stretch_mostly *m, const struct heap *named,
     *m = (struct stretch_mostly){.function = NULL};
     for (size_t i = 0; i < count && err == 0; i++) {
         m->all += list[i].samples;
-        err = count_stack(&all, &list[i], i, frames, heap_frames(named, list[i].stack, frames));
+        err = count_stack(&all, &list[i], i, frames, profile_frames(named, list[i].stack, frames));
     }
     for (size_t i = 0; i < all.count && err == 0; i++)
         if (all.list[i].samples > m->all / 2 && (!best || is_inner(&all.list[i], best)))
@@ -93,25 +93,4 @@ int stretch_mostly(struct stretch_mostly *m, const struct heap *named,
     map_release(&all.rows);
     free(all.list);
     return err;
-}
-
-char *stretch_mostly_text(const struct stretch_mostly *m, const struct heap *named,
-                          const struct report_options *o, size_t indent,
-                          const struct symbol_frame **frames)
-{
-    struct buf b = {0};
-    size_t count = heap_frames(named, m->stack, frames);
-    if (m->samples == m->all)
-        buf_puts(&b, "all of it in ");
-    else
-        buf_printf(&b, "%.0f %% in ", (double)m->samples / (double)m->all * 100);
-    char *line = stretch_line(frames, m->frame, count, o, indent + b.len);
-    buf_puts(&b, line ? line : "");
-    b.failed |= !line;
-    free(line);
-    if (b.failed) {
-        buf_free(&b);
-        return NULL;
-    }
-    return b.data;
 }

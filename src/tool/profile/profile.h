@@ -1,0 +1,134 @@
+/* A recording with names: opened once, named once. Reports, exports and the page read it.
+ *
+ * A site is the place that allocates memory: the innermost frame of a stack that is not plumbing
+ * (malloc, operator new, the C and C++ libraries; see `heap_sites.c`). It is identified by
+ * function, file, line and the calling function. All stacks of a site form one row. */
+#ifndef PIANO_TOOL_PROFILE_PROFILE_H
+#define PIANO_TOOL_PROFILE_PROFILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tool/load/recording.h"
+#include "tool/symbol/symbol.h"
+
+enum {
+    PROFILE_MAX_INLINES = 32, /* frames of one address, including the function itself */
+    PROFILE_MAX_PCS = 1 << 20,
+    PROFILE_MAX_FRAMES = PIANO_MAX_FRAMES * PROFILE_MAX_INLINES,
+};
+
+/* An address in a module, with names. */
+struct profile_pc {
+    uint64_t pc; /* address of the call */
+    const struct recording_module *module;
+    struct symbol_frame *frames; /* innermost first */
+    uint32_t count;
+};
+
+struct profile_stack {
+    uint32_t *pcs; /* indices in `pcs` of the heap; NULL: no samples */
+    uint32_t depth;
+    uint32_t site;
+    uint32_t site_frame;   /* index of the site's frame, including inlined frames */
+    uint32_t caller_frame; /* frame of its caller, in another function; PROFILE_NO_FRAME: none */
+};
+#define PROFILE_NO_FRAME UINT32_MAX
+
+struct heap_site {
+    const char *function, *file, *module; /* file may be NULL */
+    unsigned line;
+    const char *caller; /* the calling function; NULL: none */
+    bool mmap;
+    struct recording_sum sum;
+    uint32_t stacks; /* number of stacks */
+    uint32_t best;   /* the one with the most live bytes, otherwise the most allocated bytes */
+};
+
+enum { HEAP_SKIPS = 64 };
+
+/* Wrappers of malloc, in addition to the well-known ones. */
+struct heap_skip {
+    const char *patterns[HEAP_SKIPS]; /* shell patterns; not owned */
+    size_t count;
+    bool none; /* ignore the well-known ones too */
+};
+
+struct profile {
+    struct recording rec;
+    struct symbols *symbols;
+    struct profile_pc *pcs;
+    size_t pc_count;
+    struct profile_addresses *addresses; /* index of `pcs` */
+    struct profile_stack *stacks;        /* in the order of `rec` */
+    struct heap_site *sites;
+    size_t site_count;
+    struct heap_skip skip;
+    const char *wrapper; /* a wrapper that was skipped to find a site; NULL: none */
+};
+
+/* The figure to show. Those from HEAP_BYS on are CPU samples, in nanoseconds. */
+enum heap_by {
+    HEAP_LIVE,
+    HEAP_ALLOCATED,
+    HEAP_PEAK,
+    HEAP_CHURN,
+    HEAP_BYS,
+    HEAP_CPU = HEAP_BYS,
+    HEAP_OFF_CPU,
+    HEAP_ALL_BYS
+};
+extern const char *const heap_by_names[HEAP_ALL_BYS]; /* "live", ... */
+/* Formats a figure into TEXT of UNITS_LEN. */
+const char *heap_figure_text(char *text, double figure, enum heap_by by);
+double heap_figure(const struct recording_sum *sum, enum heap_by by);
+
+/* Reads a recording and resolves its names; shows progress on stderr. 0, or negative errno with
+ * ERROR filled. */
+int heap_load(struct profile *heap, const char *path, struct run_error *error);
+/* Reads a recording without names. `profile_name_stack` resolves the stacks that are shown. */
+int profile_open(struct profile *heap, const char *path, struct run_error *error);
+/* Resolves the frames of STACK, once. 0 or -ENOMEM. */
+int profile_name_stack(struct profile *heap, uint32_t stack);
+void profile_close(struct profile *heap);
+
+/* Module name of the program itself: the last part of its path. */
+const char *profile_program(const struct profile *heap);
+/* Returns NAME, except for an address in PROGRAM without a name: for "program+0x1139" it returns
+ * "+0x1139". This makes two recordings comparable even if the files of their programs have
+ * different names. */
+const char *profile_name_within(const char *name, const char *program);
+
+/* Writes the frames of a stack, innermost first, into FRAMES of PROFILE_MAX_FRAMES. An unknown
+ * stack has one frame. Returns the number of frames. */
+size_t profile_frames(const struct profile *heap, uint32_t stack,
+                      const struct symbol_frame **frames);
+
+/* Assigns stacks to sites. 0 or -ENOMEM. */
+int heap_make_sites(struct profile *heap);
+/* Assigns stacks to sites again, with other wrappers skipped. */
+int heap_resite(struct profile *heap, const struct heap_skip *skip);
+/* Whether this frame is plumbing between a program and its memory. */
+bool heap_is_plumbing(const struct symbol_frame *frame);
+/* Whether FRAME is a wrapper. */
+bool heap_skip_is(const struct heap_skip *skip, const struct symbol_frame *frame);
+/* Removes the frames inside the sites from the stacks. */
+void heap_trim(struct profile *heap);
+/* PATTERN must outlive SKIP. 0, or -E2BIG. */
+int heap_skip_add(struct heap_skip *skip, const char *pattern);
+/* Start of the qualified name in a demangled one, after the return type. */
+const char *heap_qualified(const char *name);
+/* Indices of all sites with a figure above 0, largest first; malloc'd, or NULL. */
+uint32_t *heap_sorted(const struct profile *heap, enum heap_by by, size_t *count);
+
+/* ---- text ---- */
+
+int64_t heap_whole(double v); /* rounded, within int64_t */
+const char *heap_bytes(char *text, double v);
+/* A name that is safe to show, with " (mmap)" for mappings; malloc'd, or NULL. */
+char *heap_name(const char *function, bool mmap);
+/* "f < g": the callers of the site in its largest stack; malloc'd, or NULL. */
+char *heap_callers(const struct profile *heap, const struct heap_site *site);
+
+#endif

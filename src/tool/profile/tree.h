@@ -1,0 +1,31 @@
+/* The call tree of a recording, from the roots: memory allocated, or time spent, below each
+ * function. A node is a function under one caller, whatever the line of the call. Inlined
+ * functions have their own nodes, marked as such. */
+#ifndef PIANO_TOOL_PROFILE_TREE_H
+#define PIANO_TOOL_PROFILE_TREE_H
+
+#include "tool/profile/profile.h"
+
+#define TREE_NONE UINT32_MAX
+
+struct tree_node {
+    const char *function, *file, *module; /* FILE may be NULL */
+    unsigned line;                        /* of the first call found */
+    bool inlined, mmap;
+    double weight, own;           /* OWN: by this function itself */
+    uint32_t parent, child, next; /* children are sorted, heaviest first */
+};
+
+struct tree {
+    struct tree_node *nodes; /* 0 is the common root */
+    size_t count, cap;
+    uint32_t *slots; /* open addressing from parent and function to the node; 0: free */
+    size_t slot_count;
+    bool failed;
+};
+
+/* Release T in any case. 0 or -ENOMEM. A tree is cut at a large number of nodes. */
+int tree_make(struct tree *t, const struct profile *heap, enum heap_by by);
+void tree_release(struct tree *t);
+
+#endif
