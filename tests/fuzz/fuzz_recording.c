@@ -90,11 +90,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!out || fd < 0 || write(fd, data, size) != (ssize_t)size)
         abort();
     snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-    if (heap_load(&heap, path, &error) == 0) {
-        report_all(out, &heap);
-        export_all(out, &heap);
-        compare(out, &heap);
-        look_inside(&heap);
+    if (profile_open(&heap, path, &error) == 0) {
+        if (profile_make_sites(&heap, NULL, &error) == 0) {
+            report_all(out, &heap);
+            export_all(out, &heap);
+            compare(out, &heap);
+            look_inside(&heap);
+        }
         profile_close(&heap);
     }
     close(fd);

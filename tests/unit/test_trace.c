@@ -353,6 +353,7 @@ static void test_ids_have_all_their_bits(void **state)
 {
     (void)state;
     struct image i = image();
+    struct profile profile;
     struct polls p;
     struct piano__chunk *names = chunk(&i, PIANO_CHUNK_NAMES, 0);
     put_name(names, 1, "task");
@@ -367,7 +368,8 @@ static void test_ids_have_all_their_bits(void **state)
         event(c, PIANO_EVENT_TASK_END, 0, 1, ids[n]);
     }
     char *path = save(&i);
-    assert_int_equal(polls_load(&p, path, 10, &error), 0);
+    assert_int_equal(profile_open(&profile, path, &error), 0);
+    assert_int_equal(polls_make(&p, &profile, 10, &error), 0);
     unlink(path);
     free(i.bytes);
     assert_int_equal(p.polls, 6);
@@ -380,24 +382,28 @@ static void test_ids_have_all_their_bits(void **state)
     assert_int_equal(p.latest_ns, 6 * MS);
     assert_true(p.latest.task == ids[5]);
     assert_int_equal(p.late, 1);
-    polls_unload(&p);
+    polls_release(&p);
+    profile_close(&profile);
 }
 
 static void test_lost_ends_do_not_pile_up(void **state)
 {
     (void)state;
     struct image i = image();
+    struct profile profile;
     struct polls p;
     struct piano__chunk *c = events(&i, 0, 11, 1000 * N(MS), 1000 * N(MS));
     for (int n = 0; n < 500; n++)
         event(c, PIANO_EVENT_POLL_BEGIN, 1, 2, N(n), N(0));
     char *path = save(&i);
-    assert_int_equal(polls_load(&p, path, 10, &error), 0);
+    assert_int_equal(profile_open(&profile, path, &error), 0);
+    assert_int_equal(polls_make(&p, &profile, 10, &error), 0);
     unlink(path);
     free(i.bytes);
     assert_int_equal(p.too_deep, 500 - POLLS_MAX_DEPTH);
     assert_int_equal(p.open, POLLS_MAX_DEPTH);
-    polls_unload(&p);
+    polls_release(&p);
+    profile_close(&profile);
 }
 
 static void test_map(void **state)

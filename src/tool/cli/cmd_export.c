@@ -9,7 +9,6 @@
 #include "tool/export/export.h"
 #include "tool/load/runs.h"
 #include "tool/report/cpu.h"
-#include "tool/report/overview.h"
 #include "tool/util/nearest.h"
 #include "tool/util/output.h"
 #include "tool/util/say.h"
@@ -152,9 +151,10 @@ static void notice_empty(const struct recording *rec, const struct format *forma
 
 static int prepare(struct profile *heap, const struct request *q)
 {
-    int err = heap_resite(heap, &q->skip);
+    struct run_error error;
+    int err = profile_make_sites(heap, &q->skip, &error);
     if (err)
-        return say_error(NULL, "the export stopped: %s", strerror(-err));
+        return outcome_failed(err, &error);
     if (q->skip.count > 0)
         heap_trim(heap);
     heap_notices(heap);
@@ -164,82 +164,87 @@ static int prepare(struct profile *heap, const struct request *q)
 
 /* ---- writers ---- */
 
-static int write_heap(const struct request *q, const char *path)
+static int write_heap(const struct request *q, struct profile *heap)
 {
-    struct profile heap;
-    struct run_error error;
     struct output file;
-    int err = heap_load(&heap, path, &error);
-    if (err)
-        return outcome_failed(err, &error);
-    int status = prepare(&heap, q);
+    int status = prepare(heap, q);
     if (status == EXIT_DONE)
         status = open_file(&file, q);
     if (status == EXIT_DONE)
-        status = output_close(&file, q->format->write(file.out, &heap, q->by));
-    profile_close(&heap);
+        status = output_close(&file, q->format->write(file.out, heap, q->by));
     return status;
 }
 
-static int write_cpu(const struct request *q, const char *path)
+static int write_cpu(const struct request *q, struct profile *p)
 {
     struct cpu cpu;
     struct run_error error;
     struct output file;
-    int err = cpu_load(&cpu, path, &error);
+    int err = cpu_make(&cpu, p, &error);
     if (err)
         return outcome_failed(err, &error);
     cpu_notices(&cpu);
     int status = open_file(&file, q);
     if (status == EXIT_DONE)
-        status = output_close(&file, q->format->write(file.out, &cpu.named, q->by));
-    cpu_unload(&cpu);
+        status = output_close(&file, q->format->write(file.out, p, q->by));
+    cpu_release(&cpu);
     return status;
 }
 
-static int write_chrome(const struct request *q, const char *path)
+static int write_chrome(const struct request *q, struct profile *p)
 {
     struct polls polls;
     struct run_error error;
     struct output file;
-    int err = polls_open(&polls, path, 0, &error);
+    int err = polls_start(&polls, p, 0, &error);
     if (err)
         return outcome_failed(err, &error);
     int status = open_file(&file, q);
     if (status == EXIT_DONE)
         status = output_close(&file, export_chrome(file.out, &polls));
     polls_notices(&polls);
-    heap_notice_symbols(&polls.named);
-    polls_unload(&polls);
+    heap_notice_symbols(p);
+    polls_release(&polls);
     return status;
+}
+
+static int write_profile(struct request *q, struct profile *p)
+{
+    const char *path = p->rec.path;
+    unsigned found = p->instruments;
+    int (*write)(const struct request *q, struct profile *p) = write_heap;
+    struct run_error error;
+    if (!q->has_by && !(found & PROFILE_HEAP) && found & PROFILE_CPU)
+        q->by = HEAP_CPU;
+    if (!q->format->write) {
+        write = write_chrome;
+        if (found && !(found & (PROFILE_CPU | PROFILE_EVENTS)))
+            return outcome_not_recorded(path, "events or CPU samples: there is no timeline",
+                                        "piano record --events --cpu -- PROGRAM");
+    } else if (q->by >= HEAP_BYS) {
+        write = write_cpu;
+        if (found && !(found & PROFILE_CPU))
+            return outcome_not_recorded(path, "CPU samples", "piano record --cpu -- PROGRAM");
+    } else if (found && !(found & PROFILE_HEAP)) {
+        return outcome_not_recorded(path, "heap samples: there are no bytes to export",
+                                    found & PROFILE_EVENTS && !(found & PROFILE_CPU)
+                                        ? "piano export --format chrome"
+                                        : "piano record --heap -- PROGRAM");
+    }
+    int err = profile_read(p, &error);
+    return err ? outcome_failed(err, &error) : write(q, p);
 }
 
 static int export_path(struct request *q, const char *path)
 {
-    struct recording rec;
+    struct profile p;
     struct run_error error;
-    int err = recording_peek(&rec, path, &error);
+    int err = profile_peek(&p, path, &error);
     if (err)
         return outcome_failed(err, &error);
-    unsigned found = overview_instruments(&rec);
-    recording_unload(&rec);
-    if (!q->format->write)
-        return found & (OVERVIEW_CPU | OVERVIEW_EVENTS) || !found
-                   ? write_chrome(q, path)
-                   : outcome_not_recorded(path, "events or CPU samples: there is no timeline",
-                                          "piano record --events --cpu -- PROGRAM");
-    if (!q->has_by && !(found & OVERVIEW_HEAP) && found & OVERVIEW_CPU)
-        q->by = HEAP_CPU;
-    if (q->by >= HEAP_BYS)
-        return found & OVERVIEW_CPU || !found
-                   ? write_cpu(q, path)
-                   : outcome_not_recorded(path, "CPU samples", "piano record --cpu -- PROGRAM");
-    return found & OVERVIEW_HEAP || !found
-               ? write_heap(q, path)
-               : outcome_not_recorded(path, "heap samples: there are no bytes to export",
-                                      found & OVERVIEW_EVENTS && !(found & OVERVIEW_CPU)
-                                          ? "piano export --format chrome"
-                                          : "piano record --heap -- PROGRAM");
+    int status = write_profile(q, &p);
+    profile_close(&p);
+    return status;
 }
 
 static int export(struct request *q)

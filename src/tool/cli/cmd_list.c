@@ -11,7 +11,7 @@
 #include "tool/load/recording.h"
 #include "tool/load/runs.h"
 #include "tool/load/tags.h"
-#include "tool/report/overview.h"
+#include "tool/profile/profile.h"
 #include "tool/report/report.h"
 #include "tool/util/json.h"
 #include "tool/util/paths.h"
@@ -78,8 +78,8 @@ static void put_kinds(struct buf *b, const struct recording *rec, bool json)
     static const struct {
         unsigned instrument;
         const char *name;
-    } kinds[] = {{OVERVIEW_HEAP, "heap"}, {OVERVIEW_CPU, "cpu"}, {OVERVIEW_EVENTS, "events"}};
-    unsigned found = overview_instruments(rec);
+    } kinds[] = {{PROFILE_HEAP, "heap"}, {PROFILE_CPU, "cpu"}, {PROFILE_EVENTS, "events"}};
+    unsigned found = profile_instruments(rec);
     const char *comma = "";
     for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
         if (!(found & kinds[i].instrument))

@@ -267,107 +267,115 @@ static int report_spans(const struct request *q, const char *path)
     return outcome_written("the report", err);
 }
 
-static int report_heap(const struct request *q, const char *path)
+static int report_heap(const struct request *q, struct profile *heap)
 {
-    struct profile heap;
     struct heap_growth growth = {.rows = NULL};
     struct heap_options options = q->heap_options;
     struct run_error error;
-    int err = heap_load(&heap, path, &error);
-    if (err)
-        return outcome_failed(err, &error);
-    int status = EXIT_DONE;
-    err = heap_resite(&heap, &q->skip);
+    int status, err = profile_make_sites(heap, &q->skip, &error);
     if (err == 0 && q->growth)
-        err = heap_growth_make(&growth, &heap, options.from, options.to, &error);
+        err = heap_growth_make(&growth, heap, options.from, options.to, &error);
     if (err) {
         status = outcome_failed(err, &error);
     } else {
         options.growth = q->growth ? &growth : NULL;
-        heap_notices(&heap);
-        err = q->json ? heap_report_json(stdout, &heap, &options, &q->options)
-                      : heap_report(stdout, &heap, &options, &q->options);
+        heap_notices(heap);
+        err = q->json ? heap_report_json(stdout, heap, &options, &q->options)
+                      : heap_report(stdout, heap, &options, &q->options);
         status = outcome_written("the report", err);
     }
     heap_growth_release(&growth);
-    profile_close(&heap);
     return status;
 }
 
-static int report_cpu(const struct request *q, const char *path)
+static int report_cpu(const struct request *q, struct profile *profile)
 {
     struct cpu cpu;
     struct run_error error;
     struct cpu_options options = {.tree = q->tree || (q->by && !q->threads),
                                   .threads = q->threads,
                                   .off = q->heap_options.by == HEAP_OFF_CPU};
-    int err = cpu_load(&cpu, path, &error);
+    int err = cpu_make(&cpu, profile, &error);
     if (err)
         return outcome_failed(err, &error);
     cpu_notices(&cpu);
     err = q->json ? cpu_report_json(stdout, &cpu, &options, &q->options)
                   : cpu_report(stdout, &cpu, &options, &q->options);
-    cpu_unload(&cpu);
+    cpu_release(&cpu);
     return outcome_written("the report", err);
 }
 
-static int report_polls(const struct request *q, const char *path)
+static int report_polls(const struct request *q, struct profile *profile)
 {
     struct polls polls;
     struct run_error error;
     size_t longest = q->options.all   ? POLLS_MAX_LONGEST
                      : q->options.top ? q->options.top
                                       : POLLS_TOP;
-    int err = polls_load(&polls, path, longest, &error);
+    int err = polls_make(&polls, profile, longest, &error);
     if (err)
         return outcome_failed(err, &error);
     polls_notices(&polls);
     err = q->json ? polls_report_json(stdout, &polls, &q->options)
                   : polls_report(stdout, &polls, &q->options);
-    heap_notice_symbols(&polls.named);
-    polls_unload(&polls);
+    heap_notice_symbols(profile);
+    polls_release(&polls);
     return outcome_written("the report", err);
 }
 
-/* ASKED (enum overview_instrument) is not in the recording. */
+/* ASKED (enum profile_instrument) is not in the recording. */
 static int not_recorded(const char *path, unsigned asked)
 {
-    const char *what = asked == OVERVIEW_CPU      ? "CPU samples"
-                       : asked == OVERVIEW_EVENTS ? "events"
-                                                  : "heap samples";
-    const char *hint = asked == OVERVIEW_CPU      ? "piano record --cpu -- PROGRAM"
-                       : asked == OVERVIEW_EVENTS ? "piano record --events -- PROGRAM"
-                                                  : "piano record --heap -- PROGRAM";
+    const char *what = asked == PROFILE_CPU      ? "CPU samples"
+                       : asked == PROFILE_EVENTS ? "events"
+                                                 : "heap samples";
+    const char *hint = asked == PROFILE_CPU      ? "piano record --cpu -- PROGRAM"
+                       : asked == PROFILE_EVENTS ? "piano record --events -- PROGRAM"
+                                                 : "piano record --heap -- PROGRAM";
     return outcome_not_recorded(path, what, hint);
+}
+
+/* What to report (enum profile_instrument) of a recording with the instruments FOUND; 0: several. */
+static unsigned instrument_of(const struct request *q, unsigned found)
+{
+    if (q->polls || q->cpu || q->threads || q->heap)
+        return q->polls ? PROFILE_EVENTS : q->cpu || q->threads ? PROFILE_CPU : PROFILE_HEAP;
+    if (q->tree)
+        return found == PROFILE_CPU || found == (PROFILE_CPU | PROFILE_EVENTS) ? PROFILE_CPU
+                                                                               : PROFILE_HEAP;
+    if ((found & (found - 1)) == 0)
+        return found ? found : PROFILE_HEAP;
+    return 0;
+}
+
+static int report_profile(const struct request *q, struct profile *p)
+{
+    struct run_error error;
+    unsigned asked = instrument_of(q, p->instruments);
+    if (asked == 0) {
+        int err = overview_report(stdout, p, q->run, q->json, &q->options, &error);
+        return err ? outcome_failed(err, &error) : EXIT_DONE;
+    }
+    if (p->instruments && !(p->instruments & asked))
+        return not_recorded(p->rec.path, asked);
+    int err = profile_read(p, &error);
+    if (err)
+        return outcome_failed(err, &error);
+    return asked == PROFILE_EVENTS ? report_polls(q, p)
+           : asked == PROFILE_CPU  ? report_cpu(q, p)
+                                   : report_heap(q, p);
 }
 
 static int report_recording(const struct request *q, const char *path)
 {
-    struct recording rec;
+    struct profile p;
     struct run_error error;
-    int err = recording_peek(&rec, path, &error);
+    int err = profile_peek(&p, path, &error);
     if (err)
         return outcome_failed(err, &error);
-    unsigned found = overview_instruments(&rec);
-    recording_unload(&rec);
-    unsigned asked = q->polls               ? OVERVIEW_EVENTS
-                     : q->cpu || q->threads ? OVERVIEW_CPU
-                     : q->heap              ? OVERVIEW_HEAP
-                                            : 0;
-    if (asked == 0 && q->tree)
-        asked = found == OVERVIEW_CPU || found == (OVERVIEW_CPU | OVERVIEW_EVENTS) ? OVERVIEW_CPU
-                                                                                   : OVERVIEW_HEAP;
-    if (asked == 0 && (found & (found - 1)) == 0)
-        asked = found ? found : OVERVIEW_HEAP;
-    if (asked == 0) {
-        err = overview_report(stdout, path, q->run, q->json, &q->options, &error);
-        return err ? outcome_failed(err, &error) : EXIT_DONE;
-    }
-    if (found && !(found & asked))
-        return not_recorded(path, asked);
-    return asked == OVERVIEW_EVENTS ? report_polls(q, path)
-           : asked == OVERVIEW_CPU  ? report_cpu(q, path)
-                                    : report_heap(q, path);
+    int status = report_profile(q, &p);
+    profile_close(&p);
+    return status;
 }
 
 static int not_of_recordings(const char *path)

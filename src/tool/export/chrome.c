@@ -204,10 +204,10 @@ static uint32_t stack_node(struct writer *w, uint32_t stack)
 {
     if (w->node_of_stack[stack])
         return w->node_of_stack[stack];
-    if (profile_name_stack(&w->p->named, stack) != 0)
+    if (profile_name_stack(w->p->profile, stack) != 0)
         return 0;
     uint32_t node = 0;
-    for (size_t i = profile_frames(&w->p->named, stack, w->frames); i-- > 0;) {
+    for (size_t i = profile_frames(w->p->profile, stack, w->frames); i-- > 0;) {
         node = node_of(w, w->frames[i]->function, node);
         if (node == 0)
             return 0;

@@ -427,15 +427,12 @@ static int read_chunks(struct recording *rec, stage *const *stages, size_t count
     return err;
 }
 
-static int load(struct recording *rec, const char *path, stage *const *stages, size_t count,
-                struct run_error *error)
+static int read_rest(struct recording *rec, stage *const *stages, size_t count,
+                     struct run_error *error)
 {
-    int err = recording_peek(rec, path, error);
-    if (err)
-        return err;
-    err = read_chunks(rec, stages, count);
+    int err = read_chunks(rec, stages, count);
     if (err) {
-        fail(error, err, path, strerror(-err));
+        fail(error, err, rec->path, strerror(-err));
         recording_unload(rec);
         return err;
     }
@@ -443,18 +440,25 @@ static int load(struct recording *rec, const char *path, stage *const *stages, s
     return 0;
 }
 
-int recording_load(struct recording *rec, const char *path, struct run_error *error)
+int recording_read(struct recording *rec, struct run_error *error)
 {
     static stage *const all[] = {rec_read_stacks,  rec_read_tables, rec_read_snapshots,
                                  rec_read_threads, rec_read_python, rec_read_symbols,
                                  rec_read_samples, rec_read_events};
-    return load(rec, path, all, sizeof(all) / sizeof(*all), error);
+    return read_rest(rec, all, sizeof(all) / sizeof(*all), error);
+}
+
+int recording_load(struct recording *rec, const char *path, struct run_error *error)
+{
+    int err = recording_peek(rec, path, error);
+    return err ? err : recording_read(rec, error);
 }
 
 int recording_load_addresses(struct recording *rec, const char *path, struct run_error *error)
 {
     static stage *const some[] = {rec_read_stacks, rec_read_threads, rec_read_symbols};
-    return load(rec, path, some, sizeof(some) / sizeof(*some), error);
+    int err = recording_peek(rec, path, error);
+    return err ? err : read_rest(rec, some, sizeof(some) / sizeof(*some), error);
 }
 
 void recording_unload(struct recording *rec)

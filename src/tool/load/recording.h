@@ -228,6 +228,8 @@ bool recording_named(const char *name);
 /* Loads only the header and how the program ended; chunk data stays empty. 0, or negative errno
  * with ERROR filled. */
 int recording_peek(struct recording *rec, const char *path, struct run_error *error);
+/* Loads the rest of a recording that was peeked; unloads it if that fails. */
+int recording_read(struct recording *rec, struct run_error *error);
 /* Loads everything. */
 int recording_load(struct recording *rec, const char *path, struct run_error *error);
 /* Loads only addresses and their stored names: modules, stacks, names, symbols. */

@@ -75,39 +75,29 @@ static int find_parts(struct cpu *c)
     return err;
 }
 
-int cpu_make(struct cpu *c)
+int cpu_make(struct cpu *c, struct profile *p, struct run_error *error)
 {
-    c->rec = &c->named.rec;
+    *c = (struct cpu){.profile = p, .rec = &p->rec};
     int err = find_parts(c);
     say_progress("naming %zu stacks", c->rec->stack_count);
     for (uint32_t i = 0; i < c->rec->stack_count && err == 0; i++)
         if (c->rec->stacks[i].sum.cpu_samples || c->rec->stacks[i].sum.off_samples)
-            err = profile_name_stack(&c->named, i);
+            err = profile_name_stack(p, i);
     say_progress_done();
-    return err;
-}
-
-int cpu_load(struct cpu *c, const char *path, struct run_error *error)
-{
-    *c = (struct cpu){.rec = NULL};
-    int err = profile_open(&c->named, path, error);
-    if (err)
-        return err;
-    err = cpu_make(c);
     if (err) {
         char safe[300];
+        *error = (struct run_error){.text = ""};
         snprintf(error->text, sizeof(error->text), "%s: not enough memory for its samples",
-                 say_safe(safe, sizeof(safe), path));
-        cpu_unload(c);
+                 say_safe(safe, sizeof(safe), p->rec.path));
+        cpu_release(c);
     }
     return err;
 }
 
-void cpu_unload(struct cpu *c)
+void cpu_release(struct cpu *c)
 {
     free(c->processes);
     free(c->threads);
-    profile_close(&c->named);
     *c = (struct cpu){.rec = NULL};
 }
 
@@ -219,7 +209,7 @@ int cpu_flat_make(struct cpu_flat *f, struct cpu *c, uint32_t pid, uint32_t tid)
         f->preempted_ns += sums[i].preempted_ns;
         f->switches += sums[i].off_samples;
         if (sums[i].cpu_samples || sums[i].off_samples)
-            err = add_stack(&m, &c->named, i, &sums[i], frames);
+            err = add_stack(&m, c->profile, i, &sums[i], frames);
     }
     if (f->count)
         qsort(f->rows, f->count, sizeof(*f->rows), compare_rows);

@@ -37,16 +37,15 @@ struct cpu_part {
 };
 
 struct cpu {
-    struct profile named;
+    struct profile *profile;
     const struct recording *rec;
     struct cpu_part *processes, *threads; /* most CPU time first */
     size_t process_count, thread_count;
 };
 
-int cpu_load(struct cpu *c, const char *path, struct run_error *error);
-/* The same for a recording that is already in C->named; the rest of C is zero. 0 or -ENOMEM. */
-int cpu_make(struct cpu *c);
-void cpu_unload(struct cpu *c);
+/* Names the stacks of CPU samples. P must outlive C. 0, or negative errno with ERROR filled. */
+int cpu_make(struct cpu *c, struct profile *p, struct run_error *error);
+void cpu_release(struct cpu *c);
 
 /* Functions of PID (0: all processes), thread TID (0: all threads). 0 or negative errno. */
 int cpu_flat_make(struct cpu_flat *f, struct cpu *c, uint32_t pid, uint32_t tid);

@@ -146,7 +146,7 @@ static void add_moment(const struct profile *heap, struct trend *trends,
 {
     double t = seconds(heap, s);
     for (size_t i = 0; i < s->count; i++)
-        if (heap->stacks[s->entries[i].stack].pcs)
+        if (profile_has_site(heap, s->entries[i].stack))
             live[heap->stacks[s->entries[i].stack].site] += s->entries[i].live_bytes;
     for (size_t i = 0; i < s->count; i++) {
         uint32_t site = heap->stacks[s->entries[i].stack].site;
@@ -225,7 +225,7 @@ static int add_changes(struct heap_growth *g, const struct profile *heap)
     }
     for (uint32_t i = 0; err == 0 && i < rec->stack_count; i++) {
         struct heap_growth_row *row = &g->rows[heap->stacks[i].site];
-        if (!heap->stacks[i].pcs)
+        if (!profile_has_site(heap, i))
             continue;
         row->from += from[i].live_bytes;
         row->to += to[i].live_bytes;

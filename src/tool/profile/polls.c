@@ -429,39 +429,36 @@ int polls_go(struct polls *p, const struct polls_listener *listener)
     return err;
 }
 
-static int out_of_memory(struct polls *p, const char *path, struct run_error *error)
+static int out_of_memory(struct polls *p, struct run_error *error)
 {
     char safe[300];
+    *error = (struct run_error){.text = ""};
     snprintf(error->text, sizeof(error->text), "%s: not enough memory for its events",
-             say_safe(safe, sizeof(safe), path));
-    polls_unload(p);
+             say_safe(safe, sizeof(safe), p->rec->path));
+    polls_release(p);
     return -ENOMEM;
 }
 
-int polls_open(struct polls *p, const char *path, size_t longest, struct run_error *error)
+int polls_start(struct polls *p, struct profile *profile, size_t longest, struct run_error *error)
 {
-    *p = (struct polls){.longest_max = longest < POLLS_MAX_LONGEST ? longest : POLLS_MAX_LONGEST};
-    int err = profile_open(&p->named, path, error);
-    if (err)
-        return err;
-    p->rec = &p->named.rec;
+    *p = (struct polls){.longest_max = longest < POLLS_MAX_LONGEST ? longest : POLLS_MAX_LONGEST,
+                        .profile = profile,
+                        .rec = &profile->rec};
     p->start_ns = p->rec->header.start_mono_ns;
     p->end_ns = p->rec->end_ns > p->rec->events.last_ns ? p->rec->end_ns : p->rec->events.last_ns;
     p->exact = p->rec->off_samples > 0;
     p->sampled = p->rec->cpu_samples > 0;
     p->longest = calloc(p->longest_max + 1, sizeof(*p->longest));
-    return p->longest ? 0 : out_of_memory(p, path, error);
+    return p->longest ? 0 : out_of_memory(p, error);
 }
 
-int polls_load(struct polls *p, const char *path, size_t longest, struct run_error *error)
+int polls_make(struct polls *p, struct profile *profile, size_t longest, struct run_error *error)
 {
-    int err = polls_open(p, path, longest, error);
-    if (err == 0 && polls_go(p, NULL) != 0)
-        err = out_of_memory(p, path, error);
-    return err;
+    int err = polls_start(p, profile, longest, error);
+    return err ? err : polls_go(p, NULL) != 0 ? out_of_memory(p, error) : 0;
 }
 
-void polls_unload(struct polls *p)
+void polls_release(struct polls *p)
 {
     for (size_t i = 0; i < p->group_count; i++) {
         free(p->groups[i].name);
@@ -485,6 +482,5 @@ void polls_unload(struct polls *p)
     free(p->values);
     free(p->marks);
     free(p->longest);
-    profile_close(&p->named);
     *p = (struct polls){.rec = NULL};
 }

@@ -137,7 +137,7 @@ struct polls_task {
 };
 
 struct polls {
-    struct profile named;
+    struct profile *profile;
     const struct recording *rec;
     uint64_t start_ns, end_ns;
 
@@ -178,15 +178,14 @@ struct polls_listener {
     void *ctx;
 };
 
-/* Reads a recording, without the pass over its events. */
-int polls_open(struct polls *p, const char *path, size_t longest, struct run_error *error);
+/* Prepares P for the events of PROFILE, which must outlive it. Keeps at most LONGEST polls. 0, or
+ * negative errno with ERROR filled. */
+int polls_start(struct polls *p, struct profile *profile, size_t longest, struct run_error *error);
 /* Runs the pass over the events. 0 or -ENOMEM. */
 int polls_go(struct polls *p, const struct polls_listener *listener);
-
-/* Reads a recording and runs the pass. Keeps at most LONGEST polls. 0, or negative errno with
- * ERROR filled. */
-int polls_load(struct polls *p, const char *path, size_t longest, struct run_error *error);
-void polls_unload(struct polls *p);
+/* Does both. */
+int polls_make(struct polls *p, struct profile *profile, size_t longest, struct run_error *error);
+void polls_release(struct polls *p);
 
 /* Share of TOTAL_NS on the CPU; negative: unknown. */
 double polls_on_cpu(const struct polls *p, const struct polls_time *time, uint64_t total_ns);

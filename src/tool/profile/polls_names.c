@@ -88,14 +88,14 @@ void polls_put_callback(struct buf *b, const struct polls *p, const char *name)
 {
     struct address a;
     const struct recording_module *m =
-        split(name, &a) && p->named.symbols ? module_at(p->rec, a.pc) : NULL;
+        split(name, &a) && p->profile->symbols ? module_at(p->rec, a.pc) : NULL;
     if (!m) {
         buf_puts(b, name);
         return;
     }
     const struct symbol_module module = kept_module(m);
     const struct symbol_frame *frames = NULL;
-    size_t count = symbols_resolve(p->named.symbols, &module, a.pc, &frames);
+    size_t count = symbols_resolve(p->profile->symbols, &module, a.pc, &frames);
     buf_printf(b, "%.*s", (int)a.before, name);
     if (a.is_call)
         put_call(b, &frames[0]);

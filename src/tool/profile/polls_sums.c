@@ -404,5 +404,5 @@ struct stretch_stack *polls_stacks(struct polls *p, const struct poll *poll, uns
                                    size_t *count)
 {
     const struct companion_span span = {p->tracks[poll->track].tid, poll->begin_ns, poll->end_ns};
-    return stretch_stacks(&p->named, &span, p->end_ns, kind, count);
+    return stretch_stacks(p->profile, &span, p->end_ns, kind, count);
 }

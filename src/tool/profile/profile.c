@@ -14,6 +14,7 @@
 #include "tool/profile/kept.h"
 #include "tool/symbol/kernel.h"
 #include "tool/profile/python.h"
+#include "tool/profile/sites.h"
 #include "tool/util/paths.h"
 #include "tool/util/say.h"
 #include "tool/util/units.h"
@@ -175,16 +176,6 @@ int profile_name_stack(struct profile *heap, uint32_t stack)
     return 0;
 }
 
-static int name_stacks(struct profile *heap)
-{
-    int err = 0;
-    say_progress("naming %zu stacks", heap->rec.stack_count);
-    for (uint32_t i = 0; i < heap->rec.stack_count && err == 0; i++)
-        if (heap->rec.stacks[i].sum.samples > 0 || heap->rec.stacks[i].sum.live_samples > 0)
-            err = profile_name_stack(heap, i);
-    return err;
-}
-
 size_t profile_frames(const struct profile *heap, uint32_t stack,
                       const struct symbol_frame **frames)
 {
@@ -223,50 +214,83 @@ static void progress(void *ctx, const char *what)
 static int out_of_memory(struct run_error *error, const char *path)
 {
     char safe[300];
+    *error = (struct run_error){.text = ""};
     snprintf(error->text, sizeof(error->text), "%s: not enough memory to name its stacks",
              say_safe(safe, sizeof(safe), path));
     return -ENOMEM;
 }
 
-int profile_open(struct profile *heap, const char *path, struct run_error *error)
+unsigned profile_instruments(const struct recording *rec)
+{
+    const struct piano__rec_header *h = &rec->header;
+    unsigned found = 0;
+    if (h->flags & PIANO_REC_HAS_HEAP || h->stats.samples > 0)
+        found |= PROFILE_HEAP;
+    if (h->flags & PIANO_REC_HAS_CPU || h->trace.samples > 0)
+        found |= PROFILE_CPU;
+    if (h->flags & PIANO_REC_HAS_EVENTS || h->trace.events > 0)
+        found |= PROFILE_EVENTS;
+    return found;
+}
+
+int profile_peek(struct profile *p, const char *path, struct run_error *error)
+{
+    *p = (struct profile){.pc_count = 0};
+    int err = recording_peek(&p->rec, path, error);
+    p->instruments = err ? 0 : profile_instruments(&p->rec);
+    return err;
+}
+
+int profile_read(struct profile *p, struct run_error *error)
 {
     char safe[300];
-    *heap = (struct profile){.pc_count = 0};
-    say_progress("reading %s", say_safe(safe, sizeof(safe), path));
-    int err = recording_load(&heap->rec, path, error);
+    say_progress("reading %s", say_safe(safe, sizeof(safe), p->rec.path));
+    int err = recording_read(&p->rec, error);
     if (err) {
         say_progress_done();
         return err;
     }
-    heap->symbols = symbols_new();
-    heap->addresses = calloc(1, sizeof(*heap->addresses));
-    heap->stacks = calloc(heap->rec.stack_count + 1, sizeof(*heap->stacks));
-    if (!heap->symbols || !heap->addresses || !heap->stacks) {
+    p->symbols = symbols_new();
+    p->addresses = calloc(1, sizeof(*p->addresses));
+    p->stacks = calloc(p->rec.stack_count + 1, sizeof(*p->stacks));
+    if (!p->symbols || !p->addresses || !p->stacks) {
         say_progress_done();
-        profile_close(heap);
-        return out_of_memory(error, path);
+        out_of_memory(error, p->rec.path);
+        profile_close(p);
+        return -ENOMEM;
     }
-    if (getrandom(&heap->addresses->seed, sizeof(heap->addresses->seed), GRND_NONBLOCK) < 0)
-        heap->addresses->seed = (uintptr_t)heap;
-    symbols_progress(heap->symbols, progress, NULL);
-    kept_give(&heap->rec, heap->symbols);
+    if (getrandom(&p->addresses->seed, sizeof(p->addresses->seed), GRND_NONBLOCK) < 0)
+        p->addresses->seed = (uintptr_t)p;
+    symbols_progress(p->symbols, progress, NULL);
+    kept_give(&p->rec, p->symbols);
     return 0;
 }
 
-int heap_load(struct profile *heap, const char *path, struct run_error *error)
+int profile_open(struct profile *p, const char *path, struct run_error *error)
 {
-    int err = profile_open(heap, path, error);
-    if (err)
-        return err;
-    err = name_stacks(heap);
+    int err = profile_peek(p, path, error);
+    return err ? err : profile_read(p, error);
+}
+
+bool profile_has_site(const struct profile *p, uint32_t stack)
+{
+    const struct recording_sum *sum = &p->rec.stacks[stack].sum;
+    return sum->samples > 0 || sum->live_samples > 0;
+}
+
+int profile_make_sites(struct profile *p, const struct heap_skip *skip, struct run_error *error)
+{
+    int err = 0;
+    if (skip)
+        p->skip = *skip;
+    say_progress("naming %zu stacks", p->rec.stack_count);
+    for (uint32_t i = 0; i < p->rec.stack_count && err == 0; i++)
+        if (profile_has_site(p, i))
+            err = profile_name_stack(p, i);
     if (err == 0)
-        err = heap_make_sites(heap);
+        err = sites_make(p);
     say_progress_done();
-    if (err) {
-        out_of_memory(error, path);
-        profile_close(heap);
-    }
-    return err;
+    return err ? out_of_memory(error, p->rec.path) : 0;
 }
 
 void profile_close(struct profile *heap)

@@ -1,7 +1,7 @@
 /* A recording with names: opened once, named once. Reports, exports and the page read it.
  *
  * A site is the place that allocates memory: the innermost frame of a stack that is not plumbing
- * (malloc, operator new, the C and C++ libraries; see `heap_sites.c`). It is identified by
+ * (malloc, operator new, the C and C++ libraries; see `sites.c`). It is identified by
  * function, file, line and the calling function. All stacks of a site form one row. */
 #ifndef PIANO_TOOL_PROFILE_PROFILE_H
 #define PIANO_TOOL_PROFILE_PROFILE_H
@@ -55,8 +55,18 @@ struct heap_skip {
     bool none; /* ignore the well-known ones too */
 };
 
+enum profile_instrument { PROFILE_HEAP = 1, PROFILE_CPU = 2, PROFILE_EVENTS = 4 };
+
+/* Notices that were printed, so that each is printed once. */
+struct profile_said {
+    bool reading;      /* about the file */
+    size_t complaints; /* about modules without names: how many */
+};
+
 struct profile {
     struct recording rec;
+    unsigned instruments; /* enum profile_instrument; see `profile_instruments` */
+    struct profile_said said;
     struct symbols *symbols;
     struct profile_pc *pcs;
     size_t pc_count;
@@ -84,11 +94,15 @@ extern const char *const heap_by_names[HEAP_ALL_BYS]; /* "live", ... */
 const char *heap_figure_text(char *text, double figure, enum heap_by by);
 double heap_figure(const struct recording_sum *sum, enum heap_by by);
 
-/* Reads a recording and resolves its names; shows progress on stderr. 0, or negative errno with
- * ERROR filled. */
-int heap_load(struct profile *heap, const char *path, struct run_error *error);
-/* Reads a recording without names. `profile_name_stack` resolves the stacks that are shown. */
-int profile_open(struct profile *heap, const char *path, struct run_error *error);
+/* The instruments of a recording, from its header; 0 if the header does not name them. */
+unsigned profile_instruments(const struct recording *rec);
+/* Reads the header of a recording: enough for `rec.header` and `instruments`. 0, or negative errno
+ * with ERROR filled. */
+int profile_peek(struct profile *p, const char *path, struct run_error *error);
+/* Reads the rest, without names; shows progress on stderr. Closes P if that fails. */
+int profile_read(struct profile *p, struct run_error *error);
+/* Does both. */
+int profile_open(struct profile *p, const char *path, struct run_error *error);
 /* Resolves the frames of STACK, once. 0 or -ENOMEM. */
 int profile_name_stack(struct profile *heap, uint32_t stack);
 void profile_close(struct profile *heap);
@@ -105,10 +119,11 @@ const char *profile_name_within(const char *name, const char *program);
 size_t profile_frames(const struct profile *heap, uint32_t stack,
                       const struct symbol_frame **frames);
 
-/* Assigns stacks to sites. 0 or -ENOMEM. */
-int heap_make_sites(struct profile *heap);
-/* Assigns stacks to sites again, with other wrappers skipped. */
-int heap_resite(struct profile *heap, const struct heap_skip *skip);
+/* Names the stacks of allocations and assigns them to sites. Skips the wrappers of SKIP, too, if it
+ * is not NULL. 0, or negative errno with ERROR filled. */
+int profile_make_sites(struct profile *p, const struct heap_skip *skip, struct run_error *error);
+/* Whether STACK allocated memory: only such stacks have sites. */
+bool profile_has_site(const struct profile *p, uint32_t stack);
 /* Whether this frame is plumbing between a program and its memory. */
 bool heap_is_plumbing(const struct symbol_frame *frame);
 /* Whether FRAME is a wrapper. */

@@ -10,10 +10,10 @@
  * See docs/python.md.
  *
  * The site is the first frame that is neither plumbing nor a wrapper like xmalloc
- * (`heap_skip.c`). If there is none, it is the first frame that is not plumbing, otherwise the
+ * (`wrappers.c`). If there is none, it is the first frame that is not plumbing, otherwise the
  * innermost frame. Sites are also distinguished by their caller, so that unknown wrappers do not
  * collect all memory in one row. */
-#include "tool/profile/profile.h"
+#include "tool/profile/sites.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -193,25 +193,16 @@ static void add_to_site(struct profile *heap, const struct claim *c, bool new)
     heap->stacks[c->stack].site = (uint32_t)(heap->site_count - 1);
 }
 
-int heap_resite(struct profile *heap, const struct heap_skip *skip)
-{
-    heap->skip = *skip;
-    if (skip->count == 0 && !skip->none)
-        return 0;
-    free(heap->sites);
-    heap->sites = NULL;
-    heap->site_count = 0;
-    heap->wrapper = NULL;
-    return heap_make_sites(heap);
-}
-
-int heap_make_sites(struct profile *heap)
+int sites_make(struct profile *heap)
 {
     const struct symbol_frame **frames = calloc(PROFILE_MAX_FRAMES, sizeof(*frames));
     struct claim *claims = calloc(heap->rec.stack_count + 1, sizeof(*claims));
     size_t count = 0;
+    free(heap->sites);
+    heap->site_count = 0;
+    heap->wrapper = NULL;
     for (uint32_t i = 0; frames && claims && i < heap->rec.stack_count; i++)
-        if (heap->stacks[i].pcs)
+        if (profile_has_site(heap, i))
             claims[count++] = claim_of(heap, i, frames);
     heap->sites = calloc(count + 1, sizeof(*heap->sites));
     bool fine = frames && claims && heap->sites;

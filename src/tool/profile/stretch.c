@@ -114,19 +114,19 @@ static size_t merge_equal(struct stretch_stack *list, size_t count)
     return kept;
 }
 
-static bool find_functions(struct profile *named, struct found *f,
+static bool find_functions(struct profile *profile, struct found *f,
                            const struct symbol_frame **frames)
 {
-    if (profile_name_stack(named, f->sum.stack) != 0)
+    if (profile_name_stack(profile, f->sum.stack) != 0)
         return false;
-    f->depth = profile_frames(named, f->sum.stack, frames);
+    f->depth = profile_frames(profile, f->sum.stack, frames);
     f->functions = calloc(f->depth, sizeof(*f->functions));
     for (size_t i = 0; f->functions && i < f->depth; i++)
         f->functions[i] = frames[i]->function;
     return f->functions != NULL;
 }
 
-static size_t merge_named(struct profile *named, struct stretch_stack *list, size_t count)
+static size_t merge_named(struct profile *profile, struct stretch_stack *list, size_t count)
 {
     const struct symbol_frame **frames = calloc(PROFILE_MAX_FRAMES, sizeof(*frames));
     struct found *found = calloc(count + 1, sizeof(*found));
@@ -134,7 +134,7 @@ static size_t merge_named(struct profile *named, struct stretch_stack *list, siz
     size_t kept = 0, done = 0;
     for (; fine && done < count; done++) {
         found[done].sum = list[done];
-        fine = find_functions(named, &found[done], frames);
+        fine = find_functions(profile, &found[done], frames);
     }
     if (fine && count)
         qsort(found, count, sizeof(*found), by_functions);
@@ -152,26 +152,27 @@ static size_t merge_named(struct profile *named, struct stretch_stack *list, siz
     return fine ? kept : count;
 }
 
-static struct stretch_stack *merge(struct profile *named, struct stretch_stack *list, size_t *count)
+static struct stretch_stack *merge(struct profile *profile, struct stretch_stack *list,
+                                   size_t *count)
 {
     if (!list)
         return NULL;
     *count = merge_equal(list, *count);
-    *count = merge_named(named, list, *count);
+    *count = merge_named(profile, list, *count);
     if (*count)
         qsort(list, *count, sizeof(*list), by_weight);
     return list;
 }
 
-struct stretch_stack *stretch_stacks(struct profile *named, const struct companion_span *span,
+struct stretch_stack *stretch_stacks(struct profile *profile, const struct companion_span *span,
                                      uint64_t end_ns, unsigned kind, size_t *count)
 {
     struct stretch_stack *list = NULL;
-    *count = gather(&named->rec, span, end_ns, kind, &list);
-    return merge(named, list, count);
+    *count = gather(&profile->rec, span, end_ns, kind, &list);
+    return merge(profile, list, count);
 }
 
-struct stretch_stack *stretch_blocks(struct profile *named, const struct companion_span *span,
+struct stretch_stack *stretch_blocks(struct profile *profile, const struct companion_span *span,
                                      const struct recording_block *blocks, size_t block_count,
                                      size_t *count)
 {
@@ -184,5 +185,5 @@ struct stretch_stack *stretch_blocks(struct profile *named, const struct compani
                                                   .samples = 1,
                                                   .bytes = blocks[i].bytes,
                                                   .objects = blocks[i].objects};
-    return merge(named, list, count);
+    return merge(profile, list, count);
 }

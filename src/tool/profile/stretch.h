@@ -22,10 +22,10 @@ struct stretch_stack {
 /* Stacks of KIND (enum piano__sample_kind) in SPAN, heaviest first; resolves their names. Times
  * off the CPU are clipped to the span; one without an end lasts until END_NS. Malloc'd; NULL if
  * there are none or memory is exhausted. */
-struct stretch_stack *stretch_stacks(struct profile *named, const struct companion_span *span,
+struct stretch_stack *stretch_stacks(struct profile *profile, const struct companion_span *span,
                                      uint64_t end_ns, unsigned kind, size_t *count);
 /* The same for BLOCKS (`recording_blocks`) allocated in SPAN. */
-struct stretch_stack *stretch_blocks(struct profile *named, const struct companion_span *span,
+struct stretch_stack *stretch_blocks(struct profile *profile, const struct companion_span *span,
                                      const struct recording_block *blocks, size_t block_count,
                                      size_t *count);
 
@@ -42,7 +42,7 @@ struct stretch_mostly {
 };
 
 /* 0 or -ENOMEM. */
-int stretch_mostly(struct stretch_mostly *m, const struct profile *named,
+int stretch_mostly(struct stretch_mostly *m, const struct profile *profile,
                    const struct stretch_stack *list, size_t count,
                    const struct symbol_frame **frames);
 

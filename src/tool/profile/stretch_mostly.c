@@ -69,7 +69,7 @@ static bool is_inner(const struct hits *a, const struct hits *b)
     return (double)a->distance / (double)a->samples < (double)b->distance / (double)b->samples;
 }
 
-int stretch_mostly(struct stretch_mostly *m, const struct profile *named,
+int stretch_mostly(struct stretch_mostly *m, const struct profile *profile,
                    const struct stretch_stack *list, size_t count,
                    const struct symbol_frame **frames)
 {
@@ -79,7 +79,8 @@ int stretch_mostly(struct stretch_mostly *m, const struct profile *named,
     *m = (struct stretch_mostly){.function = NULL};
     for (size_t i = 0; i < count && err == 0; i++) {
         m->all += list[i].samples;
-        err = count_stack(&all, &list[i], i, frames, profile_frames(named, list[i].stack, frames));
+        err =
+            count_stack(&all, &list[i], i, frames, profile_frames(profile, list[i].stack, frames));
     }
     for (size_t i = 0; i < all.count && err == 0; i++)
         if (all.list[i].samples > m->all / 2 && (!best || is_inner(&all.list[i], best)))

@@ -255,7 +255,7 @@ static void say_next(const struct record *r, const struct recording *main_one, i
 }
 
 /* Reports what could not be recorded, by cause. */
-static void say_missed(const struct cpu *cpu)
+static void say_missed(const struct sampler *cpu)
 {
     if (cpu->journal.dropped > 0)
         say("%" PRIu64 " sample%s had no room in the recording, or on the disk",
@@ -268,7 +268,7 @@ static void say_missed(const struct cpu *cpu)
 }
 
 /* Marks a recording that the tool created as ended; no other process does. */
-static void end_recording(struct cpu *cpu, bool is_over)
+static void end_recording(struct sampler *cpu, bool is_over)
 {
     struct timespec now;
     struct piano__rec_header *h = cpu->journal.view.base.header;
@@ -279,7 +279,7 @@ static void end_recording(struct cpu *cpu, bool is_over)
     h->state = PIANO_REC_ENDED;
 }
 
-void finish_attached(const struct record *r, struct cpu *cpu)
+void finish_attached(const struct record *r, struct sampler *cpu)
 {
     char path[PATH_MAX];
     struct recording one = {.path = cpu->journal.path, .pid = r->pid, .image = 1, .over = true};
@@ -295,7 +295,7 @@ void finish_attached(const struct record *r, struct cpu *cpu)
         say("next: piano report");
 }
 
-void finish(const struct record *r, struct recordings *recordings, struct cpu *cpu,
+void finish(const struct record *r, struct recordings *recordings, struct sampler *cpu,
             const struct watch *w)
 {
     int status = w->status;

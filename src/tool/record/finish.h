@@ -2,16 +2,16 @@
 #ifndef PIANO_TOOL_RECORD_FINISH_H
 #define PIANO_TOOL_RECORD_FINISH_H
 
-#include "tool/record/cpu.h"
+#include "tool/record/sampler.h"
 #include "tool/record/record.h"
 #include "tool/record/recordings.h"
 #include "tool/record/watch.h"
 
 /* CPU may be NULL. */
-void finish(const struct record *r, struct recordings *recordings, struct cpu *cpu,
+void finish(const struct record *r, struct recordings *recordings, struct sampler *cpu,
             const struct watch *w);
 /* The same for a process that was not started here. */
-void finish_attached(const struct record *r, struct cpu *cpu);
+void finish_attached(const struct record *r, struct sampler *cpu);
 /* Prints WORDS (static) after the number of CPU samples of each recording. */
 void finish_limits(const char *words);
 

@@ -21,7 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "tool/record/cpu.h"
+#include "tool/record/sampler.h"
 #include "tool/record/create.h"
 #include "tool/record/finish.h"
 #include "tool/record/image.h"
@@ -105,7 +105,7 @@ static void say_inside(const struct record *r, const char *why, const char *hint
 
 /* Prepares to sample IMAGE (NULL: a process that already runs), malloc'd. NULL after printing an
  * error when that fails. Sets `cpu_inside` if the program has to sample itself. */
-static struct cpu *prepare_cpu(struct record *r, const char *image)
+static struct sampler *prepare_cpu(struct record *r, const char *image)
 {
     const char *hint;
     if (image && !r->kernel && interpreter_is_python(image)) {
@@ -113,8 +113,8 @@ static struct cpu *prepare_cpu(struct record *r, const char *image)
         say_inside(r, "it is Python, and only the program itself can tell its functions", NULL);
         return NULL;
     }
-    struct cpu *cpu = malloc(sizeof *cpu);
-    int err = cpu ? cpu_init(cpu, r->cpu_hz, r->kernel) : -ENOMEM;
+    struct sampler *cpu = malloc(sizeof *cpu);
+    int err = cpu ? sampler_init(cpu, r->cpu_hz, r->kernel) : -ENOMEM;
     if (err == 0) {
         say_limits(r, &cpu->wish);
         return cpu;
@@ -134,10 +134,10 @@ static struct cpu *prepare_cpu(struct record *r, const char *image)
     return NULL;
 }
 
-static void free_cpu(struct cpu *cpu)
+static void free_cpu(struct sampler *cpu)
 {
     if (cpu)
-        cpu_release(cpu);
+        sampler_release(cpu);
     free(cpu);
 }
 
@@ -150,7 +150,7 @@ struct session {
     const char *library; /* NULL: nothing is preloaded */
     const struct output *output;
     const struct launch_signals *signals;
-    struct cpu *cpu; /* NULL: not sampled */
+    struct sampler *cpu; /* NULL: not sampled */
     int cpu_err;
 };
 
@@ -158,7 +158,7 @@ static void before_exec(void *ctx, pid_t pid)
 {
     struct session *s = ctx;
     if (s->cpu && !image_gains_rights(s->image))
-        s->cpu_err = cpu_await(s->cpu, pid);
+        s->cpu_err = sampler_await(s->cpu, pid);
 }
 
 /* A program that gains privileges by exec loses all events opened before; they can be opened again
@@ -167,7 +167,7 @@ static void after_exec(struct session *s, pid_t pid)
 {
     const char *hint;
     if (s->cpu && !s->cpu->is_open && s->cpu_err == 0)
-        s->cpu_err = cpu_attach(s->cpu, pid);
+        s->cpu_err = sampler_attach(s->cpu, pid);
     if (s->cpu && s->cpu_err != 0 && s->cpu_err != -ESRCH)
         say("no CPU samples are taken: %s", perf_why(s->cpu_err, &hint));
 }
@@ -293,12 +293,12 @@ static int say_no_attach(pid_t pid, int err)
     return say_error(hint, "cannot sample process %d: %s", (int)pid, why);
 }
 
-static int attach(const struct record *r, struct cpu *cpu, const char *path,
+static int attach(const struct record *r, struct sampler *cpu, const char *path,
                   const struct launch_signals *signals)
 {
     char safe[PATH_MAX];
     uint64_t since = now_ns();
-    int err = cpu_attach(cpu, r->pid);
+    int err = sampler_attach(cpu, r->pid);
     if (err != 0)
         return say_no_attach(r->pid, err);
     err = create_recording(path, r->pid, since, r->max_bytes);
@@ -323,7 +323,7 @@ static int run_attached(struct record *r)
     struct launch_signals signals;
     struct output output = {0};
     launch_take_signals(&signals);
-    struct cpu *cpu = prepare_cpu(r, NULL);
+    struct sampler *cpu = prepare_cpu(r, NULL);
     int status = cpu ? output_prepare(&output, r->output) : EXIT_FAILED;
     char *path = status == EXIT_DONE ? output_path(&output, r->pid) : NULL;
     if (path)

@@ -43,7 +43,7 @@ struct waits {
     size_t count;
 };
 
-static bool waits_open(struct waits *w, const sigset_t *awaited, const struct cpu *cpu)
+static bool waits_open(struct waits *w, const sigset_t *awaited, const struct sampler *cpu)
 {
     size_t rings = cpu && cpu->is_open ? cpu->perf.cpu_count : 0;
     *w = (struct waits){.list = calloc(rings + 1, sizeof *w->list)};
@@ -105,7 +105,7 @@ static void pass_deadline(const struct record *r, pid_t pid, struct watch *w, st
 }
 
 /* Seconds until the next timed action. */
-static double patience(const struct deadline *d, const struct series *s, const struct cpu *cpu,
+static double patience(const struct deadline *d, const struct series *s, const struct sampler *cpu,
                        double now)
 {
     double wait = LONG_S;
@@ -114,7 +114,7 @@ static double patience(const struct deadline *d, const struct series *s, const s
     if (s->interval_s > 0)
         wait = fmin(wait, s->due_s - now);
     if (cpu && cpu->is_open)
-        wait = fmin(wait, cpu_patience(cpu));
+        wait = fmin(wait, sampler_patience(cpu));
     return fmax(wait, 0);
 }
 
@@ -134,7 +134,7 @@ static void take_asked(struct recordings *recordings)
 }
 
 /* Samples go into the newest recording of the program. */
-static void take_samples(struct recordings *recordings, struct cpu *cpu, bool is_last)
+static void take_samples(struct recordings *recordings, struct sampler *cpu, bool is_last)
 {
     if (!cpu)
         return;
@@ -142,7 +142,7 @@ static void take_samples(struct recordings *recordings, struct cpu *cpu, bool is
     const char *newest = recordings_newest(recordings);
     if (newest && (!cpu->journal.path || strcmp(newest, cpu->journal.path) != 0))
         (void)journal_move(&cpu->journal, newest); /* on failure, retry the next time */
-    cpu_drain(cpu, is_last);
+    sampler_drain(cpu, is_last);
 }
 
 static void handle(const struct signalfd_siginfo *info, pid_t pid, struct recordings *recordings)
@@ -178,7 +178,7 @@ static bool is_over(pid_t pid, struct watch *w)
     return true;
 }
 
-void watch_program(const struct record *r, struct recordings *recordings, struct cpu *cpu,
+void watch_program(const struct record *r, struct recordings *recordings, struct sampler *cpu,
                    const struct launch_signals *signals, struct watch *w)
 {
     const sigset_t *awaited = &signals->awaited;
@@ -215,7 +215,8 @@ static bool has_ended(pid_t pid, int pidfd)
     return (kill(pid, 0) != 0 && errno == ESRCH) || process_is_zombie(pid);
 }
 
-void watch_process(const struct record *r, struct cpu *cpu, const struct launch_signals *signals)
+void watch_process(const struct record *r, struct sampler *cpu,
+                   const struct launch_signals *signals)
 {
     const sigset_t *awaited = &signals->awaited;
     struct waits waits;
@@ -224,12 +225,12 @@ void watch_process(const struct record *r, struct cpu *cpu, const struct launch_
     int pidfd = (int)syscall(SYS_pidfd_open, r->pid, 0);
     waits_open(&waits, awaited, cpu);
     while (!has_ended(r->pid, pidfd) && now_s() < end_s) {
-        cpu_drain(cpu, false);
-        double wait = fmax(fmin(cpu_patience(cpu), end_s - now_s()), 0);
+        sampler_drain(cpu, false);
+        double wait = fmax(fmin(sampler_patience(cpu), end_s - now_s()), 0);
         if (waits_for(&waits, awaited, wait, &info) && is_end(&info, signals))
             break;
     }
-    cpu_drain(cpu, true);
+    sampler_drain(cpu, true);
     waits_close(&waits);
     if (pidfd >= 0)
         close(pidfd);

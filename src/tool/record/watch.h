@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "tool/record/cpu.h"
+#include "tool/record/sampler.h"
 #include "tool/record/launch.h"
 #include "tool/record/record.h"
 #include "tool/record/recordings.h"
@@ -18,9 +18,10 @@ struct watch {
 
 /* Waits for the program of RECORDINGS, takes snapshots that are due or requested, and takes the
  * samples of CPU, which may be NULL. */
-void watch_program(const struct record *r, struct recordings *recordings, struct cpu *cpu,
+void watch_program(const struct record *r, struct recordings *recordings, struct sampler *cpu,
                    const struct launch_signals *signals, struct watch *w);
 /* The same for a process that we did not start: until it ends, or a signal asks us to stop. */
-void watch_process(const struct record *r, struct cpu *cpu, const struct launch_signals *signals);
+void watch_process(const struct record *r, struct sampler *cpu,
+                   const struct launch_signals *signals);
 
 #endif

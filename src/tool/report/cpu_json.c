@@ -100,7 +100,7 @@ int cpu_report_json(FILE *out, struct cpu *c, const struct cpu_options *h,
         err = put_parts(&b, out, c, "threads", c->threads, c->thread_count, h->threads, o);
     put_summary(&b, c->rec);
     if (err == 0 && h->tree) {
-        heap_put_tree(&b, &c->named, h->off ? HEAP_OFF_CPU : HEAP_CPU, &err);
+        heap_put_tree(&b, c->profile, h->off ? HEAP_OFF_CPU : HEAP_CPU, &err);
         buf_puts(&b, ",\n");
     }
     heap_put_missing(&b, c->rec);

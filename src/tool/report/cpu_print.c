@@ -156,7 +156,7 @@ int cpu_report(FILE *out, struct cpu *c, const struct cpu_options *h,
 {
     print_answer(out, c);
     if (h->tree)
-        return heap_print_tree(out, &c->named, h->off ? HEAP_OFF_CPU : HEAP_CPU, o);
+        return heap_print_tree(out, c->profile, h->off ? HEAP_OFF_CPU : HEAP_CPU, o);
     if (h->threads)
         return print_parts(out, c, c->threads, c->thread_count, o);
     int err = print_all(out, c, o);

@@ -118,7 +118,7 @@ static struct order *stacks_by(const struct profile *heap, enum heap_by by, size
     struct order *list = calloc(heap->rec.stack_count + 1, sizeof(*list));
     *count = 0;
     for (uint32_t i = 0; list && i < heap->rec.stack_count; i++)
-        if (heap->stacks[i].pcs)
+        if (profile_has_site(heap, i))
             list[(*count)++] = (struct order){heap_figure(&heap->rec.stacks[i].sum, by), i};
     if (list && *count)
         qsort(list, *count, sizeof(*list), compare_order);

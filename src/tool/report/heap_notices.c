@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tool/report/overview.h"
 #include "tool/profile/python.h"
 #include "tool/util/paths.h"
 #include "tool/util/say.h"
@@ -42,8 +41,12 @@ static void notice_shortfall(const struct recording *rec)
         heap_bytes(lost, short_by), heap_bytes(all, rec->header.allocated_bytes));
 }
 
-void heap_notice_reading(const struct recording *rec)
+void heap_notice_reading(struct profile *p)
 {
+    const struct recording *rec = &p->rec;
+    if (p->said.reading)
+        return;
+    p->said.reading = true;
     char path[512];
     say_safe(path, sizeof(path), rec->path);
     if (rec->foreign)
@@ -85,16 +88,17 @@ static void notice_dropped(const struct piano__heap_stats *s)
             say("%llu %s", (unsigned long long)drops[i].count, drops[i].text);
 }
 
-void heap_notice_symbols(const struct profile *heap)
+void heap_notice_symbols(struct profile *p)
 {
     const struct symbol_complaint *list = NULL;
-    size_t count = symbols_complaints(heap->symbols, &list);
+    size_t count = symbols_complaints(p->symbols, &list), first = p->said.complaints;
     char module[300], reason[200];
-    for (size_t i = 0; i < count && i < COMPLAINTS_SHOWN; i++)
+    for (size_t i = first; i < count && i < first + COMPLAINTS_SHOWN; i++)
         say("no names for %s: %s", say_safe(module, sizeof(module), list[i].module),
             say_safe(reason, sizeof(reason), list[i].reason));
-    if (count > COMPLAINTS_SHOWN)
-        say("and no names for %zu more modules", count - COMPLAINTS_SHOWN);
+    if (count > first + COMPLAINTS_SHOWN)
+        say("and no names for %zu more modules", count - first - COMPLAINTS_SHOWN);
+    p->said.complaints = count;
 }
 
 /* ---- modules without names ---- */
@@ -174,7 +178,7 @@ static void notice_nameless(const struct profile *heap)
         }
     }
     for (uint32_t i = 0; i < heap->rec.stack_count; i++)
-        if (heap->stacks[i].pcs)
+        if (profile_has_site(heap, i))
             add_stack_bytes(heap, i, list, &count, MODULES, last_stack);
     qsort(list, count, sizeof(*list), compare_nameless);
     for (size_t i = 0; i < count && shown < COMPLAINTS_SHOWN; i++) {
@@ -201,13 +205,13 @@ static const char *finer(char *text, size_t size, uint64_t rate)
     return text;
 }
 
-void heap_notices(const struct profile *heap)
+void heap_notices(struct profile *heap)
 {
     const struct recording *rec = &heap->rec;
     uint64_t live = rec->total.live_samples;
-    unsigned kinds = overview_instruments(rec); /* for the suggested command */
+    unsigned kinds = heap->instruments; /* for the suggested command */
     char rate[32];
-    heap_notice_reading(rec);
+    heap_notice_reading(heap);
     notice_dropped(&rec->header.stats);
     heap_notice_symbols(heap);
     if (rec->total.allocated_bytes > 0)
@@ -216,6 +220,6 @@ void heap_notices(const struct profile *heap)
         say("only %llu sampled block%s live: the figures of single sites are rough; "
             "`piano record --heap=%s%s%s` takes more samples",
             (unsigned long long)live, live == 1 ? " is" : "s are",
-            finer(rate, sizeof(rate), rec->header.rate), kinds & OVERVIEW_CPU ? " --cpu" : "",
-            kinds & OVERVIEW_EVENTS ? " --events" : "");
+            finer(rate, sizeof(rate), rec->header.rate), kinds & PROFILE_CPU ? " --cpu" : "",
+            kinds & PROFILE_EVENTS ? " --events" : "");
 }

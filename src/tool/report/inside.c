@@ -12,7 +12,6 @@
 
 #include "tool/load/companion.h"
 #include "tool/report/heap.h"
-#include "tool/report/overview.h"
 #include "tool/report/stretch.h"
 #include "tool/util/json.h"
 #include "tool/util/paths.h"
@@ -24,7 +23,7 @@ enum { WORST_SHOWN = 5, STACKS_SHOWN = 3, STACK_COLUMN = 24, ROOT_WIDTH = 60 };
 
 struct inside {
     const struct run *run;
-    struct profile named;
+    struct profile profile;
     struct recording_block *blocks;
     size_t block_count;
     unsigned instruments; /* enum overview_instrument */
@@ -53,16 +52,16 @@ struct inside *inside_open(const struct run *run)
         free(in);
         return NULL;
     }
-    if (profile_open(&in->named, run->companion, &error) != 0) {
+    if (profile_open(&in->profile, run->companion, &error) != 0) {
         say("%s", error.text);
         free(in);
         return NULL;
     }
     in->run = run;
-    in->instruments = overview_instruments(&in->named.rec);
-    in->exact = in->named.rec.off_samples > 0;
+    in->instruments = in->profile.instruments;
+    in->exact = in->profile.rec.off_samples > 0;
     in->frames = calloc(PROFILE_MAX_FRAMES, sizeof(*in->frames));
-    if (!in->frames || recording_blocks(&in->named.rec, &in->blocks, &in->block_count) != 0) {
+    if (!in->frames || recording_blocks(&in->profile.rec, &in->blocks, &in->block_count) != 0) {
         inside_close(in);
         return NULL;
     }
@@ -73,7 +72,7 @@ void inside_close(struct inside *in)
 {
     if (!in)
         return;
-    profile_close(&in->named);
+    profile_close(&in->profile);
     free(in->blocks);
     free(in->frames);
     free(in);
@@ -81,13 +80,13 @@ void inside_close(struct inside *in)
 
 static bool find(struct inside *in, const struct run_frame *frame, struct found *f)
 {
-    uint64_t end_ns = in->named.rec.end_ns;
+    uint64_t end_ns = in->profile.rec.end_ns;
     *f = (struct found){.cpu = NULL};
     if (!companion_frame(in->run, frame, &f->span))
         return false;
-    f->cpu = stretch_stacks(&in->named, &f->span, end_ns, PIANO_SAMPLE_CPU, &f->cpu_count);
-    f->off = stretch_stacks(&in->named, &f->span, end_ns, PIANO_SAMPLE_OFF, &f->off_count);
-    f->live = stretch_blocks(&in->named, &f->span, in->blocks, in->block_count, &f->live_count);
+    f->cpu = stretch_stacks(&in->profile, &f->span, end_ns, PIANO_SAMPLE_CPU, &f->cpu_count);
+    f->off = stretch_stacks(&in->profile, &f->span, end_ns, PIANO_SAMPLE_OFF, &f->off_count);
+    f->live = stretch_blocks(&in->profile, &f->span, in->blocks, in->block_count, &f->live_count);
     for (size_t i = 0; i < f->cpu_count; i++) {
         f->cpu_samples += f->cpu[i].samples;
         f->cpu_ns += f->cpu[i].ns;
@@ -116,7 +115,7 @@ static void release(struct found *f)
 static int print_stack(FILE *out, struct inside *in, const char *what, uint32_t stack, bool memory,
                        const struct report_options *o)
 {
-    char *text = stretch_text(&in->named, stack, o, STACK_COLUMN, memory, in->frames);
+    char *text = stretch_text(&in->profile, stack, o, STACK_COLUMN, memory, in->frames);
     if (!text)
         return -ENOMEM;
     fprintf(out, "     %-18s %s\n", what, text);
@@ -173,7 +172,7 @@ static void print_head(FILE *out, const struct inside *in, size_t index, const s
         fprintf(out, " | off the CPU %s", units_time(text, (int64_t)f->off_ns));
     if (f->preempted_ns)
         fprintf(out, ", %s of it waiting for one", units_time(text, (int64_t)f->preempted_ns));
-    if (in->instruments & OVERVIEW_CPU)
+    if (in->instruments & PROFILE_CPU)
         fprintf(out, " | %llu CPU sample%s", (unsigned long long)f->cpu_samples,
                 units_plural(f->cpu_samples));
     if (f->blocks)
@@ -225,7 +224,7 @@ static void put_stacks(struct buf *b, struct inside *in, const char *key, enum k
                        kind == ON_CPU ? "cpu_ns" : "off_cpu_ns", (unsigned long long)s->ns);
         if (kind == OFF_CPU)
             buf_printf(b, "\"preempted\":%s,", s->preempted ? "true" : "false");
-        heap_put_frames(b, &in->named, s->stack, in->frames);
+        heap_put_frames(b, &in->profile, s->stack, in->frames);
         buf_putc(b, '}');
     }
     buf_putc(b, ']');
@@ -248,12 +247,12 @@ void inside_put(struct buf *b, struct inside *in, const struct run_frame *frame)
     }
     buf_printf(b, "{\"tid\":%u,\"begin_mono_ns\":%llu,\"end_mono_ns\":%llu", f.span.tid,
                (unsigned long long)f.span.begin_ns, (unsigned long long)f.span.end_ns);
-    put_figure(b, "cpu_samples", in->instruments & OVERVIEW_CPU, f.cpu_samples);
-    put_figure(b, "cpu_ns", in->instruments & OVERVIEW_CPU, f.cpu_ns);
+    put_figure(b, "cpu_samples", in->instruments & PROFILE_CPU, f.cpu_samples);
+    put_figure(b, "cpu_ns", in->instruments & PROFILE_CPU, f.cpu_ns);
     put_figure(b, "off_cpu_ns", in->exact, f.off_ns);
     put_figure(b, "run_queue_ns", in->exact, f.preempted_ns);
-    put_figure(b, "live_blocks", in->instruments & OVERVIEW_HEAP, f.blocks);
-    put_figure(b, "live_bytes", in->instruments & OVERVIEW_HEAP, (uint64_t)heap_whole(f.bytes));
+    put_figure(b, "live_blocks", in->instruments & PROFILE_HEAP, f.blocks);
+    put_figure(b, "live_bytes", in->instruments & PROFILE_HEAP, (uint64_t)heap_whole(f.bytes));
     put_stacks(b, in, "stacks", ON_CPU, f.cpu, f.cpu_count);
     put_stacks(b, in, "blocked", OFF_CPU, f.off, f.off_count);
     put_stacks(b, in, "live", LIVE, f.live, f.live_count);

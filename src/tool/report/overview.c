@@ -14,19 +14,6 @@
 
 enum { ROWS = 5 };
 
-unsigned overview_instruments(const struct recording *rec)
-{
-    const struct piano__rec_header *h = &rec->header;
-    unsigned found = 0;
-    if (h->flags & PIANO_REC_HAS_HEAP || h->stats.samples > 0)
-        found |= OVERVIEW_HEAP;
-    if (h->flags & PIANO_REC_HAS_CPU || h->trace.samples > 0)
-        found |= OVERVIEW_CPU;
-    if (h->flags & PIANO_REC_HAS_EVENTS || h->trace.events > 0)
-        found |= OVERVIEW_EVENTS;
-    return found;
-}
-
 static void more(FILE *out, const char *flag, const char *run, const struct report_options *o)
 {
     char safe[300];
@@ -36,14 +23,14 @@ static void more(FILE *out, const char *flag, const char *run, const struct repo
 
 /* ---- one instrument ---- */
 
-static int show_polls(FILE *out, const char *path, const char *run, const struct report_options *o,
-                      struct run_error *error)
+static int show_polls(FILE *out, struct profile *profile, const char *run,
+                      const struct report_options *o, struct run_error *error)
 {
     struct polls p;
     struct polls_flags flags;
     char text[3][UNITS_LEN];
     size_t count = 0;
-    int err = polls_load(&p, path, 1, error);
+    int err = polls_make(&p, profile, 1, error);
     if (err)
         return err;
     err = polls_flags_make(&flags, &p);
@@ -67,18 +54,18 @@ static int show_polls(FILE *out, const char *path, const char *run, const struct
     free(sorted);
     polls_flags_release(&flags);
     polls_notices(&p);
-    polls_unload(&p);
+    polls_release(&p);
     more(out, "--polls", run, o);
     return err;
 }
 
-static int show_cpu(FILE *out, const char *path, const char *run, const struct report_options *o,
-                    struct run_error *error)
+static int show_cpu(FILE *out, struct profile *profile, const char *run,
+                    const struct report_options *o, struct run_error *error)
 {
     struct cpu c;
     struct cpu_flat f;
     char text[UNITS_LEN], source[80];
-    int err = cpu_load(&c, path, error);
+    int err = cpu_make(&c, profile, error);
     if (err)
         return err;
     err = cpu_flat_make(&f, &c, 0, 0);
@@ -93,34 +80,32 @@ static int show_cpu(FILE *out, const char *path, const char *run, const struct r
         free(name);
     }
     cpu_flat_release(&f);
-    cpu_unload(&c);
+    cpu_release(&c);
     more(out, "--cpu", run, o);
     return err;
 }
 
-static int show_heap(FILE *out, const char *path, const char *run, const struct report_options *o,
-                     struct run_error *error)
+static int show_heap(FILE *out, struct profile *profile, const char *run,
+                     const struct report_options *o, struct run_error *error)
 {
-    struct profile heap;
     char live[UNITS_LEN], all[UNITS_LEN], peak[UNITS_LEN];
     size_t count = 0;
-    int err = heap_load(&heap, path, error);
+    int err = profile_make_sites(profile, NULL, error);
     if (err)
         return err;
-    uint32_t *sites = heap_sorted(&heap, HEAP_LIVE, &count);
+    uint32_t *sites = heap_sorted(profile, HEAP_LIVE, &count);
     report_heading(out, o->colour, "Heap");
     fprintf(out, "%s live, %s allocated, %s at the peak\n",
-            heap_bytes(live, heap.rec.total.live_bytes),
-            heap_bytes(all, heap.rec.total.allocated_bytes),
-            heap_bytes(peak, heap.rec.header.peak_bytes));
+            heap_bytes(live, profile->rec.total.live_bytes),
+            heap_bytes(all, profile->rec.total.allocated_bytes),
+            heap_bytes(peak, profile->rec.header.peak_bytes));
     for (size_t i = 0; sites && i < count && i < ROWS; i++) {
-        const struct heap_site *site = &heap.sites[sites[i]];
+        const struct heap_site *site = &profile->sites[sites[i]];
         char *name = heap_name(site->function, site->mmap);
         fprintf(out, "  %9s  %s\n", heap_bytes(live, site->sum.live_bytes), name ? name : "?");
         free(name);
     }
     free(sites);
-    profile_close(&heap);
     more(out, "--heap", run, o);
     return err;
 }
@@ -157,28 +142,21 @@ static int overview_json(FILE *out, const struct recording *rec, unsigned found,
     return err;
 }
 
-int overview_report(FILE *out, const char *path, const char *run, bool json,
+int overview_report(FILE *out, struct profile *p, const char *run, bool json,
                     const struct report_options *o, struct run_error *error)
 {
-    struct recording rec;
-    int err = recording_peek(&rec, path, error);
-    if (err)
-        return err;
-    unsigned found = overview_instruments(&rec);
     if (json) {
-        heap_notice_reading(&rec);
-        err = overview_json(out, &rec, found, error);
-        recording_unload(&rec);
-        return err;
+        heap_notice_reading(p);
+        return overview_json(out, &p->rec, p->instruments, error);
     }
-    heap_print_program(out, &rec);
+    heap_print_program(out, &p->rec);
     fputc('\n', out);
-    recording_unload(&rec);
-    if (found & OVERVIEW_EVENTS)
-        err = show_polls(out, path, run, o, error);
-    if (err == 0 && found & OVERVIEW_CPU)
-        err = show_cpu(out, path, run, o, error);
-    if (err == 0 && found & OVERVIEW_HEAP)
-        err = show_heap(out, path, run, o, error);
+    int err = profile_read(p, error);
+    if (err == 0 && p->instruments & PROFILE_EVENTS)
+        err = show_polls(out, p, run, o, error);
+    if (err == 0 && p->instruments & PROFILE_CPU)
+        err = show_cpu(out, p, run, o, error);
+    if (err == 0 && p->instruments & PROFILE_HEAP)
+        err = show_heap(out, p, run, o, error);
     return err;
 }

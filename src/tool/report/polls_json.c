@@ -127,7 +127,7 @@ static void put_mostly(struct buf *b, const struct polls *p, const struct stretc
                        size_t count, const struct symbol_frame **frames)
 {
     struct stretch_mostly m;
-    b->failed |= stretch_mostly(&m, &p->named, list, count, frames) != 0;
+    b->failed |= stretch_mostly(&m, p->profile, list, count, frames) != 0;
     if (!m.function) {
         buf_puts(b, "\"mostly\":null,");
         return;
@@ -153,7 +153,7 @@ static void put_stacks(struct buf *b, struct polls *p, const struct poll *poll, 
                    (unsigned long long)list[i].ns);
         if (kind == PIANO_SAMPLE_OFF)
             put_bool(b, "preempted", list[i].preempted);
-        heap_put_frames(b, &p->named, list[i].stack, frames);
+        heap_put_frames(b, p->profile, list[i].stack, frames);
         buf_putc(b, '}');
     }
     buf_puts(b, "],");

@@ -97,10 +97,10 @@ static int print_mostly(FILE *out, const struct polls *p, const struct stretch_s
                         const struct symbol_frame **frames)
 {
     struct stretch_mostly m;
-    int err = stretch_mostly(&m, &p->named, list, count, frames);
+    int err = stretch_mostly(&m, p->profile, list, count, frames);
     if (err || !m.function)
         return err;
-    char *text = stretch_mostly_text(&m, &p->named, o, MARGIN, frames);
+    char *text = stretch_mostly_text(&m, p->profile, o, MARGIN, frames);
     if (text)
         fprintf(out, "%*s%s\n", MARGIN, "", text);
     free(text);
@@ -116,7 +116,7 @@ static int print_stacks(FILE *out, struct polls *p, const struct poll *poll, uns
     int err = 0;
     for (size_t i = 0; i < shown && err == 0; i++) {
         char text[UNITS_LEN];
-        char *stack = stretch_text(&p->named, list[i].stack, o, STACK_COLUMN, false, frames);
+        char *stack = stretch_text(p->profile, list[i].stack, o, STACK_COLUMN, false, frames);
         err = stack ? 0 : -ENOMEM;
         if (err == 0 && kind == PIANO_SAMPLE_CPU)
             fprintf(out, "     CPU  %4llu sample%s  %s\n", (unsigned long long)list[i].samples,
@@ -321,7 +321,7 @@ void polls_notices(const struct polls *p)
         {p->too_deep, "polls never ended"},
         {p->untracked, "events of tasks or queues beyond those that can be followed"},
     };
-    heap_notice_reading(rec);
+    heap_notice_reading(p->profile);
     for (size_t i = 0; i < sizeof(drops) / sizeof(*drops); i++)
         if (drops[i].count > 0)
             say("%llu %s", (unsigned long long)drops[i].count, drops[i].text);

@@ -15,38 +15,15 @@
 
 /* ---- reading ---- */
 
-/* Notices already printed for one recording. Its instruments are read one by one, and would
- * repeat notices about the file. */
-struct said {
-    uint64_t lines[64];
-    size_t count;
-};
-
-static bool hear_once(void *ctx, const char *text)
-{
-    struct said *said = ctx;
-    uint64_t hash = 0xcbf29ce484222325u;
-    for (; *text; text++)
-        hash = (hash ^ (unsigned char)*text) * 0x100000001b3u;
-    for (size_t i = 0; i < said->count; i++)
-        if (said->lines[i] == hash)
-            return false;
-    if (said->count < sizeof(said->lines) / sizeof(*said->lines))
-        said->lines[said->count++] = hash;
-    return true;
-}
-
 /* The instruments of each recording. A file that does not name them is a heap recording. */
-static int find_common(const char *const paths[2], unsigned found[2], struct run_error *error)
+static int find_common(struct recordings_diff *d, const char *const paths[2], unsigned found[2],
+                       struct run_error *error)
 {
     for (int s = 0; s < 2; s++) {
-        struct recording rec;
-        int err = recording_peek(&rec, paths[s], error);
+        int err = profile_peek(&d->profiles[s], paths[s], error);
         if (err)
             return err;
-        found[s] = overview_instruments(&rec);
-        found[s] = found[s] ? found[s] : OVERVIEW_HEAP;
-        recording_unload(&rec);
+        found[s] = d->profiles[s].instruments ? d->profiles[s].instruments : PROFILE_HEAP;
     }
     return 0;
 }
@@ -80,22 +57,23 @@ static int nothing_common(const char *const paths[2], const unsigned found[2],
     return -ENOENT;
 }
 
-static int load(struct recordings_diff *d, int s, const char *path, unsigned common,
-                const struct heap_skip *skip, struct run_error *error)
+static int load(struct recordings_diff *d, int s, unsigned common, const struct heap_skip *skip,
+                struct run_error *error)
 {
-    int err = common & OVERVIEW_HEAP ? heap_load(&d->heaps[s], path, error) : 0;
-    if (err == 0 && common & OVERVIEW_HEAP) {
-        err = heap_resite(&d->heaps[s], skip);
+    struct profile *p = &d->profiles[s];
+    int err = profile_read(p, error);
+    if (err == 0 && common & PROFILE_HEAP) {
+        err = profile_make_sites(p, skip, error);
         if (err == 0)
-            heap_notices(&d->heaps[s]);
+            heap_notices(p);
     }
-    if (err == 0 && common & OVERVIEW_CPU) {
-        err = cpu_load(&d->cpus[s], path, error);
+    if (err == 0 && common & PROFILE_CPU) {
+        err = cpu_make(&d->cpus[s], p, error);
         if (err == 0)
             cpu_notices(&d->cpus[s]);
     }
-    if (err == 0 && common & OVERVIEW_EVENTS) {
-        err = polls_load(&d->polls[s], path, 1, error);
+    if (err == 0 && common & PROFILE_EVENTS) {
+        err = polls_make(&d->polls[s], p, 1, error);
         if (err == 0)
             polls_notices(&d->polls[s]);
     }
@@ -104,13 +82,13 @@ static int load(struct recordings_diff *d, int s, const char *path, unsigned com
 
 static int compare(struct recordings_diff *d, unsigned common, const char *const labels[2])
 {
-    const struct profile *h = d->heaps;
+    const struct profile *h = d->profiles;
     d->has_cpu =
-        common & OVERVIEW_CPU && d->cpus[0].rec->cpu_samples + d->cpus[1].rec->cpu_samples > 0;
-    d->has_polls = common & OVERVIEW_EVENTS && d->polls[0].polls + d->polls[1].polls > 0;
+        common & PROFILE_CPU && d->cpus[0].rec->cpu_samples + d->cpus[1].rec->cpu_samples > 0;
+    d->has_polls = common & PROFILE_EVENTS && d->polls[0].polls + d->polls[1].polls > 0;
     bool alone = !d->has_cpu && !d->has_polls;
     d->has_heap =
-        common & OVERVIEW_HEAP && (alone || h[0].rec.total.samples + h[1].rec.total.samples > 0);
+        common & PROFILE_HEAP && (alone || h[0].rec.total.samples + h[1].rec.total.samples > 0);
     int err = d->has_heap ? heap_diff_make(&d->heap, h, labels) : 0;
     if (err == 0 && (d->has_cpu || (d->has_polls && d->has_heap)))
         err = cpu_diff_make(&d->functions, d->has_cpu ? d->cpus : NULL, d->has_heap ? h : NULL,
@@ -120,27 +98,18 @@ static int compare(struct recordings_diff *d, unsigned common, const char *const
     return err;
 }
 
-static const struct recording *recording_of(const struct recordings_diff *d, int s)
-{
-    return d->has_heap ? &d->heaps[s].rec : d->has_cpu ? d->cpus[s].rec : d->polls[s].rec;
-}
-
 int recordings_diff_make(struct recordings_diff *d, const char *const paths[2],
                          const char *const labels[2], const struct heap_skip *skip,
                          struct run_error *error)
 {
     unsigned found[2] = {0, 0};
     *d = (struct recordings_diff){.has_cpu = false};
-    int err = find_common(paths, found, error);
+    int err = find_common(d, paths, found, error);
     unsigned common = found[0] & found[1];
     if (err == 0 && common == 0)
         err = nothing_common(paths, found, error);
-    for (int s = 0; s < 2 && err == 0; s++) {
-        struct said said = {.count = 0};
-        say_listen(hear_once, &said);
-        err = load(d, s, paths[s], common, skip, error);
-        say_listen(NULL, NULL);
-    }
+    for (int s = 0; s < 2 && err == 0; s++)
+        err = load(d, s, common, skip, error);
     if (err == 0)
         err = compare(d, common, labels);
     if (err == 0 && !d->has_cpu && !d->has_heap && !d->has_polls) {
@@ -151,7 +120,7 @@ int recordings_diff_make(struct recordings_diff *d, const char *const paths[2],
     if (err)
         recordings_diff_release(d);
     else
-        heap_diff_notices(recording_of(d, 0), recording_of(d, 1));
+        heap_diff_notices(&d->profiles[0].rec, &d->profiles[1].rec);
     return err;
 }
 
@@ -161,9 +130,9 @@ void recordings_diff_release(struct recordings_diff *d)
     cpu_diff_release(&d->functions);
     polls_diff_release(&d->tasks);
     for (int s = 0; s < 2; s++) {
-        profile_close(&d->heaps[s]);
-        cpu_unload(&d->cpus[s]);
-        polls_unload(&d->polls[s]);
+        cpu_release(&d->cpus[s]);
+        polls_release(&d->polls[s]);
+        profile_close(&d->profiles[s]);
     }
     *d = (struct recordings_diff){.has_cpu = false};
 }
@@ -216,7 +185,7 @@ int recordings_diff_json(FILE *out, const struct recordings_diff *d, double fail
         err = heap_diff_put(&b, out, &d->heap, fail_above);
     if (err == 0 && d->has_polls)
         err = polls_diff_put(&b, out, &d->tasks, fail_above);
-    const struct recording *recs[2] = {recording_of(d, 0), recording_of(d, 1)};
+    const struct recording *recs[2] = {&d->profiles[0].rec, &d->profiles[1].rec};
     buf_puts(&b, "\"programs\":[");
     json_put_string(&b, recs[0]->header.program);
     buf_putc(&b, ',');

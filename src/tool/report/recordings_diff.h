@@ -9,7 +9,7 @@
 
 struct recordings_diff {
     bool has_cpu, has_heap, has_polls; /* recorded on both sides, with data on at least one */
-    struct profile heaps[2];
+    struct profile profiles[2];
     struct cpu cpus[2];
     struct polls polls[2];
     struct heap_diff heap;

@@ -159,10 +159,10 @@ char *stretch_line(const struct symbol_frame *const *frames, size_t first, size_
     return finish(&b);
 }
 
-char *stretch_text(const struct profile *named, uint32_t stack, const struct report_options *o,
+char *stretch_text(const struct profile *profile, uint32_t stack, const struct report_options *o,
                    size_t indent, bool memory, const struct symbol_frame **frames)
 {
-    size_t count = profile_frames(named, stack, frames), first = 0;
+    size_t count = profile_frames(profile, stack, frames), first = 0;
     while (memory && first + 1 < count && heap_is_plumbing(frames[first]))
         first++;
     if (!o->all)
@@ -172,12 +172,12 @@ char *stretch_text(const struct profile *named, uint32_t stack, const struct rep
     return finish(&b);
 }
 
-char *stretch_mostly_text(const struct stretch_mostly *m, const struct profile *named,
+char *stretch_mostly_text(const struct stretch_mostly *m, const struct profile *profile,
                           const struct report_options *o, size_t indent,
                           const struct symbol_frame **frames)
 {
     struct buf b = {0};
-    size_t count = profile_frames(named, m->stack, frames);
+    size_t count = profile_frames(profile, m->stack, frames);
     if (m->samples == m->all)
         buf_puts(&b, "all of it in ");
     else

@@ -80,7 +80,7 @@ static int put_sites(struct packer *k, struct packer_stacks *s, uint32_t *site_o
     size_t placed = 0;
     *count = 0;
     for (uint32_t i = 0; list && i < heap->rec.stack_count; i++)
-        if (heap->stacks[i].pcs)
+        if (profile_has_site(heap, i))
             list[placed++] = (struct placed){packer_node(k, s, i), i};
     if (!list || !t || k->trie.failed) {
         free(list);
@@ -266,22 +266,13 @@ static int put_snapshots(struct packer *k, const struct recording *rec, const ui
 
 /* ---- all ---- */
 
-static int name_stacks(struct profile *heap)
-{
-    int err = 0;
-    say_progress("naming %zu stacks", heap->rec.stack_count);
-    for (uint32_t i = 0; i < heap->rec.stack_count && err == 0; i++)
-        if (heap->rec.stacks[i].sum.samples > 0 || heap->rec.stacks[i].sum.live_samples > 0)
-            err = profile_name_stack(heap, i);
-    return err ? err : heap_make_sites(heap);
-}
-
 int packer_add_heap(struct packer *k, struct packer_stacks *s)
 {
     struct profile *heap = s->heap;
     uint32_t *site_of = malloc((heap->rec.stack_count + 1) * sizeof(*site_of));
     size_t sites = 0;
-    int err = site_of ? name_stacks(heap) : -ENOMEM;
+    struct run_error error;
+    int err = site_of ? profile_make_sites(heap, NULL, &error) : -ENOMEM;
     for (size_t i = 0; site_of && i <= heap->rec.stack_count; i++)
         site_of[i] = PACK_NONE;
     if (err == 0) {

@@ -1,14 +1,10 @@
 /* Converts a recording to tables: its heap, samples and events, as far as present. Also compares
- * two recordings.
- *
- * Sites are made from all named stacks. So the stacks of allocations are named first, and those of
- * CPU samples only after the heap is done. */
+ * two recordings. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tool/report/cpu.h"
-#include "tool/report/overview.h"
 #include "tool/util/paths.h"
 #include "tool/util/say.h"
 #include "tool/view/packer.h"
@@ -163,18 +159,18 @@ static void name_threads(struct packer *k, const struct recording *rec)
 static int add_parts(struct packer *k, struct polls *p, unsigned found)
 {
     struct packer_stacks s;
-    int err = stacks_start(&s, &p->named);
-    if (err == 0 && found & OVERVIEW_HEAP) {
+    int err = stacks_start(&s, p->profile);
+    if (err == 0 && found & PROFILE_HEAP) {
         k->kinds |= PACKER_HEAP;
         err = packer_add_heap(k, &s);
     }
-    if (err == 0 && found & OVERVIEW_CPU) {
+    if (err == 0 && found & PROFILE_CPU) {
         k->kinds |= PACKER_CPU;
-        err = reports_cpu(&k->reports, &p->named);
+        err = reports_cpu(&k->reports, p->profile);
         if (err == 0)
             err = add_samples(k, &s);
     }
-    if (err == 0 && found & OVERVIEW_EVENTS) {
+    if (err == 0 && found & PROFILE_EVENTS) {
         k->kinds |= PACKER_EVENTS;
         err = packer_add_events(k, p);
         if (err == 0)
@@ -186,25 +182,32 @@ static int add_parts(struct packer *k, struct polls *p, unsigned found)
 
 int packer_add_recording(struct packer *k, const char *path, struct run_error *error)
 {
+    struct profile profile;
     struct polls p;
-    int err = polls_open(&p, path, POLLS_TOP, error);
+    int err = profile_open(&profile, path, error);
     if (err)
         return err;
-    unsigned found = overview_instruments(p.rec);
+    err = polls_start(&p, &profile, POLLS_TOP, error);
+    if (err) {
+        profile_close(&profile);
+        return err;
+    }
+    unsigned found = profile.instruments;
     if (k->base_ns == 0)
         k->base_ns = p.start_ns;
     add_about(&k->about, p.rec);
     add_dropped(k, p.rec);
     add_threads(k, p.rec);
-    err = add_parts(k, &p, found ? found : OVERVIEW_HEAP);
+    err = add_parts(k, &p, found ? found : PROFILE_HEAP);
     if (err == 0) {
         name_threads(k, p.rec);
         polls_notices(&p);
-        heap_notice_symbols(&p.named);
+        heap_notice_symbols(&profile);
         int64_t end = end_of(k, &p);
         k->about.duration_ns = end > k->about.duration_ns ? end : k->about.duration_ns;
     }
-    polls_unload(&p);
+    polls_release(&p);
+    profile_close(&profile);
     texts_forget(&k->texts);
     say_progress_done();
     return err ? packer_no_memory(error, path) : 0;
@@ -319,8 +322,10 @@ int packer_add_other_recording(struct packer *k, const char *path, const char *o
     struct profile heaps[2] = {{.pc_count = 0}, {.pc_count = 0}};
     struct sums sums = {.rows = NULL};
     int err = 0, memory = 0;
-    for (int i = 0; i < 2 && err == 0; i++)
-        err = heap_load(&heaps[i], paths[i], error);
+    for (int i = 0; i < 2 && err == 0; i++) {
+        err = profile_open(&heaps[i], paths[i], error);
+        err = err ? err : profile_make_sites(&heaps[i], NULL, error);
+    }
     if (err == 0) {
         k->compared = true;
         add_about(&k->other, &heaps[1].rec);

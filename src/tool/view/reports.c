@@ -232,17 +232,16 @@ static int write_cpu(FILE *out, void *what, size_t top)
     return cpu_report_json(out, what, &asked, &options);
 }
 
-int reports_cpu(struct reports *r, struct profile *heap)
+int reports_cpu(struct reports *r, struct profile *p)
 {
-    struct cpu c = {.named = *heap};
-    int err = cpu_make(&c);
+    struct run_error error;
+    struct cpu c;
+    int err = cpu_make(&c, p, &error);
     if (err == 0)
         err = put_report(r, "cpu", write_cpu, &c, TOP);
     if (err == 0)
         err = tell_cpu(r, &c);
-    *heap = c.named; /* its tables may have been reallocated */
-    free(c.processes);
-    free(c.threads);
+    cpu_release(&c);
     return err;
 }
 

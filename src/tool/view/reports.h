@@ -11,11 +11,11 @@ struct reports {
     struct buf overview; /* items of an array */
 };
 
-/* Each returns 0 or negative errno. In HEAP, only the stacks of allocations have been named. */
+/* Each returns 0 or negative errno. */
 int reports_run(struct reports *r, struct run *run);
 int reports_heap(struct reports *r, struct profile *heap);
 /* Names the stacks of CPU samples. */
-int reports_cpu(struct reports *r, struct profile *heap);
+int reports_cpu(struct reports *r, struct profile *p);
 /* Call this after `polls_go`. */
 int reports_polls(struct reports *r, struct polls *p);
 /* The difference between two. */

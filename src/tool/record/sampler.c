@@ -9,7 +9,7 @@
  * bytes of the stack are kept aside and walked when the thread is back or, at the latest, at the
  * end of a drain. Absences beyond the size of the ring have no stack and are counted; the ring for
  * these stacks limits their cost. */
-#include "tool/record/cpu.h"
+#include "tool/record/sampler.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ static uint64_t now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-int cpu_init(struct cpu *c, unsigned hz, bool is_kernel)
+int sampler_init(struct sampler *c, unsigned hz, bool is_kernel)
 {
     memset(c, 0, sizeof *c);
     c->wish = (struct perf_wish){.hz = hz, .kernel_chain = is_kernel};
@@ -39,7 +39,7 @@ int cpu_init(struct cpu *c, unsigned hz, bool is_kernel)
     c->unwinder = unwinder_new();
     c->raws = calloc(CPU_RAWS, sizeof *c->raws);
     if (!c->unwinder || !c->raws) {
-        cpu_release(c);
+        sampler_release(c);
         return -ENOMEM;
     }
     c->journal.trace.cpu_source = c->wish.source;
@@ -47,7 +47,7 @@ int cpu_init(struct cpu *c, unsigned hz, bool is_kernel)
     return 0;
 }
 
-void cpu_release(struct cpu *c)
+void sampler_release(struct sampler *c)
 {
     if (c->is_open)
         perf_close(&c->perf);
@@ -76,7 +76,7 @@ static void put_kernel(struct unwind_stack *s, const void *chain, size_t count)
 }
 
 /* Puts the modules of S into the recording, unless they are there already. */
-static void tell_modules(struct cpu *c, struct space *space, const struct unwind_stack *s)
+static void tell_modules(struct sampler *c, struct space *space, const struct unwind_stack *s)
 {
     for (uint32_t i = 0; i < s->depth; i++) {
         struct mapping *m = space_find(space, unwinder_codes(c->unwinder), s->pcs[i] - 1);
@@ -87,7 +87,7 @@ static void tell_modules(struct cpu *c, struct space *space, const struct unwind
     }
 }
 
-static uint32_t walk(struct cpu *c, struct thread *t, const struct unwind_regs *regs,
+static uint32_t walk(struct sampler *c, struct thread *t, const struct unwind_regs *regs,
                      const struct unwind_memory *memory, const void *chain, size_t chain_count,
                      bool *is_whole)
 {
@@ -102,7 +102,7 @@ static uint32_t walk(struct cpu *c, struct thread *t, const struct unwind_regs *
     return stack;
 }
 
-static void tell_thread(struct cpu *c, struct thread *t, uint64_t at_ns)
+static void tell_thread(struct sampler *c, struct thread *t, uint64_t at_ns)
 {
     if (t->is_told)
         return;
@@ -110,7 +110,7 @@ static void tell_thread(struct cpu *c, struct thread *t, uint64_t at_ns)
     journal_thread(&c->journal, t->process->pid, t->tid, at_ns, t->name);
 }
 
-static void take_sample(struct cpu *c, struct thread *t, const struct perf_event *e)
+static void take_sample(struct sampler *c, struct thread *t, const struct perf_event *e)
 {
     struct piano__sample s = {.bytes = sizeof s,
                               .kind = PIANO_SAMPLE_CPU,
@@ -132,14 +132,14 @@ static void take_sample(struct cpu *c, struct thread *t, const struct perf_event
 
 /* Away from the CPU ---------------------------------------------------------------------------- */
 
-static void forget_raw(struct cpu *c, struct thread *t)
+static void forget_raw(struct sampler *c, struct thread *t)
 {
     if (t->raw)
         c->raws[t->raw - 1].tid = 0;
     t->raw = 0;
 }
 
-static void walk_raw(struct cpu *c, struct thread *t)
+static void walk_raw(struct sampler *c, struct thread *t)
 {
     bool is_whole;
     if (!t->raw)
@@ -150,7 +150,7 @@ static void walk_raw(struct cpu *c, struct thread *t)
 }
 
 /* A thread is about to leave its CPU: keeps a copy of its stack. */
-static void keep_raw(struct cpu *c, struct thread *t, const struct perf_event *e)
+static void keep_raw(struct sampler *c, struct thread *t, const struct perf_event *e)
 {
     forget_raw(c, t);
     t->stack = 0;
@@ -175,7 +175,7 @@ static void keep_raw(struct cpu *c, struct thread *t, const struct perf_event *e
     }
 }
 
-static void leave(struct cpu *c, struct thread *t, const struct perf_event *e)
+static void leave(struct sampler *c, struct thread *t, const struct perf_event *e)
 {
     static const uint64_t ONE_SWITCH_NS = 1000000;
     c->journal.trace.switches++;
@@ -191,7 +191,7 @@ static void leave(struct cpu *c, struct thread *t, const struct perf_event *e)
 }
 
 /* NS: length of the absence; 0: the thread did not come back. */
-static void put_absence(struct cpu *c, struct thread *t, uint64_t ns)
+static void put_absence(struct sampler *c, struct thread *t, uint64_t ns)
 {
     struct piano__sample s = {.bytes = sizeof s,
                               .kind = PIANO_SAMPLE_OFF,
@@ -209,7 +209,7 @@ static void put_absence(struct cpu *c, struct thread *t, uint64_t ns)
     journal_sample(&c->journal, &s);
 }
 
-static void come_back(struct cpu *c, struct thread *t, uint64_t at_ns)
+static void come_back(struct sampler *c, struct thread *t, uint64_t at_ns)
 {
     uint64_t ns = at_ns > t->left_ns ? at_ns - t->left_ns : 0;
     if (t->is_away && ns >= CPU_AWAY_NS)
@@ -221,7 +221,7 @@ static void come_back(struct cpu *c, struct thread *t, uint64_t at_ns)
 }
 
 /* Walks the stacks of threads that have been away for long enough already. */
-static void settle_raws(struct cpu *c, uint64_t until)
+static void settle_raws(struct sampler *c, uint64_t until)
 {
     for (size_t i = 0; i < CPU_RAWS; i++) {
         if (c->raws[i].tid == 0)
@@ -235,7 +235,7 @@ static void settle_raws(struct cpu *c, uint64_t until)
 }
 
 /* Records are missing, so it is unknown which threads came back in between. */
-static void forget_absences(struct cpu *c)
+static void forget_absences(struct sampler *c)
 {
     for (size_t i = 0; i < TASK_BUCKETS; i++) {
         for (struct thread *t = c->tasks.threads[i]; t; t = t->next)
@@ -243,7 +243,7 @@ static void forget_absences(struct cpu *c)
     }
 }
 
-static void end_absences(struct cpu *c)
+static void end_absences(struct sampler *c)
 {
     for (size_t i = 0; i < TASK_BUCKETS; i++) {
         for (struct thread *t = c->tasks.threads[i]; t; t = t->next) {
@@ -256,7 +256,7 @@ static void end_absences(struct cpu *c)
 
 /* Everything else ------------------------------------------------------------------------------ */
 
-static void map(struct cpu *c, struct thread *t, const struct perf_event *e)
+static void map(struct sampler *c, struct thread *t, const struct perf_event *e)
 {
     bool is_file = e->name[0] == '/' && e->name[1] != '/'; /* "//anon" is not a file */
     struct code *code = NULL;
@@ -265,7 +265,7 @@ static void map(struct cpu *c, struct thread *t, const struct perf_event *e)
     space_map(&t->process->space, e->start, e->end, e->offset, code, &c->tasks.generations);
 }
 
-static void fork_task(struct cpu *c, const struct perf_event *e)
+static void fork_task(struct sampler *c, const struct perf_event *e)
 {
     const struct thread *from = tasks_find(&c->tasks, e->parent_tid);
     char name[TASK_NAME] = "";
@@ -276,7 +276,7 @@ static void fork_task(struct cpu *c, const struct perf_event *e)
         tasks_name(t, name);
 }
 
-static void take_of_thread(struct cpu *c, struct thread *t, const struct perf_event *e)
+static void take_of_thread(struct sampler *c, struct thread *t, const struct perf_event *e)
 {
     switch (e->type) {
     case PERF_RECORD_SAMPLE:
@@ -303,7 +303,7 @@ static void take_of_thread(struct cpu *c, struct thread *t, const struct perf_ev
 
 static void take(void *ctx, const struct perf_event *e, bool is_switch)
 {
-    struct cpu *c = ctx;
+    struct sampler *c = ctx;
     bool is_lost = e->type == PERF_RECORD_LOST || e->type == PERF_RECORD_LOST_SAMPLES;
     if (is_lost && is_switch) {
         c->is_busy = true;
@@ -330,7 +330,7 @@ static void take(void *ctx, const struct perf_event *e, bool is_switch)
 
 /* From outside --------------------------------------------------------------------------------- */
 
-int cpu_await(struct cpu *c, pid_t pid)
+int sampler_await(struct sampler *c, pid_t pid)
 {
     cpu_set_t mask;
     if (sched_getaffinity(0, sizeof mask, &mask) != 0)
@@ -340,7 +340,7 @@ int cpu_await(struct cpu *c, pid_t pid)
     return err;
 }
 
-void cpu_drain(struct cpu *c, bool is_last)
+void sampler_drain(struct sampler *c, bool is_last)
 {
     if (!c->is_open)
         return;
@@ -353,7 +353,7 @@ void cpu_drain(struct cpu *c, bool is_last)
     journal_flush(&c->journal);
 }
 
-double cpu_patience(const struct cpu *c)
+double sampler_patience(const struct sampler *c)
 {
     static const double USUAL_S = 0.1;
     static const double SHORT_S = 0.05;

@@ -1,7 +1,7 @@
 /* CPU samples of the recorded program and the places where its threads wait. The kernel takes them;
  * this module adds them to the recording. */
-#ifndef PIANO_TOOL_RECORD_CPU_H
-#define PIANO_TOOL_RECORD_CPU_H
+#ifndef PIANO_TOOL_RECORD_SAMPLER_H
+#define PIANO_TOOL_RECORD_SAMPLER_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -27,7 +27,7 @@ struct cpu_raw {
     unsigned char bytes[PERF_SWITCH_STACK];
 };
 
-struct cpu {
+struct sampler {
     struct perf_wish wish;
     struct perf perf;
     bool is_open;
@@ -44,17 +44,17 @@ struct cpu {
 
 /* Prepares HZ samples a second, with the kernel's frames if IS_KERNEL. `wish` then says what the
  * kernel allows. Returns 0, or negative errno, which `perf_why` explains. */
-int cpu_init(struct cpu *c, unsigned hz, bool is_kernel);
-void cpu_release(struct cpu *c);
+int sampler_init(struct sampler *c, unsigned hz, bool is_kernel);
+void sampler_release(struct sampler *c);
 
 /* PID was forked and will call exec: samples it from the exec on. */
-int cpu_await(struct cpu *c, pid_t pid);
+int sampler_await(struct sampler *c, pid_t pid);
 /* PID is running: samples all its threads from now on. */
-int cpu_attach(struct cpu *c, pid_t pid);
+int sampler_attach(struct sampler *c, pid_t pid);
 
 /* Processes the records up to a moment ago; IS_LAST: all records. */
-void cpu_drain(struct cpu *c, bool is_last);
+void sampler_drain(struct sampler *c, bool is_last);
 /* How long the next drain can wait, in seconds. */
-double cpu_patience(const struct cpu *c);
+double sampler_patience(const struct sampler *c);
 
 #endif

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tool/record/cpu.h"
+#include "tool/record/sampler.h"
 
 enum { ROUNDS = 10 };
 
@@ -66,7 +66,7 @@ static void read_name(struct thread *t)
 }
 
 /* Adds the new threads. Returns their number, or negative errno. */
-static int add_threads(struct cpu *c, pid_t pid)
+static int add_threads(struct sampler *c, pid_t pid)
 {
     DIR *dir = open_threads(pid);
     int added = 0;
@@ -100,7 +100,7 @@ static void resolve_escapes(char *path)
     *out = '\0';
 }
 
-static void read_line(struct cpu *c, struct space *space, char *line)
+static void read_line(struct sampler *c, struct space *space, char *line)
 {
     unsigned long long start;
     unsigned long long end;
@@ -121,7 +121,7 @@ static void read_line(struct cpu *c, struct space *space, char *line)
     space_map(space, start, end, offset, code, &c->tasks.generations);
 }
 
-static void read_maps(struct cpu *c, pid_t pid)
+static void read_maps(struct sampler *c, pid_t pid)
 {
     char path[64];
     char *line = NULL;
@@ -136,7 +136,7 @@ static void read_maps(struct cpu *c, pid_t pid)
         fclose(f);
 }
 
-int cpu_attach(struct cpu *c, pid_t pid)
+int sampler_attach(struct sampler *c, pid_t pid)
 {
     cpu_set_t mask;
     int err = read_mask(pid, &mask);
@@ -150,7 +150,7 @@ int cpu_attach(struct cpu *c, pid_t pid)
         read_name(t);
     int added = t ? 1 : -ENOMEM;
     for (int i = 0; added > 0 && i < ROUNDS; i++) {
-        cpu_drain(c, false);
+        sampler_drain(c, false);
         added = add_threads(c, pid);
     }
     if (added < 0)
