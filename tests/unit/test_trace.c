@@ -15,7 +15,7 @@
 #include "target/sys/clock.h"
 #include "tool/load/rec.h"
 #include "tool/load/recording.h"
-#include "tool/report/map.h"
+#include "tool/util/map.h"
 #include "tool/report/polls.h"
 #include "temp.h"
 

@@ -20,7 +20,7 @@
 #include "tool/record/append.h"
 #include "tool/report/kept.h"
 #include "tool/report/kernel.h"
-#include "tool/report/map.h"
+#include "tool/util/map.h"
 #include "tool/report/polls.h"
 #include "tool/symbol/symbol.h"
 #include "tool/util/say.h"

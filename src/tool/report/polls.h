@@ -17,7 +17,7 @@
 #include "tool/load/recording.h"
 #include "tool/load/samples.h"
 #include "tool/report/heap.h"
-#include "tool/report/map.h"
+#include "tool/util/map.h"
 #include "tool/report/report.h"
 #include "tool/report/stretch.h"
 

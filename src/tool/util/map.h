@@ -1,6 +1,6 @@
 /* Maps 64-bit keys to numbers. */
-#ifndef PIANO_TOOL_REPORT_MAP_H
-#define PIANO_TOOL_REPORT_MAP_H
+#ifndef PIANO_TOOL_UTIL_MAP_H
+#define PIANO_TOOL_UTIL_MAP_H
 
 #include <stddef.h>
 #include <stdint.h>

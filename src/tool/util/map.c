@@ -1,6 +1,6 @@
 /* Open addressing, at most half full. Removing a key leaves no tombstone: displaced keys move
  * back. Every map has a different seed, so that a crafted file cannot make all its keys collide. */
-#include "tool/report/map.h"
+#include "tool/util/map.h"
 
 #include <errno.h>
 #include <stdlib.h>
