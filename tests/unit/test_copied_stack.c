@@ -316,6 +316,21 @@ static void mappings_replace_each_other(void **state)
     codes_release(&codes);
 }
 
+/* A mapping in the middle of another adds two. */
+static void a_copy_has_room_for_two_more_mappings(void **state)
+{
+    (void)state;
+    uint32_t generations = SPACE_FIRST_GENERATION;
+    struct space parent, child;
+    space_init(&parent, 1, &generations);
+    space_map(&parent, 0x1000, 0x9000, 0, NULL, &generations);
+    assert_true(space_copy(&child, &parent, 2, &generations));
+    space_map(&child, 0x3000, 0x4000, 0, NULL, &generations);
+    assert_int_equal(child.count, 3);
+    space_release(&parent);
+    space_release(&child);
+}
+
 static void generations_tell_spaces_apart(void **state)
 {
     (void)state;
@@ -393,6 +408,7 @@ int main(void)
         cmocka_unit_test(garbage_ends),
         cmocka_unit_test(by_frame_pointer),
         cmocka_unit_test(mappings_replace_each_other),
+        cmocka_unit_test(a_copy_has_room_for_two_more_mappings),
         cmocka_unit_test(generations_tell_spaces_apart),
         cmocka_unit_test(odd_files_are_refused),
     };

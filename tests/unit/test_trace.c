@@ -15,7 +15,6 @@
 #include "target/sys/clock.h"
 #include "tool/load/rec.h"
 #include "tool/load/recording.h"
-#include "tool/report/map.h"
 #include "tool/report/polls.h"
 #include "temp.h"
 
@@ -406,22 +405,6 @@ static void test_lost_ends_do_not_pile_up(void **state)
     profile_close(&profile);
 }
 
-static void test_map(void **state)
-{
-    (void)state;
-    struct map m = {.slots = NULL};
-    assert_int_equal(map_find(&m, 1), MAP_NONE);
-    map_remove(&m, 1);
-    for (uint32_t i = 0; i < 5000; i++)
-        assert_int_equal(map_put(&m, (uint64_t)i * 256, i), 0);
-    for (uint32_t i = 0; i < 5000; i += 2)
-        map_remove(&m, (uint64_t)i * 256);
-    assert_int_equal(m.count, 2500);
-    for (uint32_t i = 0; i < 5000; i++)
-        assert_int_equal(map_find(&m, (uint64_t)i * 256), i % 2 ? i : MAP_NONE);
-    map_release(&m);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -434,7 +417,6 @@ int main(void)
         cmocka_unit_test(test_samples_are_found_by_thread_and_time),
         cmocka_unit_test(test_ids_have_all_their_bits),
         cmocka_unit_test(test_lost_ends_do_not_pile_up),
-        cmocka_unit_test(test_map),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,6 +24,7 @@
 #include "tool/build/standard.h"
 #include "tool/build/tokens.h"
 #include "tool/util/buf.h"
+#include "tool/util/vec.h"
 
 static const struct libclang *clang;
 
@@ -196,16 +197,10 @@ static void release_fn(struct analyse_fn *fn)
 static void keep_fn(struct walk *w, struct analyse_fn *fn)
 {
     struct analyse *a = w->out;
-    if (a->count == w->cap) {
-        size_t cap = w->cap ? w->cap * 2 : 64;
-        struct analyse_fn *fns = realloc(a->fns, cap * sizeof *fns);
-        if (!fns) {
-            w->failed = true;
-            release_fn(fn);
-            return;
-        }
-        a->fns = fns;
-        w->cap = cap;
+    if (VEC_ROOM(a->fns, a->count, w->cap) != 0) {
+        w->failed = true;
+        release_fn(fn);
+        return;
     }
     a->fns[a->count++] = *fn;
 }

@@ -30,6 +30,7 @@
 #include "tool/util/buf.h"
 #include "tool/util/paths.h"
 #include "tool/util/say.h"
+#include "tool/util/vec.h"
 
 /* Maximum number of functions to look for in a program, for each requested item. */
 enum { MAX_LOOKED_FOR = 16 };
@@ -97,13 +98,10 @@ static void add(struct choice_list *l, const char *output)
 {
     char *script = libtool_script(output);
     char *path = script ? script : strdup(output);
-    struct choice *items = path ? realloc(l->items, (l->count + 1) * sizeof *items) : NULL;
     bool is_known = false;
-    if (items)
-        l->items = items;
     for (size_t i = 0; i < l->count && path; i++)
         is_known |= strcmp(l->items[i].path, path) == 0;
-    if (!items || is_known) {
+    if (!path || is_known || VEC_DOUBLE(l->items, l->count) != 0) {
         free(path);
         return;
     }

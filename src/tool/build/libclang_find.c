@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "tool/util/paths.h"
+#include "tool/util/vec.h"
 
 static const char *const places[] = {
     "/usr/lib/llvm-*/lib", "/usr/lib/*-linux-gnu",    "/usr/lib64/llvm*/lib*",
@@ -73,15 +74,9 @@ static int add(struct libclang_files *f, char *path)
             return 0;
         }
     }
-    if (f->count == f->cap) {
-        size_t cap = f->cap ? 2 * f->cap : 8;
-        struct libclang_file *list = realloc(f->list, cap * sizeof(*list));
-        if (!list) {
-            free(path);
-            return -ENOMEM;
-        }
-        f->list = list;
-        f->cap = cap;
+    if (VEC_ROOM(f->list, f->count, f->cap) != 0) {
+        free(path);
+        return -ENOMEM;
     }
     f->list[f->count++] = (struct libclang_file){path, 0};
     return 0;

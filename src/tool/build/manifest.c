@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "tool/util/buf.h"
+#include "tool/util/vec.h"
 
 void manifest_release(struct manifest *l)
 {
@@ -20,14 +21,8 @@ void manifest_release(struct manifest *l)
 
 struct manifest_entry *manifest_add(struct manifest *l, const char *rel)
 {
-    if (l->count == l->cap) {
-        size_t cap = l->cap ? l->cap * 2 : 256;
-        struct manifest_entry *items = realloc(l->items, cap * sizeof *items);
-        if (!items)
-            return NULL;
-        l->items = items;
-        l->cap = cap;
-    }
+    if (VEC_ROOM(l->items, l->count, l->cap) != 0)
+        return NULL;
     struct manifest_entry *e = &l->items[l->count];
     *e = (struct manifest_entry){.rel = strdup(rel), .kept = true};
     if (!e->rel)

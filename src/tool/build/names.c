@@ -12,17 +12,12 @@
 #include <string.h>
 
 #include "tool/util/buf.h"
+#include "tool/util/vec.h"
 
 int names_add(struct names *n, const char *name)
 {
-    if (n->count == n->cap) {
-        size_t cap = n->cap ? n->cap * 2 : 256;
-        const char **items = realloc(n->items, cap * sizeof *items);
-        if (!items)
-            return -ENOMEM;
-        n->items = items;
-        n->cap = cap;
-    }
+    if (VEC_ROOM(n->items, n->count, n->cap) != 0)
+        return -ENOMEM;
     n->items[n->count++] = name;
     return 0;
 }
@@ -74,13 +69,11 @@ int names_add_source(struct names *n, const char *path)
         buf_free(&text);
         return 0;
     }
-    char **owned = realloc(n->owned, (n->owned_count + 1) * sizeof *owned);
-    if (!owned) {
+    if (VEC_DOUBLE(n->owned, n->owned_count) != 0) {
         buf_free(&text);
         return -ENOMEM;
     }
-    n->owned = owned;
-    owned[n->owned_count++] = text.data;
+    n->owned[n->owned_count++] = text.data;
     return scan(n, text.data);
 }
 

@@ -16,6 +16,7 @@
 
 #include "tool/util/buf.h"
 #include "tool/util/paths.h"
+#include "tool/util/vec.h"
 
 enum { MAX_FIELDS = 5 };
 
@@ -32,12 +33,8 @@ static int split(char *line, const char *fields[MAX_FIELDS])
 
 static int add_fn(struct record_unit *u, const char *const fields[MAX_FIELDS])
 {
-    if (u->fn_count % 64 == 0) {
-        struct record_fn *fns = realloc(u->fns, (u->fn_count + 64) * sizeof *fns);
-        if (!fns)
-            return -ENOMEM;
-        u->fns = fns;
-    }
+    if (VEC_DOUBLE(u->fns, u->fn_count) != 0)
+        return -ENOMEM;
     struct record_fn *fn = &u->fns[u->fn_count++];
     const char *status = fields[4];
     *fn = (struct record_fn){.name = fields[1], .file = fields[2], .reason = ""};
@@ -82,13 +79,11 @@ static int take_unit(struct records *r, char *path, char *text, struct timespec 
     struct record_unit u = {.path = path, .text = text, .time = time};
     int err = unit_parse(&u);
     if (err == 0 && u.source && u.output) {
-        struct record_unit *units = realloc(r->units, (r->unit_count + 1) * sizeof *units);
-        if (units) {
-            r->units = units;
-            units[r->unit_count++] = u;
+        err = VEC_DOUBLE(r->units, r->unit_count);
+        if (err == 0) {
+            r->units[r->unit_count++] = u;
             return 0;
         }
-        err = -ENOMEM;
     }
     unit_release(&u);
     return err;
@@ -104,13 +99,11 @@ static int take_link(struct records *r, char *path, char *text, struct timespec 
     int count = split(strsep(&rest, "\n"), fields);
     bool usable = strcmp(fields[0], "link") == 0 && count >= 3;
     if (usable && stat(fields[1], &st) == 0) {
-        struct record_link *links = realloc(r->links, (r->link_count + 1) * sizeof *links);
-        if (links) {
+        if (VEC_DOUBLE(r->links, r->link_count) == 0) {
             l.output = fields[1];
             l.shared = strcmp(fields[2], "shared") == 0;
             l.time = st.st_mtim;
-            r->links = links;
-            links[r->link_count++] = l;
+            r->links[r->link_count++] = l;
             return 0;
         }
     } else if (usable) {

@@ -18,17 +18,14 @@
 #include <string.h>
 
 #include "tool/util/buf.h"
+#include "tool/util/vec.h"
 
 int selection_add(struct selection_list *list, const char *value)
 {
-    char **items = realloc(list->items, (list->count + 1) * sizeof *items);
-    if (!items)
+    char *copy = VEC_DOUBLE(list->items, list->count) == 0 ? strdup(value) : NULL;
+    if (!copy)
         return -ENOMEM;
-    list->items = items;
-    items[list->count] = strdup(value);
-    if (!items[list->count])
-        return -ENOMEM;
-    list->count++;
+    list->items[list->count++] = copy;
     return 0;
 }
 

@@ -8,22 +8,13 @@
 #include <string.h>
 
 #include "tool/util/buf.h"
+#include "tool/util/vec.h"
 
 /* Takes ownership of WORD. */
 static void push(struct words *w, char *word)
 {
-    if (w->count + 2 > w->cap) {
-        size_t cap = w->cap ? w->cap * 2 : 32;
-        char **items = realloc(w->items, cap * sizeof *items);
-        if (!items) {
-            free(word);
-            w->failed = true;
-            return;
-        }
-        w->items = items;
-        w->cap = cap;
-    }
-    if (!word) {
+    if (!word || vec_reserve(&w->items, &w->cap, w->count + 2, sizeof *w->items) != 0) {
+        free(word);
         w->failed = true;
         return;
     }

@@ -20,7 +20,7 @@
 #include <string.h>
 
 #include "tool/report/cpu.h"
-#include "tool/report/map.h"
+#include "tool/util/map.h"
 #include "tool/util/json.h"
 #include "tool/util/program.h"
 #include "tool/util/say.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tool/report/map.h"
+#include "tool/util/map.h"
 #include "tool/util/say.h"
 
 /* ---- processes and threads ---- */

@@ -17,7 +17,7 @@
 #include "tool/load/samples.h"
 #include "tool/profile/profile.h"
 #include "tool/profile/stretch.h"
-#include "tool/report/map.h"
+#include "tool/util/map.h"
 
 enum {
     POLLS_LONG_NS = 10 * 1000000,

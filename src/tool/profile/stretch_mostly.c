@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "tool/report/map.h"
+#include "tool/util/map.h"
 #include "tool/util/buf.h"
 
 struct hits {

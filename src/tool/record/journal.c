@@ -14,6 +14,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "tool/util/vec.h"
+
 /* A module record; its length depends on the path. */
 struct kept_module {
     struct piano__module head;
@@ -29,7 +31,6 @@ struct kept_stack {
 };
 
 enum {
-    FIRST_SLOTS = 4096,
     /* Samples that fit into one chunk can still be removed from a file again. */
     WORTH_MOVING = PIANO_REC_PAYLOAD / sizeof(struct piano__sample),
     SHARE = 8, /* share of samples in a size-limited recording with other data: 1/8 */
@@ -37,15 +38,8 @@ enum {
 
 static void *push(struct journal_list *l, size_t size, size_t count)
 {
-    if (l->count + count > l->capacity) {
-        size_t capacity = l->capacity * 2 > l->count + count ? l->capacity * 2 : l->count + count;
-        capacity = capacity < 256 ? 256 : capacity;
-        char *more = realloc(l->data, capacity * size);
-        if (!more)
-            return NULL;
-        l->data = more;
-        l->capacity = capacity;
-    }
+    if (vec_reserve(&l->data, &l->capacity, l->count + count, size) != 0)
+        return NULL;
     void *at = l->data + l->count * size;
     l->count += count;
     return at;
@@ -82,7 +76,7 @@ void journal_release(struct journal *j)
     free(j->samples.data);
     free(j->sample_chunks.data);
     free(j->frames.data);
-    free(j->slots);
+    map_release(&j->known);
     journal_init(j);
 }
 
@@ -103,26 +97,6 @@ static struct kept_stack *stack_at(const struct journal *j, size_t i)
     return (struct kept_stack *)(void *)j->stacks.data + i;
 }
 
-static bool grow_slots(struct journal *j)
-{
-    if ((j->stacks.count + 1) * 2 <= j->slot_count)
-        return true;
-    size_t count = j->slot_count ? j->slot_count * 2 : FIRST_SLOTS;
-    uint32_t *slots = calloc(count, sizeof *slots);
-    if (!slots)
-        return false;
-    for (size_t i = 0; i < j->stacks.count; i++) {
-        size_t at = stack_at(j, i)->hash & (count - 1);
-        while (slots[at])
-            at = (at + 1) & (count - 1);
-        slots[at] = (uint32_t)i + 1;
-    }
-    free(j->slots);
-    j->slots = slots;
-    j->slot_count = count;
-    return true;
-}
-
 static bool is_same(const struct journal *j, const struct kept_stack *k, uint64_t hash,
                     uint32_t generation, const struct unwind_stack *s)
 {
@@ -134,29 +108,25 @@ static bool is_same(const struct journal *j, const struct kept_stack *k, uint64_
 
 uint32_t journal_stack(struct journal *j, uint32_t generation, const struct unwind_stack *s)
 {
-    uint64_t hash = hash_stack(generation, s);
-    if (s->depth == 0)
-        return 0;
-    if (!grow_slots(j))
-        return 0;
-    size_t at = hash & (j->slot_count - 1);
-    for (; j->slots[at]; at = (at + 1) & (j->slot_count - 1)) {
-        if (is_same(j, stack_at(j, j->slots[at] - 1), hash, generation, s))
-            return PIANO_TOOL_STACK | j->slots[at];
+    uint64_t hash = hash_stack(generation, s), key = hash;
+    uint32_t known;
+    for (; (known = map_find(&j->known, key)) != MAP_NONE; key++) {
+        if (is_same(j, stack_at(j, known), hash, generation, s))
+            return PIANO_TOOL_STACK | (known + 1);
     }
-    if (j->frames.count + s->depth > JOURNAL_MAX_FRAMES)
+    if (s->depth == 0 || j->frames.count + s->depth > JOURNAL_MAX_FRAMES)
         return 0;
     size_t first = j->frames.count;
     uint64_t *frames = push(&j->frames, sizeof *frames, s->depth);
     struct kept_stack *k = frames ? push(&j->stacks, sizeof *k, 1) : NULL;
-    if (!k) {
+    if (!k || map_put(&j->known, key, (uint32_t)j->stacks.count - 1) != 0) {
         j->frames.count = first;
+        j->stacks.count -= k != NULL;
         return 0;
     }
     memcpy(frames, s->pcs, s->depth * sizeof *frames);
     *k = (struct kept_stack){hash, generation, s->flags, s->depth, first};
-    j->slots[at] = (uint32_t)j->stacks.count;
-    return PIANO_TOOL_STACK | j->slots[at];
+    return PIANO_TOOL_STACK | (uint32_t)j->stacks.count;
 }
 
 /* The rest ------------------------------------------------------------------------------------- */

@@ -8,6 +8,7 @@
 
 #include "tool/record/view.h"
 #include "tool/unwind/walk.h"
+#include "tool/util/map.h"
 
 enum {
     JOURNAL_HELD = 256 * 1024,            /* samples kept in memory while there is no file */
@@ -34,8 +35,7 @@ struct journal {
     char *path; /* of the file; NULL: no file yet */
     struct journal_list modules, stacks, threads, samples;
     struct journal_list frames; /* of all stacks, concatenated */
-    uint32_t *slots;            /* hash table of stacks: 1 + index in `stacks`; 0: free */
-    size_t slot_count;
+    struct map known;           /* from the hash of a stack to its index in `stacks` */
     struct journal_log logs[PIANO_CHUNK_NAMES + 1];
     size_t chunks;
     struct journal_list sample_chunks; /* numbers of the chunks with samples */

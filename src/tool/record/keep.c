@@ -20,7 +20,7 @@
 #include "tool/record/append.h"
 #include "tool/profile/kept.h"
 #include "tool/symbol/kernel.h"
-#include "tool/report/map.h"
+#include "tool/util/map.h"
 #include "tool/profile/polls.h"
 #include "tool/symbol/symbol.h"
 #include "tool/util/say.h"

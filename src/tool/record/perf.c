@@ -22,6 +22,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tool/util/vec.h"
+
 enum {
     RING_MOST = 2 << 20,
     RING_LEAST = 64 << 10,
@@ -182,20 +184,6 @@ const char *perf_why(int err, const char **hint)
     }
 }
 
-static bool keep(struct perf *p, int fd)
-{
-    if (p->fd_count == p->fd_capacity) {
-        size_t capacity = p->fd_capacity ? p->fd_capacity * 2 : 64;
-        int *more = realloc(p->fds, capacity * sizeof *more);
-        if (!more)
-            return false;
-        p->fds = more;
-        p->fd_capacity = capacity;
-    }
-    p->fds[p->fd_count++] = fd;
-    return true;
-}
-
 /* Opens an event of thread TID on the CPU. Its records go to the ring of event INTO, if there is
  * one. */
 static int add_event(struct perf *p, struct perf_event_attr *a, pid_t tid, int cpu, int into)
@@ -209,10 +197,11 @@ static int add_event(struct perf *p, struct perf_event_attr *a, pid_t tid, int c
         close(fd);
         return err;
     }
-    if (!keep(p, fd)) {
+    if (VEC_ROOM(p->fds, p->fd_count, p->fd_capacity) != 0) {
         close(fd);
         return -ENOMEM;
     }
+    p->fds[p->fd_count++] = fd;
     return fd;
 }
 

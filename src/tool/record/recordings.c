@@ -21,6 +21,7 @@
 
 #include "tool/record/process.h"
 #include "tool/util/paths.h"
+#include "tool/util/vec.h"
 
 enum { MAX_IMAGES = 999 };
 
@@ -63,17 +64,15 @@ int recordings_header(const char *path, struct piano__rec_header *h)
 /* Takes ownership of PATH. */
 static void add(struct recordings *r, char *path, pid_t pid, unsigned image)
 {
-    struct recording *more = realloc(r->list, (r->count + 1) * sizeof *more);
-    if (!more) {
+    if (VEC_DOUBLE(r->list, r->count) != 0) {
         free(path);
         return;
     }
-    r->list = more;
     for (size_t i = 0; i < r->count; i++) {
-        if (more[i].pid == pid && more[i].image < image)
-            more[i].over = true;
+        if (r->list[i].pid == pid && r->list[i].image < image)
+            r->list[i].over = true;
     }
-    more[r->count++] = (struct recording){.path = path, .pid = pid, .image = image};
+    r->list[r->count++] = (struct recording){.path = path, .pid = pid, .image = image};
 }
 
 static bool is_known(const struct recordings *r, pid_t pid, unsigned image)

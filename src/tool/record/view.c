@@ -23,6 +23,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tool/util/vec.h"
+
 /* Value of `shared` in a chunk with snapshots taken by the tool. */
 static const uint64_t TOOL_MARK = 1;
 
@@ -67,20 +69,6 @@ void view_unmap(struct piano__chunk *c)
     munmap((char *)c - before, PIANO_REC_CHUNK_BYTES + before);
 }
 
-/* Makes room for COUNT entries in `chunks`; false when out of memory. */
-static bool make_room(struct view *v, size_t count)
-{
-    if (count <= v->capacity)
-        return true;
-    size_t capacity = count + count / 2 + 16;
-    struct view_chunk *more = realloc(v->chunks, capacity * sizeof *more);
-    if (!more)
-        return false;
-    v->chunks = more;
-    v->capacity = capacity;
-    return true;
-}
-
 static void look_at(struct view *v, uint64_t number)
 {
     struct piano__chunk head;
@@ -103,7 +91,7 @@ static int refresh(struct view *v)
     if (claimed > PIANO_REC_MAX_CHUNKS)
         return -EBADMSG;
     uint64_t count = claimed < there ? claimed : there;
-    if (!make_room(v, count))
+    if (vec_reserve(&v->chunks, &v->capacity, count, sizeof *v->chunks) != 0)
         return -ENOMEM;
     while (v->count < count)
         v->chunks[v->count++] = (struct view_chunk){0};
@@ -164,7 +152,7 @@ static struct piano__chunk *claim_chunk(struct piano__rec_view *base, uint32_t t
     if (base->log)
         view_unmap(base->log);
     v->log = number + 1;
-    if (make_room(v, number + 1)) {
+    if (vec_reserve(&v->chunks, &v->capacity, number + 1, sizeof *v->chunks) == 0) {
         while (v->count <= number)
             v->chunks[v->count++] = (struct view_chunk){0};
         v->chunks[number].type = type; /* already counted */

@@ -23,6 +23,7 @@
 #include "tool/symbol/debugfile.h"
 #include "tool/unwind/machine.h"
 #include "tool/unwind/tables.h"
+#include "tool/util/vec.h"
 
 enum {
     MAX_HEADERS = 256,
@@ -59,14 +60,8 @@ struct code *codes_get(struct codes *c, const char *path, uint64_t inode)
         if (c->list[i]->inode == inode && strcmp(c->list[i]->path, path) == 0)
             return c->list[i];
     }
-    if (c->count == c->capacity) {
-        size_t capacity = c->capacity ? c->capacity * 2 : 64;
-        struct code **more = realloc(c->list, capacity * sizeof(struct code *));
-        if (!more)
-            return NULL;
-        c->list = more;
-        c->capacity = capacity;
-    }
+    if (VEC_ROOM(c->list, c->count, c->capacity) != 0)
+        return NULL;
     struct code *code = calloc(1, sizeof *code);
     char *copy = code ? strdup(path) : NULL;
     if (!copy) {

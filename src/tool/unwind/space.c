@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tool/util/vec.h"
+
 static uint32_t draw(uint32_t *generations)
 {
     /* After 2^31 - 2 generations the last one is reused, and later stacks may get wrong names. */
@@ -68,18 +70,11 @@ static size_t bound(const struct space *s, uint64_t address)
     return low;
 }
 
+/* A mapping in the middle of another adds two. */
 static bool make_room(struct space *s)
 {
-    if (s->count + 2 <= s->capacity)
-        return true;
-    size_t capacity = s->capacity ? s->capacity * 2 : 16;
-    struct mapping *more =
-        capacity <= SPACE_MAX_MAPPINGS ? realloc(s->list, capacity * sizeof *more) : NULL;
-    if (!more)
-        return false;
-    s->list = more;
-    s->capacity = capacity;
-    return true;
+    return s->count + 2 <= SPACE_MAX_MAPPINGS &&
+           vec_reserve(&s->list, &s->capacity, s->count + 2, sizeof *s->list) == 0;
 }
 
 static void insert(struct space *s, size_t at, const struct mapping *m)

@@ -10,27 +10,14 @@
 #include <unistd.h>
 
 #include "common/owner.h"
+#include "tool/util/vec.h"
 
 static bool reserve(struct buf *b, size_t more)
 {
-    if (b->failed || more > (size_t)1 << 46) {
-        b->failed = true;
-        return false;
-    }
-    size_t need = b->len + more + 1;
-    if (need <= b->cap)
-        return true;
-    size_t cap = b->cap ? b->cap : 64;
-    while (cap < need)
-        cap += cap / 2;
-    char *data = realloc(b->data, cap);
-    if (!data) {
-        b->failed = true;
-        return false;
-    }
-    b->data = data;
-    b->cap = cap;
-    return true;
+    const size_t most = (size_t)1 << 46;
+    if (!b->failed && (more > most || b->len + more >= b->cap))
+        b->failed = more > most || vec_reserve(&b->data, &b->cap, b->len + more + 1, 1) != 0;
+    return !b->failed;
 }
 
 void buf_put(struct buf *b, const void *bytes, size_t len)

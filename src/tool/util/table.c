@@ -12,6 +12,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "tool/util/vec.h"
+
 enum { GAP = 2, FIRST_MIN = 16, TEXT_MIN = 12 };
 
 /* Returns the character at *S and advances *S. Each invalid byte counts as one character. */
@@ -111,17 +113,7 @@ void table_column(struct table *t, const char *title, enum table_align align, in
 
 void table_cell(struct table *t, const char *text)
 {
-    if (t->cell_count == t->cell_cap) {
-        size_t cap = t->cell_cap ? t->cell_cap * 2 : 256;
-        char **more = realloc(t->cells, cap * sizeof(*more));
-        if (!more) {
-            t->failed = true;
-            return;
-        }
-        t->cells = more;
-        t->cell_cap = cap;
-    }
-    char *copy = strdup(text);
+    char *copy = VEC_ROOM(t->cells, t->cell_count, t->cell_cap) == 0 ? strdup(text) : NULL;
     if (!copy) {
         t->failed = true;
         return;

@@ -2,7 +2,7 @@
 #ifndef PIANO_TOOL_VIEW_TEXTS_H
 #define PIANO_TOOL_VIEW_TEXTS_H
 
-#include "tool/report/map.h"
+#include "tool/util/map.h"
 #include "tool/view/pack.h"
 
 struct texts {

@@ -3,7 +3,7 @@
 #define PIANO_TOOL_VIEW_TRIE_H
 
 #include "tool/report/heap.h"
-#include "tool/report/map.h"
+#include "tool/util/map.h"
 #include "tool/view/pack.h"
 #include "tool/view/texts.h"
 

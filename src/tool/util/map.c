@@ -1,8 +1,9 @@
 /* Open addressing, at most half full. Removing a key leaves no tombstone: displaced keys move
  * back. Every map has a different seed, so that a crafted file cannot make all its keys collide. */
-#include "tool/report/map.h"
+#include "tool/util/map.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -81,4 +82,34 @@ void map_release(struct map *m)
 {
     free(m->slots);
     memset(m, 0, sizeof(*m));
+}
+
+static uint64_t hash_seed(void)
+{
+    static uint64_t seed;
+    uint64_t s = __atomic_load_n(&seed, __ATOMIC_RELAXED), none = 0;
+    if (s)
+        return s;
+    if (getrandom(&s, sizeof(s), GRND_NONBLOCK) < 0)
+        s = (uintptr_t)&none;
+    s |= 1;
+    /* Another thread may have drawn a seed meanwhile: then its seed is used. */
+    bool first =
+        __atomic_compare_exchange_n(&seed, &none, s, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+    return first ? s : none;
+}
+
+uint64_t map_hash(const void *bytes, size_t len)
+{
+    const unsigned char *at = bytes;
+    uint64_t h = hash_seed() ^ len;
+    for (; len >= 8; len -= 8, at += 8) {
+        uint64_t word;
+        memcpy(&word, at, sizeof(word));
+        h = (h ^ word) * 0xff51afd7ed558ccdu;
+        h ^= h >> 32;
+    }
+    for (; len > 0; len--, at++)
+        h = (h ^ *at) * 0xc4ceb9fe1a85ec53u;
+    return h ^ h >> 29;
 }

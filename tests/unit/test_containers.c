@@ -1,0 +1,103 @@
+/* The map and the growing arrays that all parts of the tool use. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tool/util/map.h"
+#include "tool/util/vec.h"
+
+static void test_keys_are_found_until_they_are_removed(void **state)
+{
+    (void)state;
+    struct map m = {.slots = NULL};
+    assert_int_equal(map_find(&m, 1), MAP_NONE);
+    map_remove(&m, 1);
+    for (uint32_t i = 0; i < 5000; i++)
+        assert_int_equal(map_put(&m, (uint64_t)i * 256, i), 0);
+    for (uint32_t i = 0; i < 5000; i += 2)
+        map_remove(&m, (uint64_t)i * 256);
+    assert_int_equal(m.count, 2500);
+    for (uint32_t i = 0; i < 5000; i++)
+        assert_int_equal(map_find(&m, (uint64_t)i * 256), i % 2 ? i : MAP_NONE);
+    map_release(&m);
+}
+
+static void test_hashes_depend_on_every_byte_and_on_the_length(void **state)
+{
+    (void)state;
+    struct map m = {.slots = NULL};
+    char text[32] = {0};
+    uint32_t count = 0;
+    assert_int_equal(map_hash("main.c", 6), map_hash("main.c", 6));
+    for (size_t len = 0; len <= sizeof(text); len++)
+        for (size_t i = 0; i <= len; i++) { /* all zero, or with one byte changed */
+            memset(text, 0, sizeof(text));
+            text[i % sizeof(text)] = i < len;
+            uint64_t key = map_hash(text, len);
+            assert_int_equal(map_find(&m, key), MAP_NONE);
+            assert_int_equal(map_put(&m, key, count++), 0);
+        }
+    map_release(&m);
+}
+
+static void test_arrays_grow_and_keep_their_items(void **state)
+{
+    (void)state;
+    uint64_t *list = NULL, *plain = NULL;
+    size_t count = 0, cap = 0, plain_count = 0;
+    while (count < 1000) {
+        assert_int_equal(VEC_ROOM(list, count, cap), 0);
+        assert_true(count < cap);
+        list[count] = count;
+        count++;
+        assert_int_equal(VEC_DOUBLE(plain, plain_count), 0);
+        plain[plain_count] = plain_count;
+        plain_count++;
+    }
+    for (size_t i = 0; i < 1000; i++) {
+        assert_int_equal(list[i], i);
+        assert_int_equal(plain[i], i);
+    }
+    plain_count = 7; /* an array that has lost items can still grow */
+    while (plain_count < 40) {
+        assert_int_equal(VEC_DOUBLE(plain, plain_count), 0);
+        plain[plain_count++] = 1;
+    }
+    assert_int_equal(vec_reserve(&list, &cap, 100000, sizeof(*list)), 0);
+    assert_true(cap >= 100000);
+    free(list);
+    free(plain);
+}
+
+static void test_sizes_beyond_memory_change_nothing(void **state)
+{
+    (void)state;
+    char *list = NULL;
+    size_t cap = 0;
+    assert_int_equal(vec_reserve(&list, &cap, 100, 8), 0);
+    char *before = list;
+    size_t had = cap;
+    assert_int_equal(vec_reserve(&list, &cap, SIZE_MAX / 8 + 2, 8), -ENOMEM);
+    assert_int_equal(vec_reserve(&list, &cap, SIZE_MAX, 8), -ENOMEM);
+    assert_ptr_equal(list, before);
+    assert_int_equal(cap, had);
+    free(list);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_keys_are_found_until_they_are_removed),
+        cmocka_unit_test(test_hashes_depend_on_every_byte_and_on_the_length),
+        cmocka_unit_test(test_arrays_grow_and_keep_their_items),
+        cmocka_unit_test(test_sizes_beyond_memory_change_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
