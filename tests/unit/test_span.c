@@ -21,7 +21,7 @@
 #include "common/live.h"
 #pragma GCC diagnostic ignored "-Wclobbered" /* the probe of a function that lands a longjmp */
 #include "common/probe.h"
-#include "target/heap/usable.h"
+#include "target/span/usable.h"
 #include "tool/util/buf.h"
 #include "temp.h"
 

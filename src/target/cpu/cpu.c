@@ -12,7 +12,7 @@
 #include "target/record/control.h"
 #include "target/sys/lock.h"
 #include "target/sys/recording.h"
-#include "target/trace/stats.h"
+#include "target/record/stats.h"
 
 enum { LOCK_TRIES = 20 }; /* less than a second */
 

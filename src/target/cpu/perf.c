@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #include "target/sys/file.h"
-#include "target/trace/stats.h"
+#include "target/record/stats.h"
 
 enum { SECOND = 1000000000 };
 

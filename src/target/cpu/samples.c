@@ -27,7 +27,7 @@
 #include "target/sys/file.h"
 #include "target/sys/log.h"
 #include "target/sys/recording.h"
-#include "target/trace/stats.h"
+#include "target/record/stats.h"
 
 enum {
     LANES = 32,

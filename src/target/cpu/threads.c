@@ -30,7 +30,7 @@
 #include "target/sys/file.h"
 #include "target/sys/key.h"
 #include "target/sys/lock.h"
-#include "target/trace/stats.h"
+#include "target/record/stats.h"
 
 enum {
     MOST_THREADS = 16 * 1024,

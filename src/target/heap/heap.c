@@ -20,8 +20,8 @@
 #include "target/heap/rooms.h"
 #include "target/heap/stacks.h"
 #include "target/heap/sums.h"
-#include "target/preload/place.h"
-#include "target/python/allocators.h"
+#include "target/heap/hooks.h"
+#include "target/heap/pymalloc.h"
 #include "target/python/frames.h"
 #include "target/record/control.h"
 #include "target/record/gate.h"
@@ -225,7 +225,7 @@ static __attribute__((noinline)) void sample(struct piano__heap_self *self, cons
     insert(&block);
     add_filter_counts(self);
     draw(self);
-    piano__python_look();
+    piano__pymalloc_look();
     __asm__ __volatile__("" ::: "memory");
     self->inside = 0;
     errno = saved;
@@ -388,7 +388,7 @@ static int start(uint64_t rate)
     __atomic_store_n(&header()->state, PIANO_REC_ACTIVE, __ATOMIC_RELAXED);
     piano__gate_set(&piano__gate->following, 1);
     piano__gate_set(&piano__gate->sampling, 1);
-    piano__python_attach();
+    piano__pymalloc_attach();
     /* The calling thread begins now, other threads at their next check. */
     piano__heap_self.rate = 0;
     set_left(&piano__heap_self, 0);

@@ -2,7 +2,7 @@
  * larger than the block, and the filter does not match. Everything else is here.
  *
  * `left` is 0 while all calls of a thread have to take the slow path: at its start, and while its
- * allocations are counted for instrumented functions (heap/count.h). */
+ * allocations are counted for instrumented functions (span/count.h). */
 #ifndef PIANO_TARGET_HEAP_HEAP_H
 #define PIANO_TARGET_HEAP_HEAP_H
 

@@ -5,7 +5,7 @@
 
 #include "target/heap/heap.h"
 #include "target/heap/stacks.h"
-#include "target/preload/place.h"
+#include "target/heap/hooks.h"
 #include "target/sys/recording.h"
 
 #define EXPORT __attribute__((visibility("default")))

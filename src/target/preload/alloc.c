@@ -24,9 +24,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "target/heap/count.h"
+#include "target/span/count.h"
 #include "target/heap/heap.h"
-#include "target/heap/usable.h"
+#include "target/heap/hooks.h"
+#include "target/span/usable.h"
 #include "target/preload/got.h"
 #include "target/preload/place.h"
 

@@ -1,16 +1,10 @@
-/* Interposes the hooks before the program's allocator. */
+/* The hooked allocator, for C++'s operators. */
 #ifndef PIANO_TARGET_PRELOAD_PLACE_H
 #define PIANO_TARGET_PRELOAD_PLACE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Cheap if nothing has to be done. May be called again after more modules were loaded. Weak:
- * statically linked programs do not have it. */
-void piano__alloc_place(void) __attribute__((weak));
-/* Returns whether the program's allocator is in its executable, where hooks cannot see its calls.
- * Weak as well. */
-bool piano__alloc_is_hidden(void) __attribute__((weak));
 /* The program's malloc and free, hooked. */
 void *piano__alloc_take(size_t size);
 void piano__alloc_give(void *p);

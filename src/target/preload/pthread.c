@@ -1,5 +1,5 @@
 /* pthread_create, interposed before the C library's. So a new thread knows which thread started it,
- * and is sampled from its start if the program samples itself. See span/handoff.c.
+ * and is sampled from its start if the program samples itself. See main/handoff.c.
  *
  * A C11 thread is like any other. Its function returns an int. thrd_join uses the lower half of the
  * return register, like the C library's own. */
@@ -8,7 +8,7 @@
 #include <threads.h>
 
 #include "target/preload/next.h"
-#include "target/span/handoff.h"
+#include "target/main/handoff.h"
 
 #define EXPORT __attribute__((visibility("default")))
 

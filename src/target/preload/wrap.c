@@ -5,8 +5,8 @@
 #include <pthread.h>
 #include <stddef.h>
 
-#include "target/heap/usable.h"
-#include "target/span/handoff.h"
+#include "target/span/usable.h"
+#include "target/main/handoff.h"
 
 void *__real_malloc(size_t);
 void *__real_calloc(size_t, size_t);

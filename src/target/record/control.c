@@ -20,7 +20,6 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,24 +27,23 @@
 #include <unistd.h>
 
 #include "common/lines.h"
-#include "target/cpu/cpu.h"
-#include "target/heap/heap.h"
-#include "target/preload/place.h"
 #include "target/python/codes.h"
 #include "target/record/gate.h"
 #include "target/record/modules.h"
-#include "target/span/registry.h"
-#include "target/sys/clock.h"
 #include "target/sys/file.h"
 #include "target/sys/lock.h"
 #include "target/sys/recording.h"
-#include "target/trace/events.h"
+#include "target/sys/runs.h"
 
 enum { MOST_IMAGES = 999 };
 
 uint32_t piano__control_changing;
 
 static bool is_child; /* forked, without an exec since */
+
+/* Links main/begin.c into static programs that use only events or CPU samples: the linker takes
+ * from libpiano.a what is referenced, and a constructor is not. */
+static void (*const begin)(void) __attribute__((used)) = piano__control_begin;
 
 uint64_t piano__control_number(const char *name)
 {
@@ -56,7 +54,7 @@ uint64_t piano__control_number(const char *name)
     return value;
 }
 
-static bool is_for_us(void)
+bool piano__control_is_for_us(void)
 {
     return piano__control_number("PIANO_RECORD_PID") == (uint64_t)getpid() ||
            piano__control_number("PIANO_CHILDREN") == 1;
@@ -72,9 +70,9 @@ static void put_stem(struct piano__text *text, const char *asked)
         }
         return;
     }
-    const char *dir = secure_getenv("PIANO_RUNS_DIR");
-    dir = dir && *dir ? dir : piano__registry_runs_dir();
-    dir = dir && *dir ? dir : ".piano/runs";
+    const char *dir = piano__runs_dir();
+    if (!dir)
+        dir = ".piano/runs";
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     (void)piano__file_make_dirs(dir);
@@ -89,7 +87,7 @@ static void put_stem(struct piano__text *text, const char *asked)
 static int create(void)
 {
     static char path[PATH_MAX];
-    const char *asked = is_for_us() ? secure_getenv("PIANO_RECORD") : NULL;
+    const char *asked = piano__control_is_for_us() ? secure_getenv("PIANO_RECORD") : NULL;
     int err = -EEXIST;
     for (int image = 1; image <= MOST_IMAGES && err == -EEXIST; image++) {
         struct piano__text text = {path, path + sizeof path - 1, false};
@@ -143,7 +141,7 @@ void piano__control_started(uint32_t flags)
 bool piano__control_is_sampled(void)
 {
     const char *cpu = secure_getenv("PIANO_CPU");
-    return cpu && strcmp(cpu, "outside") == 0 && is_for_us();
+    return cpu && strcmp(cpu, "outside") == 0 && piano__control_is_for_us();
 }
 
 void piano__control_abandon(void)
@@ -157,80 +155,21 @@ void piano__control_abandon(void)
     piano__recording_discard();
 }
 
-/* Starts what the environment requests. Failures are ignored: the tool sees that the data is
- * missing in the file. */
-static void start_as_asked(void)
+void piano__control_forked(void)
 {
-    const char *path = secure_getenv("PIANO_RECORD");
-    if (!path || !*path || !is_for_us())
-        return;
-    if (piano__alloc_place && piano__control_number("PIANO_HEAP") > 0)
-        (void)piano__heap_start(piano__control_number("PIANO_HEAP"));
-    if (piano__control_number("PIANO_EVENTS") == 1)
-        (void)piano__events_start(piano__control_number("PIANO_EVENTS_MAX"));
-    uint64_t hz = piano__control_number("PIANO_CPU");
-    const struct piano__cpu_wish wish = {.hz = (uint32_t)hz, .source = PIANO_CPU_TIMERS};
-    if (hz > 0 && hz <= PIANO_CPU_MOST_HZ)
-        (void)piano__cpu_start(&wish);
-}
-
-static void in_child(void)
-{
-    int saved = errno;
-    bool was_recording = piano__recording.view.header != NULL;
     piano__control_changing = 0;
     piano__lock_forget();
     piano__gate_shut();
-    piano__cpu_forget();
-    bool interrupted = piano__events_forget();
-    interrupted |= piano__heap_forget();
-    if (interrupted) {
-        piano__recording_blank();
-    } else {
-        piano__modules_forget();
-        piano__python_forget();
-        piano__recording_forget();
-    }
     is_child = true;
-    if (was_recording && !interrupted && piano__control_number("PIANO_CHILDREN") == 1)
-        start_as_asked();
-    errno = saved;
 }
 
-void piano__control_begin(void)
+void piano__control_forget(bool is_in_use)
 {
-    static uint32_t begun;
-    /* Relaxed: only one of several first callers must proceed. */
-    if (!environ || __atomic_exchange_n(&begun, 1, __ATOMIC_RELAXED))
+    if (is_in_use) {
+        piano__recording_blank();
         return;
-    int saved = errno;
-    pthread_atfork(NULL, NULL, in_child);
-    start_as_asked();
-    errno = saved;
-}
-
-/* At the latest here. Constructors of other libraries may run and allocate before this. */
-__attribute__((constructor(103))) static void begin(void)
-{
-    piano__control_begin();
-}
-
-/* Called at exit. Frees and events in later destructors of other libraries are still recorded. In a
- * child that was forked without the C library's fork(), the gate is shut, so no system call is
- * needed to detect it. */
-__attribute__((destructor(101))) static void end(void)
-{
-    struct piano__rec_header *h = piano__recording.view.header;
-    if (!h || !piano__gate_is_open(&piano__gate->recording))
-        return;
-    piano__events_end();
-    piano__cpu_end();
-    struct piano__clock_pair now = piano__clock_pair();
-    h->trace.end_ticks = now.ticks;
-    h->trace.end_mono_ns = now.mono_ns;
-    if (h->state == PIANO_REC_TERMINATED)
-        return;
-    h->end_mono_ns = now.mono_ns;
-    /* Release: a reader that sees ENDED also sees the end times. */
-    __atomic_store_n(&h->state, PIANO_REC_ENDED, __ATOMIC_RELEASE);
+    }
+    piano__modules_forget();
+    piano__python_forget();
+    piano__recording_forget();
 }

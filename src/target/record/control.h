@@ -1,5 +1,6 @@
-/* Starts and ends a recording, and chooses its path: as requested by the environment that `piano
- * record` sets, or by the program itself. The heap, trace and CPU profilers share one recording. */
+/* Creates and discards the recording, and chooses its path: as requested by the environment that
+ * `piano record` sets, or by the program itself. The heap, trace and CPU profilers share one
+ * recording. */
 #ifndef PIANO_TARGET_RECORD_CONTROL_H
 #define PIANO_TARGET_RECORD_CONTROL_H
 
@@ -7,7 +8,8 @@
 #include <stdint.h>
 
 /* Called at the first allocation: starts what the environment requests, once. Does nothing before
- * the C library has set up the environment. */
+ * the C library has set up the environment. Defined in main/begin.c, because it starts the
+ * profilers, whose rooms include this one. */
 void piano__control_begin(void);
 /* Lock (sys/lock.h): one thread at a time starts or stops any of the profilers, because they share
  * one recording. */
@@ -20,6 +22,13 @@ int piano__control_open(void);
 void piano__control_abandon(void);
 /* Called when a profiler has started: FLAGS of enum piano__rec_flags. */
 void piano__control_started(uint32_t flags);
+/* Call these in a forked child: the first shuts the gate, the second gives up the recording.
+ * IS_IN_USE: a signal handler forked while its thread was writing to the recording, so the mapping
+ * stays, without the file. */
+void piano__control_forked(void);
+void piano__control_forget(bool is_in_use);
+/* Returns whether the environment requests a recording of this process. */
+bool piano__control_is_for_us(void);
 /* Returns whether the tool samples this process's CPU time from outside, into the same
  * recording. */
 bool piano__control_is_sampled(void);

@@ -21,7 +21,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "target/heap/count.h"
+#include "target/span/count.h"
 #include "target/heap/heap.h"
 #include "target/span/mode.h"
 #include "target/span/run.h"

@@ -19,11 +19,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "target/preload/place.h"
+#include "target/heap/hooks.h"
 #include "target/span/run.h"
 #include "target/span/thread.h"
 #include "target/sys/clock.h"
 #include "target/sys/file.h"
+#include "target/sys/runs.h"
 
 enum { SPINS = 200, NAP_NS = 50000 };
 static const int64_t WAIT_NS = 5000000000;
@@ -37,7 +38,6 @@ static struct {
     uint32_t *table;                   /* id + 1, 0 = empty */
     char *arena;
     size_t arena_left;
-    const char *runs_dir;
     const char *frame_fn;
 } registry;
 
@@ -54,11 +54,6 @@ uint32_t piano__registry_refused(void)
 const struct piano__function *piano__registry_get(uint32_t id)
 {
     return &registry.functions[id];
-}
-
-const char *piano__registry_runs_dir(void)
-{
-    return registry.runs_dir;
 }
 
 const char *piano__registry_frame_fn(void)
@@ -148,8 +143,8 @@ static void register_locked(struct __piano_unit *unit)
 {
     if (!make_tables_locked())
         return;
-    if (!registry.runs_dir && unit->runs_dir && *unit->runs_dir)
-        registry.runs_dir = copy_string(unit->runs_dir);
+    if (!piano__runs_built_in && unit->runs_dir && *unit->runs_dir)
+        piano__runs_built_in = copy_string(unit->runs_dir);
     if (!registry.frame_fn && unit->frame_fn && *unit->frame_fn)
         registry.frame_fn = copy_string(unit->frame_fn);
     for (uint32_t i = 0; i < unit->count; i++) {

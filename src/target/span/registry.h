@@ -23,8 +23,7 @@ uint32_t piano__registry_refused(void);
 /* In a forked child: releases a lock whose holder does not exist in the child. */
 void piano__registry_forget(void);
 
-/* Settings of the run from the units; NULL or empty if no unit has any. */
-const char *piano__registry_runs_dir(void);
+/* A setting of the run from the units; NULL or empty if no unit has it. */
 const char *piano__registry_frame_fn(void);
 
 #endif

@@ -32,6 +32,7 @@
 #include "target/span/watch.h"
 #include "target/sys/clock.h"
 #include "target/sys/file.h"
+#include "target/sys/runs.h"
 
 enum {
     WAIT_NS = 50000000,
@@ -55,12 +56,6 @@ static int64_t epoch_ms(void)
     return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 }
 
-static const char *runs_dir(void)
-{
-    const char *dir = secure_getenv("PIANO_RUNS_DIR");
-    return dir && *dir ? dir : piano__registry_runs_dir();
-}
-
 static bool make_path(char *path, size_t size, const char *ending)
 {
     struct piano__text text = {path, path + size - 1, false};
@@ -75,7 +70,7 @@ static char run_path[PATH_MAX];
 /* Sets `stem` and creates the run file. Returns the descriptor or negative errno. */
 static int create_run_file(int64_t now_ms)
 {
-    const char *dir = runs_dir();
+    const char *dir = piano__runs_dir();
     if (!dir)
         return -ENOENT;
     int err = piano__file_make_dirs(dir);

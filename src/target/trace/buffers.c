@@ -25,7 +25,7 @@
 #include "target/sys/file.h"
 #include "target/sys/lock.h"
 #include "target/sys/recording.h"
-#include "target/trace/stats.h"
+#include "target/record/stats.h"
 
 enum { MOST_BUFFERS = 64 * 1024 };
 

@@ -25,7 +25,7 @@
 #include "target/sys/lock.h"
 #include "target/trace/buffers.h"
 #include "target/trace/names.h"
-#include "target/trace/stats.h"
+#include "target/record/stats.h"
 #include "target/trace/threads.h"
 
 #define unlikely(x) __builtin_expect(!!(x), 0)

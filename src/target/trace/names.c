@@ -14,7 +14,7 @@
 #include "target/sys/file.h"
 #include "target/sys/lock.h"
 #include "target/sys/log.h"
-#include "target/trace/stats.h"
+#include "target/record/stats.h"
 
 enum { CACHED = 512 };
 

@@ -1,6 +1,6 @@
 /* Checks whether malloc_usable_size belongs to the same allocator as a malloc. */
-#ifndef PIANO_TARGET_HEAP_USABLE_H
-#define PIANO_TARGET_HEAP_USABLE_H
+#ifndef PIANO_TARGET_SPAN_USABLE_H
+#define PIANO_TARGET_SPAN_USABLE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* The event counters in the recording's header. */
-#ifndef PIANO_TARGET_TRACE_STATS_H
-#define PIANO_TARGET_TRACE_STATS_H
+#ifndef PIANO_TARGET_RECORD_STATS_H
+#define PIANO_TARGET_RECORD_STATS_H
 
 #include <stdint.h>
 

@@ -1,6 +1,6 @@
 /* Attributes a new thread to the function that started it. */
-#ifndef PIANO_TARGET_SPAN_HANDOFF_H
-#define PIANO_TARGET_SPAN_HANDOFF_H
+#ifndef PIANO_TARGET_MAIN_HANDOFF_H
+#define PIANO_TARGET_MAIN_HANDOFF_H
 
 #include <pthread.h>
 

@@ -1,12 +1,12 @@
 /* Counting for hooks that are compiled into the program itself (preload/wrap.c). These cannot use
  * the runtime's hidden symbols. */
-#include "target/heap/count.h"
+#include "target/span/count.h"
 
 #include <dlfcn.h>
 #include <malloc.h>
 #include <sys/auxv.h>
 
-#include "target/heap/usable.h"
+#include "target/span/usable.h"
 
 __thread int piano__hooks_open;
 bool piano__hooks_nest = true; /* until it is known */

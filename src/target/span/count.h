@@ -1,8 +1,8 @@
 /* Counts allocations for the function that makes them: exact, exclusive, a few instructions. Each
  * counter is updated by one instruction, so a signal handler that ends a frame in between does no
  * harm. */
-#ifndef PIANO_TARGET_HEAP_COUNT_H
-#define PIANO_TARGET_HEAP_COUNT_H
+#ifndef PIANO_TARGET_SPAN_COUNT_H
+#define PIANO_TARGET_SPAN_COUNT_H
 
 #include "target/span/frame.h"
 #include "target/span/run.h"

@@ -1,7 +1,7 @@
 /* The start routine and its argument reach the new thread in a ticket from a small pool. If no
  * ticket is free, the thread is created without piano: its origin stays unknown and its CPU time is
  * not sampled. */
-#include "target/span/handoff.h"
+#include "target/main/handoff.h"
 
 #include <stdatomic.h>
 #include <stddef.h>

@@ -28,7 +28,7 @@
  * allocation. So a different set of hooks is installed each time, which always calls what it found.
  * A set that is still below has its own chance to sample every block, like the malloc hooks. There
  * are SETS sets. After that, hooks are not installed again. */
-#include "target/python/allocators.h"
+#include "target/heap/pymalloc.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -268,7 +268,7 @@ static void attach_arenas(void)
 
 /* The first call works in any state of the interpreter. Later calls need the GIL, because others
  * may change the allocators too. */
-void piano__python_attach(void)
+void piano__pymalloc_attach(void)
 {
     static uint32_t lock;
     if (!PyMem_GetAllocator || !PyMem_SetAllocator || (is_attached && !may_use_python()) ||
@@ -285,13 +285,13 @@ void piano__python_attach(void)
 static int attach_again(void *arg)
 {
     (void)arg;
-    piano__python_attach();
+    piano__pymalloc_attach();
     return 0;
 }
 
 /* Only with the GIL: newer versions have a lock around the allocators. If a thread without the GIL
  * held it during a fork, it would stay locked in the child. */
-void piano__python_look(void)
+void piano__pymalloc_look(void)
 {
     static void *(*asked_for)(void *, size_t);
     struct allocator now;
