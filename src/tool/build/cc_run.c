@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "tool/build/child.h"
+#include "tool/util/child.h"
 #include "tool/util/say.h"
 
 extern char **environ;

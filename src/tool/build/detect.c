@@ -18,7 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tool/build/child.h"
+#include "tool/util/child.h"
 #include "tool/util/buf.h"
 #include "tool/util/paths.h"
 

@@ -19,9 +19,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "tool/build/child.h"
+#include "tool/util/child.h"
 #include "tool/build/choice.h"
-#include "tool/record/unstarted.h"
+#include "tool/util/unstarted.h"
 #include "tool/util/buf.h"
 #include "tool/util/owner.h"
 #include "tool/util/paths.h"

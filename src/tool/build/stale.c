@@ -21,7 +21,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tool/build/child.h"
+#include "tool/util/child.h"
 #include "tool/util/buf.h"
 
 static int by_name(const void *a, const void *b)

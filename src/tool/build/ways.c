@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "tool/build/build_log.h"
-#include "tool/build/child.h"
+#include "tool/util/child.h"
 #include "tool/build/mirror.h"
 #include "tool/build/refresh.h"
 #include "tool/util/buf.h"

@@ -174,7 +174,7 @@ static int load(struct diff_side *side, const struct runs_paths *paths, struct r
         if (err)
             return err;
         side->count++;
-        report_notices(&side->runs[i], false);
+        run_notices(&side->runs[i], false);
     }
     return 0;
 }

@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "tool/build/child.h"
+#include "tool/util/child.h"
 #include "tool/build/libclang.h"
 #include "tool/cli/commands.h"
 #include "tool/cli/flags.h"

@@ -243,7 +243,7 @@ static int list_json(const struct runs *runs, const struct tags *tags)
         put_run(&b, &runs->entries[i], tags);
     }
     buf_puts(&b, "\n]}\n");
-    int err = report_flush(&b, stdout, true);
+    int err = buf_flush(&b, stdout, true);
     buf_free(&b);
     return err;
 }

@@ -257,7 +257,7 @@ static int report_spans(const struct request *q, const char *path)
     if (err)
         return outcome_failed(err, &error);
     run.companion = companion_find(path);
-    report_notices(&run, !q->threads);
+    run_notices(&run, !q->threads);
     report_notice_busy(&run, q->options.rank);
     if (run.companion && !q->frames)
         say_companion(run.companion, "was recorded, too", "",

@@ -12,6 +12,7 @@
 #include "tool/load/companion.h"
 #include "tool/load/recording.h"
 #include "tool/load/runs.h"
+#include "tool/report/digest.h"
 #include "tool/util/output.h"
 #include "tool/util/say.h"
 #include "tool/util/units.h"
@@ -144,7 +145,10 @@ static int choose(struct content *c, const struct request *q)
 
 static int pack(struct packer *k, const struct content *c, struct run_error *error)
 {
-    int err = packer_start(k, error);
+    struct digest to = {.text = {0}};
+    const struct packer_digest digest = {&to,          digest_run,  digest_heap,      digest_cpu,
+                                         digest_polls, digest_diff, digest_heap_diff, digest_put};
+    int err = packer_start(k, &digest, error);
     k->trie.by_name = c->other != NULL;
     if (err == 0 && c->run && c->recording)
         err = packer_join(k, c->recording, error);
@@ -155,7 +159,9 @@ static int pack(struct packer *k, const struct content *c, struct run_error *err
     if (err == 0 && c->other)
         err = c->run ? packer_add_other_run(k, c->run, c->other, error)
                      : packer_add_other_recording(k, c->recording, c->other, error);
-    return err ? err : packer_finish(k, error);
+    err = err ? err : packer_finish(k, error);
+    digest_release(&to);
+    return err;
 }
 
 static int write_file(const struct packer *k, const struct request *q)

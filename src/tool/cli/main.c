@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tool/build/child.h"
+#include "tool/util/child.h"
 #include "tool/cli/commands.h"
 #include "tool/cli/flags.h"
 #include "tool/util/nearest.h"

@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tool/report/cpu.h"
+#include "tool/profile/cpu.h"
 #include "tool/util/map.h"
 #include "tool/util/json.h"
 #include "tool/util/program.h"
@@ -79,7 +79,7 @@ static void put_name(struct writer *w, const char *name)
 static void finish(struct writer *w)
 {
     buf_putc(&w->b, '}');
-    int err = report_flush(&w->b, w->out, false);
+    int err = buf_flush(&w->b, w->out, false);
     w->err = w->err ? w->err : err;
 }
 
@@ -353,7 +353,7 @@ int export_chrome(FILE *out, struct polls *p)
     else
         w.err = -ENOMEM;
     if (w.err == 0)
-        w.err = report_flush(&w.b, out, true);
+        w.err = buf_flush(&w.b, out, true);
     say_progress_done();
     map_release(&w.node_of);
     free(w.nodes);

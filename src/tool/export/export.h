@@ -5,8 +5,8 @@
 
 #include <stdio.h>
 
-#include "tool/report/heap.h"
-#include "tool/report/polls.h"
+#include "tool/profile/profile.h"
+#include "tool/profile/polls.h"
 
 int export_speedscope(FILE *out, const struct profile *heap, enum heap_by by);
 int export_pprof(FILE *out, const struct profile *heap, enum heap_by by);

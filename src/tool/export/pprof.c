@@ -162,7 +162,7 @@ static int put_location(struct writer *w, size_t i)
         proto_message(&w->message, 4, &w->inside);
     }
     proto_message(&w->b, P_LOCATION, &w->message);
-    return report_flush(&w->b, w->out, false);
+    return buf_flush(&w->b, w->out, false);
 }
 
 static int put_mappings(struct writer *w)
@@ -182,7 +182,7 @@ static int put_mappings(struct writer *w)
             proto_number(&w->message, has, 1);
         proto_message(&w->b, P_MAPPING, &w->message);
     }
-    return report_flush(&w->b, w->out, false);
+    return buf_flush(&w->b, w->out, false);
 }
 
 static int put_sample(struct writer *w, uint32_t stack, const double *values, size_t count,
@@ -199,7 +199,7 @@ static int put_sample(struct writer *w, uint32_t stack, const double *values, si
         proto_varint(&w->inside, (uint64_t)export_round(&rounding[i], values[i]));
     proto_message(&w->message, 2, &w->inside);
     proto_message(&w->b, P_SAMPLE, &w->message);
-    return report_flush(&w->b, w->out, false);
+    return buf_flush(&w->b, w->out, false);
 }
 
 static int put_samples(struct writer *w, size_t count)
@@ -273,7 +273,7 @@ static int put_all(struct writer *w)
     proto_merge(&w->b, &w->strings);
     if (w->failed)
         err = -ENOMEM;
-    return err ? err : report_flush(&w->b, w->out, true);
+    return err ? err : buf_flush(&w->b, w->out, true);
 }
 
 int export_pprof(FILE *out, const struct profile *heap, enum heap_by by)

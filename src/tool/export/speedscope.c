@@ -92,7 +92,7 @@ static int put_samples(struct buf *b, FILE *out, const struct profile *heap, enu
         buf_puts(b, "]");
         comma = ",\n";
         if (err == 0)
-            err = report_flush(b, out, false);
+            err = buf_flush(b, out, false);
     }
     return err;
 }
@@ -170,7 +170,7 @@ int export_speedscope(FILE *out, const struct profile *heap, enum heap_by by)
     put_frames(&b, &f);
     buf_puts(&b, "}\n");
     if (err == 0)
-        err = report_flush(&b, out, true);
+        err = buf_flush(&b, out, true);
     buf_free(&b);
     free(f.list);
     free(f.slots);

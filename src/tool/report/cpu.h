@@ -13,6 +13,5 @@ int cpu_report(FILE *out, struct cpu *c, const struct cpu_options *h,
                const struct report_options *o);
 int cpu_report_json(FILE *out, struct cpu *c, const struct cpu_options *h,
                     const struct report_options *o);
-void cpu_notices(const struct cpu *c);
 
 #endif

@@ -372,7 +372,7 @@ int cpu_diff_put(struct buf *b, FILE *out, const struct cpu_diff *d, double fail
         buf_puts(b, i ? ",\n{" : "\n{");
         put_row(b, d, &d->rows[i], fail_above);
         buf_putc(b, '}');
-        err = report_flush(b, out, false);
+        err = buf_flush(b, out, false);
     }
     buf_puts(b, "\n],\n");
     if (d->has_cpu) {

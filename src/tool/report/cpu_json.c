@@ -32,7 +32,7 @@ static int put_functions(struct buf *b, FILE *out, struct cpu *c, uint32_t pid, 
         buf_puts(b, i ? ",\n{" : "\n{");
         put_row(b, &f.rows[i], c->rec->off_samples > 0);
         buf_putc(b, '}');
-        err = report_flush(b, out, false);
+        err = buf_flush(b, out, false);
     }
     buf_puts(b, "]");
     cpu_flat_release(&f);
@@ -108,7 +108,7 @@ int cpu_report_json(FILE *out, struct cpu *c, const struct cpu_options *h,
     heap_put_run(&b, c->rec);
     buf_puts(&b, "}\n");
     if (err == 0)
-        err = report_flush(&b, out, true);
+        err = buf_flush(&b, out, true);
     buf_free(&b);
     return err;
 }

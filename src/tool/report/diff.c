@@ -66,7 +66,7 @@ static int collect(const struct diff *d, struct item **out, size_t *count)
                                                r,
                                                &f->sum,
                                                &f->frames,
-                                               report_sampled(run, (uint32_t)i, &f->sum)};
+                                               run_is_sampled(run, (uint32_t)i, &f->sum)};
             }
         }
     qsort(items, n, sizeof(*items), compare_items);

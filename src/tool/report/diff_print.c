@@ -269,7 +269,7 @@ int diff_print_json(FILE *out, const struct diff *d, double fail_above)
     for (size_t i = 0; i < d->count && err == 0; i++) {
         buf_puts(&b, i ? ",\n" : "\n");
         put_row(&b, d, &d->rows[i], fail_above);
-        err = report_flush(&b, out, false);
+        err = buf_flush(&b, out, false);
     }
     bool repeated = d->sides[0].count > 1 && d->sides[1].count > 1;
     buf_printf(&b, "\n],\n\"basis\":\"%s\",\"judged_by\":%s,", d->by_frame ? "frame" : "run",
@@ -288,7 +288,7 @@ int diff_print_json(FILE *out, const struct diff *d, double fail_above)
     }
     buf_puts(&b, "]}\n");
     if (err == 0)
-        err = report_flush(&b, out, true);
+        err = buf_flush(&b, out, true);
     buf_free(&b);
     return err;
 }

@@ -102,7 +102,7 @@ static int make_titles(struct columns *c)
 
 static int add_column(struct columns *c, const struct run *run, uint32_t fn)
 {
-    char *name = report_name(run, fn);
+    char *name = run_fn_name(run, fn);
     if (!name)
         return -ENOMEM;
     c->fns[c->count] = fn;
@@ -233,7 +233,7 @@ static void thread_cell(struct view *v, uint32_t number)
 
 static void kind_cell(struct view *v, uint32_t root)
 {
-    char *name = root == RUN_NO_ROOT ? NULL : report_name(v->run, root);
+    char *name = root == RUN_NO_ROOT ? NULL : run_fn_name(v->run, root);
     char text[64];
     table_shorten(text, sizeof(text), name ? last_parts(name, 1) : "-", TITLE_WIDTH);
     table_cell(&v->table, text);
@@ -247,7 +247,7 @@ static void time_cell(struct view *v, uint32_t fn, const struct tally *sum)
     /* It ran, so `-` would be wrong, and every call takes some time. */
     bool residue = sum && (sum->self_ns < 0 || (sum->self_ns == 0 && sum->calls > 0));
     if (sum && !residue)
-        snprintf(text, sizeof(text), "%s%s", report_estimated(v->run, fn, sum) ? "~" : "",
+        snprintf(text, sizeof(text), "%s%s", run_is_estimated(v->run, fn, sum) ? "~" : "",
                  units_time(time, sum->self_ns));
     table_cell(&v->table, residue ? "~0" : sum ? text : "-");
 }
@@ -362,7 +362,7 @@ static void between_note(FILE *out, const struct view *v)
             caller = run->groups[i].caller;
             kinds++;
         }
-    char *name = kinds == 1 && caller != RUN_NO_FN ? report_name(run, caller) : NULL;
+    char *name = kinds == 1 && caller != RUN_NO_FN ? run_fn_name(run, caller) : NULL;
     if (name)
         report_dim(out, v->o->colour, "between: between the calls of a turn; self time of %s",
                    name);
@@ -474,14 +474,14 @@ int report_frames_json(FILE *out, const struct run *run, const struct report_opt
         if (err == 0)
             put_frame(&b, run, index, &scratch, inside);
         if (err == 0)
-            err = report_flush(&b, out, false);
+            err = buf_flush(&b, out, false);
     }
     buf_puts(&b, "\n],\n");
     report_put_budget(&b, run);
     report_put_run(&b, run);
     buf_puts(&b, "}\n");
     if (err == 0)
-        err = report_flush(&b, out, true);
+        err = buf_flush(&b, out, true);
     buf_free(&b);
     say_progress_done();
     inside_close(inside);

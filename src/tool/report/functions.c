@@ -17,15 +17,7 @@
 #include "tool/util/table.h"
 #include "tool/util/units.h"
 
-enum {
-    GROUP_LINES = 5,
-    NAME_WIDTH = 8,
-    UNLIMITED = 500,
-    SAMPLED_CALLS = 64,
-    SAMPLED_PART = 64,
-    COVERED_PERCENT = 90,
-    HIDDEN_WAITS = 3
-};
+enum { GROUP_LINES = 5, NAME_WIDTH = 8, UNLIMITED = 500, COVERED_PERCENT = 90, HIDDEN_WAITS = 3 };
 
 void report_heading(FILE *out, bool colour, const char *text)
 {
@@ -47,18 +39,6 @@ const char *report_time(char *text, int64_t ns)
     return units_time(text, ns > 0 ? ns : 0);
 }
 
-bool report_sampled(const struct run *run, uint32_t fn, const struct tally *sum)
-{
-    const struct tally *all = &run->fns[fn].sum;
-    return sum->timed < sum->calls && all->calls >= SAMPLED_CALLS &&
-           all->calls - all->timed > all->calls / SAMPLED_PART;
-}
-
-bool report_estimated(const struct run *run, uint32_t fn, const struct tally *sum)
-{
-    return report_sampled(run, fn, sum) || (sum->self_ns >= 0 && estimates_matter(sum));
-}
-
 struct shape { /* which columns a table has */
     bool total, percentiles, allocs, places, sampled, intervals, worst, worst_frame;
     bool cpu, wait, by_cpu, marks;
@@ -78,18 +58,18 @@ static struct shape shape_of(const struct run *run, const struct report_row *row
         s.worst |= percentiles && !run->uncorrected && f->worst_ns >= 0 && sum->calls > 1;
         s.worst_frame |= f->worst_frame >= 0;
         s.self_sum = saturating_add(s.self_sum, sum->self_ns > 0 ? sum->self_ns : 0);
-        s.cpu_sum = saturating_add(s.cpu_sum, report_self_cpu(sum));
+        s.cpu_sum = saturating_add(s.cpu_sum, tally_self_cpu(sum));
         s.intervals |= estimates_matter(sum);
-        if (report_sampled(run, rows[i].fn, sum)) {
+        if (run_is_sampled(run, rows[i].fn, sum)) {
             s.sampled = true;
             s.timed = saturating_add(s.timed, sum->timed);
             s.calls_sampled = saturating_add(s.calls_sampled, sum->calls);
         }
     }
     for (size_t i = 0; i < count; i++) {
-        bool wait = report_has_wait(&rows[i].sum, s.self_sum);
+        bool wait = tally_has_wait(&rows[i].sum, s.self_sum);
         s.wait |= wait;
-        s.marks |= wait && report_waits(&rows[i].sum);
+        s.marks |= wait && tally_waits(&rows[i].sum);
     }
     return s;
 }
@@ -155,7 +135,7 @@ static bool has_residue(const struct run *run, const struct report_row *row, con
 static void share_cell(struct table *t, const struct tally *sum, const struct shape *s)
 {
     char text[UNITS_LEN];
-    int64_t mine = s->by_cpu ? report_self_cpu(sum) : sum->self_ns;
+    int64_t mine = s->by_cpu ? tally_self_cpu(sum) : sum->self_ns;
     int64_t all = s->by_cpu ? s->cpu_sum : s->self_sum;
     double part = all > 0 && mine > 0 ? (double)mine / (double)all : 0.0;
     table_cell(t, sum->self_ns >= 0 ? units_percent(text, part) : "-");
@@ -167,20 +147,20 @@ static int add_row(struct table *t, const struct run *run, const struct report_r
     char text[UNITS_LEN], place[512];
     const struct run_fn *f = &run->fns[row->fn];
     const struct tally *sum = &row->sum;
-    char *name = report_name(run, row->fn);
+    char *name = run_fn_name(run, row->fn);
     if (!name)
         return -ENOMEM;
     table_cell(t, name);
     free(name);
     table_cell(t, units_count(text, sum->calls));
-    time_cell(t, sum->self_ns, true, report_estimated(run, row->fn, sum) ? "~" : "");
+    time_cell(t, sum->self_ns, true, run_is_estimated(run, row->fn, sum) ? "~" : "");
     if (s->intervals)
         interval_cell(t, sum);
     share_cell(t, sum, s);
     if (s->cpu)
-        time_cell(t, report_self_cpu(sum), sum->has_cpu, "");
+        time_cell(t, tally_self_cpu(sum), sum->has_cpu, "");
     if (s->wait)
-        time_cell(t, sum->self_ns - report_self_cpu(sum), sum->has_cpu, "");
+        time_cell(t, sum->self_ns - tally_self_cpu(sum), sum->has_cpu, "");
     if (s->total)
         time_cell(t, sum->total_ns, sum->has_total, "");
     if (s->percentiles) {
@@ -198,7 +178,7 @@ static int add_row(struct table *t, const struct run *run, const struct report_r
     if (s->places)
         table_cell(t, f->place ? say_safe(place, sizeof(place), f->place) : "-");
     if (s->marks)
-        table_cell(t, report_has_wait(sum, s->self_sum) && report_waits(sum) ? "<- waits" : "");
+        table_cell(t, tally_has_wait(sum, s->self_sum) && tally_waits(sum) ? "<- waits" : "");
     return 0;
 }
 
@@ -240,9 +220,9 @@ static void hidden_waits(FILE *out, const struct run *run, const struct report_r
     char text[UNITS_LEN];
     for (size_t i = 0, said = 0; i < count && said < HIDDEN_WAITS; i++) {
         const struct tally *sum = &rows[i].sum;
-        if (!report_waits(sum) || sum->wait_ns < self_sum / 10)
+        if (!tally_waits(sum) || sum->wait_ns < self_sum / 10)
             continue;
-        char *name = report_name(run, rows[i].fn);
+        char *name = run_fn_name(run, rows[i].fn);
         fprintf(out, "%s waited for %s\n", name ? name : "?", units_time(text, sum->wait_ns));
         free(name);
         said++;
@@ -314,7 +294,7 @@ static void footer_line(FILE *out, const struct run *run, const struct run_group
     if (run->budget_ns > 0)
         snprintf(what, sizeof(what), " (>%s budget)", units_time(budget, run->budget_ns));
     char avg[UNITS_LEN], p99[UNITS_LEN], figures[4 * UNITS_LEN], why[64] = "";
-    char *name = g->root != RUN_NO_ROOT ? report_name(run, g->root) : NULL;
+    char *name = g->root != RUN_NO_ROOT ? run_fn_name(run, g->root) : NULL;
     units_time(avg, g->count ? g->wall_sum / g->count : 0);
     units_time(p99, g->p99_ns);
     const char *hot = o->colour && g->spikes ? "\x1b[33m" : "", *off = *hot ? "\x1b[0m" : "";
@@ -473,7 +453,7 @@ int report_functions_json(FILE *out, const struct run *run, const struct report_
         put_worst(&b, "worst_ns", f->worst_ns);
         put_worst(&b, "worst_frame", f->worst_frame);
         buf_putc(&b, '}');
-        err = report_flush(&b, out, false);
+        err = buf_flush(&b, out, false);
     }
     buf_puts(&b, "\n],\n");
     put_frames_summary(&b, run);
@@ -482,7 +462,7 @@ int report_functions_json(FILE *out, const struct run *run, const struct report_
     report_put_run(&b, run);
     buf_puts(&b, "}\n");
     if (err == 0)
-        err = report_flush(&b, out, true);
+        err = buf_flush(&b, out, true);
     buf_free(&b);
     free(rows);
     return err;

@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "tool/profile/growth.h"
+#include "tool/profile/notices.h"
 #include "tool/profile/profile.h"
 #include "tool/report/report.h"
 
@@ -26,8 +27,6 @@ int heap_report(FILE *out, const struct profile *heap, const struct heap_options
                 const struct report_options *o);
 int heap_report_json(FILE *out, const struct profile *heap, const struct heap_options *h,
                      const struct report_options *o);
-/* Prints notices on stderr; see `report_notices`. */
-void heap_notices(struct profile *heap);
 
 /* ---- pieces ---- */
 
@@ -42,10 +41,6 @@ void heap_put_frames(struct buf *b, const struct profile *heap, uint32_t stack,
                      const struct symbol_frame **frames);
 /* "program (pid 4711) | 2.4s | exit status 0" */
 void heap_print_program(FILE *out, const struct recording *rec);
-/* Notices about the file itself, and about names that could not be resolved. Each is printed once
- * for a profile. */
-void heap_notice_reading(struct profile *p);
-void heap_notice_symbols(struct profile *p);
 
 /* "FILE | COMMAND", shortened to fit. */
 void heap_print_source(FILE *out, const struct recording *rec, const struct report_options *o);

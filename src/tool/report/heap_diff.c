@@ -377,7 +377,7 @@ static int put_rows(struct buf *b, FILE *out, const struct heap_diff *d, double 
         put_failed(b, d, c, fail_above);
         put_change(b, d, c);
         buf_putc(b, '}');
-        err = report_flush(b, out, false);
+        err = buf_flush(b, out, false);
     }
     return err;
 }
@@ -414,7 +414,7 @@ int heap_diff_json(FILE *out, const struct heap_diff *d, double fail_above)
     json_put_string(&b, d->sides[1].rec.path);
     buf_puts(&b, "]]}\n");
     if (err == 0)
-        err = report_flush(&b, out, true);
+        err = buf_flush(&b, out, true);
     buf_free(&b);
     return err;
 }

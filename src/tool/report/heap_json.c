@@ -145,7 +145,7 @@ static int put_sites(struct buf *b, FILE *out, const struct profile *heap, enum 
         json_put_count(b, "site_frame", heap->stacks[list[i].index].site_frame);
         heap_put_frames(b, heap, list[i].index, frames);
         buf_putc(b, '}');
-        err = report_flush(b, out, false);
+        err = buf_flush(b, out, false);
     }
     buf_puts(b, "\n],\n");
     free(list);
@@ -180,7 +180,7 @@ static int put_places(struct buf *b, FILE *out, const struct profile *heap, enum
         put_peak(b, &heap->rec, &site->sum);
         json_put_text(b, "kind", site->mmap ? "mmap" : "malloc");
         buf_printf(b, "\"stacks\":%u}", site->stacks);
-        err = report_flush(b, out, false);
+        err = buf_flush(b, out, false);
     }
     buf_puts(b, "\n],\n");
     free(list);
@@ -350,7 +350,7 @@ int heap_report_json(FILE *out, const struct profile *heap, const struct heap_op
     heap_put_run(&b, rec);
     buf_puts(&b, "}\n");
     if (err == 0)
-        err = report_flush(&b, out, true);
+        err = buf_flush(&b, out, true);
     buf_free(&b);
     return err;
 }

@@ -153,7 +153,7 @@ static void print_head(FILE *out, const struct inside *in, size_t index, const s
     const struct run_frame *frame = &in->run->frames[index];
     const struct run_thread *thread = run_thread_find(in->run, frame->thread);
     char text[UNITS_LEN], safe[40], cut[4 * ROOT_WIDTH + 8] = "";
-    char *root = frame->root == RUN_NO_ROOT ? NULL : report_name(in->run, frame->root);
+    char *root = frame->root == RUN_NO_ROOT ? NULL : run_fn_name(in->run, frame->root);
     if (root)
         table_shorten(cut, sizeof(cut), root, ROOT_WIDTH);
     fprintf(out, "Frame %zu%s%s: %s", index + 1,

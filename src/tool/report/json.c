@@ -10,20 +10,6 @@
 #include "tool/util/json.h"
 #include "tool/util/paths.h"
 
-enum { FLUSH_BYTES = 1 << 16 };
-
-int report_flush(struct buf *b, FILE *out, bool last)
-{
-    if (b->failed)
-        return -ENOMEM;
-    if (b->len == 0 || (!last && b->len < FLUSH_BYTES))
-        return 0;
-    size_t put = fwrite(b->data, 1, b->len, out);
-    int err = put == b->len ? 0 : -EIO;
-    buf_clear(b);
-    return err;
-}
-
 /* Writes the name of a run in the runs directory: its file name without the extension. */
 static void put_stem(struct buf *b, const char *path)
 {
@@ -112,10 +98,10 @@ void report_put_tally(struct buf *b, const struct run *run, uint32_t fn, const s
         "\"free_bytes\":%lld,\"timed_calls\":%lld,\"sampled\":%s,\"estimated\":%s,\"disputed\":%s",
         (long long)sum->alloc_count, (long long)sum->alloc_bytes, (long long)sum->free_count,
         (long long)sum->free_bytes, (long long)sum->timed,
-        report_sampled(run, fn, sum) ? "true" : "false",
-        report_estimated(run, fn, sum) ? "true" : "false", sum->disputed ? "true" : "false");
+        run_is_sampled(run, fn, sum) ? "true" : "false",
+        run_is_estimated(run, fn, sum) ? "true" : "false", sum->disputed ? "true" : "false");
     buf_putc(b, ',');
-    report_put_known(b, "cpu_self_ns", sum->has_cpu, report_self_cpu(sum));
+    report_put_known(b, "cpu_self_ns", sum->has_cpu, tally_self_cpu(sum));
     buf_putc(b, ',');
     report_put_known(b, "runq_self_ns", sum->has_cpu, sum->runq_ns);
 }

@@ -135,7 +135,7 @@ static int overview_json(FILE *out, const struct recording *rec, unsigned found,
     buf_printf(&b, "\"polls\":{\"events\":%llu},\n", (unsigned long long)h->trace.events);
     heap_put_run(&b, rec);
     buf_puts(&b, "}\n");
-    int err = report_flush(&b, out, true);
+    int err = buf_flush(&b, out, true);
     buf_free(&b);
     if (err)
         snprintf(error->text, sizeof(error->text), "the report stopped: %s", strerror(-err));

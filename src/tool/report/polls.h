@@ -8,7 +8,5 @@
 
 int polls_report(FILE *out, struct polls *p, const struct report_options *o);
 int polls_report_json(FILE *out, struct polls *p, const struct report_options *o);
-/* Prints notices on stderr. */
-void polls_notices(const struct polls *p);
 
 #endif

@@ -321,7 +321,7 @@ int polls_diff_put(struct buf *b, FILE *out, const struct polls_diff *d, double 
         buf_printf(b, "\"total_ns\":[%llu,%llu],\"polls\":[%llu,%llu]}",
                    (unsigned long long)c->total_ns[0], (unsigned long long)c->total_ns[1],
                    (unsigned long long)c->polls[0], (unsigned long long)c->polls[1]);
-        err = report_flush(b, out, false);
+        err = buf_flush(b, out, false);
     }
     buf_puts(b, "\n],\n");
     return err;

@@ -116,7 +116,7 @@ static int put_tasks(struct buf *b, FILE *out, struct polls *p, const struct rep
         put_percentiles(b, &g->wakes, g->latest_ns);
         close_object(b);
         buf_putc(b, '}');
-        err = report_flush(b, out, false);
+        err = buf_flush(b, out, false);
     }
     buf_puts(b, "],\n");
     free(sorted);
@@ -202,7 +202,7 @@ static int put_longest(struct buf *b, FILE *out, struct polls *p)
         put_stacks(b, p, poll, PIANO_SAMPLE_OFF, frames);
         put_cause(b, p, poll);
         buf_putc(b, '}');
-        err = report_flush(b, out, false);
+        err = buf_flush(b, out, false);
     }
     buf_puts(b, "],\n");
     free(frames);
@@ -349,7 +349,7 @@ int polls_report_json(FILE *out, struct polls *p, const struct report_options *o
     heap_put_run(&b, p->rec);
     buf_puts(&b, "}\n");
     if (err == 0)
-        err = report_flush(&b, out, true);
+        err = buf_flush(&b, out, true);
     buf_free(&b);
     polls_flags_release(&flags);
     say_progress_done();

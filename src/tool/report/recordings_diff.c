@@ -196,7 +196,7 @@ int recordings_diff_json(FILE *out, const struct recordings_diff *d, double fail
     json_put_string(&b, recs[1]->path);
     buf_puts(&b, "]]}\n");
     if (err == 0)
-        err = report_flush(&b, out, true);
+        err = buf_flush(&b, out, true);
     buf_free(&b);
     return err;
 }

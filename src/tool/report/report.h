@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#include "tool/load/run.h"
+#include "tool/profile/functions.h"
 
 /* What functions are ranked by: wall time, CPU time, or the more useful of both (CPU time if
  * functions wait). */
@@ -32,13 +32,8 @@ int report_frames_json(FILE *out, const struct run *run, const struct report_opt
 int report_threads(FILE *out, const struct run *run, const struct report_options *o);
 int report_threads_json(FILE *out, const struct run *run, const struct report_options *o);
 
-/* PER_FRAME: the report shows figures of single frames, or percentiles over them. */
-void report_notices(const struct run *run, bool per_frame);
 /* Prints a notice if threads waited for a CPU for much of the time. */
 void report_notice_busy(const struct run *run, enum report_rank rank);
-/* Share of their time that threads waited for a CPU, in percent; 0 if it is small or unknown. */
-double report_busy_percent(const struct run *run);
-
 /* ---- shared by the reports ---- */
 
 /* One row of a table of functions. */
@@ -52,19 +47,6 @@ int report_rows(FILE *out, const struct run *run, struct report_row *rows, size_
                 bool percentiles, const struct report_options *o);
 /* Sorts ROWS in the order of the table; returns whether by CPU time. */
 bool report_sort(struct report_row *rows, size_t count, enum report_rank rank);
-/* Whether the wait in SUM matters; whether it is most of its self time, not counting the wait
- * for a CPU. */
-bool report_has_wait(const struct tally *sum, int64_t self_sum);
-bool report_waits(const struct tally *sum);
-/* The known part of the self time on the CPU. */
-int64_t report_self_cpu(const struct tally *sum);
-/* Whether SUM (of the run, a thread or a frame) of function FN is an estimate from a sample of
- * its calls. Calls that were open when the run ended are not timed either, but a few of them do
- * not count as sampling. */
-bool report_sampled(const struct run *run, uint32_t fn, const struct tally *sum);
-/* Whether SUM's self time is an estimate: from a sample of its calls, or because its callees are
- * estimates. */
-bool report_estimated(const struct run *run, uint32_t fn, const struct tally *sum);
 /* Formats a sum of times into TEXT of UNITS_LEN. A sum that is negative after the correction is
  * below the resolution and counts as 0. */
 const char *report_time(char *text, int64_t ns);
@@ -73,10 +55,6 @@ void report_dim(FILE *out, bool colour, const char *fmt, ...) __attribute__((for
 /* "N frames | avg | p99 | spikes", one line per kind of frame. */
 void report_footer(FILE *out, const struct run *run, const struct report_options *o);
 
-/* Display name of a function: escapes made visible, with its place or number if another function
- * of the run has the same name. Malloc'd, or NULL. */
-char *report_name(const struct run *run, uint32_t fn);
-
 /* The reference time for spikes, followed by a comma. */
 void report_put_budget(struct buf *b, const struct run *run);
 /* Members shared by all JSON reports: run, frames summary if requested, dropped. */
@@ -84,7 +62,5 @@ void report_put_run(struct buf *b, const struct run *run);
 void report_put_tally(struct buf *b, const struct run *run, uint32_t fn, const struct tally *sum);
 /* `"KEY":VALUE`, or null if it is not KNOWN. */
 void report_put_known(struct buf *b, const char *key, bool known, int64_t value);
-/* Writes and empties B if it is large, or if LAST. */
-int report_flush(struct buf *b, FILE *out, bool last);
 
 #endif

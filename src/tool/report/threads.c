@@ -162,7 +162,7 @@ static void print_parent(FILE *out, const struct run *run, const struct run_thre
     char safe[64];
     const struct run_thread *parent = run_thread_find(run, t->parent_thread);
     if (t->parent_fn != RUN_NO_FN) {
-        char *name = report_name(run, t->parent_fn);
+        char *name = run_fn_name(run, t->parent_fn);
         fprintf(out, " | started by %s", name ? name : "?");
         free(name);
     } else if (t->parent_thread) {
@@ -290,13 +290,13 @@ int report_threads_json(FILE *out, const struct run *run, const struct report_op
     for (size_t i = 0; i < run->thread_count && err == 0; i++) {
         buf_puts(&b, i ? ",\n" : "\n");
         put_thread(&b, run, &run->threads[i]);
-        err = report_flush(&b, out, false);
+        err = buf_flush(&b, out, false);
     }
     buf_puts(&b, "\n],\n");
     report_put_run(&b, run);
     buf_puts(&b, "}\n");
     if (err == 0)
-        err = report_flush(&b, out, true);
+        err = buf_flush(&b, out, true);
     buf_free(&b);
     return err;
 }

@@ -12,6 +12,8 @@
 #include "common/owner.h"
 #include "tool/util/vec.h"
 
+enum { FLUSH_BYTES = 1 << 16 };
+
 static bool reserve(struct buf *b, size_t more)
 {
     const size_t most = (size_t)1 << 46;
@@ -143,5 +145,17 @@ int buf_write_file(const struct buf *b, const char *path)
     if (err != 0 && fd >= 0)
         unlink(temp.data);
     buf_free(&temp);
+    return err;
+}
+
+int buf_flush(struct buf *b, FILE *out, bool last)
+{
+    if (b->failed)
+        return -ENOMEM;
+    if (b->len == 0 || (!last && b->len < FLUSH_BYTES))
+        return 0;
+    size_t put = fwrite(b->data, 1, b->len, out);
+    int err = put == b->len ? 0 : -EIO;
+    buf_clear(b);
     return err;
 }

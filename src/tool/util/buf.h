@@ -5,6 +5,7 @@
 
 #include <stdarg.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stddef.h>
 
 struct buf {
@@ -28,5 +29,7 @@ int buf_read_file(struct buf *b, const char *path);
 int buf_read_own_file(struct buf *b, const char *path);
 /* Writes to PATH.tmp-PID with mode 0600, then renames it to PATH. Returns 0 or negative errno. */
 int buf_write_file(const struct buf *b, const char *path);
+/* Writes and empties B if it is large, or if LAST. 0 or negative errno. */
+int buf_flush(struct buf *b, FILE *out, bool last);
 
 #endif

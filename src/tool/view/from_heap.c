@@ -277,7 +277,7 @@ int packer_add_heap(struct packer *k, struct packer_stacks *s)
         site_of[i] = PACK_NONE;
     if (err == 0) {
         heap_notices(heap);
-        err = reports_heap(&k->reports, heap);
+        err = k->digest.heap(k->digest.to, heap);
     }
     if (err == 0)
         err = put_sites(k, s, site_of, &sites);

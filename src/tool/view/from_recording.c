@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tool/report/cpu.h"
+#include "tool/profile/cpu.h"
 #include "tool/util/paths.h"
 #include "tool/util/say.h"
 #include "tool/view/packer.h"
@@ -166,7 +166,7 @@ static int add_parts(struct packer *k, struct polls *p, unsigned found)
     }
     if (err == 0 && found & PROFILE_CPU) {
         k->kinds |= PACKER_CPU;
-        err = reports_cpu(&k->reports, p->profile);
+        err = k->digest.cpu(k->digest.to, p->profile);
         if (err == 0)
             err = add_samples(k, &s);
     }
@@ -174,7 +174,7 @@ static int add_parts(struct packer *k, struct polls *p, unsigned found)
         k->kinds |= PACKER_EVENTS;
         err = packer_add_events(k, p);
         if (err == 0)
-            err = reports_polls(&k->reports, p);
+            err = k->digest.polls(k->digest.to, p);
     }
     stacks_release(&s);
     return err;
@@ -332,7 +332,7 @@ int packer_add_other_recording(struct packer *k, const char *path, const char *o
         k->other.duration_ns = heaps[1].rec.duration_ns;
         heap_notices(&heaps[1]);
         if (k->kinds & PACKER_HEAP)
-            memory = reports_heap_diff(&k->reports, heaps);
+            memory = k->digest.heap_diff(k->digest.to, heaps);
         memory = memory ? memory : add_side(k, &sums, &heaps[0], 0);
         name_alike(&k->trie, heaps);
         memory = memory ? memory : add_side(k, &sums, &heaps[1], 1);

@@ -364,7 +364,7 @@ int packer_add_run(struct packer *k, const char *path, struct run_error *error)
     int64_t end = end_of(&run);
     end = end >= 0 ? moment(k, &run, end) : end;
     k->about.duration_ns = end > k->about.duration_ns ? end : k->about.duration_ns;
-    report_notices(&run, true);
+    run_notices(&run, true);
     for (int i = 0; i < RUN_DROP_KINDS; i++)
         packer_dropped(k, run_drop_names[i], run.dropped[i] > 0 ? (uint64_t)run.dropped[i] : 0);
     uint32_t *row_of = calloc(run.fn_count + 1, sizeof(*row_of));
@@ -378,7 +378,7 @@ int packer_add_run(struct packer *k, const char *path, struct run_error *error)
         }
     }
     if (err == 0)
-        err = reports_run(&k->reports, &run);
+        err = k->digest.run(k->digest.to, &run);
     free(row_of);
     run_unload(&run);
     return err ? packer_no_memory(error, path) : 0;
@@ -399,9 +399,9 @@ int packer_add_other_run(struct packer *k, const char *path, const char *other,
     k->compared = true;
     add_about(&k->other, &runs[1]);
     k->other.duration_ns = end_of(&runs[1]);
-    report_notices(&runs[1], true);
+    run_notices(&runs[1], true);
     add_functions(k, "b_functions", &runs[1], NULL);
-    err = reports_diff(&k->reports, runs);
+    err = k->digest.diff(k->digest.to, runs);
     run_unload(&runs[0]);
     run_unload(&runs[1]);
     return err ? packer_no_memory(error, other) : 0;

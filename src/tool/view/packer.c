@@ -67,9 +67,10 @@ int packer_no_memory(struct run_error *error, const char *path)
 
 /* ---- all ---- */
 
-int packer_start(struct packer *k, struct run_error *error)
+int packer_start(struct packer *k, const struct packer_digest *digest, struct run_error *error)
 {
-    *k = (struct packer){.about = {.duration_ns = -1}, .other = {.duration_ns = -1}};
+    *k = (struct packer){
+        .about = {.duration_ns = -1}, .other = {.duration_ns = -1}, .digest = *digest};
     *error = (struct run_error){.text = ""};
     say_listen(hear, k);
     return texts_start(&k->texts, &k->pack) != 0 ? packer_no_memory(error, "page") : 0;
@@ -80,7 +81,7 @@ int packer_finish(struct packer *k, struct run_error *error)
     struct buf report = {0};
     trie_pack(&k->trie, &k->pack);
     lanes_pack(&k->lanes, &k->texts, &k->pack);
-    reports_put(&report, &k->reports);
+    k->digest.put(&report, k->digest.to);
     pack_json(&k->pack, "report", &report);
     trie_release(&k->trie);
     lanes_release(&k->lanes);
@@ -102,7 +103,6 @@ void packer_release(struct packer *k)
     texts_release(&k->texts);
     lanes_release(&k->lanes);
     trie_release(&k->trie);
-    reports_release(&k->reports);
     release_about(&k->about);
     release_about(&k->other);
     buf_free(&k->notices);

@@ -4,10 +4,9 @@
 #define PIANO_TOOL_VIEW_PACKER_H
 
 #include "tool/load/run.h"
-#include "tool/report/polls.h"
+#include "tool/profile/notices.h"
 #include "tool/view/lanes.h"
 #include "tool/view/pack.h"
-#include "tool/view/reports.h"
 #include "tool/view/texts.h"
 #include "tool/view/trie.h"
 
@@ -19,12 +18,26 @@ struct packer_about {
     int64_t pid, started_ms, duration_ns; /* duration -1: unknown */
 };
 
+/* Writes the reports that a page contains. src/tool/report implements it (digest.h); the page itself
+ * does not depend on the reports. Each returns 0 or negative errno. */
+struct digest;
+struct packer_digest {
+    struct digest *to;
+    int (*run)(struct digest *d, struct run *run);
+    int (*heap)(struct digest *d, struct profile *p);
+    int (*cpu)(struct digest *d, struct profile *p);
+    int (*polls)(struct digest *d, struct polls *p);
+    int (*diff)(struct digest *d, struct run runs[2]);
+    int (*heap_diff)(struct digest *d, const struct profile profiles[2]);
+    void (*put)(struct buf *b, const struct digest *d);
+};
+
 struct packer {
     struct pack pack;
     struct texts texts;
     struct lanes lanes;
     struct trie trie;
-    struct reports reports;
+    struct packer_digest digest;
     struct packer_about about, other; /* OTHER: the second in a comparison */
     bool compared;
     unsigned kinds;        /* enum packer_kind */
@@ -38,7 +51,7 @@ struct packer {
 };
 
 /* All return 0, or negative errno and fill ERROR. */
-int packer_start(struct packer *k, struct run_error *error);
+int packer_start(struct packer *k, const struct packer_digest *digest, struct run_error *error);
 void packer_release(struct packer *k);
 
 /* Puts a run and a recording of the same process into one page. Call this before adding both. */

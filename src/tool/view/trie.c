@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tool/report/stretch.h"
+#include "tool/profile/stretch.h"
 
 static uint64_t mix(uint64_t h, uint64_t more)
 {

@@ -2,7 +2,7 @@
 #ifndef PIANO_TOOL_VIEW_TRIE_H
 #define PIANO_TOOL_VIEW_TRIE_H
 
-#include "tool/report/heap.h"
+#include "tool/profile/profile.h"
 #include "tool/util/map.h"
 #include "tool/view/pack.h"
 #include "tool/view/texts.h"

@@ -1,6 +1,7 @@
 /* Notices about a run: missing, truncated, recovered or approximate data. Each is one line on
  * stderr, printed only if it applies. */
-#include "tool/report/report.h"
+#include "tool/profile/functions.h"
+#include "tool/profile/notices.h"
 
 #include <stdlib.h>
 
@@ -49,13 +50,13 @@ static void notice_reading(const struct run *run)
  * must have seen something. */
 static void notice_estimates(const struct run *run)
 {
-    bool sampled = false, busy = report_busy_percent(run) > 0; /* the watcher waited too */
+    bool sampled = false, busy = run_busy_percent(run) > 0; /* the watcher waited too */
     int64_t looked = 0;
     for (uint32_t i = 0; i < run->fn_count; i++) {
         const struct tally *sum = &run->fns[i].sum;
-        sampled |= report_sampled(run, i, sum);
+        sampled |= run_is_sampled(run, i, sum);
         looked = saturating_add(looked, sum->looked_ns);
-        char *name = sum->disputed && !busy ? report_name(run, i) : NULL;
+        char *name = sum->disputed && !busy ? run_fn_name(run, i) : NULL;
         if (name)
             say("%s: its samples and the watcher disagree; see docs/timing.md", name);
         free(name);
@@ -64,7 +65,7 @@ static void notice_estimates(const struct run *run)
         say("no watcher ran: a long call that was merely counted is in its caller's time");
 }
 
-void report_notices(const struct run *run, bool per_frame)
+void run_notices(const struct run *run, bool per_frame)
 {
     notice_reading(run);
     notice_estimates(run);

@@ -6,7 +6,7 @@
  * reason is printed. For a script, the interpreter is checked. A file that cannot be read, or of a
  * format that only the kernel may know (binfmt_misc), is accepted; if it leaves no recording, that
  * is reported at the end. */
-#include "tool/record/image.h"
+#include "tool/util/image.h"
 
 #include <elf.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* Reports in a page: the JSON of each instrument, cut to a readable size, and a few lines with the
  * most important results in words. The functions that write `piano report --json` also write these,
  * so that the page and the command line cannot differ. */
-#include "tool/view/reports.h"
+#include "tool/report/digest.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -23,7 +23,7 @@ typedef int writer(FILE *out, void *what, size_t top);
 
 /* Adds the report that WRITE makes of WHAT as member KEY, with TOP items. Uses fewer if the report
  * would be too large because of long names (nested templates in every stack). */
-static int put_report(struct reports *r, const char *key, writer *write, void *what, size_t top)
+static int put_report(struct digest *r, const char *key, writer *write, void *what, size_t top)
 {
     for (;; top /= 4) {
         char *text = NULL;
@@ -46,7 +46,7 @@ static int put_report(struct reports *r, const char *key, writer *write, void *w
 }
 
 static void __attribute__((format(printf, 3, 4)))
-tell(struct reports *r, const char *kind, const char *fmt, ...)
+tell(struct digest *r, const char *kind, const char *fmt, ...)
 {
     struct buf text = {0};
     va_list ap;
@@ -60,7 +60,7 @@ tell(struct reports *r, const char *kind, const char *fmt, ...)
     buf_free(&text);
 }
 
-void reports_put(struct buf *b, const struct reports *r)
+void digest_put(struct buf *b, const struct digest *r)
 {
     buf_putc(b, '{');
     if (r->text.len)
@@ -72,7 +72,7 @@ void reports_put(struct buf *b, const struct reports *r)
     b->failed |= r->text.failed || r->overview.failed;
 }
 
-void reports_release(struct reports *r)
+void digest_release(struct digest *r)
 {
     buf_free(&r->text);
     buf_free(&r->overview);
@@ -80,10 +80,10 @@ void reports_release(struct reports *r)
 
 /* ---- functions ---- */
 
-static void tell_frames(struct reports *r, const struct run *run, const struct run_group *g)
+static void tell_frames(struct digest *r, const struct run *run, const struct run_group *g)
 {
     char text[3][UNITS_LEN];
-    char *name = g->root != RUN_NO_ROOT ? report_name(run, g->root) : NULL;
+    char *name = g->root != RUN_NO_ROOT ? run_fn_name(run, g->root) : NULL;
     tell(r, "spans", "%lld frame%s%s%s: median %s, p99 %s, slowest %s; %lld spike%s",
          (long long)g->count, g->count == 1 ? "" : "s", name ? " of " : "", name ? name : "",
          units_time(text[0], g->p50_ns), units_time(text[1], g->p99_ns),
@@ -91,7 +91,7 @@ static void tell_frames(struct reports *r, const struct run *run, const struct r
     free(name);
 }
 
-static void tell_functions(struct reports *r, const struct run *run)
+static void tell_functions(struct digest *r, const struct run *run)
 {
     uint32_t best = RUN_NO_FN;
     int64_t all = 0;
@@ -104,7 +104,7 @@ static void tell_functions(struct reports *r, const struct run *run)
     }
     if (best == RUN_NO_FN)
         return;
-    char *name = report_name(run, best);
+    char *name = run_fn_name(run, best);
     int64_t self = run->fns[best].sum.self_ns;
     tell(r, "spans", "most time of its own: %s, %s (%s of what was measured)", name ? name : "?",
          units_time(text, self), units_percent(share, (double)self / (double)all));
@@ -123,7 +123,7 @@ static int write_frames(FILE *out, void *what, size_t top)
     return report_frames_json(out, what, &options);
 }
 
-int reports_run(struct reports *r, struct run *run)
+int digest_run(struct digest *r, struct run *run)
 {
     int err = put_report(r, "functions", write_functions, run, TOP);
     if (err == 0 && run->frame_count > 0)
@@ -136,7 +136,7 @@ int reports_run(struct reports *r, struct run *run)
 
 /* ---- memory ---- */
 
-static void tell_heap(struct reports *r, const struct profile *heap)
+static void tell_heap(struct digest *r, const struct profile *heap)
 {
     char live[UNITS_LEN], all[UNITS_LEN], peak[UNITS_LEN];
     size_t count = 0;
@@ -156,7 +156,7 @@ static void tell_heap(struct reports *r, const struct profile *heap)
 }
 
 /* Sites that grow all the time indicate a leak. */
-static int put_growth(struct reports *r, const struct profile *heap)
+static int put_growth(struct digest *r, const struct profile *heap)
 {
     struct heap_growth g = {.rows = NULL};
     struct run_error error;
@@ -199,7 +199,7 @@ static int write_heap(FILE *out, void *what, size_t top)
     return heap_report_json(out, what, &asked, &options);
 }
 
-int reports_heap(struct reports *r, struct profile *heap)
+int digest_heap(struct digest *r, struct profile *heap)
 {
     int err = put_report(r, "heap", write_heap, heap, TOP);
     if (err)
@@ -210,7 +210,7 @@ int reports_heap(struct reports *r, struct profile *heap)
 
 /* ---- CPU ---- */
 
-static int tell_cpu(struct reports *r, struct cpu *c)
+static int tell_cpu(struct digest *r, struct cpu *c)
 {
     struct cpu_flat f;
     char time[UNITS_LEN], share[UNITS_LEN];
@@ -232,7 +232,7 @@ static int write_cpu(FILE *out, void *what, size_t top)
     return cpu_report_json(out, what, &asked, &options);
 }
 
-int reports_cpu(struct reports *r, struct profile *p)
+int digest_cpu(struct digest *r, struct profile *p)
 {
     struct run_error error;
     struct cpu c;
@@ -256,7 +256,7 @@ static int write_polls(FILE *out, void *what, size_t top)
     return polls_report_json(out, p, &options);
 }
 
-int reports_polls(struct reports *r, struct polls *p)
+int digest_polls(struct digest *r, struct polls *p)
 {
     struct polls_flags flags;
     int err = polls_flags_make(&flags, p);
@@ -285,7 +285,7 @@ static int write_heap_diff(FILE *out, void *what, size_t top)
     return heap_diff_json(out, what, -1);
 }
 
-int reports_diff(struct reports *r, struct run runs[2])
+int digest_diff(struct digest *r, struct run runs[2])
 {
     struct diff_side sides[2] = {{.label = labels[0], .runs = &runs[0], .count = 1},
                                  {.label = labels[1], .runs = &runs[1], .count = 1}};
@@ -298,7 +298,7 @@ int reports_diff(struct reports *r, struct run runs[2])
     return err;
 }
 
-int reports_heap_diff(struct reports *r, const struct profile heaps[2])
+int digest_heap_diff(struct digest *r, const struct profile heaps[2])
 {
     struct heap_diff d;
     int err = heap_diff_make(&d, heaps, labels);

@@ -8,7 +8,7 @@
  *   Error loading shared library libtwice.so: No such file or directory (needed by ./a)
  *   ./a: symbol lookup error: ./a: undefined symbol: twice
  *   Error relocating ./a: twice: symbol not found */
-#include "tool/record/unstarted.h"
+#include "tool/util/unstarted.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -18,8 +18,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "tool/build/child.h"
-#include "tool/record/image.h"
+#include "tool/util/child.h"
+#include "tool/util/image.h"
 #include "tool/util/buf.h"
 #include "tool/util/say.h"
 

@@ -1,7 +1,7 @@
 /* Processes that the tool starts: steps of a build and the profiled program. They are not run by a
  * shell. */
-#ifndef PIANO_TOOL_BUILD_CHILD_H
-#define PIANO_TOOL_BUILD_CHILD_H
+#ifndef PIANO_TOOL_UTIL_CHILD_H
+#define PIANO_TOOL_UTIL_CHILD_H
 
 #include <stdbool.h>
 #include <sys/types.h>

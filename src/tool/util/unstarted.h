@@ -1,6 +1,6 @@
 /* Finds out why a program did not start. */
-#ifndef PIANO_TOOL_RECORD_UNSTARTED_H
-#define PIANO_TOOL_RECORD_UNSTARTED_H
+#ifndef PIANO_TOOL_UTIL_UNSTARTED_H
+#define PIANO_TOOL_UTIL_UNSTARTED_H
 
 #include <stdbool.h>
 

@@ -12,7 +12,7 @@
  * parent of orphans (a subreaper) and end the orphans after an interruption.
  *
  * Invariant: `child_run` never returns while the child lives. */
-#include "tool/build/child.h"
+#include "tool/util/child.h"
 
 #include <errno.h>
 #include <math.h>

@@ -1,6 +1,6 @@
 /* The program to record: finds its file and checks that a library can be loaded into it. */
-#ifndef PIANO_TOOL_RECORD_IMAGE_H
-#define PIANO_TOOL_RECORD_IMAGE_H
+#ifndef PIANO_TOOL_UTIL_IMAGE_H
+#define PIANO_TOOL_UTIL_IMAGE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* Notices about the CPU samples of a recording: missing data and truncated stacks. */
 #include "tool/profile/python.h"
-#include "tool/report/cpu.h"
+#include "tool/profile/notices.h"
 #include "tool/util/paths.h"
 #include "tool/util/say.h"
 

@@ -1,6 +1,6 @@
 /* Notices about a heap recording: missing data, drops during recording, and the accuracy of the
  * figures. Each is one line on stderr, printed only if it applies. */
-#include "tool/report/heap.h"
+#include "tool/profile/notices.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,0 +1,20 @@
+/* Notices about a run or a recording: missing data, drops during recording, and the accuracy of the figures.
+ * Each is one line on stderr, printed only if it applies, and once for a profile. */
+#ifndef PIANO_TOOL_PROFILE_NOTICES_H
+#define PIANO_TOOL_PROFILE_NOTICES_H
+
+#include "tool/load/run.h"
+#include "tool/profile/cpu.h"
+#include "tool/profile/polls.h"
+#include "tool/profile/profile.h"
+
+/* PER_FRAME: figures of single frames, or percentiles over them, are shown. */
+void run_notices(const struct run *run, bool per_frame);
+void heap_notices(struct profile *heap);
+void cpu_notices(const struct cpu *c);
+void polls_notices(const struct polls *p);
+/* About the file itself, and about names that could not be resolved. */
+void heap_notice_reading(struct profile *p);
+void heap_notice_symbols(struct profile *p);
+
+#endif

@@ -1,0 +1,32 @@
+/* Notices about the events of a recording: missing data and rough clocks. */
+#include "tool/profile/notices.h"
+#include "tool/util/say.h"
+
+void polls_notices(const struct polls *p)
+{
+    const struct recording *rec = p->rec;
+    const struct piano__trace *t = &rec->header.trace;
+    const struct {
+        uint64_t count;
+        const char *text;
+    } drops[] = {
+        {t->dropped_memory, "events had no room: no memory, a full disk, the file gone"},
+        {t->dropped_busy, "events of signal handlers in the middle of another are missing"},
+        {t->dropped_names, "names did not fit: what they name is shown without"},
+        {t->recycled, "chunks of old events were given up for new ones: the recording begins later "
+                      "than the program"},
+        {t->samples_lost, "CPU samples were lost"},
+        {rec->header.samples_given_up, "old CPU samples and waits were given up for new ones"},
+        {rec->events.unknown, "events are of kinds this piano does not know"},
+        {rec->events.bad, "events have fields that could not be read"},
+        {p->stray_ends, "polls ended that had not begun"},
+        {p->too_deep, "polls never ended"},
+        {p->untracked, "events of tasks or queues beyond those that can be followed"},
+    };
+    heap_notice_reading(p->profile);
+    for (size_t i = 0; i < sizeof(drops) / sizeof(*drops); i++)
+        if (drops[i].count > 0)
+            say("%llu %s", (unsigned long long)drops[i].count, drops[i].text);
+    if (rec->events.clock.rough)
+        say("the clock of the events could be set at the start only: times are rough");
+}
