@@ -13,7 +13,7 @@
 
 #include "tool/export/export.h"
 #include "tool/report/heap.h"
-#include "tool/report/heap_diff.h"
+#include "tool/report/recordings_diff.h"
 #include "tool/report/stretch.h"
 #include "tool/util/buf.h"
 

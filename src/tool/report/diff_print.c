@@ -6,17 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tool/profile/profile.h"
+#include "tool/report/diff_parts.h"
 #include "tool/util/json.h"
 #include "tool/util/say.h"
-#include "tool/util/table.h"
 #include "tool/util/units.h"
 
 /* ---- table ---- */
-
-static int64_t whole(double v)
-{
-    return fabs(v) < 9e18 ? (int64_t)llround(v) : v > 0 ? INT64_MAX : -INT64_MAX;
-}
 
 static void name_cell(struct table *t, const struct diff *d, size_t at)
 {
@@ -38,7 +34,7 @@ static const char *count_text(char *text, double v)
     if (fabs(v) < 1000 && fabs(v - round(v)) >= 0.05)
         snprintf(text, UNITS_LEN, "%.1f", v);
     else
-        units_count(text, whole(v));
+        units_count(text, heap_whole(v));
     return text;
 }
 
@@ -47,7 +43,7 @@ static const char *count_delta(char *text, double v)
     if (fabs(v) < 1000 && fabs(v - round(v)) >= 0.05)
         snprintf(text, UNITS_LEN, "%+.1f", v);
     else
-        units_count_signed(text, whole(v));
+        units_count_signed(text, heap_whole(v));
     return text;
 }
 
@@ -55,34 +51,19 @@ static const char *count_delta(char *text, double v)
 static void time_cell(struct table *t, const struct diff_row *row, int side)
 {
     char text[UNITS_LEN], marked[UNITS_LEN + 1];
-    int64_t ns = whole(diff_figure(row, DIFF_SELF, side));
+    int64_t ns = heap_whole(diff_figure(row, DIFF_SELF, side));
     bool residue = ns == 0 && row->residue[side];
     snprintf(marked, sizeof(marked), "%s%s", row->sampled[side] ? "~" : "", report_time(text, ns));
     table_cell(t, !row->present[side] ? "-" : residue ? "~0" : marked);
 }
 
-static void percent_cell(struct table *t, const struct diff_row *row)
+static void verdict_cell(struct table *t, const struct diff_row *row, const double self[2])
 {
-    char text[UNITS_LEN];
-    if (!row->present[0] || !row->present[1])
-        table_cell(t, row->present[1] ? "new" : "gone");
-    else
-        table_cell(t, units_percent_signed(text, diff_percent(row, DIFF_SELF) / 100.0));
-}
-
-static void verdict_cell(struct table *t, const struct diff_row *row)
-{
-    double change = diff_figure(row, DIFF_SELF, 1) - diff_figure(row, DIFF_SELF, 0);
-    switch (row->real[DIFF_SELF]) {
-    case VERDICT_REAL:
-        table_cell(t, change > 0 ? "slower" : "faster");
-        break;
-    case VERDICT_NOISE:
-        table_cell(t, change == 0 ? "" : "noise");
-        break;
-    default:
+    enum verdict v = row->real[DIFF_SELF];
+    if (v == VERDICT_UNKNOWN)
         table_cell(t, row->waited && !row->unresolved ? "waited" : "");
-    }
+    else
+        table_cell(t, diff_verdict(self, v == VERDICT_REAL, "slower", "faster"));
 }
 
 static bool any_allocs(const struct diff *d)
@@ -100,14 +81,9 @@ static bool any_verdict(const struct diff *d)
 
 static void add_titles(struct table *t, const struct diff *d, bool allocs, bool verdict)
 {
-    char label[2][64], cut[2][64];
-    for (int s = 0; s < 2; s++) {
-        say_safe(label[s], sizeof(label[s]), d->sides[s].label);
-        table_shorten(cut[s], sizeof(cut[s]), label[s], 20);
-    }
     table_column(t, "Function", TABLE_LEFT, 0);
-    table_column(t, cut[0], TABLE_RIGHT, 0);
-    table_column(t, cut[1], TABLE_RIGHT, 0);
+    for (int s = 0; s < 2; s++)
+        diff_column(t, NULL, d->sides[s].label, 20, 0);
     table_column(t, "Delta", TABLE_RIGHT, 0);
     table_column(t, "%", TABLE_RIGHT, 0);
     if (verdict)
@@ -129,17 +105,17 @@ static void add_row(struct table *t, const struct diff *d, size_t at, bool alloc
     name_cell(t, d, at);
     for (int s = 0; s < 2; s++)
         time_cell(t, row, s);
-    table_cell(t, units_time_signed(text, whole(self[1] - self[0])));
-    percent_cell(t, row);
+    table_cell(t, units_time_signed(text, heap_whole(self[1] - self[0])));
+    diff_percent_cell(t, row->present, self);
     if (verdict)
-        verdict_cell(t, row);
+        verdict_cell(t, row, self);
     if (!allocs)
         return;
     snprintf(pair, sizeof(pair), "%s -> %s", count_text(text, count[0]),
              count_text(second, count[1]));
     table_cell(t, pair);
     table_cell(t, count_delta(text, count[1] - count[0]));
-    table_cell(t, units_bytes_signed(text, whole(bytes[1] - bytes[0])));
+    table_cell(t, units_bytes_signed(text, heap_whole(bytes[1] - bytes[0])));
 }
 
 static void print_notes(FILE *out, const struct diff *d, size_t shown, bool colour)
@@ -158,19 +134,17 @@ static void print_notes(FILE *out, const struct diff *d, size_t shown, bool colo
 
 static void print_footer(FILE *out, const struct diff *d)
 {
-    char a[UNITS_LEN], b[UNITS_LEN], delta[UNITS_LEN], part[UNITS_LEN];
-    double from = d->sum[DIFF_SELF][0], to = d->sum[DIFF_SELF][1];
-    if (d->by_frame) {
-        from /= d->frames[0];
-        to /= d->frames[1];
-    }
-    fprintf(out, "\n%s -> %s in all | %s%s%s%s\n", report_time(a, whole(from)),
-            report_time(b, whole(to)), units_time_signed(delta, whole(to - from)),
-            from > 0 ? " (" : "", from > 0 ? units_percent_signed(part, (to - from) / from) : "",
-            from > 0 ? ")" : "");
+    char a[UNITS_LEN], b[UNITS_LEN], delta[UNITS_LEN];
+    double v[2];
+    for (int s = 0; s < 2; s++)
+        v[s] = d->by_frame ? d->sum[DIFF_SELF][s] / d->frames[s] : d->sum[DIFF_SELF][s];
+    fprintf(out, "\n%s -> %s in all ", report_time(a, heap_whole(v[0])),
+            report_time(b, heap_whole(v[1])));
+    diff_total(out, v, units_time_signed(delta, heap_whole(v[1] - v[0])));
+    fputc('\n', out);
     if (d->by_frame)
         fprintf(out, "per frame: %lld frames against %lld (outside frames: per run)\n",
-                (long long)whole(d->frames[0]), (long long)whole(d->frames[1]));
+                (long long)heap_whole(d->frames[0]), (long long)heap_whole(d->frames[1]));
     if (d->sides[0].count > 1 || d->sides[1].count > 1)
         fprintf(out, "means of %zu and %zu runs\n", d->sides[0].count, d->sides[1].count);
     else if (any_verdict(d))
@@ -189,32 +163,19 @@ int diff_print(FILE *out, const struct diff *d, const struct report_options *o)
         add_row(&t, d, i, allocs, verdict);
     int err = table_print(&t, out, o->width, o->colour);
     table_release(&t);
-    if (err == 0 && shown < d->count && !o->top)
-        report_dim(out, o->colour, "%zu more function%s: --all", d->count - shown,
-                   d->count - shown == 1 ? "" : "s");
-    if (err == 0)
-        print_notes(out, d, shown, o->colour);
-    if (err == 0)
-        print_footer(out, d);
-    return err;
+    if (err)
+        return err;
+    diff_more(out, shown, d->count, "function", o);
+    print_notes(out, d, shown, o->colour);
+    print_footer(out, d);
+    return 0;
 }
 
 /* ---- JSON ---- */
 
-static void put_pair(struct buf *b, const char *key, const double v[2], bool fraction)
+static void put_means(struct buf *b, const char *key, const double v[2])
 {
-    if (fraction)
-        buf_printf(b, "\"%s\":[%.3f,%.3f],", key, v[0], v[1]);
-    else
-        buf_printf(b, "\"%s\":[%lld,%lld],", key, (long long)whole(v[0]), (long long)whole(v[1]));
-}
-
-static void put_percent(struct buf *b, const char *key, double v)
-{
-    if (isfinite(v))
-        buf_printf(b, "\"%s\":%.3f,", key, v);
-    else
-        buf_printf(b, "\"%s\":null,", key);
+    buf_printf(b, "\"%s\":[%.3f,%.3f],", key, v[0], v[1]);
 }
 
 static const char *verdict_text(enum verdict v)
@@ -225,38 +186,32 @@ static const char *verdict_text(enum verdict v)
 static void put_row(struct buf *b, const struct diff *d, const struct diff_row *row,
                     double fail_above)
 {
-    buf_puts(b, "{\"name\":");
-    json_put_string(b, row->name);
-    buf_puts(b, ",\"file\":");
-    if (row->file)
-        json_put_string(b, row->file);
-    else
-        buf_puts(b, "null");
-    buf_putc(b, ',');
-    put_pair(b, "self_ns", row->value[DIFF_SELF], false);
-    put_percent(b, "delta_pct", diff_percent(row, DIFF_SELF));
-    put_pair(b, "calls", row->calls, false);
-    put_pair(b, "alloc_count", row->value[DIFF_ALLOCS], false);
-    put_percent(b, "alloc_count_delta_pct", diff_percent(row, DIFF_ALLOCS));
-    put_pair(b, "alloc_bytes", row->value[DIFF_BYTES], false);
-    put_percent(b, "alloc_bytes_delta_pct", diff_percent(row, DIFF_BYTES));
+    buf_putc(b, '{');
+    json_put_text(b, "name", row->name);
+    json_put_text(b, "file", row->file);
+    diff_put_pair(b, "self_ns", row->value[DIFF_SELF]);
+    diff_put_percent(b, "delta_pct", diff_percent(row, DIFF_SELF));
+    diff_put_pair(b, "calls", row->calls);
+    diff_put_pair(b, "alloc_count", row->value[DIFF_ALLOCS]);
+    diff_put_percent(b, "alloc_count_delta_pct", diff_percent(row, DIFF_ALLOCS));
+    diff_put_pair(b, "alloc_bytes", row->value[DIFF_BYTES]);
+    diff_put_percent(b, "alloc_bytes_delta_pct", diff_percent(row, DIFF_BYTES));
     if (row->by_frame) {
-        put_pair(b, "self_ns_per_frame", row->per_frame[DIFF_SELF], true);
-        put_pair(b, "alloc_count_per_frame", row->per_frame[DIFF_ALLOCS], true);
-        put_pair(b, "alloc_bytes_per_frame", row->per_frame[DIFF_BYTES], true);
+        put_means(b, "self_ns_per_frame", row->per_frame[DIFF_SELF]);
+        put_means(b, "alloc_count_per_frame", row->per_frame[DIFF_ALLOCS]);
+        put_means(b, "alloc_bytes_per_frame", row->per_frame[DIFF_BYTES]);
     }
-    buf_printf(b, "\"present\":[%s,%s],", row->present[0] ? "true" : "false",
-               row->present[1] ? "true" : "false");
+    diff_put_flags(b, "present", row->present);
     buf_printf(b, "\"alloc_count_significant\":%s,\"alloc_bytes_significant\":%s,",
                verdict_text(row->real[DIFF_ALLOCS]), verdict_text(row->real[DIFF_BYTES]));
-    buf_printf(b, "\"sampled\":[%s,%s],\"resolved\":%s,\"waited\":%s,",
-               row->sampled[0] ? "true" : "false", row->sampled[1] ? "true" : "false",
-               row->unresolved ? "false" : "true", row->waited ? "true" : "false");
+    diff_put_flags(b, "sampled", row->sampled);
+    diff_put_flag(b, "resolved", !row->unresolved);
+    diff_put_flag(b, "waited", row->waited);
     if (fail_above >= 0) {
         bool failed = false;
         for (int m = 0; m < DIFF_MEASURES; m++)
             failed |= diff_grew(d, row, (enum diff_measure)m, fail_above);
-        buf_printf(b, "\"failed\":%s,", failed ? "true" : "false");
+        diff_put_flag(b, "failed", failed);
     }
     buf_printf(b, "\"significant\":%s}", verdict_text(row->real[DIFF_SELF]));
 }
@@ -276,7 +231,7 @@ int diff_print_json(FILE *out, const struct diff *d, double fail_above)
                repeated         ? "\"runs\""
                : any_verdict(d) ? "\"frames\""
                                 : "null");
-    put_pair(&b, "frames", d->frames, false);
+    diff_put_pair(&b, "frames", d->frames);
     buf_puts(&b, "\"runs\":[");
     for (int s = 0; s < 2; s++) {
         buf_puts(&b, s ? ",[" : "[");

@@ -10,7 +10,7 @@
 
 #include "tool/report/cpu.h"
 #include "tool/report/diff.h"
-#include "tool/report/heap_diff.h"
+#include "tool/report/recordings_diff.h"
 #include "tool/util/json.h"
 #include "tool/util/units.h"
 

@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tool/report/overview.h"
+#include "tool/profile/compare.h"
+#include "tool/profile/notices.h"
 #include "tool/util/json.h"
 #include "tool/util/say.h"
 #include "tool/util/units.h"
@@ -219,7 +220,8 @@ static bool judge_functions(const struct cpu_diff *d, double percent)
         if (!cpu_diff_grew(d, c, percent))
             continue;
         say_grown(say_safe(safe, sizeof(safe), c->function),
-                  i < d->count ? "self CPU time" : "CPU time", cpu_diff_percent(c), percent);
+                  i < d->count ? "self CPU time" : "CPU time", compare_percent(c->self_ns),
+                  percent);
         failed = true;
     }
     return failed;
@@ -231,14 +233,15 @@ static bool judge_sites(const struct heap_diff *d, double percent)
     for (size_t i = 0; i <= d->count; i++) {
         const struct heap_change *c = i < d->count ? &d->rows[i] : &d->total;
         char function[200], caller[200] = "", who[420];
+        double v[2];
         for (int f = 0; f < HEAP_DIFFS; f++) {
             if (!heap_diff_grew(d, c, (enum heap_diff_figure)f, percent))
                 continue;
             snprintf(who, sizeof(who), "%s%s%s", say_safe(function, sizeof(function), c->function),
                      c->caller ? " < " : "",
                      c->caller ? say_safe(caller, sizeof(caller), c->caller) : "");
-            say_grown(who, heap_diff_names[f], heap_diff_percent(c, (enum heap_diff_figure)f),
-                      percent);
+            heap_diff_values(c, (enum heap_diff_figure)f, v);
+            say_grown(who, heap_diff_names[f], compare_percent(v), percent);
             failed = true;
         }
     }
@@ -255,8 +258,8 @@ static bool judge_tasks(const struct polls_diff *d, double percent)
             if (!polls_diff_grew(d, c, (enum polls_diff_figure)f, percent))
                 continue;
             snprintf(what, sizeof(what), "%s of its polls", polls_diff_names[f]);
-            say_grown(say_safe(safe, sizeof(safe), c->name), what,
-                      polls_diff_percent(c, (enum polls_diff_figure)f), percent);
+            say_grown(say_safe(safe, sizeof(safe), c->name), what, compare_percent(c->ns[f]),
+                      percent);
             failed = true;
         }
     return failed;

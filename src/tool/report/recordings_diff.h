@@ -3,9 +3,10 @@
 #ifndef PIANO_TOOL_REPORT_RECORDINGS_DIFF_H
 #define PIANO_TOOL_REPORT_RECORDINGS_DIFF_H
 
-#include "tool/report/cpu_diff.h"
-#include "tool/report/heap_diff.h"
-#include "tool/report/polls_diff.h"
+#include "tool/profile/cpu_diff.h"
+#include "tool/profile/heap_diff.h"
+#include "tool/profile/polls_diff.h"
+#include "tool/report/report.h"
 
 struct recordings_diff {
     bool has_cpu, has_heap, has_polls; /* recorded on both sides, with data on at least one */
@@ -31,5 +32,18 @@ int recordings_diff_json(FILE *out, const struct recordings_diff *d, double fail
 
 /* Reports what grew by more than PERCENT; returns whether anything did. */
 bool recordings_diff_judge(const struct recordings_diff *d, double percent);
+
+/* ---- one instrument ---- */
+
+int cpu_diff_print(FILE *out, const struct cpu_diff *d, const struct report_options *o);
+/* Members "functions" and "cpu_total", each followed by a comma. */
+int cpu_diff_put(struct buf *b, FILE *out, const struct cpu_diff *d, double fail_above);
+int heap_diff_print(FILE *out, const struct heap_diff *d, const struct report_options *o);
+int heap_diff_json(FILE *out, const struct heap_diff *d, double fail_above);
+/* Members "sites" and "heap_total", each followed by a comma. */
+int heap_diff_put(struct buf *b, FILE *out, const struct heap_diff *d, double fail_above);
+int polls_diff_print(FILE *out, const struct polls_diff *d, const struct report_options *o);
+/* The member "tasks", followed by a comma. */
+int polls_diff_put(struct buf *b, FILE *out, const struct polls_diff *d, double fail_above);
 
 #endif

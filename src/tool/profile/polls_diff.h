@@ -1,8 +1,8 @@
 /* Comparison of the polls of two recordings, by task. */
-#ifndef PIANO_TOOL_REPORT_POLLS_DIFF_H
-#define PIANO_TOOL_REPORT_POLLS_DIFF_H
+#ifndef PIANO_TOOL_PROFILE_POLLS_DIFF_H
+#define PIANO_TOOL_PROFILE_POLLS_DIFF_H
 
-#include "tool/report/polls.h"
+#include "tool/profile/polls.h"
 
 enum polls_diff_figure { POLLS_DIFF_P50, POLLS_DIFF_P99, POLLS_DIFFS };
 extern const char *const polls_diff_names[POLLS_DIFFS]; /* "p50", "p99" */
@@ -28,15 +28,9 @@ struct polls_diff {
 int polls_diff_make(struct polls_diff *d, struct polls sides[2], const char *const labels[2]);
 void polls_diff_release(struct polls_diff *d);
 
-/* Change of the figure in percent; infinite if it was zero. */
-double polls_diff_percent(const struct polls_change *c, enum polls_diff_figure figure);
 /* Whether it grew by more than PERCENT, beyond both intervals, and is at least 1 % of the time
  * of all polls of side B. */
 bool polls_diff_grew(const struct polls_diff *d, const struct polls_change *c,
                      enum polls_diff_figure figure, double percent);
-
-int polls_diff_print(FILE *out, const struct polls_diff *d, const struct report_options *o);
-/* The member "tasks", followed by a comma. */
-int polls_diff_put(struct buf *b, FILE *out, const struct polls_diff *d, double fail_above);
 
 #endif

@@ -4,7 +4,7 @@
  * error of the probes is the same throughout a run, so neither frames nor repeated runs show it.
  * A caller's interval contains those of its callees. A change within the combined intervals of
  * both sides is not resolved. An interval is at least PER_CALL_NS per call, and at least 1 %. */
-#include "tool/report/diff.h"
+#include "tool/profile/diff.h"
 
 #include <math.h>
 

@@ -1,9 +1,8 @@
 /* Comparison of the CPU samples of two recordings, by function. */
-#ifndef PIANO_TOOL_REPORT_CPU_DIFF_H
-#define PIANO_TOOL_REPORT_CPU_DIFF_H
+#ifndef PIANO_TOOL_PROFILE_CPU_DIFF_H
+#define PIANO_TOOL_PROFILE_CPU_DIFF_H
 
-#include "tool/report/cpu.h"
-#include "tool/report/heap_diff.h"
+#include "tool/profile/cpu.h"
 
 /* One function, or the sum of all functions, on both sides, [0] and [1]. */
 struct cpu_change {
@@ -34,14 +33,8 @@ int cpu_diff_make(struct cpu_diff *d, struct cpu sides[2], const struct profile 
                   const char *const labels[2]);
 void cpu_diff_release(struct cpu_diff *d);
 
-/* Change of self time in percent; infinite if it was zero. */
-double cpu_diff_percent(const struct cpu_change *c);
 /* Whether it grew by more than PERCENT, beyond the noise, and is at least 1 % of the total of
  * side B. */
 bool cpu_diff_grew(const struct cpu_diff *d, const struct cpu_change *c, double percent);
-
-int cpu_diff_print(FILE *out, const struct cpu_diff *d, const struct report_options *o);
-/* Members "functions" and "cpu_total", each followed by a comma. */
-int cpu_diff_put(struct buf *b, FILE *out, const struct cpu_diff *d, double fail_above);
 
 #endif

@@ -7,16 +7,16 @@
  * thousand turns), the functions that run in frames are compared per frame. Whole-run sums would
  * show that the faster program does more work. Functions outside frames (loading at the start)
  * are still compared per run. */
-#include "tool/report/diff.h"
-
-#include "tool/load/estimates.h"
+#include "tool/profile/diff.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const double MATTERS = 0.01; /* smaller shares of the run fail no build */
+#include "tool/load/estimates.h"
+#include "tool/profile/compare.h"
+#include "tool/profile/functions.h"
 
 /* One function of one run. */
 struct item {
@@ -28,21 +28,19 @@ struct item {
     bool sampled;
 };
 
-static int compare_items(const void *a, const void *b)
+static int compare_names(const void *a, const void *b)
 {
     const struct item *x = a, *y = b;
     int order = strcmp(x->name, y->name);
-    if (order == 0)
-        order = strcmp(x->file ? x->file : "", y->file ? y->file : "");
-    if (order == 0)
-        order = x->side - y->side;
-    return order ? order : (x->run > y->run) - (x->run < y->run);
+    return order ? order : compare_texts(x->file, y->file);
 }
 
-static bool same_function(const struct item *x, const struct item *y)
+static int compare_items(const void *a, const void *b)
 {
-    return strcmp(x->name, y->name) == 0 &&
-           strcmp(x->file ? x->file : "", y->file ? y->file : "") == 0;
+    const struct item *x = a, *y = b;
+    int order = compare_names(a, b);
+    order = order ? order : x->side - y->side;
+    return order ? order : (x->run > y->run) - (x->run < y->run);
 }
 
 static int collect(const struct diff *d, struct item **out, size_t *count)
@@ -69,7 +67,6 @@ static int collect(const struct diff *d, struct item **out, size_t *count)
                                                run_is_sampled(run, (uint32_t)i, &f->sum)};
             }
         }
-    qsort(items, n, sizeof(*items), compare_items);
     *out = items;
     *count = n;
     return 0;
@@ -193,32 +190,36 @@ static void fill_row(struct diff_row *row, const struct diff *d, struct series *
                   (row->wait[1] - row->wait[0]) / change > 0.5;
 }
 
+static void figures(const struct diff_row *row, enum diff_measure m, double v[2])
+{
+    for (int side = 0; side < 2; side++)
+        v[side] = diff_figure(row, m, side);
+}
+
 double diff_percent(const struct diff_row *row, enum diff_measure m)
 {
-    double a = diff_figure(row, m, 0), b = diff_figure(row, m, 1);
-    if (a == b)
-        return 0;
-    return a > 0 ? (b - a) / a * 100.0 : INFINITY;
+    double v[2];
+    figures(row, m, v);
+    return compare_percent(v);
 }
 
 bool diff_grew(const struct diff *d, const struct diff_row *row, enum diff_measure m,
                double percent)
 {
-    double a = diff_figure(row, m, 0), b = diff_figure(row, m, 1);
-    if (b <= a || diff_percent(row, m) <= percent || row->real[m] == VERDICT_NOISE)
-        return false;
-    if (m == DIFF_SELF && (row->unresolved || row->waited))
-        return false;
-    return row->value[m][1] >= MATTERS * d->sum[m][1];
+    double v[2];
+    figures(row, m, v);
+    bool is_told = m != DIFF_SELF || (!row->unresolved && !row->waited);
+    return is_told && row->real[m] != VERDICT_NOISE &&
+           compare_grew(v, percent, row->value[m][1], d->sum[m][1]);
 }
 
 static int compare_rows(const void *a, const void *b)
 {
     const struct diff_row *x = a, *y = b;
-    for (int m = 0; m < DIFF_MEASURES; m++)
-        if (x->impact[m] != y->impact[m])
-            return x->impact[m] > y->impact[m] ? -1 : 1;
-    return strcmp(x->name, y->name);
+    int order = 0;
+    for (int m = 0; m < DIFF_MEASURES && order == 0; m++)
+        order = compare_largest(x->impact[m], y->impact[m]);
+    return order ? order : strcmp(x->name, y->name);
 }
 
 /* Compares per frame if every run has frames and their numbers differ. */
@@ -244,35 +245,44 @@ static void sum_up(struct diff *d)
                 d->sum[m][side] += d->rows[i].value[m][side];
 }
 
+struct maker {
+    struct diff *d;
+    struct series series;
+};
+
+static int add_row(void *ctx, void *items, size_t count)
+{
+    struct maker *m = ctx;
+    struct diff_row *row = &m->d->rows[m->d->count++];
+    series_fill(&m->series, m->d, items, count);
+    fill_row(row, m->d, &m->series, items, count);
+    if (m->d->count > 1 && strcmp(row[-1].name, row->name) == 0) /* sorted by name */
+        row[-1].namesake = row->namesake = true;
+    return 0;
+}
+
 int diff_make(struct diff *d, struct diff_side sides[2])
 {
     struct item *items = NULL;
-    struct series series = {0};
+    struct maker m = {.d = d};
     size_t n = 0;
     *d = (struct diff){.sides = sides};
     choose_basis(d);
     int err = collect(d, &items, &n);
     if (err == 0)
-        err = series_init(&series, d);
+        err = series_init(&m.series, d);
     if (err == 0) {
         d->rows = calloc(n + 1, sizeof(*d->rows));
         err = d->rows ? 0 : -ENOMEM;
     }
-    for (size_t from = 0, to; err == 0 && from < n; from = to) {
-        for (to = from + 1; to < n && same_function(&items[from], &items[to]); to++)
-            continue;
-        series_fill(&series, d, items + from, to - from);
-        struct diff_row *row = &d->rows[d->count++];
-        fill_row(row, d, &series, items + from, to - from);
-        if (d->count > 1 && strcmp(row[-1].name, row->name) == 0) /* sorted by name */
-            row[-1].namesake = row->namesake = true;
-    }
+    if (err == 0)
+        err = compare_groups(items, n, sizeof(*items), compare_items, compare_names, add_row, &m);
     if (err == 0) {
         diff_resolve(d);
         qsort(d->rows, d->count, sizeof(*d->rows), compare_rows);
         sum_up(d);
     }
-    series_release(&series);
+    series_release(&m.series);
     free(items);
     if (err)
         diff_release(d);
