@@ -89,7 +89,8 @@ TOOL_SRC    := $(filter-out $(EXEC_SRC),$(call find_c,src/tool))
 WRAP_SRC    := src/target/preload/wrap.c
 TARGET_SRC  := $(filter-out $(WRAP_SRC),$(call find_c,src/target))
 PRELOAD_SRC := $(filter src/target/preload/%,$(TARGET_SRC))
-TEST_SRC    := $(sort $(wildcard tests/unit/test_*.c))
+# tests/unit mirrors src: the tests of src/tool/load are in tests/unit/tool/load.
+TEST_SRC    := $(sort $(wildcard $(addsuffix /test_*.c,tests/unit tests/unit/* tests/unit/*/*)))
 
 # obj/tool: for the tool. obj/loaded: position-independent, for the libraries. obj/unit: the same
 # sources as the libraries, with every sanitizer, for unit tests; without any, obj/loaded serves both.
@@ -206,7 +207,7 @@ $(UNIT_LIB): $(filter-out %/cli/main.o,$(TOOL_OBJ)) $(UNIT_OBJ)
 $(B)/tests/%: tests/%.c $(UNIT_LIB) Makefile
 	@mkdir -p $(@D)
 	$(call say,CC $<)
-	$(Q)$(CC) $(CFLAGS) $(SAN_FLAGS_$(SAN)) $(TOOL_FLAGS) -MF $@.d -Itests -o $@ $< $(UNIT_LIB) \
+	$(Q)$(CC) $(CFLAGS) $(SAN_FLAGS_$(SAN)) $(TOOL_FLAGS) -MF $@.d -Itests/unit -o $@ $< $(UNIT_LIB) \
 	    -lcmocka $(TOOL_LIBS)
 
 # The Python package, to be used with PYTHONPATH=build/python; `pip install ./python` makes the same. It needs Python's headers,
@@ -261,7 +262,7 @@ lint: $(LINT_SRC:%.c=build/lint/%.ok)
 build/lint/%.ok: %.c $(filter %.h,$(C_FILES)) .clang-tidy tests/.clang-tidy
 	@mkdir -p $(@D)
 	$(call say,LINT $<)
-	$(Q)clang-tidy-14 --quiet $(SHALLOW) $< -- -std=gnu11 -D_GNU_SOURCE -Isrc -Iinclude -Itests \
+	$(Q)clang-tidy-14 --quiet $(SHALLOW) $< -- -std=gnu11 -D_GNU_SOURCE -Isrc -Iinclude -Itests/unit \
 	    $(LLVM:%=-isystem %/include) -DPIANO_VERSION='""' >$@.log 2>&1 || { cat $@.log; exit 1; }
 	@touch $@
 

@@ -21,7 +21,7 @@ test("names are cut in the middle, never through a character", () => {
 });
 
 test("times", () => {
-  // As units_time() of the tool has them: tests/unit/test_units.c.
+  // As units_time() of the tool has them: tests/unit/tool/util/test_units.c.
   const cases: [number, string][] = [[0, "0ns"], [840, "840ns"], [999.6, "1.0us"], [12345, "12.3us"], [1.2e6, "1.2ms"],
     [1250, "1.2us"], [1350, "1.4us"], [1750, "1.8us"], [999949, "999.9us"], [999950, "1.0ms"], [999.6e6, "999.6ms"],
     [3.4e9, "3.4s"], [125e9, "125.0s"], [7260e9, "7260.0s"], [-1, "-"], [NaN, "-"]];

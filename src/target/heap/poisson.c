@@ -1,5 +1,5 @@
 /* Computes exponentials and logarithms without libm: the target library depends only on libc. The
- * error is below 1e-13; tests/unit/test_poisson.c compares it with libm. */
+ * error is below 1e-13; tests/unit/target/heap/test_poisson.c compares it with libm. */
 #include "target/heap/poisson.h"
 
 #include <string.h>

@@ -11,10 +11,7 @@
 #include <cmocka.h>
 
 #include "loaded.h"
-#include "tool/export/export.h"
-#include "tool/export/proto.h"
 #include "tool/load/recording.h"
-#include "tool/report/heap.h"
 #include "temp.h"
 
 enum { CHUNKS = 5 };
@@ -403,73 +400,6 @@ static void names_of_recordings(void **state)
     assert_false(recording_named("x.rec-"));
 }
 
-static void plumbing(void **state)
-{
-    (void)state;
-    static const struct {
-        const char *function, *module;
-        bool is;
-    } cases[] = {
-        {"malloc", "prog", true},
-        {"strdup", "libc.so.6", true},
-        {"anything", "libstdc++.so.6", true},
-        {"operator new(unsigned long)", "prog", true},
-        {"operator new[](unsigned long, std::align_val_t)", "prog", true},
-        {"std::vector<int, std::allocator<int> >::push_back(int const&)", "prog", true},
-        {"void std::vector<T<int>, A>::_M_realloc_insert<int>(int*, int&&)", "prog", true},
-        {"std::string* std::__do_uninit_copy<char const*>(char const*)", "prog", true},
-        {"__gnu_cxx::new_allocator<int>::allocate(unsigned long)", "prog", true},
-        {"Cache<std::string>::grow(int)", "prog", false},
-        {"std::string load(std::string const&)", "prog", false},
-        {"(anonymous namespace)::fill(std::vector<int>&)", "prog", false},
-        {"Arena::operator new(unsigned long)", "prog", false},
-        {"xmalloc", "prog", false},
-        {"my_std::make()", "prog", false},
-        {"stdlib_load", "prog", false},
-        {"malloc_hook", "prog", false},
-        {"main", "prog", false},
-    };
-    for (size_t k = 0; k < sizeof(cases) / sizeof(*cases); k++) {
-        struct symbol_frame f = {.function = cases[k].function, .module = cases[k].module};
-        if (heap_is_plumbing(&f) != cases[k].is)
-            fail_msg("%s in %s", cases[k].function, cases[k].module);
-    }
-}
-
-static void rounding_keeps_the_sum(void **state)
-{
-    (void)state;
-    struct export_rounding r = {0};
-    int64_t sum = 0;
-    for (int k = 0; k < 1000; k++) {
-        int64_t one = export_round(&r, 0.3);
-        assert_true(one == 0 || one == 1);
-        sum += one;
-    }
-    assert_int_equal(sum, 300);
-}
-
-static void varints(void **state)
-{
-    (void)state;
-    struct buf b = {0}, m = {0};
-    proto_number(&b, 1, 0); /* the default is not written */
-    assert_int_equal(b.len, 0);
-    proto_number(&b, 1, 150);
-    assert_memory_equal(b.data, "\x08\x96\x01", 3);
-    buf_clear(&b);
-    proto_varint(&b, UINT64_MAX);
-    assert_int_equal(b.len, 10);
-    buf_clear(&b);
-    proto_bytes(&m, 2, "testing", 7);
-    proto_message(&b, 3, &m);
-    assert_int_equal(b.len, 11);
-    assert_memory_equal(b.data, "\x1a\x09\x12\x07testing", 11);
-    assert_int_equal(m.len, 0);
-    buf_free(&b);
-    buf_free(&m);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -487,9 +417,6 @@ int main(void)
         cmocka_unit_test(snapshots_need_all_parts),
         cmocka_unit_test(lifetimes),
         cmocka_unit_test(names_of_recordings),
-        cmocka_unit_test(plumbing),
-        cmocka_unit_test(rounding_keeps_the_sum),
-        cmocka_unit_test(varints),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

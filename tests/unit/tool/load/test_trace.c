@@ -1,4 +1,4 @@
-/* The reader of events, samples and names, and the polls that are made of them. Files are made here, byte by byte. */
+/* The reader of events, samples and names. */
 #include <setjmp.h>
 #include <elf.h>
 #include <errno.h>
@@ -11,111 +11,10 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "common/events.h"
 #include "target/sys/clock.h"
 #include "tool/load/rec.h"
-#include "tool/load/recording.h"
-#include "tool/report/polls.h"
-#include "temp.h"
-
-enum { CHUNKS = 4, MS = 1000000 };
-
-/* A recording of a few chunks in memory. */
-struct image {
-    char *bytes;
-    size_t len;
-    int chunks;
-    struct piano__rec_header *header;
-};
-
-static struct run_error error;
-
-static struct image image(void)
-{
-    struct image i = {.len = PIANO_REC_HEADER_BYTES + CHUNKS * PIANO_REC_CHUNK_BYTES};
-    i.bytes = calloc(1, i.len);
-    assert_non_null(i.bytes);
-    i.header = (struct piano__rec_header *)(void *)i.bytes;
-    *i.header = (struct piano__rec_header){.version = PIANO_REC_VERSION,
-                                           .header_bytes = PIANO_REC_HEADER_BYTES,
-                                           .chunk_bytes = PIANO_REC_CHUNK_BYTES,
-                                           .flags = PIANO_REC_HAS_EVENTS,
-                                           .state = PIANO_REC_ENDED,
-                                           .start_mono_ns = 1000 * (uint64_t)MS,
-                                           .end_mono_ns = 9000 * (uint64_t)MS,
-                                           .rate = 1};
-    memcpy(i.bytes, PIANO_REC_MAGIC, 8);
-    return i;
-}
-
-static struct piano__chunk *chunk(struct image *i, uint32_t type, uint64_t index)
-{
-    assert_true(i->chunks < CHUNKS);
-    char *at = i->bytes + PIANO_REC_HEADER_BYTES + (size_t)i->chunks++ * PIANO_REC_CHUNK_BYTES;
-    struct piano__chunk *c = (struct piano__chunk *)(void *)at;
-    *c = (struct piano__chunk){.type = type, .ready = 1, .index = index};
-    i->header->chunks = (uint64_t)i->chunks;
-    return c;
-}
-
-static void put(struct piano__chunk *c, const void *bytes, size_t len)
-{
-    memcpy((char *)(c + 1) + c->used, bytes, len);
-    c->used += len;
-}
-
-static struct piano__chunk *events(struct image *i, uint64_t index, uint64_t tid, uint64_t ticks,
-                                   uint64_t ns)
-{
-    struct piano__chunk *c = chunk(i, PIANO_CHUNK_EVENTS, index);
-    struct piano__events_head head = {tid, ticks, ns};
-    put(c, &head, sizeof(head));
-    return c;
-}
-
-static size_t varint(unsigned char *at, uint64_t v)
-{
-    size_t len = 0;
-    for (; v >= 0x80; v >>= 7)
-        at[len++] = (unsigned char)(v | 0x80);
-    at[len++] = (unsigned char)v;
-    return len;
-}
-
-/* COUNT fields follow. */
-static void event(struct piano__chunk *c, int code, uint64_t ticks, int count, ...)
-{
-    unsigned char bytes[64] = {(unsigned char)code};
-    size_t len = 2 + varint(bytes + 2, ticks);
-    va_list fields;
-    va_start(fields, count);
-    for (int i = 0; i < count; i++)
-        len += varint(bytes + len, va_arg(fields, uint64_t));
-    va_end(fields);
-    bytes[1] = (unsigned char)(len - 2);
-    put(c, bytes, len);
-}
-
-static char *save(const struct image *i)
-{
-    static char path[256];
-    temp_name(path, sizeof path, "piano-test-XXXXXX");
-    int fd = mkstemp(path);
-    assert_true(fd >= 0 && write(fd, i->bytes, i->len) == (ssize_t)i->len);
-    close(fd);
-    return path;
-}
-
-static void load(struct recording *rec, struct image *i)
-{
-    char *path = save(i);
-    int err = recording_load(rec, path, &error);
-    unlink(path);
-    free(i->bytes);
-    assert_int_equal(err, 0);
-}
-
-#define N(x) ((uint64_t)(x))
+#include "tool/util/map.h"
+#include "event_image.h"
 
 /* ---- events ---- */
 
@@ -271,15 +170,6 @@ static void test_this_moment_is_a_pair_on_the_same_machine(void **state)
 
 /* ---- threads, names, samples ---- */
 
-static void put_name(struct piano__chunk *c, uint32_t id, const char *text)
-{
-    char record[64] = {0};
-    struct piano__name n = {.bytes = (uint32_t)((sizeof(n) + strlen(text) + 8) & ~7u), .id = id};
-    memcpy(record, &n, sizeof(n));
-    memcpy(record + sizeof(n), text, strlen(text));
-    put(c, record, n.bytes);
-}
-
 static void test_later_records_say_more(void **state)
 {
     (void)state;
@@ -346,63 +236,20 @@ static void test_samples_are_found_by_thread_and_time(void **state)
     recording_unload(&rec);
 }
 
-/* ---- polls ---- */
-
-static void test_ids_have_all_their_bits(void **state)
+static void test_map(void **state)
 {
     (void)state;
-    struct image i = image();
-    struct profile profile;
-    struct polls p;
-    struct piano__chunk *names = chunk(&i, PIANO_CHUNK_NAMES, 0);
-    put_name(names, 1, "task");
-    struct piano__chunk *c = events(&i, 0, 11, 1000 * N(MS), 1000 * N(MS));
-    static const uint64_t ids[] = {0, 1, UINT32_MAX, UINT64_MAX, UINT64_MAX - 1, (uint64_t)1 << 63};
-    for (int n = 0; n < 6; n++)
-        event(c, PIANO_EVENT_TASK_SPAWN, 0, 3, ids[n], N(1), N(0));
-    for (int n = 0; n < 6; n++) {
-        event(c, PIANO_EVENT_WAKE, N(MS), 1, ids[n]);
-        event(c, PIANO_EVENT_POLL_BEGIN, N(MS) * (unsigned)(n + 1), 2, ids[n], N(0));
-        event(c, PIANO_EVENT_POLL_END, N(MS), 0);
-        event(c, PIANO_EVENT_TASK_END, 0, 1, ids[n]);
-    }
-    char *path = save(&i);
-    assert_int_equal(profile_open(&profile, path, &error), 0);
-    assert_int_equal(polls_make(&p, &profile, 10, &error), 0);
-    unlink(path);
-    free(i.bytes);
-    assert_int_equal(p.polls, 6);
-    assert_int_equal(p.group_count, 1);
-    assert_int_equal(p.groups[0].spawned, 6);
-    assert_int_equal(p.groups[0].ended, 6);
-    assert_int_equal(p.alive.value, 0);
-    assert_int_equal(p.alive.max, 6);
-    assert_int_equal(p.task_count, 0);
-    assert_int_equal(p.latest_ns, 6 * MS);
-    assert_true(p.latest.task == ids[5]);
-    assert_int_equal(p.late, 1);
-    polls_release(&p);
-    profile_close(&profile);
-}
-
-static void test_lost_ends_do_not_pile_up(void **state)
-{
-    (void)state;
-    struct image i = image();
-    struct profile profile;
-    struct polls p;
-    struct piano__chunk *c = events(&i, 0, 11, 1000 * N(MS), 1000 * N(MS));
-    for (int n = 0; n < 500; n++)
-        event(c, PIANO_EVENT_POLL_BEGIN, 1, 2, N(n), N(0));
-    char *path = save(&i);
-    assert_int_equal(profile_open(&profile, path, &error), 0);
-    assert_int_equal(polls_make(&p, &profile, 10, &error), 0);
-    unlink(path);
-    free(i.bytes);
-    assert_int_equal(p.too_deep, 500 - POLLS_MAX_DEPTH);
-    assert_int_equal(p.open, POLLS_MAX_DEPTH);
-    polls_release(&p);
-    profile_close(&profile);
+    struct map m = {.slots = NULL};
+    assert_int_equal(map_find(&m, 1), MAP_NONE);
+    map_remove(&m, 1);
+    for (uint32_t i = 0; i < 5000; i++)
+        assert_int_equal(map_put(&m, (uint64_t)i * 256, i), 0);
+    for (uint32_t i = 0; i < 5000; i += 2)
+        map_remove(&m, (uint64_t)i * 256);
+    assert_int_equal(m.count, 2500);
+    for (uint32_t i = 0; i < 5000; i++)
+        assert_int_equal(map_find(&m, (uint64_t)i * 256), i % 2 ? i : MAP_NONE);
+    map_release(&m);
 }
 
 int main(void)
@@ -415,8 +262,7 @@ int main(void)
         cmocka_unit_test(test_this_moment_is_a_pair_on_the_same_machine),
         cmocka_unit_test(test_later_records_say_more),
         cmocka_unit_test(test_samples_are_found_by_thread_and_time),
-        cmocka_unit_test(test_ids_have_all_their_bits),
-        cmocka_unit_test(test_lost_ends_do_not_pile_up),
+        cmocka_unit_test(test_map),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

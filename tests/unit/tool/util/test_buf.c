@@ -1,0 +1,32 @@
+/* The byte string. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "tool/util/buf.h"
+
+static void buf_holds_what_was_put(void **state)
+{
+    (void)state;
+    struct buf b = {0};
+    for (int i = 0; i < 1000; i++)
+        buf_printf(&b, "%d,", i % 10);
+    assert_false(b.failed);
+    assert_int_equal(b.len, 2000);
+    assert_int_equal(strlen(b.data), 2000);
+    assert_memory_equal(b.data + 1980, "0,1,2,3,4,5,6,7,8,9,", 20);
+    buf_clear(&b);
+    assert_int_equal(b.len, 0);
+    buf_free(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(buf_holds_what_was_put),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
