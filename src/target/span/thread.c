@@ -29,7 +29,9 @@
 #include "target/span/registry.h"
 #include "target/span/run.h"
 #include "target/span/span.h"
+#include "target/span/valid.h"
 #include "target/span/watch.h"
+#include "target/sys/check.h"
 #include "target/sys/clock.h"
 #include "target/sys/key.h"
 
@@ -156,6 +158,7 @@ void piano__thread_detach(void)
     piano__heap_watch(false);
     piano__frame_finish(t, now);
     forget_levels(t);
+    piano__check(piano__span_is_valid(t));
     __atomic_store_n(&t->state, PIANO_THREAD_ENDED, __ATOMIC_RELEASE);
     piano__blocks_give(t);
     errno = saved;
