@@ -431,7 +431,7 @@ static int shut_down(void)
     piano__gate_set(&piano__gate->following, 0);
     piano__check(piano__stacks_is_valid());
     header()->end_mono_ns = (uint64_t)piano__monotonic_ns();
-    /* Release: a reader that sees TERMINATED also sees the end time. */
+    /* Rule 5: a reader that sees TERMINATED also sees the end time. */
     __atomic_store_n(&header()->state, PIANO_REC_TERMINATED, __ATOMIC_RELEASE);
     return 0;
 }

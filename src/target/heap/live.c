@@ -118,7 +118,8 @@ static uint64_t pop_free(void)
         if (number == 0)
             return 0;
         /* Another thread may pop the record and change `next`. Then the counter has changed, and
-         * the CAS fails. */
+         * the CAS fails. Its acquire pairs with push_free(), as above; its release keeps the
+         * release sequence of the pushes before it. */
         uint64_t next = __atomic_load_n(&record_at(number - 1)->next, __ATOMIC_RELAXED);
         uint64_t fresh = ((head >> 32) + 1) << 32 | (next & UINT32_MAX);
         if (__atomic_compare_exchange_n(&live.free, &head, fresh, true, __ATOMIC_ACQ_REL,

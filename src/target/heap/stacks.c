@@ -160,8 +160,8 @@ static struct piano__stack *add_locked(const struct piano__walk *walk, uint64_t 
                                .generation = generation,
                                .hash = hash};
     memcpy(s->pcs, walk->pcs, walk->depth * sizeof walk->pcs[0]);
-    /* First, so that a handler that jumps away in between wastes a number, but no number is used
-     * twice. */
+    /* Rule 4: first, so that a handler that jumps away in between wastes a number, but no number is
+     * used twice. */
     __atomic_store_n(&stacks.count, id, __ATOMIC_RELEASE);
     piano__log_commit(&stacks.log, bytes);
     /* Pairs with the acquire in piano__stacks_record(). */
