@@ -19,12 +19,12 @@ static char *text_of(struct piano__thread *t)
 }
 
 /* CLAIMS. A thread claims its block while it changes its lines and while it writes them to the
- * file. At exit, the exiting thread takes the blocks of all others (run.c). After that they begin
+ * file. At exit, the exiting thread takes the blocks of all others (take.c). After that they begin
  * nothing new, so each line is written by exactly one of the two. Returns false if the block has
  * been taken. */
 static bool claim(struct piano__thread *t, uint32_t bit)
 {
-    /* Pairs with the OR in run.c, `take_blocks`: of the two, the later one sees the other's bit. */
+    /* Pairs with the OR in take.c, `take_blocks`: of the two, the later one sees the other's bit. */
     uint32_t claim = __atomic_load_n(&t->claim, __ATOMIC_RELAXED);
     while (!(claim & PIANO_CLAIM_TAKEN)) /* the CAS fails only when the block is being taken */
         if (__atomic_compare_exchange_n(&t->claim, &claim, claim | bit, false, __ATOMIC_SEQ_CST,
@@ -35,7 +35,7 @@ static bool claim(struct piano__thread *t, uint32_t bit)
 
 static void give_up(struct piano__thread *t, uint32_t bit)
 {
-    /* Pairs with the acquire loads of `claim` in run.c: all changes made under it are visible. */
+    /* Pairs with the acquire loads of `claim` in take.c: all changes made under it are visible. */
     __atomic_fetch_and(&t->claim, ~bit, __ATOMIC_RELEASE);
 }
 

@@ -121,7 +121,7 @@ struct piano__thread *piano__thread_attach(void)
     set_real_limit(t);
     t->limit = t->real_limit;
     /* From here on readers use the block. Pairs with the acquire of `state` in common/live.c and
-     * run.c: the block is set up. */
+     * take.c: the block is set up. */
     __atomic_store_n(&t->state, PIANO_THREAD_RUNNING, __ATOMIC_RELEASE);
     __piano_self = (struct __piano_thread *)t;
     piano__heap_watch(true); /* count its allocations */
@@ -159,7 +159,7 @@ void piano__thread_detach(void)
     piano__frame_finish(t, now);
     forget_levels(t);
     piano__check(piano__span_is_valid(t));
-    /* Pairs with the acquire of `state` in common/live.c and run.c: the block is complete. */
+    /* Pairs with the acquire of `state` in common/live.c and take.c: the block is complete. */
     __atomic_store_n(&t->state, PIANO_THREAD_ENDED, __ATOMIC_RELEASE);
     piano__blocks_give(t);
     errno = saved;
