@@ -93,11 +93,11 @@ PRELOAD_SRC := $(filter src/target/preload/%,$(TARGET_SRC))
 TEST_SRC    := $(sort $(wildcard $(addsuffix /test_*.c,tests/unit tests/unit/* tests/unit/*/*)))
 
 # obj/tool: for the tool. obj/loaded: position-independent, for the libraries. obj/unit: the same
-# sources as the libraries, with every sanitizer, for unit tests; without any, obj/loaded serves both.
+# sources as the libraries, with every sanitizer, for unit tests. PIANO_CHECK: src/target/sys/check.h.
 TOOL_OBJ    := $(patsubst src/%.c,$(B)/obj/tool/%.o,$(TOOL_SRC) $(COMMON_SRC))
 TARGET_OBJ  := $(patsubst src/%.c,$(B)/obj/loaded/%.o,$(TARGET_SRC) $(COMMON_SRC))
 STATIC_OBJ  := $(filter-out $(patsubst src/%.c,$(B)/obj/loaded/%.o,$(PRELOAD_SRC)),$(TARGET_OBJ))
-UNIT_OBJ    := $(patsubst src/%.c,$(B)/obj/$(if $(SAN),unit,loaded)/%.o,$(filter-out $(PRELOAD_SRC),$(TARGET_SRC)))
+UNIT_OBJ    := $(patsubst src/%.c,$(B)/obj/unit/%.o,$(filter-out $(PRELOAD_SRC),$(TARGET_SRC)))
 UNIT_LIB    := $(B)/tests/libunder_test.a
 TESTS       := $(patsubst tests/%.c,$(B)/tests/%,$(TEST_SRC))
 
@@ -156,12 +156,12 @@ $(B)/obj/tool/%.o: src/%.c Makefile | need-libclang
 $(B)/obj/loaded/%.o: src/%.c Makefile
 	@mkdir -p $(@D)
 	$(call step,CC $<)
-	$(Q)$(CC) $(CFLAGS) $(LOADED_SAN) $(TARGET_FLAGS) $(WRAP_SUMS) -c $< -o $@
+	$(Q)$(CC) $(CFLAGS) $(LOADED_SAN) $(if $(SAN),-DPIANO_CHECK) $(TARGET_FLAGS) $(WRAP_SUMS) -c $< -o $@
 
 $(B)/obj/unit/%.o: src/%.c Makefile
 	@mkdir -p $(@D)
 	$(call say,CC $<)
-	$(Q)$(CC) $(CFLAGS) $(SAN_FLAGS_$(SAN)) $(TARGET_FLAGS) $(WRAP_SUMS) -c $< -o $@
+	$(Q)$(CC) $(CFLAGS) $(SAN_FLAGS_$(SAN)) -DPIANO_CHECK $(TARGET_FLAGS) $(WRAP_SUMS) -c $< -o $@
 
 # A torn or hostile image is full of numbers that cannot be added up: let the sums wrap, defined.
 $(B)/obj/tool/common/%.o $(B)/obj/loaded/common/%.o $(B)/obj/unit/common/%.o: WRAP_SUMS := -fwrapv
@@ -207,7 +207,7 @@ $(UNIT_LIB): $(filter-out %/cli/main.o,$(TOOL_OBJ)) $(UNIT_OBJ)
 $(B)/tests/%: tests/%.c $(UNIT_LIB) Makefile
 	@mkdir -p $(@D)
 	$(call say,CC $<)
-	$(Q)$(CC) $(CFLAGS) $(SAN_FLAGS_$(SAN)) $(TOOL_FLAGS) -MF $@.d -Itests/unit -o $@ $< $(UNIT_LIB) \
+	$(Q)$(CC) $(CFLAGS) $(SAN_FLAGS_$(SAN)) -DPIANO_CHECK $(TOOL_FLAGS) -MF $@.d -Itests/unit -o $@ $< $(UNIT_LIB) \
 	    -lcmocka $(TOOL_LIBS)
 
 # The Python package, to be used with PYTHONPATH=build/python; `pip install ./python` makes the same. It needs Python's headers,
@@ -262,7 +262,7 @@ lint: $(LINT_SRC:%.c=build/lint/%.ok)
 build/lint/%.ok: %.c $(filter %.h,$(C_FILES)) .clang-tidy tests/.clang-tidy
 	@mkdir -p $(@D)
 	$(call say,LINT $<)
-	$(Q)clang-tidy-14 --quiet $(SHALLOW) $< -- -std=gnu11 -D_GNU_SOURCE -Isrc -Iinclude -Itests/unit \
+	$(Q)clang-tidy-14 --quiet $(SHALLOW) $< -- -std=gnu11 -D_GNU_SOURCE -DPIANO_CHECK -Isrc -Iinclude -Itests/unit \
 	    $(LLVM:%=-isystem %/include) -DPIANO_VERSION='""' >$@.log 2>&1 || { cat $@.log; exit 1; }
 	@touch $@
 

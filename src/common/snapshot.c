@@ -155,7 +155,7 @@ int piano__snapshot_take(struct piano__rec_view *view, uint32_t kind, uint64_t n
         end_part(&w);
         return (int)w.head.number;
     }
-    /* As in count_stacks(). */
+    /* These pair as in count_stacks(). */
     uint64_t chunks = __atomic_load_n(&header->chunks, __ATOMIC_ACQUIRE);
     for (uint64_t n = 0; n < chunks && w.left > 0; n++) {
         const struct piano__chunk *c = view->chunk(view, n);

@@ -25,6 +25,7 @@
 #include "target/python/frames.h"
 #include "target/record/control.h"
 #include "target/record/gate.h"
+#include "target/sys/check.h"
 #include "target/sys/clock.h"
 #include "target/sys/lock.h"
 #include "target/sys/recording.h"
@@ -428,8 +429,9 @@ static int shut_down(void)
         return -ENOTCONN;
     piano__gate_set(&piano__gate->sampling, 0);
     piano__gate_set(&piano__gate->following, 0);
+    piano__check(piano__stacks_is_valid());
     header()->end_mono_ns = (uint64_t)piano__monotonic_ns();
-    /* Release: a reader that sees TERMINATED also sees the end time. */
+    /* Rule 5: a reader that sees TERMINATED also sees the end time. */
     __atomic_store_n(&header()->state, PIANO_REC_TERMINATED, __ATOMIC_RELEASE);
     return 0;
 }

@@ -118,7 +118,8 @@ static uint64_t pop_free(void)
         if (number == 0)
             return 0;
         /* Another thread may pop the record and change `next`. Then the counter has changed, and
-         * the CAS fails. */
+         * the CAS fails. Its acquire pairs with push_free(), as above; its release keeps the
+         * release sequence of the pushes before it. */
         uint64_t next = __atomic_load_n(&record_at(number - 1)->next, __ATOMIC_RELAXED);
         uint64_t fresh = ((head >> 32) + 1) << 32 | (next & UINT32_MAX);
         if (__atomic_compare_exchange_n(&live.free, &head, fresh, true, __ATOMIC_ACQ_REL,
@@ -343,3 +344,68 @@ uint64_t piano__live_room(void)
 {
     return live.most;
 }
+
+#ifdef PIANO_CHECK
+static bool is_free_list_valid(uint64_t *count)
+{
+    uint64_t number = live.free & UINT32_MAX;
+    for (*count = 0; number; ++*count) {
+        /* A list that is longer than the table has a cycle. */
+        if (number > live.used || *count == live.used || record_at(number - 1)->key != 0)
+            return false;
+        number = record_at(number - 1)->next & UINT32_MAX;
+    }
+    return true;
+}
+
+static bool is_slot_valid(const struct level *level, uint64_t bucket, uint64_t slot)
+{
+    uint64_t number = slot & UINT32_MAX;
+    if (number == 0 || number > live.used || record_at(number - 1)->key == 0)
+        return false;
+    struct place place = place_of(level, mix(record_at(number - 1)->key & ADDRESS_BITS));
+    const uint64_t *at = level->slots + bucket * WAYS;
+    return (slot ^ number) == place.tag && (at == place.bucket[0] || at == place.bucket[1]);
+}
+
+static bool is_level_valid(const struct level *level, uint64_t *count)
+{
+    for (uint64_t i = 0; i < level->buckets * WAYS; i++) {
+        if (level->slots[i] == 0)
+            continue;
+        if (!is_slot_valid(level, i / WAYS, level->slots[i]))
+            return false;
+        ++*count;
+    }
+    return true;
+}
+
+/* Returns whether a slot leads to the record. */
+static bool is_indexed(uint64_t number)
+{
+    uint64_t hash = mix(record_at(number - 1)->key & ADDRESS_BITS);
+    for (uint32_t level = 0; level < live.levels_used; level++) {
+        struct place place = place_of(&live.levels[level], hash);
+        for (int i = 0; i < 2 * WAYS; i++)
+            if (place.bucket[i / WAYS][i % WAYS] == (place.tag | number))
+                return true;
+    }
+    return false;
+}
+
+bool piano__live_is_valid(void)
+{
+    uint64_t free, indexed = 0;
+    if (live.level_count > LEVELS || live.levels_used > live.level_count ||
+        live.ready > MAX_RECORD_CHUNKS || live.used > live.most ||
+        live.used > (uint64_t)live.ready * PIANO_LIVE_PER_CHUNK || !is_free_list_valid(&free))
+        return false;
+    for (uint32_t i = 0; i < live.levels_used; i++)
+        if (!is_level_valid(&live.levels[i], &indexed))
+            return false;
+    for (uint64_t number = 1; number <= live.used; number++)
+        if (record_at(number - 1)->key != 0 && !is_indexed(number))
+            return false;
+    return free + indexed == live.used;
+}
+#endif

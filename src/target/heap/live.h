@@ -36,5 +36,10 @@ uint64_t piano__live_records(void);
 bool piano__live_read(uint64_t number, struct piano__block *block);
 /* Returns how many blocks fit. */
 uint64_t piano__live_room(void);
+#ifdef PIANO_CHECK
+/* Returns whether each record is either in the free list or in the index, once (sys/check.h). No
+ * other thread may use the table meanwhile. */
+bool piano__live_is_valid(void);
+#endif
 
 #endif

@@ -160,8 +160,8 @@ static struct piano__stack *add_locked(const struct piano__walk *walk, uint64_t 
                                .generation = generation,
                                .hash = hash};
     memcpy(s->pcs, walk->pcs, walk->depth * sizeof walk->pcs[0]);
-    /* First, so that a handler that jumps away in between wastes a number, but no number is used
-     * twice. */
+    /* Rule 4: first, so that a handler that jumps away in between wastes a number, but no number is
+     * used twice. */
     __atomic_store_n(&stacks.count, id, __ATOMIC_RELEASE);
     piano__log_commit(&stacks.log, bytes);
     /* Pairs with the acquire in piano__stacks_record(). */
@@ -208,3 +208,59 @@ uint32_t piano__stacks_intern(const struct piano__walk *walk)
         count(&stats()->dropped_stacks);
     return id;
 }
+
+#ifdef PIANO_CHECK
+static bool is_record_valid(const struct piano__stack *s, uint32_t id)
+{
+    if (s->id != id || id > stacks.count || s->depth > PIANO_MAX_FRAMES ||
+        s->bytes != sizeof *s + s->depth * sizeof s->pcs[0] ||
+        !stacks.totals[id / PIANO_TOTALS_PER_CHUNK])
+        return false;
+    struct piano__walk walk = {.flags = s->flags, .depth = s->depth};
+    memcpy(walk.pcs, s->pcs, s->depth * sizeof s->pcs[0]);
+    return hash_of(&walk, (uint32_t)s->generation) == s->hash;
+}
+
+/* A look-up of the stack must come to the entry before it comes to an empty one. */
+static bool is_entry_valid(uint32_t at)
+{
+    const struct entry *e = &stacks.index[at];
+    if (!e->stack || e->stack->hash != e->hash || e->stack->id == 0 ||
+        e->stack->id >= stacks.most || stacks.by_id[e->stack->id] != e->stack)
+        return false;
+    uint32_t first = (uint32_t)(e->hash >> 32) & (stacks.places - 1);
+    for (uint32_t i = first; i != at; i = (i + 1) & (stacks.places - 1))
+        if (stacks.index[i].hash == 0)
+            return false;
+    return true;
+}
+
+/* A number may be without a stack, and a stack without an entry: a handler may jump out of
+ * add_locked(). */
+static bool is_valid_locked(void)
+{
+    uint32_t known = 0, indexed = 0;
+    if (stacks.count >= stacks.most || stacks.by_id[0])
+        return false;
+    for (uint32_t id = 1; id < stacks.most; id++) {
+        if (stacks.by_id[id] && !is_record_valid(stacks.by_id[id], id))
+            return false;
+        known += stacks.by_id[id] != NULL;
+    }
+    for (uint32_t at = 0; at < stacks.places; at++) {
+        if (stacks.index[at].hash != 0 && !is_entry_valid(at))
+            return false;
+        indexed += stacks.index[at].hash != 0;
+    }
+    return indexed <= known;
+}
+
+bool piano__stacks_is_valid(void)
+{
+    if (!stacks.index || !stacks.by_id || !try_lock())
+        return true;
+    bool is_valid = is_valid_locked();
+    unlock();
+    return is_valid;
+}
+#endif

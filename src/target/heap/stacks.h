@@ -21,5 +21,10 @@ uint32_t piano__stacks_intern(const struct piano__walk *walk);
 struct piano__totals *piano__stacks_totals(uint32_t id);
 /* Returns the stack with number ID; NULL for 0 and for unused numbers. */
 const struct piano__stack *piano__stacks_record(uint32_t id);
+#ifdef PIANO_CHECK
+/* Returns whether the index leads to each stack that it has, and the stacks are as they were added
+ * (sys/check.h). Takes the lock; true if it is not available in time. */
+bool piano__stacks_is_valid(void);
+#endif
 
 #endif

@@ -80,6 +80,6 @@ __attribute__((destructor(101))) static void end(void)
     if (h->state == PIANO_REC_TERMINATED)
         return;
     h->end_mono_ns = now.mono_ns;
-    /* Release: a reader that sees ENDED also sees the end times. */
+    /* Rule 5: a reader that sees ENDED also sees the end times. */
     __atomic_store_n(&h->state, PIANO_REC_ENDED, __ATOMIC_RELEASE);
 }

@@ -3,7 +3,6 @@
  * not sampled. */
 #include "target/main/handoff.h"
 
-#include <stdatomic.h>
 #include <stddef.h>
 
 #include "target/cpu/threads.h"
@@ -12,7 +11,7 @@
 enum { TICKETS = 1024 };
 
 struct ticket {
-    atomic_flag taken;
+    bool taken;
     void *(*start)(void *);
     void *arg;
     struct piano__origin origin;
@@ -22,12 +21,12 @@ static struct ticket tickets[TICKETS];
 
 static struct ticket *take_ticket(void)
 {
-    static _Atomic unsigned hint;
-    unsigned from = atomic_fetch_add_explicit(&hint, 1, memory_order_relaxed);
+    static unsigned hint;
+    unsigned from = __atomic_fetch_add(&hint, 1, __ATOMIC_RELAXED);
     for (unsigned i = 0; i < TICKETS; i++) {
         struct ticket *t = &tickets[(from + i) % TICKETS];
         /* Pairs with the release in `give_back`: the previous user has finished with the ticket. */
-        if (!atomic_flag_test_and_set_explicit(&t->taken, memory_order_acquire))
+        if (!__atomic_test_and_set(&t->taken, __ATOMIC_ACQUIRE))
             return t;
     }
     return NULL;
@@ -35,7 +34,8 @@ static struct ticket *take_ticket(void)
 
 static void give_back(struct ticket *ticket)
 {
-    atomic_flag_clear_explicit(&ticket->taken, memory_order_release);
+    /* Pairs with the acquire in `take_ticket`. */
+    __atomic_clear(&ticket->taken, __ATOMIC_RELEASE);
 }
 
 static void *begin(void *arg)

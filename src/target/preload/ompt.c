@@ -39,7 +39,7 @@
  * has no separate kind for this wait. For a worker it has no address, and for the thread that began
  * the region it has the address that the region began with.
  *
- * If nothing is recorded, the runtime is told that there is no tool. */
+ * If nothing is recorded, ompt_start_tool() does not return piano's tool. */
 #include "target/preload/ompt.h"
 
 #include <dlfcn.h>

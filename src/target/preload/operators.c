@@ -50,7 +50,7 @@ typedef void delete_function(void *p, const void *a, const void *b);
 #define EVERY_DELETE(X) EVERY_UNSIZED_DELETE(X) EVERY_SIZED_DELETE(X)
 
 static bool are_counted; /* the next operators are the allocator's own, and do not call malloc */
-/* The same for a delete that is told the size. In jemalloc 5.2, only this one does not call free. */
+/* The same for a delete that takes the size. In jemalloc 5.2, only this one does not call free. */
 static bool are_sized_counted;
 
 #define NEXT_NEW(name)                                                                             \

@@ -190,12 +190,12 @@ static uint32_t find(const struct view *v, uint64_t hash, uint32_t **place)
     return 0;
 }
 
-/* Stores `records` last: the other tables exist if it does. Pairs with the acquire loads of each
- * pointer. */
+/* Stores `records` last: the other tables exist if it does. */
 static bool make_room_locked(void)
 {
     if (codes.records)
         return true;
+    /* Each pairs with the acquire loads of its pointer. */
     if (!codes.places)
         __atomic_store_n(&codes.places, piano__memory_map(PLACES * sizeof *codes.places),
                          __ATOMIC_RELEASE);

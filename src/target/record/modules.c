@@ -120,7 +120,7 @@ static void add_module_locked(uintptr_t pc)
     piano__module_fill(m, &info, path, newest_of(info.start, info.end, 0), UINT32_MAX);
     piano__log_commit(&modules.log, bytes);
     modules.all[modules.count] = m;
-    /* Under the lock. Release only orders it for a signal handler that jumps away. */
+    /* Under the lock. Rule 4: release only orders it for a signal handler that jumps away. */
     __atomic_store_n(&modules.count, modules.count + 1, __ATOMIC_RELEASE);
 }
 

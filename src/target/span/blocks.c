@@ -5,7 +5,6 @@
 #include "target/span/blocks.h"
 
 #include <errno.h>
-#include <stdatomic.h>
 
 #include "target/span/run.h"
 #include "target/sys/file.h"
@@ -15,40 +14,44 @@
 enum { MAX_BLOCKS = 16384, SPINS = 1000, MAX_LIVE_BYTES = 16 << 20 };
 
 static struct {
-    atomic_flag lock;
-    _Atomic uint32_t count;
-    _Atomic uint32_t file_count;
+    bool lock;
+    uint32_t count;
+    uint32_t file_count;
     struct piano__thread *all[MAX_BLOCKS];
     struct piano__thread *free[MAX_BLOCKS];
     uint32_t free_count;
-} blocks = {.lock = ATOMIC_FLAG_INIT};
+} blocks;
 
 static bool try_lock(void)
 {
+    /* Pairs with the release in `unlock`. */
     for (int i = 0; i < SPINS; i++)
-        if (!atomic_flag_test_and_set_explicit(&blocks.lock, memory_order_acquire))
+        if (!__atomic_test_and_set(&blocks.lock, __ATOMIC_ACQUIRE))
             return true;
     return false;
 }
 
 static void unlock(void)
 {
-    atomic_flag_clear_explicit(&blocks.lock, memory_order_release);
+    /* Pairs with the acquire in `try_lock`. */
+    __atomic_clear(&blocks.lock, __ATOMIC_RELEASE);
 }
 
 static struct piano__thread *make_block(void)
 {
     struct piano__live_header *header = piano__run.header;
-    uint32_t i = atomic_fetch_add(&blocks.count, 1);
+    /* No partner: the counts are numbers of places; `all` publishes the block. */
+    uint32_t i = __atomic_fetch_add(&blocks.count, 1, __ATOMIC_SEQ_CST);
     if (i >= MAX_BLOCKS) {
-        atomic_fetch_sub(&blocks.count, 1);
+        __atomic_fetch_sub(&blocks.count, 1, __ATOMIC_SEQ_CST);
         return NULL;
     }
     struct piano__thread *t = NULL;
     if (piano__run.live_fd >= 0 &&
         piano__file_check(piano__run.live_fd, piano__run.live_file, 0) == 0 &&
         header->block_bytes <= MAX_LIVE_BYTES) {
-        uint32_t at = atomic_fetch_add(&blocks.file_count, 1);
+        /* No partner: the number of a place in the file. */
+        uint32_t at = __atomic_fetch_add(&blocks.file_count, 1, __ATOMIC_SEQ_CST);
         off_t offset = (off_t)(PIANO_LIVE_HEADER_BYTES + at * header->block_bytes);
         t = piano__memory_map_file(piano__run.live_fd, offset, header->block_bytes);
         if (t)
@@ -83,12 +86,14 @@ void piano__blocks_give(struct piano__thread *t)
 
 uint32_t piano__blocks_count(void)
 {
-    uint32_t count = atomic_load(&blocks.count);
+    /* No partner: a place below the count may still be NULL. */
+    uint32_t count = __atomic_load_n(&blocks.count, __ATOMIC_SEQ_CST);
     return count < MAX_BLOCKS ? count : MAX_BLOCKS;
 }
 
 struct piano__thread *piano__blocks_at(uint32_t i)
 {
+    /* Pairs with the release in `make_block`: the block is mapped. */
     return __atomic_load_n(&blocks.all[i], __ATOMIC_ACQUIRE);
 }
 
@@ -98,8 +103,9 @@ void piano__blocks_abandon(void)
     for (uint32_t i = 0; i < piano__blocks_count(); i++)
         if (blocks.all[i])
             (void)piano__memory_renew(blocks.all[i], piano__run.header->block_bytes);
-    atomic_store(&blocks.count, 0);
-    atomic_store(&blocks.file_count, 0);
+    /* No partner: a forked child has one thread. */
+    __atomic_store_n(&blocks.count, 0, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&blocks.file_count, 0, __ATOMIC_SEQ_CST);
     blocks.free_count = 0;
     unlock();
     errno = saved;

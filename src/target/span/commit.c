@@ -19,11 +19,12 @@ static char *text_of(struct piano__thread *t)
 }
 
 /* CLAIMS. A thread claims its block while it changes its lines and while it writes them to the
- * file. At exit, the exiting thread takes the blocks of all others (run.c). After that they begin
+ * file. At exit, the exiting thread takes the blocks of all others (take.c). After that they begin
  * nothing new, so each line is written by exactly one of the two. Returns false if the block has
  * been taken. */
 static bool claim(struct piano__thread *t, uint32_t bit)
 {
+    /* Pairs with the OR in take.c, `take_blocks`: of the two, the later one sees the other's bit. */
     uint32_t claim = __atomic_load_n(&t->claim, __ATOMIC_RELAXED);
     while (!(claim & PIANO_CLAIM_TAKEN)) /* the CAS fails only when the block is being taken */
         if (__atomic_compare_exchange_n(&t->claim, &claim, claim | bit, false, __ATOMIC_SEQ_CST,
@@ -34,6 +35,7 @@ static bool claim(struct piano__thread *t, uint32_t bit)
 
 static void give_up(struct piano__thread *t, uint32_t bit)
 {
+    /* Pairs with the acquire loads of `claim` in take.c: all changes made under it are visible. */
     __atomic_fetch_and(&t->claim, ~bit, __ATOMIC_RELEASE);
 }
 
@@ -55,6 +57,8 @@ static void write_text(struct piano__thread *t)
     bool blocked = syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof all) == 0;
     if (t->text_len > 0 && claim(t, PIANO_CLAIM_WRITING)) {
         uint64_t size = atomic_load_explicit(&piano__run.file_bytes, memory_order_relaxed);
+        /* Rule 5: `flush_at` is read after a kill. `commit` pairs with the acquire in
+         * common/live.c. */
         __atomic_store_n(&t->flush_at, size + 1, __ATOMIC_RELEASE);
         piano__run_write(text_of(t), t->text_len);
         __atomic_store_n(&t->commit, 0, __ATOMIC_RELEASE);
@@ -68,8 +72,7 @@ static void write_text(struct piano__thread *t)
 void piano__commit_flush(struct piano__thread *t, int64_t now)
 {
     uintptr_t before = piano__hold(t);
-    if (t->text_len > 0 &&
-        atomic_load_explicit(&piano__run.state, memory_order_relaxed) == PIANO_RUN_ON) {
+    if (t->text_len > 0 && __atomic_load_n(&piano__run.state, __ATOMIC_RELAXED) == PIANO_RUN_ON) {
         int saved = errno;
         write_text(t);
         errno = saved;
@@ -89,6 +92,7 @@ uint32_t piano__commit_line(struct piano__thread *t, piano__line_body *body, con
         body(&text, t, what);
         if (!text.full) {
             uint32_t length = (uint32_t)(text.at - start);
+            /* Pairs with the acquire of `commit` in common/live.c: the text is complete. */
             __atomic_store_n(&t->commit, (uint64_t)clears << 32 | (t->text_len + length),
                              __ATOMIC_RELEASE);
             return length;

@@ -87,7 +87,8 @@ static void put_fn(struct piano__text *text, struct piano__thread *t, const void
     piano__line_merged_fn(text, t->number, l->merged, l->fn);
 }
 
-/* Called after committed data is cleared, so that a reader finds it exactly once at any time. */
+/* Called after committed data is cleared, so that a reader finds it exactly once at any time. Pairs
+ * with the acquire of `commit`, whose upper half this is, in common/live.c. */
 static void end_clearing(struct piano__thread *t)
 {
     __atomic_store_n(&t->clearing, 0, __ATOMIC_RELEASE);

@@ -14,5 +14,5 @@ __attribute__((visibility("default"))) const char *piano_version(void)
 
 __attribute__((visibility("default"))) int piano_is_recording(void)
 {
-    return atomic_load_explicit(&piano__run.state, memory_order_relaxed) == PIANO_RUN_ON;
+    return __atomic_load_n(&piano__run.state, __ATOMIC_RELAXED) == PIANO_RUN_ON;
 }

@@ -12,7 +12,6 @@
 #include "target/span/registry.h"
 
 #include <errno.h>
-#include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -31,9 +30,9 @@ static const int64_t WAIT_NS = 5000000000;
 enum { CAPACITY = 1 << 20, TABLE = 1 << 21, ARENA = 1 << 20 };
 
 static struct {
-    _Atomic int holder; /* thread id, 0: free */
-    _Atomic uint32_t count;
-    _Atomic uint32_t refused;          /* functions of units that could not be registered */
+    int holder; /* thread id, 0: free */
+    uint32_t count;
+    uint32_t refused;                  /* functions of units that could not be registered */
     struct piano__function *functions; /* CAPACITY entries; pages are allocated on first touch */
     uint32_t *table;                   /* id + 1, 0 = empty */
     char *arena;
@@ -43,12 +42,13 @@ static struct {
 
 uint32_t piano__registry_count(void)
 {
-    return atomic_load_explicit(&registry.count, memory_order_acquire);
+    /* Pairs with the release in find_or_add_locked(): the functions below it are complete. */
+    return __atomic_load_n(&registry.count, __ATOMIC_ACQUIRE);
 }
 
 uint32_t piano__registry_refused(void)
 {
-    return atomic_load_explicit(&registry.refused, memory_order_relaxed);
+    return __atomic_load_n(&registry.refused, __ATOMIC_RELAXED);
 }
 
 const struct piano__function *piano__registry_get(uint32_t id)
@@ -105,7 +105,7 @@ static bool is_same(const struct piano__function *f, const struct __piano_fn *fn
 static int64_t find_or_add_locked(const struct __piano_fn *fn)
 {
     uint64_t hash = hash_function(fn);
-    uint32_t count = atomic_load_explicit(&registry.count, memory_order_relaxed);
+    uint32_t count = __atomic_load_n(&registry.count, __ATOMIC_RELAXED);
     uint32_t at = (uint32_t)hash % TABLE;
     while (registry.table[at] != 0) {
         uint32_t id = registry.table[at] - 1;
@@ -125,7 +125,7 @@ static int64_t find_or_add_locked(const struct __piano_fn *fn)
     f->hash = hash;
     /* Pairs with the acquire in `piano__registry_count`. This order ensures that a fork in between
      * wastes a number but never assigns one twice. */
-    atomic_store_explicit(&registry.count, count + 1, memory_order_release);
+    __atomic_store_n(&registry.count, count + 1, __ATOMIC_RELEASE);
     registry.table[at] = count + 1;
     return count;
 }
@@ -163,8 +163,9 @@ static bool lock_registry(void)
     int64_t deadline = 0;
     for (uint64_t i = 0;; i++) {
         int holder = 0;
-        if (atomic_compare_exchange_strong_explicit(&registry.holder, &holder, self,
-                                                    memory_order_acquire, memory_order_relaxed))
+        /* Pairs with the release in __piano_register() and piano__registry_forget(). */
+        if (__atomic_compare_exchange_n(&registry.holder, &holder, self, false, __ATOMIC_ACQUIRE,
+                                        __ATOMIC_RELAXED))
             return true;
         if (holder == self)
             return false;
@@ -188,9 +189,10 @@ void __piano_register(struct __piano_unit *unit)
     errno = saved;
     if (locked) {
         register_locked(unit);
-        atomic_store_explicit(&registry.holder, 0, memory_order_release);
+        /* Pairs with the acquire in lock_registry(). */
+        __atomic_store_n(&registry.holder, 0, __ATOMIC_RELEASE);
     } else {
-        atomic_fetch_add_explicit(&registry.refused, unit->count, memory_order_relaxed);
+        __atomic_fetch_add(&registry.refused, unit->count, __ATOMIC_RELAXED);
     }
     piano__run_prepare();
     piano__run_functions_added();
@@ -200,7 +202,8 @@ void __piano_register(struct __piano_unit *unit)
 
 void piano__registry_forget(void)
 {
-    atomic_store_explicit(&registry.holder, 0, memory_order_release);
+    /* Pairs with the acquire in lock_registry(). */
+    __atomic_store_n(&registry.holder, 0, __ATOMIC_RELEASE);
 }
 
 /* The functions keep their numbers and names because their figures are still reported. */

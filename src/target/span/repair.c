@@ -20,6 +20,8 @@
 #include "target/span/registry.h"
 #include "target/span/run.h"
 #include "target/span/thread.h"
+#include "target/span/valid.h"
+#include "target/sys/check.h"
 #include "target/sys/stack.h"
 
 static uint32_t slot_count(void)
@@ -98,6 +100,7 @@ void piano__repair(struct piano__thread *t)
     recount_open_calls(t);
     link_lists(t);
     piano__frame_repair(t);
+    piano__check(piano__span_is_valid(t));
     __asm__ __volatile__("" ::: "memory");
     t->busy = 0;
     t->limit = t->real_limit;

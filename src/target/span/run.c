@@ -28,6 +28,7 @@
 #include "target/span/mode.h"
 #include "target/span/onoff.h"
 #include "target/span/registry.h"
+#include "target/span/take.h"
 #include "target/span/thread.h"
 #include "target/span/watch.h"
 #include "target/sys/clock.h"
@@ -36,8 +37,6 @@
 
 enum {
     WAIT_NS = 50000000,
-    BUSY_NS = 2000000,
-    TAKE_NS = 50000000,
     MAX_LINE = 2 << 20,
     SYNC_LEAST_NS = 10000000,
     SYNC_MOST_NS = 1000000000
@@ -151,8 +150,9 @@ static void create_image(void)
  * to wait. */
 void piano__run_prepare(void)
 {
-    static _Atomic bool begun;
-    if (atomic_exchange(&begun, true))
+    static bool begun;
+    /* No partner: selects one of several callers. The constructors run in one thread. */
+    if (__atomic_exchange_n(&begun, true, __ATOMIC_SEQ_CST))
         return;
     piano__clock_init();
     piano__mode_init();
@@ -178,7 +178,7 @@ static void plan_sync(int64_t now)
     int64_t gap = now - piano__run.header->start_ticks;
     int64_t least = ticks_of(SYNC_LEAST_NS), most = ticks_of(SYNC_MOST_NS);
     gap = gap < least ? least : gap > most ? most : gap;
-    atomic_store_explicit(&piano__run.next_sync, now + gap, memory_order_relaxed);
+    __atomic_store_n(&piano__run.next_sync, now + gap, __ATOMIC_RELAXED);
 }
 
 static void write_sync(void)
@@ -200,11 +200,12 @@ static void write_sync(void)
 
 void piano__run_sync(int64_t now)
 {
-    int64_t next = atomic_load_explicit(&piano__run.next_sync, memory_order_relaxed);
-    /* One thread wins the CAS and writes. If a signal handler jumps out of the write, the next sync
-     * comes after SYNC_MOST_NS. */
+    int64_t next = __atomic_load_n(&piano__run.next_sync, __ATOMIC_RELAXED);
+    /* No partner: one thread wins the CAS and writes. If a signal handler jumps out of the write,
+     * the next sync comes after SYNC_MOST_NS. */
     if (now < next ||
-        !atomic_compare_exchange_strong(&piano__run.next_sync, &next, now + ticks_of(SYNC_MOST_NS)))
+        !__atomic_compare_exchange_n(&piano__run.next_sync, &next, now + ticks_of(SYNC_MOST_NS),
+                                     false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
         return;
     write_sync();
     plan_sync(now);
@@ -231,19 +232,20 @@ static bool start_once(void)
     piano__run.sums = piano__memory_map(private_header.fn_capacity * sizeof *piano__run.sums);
     uint32_t count = piano__registry_count();
     piano__header_write(now_ms, count);
-    atomic_store(&piano__run.announced_fns, count);
+    /* Pairs with the CAS in piano__run_functions_added(). */
+    __atomic_store_n(&piano__run.announced_fns, count, __ATOMIC_SEQ_CST);
     return true;
 }
 
 static bool start_now(void)
 {
     int saved = errno;
-    atomic_store(&piano__run.starter, (int)syscall(SYS_gettid));
+    /* Pairs with the load in wait_for_start(), in a signal handler of this thread. */
+    __atomic_store_n(&piano__run.starter, (int)syscall(SYS_gettid), __ATOMIC_SEQ_CST);
     bool on = start_once();
     errno = saved;
     /* Pairs with the acquire in `piano__run_start`: a thread that reads ON sees the header. */
-    atomic_store_explicit(&piano__run.state, on ? PIANO_RUN_ON : PIANO_RUN_OFF,
-                          memory_order_release);
+    __atomic_store_n(&piano__run.state, on ? PIANO_RUN_ON : PIANO_RUN_OFF, __ATOMIC_RELEASE);
     if (on)
         piano__run_functions_added();
     return on;
@@ -254,28 +256,32 @@ static bool start_now(void)
  * one timeout no thread waits again: the starting thread may never return. */
 static int wait_for_start(void)
 {
-    static _Atomic bool too_long;
+    static bool too_long;
     int64_t deadline = piano__monotonic_ns() + WAIT_NS;
     int state = PIANO_RUN_STARTING;
-    while (state == PIANO_RUN_STARTING && !atomic_load(&too_long) &&
-           (int)syscall(SYS_gettid) != atomic_load(&piano__run.starter) &&
+    /* `state` and `starter` pair with start_now(); `too_long` has no partner. */
+    while (state == PIANO_RUN_STARTING && !__atomic_load_n(&too_long, __ATOMIC_SEQ_CST) &&
+           (int)syscall(SYS_gettid) != __atomic_load_n(&piano__run.starter, __ATOMIC_SEQ_CST) &&
            piano__monotonic_ns() < deadline) {
         syscall(SYS_sched_yield);
-        state = atomic_load_explicit(&piano__run.state, memory_order_acquire);
+        state = __atomic_load_n(&piano__run.state, __ATOMIC_ACQUIRE);
     }
     if (state == PIANO_RUN_STARTING) {
-        atomic_fetch_add(&piano__run.missed, 1);
+        /* No partner: a counter, and a flag that may be seen late. */
+        __atomic_fetch_add(&piano__run.missed, 1, __ATOMIC_SEQ_CST);
         if (piano__monotonic_ns() >= deadline)
-            atomic_store(&too_long, true);
+            __atomic_store_n(&too_long, true, __ATOMIC_SEQ_CST);
     }
     return state;
 }
 
 bool piano__run_start(void)
 {
-    int state = atomic_load_explicit(&piano__run.state, memory_order_acquire);
+    /* Pairs with the release in start_now(). The CAS selects the thread that starts the run. */
+    int state = __atomic_load_n(&piano__run.state, __ATOMIC_ACQUIRE);
     if (state == PIANO_RUN_NONE &&
-        atomic_compare_exchange_strong(&piano__run.state, &state, PIANO_RUN_STARTING))
+        __atomic_compare_exchange_n(&piano__run.state, &state, PIANO_RUN_STARTING, false,
+                                    __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
         return start_now();
     if (state == PIANO_RUN_STARTING)
         state = wait_for_start();
@@ -292,12 +298,15 @@ static void count_dropped_functions(uint32_t count)
 
 void piano__run_functions_added(void)
 {
-    if (atomic_load_explicit(&piano__run.state, memory_order_acquire) != PIANO_RUN_ON)
+    /* Pairs with the release in start_now(). */
+    if (__atomic_load_n(&piano__run.state, __ATOMIC_ACQUIRE) != PIANO_RUN_ON)
         return;
     uint32_t count = piano__registry_count();
     count_dropped_functions(count);
-    uint32_t from = atomic_load(&piano__run.announced_fns);
-    while (from < count && !atomic_compare_exchange_weak(&piano__run.announced_fns, &from, count))
+    /* Pairs with the store in start_once(). The CAS selects one thread for each function. */
+    uint32_t from = __atomic_load_n(&piano__run.announced_fns, __ATOMIC_SEQ_CST);
+    while (from < count && !__atomic_compare_exchange_n(&piano__run.announced_fns, &from, count,
+                                                        true, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
         ;
     if (from >= count)
         return;
@@ -326,13 +335,13 @@ void piano__run_write(const char *text, size_t len)
         return; /* forked child that ran no atfork handlers */
     /* Other threads may write between the check and the write, so the check includes their
      * bytes. */
-    size_t planned = atomic_fetch_add_explicit(&piano__run.planned, len, memory_order_relaxed);
+    size_t planned = __atomic_fetch_add(&piano__run.planned, len, __ATOMIC_RELAXED);
     int err = piano__file_check(piano__run.fd, piano__run.file, planned + len);
     if (err == -EBADF)
         err = reopen_file(planned + len);
     if (err == 0)
         err = piano__file_write(piano__run.fd, text, len);
-    atomic_fetch_sub_explicit(&piano__run.planned, len, memory_order_relaxed);
+    __atomic_fetch_sub(&piano__run.planned, len, __ATOMIC_RELAXED);
     if (err != 0)
         piano__dropped_add(&piano__run.header->dropped.write);
     else
@@ -353,68 +362,6 @@ void piano__run_sum(uint32_t id, const struct piano__tally *tally)
     __atomic_fetch_add(&sum->alloc_bytes, tally->alloc_bytes, __ATOMIC_RELAXED);
     __atomic_fetch_add(&sum->free_count, tally->free_count, __ATOMIC_RELAXED);
     __atomic_fetch_add(&sum->free_bytes, tally->free_bytes, __ATOMIC_RELAXED);
-}
-
-static void write_sink(void *ctx, const char *text, size_t len)
-{
-    (void)ctx;
-    piano__run_write(text, len);
-}
-
-static bool is_changing(const struct piano__thread *t)
-{
-    return __atomic_load_n(&t->claim, __ATOMIC_ACQUIRE) &
-           (PIANO_CLAIM_CHANGING | PIANO_CLAIM_WRITING);
-}
-
-/* Claims the blocks of threads that still run (commit.c). Waits up to BUSY_NS for a thread inside a
- * probe, and up to TAKE_NS, yielding the CPU, for a thread that is writing a line: it may have been
- * preempted. */
-static void take_blocks(void)
-{
-    uint32_t count = piano__blocks_count();
-    int64_t begin = piano__monotonic_ns();
-    for (uint32_t i = 0; i < count; i++)
-        if (piano__blocks_at(i))
-            __atomic_fetch_or(&piano__blocks_at(i)->claim, PIANO_CLAIM_TAKEN, __ATOMIC_SEQ_CST);
-    for (uint32_t i = 0; i < count; i++) {
-        const struct piano__thread *t = piano__blocks_at(i);
-        if (!t || __atomic_load_n(&t->state, __ATOMIC_ACQUIRE) != PIANO_THREAD_RUNNING)
-            continue;
-        while (__atomic_load_n(&t->busy, __ATOMIC_ACQUIRE) &&
-               piano__monotonic_ns() < begin + BUSY_NS)
-            ;
-        while (is_changing(t) && piano__monotonic_ns() < begin + TAKE_NS)
-            syscall(SYS_sched_yield);
-    }
-}
-
-/* Writes the data of a thread that still runs. Data that could not be written stays in the image,
- * as does all data of a thread that is in the middle of its own write. */
-static bool write_block(struct piano__thread *t, int64_t now)
-{
-    if (__atomic_load_n(&t->claim, __ATOMIC_ACQUIRE) & PIANO_CLAIM_WRITING)
-        return false;
-    uint64_t failed = __atomic_load_n(&piano__run.header->dropped.write, __ATOMIC_RELAXED);
-    struct piano__offcpu look;
-    bool looked = piano__onoff_look_at(t, &look);
-    piano__live_thread(piano__run.header, t, now, looked ? &look : NULL, write_sink, NULL);
-    if (__atomic_load_n(&piano__run.header->dropped.write, __ATOMIC_RELAXED) != failed)
-        return false;
-    __atomic_store_n(&t->state, PIANO_THREAD_ENDED, __ATOMIC_RELEASE);
-    return true;
-}
-
-static bool write_blocks(int64_t now)
-{
-    bool all = true;
-    take_blocks();
-    for (uint32_t i = 0; i < piano__blocks_count(); i++) {
-        struct piano__thread *t = piano__blocks_at(i);
-        if (t && t->state == PIANO_THREAD_RUNNING && !write_block(t, now))
-            all = false;
-    }
-    return all;
 }
 
 static void write_end(int64_t now)
@@ -438,15 +385,18 @@ static void remove_live(void)
 
 __attribute__((destructor(101))) static void end_run(void)
 {
-    if (atomic_load(&piano__run.state) != PIANO_RUN_ON || getpid() != piano__run.pid)
+    /* `state` pairs with start_now(). No partner: `missed` and `repeated` may still change. */
+    if (__atomic_load_n(&piano__run.state, __ATOMIC_SEQ_CST) != PIANO_RUN_ON ||
+        getpid() != piano__run.pid)
         return;
     int saved = errno;
     int64_t now = piano__ticks();
     piano__watch_end();
     piano__thread_detach();
-    piano__run.header->dropped.busy += atomic_load(&piano__run.missed);
-    atomic_store(&piano__run.state, PIANO_RUN_OFF);
-    bool all = write_blocks(now);
+    piano__run.header->dropped.busy += __atomic_load_n(&piano__run.missed, __ATOMIC_SEQ_CST);
+    /* Pairs with the acquire in piano__run_start(): later calls are not recorded. */
+    __atomic_store_n(&piano__run.state, PIANO_RUN_OFF, __ATOMIC_SEQ_CST);
+    bool all = piano__take_write(now);
     if (!atomic_load(&piano__run.repeated))
         piano__header_write_v1();
     write_sync();
@@ -458,7 +408,8 @@ __attribute__((destructor(101))) static void end_run(void)
 
 static void in_child(void)
 {
-    int state = atomic_load(&piano__run.state);
+    /* Pairs with start_now(), in the thread that forked. */
+    int state = __atomic_load_n(&piano__run.state, __ATOMIC_SEQ_CST);
     piano__thread_forget();
     piano__onoff_forget();
     piano__watch_forget();
@@ -476,13 +427,14 @@ static void in_child(void)
         piano__run.header = &private_header;
         piano__run.fd = piano__run.live_fd = -1;
         piano__run.sums = NULL;
-        atomic_store(&piano__run.announced_fns, 0);
-        atomic_store(&piano__run.thread_numbers, 0);
+        /* No partner: a forked child has one thread. */
+        __atomic_store_n(&piano__run.announced_fns, 0, __ATOMIC_SEQ_CST);
+        __atomic_store_n(&piano__run.thread_numbers, 0, __ATOMIC_SEQ_CST);
         atomic_store(&piano__run.frame_numbers, 0);
         atomic_store(&piano__run.file_bytes, 0);
-        atomic_store(&piano__run.planned, 0);
+        __atomic_store_n(&piano__run.planned, 0, __ATOMIC_SEQ_CST);
         atomic_store(&piano__run.repeated, false);
-        atomic_store(&piano__run.state, PIANO_RUN_NONE);
+        __atomic_store_n(&piano__run.state, PIANO_RUN_NONE, __ATOMIC_SEQ_CST);
     }
 }
 

@@ -14,7 +14,7 @@
 enum piano__run_state { PIANO_RUN_NONE = 0, PIANO_RUN_STARTING, PIANO_RUN_ON, PIANO_RUN_OFF };
 
 struct piano__run {
-    _Atomic int state;
+    int state;
     struct piano__live_header *header; /* set by piano__run_prepare; complete from ON */
     int64_t bias_alloc;                /* copy for the allocation hooks, 1/256 ticks */
     int fd;                            /* the run file, appending */
@@ -22,18 +22,18 @@ struct piano__run {
     struct piano__file_id file; /* identity of the two files, to detect reused descriptors */
     struct piano__file_id live_file;
     pid_t pid;
-    _Atomic int starter;            /* tid of the starting thread */
-    _Atomic uint64_t missed;        /* calls while the run was starting */
-    _Atomic uint32_t announced_fns; /* functions named in the file so far */
-    _Atomic uint32_t thread_numbers;
+    int starter;            /* tid of the starting thread */
+    uint64_t missed;        /* calls while the run was starting */
+    uint32_t announced_fns; /* functions named in the file so far */
+    uint32_t thread_numbers;
     _Atomic uint64_t frame_numbers;
     _Atomic uint64_t file_bytes;
     uint64_t start_mono_ns;    /* CLOCK_MONOTONIC at the header's `start_ticks` */
-    _Atomic int64_t next_sync; /* tick at which the two clocks are compared again */
+    int64_t next_sync;         /* tick at which the two clocks are compared again */
     _Atomic bool repeated;     /* some frame root was called more than once */
     struct piano__tally *sums; /* per function: sums of all lines, for the v1 file */
     char stem[4096];           /* path of the run file without extension */
-    _Atomic size_t planned;    /* bytes that threads are about to append */
+    size_t planned;            /* bytes that threads are about to append */
 };
 
 extern struct piano__run piano__run;

@@ -14,7 +14,6 @@
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -29,7 +28,9 @@
 #include "target/span/registry.h"
 #include "target/span/run.h"
 #include "target/span/span.h"
+#include "target/span/valid.h"
 #include "target/span/watch.h"
+#include "target/sys/check.h"
 #include "target/sys/clock.h"
 #include "target/sys/key.h"
 
@@ -113,13 +114,14 @@ struct piano__thread *piano__thread_attach(void)
         return NULL;
     }
     reset(t);
-    t->number = atomic_fetch_add(&piano__run.thread_numbers, 1) + 1;
+    /* No partner: a number. */
+    t->number = __atomic_fetch_add(&piano__run.thread_numbers, 1, __ATOMIC_SEQ_CST) + 1;
     t->parent_thread = origin_of_self.thread;
     t->parent_fn = origin_of_self.thread ? origin_of_self.fn : -1;
     set_real_limit(t);
     t->limit = t->real_limit;
-    /* From here on readers use the block. No acquire pairs with this store: readers validate what
-     * they read. */
+    /* From here on readers use the block. Pairs with the acquire of `state` in common/live.c and
+     * take.c: the block is set up. */
     __atomic_store_n(&t->state, PIANO_THREAD_RUNNING, __ATOMIC_RELEASE);
     __piano_self = (struct __piano_thread *)t;
     piano__heap_watch(true); /* count its allocations */
@@ -156,6 +158,8 @@ void piano__thread_detach(void)
     piano__heap_watch(false);
     piano__frame_finish(t, now);
     forget_levels(t);
+    piano__check(piano__span_is_valid(t));
+    /* Pairs with the acquire of `state` in common/live.c and take.c: the block is complete. */
     __atomic_store_n(&t->state, PIANO_THREAD_ENDED, __ATOMIC_RELEASE);
     piano__blocks_give(t);
     errno = saved;

@@ -57,7 +57,7 @@ static inline __attribute__((always_inline)) uintptr_t piano__hold(struct piano_
     return before;
 }
 
-/* BEFORE is the result of `piano__hold`. Pairs with the acquire in run.c: a reader that sees the
+/* BEFORE is the result of `piano__hold`. Pairs with the acquire in take.c: a reader that sees the
  * thread idle sees its tables. */
 static inline void piano__let_go(struct piano__thread *t, uintptr_t before)
 {

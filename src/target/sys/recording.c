@@ -23,6 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "target/sys/check.h"
 #include "target/sys/clock.h"
 #include "target/sys/file.h"
 
@@ -187,6 +188,7 @@ static struct piano__chunk *claim(uint32_t type, uint64_t index, bool is_filled)
     __atomic_store_n(&c->ready, 1, __ATOMIC_RELEASE);
     /* Pairs with the acquire in chunk_at(). */
     __atomic_store_n(&mapped[number], c, __ATOMIC_RELEASE);
+    piano__check(piano__recording_is_valid());
     return c;
 }
 
@@ -323,3 +325,32 @@ void piano__recording_discard(void)
     piano__recording_forget();
     errno = saved;
 }
+
+#ifdef PIANO_CHECK
+static bool is_chunk_valid(const struct piano__chunk *c)
+{
+    /* Others are not published before they are ready; a chunk of events is reused meanwhile. */
+    bool is_ready = __atomic_load_n(&c->ready, __ATOMIC_RELAXED) == 1;
+    return c->type >= PIANO_CHUNK_MODULES && c->type <= PIANO_CHUNK_SYMBOLS &&
+           (is_ready || c->type == PIANO_CHUNK_EVENTS) &&
+           __atomic_load_n(&c->used, __ATOMIC_RELAXED) <= PIANO_REC_PAYLOAD;
+}
+
+bool piano__recording_is_valid(void)
+{
+    const struct piano__rec_header *h = piano__recording.view.header;
+    if (!h)
+        return true;
+    uint64_t chunks = __atomic_load_n(&h->chunks, __ATOMIC_RELAXED);
+    if (memcmp(h->magic, PIANO_REC_MAGIC, sizeof h->magic) != 0 ||
+        h->version != PIANO_REC_VERSION || h->chunk_bytes != PIANO_REC_CHUNK_BYTES ||
+        chunks > piano__rec_most(h))
+        return false;
+    for (uint64_t n = 0; n < chunks; n++) {
+        const struct piano__chunk *c = chunk_at(&piano__recording.view, n);
+        if (c && !is_chunk_valid(c))
+            return false;
+    }
+    return true;
+}
+#endif

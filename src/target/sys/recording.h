@@ -35,5 +35,10 @@ void piano__recording_discard(void);
 /* As piano__recording_forget(), for a fork in a signal handler that interrupted a write to the
  * recording. Maps private memory in its place, so that the interrupted code can continue. */
 void piano__recording_blank(void);
+#ifdef PIANO_CHECK
+/* Returns whether the header and the chunks mapped here have values that a reader accepts
+ * (sys/check.h). Any thread, at any time. */
+bool piano__recording_is_valid(void);
+#endif
 
 #endif

@@ -9,7 +9,6 @@
 
 #include <errno.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <sys/auxv.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -59,7 +58,7 @@ static bool take_own(struct piano__stack_bounds *b, const struct piano__maps_ran
     b->floor = found.floor;
     b->low = found.low;
     /* A signal handler that sees `high` also sees the other fields. */
-    atomic_signal_fence(memory_order_release);
+    __atomic_signal_fence(__ATOMIC_RELEASE);
     b->high = found.high;
     return true;
 }

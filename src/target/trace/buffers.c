@@ -140,7 +140,7 @@ static struct piano__chunk *recycle_locked(void)
     if (buffers.first == buffers.last)
         return NULL;
     struct piano__chunk *c = buffers.full[buffers.first % PIANO_REC_MAX_CHUNKS];
-    /* Under the lock. Release only orders it for a signal handler that jumps away. */
+    /* Under the lock. Rule 4: release only orders it for a signal handler that jumps away. */
     __atomic_store_n(&buffers.first, buffers.first + 1, __ATOMIC_RELEASE);
     __atomic_store_n(&c->ready, 0, __ATOMIC_RELAXED);
     /* Pairs with the acquire fence in tool/load/rec_copies.c: a reader that sees any of the
@@ -203,8 +203,8 @@ static bool retire(struct piano__buffer *b)
         return false;
     count_locked(b);
     struct piano__chunk *full = b->chunk;
-    /* First, and the end of the queue last: a handler that jumps away in between wastes a chunk,
-     * but no chunk is queued twice. */
+    /* Rule 4: first, and the end of the queue last. A handler that jumps away in between wastes a
+     * chunk, but no chunk is queued twice. */
     __atomic_store_n(&b->chunk, NULL, __ATOMIC_RELEASE);
     if (full) {
         buffers.full[buffers.last % PIANO_REC_MAX_CHUNKS] = full;

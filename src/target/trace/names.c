@@ -99,8 +99,8 @@ static struct piano__name *add_locked(const char *name, size_t len)
     record->id = names.count + 1;
     memcpy(record->text, name, len);
     record->text[len] = '\0';
-    /* First, so that a handler that jumps away in between wastes a number, but no number is used
-     * twice. */
+    /* Rule 4: first, so that a handler that jumps away in between wastes a number, but no number is
+     * used twice. */
     __atomic_store_n(&names.count, names.count + 1, __ATOMIC_RELEASE);
     piano__log_commit(&names.log, bytes);
     return record;

@@ -14,7 +14,6 @@
 
 #include <elf.h>
 #include <link.h>
-#include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -34,12 +33,12 @@ struct table {
 };
 
 static struct table tables[2];
-static _Atomic unsigned generation; /* the lowest bit selects the table that readers use */
-static _Atomic int writer;          /* pid of the process that writes the other table; 0: none */
-static _Atomic unsigned unloads;    /* completed so far; a table with another number is too old */
-static _Atomic unsigned unloading;  /* threads that are in dlclose, */
-static _Atomic int unloader;        /* in the process with this pid */
-static _Atomic unsigned refused;    /* failed attempts to become the writer since the last write */
+static unsigned generation; /* the lowest bit selects the table that readers use */
+static int writer;          /* pid of the process that writes the other table; 0: none */
+static unsigned unloads;    /* completed so far; a table with another number is too old */
+static unsigned unloading;  /* threads that are in dlclose, */
+static int unloader;        /* in the process with this pid */
+static unsigned refused;    /* failed attempts to become the writer since the last write */
 
 /* Finds the program headers of a module. The kernel provides those of the program itself; in other
  * modules they follow the ELF header. */
@@ -110,32 +109,39 @@ static void read_list(struct table *t)
 }
 
 /* A handler that leaves by siglongjmp, and a fork, can leave a writer that never finishes. It is
- * replaced after PATIENCE failed attempts, or at once if it is another process. */
+ * replaced after PATIENCE failed attempts, or at once if it is another process. The CAS pairs with
+ * the store of `writer` in refresh(). */
 static bool begin_write(void)
 {
     int self = (int)syscall(SYS_getpid), found = 0;
-    if (atomic_compare_exchange_strong(&writer, &found, self))
+    if (__atomic_compare_exchange_n(&writer, &found, self, false, __ATOMIC_SEQ_CST,
+                                    __ATOMIC_SEQ_CST))
         return true;
-    if (found == self && atomic_fetch_add(&refused, 1) < PATIENCE)
+    if (found == self && __atomic_fetch_add(&refused, 1, __ATOMIC_SEQ_CST) < PATIENCE)
         return false;
-    return atomic_compare_exchange_strong(&writer, &found, self);
+    /* Pairs like the CAS above. `refused` has no partner: it is a counter. */
+    return __atomic_compare_exchange_n(&writer, &found, self, false, __ATOMIC_SEQ_CST,
+                                       __ATOMIC_SEQ_CST);
 }
 
 static bool refresh(void)
 {
     if (!begin_write())
         return false;
+    /* `generation` pairs with the loads in look(): the table is complete. `unloads` pairs with the
+     * additions below: a list that was read before one is read again. */
     for (int i = 0; i < TRIES; i++) { /* again, if a module was unloaded in the meantime */
-        unsigned next = atomic_load(&generation) + 1;
-        unsigned before = atomic_load(&unloads);
+        unsigned next = __atomic_load_n(&generation, __ATOMIC_SEQ_CST) + 1;
+        unsigned before = __atomic_load_n(&unloads, __ATOMIC_SEQ_CST);
         tables[next & 1].unloads = before;
         read_list(&tables[next & 1]);
-        atomic_store(&generation, next);
-        if (atomic_load(&unloads) == before)
+        __atomic_store_n(&generation, next, __ATOMIC_SEQ_CST);
+        if (__atomic_load_n(&unloads, __ATOMIC_SEQ_CST) == before)
             break;
     }
-    atomic_store(&refused, 0);
-    atomic_store(&writer, 0);
+    /* `writer` pairs with the CAS in begin_write(). `refused` is a counter. */
+    __atomic_store_n(&refused, 0, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&writer, 0, __ATOMIC_SEQ_CST);
     return true;
 }
 
@@ -155,7 +161,9 @@ static bool is_old(const struct table *t)
 /* A child does not continue the dlclose of its parent's other threads. */
 static bool is_unloading(void)
 {
-    return atomic_load(&unloading) != 0 && atomic_load(&unloader) == (int)syscall(SYS_getpid);
+    /* Both pair with piano__loaded_unload_begins(). */
+    return __atomic_load_n(&unloading, __ATOMIC_SEQ_CST) != 0 &&
+           __atomic_load_n(&unloader, __ATOMIC_SEQ_CST) == (int)syscall(SYS_getpid);
 }
 
 /* Looks through the list itself. Repeats that while modules are unloaded: a freed node leads
@@ -183,17 +191,19 @@ static bool look_through_list(uintptr_t pc, struct piano__loaded *out)
 static bool look(uintptr_t pc, struct piano__loaded *out, bool *old)
 {
     for (int i = 0; i < TRIES; i++) {
-        unsigned before = atomic_load(&generation);
+        /* Pairs with the store in refresh(); `unloads` pairs with the additions below. */
+        unsigned before = __atomic_load_n(&generation, __ATOMIC_SEQ_CST);
         const struct table *t = &tables[before & 1];
-        bool found = false, is_current = t->unloads == atomic_load(&unloads);
+        bool found = false, is_current = t->unloads == __atomic_load_n(&unloads, __ATOMIC_SEQ_CST);
         for (unsigned at = 0; is_current && at < t->count && at < MOST_MODULES && !found; at++) {
             *out = t->list[at];
             found = pc >= out->start && pc < out->end;
         }
         *old = !is_current || (!found && is_old(t));
-        /* Orders the reads of the table before the second load of `generation`. */
-        atomic_thread_fence(memory_order_acquire);
-        if (atomic_load(&generation) == before)
+        /* Pairs with the store in refresh(). Orders the reads of the table before the second load
+         * of `generation`. */
+        __atomic_thread_fence(__ATOMIC_ACQUIRE);
+        if (__atomic_load_n(&generation, __ATOMIC_SEQ_CST) == before)
             return found;
     }
     *old = true;
@@ -215,21 +225,25 @@ bool piano__loaded_find(uintptr_t pc, struct piano__loaded *out)
 void piano__loaded_unload_begins(void)
 {
     int self = (int)syscall(SYS_getpid);
-    if (atomic_exchange(&unloader, self) != self)
-        atomic_store(&unloading, 0);
-    atomic_fetch_add(&unloading, 1);
+    /* These pair with the loads in is_unloading(). */
+    if (__atomic_exchange_n(&unloader, self, __ATOMIC_SEQ_CST) != self)
+        __atomic_store_n(&unloading, 0, __ATOMIC_SEQ_CST);
+    __atomic_fetch_add(&unloading, 1, __ATOMIC_SEQ_CST);
 }
 
 void piano__loaded_unload_ended(void)
 {
-    unsigned open = atomic_load(&unloading);
-    atomic_fetch_add(&unloads, 1);
-    while (open > 0 && !atomic_compare_exchange_weak(&unloading, &open, open - 1))
+    /* Pair with the loads of `unloads` above, and with is_unloading(). */
+    unsigned open = __atomic_load_n(&unloading, __ATOMIC_SEQ_CST);
+    __atomic_fetch_add(&unloads, 1, __ATOMIC_SEQ_CST);
+    while (open > 0 && !__atomic_compare_exchange_n(&unloading, &open, open - 1, true,
+                                                    __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
         ;
 }
 
 void piano__loaded_forget(void)
 {
-    atomic_fetch_add(&unloads, 1);
+    /* Pairs with the loads in refresh() and look(). */
+    __atomic_fetch_add(&unloads, 1, __ATOMIC_SEQ_CST);
     refresh();
 }

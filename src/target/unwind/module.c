@@ -11,7 +11,6 @@
 #include <errno.h>
 #include <limits.h>
 #include <link.h>
-#include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -222,16 +221,16 @@ static void read_build_id(const struct object *o, struct piano__module_info *out
 static const char *program_path(void)
 {
     static char path[PATH_MAX];
-    static _Atomic bool known;
+    static bool known;
     /* Pairs with the release below: the path is complete. */
-    if (atomic_load_explicit(&known, memory_order_acquire))
+    if (__atomic_load_n(&known, __ATOMIC_ACQUIRE))
         return path;
     int saved = errno;
     long len = syscall(SYS_readlinkat, -1, "/proc/self/exe", path, sizeof path - 1);
     errno = saved;
     if (len > 0)
         /* Pairs with the acquire above. */
-        atomic_store_explicit(&known, true, memory_order_release);
+        __atomic_store_n(&known, true, __ATOMIC_RELEASE);
     return path;
 }
 

@@ -18,7 +18,6 @@
 #include "target/unwind/rules.h"
 
 #include <errno.h>
-#include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -39,15 +38,15 @@ _Static_assert(REST_BITS + RULE_BITS == 48, "the generation has 16 bits");
 
 enum state { FREE, TAKEN, READY };
 
-static _Alignas(64) _Atomic uint64_t cache[SETS][WAYS];
+static _Alignas(64) uint64_t cache[SETS][WAYS];
 static _Alignas(64) struct piano__rule known[RULES];
-static _Atomic uint8_t states[RULES];
-static _Atomic uint64_t forgotten; /* number of calls of piano__rules_forget() */
+static uint8_t states[RULES];
+static uint64_t forgotten; /* number of calls of piano__rules_forget() */
 
 static uint64_t generation(void)
 {
     /* Pairs with the acq_rel add in piano__rules_forget(). */
-    return atomic_load_explicit(&forgotten, memory_order_acquire) % GENERATIONS | GENERATIONS;
+    return __atomic_load_n(&forgotten, __ATOMIC_ACQUIRE) % GENERATIONS | GENERATIONS;
 }
 
 static uint64_t scramble(uintptr_t pc)
@@ -64,28 +63,28 @@ static uint64_t cache_word(uint64_t gen, uint64_t scrambled, uint64_t rule)
 /* Uses a void word of the set, else the one that the pc selects: no replacement state is needed. */
 static void cache_put(uint64_t gen, uint64_t scrambled, uint64_t rule)
 {
-    _Atomic uint64_t *set = cache[scrambled >> REST_BITS];
-    _Atomic uint64_t *place = &set[scrambled % WAYS];
+    uint64_t *set = cache[scrambled >> REST_BITS];
+    uint64_t *place = &set[scrambled % WAYS];
     for (unsigned i = 0; i < WAYS; i++) {
-        if (atomic_load_explicit(&set[i], memory_order_relaxed) >> 48 != gen) {
+        if (__atomic_load_n(&set[i], __ATOMIC_RELAXED) >> 48 != gen) {
             place = &set[i];
             break;
         }
     }
     /* Pairs with the acquire in piano__rules_find(): the rule is READY. */
-    atomic_store_explicit(place, cache_word(gen, scrambled, rule), memory_order_release);
+    __atomic_store_n(place, cache_word(gen, scrambled, rule), __ATOMIC_RELEASE);
 }
 
 static bool write_rule(unsigned place, const struct piano__rule *rule)
 {
     uint8_t expected = FREE;
-    /* Acquire CAS: only this thread writes the rule until the release store. */
-    if (!atomic_compare_exchange_strong_explicit(&states[place], &expected, TAKEN,
-                                                 memory_order_acquire, memory_order_relaxed))
+    /* No partner: FREE is never stored. Then only this thread writes the rule until READY. */
+    if (!__atomic_compare_exchange_n(&states[place], &expected, TAKEN, false, __ATOMIC_ACQUIRE,
+                                     __ATOMIC_RELAXED))
         return false;
     known[place] = *rule;
     /* Pairs with the acquire in intern(): the rule is complete. */
-    atomic_store_explicit(&states[place], READY, memory_order_release);
+    __atomic_store_n(&states[place], READY, __ATOMIC_RELEASE);
     return true;
 }
 
@@ -99,7 +98,7 @@ static int intern(const struct piano__rule *rule)
     for (unsigned i = 0; i < PROBES; i++) {
         unsigned place = (unsigned)((hash >> (64 - RULE_BITS)) + i) % RULES;
         /* Pairs with the release in write_rule(). */
-        uint8_t state = atomic_load_explicit(&states[place], memory_order_acquire);
+        uint8_t state = __atomic_load_n(&states[place], __ATOMIC_ACQUIRE);
         if (state == READY && memcmp(&known[place], rule, sizeof *rule) == 0)
             return (int)place;
         if (state == FREE && write_rule(place, rule))
@@ -131,11 +130,11 @@ const struct piano__rule *piano__rules_find(uintptr_t pc, struct piano__rule *ro
 {
     uint64_t scrambled = scramble(pc);
     uint64_t wanted = cache_word(generation(), scrambled, 0);
-    _Atomic uint64_t *set = cache[scrambled >> REST_BITS];
+    uint64_t *set = cache[scrambled >> REST_BITS];
     const struct piano__rule *rule = NULL;
     for (unsigned i = 0; i < WAYS && !rule; i++) {
         /* Pairs with the release in cache_put(): the rule is complete. */
-        uint64_t word = atomic_load_explicit(&set[i], memory_order_acquire);
+        uint64_t word = __atomic_load_n(&set[i], __ATOMIC_ACQUIRE);
         if ((word ^ wanted) < RULES)
             rule = &known[word % RULES];
     }
@@ -158,10 +157,10 @@ bool piano__rules_begin(uintptr_t pc)
 void piano__rules_forget(void)
 {
     /* Pairs with the acquire in generation(). */
-    uint64_t times = atomic_fetch_add_explicit(&forgotten, 1, memory_order_acq_rel) + 1;
+    uint64_t times = __atomic_fetch_add(&forgotten, 1, __ATOMIC_ACQ_REL) + 1;
     if (times % GENERATIONS != GENERATIONS / 2)
         return;
     for (unsigned i = 0; i < SETS * WAYS; i++)
         /* Relaxed: a zero word refers to no rule. */
-        atomic_store_explicit(&cache[i / WAYS][i % WAYS], 0, memory_order_relaxed);
+        __atomic_store_n(&cache[i / WAYS][i % WAYS], 0, __ATOMIC_RELAXED);
 }

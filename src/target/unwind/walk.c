@@ -15,7 +15,6 @@
 #include "target/unwind/walk.h"
 
 #include <link.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/auxv.h>
@@ -205,18 +204,18 @@ static void cursor_init(struct cursor *c, struct piano__walker *w)
  * same values. */
 static void find_own(uintptr_t *start, uintptr_t *end)
 {
-    static _Atomic uintptr_t own_start, own_end;
-    static _Atomic bool is_found;
+    static uintptr_t own_start, own_end;
+    static bool is_found;
     /* Pairs with the release below: `own_start` and `own_end` are set. */
-    if (!atomic_load_explicit(&is_found, memory_order_acquire)) {
+    if (!__atomic_load_n(&is_found, __ATOMIC_ACQUIRE)) {
         *start = *end = 0;
         (void)piano__module_own(start, end);
-        atomic_store_explicit(&own_start, *start, memory_order_relaxed);
-        atomic_store_explicit(&own_end, *end, memory_order_relaxed);
-        atomic_store_explicit(&is_found, true, memory_order_release);
+        __atomic_store_n(&own_start, *start, __ATOMIC_RELAXED);
+        __atomic_store_n(&own_end, *end, __ATOMIC_RELAXED);
+        __atomic_store_n(&is_found, true, __ATOMIC_RELEASE);
     }
-    *start = atomic_load_explicit(&own_start, memory_order_relaxed);
-    *end = atomic_load_explicit(&own_end, memory_order_relaxed);
+    *start = __atomic_load_n(&own_start, __ATOMIC_RELAXED);
+    *end = __atomic_load_n(&own_end, __ATOMIC_RELAXED);
 }
 
 __attribute__((noinline)) void piano__walk_here(struct piano__walker *w, struct piano__walk *out)

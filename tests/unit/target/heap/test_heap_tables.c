@@ -42,9 +42,13 @@ static int begin(void **state)
     return piano__recording_create(path);
 }
 
+/* Whatever a test did, the tables are whole after it. */
 static int end(void **state)
 {
     (void)state;
+    assert_true(piano__live_is_valid());
+    assert_true(piano__stacks_is_valid());
+    assert_true(piano__recording_is_valid());
     piano__live_forget();
     piano__stacks_forget();
     piano__modules_forget();

@@ -20,8 +20,9 @@
 
 #include "common/live.h"
 #pragma GCC diagnostic ignored "-Wclobbered" /* the probe of a function that lands a longjmp */
-#include "common/probe.h"
 #include "target/span/usable.h"
+#include "target/span/valid.h"
+#include "target/sys/check.h"
 #include "tool/util/buf.h"
 #include "temp.h"
 
@@ -94,6 +95,7 @@ static int record(void (*scenario)(void), struct buf *text)
     if (child == 0) {
         __piano_register(&unit);
         scenario();
+        piano__check(piano__span_is_valid(piano__self_thread()));
         exit(0);
     }
     int status;
