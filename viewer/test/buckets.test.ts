@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Buckets } from "../src/buckets";
-import { Intervals } from "../src/intervals";
+import { Buckets } from "../src/model/buckets";
+import { Intervals } from "../src/model/intervals";
 import { random } from "./synthetic";
 
 test("from far away as from near: the same cover, and the longest in sight", () => {

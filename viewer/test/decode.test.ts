@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { deflateSync } from "node:zlib";
-import { decodeColumn, fromBase64, inflateBlock, joinData, Texts } from "../src/decode";
-import type { ColumnCode, ColumnInfo, ColumnType } from "../src/page";
+import { decodeColumn, fromBase64, inflateBlock, joinData, Texts } from "../src/model/decode";
+import type { ColumnCode, ColumnInfo, ColumnType } from "../src/model/page";
 import { random } from "./synthetic";
 import { encode, toBase64 } from "./writer";
 import type { Code, Type } from "./writer";

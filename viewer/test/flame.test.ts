@@ -1,12 +1,12 @@
 /* The trees of flame graphs against a slow and plain way to the same numbers. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { invert } from "../src/flame_invert";
-import { boxAt, findPath, layOut, matchedShare, step, visible } from "../src/flame_layout";
-import { mergeStacks, pathOf, topDown, type Tree } from "../src/flame_trie";
-import { changeOf, typicalLife } from "../src/flame_weight";
-import { sumFunctions } from "../src/function_sums";
-import { NONE } from "../src/schema";
+import { invert } from "../src/flame/invert";
+import { boxAt, findPath, layOut, matchedShare, step, visible } from "../src/flame/layout";
+import { mergeStacks, pathOf, topDown, type Tree } from "../src/model/trie";
+import { changeOf, typicalLife } from "../src/model/weight";
+import { sumFunctions } from "../src/model/function_sums";
+import { NONE } from "../src/model/schema";
 import { random } from "./synthetic";
 
 interface Made {

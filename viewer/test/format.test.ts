@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { brief, bytes, count, cut, moment, nearName, ns, percent, safe, shortName, tick } from "../src/format";
+import { brief, bytes, count, cut, moment, nearName, ns, percent, safe, shortName, tick } from "../src/model/format";
 
 test("what cannot be seen is written out", () => {
   assert.equal(safe("a\u202eb\u0000c\u007f"), "a‹U+202E›b‹U+0000›c‹U+007F›");

@@ -1,9 +1,9 @@
 /* Places of allocations, stacks without their plumbing, and words for how memory went. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { placesOf } from "../src/heap_places";
-import { trendOf } from "../src/heap_series";
-import { NONE, SITE_MMAP } from "../src/schema";
+import { placesOf } from "../src/model/heap_places";
+import { trendOf } from "../src/model/heap_series";
+import { NONE, SITE_MMAP } from "../src/model/schema";
 import { open } from "./opened";
 import { PageWriter, type PackedPage } from "./writer";
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Intervals, nest } from "../src/intervals";
-import { Steps } from "../src/steps";
+import { Intervals, nest } from "../src/model/intervals";
+import { Steps } from "../src/model/steps";
 import { random } from "./synthetic";
 
 function lane(count: number, seed: number): Intervals {

@@ -1,8 +1,8 @@
 /* As much of a name as fits into a box, without asking the browser for every length of it. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Labels } from "../src/flame_labels";
-import { cut } from "../src/format";
+import { Labels } from "../src/flame/labels";
+import { cut } from "../src/model/format";
 
 /** A font in which letters have widths of their own, and a count of what was measured. */
 function made(names: readonly string[]): { labels: Labels; wide: (text: string) => number; asked: () => number } {

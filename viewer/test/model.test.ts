@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { readMeta } from "../src/page";
-import { NONE } from "../src/schema";
+import { readMeta } from "../src/model/page";
+import { NONE } from "../src/model/schema";
 import { open } from "./opened";
 import { random, synthetic } from "./synthetic";
 import { PageWriter } from "./writer";

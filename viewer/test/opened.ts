@@ -1,8 +1,8 @@
 /* A page that a test wrote, as the viewer opens it. */
-import { inflateBlock } from "../src/decode";
-import { Model } from "../src/model";
-import { readMeta } from "../src/page";
-import { Source } from "../src/source";
+import { inflateBlock } from "../src/model/decode";
+import { Model } from "../src/model/model";
+import { readMeta } from "../src/model/page";
+import { Source } from "../src/model/source";
 import type { PackedPage } from "./writer";
 
 export async function open(page: PackedPage): Promise<Model> {

@@ -1,11 +1,11 @@
 /* How much a picture of a flame graph costs. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { Surface } from "../src/canvas";
-import { Labels } from "../src/flame_labels";
-import { layOut } from "../src/flame_layout";
-import { paint, type Picture } from "../src/flame_paint";
-import type { Tree } from "../src/flame_trie";
+import type { Surface } from "../src/util/canvas";
+import { Labels } from "../src/flame/labels";
+import { layOut } from "../src/flame/layout";
+import { paint, type Picture } from "../src/flame/paint";
+import type { Tree } from "../src/model/trie";
 
 // The palette is read from the page's style; any will do.
 const page = { document: { documentElement: null }, getComputedStyle: () => ({ getPropertyValue: () => "#ffffff", fontSize: "16px" }) };

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { readSelection, Store, writeSelection } from "../src/state";
-import type { Selection } from "../src/state";
+import { readSelection, Store, writeSelection } from "../src/model/state";
+import type { Selection } from "../src/model/state";
 
 const VIEWS = ["overview", "timeline"];
 

@@ -1,8 +1,8 @@
 /* Samples put together by their stacks. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { byStack } from "../src/about_frame";
-import { NONE } from "../src/schema";
+import { byStack } from "../src/frames/about_frame";
+import { NONE } from "../src/model/schema";
 import { open } from "./opened";
 import { PageWriter } from "./writer";
 

@@ -1,6 +1,6 @@
 /* A made-up run of any size: threads with polls, parks, samples, frames, allocations. The same numbers
  * every time, so that a page can be compared with itself. */
-import { NONE } from "../src/schema";
+import { NONE } from "../src/model/schema";
 import { PageWriter } from "./writer";
 import type { PackedPage } from "./writer";
 

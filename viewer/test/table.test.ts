@@ -1,11 +1,11 @@
 /* Sorting, small pictures, and lists of the greatest. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { greatest } from "../src/fact";
-import { halfWidth, list, member, number, text, type Json } from "../src/figures";
-import type { Tables } from "../src/schema";
-import { Sparks, SPARK_COLUMNS } from "../src/spark";
-import { ordered, type Sheet } from "../src/table_sheet";
+import { greatest } from "../src/overview/fact";
+import { halfWidth, list, member, number, text, type Json } from "../src/model/figures";
+import type { Tables } from "../src/model/schema";
+import { Sparks, SPARK_COLUMNS } from "../src/model/sparks";
+import { ordered, type Sheet } from "../src/overview/sheet";
 
 const values = Float64Array.of(3, NaN, 10, 1, 3);
 const names = ["c", "b", "Alpha", "e", "a"];

@@ -1,12 +1,12 @@
 /* What flame graphs are asked: weights of stacks, for the whole run and for parts of it. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { isScope, scopeOf, upperBound, WHOLE } from "../src/flame_scope";
-import { mergeStacks, topDown } from "../src/flame_trie";
-import { ask, DIFFS, QUESTIONS, questionsOf, type Question } from "../src/flame_weight";
-import { boxFigure, changeText } from "../src/flame_words";
-import { layOut } from "../src/flame_layout";
-import { NONE, SAMPLE_CPU, SAMPLE_OFF, SCHEMA, type Tables } from "../src/schema";
+import { isScope, scopeOf, upperBound, WHOLE } from "../src/model/scope";
+import { mergeStacks, topDown } from "../src/model/trie";
+import { ask, DIFFS, QUESTIONS, questionsOf, type Question } from "../src/model/weight";
+import { boxFigure, changeText } from "../src/flame/words";
+import { layOut } from "../src/flame/layout";
+import { NONE, SAMPLE_CPU, SAMPLE_OFF, SCHEMA, type Tables } from "../src/model/schema";
 
 type Columns = Record<string, number[]>;
 

@@ -1,10 +1,10 @@
 /* What the program and its frames are called. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { frameNumber } from "../src/frame";
-import type { Meta } from "../src/page";
-import type { Tables } from "../src/schema";
-import { firstOnly, programName } from "../src/which";
+import { frameNumber } from "../src/model/frame";
+import type { Meta } from "../src/model/page";
+import type { Tables } from "../src/model/schema";
+import { firstOnly, programName } from "../src/util/which";
 
 const meta = (program: string, command: string): Meta => ({ program, command, name: "a.rec", b: null }) as unknown as Meta;
 

@@ -1,8 +1,8 @@
 /* Writes pages as the tool does, for tests: columns into coded bytes, blocks, meta, HTML. */
 import { createHash } from "node:crypto";
 import { deflateSync } from "node:zlib";
-import { SCHEMA } from "../src/schema";
-import type { TableName } from "../src/schema";
+import { SCHEMA } from "../src/model/schema";
+import type { TableName } from "../src/model/schema";
 
 export type Values = ArrayLike<number>;
 export type Code = "plain" | "delta" | "planes" | "delta-planes";
