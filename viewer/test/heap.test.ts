@@ -19,7 +19,7 @@ function stacks(): PackedPage {
   const all = (value: number): number[] => node.map(() => value);
   w.table("sites", 4, { node, live_bytes: [8, 16, 32, 64], live_objects: all(1), allocated_bytes: all(64), allocated_objects: all(1),
     freed_bytes: all(0), peak_bytes: all(0), churn_bytes: all(0), median_life: all(-1), live_samples: all(1), samples: all(1),
-    oldest: all(0), site_node: [1, 1, 4, 4], caller_node: [0, 0, NONE, NONE], flags: [0, 0, 0, SITE_MMAP] });
+    oldest: all(0), freed_samples: all(0), site_node: [1, 1, 4, 4], caller_node: [0, 0, NONE, NONE], flags: [0, 0, 0, SITE_MMAP] });
   return w.pack({ duration_ns: 10 });
 }
 

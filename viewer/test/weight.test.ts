@@ -6,7 +6,8 @@ import { mergeStacks, topDown } from "../src/model/trie";
 import { ask, DIFFS, QUESTIONS, questionsOf, type Question } from "../src/model/weight";
 import { boxFigure, changeText } from "../src/flame/words";
 import { layOut } from "../src/flame/layout";
-import { NONE, SAMPLE_CPU, SAMPLE_OFF, SCHEMA, type Tables } from "../src/model/schema";
+import { NONE, SAMPLE_CPU, SAMPLE_OFF, type Tables } from "../src/model/schema";
+import { SCHEMA } from "../src/model/tables";
 
 type Columns = Record<string, number[]>;
 

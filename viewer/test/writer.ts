@@ -1,7 +1,7 @@
 /* Writes pages as the tool does, for tests: columns into coded bytes, blocks, meta, HTML. */
 import { createHash } from "node:crypto";
 import { deflateSync } from "node:zlib";
-import { SCHEMA } from "../src/model/schema";
+import { SCHEMA } from "../src/model/tables";
 import type { TableName } from "../src/model/schema";
 
 export type Values = ArrayLike<number>;

@@ -5,8 +5,9 @@ import { decodeColumn, Texts } from "./decode";
 import type { Column } from "./decode";
 import { PageError } from "./error";
 import type { ColumnInfo, Meta, TableInfo } from "./page";
-import { NONE, ORDER, SCHEMA } from "./schema";
+import { NONE, ORDER } from "./schema";
 import type { TableName, Tables } from "./schema";
+import { SCHEMA } from "./tables";
 
 /** Kinds of columns that are Float64Arrays. */
 const WIDE: readonly string[] = ["ns", "length", "num"];
