@@ -183,7 +183,7 @@ $(VIEWER) &: $(VIEWER_SRC) src/tool/view/tables.def Makefile tools/build-viewer
 	$(call say,JS build/viewer/viewer.js)
 	$(Q)tools/build-viewer build/viewer
 
-# For machines without esbuild; to be made and committed with each change of viewer/src.
+# For machines without esbuild. Run and commit it with each change of viewer/src or src/tool/view/tables.def.
 viewer-prebuilt:
 	tools/build-viewer --prebuilt
 

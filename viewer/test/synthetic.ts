@@ -1,5 +1,5 @@
-/* A made-up run of any size: threads with polls, parks, samples, frames, allocations. The same numbers
- * every time, so that a page can be compared with itself. */
+/* A synthetic run of any size: threads with polls, parks, samples, frames, allocations. The numbers are the
+ * same every time, so that pages can be compared. */
 import { NONE } from "../src/model/schema";
 import { PageWriter } from "./writer";
 import type { PackedPage } from "./writer";
@@ -12,7 +12,7 @@ export interface Sizes {
   sites: number;
 }
 
-/** A small generator of numbers in [0, 1): xorshift32. */
+/** A pseudo-random generator of numbers in [0, 1): xorshift32. */
 export function random(seed: number): () => number {
   let state = seed | 1;
   return () => {

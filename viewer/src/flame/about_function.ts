@@ -1,4 +1,4 @@
-/* What the side panel says of a function, a stack, and an allocation site, and where to go from there. */
+/* The details panel for a function, a stack and an allocation site. */
 import { describe, type Panel } from "../util/details";
 import { flameOfFunction, flameOfNode, inFlame } from "./link";
 import { WHOLE } from "../model/scope";
@@ -30,7 +30,7 @@ describe("function", (panel, { function: row }, model, store) => {
     ["self", ns(f.self[row]!)],
     ["total", ns(f.total[row]!)],
     ["per call", f.calls[row]! > 0 && f.self[row]! >= 0 ? ns(f.self[row]! / f.calls[row]!) : "-"],
-    ["self per frame", `${ns(f.p50[row]!)} median, ${ns(f.p99[row]!)} at 99 %`],
+    ["self per frame", `${ns(f.p50[row]!)} median, ${ns(f.p99[row]!)} p99`],
     ["allocated", `${bytes(f.alloc_bytes[row]!)} in ${count(f.alloc_count[row]!)}`],
     ["freed", `${bytes(f.free_bytes[row]!)} in ${count(f.free_count[row]!)}`],
   ]);
@@ -45,14 +45,14 @@ function worstFrames(panel: Panel, model: Model, store: Store, fn: number): void
   const worst = sparks.worstFrames(fn, WORST).filter(({ self }) => self > 0);
   if (worst.length === 0) return;
   panel.heading("Where it was slowest");
-  panel.table("Frames where it was slowest", ["Frame", "Self", "Of the frame"], worst.map(({ frame, self }) => ({
+  panel.table("Frames where it was slowest", ["Frame", "Self", "Share of the frame"], worst.map(({ frame, self }) => ({
     cells: [`Frame ${count(frameNumber(model.tables, frame))}`, ns(self), percent(self, frames.wall[frame]!)],
     part: self / worst[0]!.self,
     go: () => store.open("frames", { kind: "frame", frame }),
   })));
 }
 
-/** To the flame graphs that a function of that name is in. */
+/** Links to the flame graphs that contain a function of that name. */
 function flameLinks(panel: Panel, model: Model, store: Store, name: string): void {
   if (!inFlame(model, name)) return;
   const links: [string, () => void][] = [];
@@ -73,7 +73,7 @@ function sumsOf(model: Model, question: Question): FunctionSums {
   });
 }
 
-/** What a function did in the whole run, as far as stacks tell. */
+/** The sums of a function over the whole run, from its stacks. */
 function figuresOf(model: Model, key: number): [string, string][] {
   const found: [string, string][] = [];
   for (const question of QUESTIONS) {
@@ -81,7 +81,7 @@ function figuresOf(model: Model, key: number): [string, string][] {
     const { self, total } = sumsOf(model, question);
     const show = question.unit === "ns" ? ns : bytes;
     if (!(total[0]![key]! > 0)) continue;
-    const own = question.unit === "ns" && self[0]![key]! > 0 ? `, ${show(self[0]![key]!)} itself` : "";
+    const own = question.unit === "ns" && self[0]![key]! > 0 ? `, ${show(self[0]![key]!)} self` : "";
     found.push([question.title.toLowerCase(), show(total[0]![key]!) + own]);
   }
   return found;
@@ -98,10 +98,10 @@ describe("node", (panel, { node }, model, store) => {
     ...figuresOf(model, key)]);
   flameLinks(panel, model, store, name);
   if (timed !== NONE) {
-    panel.links([["Its calls and frames", () => store.open("table", { kind: "function", function: timed })]]);
+    panel.links([["Calls and frames of this function", () => store.open("table", { kind: "function", function: timed })]]);
     worstFrames(panel, model, store, timed);
   }
-  panel.heading("A stack that ends in it");
+  panel.heading("A stack that ends in this function");
   panel.stack(model, node);
 }, ({ node }, model) => cut(model.functionOf(node), 80));
 
@@ -130,9 +130,9 @@ describe("site", (panel, { site }, model, store) => {
     ["allocated", `${bytes(s.allocated_bytes[site]!)} in ${count(s.allocated_objects[site]!)}`],
     ["freed", bytes(s.freed_bytes[site]!)],
     ["freed within 1 ms", bytes(s.churn_bytes[site]!)],
-    ["median life", life < 0 ? "-" : ns(life)],
+    ["median lifetime", life < 0 ? "-" : ns(life)],
     ["oldest", s.live_samples[site]! > 0 ? `${ns(model.end - s.oldest[site]!)} old` : "-"],
-    ["rests on", `${count(s.samples[site]!)} samples, ${count(s.live_samples[site]!)} of them live`],
+    ["based on", `${count(s.samples[site]!)} samples, ${count(s.live_samples[site]!)} of them live`],
   ]);
   const links: [string, () => void][] = [];
   if (s.live_bytes[site]! > 0) links.push(["Live bytes", () => flameOfNode(store, model, node, "live")]);
@@ -140,11 +140,11 @@ describe("site", (panel, { site }, model, store) => {
   if (s.churn_bytes[site]! > 0) links.push(["Churn", () => flameOfNode(store, model, node, "churn")]);
   panel.heading("In the flame graph");
   panel.links(links);
-  panel.heading("The stack");
+  panel.heading("Stack");
   panel.stack(model, node);
 }, ({ site }, model) => `site ${cut(placeOfSite(model, site)?.name ?? "", 70)}`);
 
-/** The place a stack belongs to: the innermost frame is malloc, and tells nothing. */
+/** The place of a site. The innermost frame of its stack is malloc, so the stack alone does not show it. */
 function placeOfSite(model: Model, site: number): Place | undefined {
   return model.keep("details: places of sites", () => {
     const found = new Map<number, Place>();

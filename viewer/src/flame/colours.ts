@@ -1,7 +1,6 @@
-/* The colours of boxes. By module: the categories of the palette, washed out so that text is read on
- * them, in three shades by function so that neighbours differ. By life and by change: scales from blue to
- * orange over grey, which every kind of colour blindness keeps apart; figures always stand beside them.
- */
+/* The colours of boxes. By module: the categories of the palette, pale so that text is readable on them, in
+ * three shades by function so that neighbours differ. By lifetime and by change: scales from blue over grey
+ * to orange, which people with any kind of colour blindness can distinguish; figures always accompany them. */
 import { changeOf, typicalLife, type Answer } from "../model/weight";
 import type { Tree, Trie } from "../model/trie";
 import type { Keys } from "../model/keys";
@@ -9,15 +8,16 @@ import { category, mix, palette } from "../util/palette";
 import { NONE } from "../model/schema";
 
 export interface Colours {
-  /** Fill of a box; NARROW: of one that cannot be told from its neighbours anyway, so that they need not differ. */
+  /** Fill colour of a box. NARROW: too narrow to be distinguished from its neighbours, so all functions of
+   * a module get one shade. */
   of(node: number, narrow: boolean): string;
-  /** What the colours mean, for the legend: a colour and a word, in order. */
+  /** The legend: pairs of a colour and a label, in order. */
   readonly legend: readonly (readonly [colour: string, word: string])[];
 }
 
-/** Modules that have a colour of their own. */
+/** Number of modules with their own colour. */
 const MODULES = 7;
-/** Steps of the scales to each side of the middle. */
+/** Number of shades on each side of the middle. */
 const STEPS = 4;
 
 const LESS = { light: "#3b7fb5", dark: "#3d8fd1" };
@@ -39,7 +39,7 @@ function onScale(shades: readonly string[], value: number): string {
   return shades[Math.round((Math.max(-1, Math.min(1, value)) + 1) * STEPS)]!;
 }
 
-/** TRIE and ANSWER rank the modules: in a tree turned over, boxes have no weight of their own. */
+/** The weights in TRIE and ANSWER rank the modules, because boxes of an inverted tree have no self weight. */
 export function coloursOf(answer: Answer, tree: Tree, trie: Trie, keys: Keys, run: number): Colours {
   const { colour } = answer.question;
   if (colour === "change") return byChange(tree);
@@ -57,7 +57,7 @@ function byChange(tree: Tree): Colours {
   };
 }
 
-/* Short lives are what costs: they are orange. From 10us to 10s, by powers. */
+/* Short lifetimes are expensive, so they are orange. Logarithmic from 10us to 10s. */
 const SHORT = Math.log(1e4);
 const LONG = Math.log(1e10);
 
@@ -71,15 +71,15 @@ function byLife(tree: Tree, run: number): Colours {
       const life = typicalLife(tree.total, node);
       return life < 0 ? idle : onScale(shades, place(life));
     },
-    legend: [[onScale(shades, 1), "lives 10us or less"], [onScale(shades, place(1e6)), "1ms"],
-      [onScale(shades, place(1e9)), "1s or more"], [idle, "not known"]],
+    legend: [[onScale(shades, 1), "lifetime 10us or less"], [onScale(shades, place(1e6)), "1ms"],
+      [onScale(shades, place(1e9)), "1s or more"], [idle, "unknown"]],
   };
 }
 
-/** The colour each module has had in the graphs of a run so far. */
+/** The colour of each module in the previous graphs of the run. */
 const given = new WeakMap<Keys, Map<number, number>>();
 
-/** A place among the categories for each of MODULES: the one it had in the graph before, where no other has that now. */
+/** Assigns a category to each of MODULES: the one it had before, unless another module has it now. */
 function placesOf(modules: readonly number[], keys: Keys): Map<number, number> {
   const before = given.get(keys) ?? new Map<number, number>();
   given.set(keys, before);
@@ -110,7 +110,7 @@ function byModule(tree: Tree, trie: Trie, own: Float64Array, keys: Keys): Colour
     const module = keys.module(trie.key[n]!);
     weight.set(module, (weight.get(module) ?? 0) + own[n]!);
   }
-  // Those that only call others come last; what is not in the graph has no colour.
+  // Modules that only call others come last. Modules that are not in the graph have no colour.
   for (let n = 1; n < tree.count; n++) {
     const module = keys.module(tree.key[n]!);
     if (tree.total[0]![n]! > 0 && !weight.has(module)) weight.set(module, 0);

@@ -1,9 +1,8 @@
-/* The flame graph: the view. Its toolbar sets options; its canvas draws the graph they make (graph.ts,
- * paint.ts); its keys walk from box to box.
+/* The flame graph view. The toolbar sets options, the canvas draws the graph for these options (graph.ts,
+ * paint.ts), and the keys move from box to box.
  *
- * The scope is a selection in an option of its own (flame.of): a click on a box selects the box, and the
- * graph still is of the frame or poll that was chosen before.
- */
+ * The scope is a selection in an option (flame.of). So a click on a box can select the box while the graph
+ * still covers the frame or poll that was selected before. */
 import "./about_function";
 import { Surface } from "../util/canvas";
 import { nameOf } from "../util/details";
@@ -23,7 +22,7 @@ import { writeSelection, type Changed, type Store } from "../model/state";
 import { tooltip } from "../util/tooltip";
 import type { View } from "../util/view";
 
-/** No zoom beyond this share of the whole. */
+/** Minimum width of the window, as a share of the graph. */
 const NARROWEST = 1e-8;
 const GLIDE_MS = 140;
 const STEPS: Readonly<Record<string, Step>> =
@@ -38,8 +37,8 @@ class Flame implements View {
   readonly title = "Flame graph";
   readonly help = [
     ["Arrows", "go from box to box"], ["Enter", "zoom to the box"], ["Backspace", "zoom out by one box"],
-    ["Home", "the whole graph"], ["W S", "zoom in, out"], ["A D", "pan"], ["I", "inverted, and back"],
-    ["Wheel", "zoom at the pointer"], ["Drag", "pan"], ["Click", "zoom to the box, and tell about it"],
+    ["Home", "zoom out to the whole graph"], ["W S", "zoom in, out"], ["A D", "pan"], ["I", "switch the inverted form on or off"],
+    ["Wheel", "zoom at the pointer"], ["Drag", "pan"], ["Click", "zoom to the box and show its details"],
   ] as const;
 
   private model!: Model;
@@ -47,7 +46,7 @@ class Flame implements View {
   private graph!: Graph;
   private surface!: Surface;
   private labels!: Labels;
-  /** What colours and figures are of. */
+  /** The layout that `colours` and `figures` belong to. */
   private known: Layout | null = null;
   private readonly figures = new Map<number, string>();
   private drawing = false;
@@ -88,7 +87,7 @@ class Flame implements View {
       this.cursor = this.hover = -1;
       this.scroll = 0;
     }
-    if (this.graph.layout !== this.known) { // a zoom may make a finer one, with other boxes
+    if (this.graph.layout !== this.known) { // zooming can refine it, with other boxes
       this.known = this.graph.layout;
       this.colours = null;
       this.figures.clear();
@@ -107,7 +106,7 @@ class Flame implements View {
     return this.graph.keys.matching(text).reduce((sum, one) => sum + one, 0);
   }
 
-  /** The next box that matches, in the order of the tree. */
+  /** Moves to the next matching box, in the order of the tree. */
   step(direction: 1 | -1): void {
     const { layout } = this.graph;
     if (!this.matches) return;
@@ -137,7 +136,7 @@ class Flame implements View {
 
   /* ---- what is shown ---- */
 
-  /** A frame, poll, range... that was selected becomes what the graph is of. */
+  /** Makes a selected frame, poll, range etc. the scope of the graph. */
   private takeScope(): void {
     const { selection, options } = this.store.state;
     if (!selection || !isScope(selection)) return;
@@ -157,7 +156,7 @@ class Flame implements View {
     this.show(focus);
   }
 
-  /** A stack or a function that was selected elsewhere gets the cursor. */
+  /** Moves the cursor to a stack that was selected in another view. */
   private findCursor(changed: Changed): void {
     const { selection } = this.store.state;
     if (!changed.has("selection") && !changed.has("size")) return;
@@ -176,9 +175,9 @@ class Flame implements View {
     const scope = of ? nameOf(of, this.model) : "";
     parts.update(scope, graph.answer.whole);
     const share = this.matches ? matchedShare(graph.layout.tree, this.matches) : 0;
-    parts.matched.textContent = search === "" ? "" : `${percent(share, 1)} in functions that match`;
+    parts.matched.textContent = search === "" ? "" : `${percent(share, 1)} in matching functions`;
     const whole = graph.layout.tree.total[0]![0]!;
-    parts.sum.textContent = whole > 0 ? amount(graph.answer, whole) : "Nothing here";
+    parts.sum.textContent = whole > 0 ? amount(graph.answer, whole) : "No data";
     parts.about.textContent = aboutText(graph.answer);
     parts.empty.hidden = whole > 0;
     this.colours ??= coloursOf(graph.answer, graph.layout.tree, trieOf(this.model), graph.keys, this.model.end);
@@ -206,7 +205,7 @@ class Flame implements View {
     return known;
   }
 
-  /** Once in the next animation frame, however much moves until then. */
+  /** Paints in the next animation frame, once. */
   private draw(): void {
     if (this.drawing) return;
     this.drawing = true;
@@ -227,7 +226,7 @@ class Flame implements View {
     this.graph.zoomTo(node);
   }
 
-  /** Tells about a box, and zooms to it. */
+  /** Selects a box and zooms to it. */
   private choose(node: number): void {
     tooltip.hide();
     this.cursor = node;
@@ -236,7 +235,7 @@ class Flame implements View {
     if (row !== NONE) this.store.select({ kind: "node", node: row });
   }
 
-  /** Moves the cursor, and says where it is. */
+  /** Moves the cursor and shows the tooltip there. */
   private go(node: number): void {
     this.cursor = node;
     this.show(node);
@@ -248,7 +247,7 @@ class Flame implements View {
     this.tell(node, box.left + x, box.top + (layout.depth[node]! + 1) * rowHeight() - this.scroll);
   }
 
-  /** Scrolls and pans so that a box is in sight. */
+  /** Scrolls and pans so that a box is visible. */
   private show(node: number): void {
     const { layout } = this.graph;
     const row = rowHeight();

@@ -1,7 +1,6 @@
-/* What a flame graph shows, without a screen: question, scope and form make a tree and its layout; the
- * focus is a box that the window is zoomed to. All of it follows from the options in the URL, so setting
- * them is the only way to change it.
- */
+/* The contents of a flame graph, without a canvas. Question, scope and form determine a tree and its
+ * layout; the focus is the box that the graph is zoomed to. Everything is derived from the options in the
+ * URL, so setting options is the only way to change it. */
 import { invert } from "./invert";
 import { findPath, layOut, type Layout } from "./layout";
 import { isScope, scopeOf, WHOLE, type Scope } from "../model/scope";
@@ -13,11 +12,11 @@ import type { Model } from "../model/model";
 import { NONE } from "../model/schema";
 import { readSelection, writeSelection, type Selection, type Store } from "../model/state";
 
-/** Boxes of an inverted graph are divided further when they are at least this part of what is seen. */
+/** Boxes of an inverted graph are divided further if they are at least this share of the visible part. */
 const FINE = 1e-4;
-/** A focus lighter than this part of the whole has its callers worked out anew, finer. */
+/** If the focus weighs less than this share of the graph, its callers are computed again in more detail. */
 const REFINE = 0.05;
-/** Options are cut at 200 letters. */
+/** Options are limited to 200 characters. */
 const LONGEST = 190;
 
 export class Graph {
@@ -37,7 +36,7 @@ export class Graph {
     this.keys = keysOf(model);
   }
 
-  /** Follows the options. What is new: all of it, the zoom, or nothing. */
+  /** Updates from the options. Returns what changed: everything, the zoom, or nothing. */
   follow(): "graph" | "zoom" | "nothing" {
     const { store } = this;
     const of = readSelection(store.option("flame.of", ""));
@@ -97,20 +96,20 @@ export class Graph {
     this.focus = findPath(this.layout, path);
   }
 
-  /** Zooms to a box; 0 is everything. */
+  /** Zooms to a box; 0 is the whole graph. */
   zoomTo(node: number): void {
     const path = writePath(pathOf(this.layout.tree, node));
     this.store.setOption("flame.zoom", path === "" ? null : path);
   }
 
-  /** A row of nodes that a box stands for: the stack itself, or of an inverted one, a stack in it. */
+  /** A row of `nodes` for a box: the stack itself or, in an inverted graph, one of its stacks. */
   rowOf(node: number): number {
     if (node === 0) return NONE;
     const at = this.layout.tree.leaf?.[node] ?? node;
     return rowsOfTrie(this.model)[at] ?? NONE;
   }
 
-  /** The box of a row of nodes, or -1: in an inverted graph there are many. */
+  /** The box of a row of `nodes`, or -1: in an inverted graph there can be many. */
   boxOf(row: number): number {
     if (this.form === "inverted") return -1;
     const node = trieOf(this.model).ofRow[row];
@@ -122,7 +121,7 @@ function asForm(text: string): Form {
   return text === "top" || text === "inverted" ? text : "left";
 }
 
-/** Keys of a path as an option: of one that is too long, its beginning. */
+/** A path of keys as an option. A path that is too long is cut at its end. */
 export function writePath(keys: readonly number[]): string {
   const path = keys.map((key) => key.toString(36)).join(".");
   return path.length <= LONGEST ? path : path.slice(0, path.lastIndexOf(".", LONGEST));

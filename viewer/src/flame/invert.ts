@@ -1,15 +1,14 @@
-/* The tree upside down: its first level is the functions that were running, beneath each the callers
- * it had.
+/* The inverted tree: the first level has the functions that were running, and below each one are its
+ * callers.
  *
- * Every node with a weight of its own is an entry that walks up its stack, level by level, together
- * with the entries that came the same way. A group of entries is a node of the new tree. On each level
- * a group is divided by the functions its entries have come to; an entry that has come to the root
- * ends there, so the children of a node may weigh less than the node, by what had no further caller.
+ * Every node with a self weight is an entry that walks up its stack, level by level, together with all
+ * entries that came the same way. A group of entries is a node of the new tree. On each level a group is
+ * divided by the functions that its entries have reached. An entry that has reached the root ends there,
+ * so the children of a node can weigh less than the node.
  *
- * With 100 000 stacks the whole tree has millions of nodes, most of them too narrow to be seen. A
- * group lighter than `least` is not divided, and marked as cut. `within` names a path of keys: groups
- * beside it are not divided, so that a part of the tree can be had finer than the whole.
- */
+ * With 100 000 stacks the complete tree has millions of nodes, most of them too narrow to see. A group
+ * lighter than `least` is not divided, and is marked as cut. `within` is a path of keys: groups outside of
+ * it are not divided, so that a part of the tree can be computed in more detail. */
 import type { Tree, Trie } from "../model/trie";
 import { NONE } from "../model/schema";
 
@@ -24,11 +23,11 @@ interface Growing {
   total: Float64Array[];
 }
 
-/* Entries of one level, those of a group side by side. */
+/* The entries of one level; those of a group are adjacent. */
 interface Level {
   count: number;
-  at: Uint32Array; /* where the entry has come to, in the trie */
-  leaf: Uint32Array; /* where it started */
+  at: Uint32Array; /* the trie node that the entry has reached */
+  leaf: Uint32Array; /* the trie node where it started */
   groups: Uint32Array; /* triples: node, begin, end */
   groupCount: number;
 }
@@ -77,8 +76,9 @@ function starting(trie: Trie, channels: Float64Array[]): Level {
   return { count, at, leaf: at.slice(), groups, groupCount: 1 };
 }
 
-/* Divides a group of the level above by key, into nodes of the new tree and groups of the level below. Sums
- * are made by key and handed to the nodes at the end: nodes move when their arrays grow. */
+/* Divides a group of the level above by key, into nodes of the new tree and groups of the next level. Sums
+ * are collected by key and copied to the nodes at the end, because the arrays of nodes are reallocated when
+ * they grow. */
 class Divider {
   private readonly nodeOfKey: Uint32Array;
   private readonly fillOfKey: Uint32Array;
@@ -126,7 +126,8 @@ class Divider {
     }
   }
 
-  /* A node for each key the entries have come to, the number of its entries, and one of its stacks. */
+  /* Creates a node for each key that the entries have reached, with the number of its entries and one of
+   * its stacks. */
   private findKeys(from: Level, parent: number, begin: number, end: number): number {
     const { g, trie, nodeOfKey, fillOfKey, keys, first } = this;
     const width = this.channels[0]!;
@@ -211,7 +212,7 @@ export function invert(
   g.key[0] = NONE;
   let from = starting(trie, channels);
   let to = emptyLevel(from.count);
-  // What has no stack at all is at the root: it counts in the whole, and in no box.
+  // Weight without a stack is at the root: it counts in the total, and in no box.
   for (let c = 0; c < channels.length; c++) {
     const weights = channels[c]!;
     let sum = (g.self[c]![0] = weights[0]!);

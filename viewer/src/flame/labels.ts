@@ -1,14 +1,14 @@
-/* Names in boxes: as much of one as fits. A zoom asks for another length of every name in sight, in every frame, and to have
- * each measured by the browser takes longer than to draw it. So letters are measured, once, and names by adding them up:
- * off by what a font does to neighbours, which is less than the margin of a box.
- */
+/* Names in boxes, cut to the available width. During a zoom the width of every visible box changes in every
+ * animation frame, and measuring names with the browser takes longer than drawing them. So each letter is
+ * measured once, and the width of a name is the sum of its letters. Kerning is ignored; its effect is
+ * smaller than the margin of a box. */
 import { cut, cutEnds } from "../model/format";
 
 interface Label {
   readonly text: string;
-  /** ends[i]: how wide its first i letters are. */
+  /** ends[i]: width of the first i letters. */
   readonly ends: Float32Array;
-  /** What was given out last, and how many letters that had. */
+  /** The last result, and its number of letters. */
   shown: string;
   letters: number;
 }
@@ -18,10 +18,10 @@ export class Labels {
   private readonly widths = new Map<string, number>();
   private font = "";
 
-  /** MEASURE: the width of a text in the font of the canvas; NAME: of a key. */
+  /** MEASURE: width of a text in the font of the canvas. NAME: name of a key. */
   constructor(private readonly measure: (text: string) => number, private readonly name: (key: number) => string) {}
 
-  /** To be called before a picture: what is known is of one font. */
+  /** Must be called before drawing, because the cached widths are those of one font. */
   setFont(font: string): void {
     if (font === this.font) return;
     this.font = font;
@@ -29,13 +29,14 @@ export class Labels {
     this.widths.clear();
   }
 
-  /** How wide the whole name is. */
+  /** Width of the complete name. */
   width(key: number): number {
     const { ends } = this.of(key);
     return ends[ends.length - 1]!;
   }
 
-  /** The name of KEY, cut in the middle so that it is at most ROOM wide; "" when not even three letters are. */
+  /** The name of KEY, cut in the middle so that it is at most ROOM wide; "" if fewer than three letters
+   * fit. */
   fit(key: number, room: number): string {
     const label = this.of(key);
     const { text, ends } = label;
@@ -67,7 +68,7 @@ export class Labels {
     let at = 0, wide = 0;
     for (const letter of text) {
       wide += this.letter(letter);
-      for (const end = at + letter.length; at < end;) ends[++at] = wide; // both halves of a pair
+      for (const end = at + letter.length; at < end;) ends[++at] = wide; // both halves of a surrogate pair
     }
     return { text, ends, shown: "", letters: 0 };
   }

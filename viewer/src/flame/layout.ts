@@ -1,12 +1,10 @@
-/* Where the boxes of a flame graph are: from left to right in shares of the whole, from 0 to 1, and
- * how deep.
+/* The positions of boxes: horizontally as shares of the graph, from 0 to 1; vertically as levels.
  *
- * Children are put side by side from the left edge of their parent, in an order: as first seen, or the
- * heaviest first. What the parent weighs beyond its children, its own time, is empty space at its
- * right. The layout is for all zooms; `visible` walks down from the root and leaves out what is beside
- * the window or narrower than a pixel, so drawing costs by what is seen. Runs of narrow siblings
- * become one stripe of dust, so that they do not look like nothing.
- */
+ * Children are placed side by side from the left edge of their parent, sorted by first sample or by
+ * weight. The self weight of the parent is the empty space at its right. The layout is the same for all
+ * zooms. `visible` walks down from the root and skips boxes that are outside of the window or narrower
+ * than a pixel, so the cost of drawing depends on what is visible. Runs of narrow siblings become one
+ * stripe (dust), so that they are not invisible. */
 import type { Tree } from "../model/trie";
 
 export type Order = "first" | "weight";
@@ -30,7 +28,7 @@ export interface Window {
   bottom: number;
 }
 
-/* What is to be drawn. Dust is triples: level, left, right. */
+/* What to draw. Dust is triples: level, left, right. */
 export interface Boxes {
   nodes: number[];
   dust: number[];
@@ -71,7 +69,7 @@ function sortChildren(tree: Tree, order: Order, start: Uint32Array, children: Ui
   }
 }
 
-/** Most nodes have few children, and a call to sort() costs more than sorting those. */
+/** Most nodes have few children, for which an insertion sort is faster than sort(). */
 const FEW = 24;
 
 function insertionSort(list: Uint32Array, from: number, to: number,
@@ -108,7 +106,7 @@ export function layOut(tree: Tree, order: Order): Layout {
   return { tree, order, x0, x1, depth, deepest, start, children };
 }
 
-/* The first child of n that ends right of x. */
+/* The first child of n that ends to the right of x. */
 function firstChild(l: Layout, n: number, x: number): number {
   let low = l.start[n]!;
   let high = l.start[n + 1]!;
@@ -171,7 +169,7 @@ export function boxAt(l: Layout, x: number, level: number): number {
   return n;
 }
 
-/* ---- walking from box to box ---- */
+/* ---- moving from box to box ---- */
 
 export type Step = "up" | "down" | "left" | "right";
 
@@ -184,7 +182,7 @@ function heaviestChild(l: Layout, n: number): number {
   return best;
 }
 
-/* The next box on the same level, beyond its siblings too: the nearest one that goes as deep. */
+/* The next box on the same level, also below other parents: the nearest one on that level. */
 function beside(l: Layout, n: number, right: boolean): number {
   const level = l.depth[n]!;
   let up = n;
@@ -225,7 +223,7 @@ export function step(l: Layout, n: number, how: Step): number {
   return n === 0 ? n : beside(l, n, how === "right");
 }
 
-/* The box with this path of keys, or the deepest one on the way to it. */
+/* The box with this path of keys, or the deepest existing one on the path. */
 export function findPath(l: Layout, path: number[]): number {
   let n = 0;
   for (const key of path) {
@@ -240,7 +238,7 @@ export function findPath(l: Layout, path: number[]): number {
 
 /* ---- searching ---- */
 
-/* How much of the whole is in boxes whose key matches: boxes within others count once. */
+/* The share of the graph in boxes whose key matches. Boxes inside matching boxes count once. */
 export function matchedShare(tree: Tree, matches: Uint8Array): number {
   const within = new Uint8Array(tree.count);
   const weight = tree.total[0]!;

@@ -1,4 +1,4 @@
-/* Ways into the flame graph from elsewhere: a function, by who called it; a stack, by where it is. */
+/* Links to the flame graph from other views. */
 import { writePath } from "./graph";
 import { pathOf } from "../model/trie";
 import { keysOf, trieOf } from "../model/keys";
@@ -6,7 +6,7 @@ import type { Model } from "../model/model";
 import { NONE } from "../model/schema";
 import type { State, Store } from "../model/state";
 
-/** What is to be set: "" takes an option away. */
+/** Merges options; "" removes one. */
 function options(store: Store, more: Readonly<Record<string, string>>): Partial<State> {
   const next: Record<string, string> = { ...store.state.options };
   delete next["flame.zoom"];
@@ -18,13 +18,12 @@ function options(store: Store, more: Readonly<Record<string, string>>): Partial<
   return { view: "flame", options: next };
 }
 
-/** True when some stack of the page goes through a function of that name. */
+/** True if a stack of the page contains a function of that name. */
 export function inFlame(model: Model, name: string): boolean {
   return keysOf(model).byName(name) !== NONE;
 }
 
-/** The function NAME: what was called in it and by whom, found by its name in the whole graph; or, as
- * the innermost frame, its callers. */
+/** Shows the function NAME: found by search in the whole graph; if LEAF, its callers in the inverted graph. */
 export function flameOfFunction(store: Store, model: Model, name: string, weight: string, leaf: boolean): void {
   const key = keysOf(model).byName(name);
   if (key === NONE) return;
@@ -35,7 +34,7 @@ export function flameOfFunction(store: Store, model: Model, name: string, weight
   });
 }
 
-/** The stack of a row of nodes, in the whole. */
+/** Shows the stack of a row of `nodes` in the whole graph. */
 export function flameOfNode(store: Store, model: Model, node: number, weight: string): void {
   const trie = trieOf(model);
   const at = trie.ofRow[node];
@@ -46,7 +45,7 @@ export function flameOfNode(store: Store, model: Model, node: number, weight: st
   });
 }
 
-/** The graph of a selection (a frame, a poll, a range...): its samples. */
+/** Shows the graph of a selection's samples (a frame, a poll, a range etc.). */
 export function flameOf(store: Store, of: State["selection"], weight = ""): void {
   store.set({ ...options(store, { "flame.weight": weight }), selection: of });
 }

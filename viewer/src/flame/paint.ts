@@ -1,7 +1,7 @@
-/* Draws a flame graph: what `visible` says, box by box, with as much of the name as fits. It is drawn anew in every frame of
- * a zoom, and most of what is in sight then are stacks a pixel or two wide: what such a stack has of one colour and width is
- * one stroke, and not a box for each function. A label is a look at what Labels knows.
- */
+/* Draws a flame graph: the visible boxes, with their names as far as they fit. During a zoom everything is
+ * redrawn in every animation frame, and most visible stacks are one or two pixels wide. Adjacent levels of
+ * such a stack with the same colour and width are drawn as one rectangle instead of one per function.
+ * Labels come from the cache in labels.ts. */
 import type { Surface } from "../util/canvas";
 import type { Colours } from "./colours";
 import type { Labels } from "./labels";
@@ -14,33 +14,33 @@ export interface Picture {
   readonly labels: Labels;
   readonly left: number;
   readonly right: number;
-  /** Pixels above the canvas. */
+  /** Scrolled pixels above the canvas. */
   readonly scroll: number;
   readonly row: number;
-  /** By key, or null when nothing is searched. */
+  /** By key; null: no search. */
   readonly matches: Uint8Array | null;
   /** Boxes, or -1. */
   readonly cursor: number;
   readonly hover: number;
   readonly focus: number;
-  /** A figure to put behind the name where there is room. */
+  /** A figure to draw after the name if there is room. */
   figure(node: number): string;
 }
 
 const PAD = 4;
 /** Narrower boxes have no text. */
 const LEAST_TEXT = 26;
-/** No figure needs less beside the name. */
+/** Minimum room for a figure beside the name. */
 const LEAST_FIGURE = 30;
 
 export function rowHeight(): number {
   return Math.round((parseFloat(palette().font) || 12) * 1.6);
 }
 
-/** Narrower boxes are parts of strokes. */
+/** Narrower boxes are merged into strokes. */
 const NARROW = 3;
 
-/** Boxes as they come, the children of one right after it; what can be one rectangle is drawn as one. */
+/** Takes boxes in order, with the children of a box right after it, and merges rectangles where possible. */
 class Strokes {
   private a = 0;
   private b = 0;
@@ -75,7 +75,7 @@ class Strokes {
   }
 }
 
-/** Draws all of it; the number of rectangles it took. */
+/** Draws everything; returns the number of rectangles. */
 export function paint(surface: Surface, p: Picture): number {
   const { ctx, width, height } = surface;
   const { layout } = p;
@@ -152,8 +152,8 @@ function paintLabels(surface: Surface, p: Picture, scale: number, nodes: readonl
   }
 }
 
-/* Narrow siblings: their place is taken, by nothing that could be told apart. Stripes come from right to left on each level;
- * those that touch are one. */
+/* Narrow siblings, drawn as one stripe without detail. Stripes arrive from right to left on each level;
+ * adjacent ones are merged. */
 function paintDust(surface: Surface, p: Picture, scale: number, dust: readonly number[]): void {
   const { ctx, width } = surface;
   const theme = palette();
@@ -186,7 +186,7 @@ function outline(surface: Surface, p: Picture, scale: number, node: number, colo
   ctx.strokeRect(a + thick / 2, y + thick / 2, Math.max(b - a - thick, 1), p.row - 1 - thick);
 }
 
-/* Where the canvas is on a graph that is taller. */
+/* Draws where the canvas is in a taller graph. */
 function paintScroll(surface: Surface, p: Picture): void {
   const { ctx, width, height } = surface;
   const tall = (p.layout.deepest + 1) * p.row;

@@ -1,6 +1,4 @@
-/* The parts of the flame graph around its canvas: what to ask, in which form, of what; where the graph is
- * zoomed to; what the colours mean.
- */
+/* The controls around the canvas of the flame graph: question, form, scope, zoom path and legend. */
 import { button, choice, h } from "../util/element";
 import type { Colours } from "./colours";
 import type { Graph } from "./graph";
@@ -9,7 +7,7 @@ import { cut, shortName } from "../model/format";
 import type { Store } from "../model/state";
 
 export function buildParts(graph: Graph, store: Store, zoomTo: (node: number) => void) {
-  const weight = h("select", { "aria-label": "What the widths are" });
+  const weight = h("select", { "aria-label": "Weight of the boxes" });
   for (const q of graph.questions) weight.append(new Option(q.title, q.id));
   weight.addEventListener("change", () => store.setOption("flame.weight", weight.value));
   const form = choice("Form", [["left", "Left-heavy"], ["top", "Top-down"], ["inverted", "Inverted"]],
@@ -24,15 +22,15 @@ export function buildParts(graph: Graph, store: Store, zoomTo: (node: number) =>
   const matched = h("output", { class: "flame-matched", "aria-live": "polite" });
   const sum = h("b");
   const toolbar = h("div", { class: "toolbar" }, weight, form.element, widths.element, scope, matched);
-  const crumbs = h("nav", { class: "flame-crumbs", "aria-label": "Where the graph is zoomed to" });
-  const empty = h("p", { class: "flame-empty" }, "No samples here. Widen the selection, or ask for another weight.");
+  const crumbs = h("nav", { class: "flame-crumbs", "aria-label": "Zoom path" });
+  const empty = h("p", { class: "flame-empty" }, "No samples here. Select a longer range or another weight.");
   const area = h("div", { class: "flame-area" }, empty);
   const about = h("span", { class: "dim" });
   const swatches = h("ul", { class: "flame-legend", "aria-label": "Colours" });
   const foot = h("div", { class: "flame-foot" }, sum, about, swatches);
   return {
     toolbar, crumbs, area, foot, matched, sum, about, empty,
-    /** OF: what was selected; WHOLE: but there is nothing by time, so the graph is of the whole run. */
+    /** OF: name of the selection. WHOLE: the weight has no times, so the graph covers the whole run. */
     update(of: string, whole: boolean): void {
       weight.value = graph.question().id;
       form.update();
@@ -40,7 +38,7 @@ export function buildParts(graph: Graph, store: Store, zoomTo: (node: number) =>
       widths.element.hidden = graph.question().colour !== "change";
       scope.hidden = of === "";
       scopeName.textContent = whole ? "the whole run" : cut(of, 80);
-      scopeMore.textContent = whole ? `, not of ${cut(of, 60)}: that is not known by time` : "";
+      scopeMore.textContent = whole ? `, not of ${cut(of, 60)}: this weight has no times` : "";
     },
     legend(colours: Colours["legend"]): void {
       swatches.replaceChildren(...colours.map(([colour, word]) => {
@@ -64,7 +62,7 @@ export function buildParts(graph: Graph, store: Store, zoomTo: (node: number) =>
   };
 }
 
-/** Back to the whole run: a selection that would be the scope again is let go. */
+/** Returns to the whole run. Clears a selection that would become the scope again. */
 function leaveScope(store: Store): void {
   const { selection } = store.state;
   const options = { ...store.state.options };

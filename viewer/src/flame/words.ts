@@ -1,4 +1,5 @@
-/* A box of a flame graph in words: for the tooltip, the screen reader, and the line beneath the graph. */
+/* Describes a box of a flame graph as text: for the tooltip, for screen readers, and for the line below the
+ * graph. */
 import { changeOf, typicalLife, type Answer } from "../model/weight";
 import type { Layout } from "./layout";
 import { brief, bytes, count, ns, percent, times } from "../model/format";
@@ -22,7 +23,7 @@ export function changeText(answer: Answer, before: number, after: number): strin
   return delta === 0 ? "no change" : `${sign}${amount(answer, Math.abs(delta))} (${times(after / before)})`;
 }
 
-/** What stands in the box behind the name. */
+/** The text after the name in a box. */
 export function boxFigure(answer: Answer, layout: Layout, node: number): string {
   const { total } = layout.tree;
   if (answer.question.colour !== "change") return percent(total[0]![node]!, total[0]![0]!);
@@ -50,25 +51,25 @@ export function boxLines(answer: Answer, layout: Layout, keys: Keys, form: Form,
     lines.push(["before", amount(answer, before)], ["after", amount(answer, after)],
       ["change", changeText(answer, before, after)]);
   } else if (form === "inverted") {
-    lines.push([layout.depth[node]! > 1 ? "called this way" : "itself", share(total)]);
-  } else lines.push(["total", share(total)], ["itself", share(self)]);
+    lines.push([layout.depth[node]! > 1 ? "called via this path" : "self", share(total)]);
+  } else lines.push(["total", share(total)], ["self", share(self)]);
   if (question.colour === "life") {
     const life = typicalLife(tree.total, node);
-    lines.push(["typical life", life < 0 ? "-" : ns(life)]);
+    lines.push(["typical lifetime", life < 0 ? "-" : ns(life)]);
   } else if (question.counts !== "" && question.colour !== "change") {
     const many = tree.total[1]![node]!;
     lines.push([question.counts, many >= 1e6 ? brief(Math.round(many)) : count(many)]);
   }
   const parent = tree.parent[node]!;
   if (node !== 0 && parent !== 0) {
-    lines.push([form === "inverted" ? "of what is above" : "of its caller",
+    lines.push([form === "inverted" ? "share of the box above" : "share of its caller",
       percent(total, tree.total[0]![parent]!)]);
   }
   if (tree.cut?.[node]) lines.push(["callers", "zoom in to see them"]);
   return lines;
 }
 
-/** The sentence under the graph: what it shows, and on how much it rests. */
+/** The sentence below the graph: what it shows, and from how many samples. */
 export function aboutText(answer: Answer): string {
   const { question, rests } = answer;
   const many = rests < 0 ? "" : `${count(rests)} `;

@@ -1,5 +1,5 @@
-/* What the details panel says about a frame, a range of time and a thread: the join of the three
- * instruments. What ran in it (exact), what the CPU was doing (samples), what it allocated. */
+/* The details panel for a frame, a time range and a thread. Combines the three instruments: functions
+ * (exact), CPU samples and allocations. */
 import { describe } from "../util/details";
 import type { Panel, PanelRow } from "../util/details";
 import { bytes, count, cut, moment, ns, percent, shortName, times } from "../model/format";
@@ -13,14 +13,14 @@ import type { Selection, Store } from "../model/state";
 
 const MOST_STACKS = 12;
 
-/** Links from a time to the views that show it. */
+/** Links from a time range to the views that show it. */
 export function timeLinks(panel: Panel, selection: Selection, model: Model, store: Store): void {
   const range = model.rangeOf(selection);
   const links: [string, () => void][] = [];
   if (range && store.offers("flame") && model.tables.samples.rows > 0) {
-    links.push(["Flame graph of it", () => store.open("flame", selection)]);
+    links.push(["Show as a flame graph", () => store.open("flame", selection)]);
   }
-  for (const [view, text] of [["timeline", "Show in the timeline"], ["frames", "Show among the frames"]] as const) {
+  for (const [view, text] of [["timeline", "Show in the timeline"], ["frames", "Show in the frames view"]] as const) {
     if (!range || store.state.view === view || !store.offers(view)) continue;
     links.push([text, () => {
       const pad = Math.max(100, range.t1 - range.t0);
@@ -31,8 +31,8 @@ export function timeLinks(panel: Panel, selection: Selection, model: Model, stor
   if (links.length > 0) panel.links(links);
 }
 
-/** The innermost function of a stack, and who called it: where that is the plumbing of libraries, the first beneath it
- * that is not. */
+/** The innermost function of a stack and its caller. If the innermost one is library plumbing, the first
+ * frame outside of it that is not. */
 function whereIn(model: Model, node: number): string {
   const short = (name: string): string => cut(shortName(name), 48);
   const name = short(model.functionOf(node));
@@ -45,7 +45,7 @@ function whereIn(model: Model, node: number): string {
   return parent === NONE ? name : `${name} ← ${short(model.functionOf(parent))}`;
 }
 
-/** What a thread did in a range of it: on the CPU and off it, that first of which there is more. */
+/** What a thread did in a range: on the CPU and off the CPU, the larger part first. */
 export function insideOf(panel: Panel, model: Model, range: TimeRange, store: Store): void {
   const { samples } = model.tables;
   const away = (row: number): number =>
@@ -58,16 +58,16 @@ export function insideOf(panel: Panel, model: Model, range: TimeRange, store: St
   for (const part of sum > (range.t1 - range.t0) / 2 ? parts.reverse() : parts) part();
 }
 
-/** How long it was away from the CPU in all, and where, if the run knows. */
+/** The time off the CPU, and the stacks where it was spent. */
 function offCpu(panel: Panel, model: Model, range: TimeRange, store: Store, rows: number[], sum: number,
   away: (row: number) => number): void {
   if (rows.length === 0) return;
   const { samples } = model.tables;
   panel.heading("Off the CPU");
-  panel.text(`${ns(sum)} of it (${percent(sum, range.t1 - range.t0)}), in ${count(rows.length)} ` +
-    (rows.length === 1 ? "stay." : "stays."));
+  panel.text(`${ns(sum)} (${percent(sum, range.t1 - range.t0)}), in ${count(rows.length)} ` +
+    (rows.length === 1 ? "interval." : "intervals."));
   const merged = byStack(model, rows, away);
-  panel.table("Where it was off the CPU", ["function ← caller", "stays", "away"],
+  panel.table("Where it was off the CPU", ["function ← caller", "intervals", "time"],
     merged.slice(0, MOST_STACKS).map(({ first, hits, time }) => ({
       cells: [whereIn(model, samples.node[first] as number) +
         (samples.kind[first] === SAMPLE_PREEMPTED ? ", preempted" : ""), count(hits), ns(time)],
@@ -79,13 +79,13 @@ function offCpu(panel: Panel, model: Model, range: TimeRange, store: Store, rows
 
 /** Samples of one kind on one stack. */
 interface Alike {
-  /** A row of samples: the one that weighs most. */
+  /** The row of samples with the largest weight. */
   first: number;
   hits: number;
   time: number;
 }
 
-/** ROWS of samples by the functions on their stacks, whichever lines those were at; what weighs most first. */
+/** Groups ROWS of samples by the functions on their stacks, ignoring lines; largest weight first. */
 export function byStack(model: Model, rows: readonly number[], weight: (row: number) => number): Alike[] {
   const { node: nodes, kind } = model.tables.samples;
   const { ofRow, count: all } = trieOf(model);
@@ -105,14 +105,14 @@ export function byStack(model: Model, rows: readonly number[], weight: (row: num
   return [...found.values()].sort((a, b) => b.time - a.time);
 }
 
-/** CPU samples of a range: how many, and the stacks with the most. */
+/** CPU samples of a range: their number, and the most frequent stacks. */
 function cpuStacks(panel: Panel, model: Model, range: TimeRange, store: Store): void {
   const { samples } = model.tables;
   if (samples.rows === 0) return;
   const rows = model.samplesIn(range.t0, range.t1, range.thread);
   panel.heading("CPU stacks");
   if (rows.length === 0) {
-    panel.text("No CPU sample fell into it.");
+    panel.text("No CPU samples here.");
     return;
   }
   const order = byStack(model, rows, () => 1);
@@ -135,7 +135,7 @@ describe("frame", (panel, selection, model, store) => {
     root === NONE ? "" : model.label(functions.name[root] as number));
   panel.facts([
     ["took", median > 0 ? `${ns(wall)}, ${times(wall / median)} the median of ${ns(median)}` : ns(wall)],
-    ["began at", moment(frames.start[row] as number, 1000)],
+    ["started at", moment(frames.start[row] as number, 1000)],
     ["thread", model.threadName(frames.thread[row] as number)],
     ["allocated", `${bytes(frames.alloc_bytes[row] as number)} in ${count(frames.alloc_count[row] as number)}`],
   ]);
@@ -151,7 +151,7 @@ function frameFunctions(panel: Panel, frame: number, model: Model, store: Store)
   const { from, to } = model.functionsOf(frame);
   panel.heading("Functions");
   if (from === to) {
-    panel.text("The functions of this frame are not on the page: only those of spikes and a part of the others are.");
+    panel.text("The page does not have the functions of this frame. It has them for the slowest frames.");
     return;
   }
   let sum = 0;
@@ -182,12 +182,12 @@ describe("range", (panel, selection, model, store) => {
       begun++;
       spikes += frames.spike[row] as number;
     }
-    facts.push(["frames begun", `${count(begun)}, ${count(spikes)} of them spikes`]);
+    facts.push(["frames started", `${count(begun)}, ${count(spikes)} of them spikes`]);
   }
   if (polls.rows > 0 && selection.thread !== undefined) {
     const { from, to } = model.pollsOf(selection.thread);
     const first = lowerBound(polls.start, selection.t0, from, to), last = lowerBound(polls.start, selection.t1, from, to);
-    facts.push(["polls begun", count(last - first)]);
+    facts.push(["polls started", count(last - first)]);
   }
   panel.facts(facts);
   timeLinks(panel, selection, model, store);

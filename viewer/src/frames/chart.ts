@@ -1,5 +1,5 @@
-/* Draws the frames: a bar each, at its time, as high as it took long. Where several share a pixel column
- * the pale bar is the longest of them and the full one their mean. */
+/* Draws the frames as bars over time; the height is the duration or another measure. If several frames
+ * share a pixel column, the pale bar is the longest and the full bar is the mean. */
 import { roundBytes, drawAxis, roundStep, TimeScale } from "../util/axis";
 import type { Surface } from "../util/canvas";
 import { brief, bytes, ns, tick } from "../model/format";
@@ -16,14 +16,14 @@ export interface FrameChart {
   readonly figures: FrameFigures;
   readonly spike: Uint8Array;
   readonly wall: Float64Array;
-  /** Frames of several kinds: a spike is one against the median of its own kind, so there is no one line. */
+  /** Frames of several kinds: a spike is relative to the median of its kind, so there is no common line. */
   readonly mixed: boolean;
   readonly logarithmic: boolean;
   /** Height of the axis at the bottom. */
   readonly axis: number;
 }
 
-/** From a value to a y; y 0 is the top of the canvas. */
+/** Converts a value to a y coordinate; 0 is the top of the canvas. */
 export type ToY = (value: number) => number;
 
 const HEADROOM = 1.12;
@@ -41,7 +41,7 @@ export function drawFrames(chart: FrameChart): ToY {
   const { surface, scale, frames, figures } = chart;
   const colours = palette();
   const floor = surface.height - chart.axis;
-  // One before: a long frame that began earlier may reach into sight.
+  // Includes the frame before: a long one may reach into the visible range.
   const [first, to] = framesIn(frames, scale.t0, scale.t1);
   const from = Math.max(0, first - 1);
   const most = to > from ? frames.length[frames.longest(from, to)] as number : 0;
@@ -84,7 +84,7 @@ function drawBars(chart: FrameChart, from: number, to: number, toY: ToY, floor: 
     const x = Math.round(scale.toX(frames.start[i] as number));
     const next = i + 1 < to ? Math.round(scale.toX(frames.start[i + 1] as number)) : Infinity;
     const end = Math.round(scale.toX((frames.start[i] as number) + (wall[frames.row(i)] as number)));
-    // Bars that are nearly side by side are: gaps of a pixel here and there would be a pattern of nothing.
+    // Closes gaps of one pixel between bars, which would look like a pattern.
     const width = next - x < 4 ? next - x : end - x > 6 && next <= end + 1 ? end - x - 1 : end - x;
     const y = toY(frames.length[i] as number);
     surface.ctx.fillStyle = colourOf(chart, i);
@@ -110,7 +110,7 @@ function drawColumns(chart: FrameChart, toY: ToY, floor: number): void {
     }
     i = j;
   }
-  // One colour after the other: a canvas is slow at changing them.
+  // One colour after the other, because changing the colour of a canvas is slow.
   const fill = (colour: string, spikes: boolean, top: 1 | 2, width: number): void => {
     ctx.fillStyle = colour;
     for (const bar of bars) {
@@ -119,7 +119,7 @@ function drawColumns(chart: FrameChart, toY: ToY, floor: number): void {
   };
   fill(pale, false, 1, 1);
   fill(plain, false, 2, 1);
-  fill(colours.bad, true, 1, 2); // a lone column must be seen
+  fill(colours.bad, true, 1, 2); // a single column must be visible
 }
 
 function drawGrid(chart: FrameChart, most: number, toY: ToY, floor: number): void {
@@ -165,11 +165,11 @@ function drawLines(chart: FrameChart, toY: ToY): void {
     ctx.stroke();
     ctx.setLineDash([]);
     const text = `${name} ${ns(value)}`;
-    const middle = Math.min(y - 8, free - 14); // labels of lines close together are stacked upwards
+    const middle = Math.min(y - 8, free - 14); // stacks the labels of adjacent lines upwards
     free = middle;
     const wide = surface.measure(text), x = scale.right - wide - 8;
     ctx.fillStyle = colours.surface;
-    ctx.fillRect(x - 4, middle - 7, wide + 8, 14); // bars behind it would be read as letters
+    ctx.fillRect(x - 4, middle - 7, wide + 8, 14); // hides the bars behind the text
     surface.text(text, x, middle, 400, colour);
   }
 }

@@ -1,4 +1,4 @@
-/* The frames view: which of a million repetitions were slow. */
+/* The frames view: shows which frames were slow. */
 import { TimeScale } from "../util/axis";
 import { Surface } from "../util/canvas";
 import "./about_frame";
@@ -25,8 +25,8 @@ const MEASURES = [["wall", "Time"], ["bytes", "Bytes allocated"], ["count", "All
 class Frames implements View {
   readonly id = "frames";
   readonly title = "Frames";
-  readonly help = [...TIME_HELP, [", .", "the frame before and after"],
-    ["N, Shift + N", "the next and previous spike"]] as const;
+  readonly help = [...TIME_HELP, [", .", "previous and next frame"],
+    ["N, Shift + N", "next and previous spike"]] as const;
 
   private model!: Model;
   private store!: Store;
@@ -82,7 +82,7 @@ class Frames implements View {
       },
     });
     this.surface.canvas.addEventListener("dblclick", () => this.zoomToSelection());
-    new ResizeObserver(() => this.draw()).observe(chart); // a toolbar that wraps takes from its height
+    new ResizeObserver(() => this.draw()).observe(chart); // the chart shrinks when a toolbar wraps
   }
 
   update(changed: Changed): void {
@@ -107,7 +107,7 @@ class Frames implements View {
     }
   }
 
-  /** Frames whose number is TEXT, or whose function has it in its name. */
+  /** Counts frames whose number is TEXT, or whose function's name contains it. */
   find(text: string): number {
     return this.matching(text).length;
   }
@@ -165,7 +165,8 @@ class Frames implements View {
     this.move(direction, () => true);
   }
 
-  /** To the next frame of this kind that FITS, from the one selected or the middle of the picture. */
+  /** Selects the next frame of this kind that FITS accepts, starting at the selection or the middle of the
+   * range. */
   private move(direction: 1 | -1, fits: (row: number) => boolean): void {
     const { rows } = this.kind();
     const { selection, t0, t1 } = this.store.state;
@@ -192,7 +193,7 @@ class Frames implements View {
   private zoomToSelection(): void {
     const range = this.model.rangeOf(this.store.state.selection);
     if (!range) return;
-    const pad = (range.t1 - range.t0) * 4; // with its neighbours: alone it tells nothing
+    const pad = (range.t1 - range.t0) * 4; // shows its neighbours too, for comparison
     this.store.zoom(range.t0 - pad, range.t1 + pad);
   }
 
@@ -207,7 +208,7 @@ class Frames implements View {
       pair("longest", ns(figures.max)),
       pair("spikes", `${count(figures.spikes)} (${percent(figures.spikes, figures.count)})`,
         figures.spikes > 0 ? "bad" : ""));
-    if (figures.merged > 0) this.figures.append(pair("only in sums", count(figures.merged)));
+    if (figures.merged > 0) this.figures.append(pair("merged, not shown", count(figures.merged)));
   }
 
   private draw(): void {
@@ -259,7 +260,7 @@ class Frames implements View {
 
   /* Pointer -------------------------------------------------------------------------------------- */
 
-  /** The frame drawn at X: the one there, or the highest of those that share the column; -1: none. */
+  /** The frame drawn at X: if several share the column, the highest; -1: none. */
   private indexAt(x: number): number {
     const scale = this.scale();
     if (x < scale.x) return -1;

@@ -1,7 +1,6 @@
-/* Memory over time on a canvas: what was live, in layers by place, the largest at the bottom; what the
- * process had resident, and what was allocated so far, as lines. Values are known at snapshots, marked by
- * ticks; between them the picture is a straight line, and that is a guess.
- */
+/* The chart of memory over time: live bytes in layers by place, the largest at the bottom; resident bytes
+ * and allocated bytes as lines. Values are known only at snapshots, which are marked by ticks; the lines
+ * between them are interpolated. */
 import { drawAxis, roundBytes, TimeScale } from "../util/axis";
 import { Surface } from "../util/canvas";
 import { bytes, moment, shortName, tick } from "../model/format";
@@ -15,7 +14,7 @@ export interface ChartLines {
   readonly allocated: boolean;
 }
 
-/** The true peak, where the recording has it; snapshots may have missed it. */
+/** The exact peak, if the recording has it; snapshots can miss it. */
 export interface Peak {
   readonly at: number;
   readonly bytes: number;
@@ -91,7 +90,7 @@ export class HeapChart {
     }
   }
 
-  /** Before the first snapshot and after the last nothing is known; where there is room, it says so. */
+  /** Labels the time before the first and after the last snapshot, for which there are no values. */
   private gaps(): void {
     const { ctx } = this.surface;
     const { at } = this.series;
@@ -136,7 +135,7 @@ export class HeapChart {
     ctx.beginPath();
     let started = false;
     for (let i = 0; i < values.length; i++) {
-      if (!(values[i]! > 0) && values !== this.series.live) continue; // 0: not known
+      if (!(values[i]! > 0) && values !== this.series.live) continue; // 0: unknown
       const x = this.scale.toX(this.series.at[i]!), y = this.y(values[i]!);
       if (started) ctx.lineTo(x, y);
       else ctx.moveTo(x, y);

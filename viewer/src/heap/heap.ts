@@ -1,6 +1,5 @@
-/* The heap view: memory over time, and beneath it the tables that name who it belongs to. Rows of the
- * tables and layers of the picture are the same places, and have the same colours.
- */
+/* The heap view: memory over time, and tables of the places that hold it. The rows of the tables and the
+ * layers of the chart are the same places and have the same colours. */
 import "../flame/about_function";
 import { Surface } from "../util/canvas";
 import { button, choice, h } from "../util/element";
@@ -28,7 +27,7 @@ const FIRST = 50;
 class Heap implements View {
   readonly id = "heap";
   readonly title = "Heap";
-  readonly help = [["Tab, Enter", "open a row of the table to its stacks"] as const, ...TIME_HELP];
+  readonly help = [["Tab, Enter", "open a row of the table to show its stacks"] as const, ...TIME_HELP];
 
   private model!: Model;
   private store!: Store;
@@ -59,8 +58,8 @@ class Heap implements View {
     this.tables = tablesOf(model);
     el.append(...firstOnly(model.meta), this.figures());
     if (this.series.at.length > 1) el.append(this.buildChart());
-    else el.append(h("p", { class: "heap-note dim" }, "There are too few snapshots for a picture over time. " +
-      "piano record takes them on a timer; --snapshot-every sets it."));
+    else el.append(h("p", { class: "heap-note dim" }, "There are too few snapshots for a chart over time. " +
+      "piano record takes them on a timer; --snapshot-every sets the interval."));
     this.chosen = choice("Table", this.tables.map((t) => [t.id, t.title] as const), () => this.table()?.id ?? "",
       (id) => this.store.setOption("heap.table", id));
     el.append(h("div", { class: "toolbar heap-tabs" }, this.chosen.element), this.body);
@@ -111,7 +110,7 @@ class Heap implements View {
     add("Peak", number(report, "peak_bytes"), halfWidth(report, "peak_bytes_ci95"),
       peakAt === null ? "" : ` after ${ns(peakAt)}`);
     add("Allocated", number(report, "allocated_bytes"), halfWidth(report, "allocated_bytes_ci95"));
-    add("Resident at most", number(report, "resident_bytes_max"), null);
+    add("Max resident", number(report, "resident_bytes_max"), null);
     const samples = number(report, "samples"), rate = number(dig(report, "run"), "rate");
     const basis = rate === 1 ? "every allocation recorded"
       : `estimated from ${count(samples ?? NaN)} samples${rate ? `, one every ${bytes(rate)}` : ""}; ± is 95 %`;
@@ -127,11 +126,11 @@ class Heap implements View {
     return peak < 0 ? null : { at: this.series.at[peak]!, bytes: live[peak]! };
   }
 
-  /* ---- the picture ---- */
+  /* ---- the chart ---- */
 
   private buildChart(): HTMLElement {
     const area = h("div", { class: "heap-area" });
-    const surface = new Surface(area, "Memory over time, by place. The table beneath has the figures.");
+    const surface = new Surface(area, "Memory over time, by place. The table below has the figures.");
     this.chart = new HeapChart(surface, this.series, this.peak());
     const toggle = (id: string, text: string): HTMLButtonElement => {
       const made = button(text, () => this.store.setOption(`heap.${id}`, this.line(id) ? null : "on"),
@@ -176,15 +175,15 @@ class Heap implements View {
     }));
   }
 
-  /** What each place held at the snapshot under the pointer; else the most it did at any in sight. What is left at the
-   * end says little of a program that frees what it used. */
+  /** The legend shows what each place held at the snapshot under the pointer, otherwise its maximum in the
+   * visible range. (The values at the end say little about a program that frees its memory.) */
   private fillLegend(): void {
     const { at, layers } = this.series;
     const { t0, t1 } = this.store.state;
     const rows = this.hover >= 0 ? [this.hover] : [...at.keys()].filter((row) => at[row]! >= t0 && at[row]! <= t1);
     const none = this.series.live.every((value) => value < 0.5);
     this.legendHead.textContent = none ? "Nothing was live at any snapshot."
-      : this.hover >= 0 ? `Held at ${moment(at[this.hover]!, 1e6)}` : "Held at most";
+      : this.hover >= 0 ? `Held at ${moment(at[this.hover]!, 1e6)}` : "Maximum held";
     for (const [index, cell] of this.held.entries()) {
       const values = layers[index]!.values;
       cell.textContent = rows.length === 0 ? "-" : bytes(rows.reduce((most, row) => Math.max(most, values[row]!), 0));
@@ -300,7 +299,7 @@ function cell(column: HeapColumn, place: Place): HTMLElement {
   return made;
 }
 
-/** Live bytes at the snapshots, as a line of a few pixels. */
+/** Live bytes at the snapshots, as a small line chart. */
 function trace(values: Float64Array): HTMLCanvasElement {
   const canvas = h("canvas", { class: "heap-trace", "aria-hidden": "true" });
   canvas.width = 128;

@@ -1,6 +1,5 @@
-/* The tables of the heap view: who holds memory, who held it at the peak, who churns it, what may leak.
- * A row opens to its stacks.
- */
+/* The tables of the heap view: live memory, memory at the peak, churn, possible leaks. A row can be opened
+ * to show its stacks. */
 import { button, h } from "../util/element";
 import { flameOfNode } from "../flame/link";
 import { bytes, count, cut, ns, percent } from "../model/format";
@@ -13,9 +12,9 @@ export interface HeapColumn {
   readonly title: string;
   readonly about: string;
   text(place: Place): string;
-  /** 0 to 1: a bar behind the figure. */
+  /** 0 to 1: length of the bar behind the figure. */
   part?(place: Place): number;
-  /** A picture beside the text. */
+  /** A chart beside the text. */
   picture?(place: Place): Float64Array | null;
 }
 
@@ -23,7 +22,7 @@ export interface HeapTable {
   readonly id: string;
   readonly title: string;
   readonly about: string;
-  /** Of which question its flame graph is. */
+  /** The question of its flame graph. */
   readonly weight: string;
   readonly columns: readonly HeapColumn[];
   rows(): Place[];
@@ -46,7 +45,7 @@ export function tablesOf(model: Model): HeapTable[] {
     return { title: "%", about: "of the whole program", text: (place) => percent(of(place), whole) };
   };
   const allocated: HeapColumn = { title: "Allocated", about: "since the start", text: (p) => bytes(p.allocated) };
-  const samples: HeapColumn = { title: "Samples", about: "how many blocks the figures rest on",
+  const samples: HeapColumn = { title: "Samples", about: "number of sampled blocks",
     text: (p) => count(p.samples) };
   const tables: HeapTable[] = [
     { id: "live", title: "Who holds memory", weight: "live", rows: by((p) => p.live),
@@ -55,22 +54,22 @@ export function tablesOf(model: Model): HeapTable[] {
         { title: "±", about: "half of the 95 % interval", text: (p) => half(p.liveHalf) },
         { title: "Objects", about: "estimated", text: (p) => count(p.objects) }, allocated, samples] },
     { id: "peak", title: "At the peak", weight: "peak", rows: by((p) => p.peak),
-      about: "Live when there was most of it.",
+      about: "Live at the time of the peak.",
       columns: [amount("At the peak", "", (p) => p.peak), share((p) => p.peak),
-        { title: "±", about: "half of the 95 % interval, at most", text: (p) => half(p.peakHalf) },
+        { title: "±", about: "half of the 95 % interval (upper bound)", text: (p) => half(p.peakHalf) },
         { title: "Live", about: "not freed", text: (p) => bytes(p.live) }, allocated] },
-    { id: "churn", title: "Who churns it", weight: "churn", rows: by((p) => p.churn),
-      about: "Freed again within about a millisecond: work for the allocator that nobody keeps.",
+    { id: "churn", title: "Who churns memory", weight: "churn", rows: by((p) => p.churn),
+      about: "Freed again within about a millisecond. Such allocations cost time and are often avoidable.",
       columns: [amount("Churn", "freed within 1024us", (p) => p.churn), share((p) => p.churn),
-        { title: "Of its own", about: "share of what it allocated", text: (p) => percent(p.churn, p.allocated) },
-        allocated, { title: "Typical life", about: "of what was freed", text: (p) => p.life < 0 ? "-" : ns(p.life) },
+        { title: "Churn %", about: "share of what it allocated", text: (p) => percent(p.churn, p.allocated) },
+        allocated, { title: "Typical lifetime", about: "of what was freed", text: (p) => p.life < 0 ? "-" : ns(p.life) },
         samples] },
     leaks(model, all),
   ];
   return tables.filter((table) => table.rows().length > 0);
 }
 
-/** Old and still there, or growing: the two signs of a leak. Neither is a proof. */
+/** Growing, or old and still live: the two signs of a leak. Neither is a proof. */
 function leaks(model: Model, all: readonly Place[]): HeapTable {
   const values = valuesByPlace(model);
   const trends = trendsOf(model);
@@ -81,8 +80,8 @@ function leaks(model: Model, all: readonly Place[]): HeapTable {
       place.freed < place.allocated / 2));
   return {
     id: "leaks", title: "What may leak", weight: "live",
-    about: "Grows along the run, or is old and hardly freed. A program need not free what it uses to its end: " +
-      "what grows, is of one size and many is suspect.",
+    about: "Grows during the run, or is old and rarely freed. Memory that is used until the end is not a leak. " +
+      "Suspicious are many objects of the same size whose number grows.",
     rows: () => all.filter(suspect).sort((a, b) => Number(grows(b)) - Number(grows(a)) || b.live - a.live),
     columns: [
       { title: "Live", about: "not freed", text: (p) => bytes(p.live) },
@@ -93,7 +92,7 @@ function leaks(model: Model, all: readonly Place[]): HeapTable {
       { title: "Freed", about: "of what it allocated", text: (p) => percent(p.freed, p.allocated) },
       { title: "Trend", about: "live bytes at the snapshots", text: (p) => trends.get(p)?.word ?? "-",
         picture: (p) => values.get(p) ?? null },
-      { title: "A second", about: "slope of a straight line through the snapshots",
+      { title: "Per second", about: "slope of a straight line through the snapshots",
         text: (p) => grows(p) ? `+${bytes(trends.get(p)!.rate)}` : "-" },
     ],
   };
@@ -102,7 +101,7 @@ function leaks(model: Model, all: readonly Place[]): HeapTable {
 const MOST_STACKS = 3;
 const MOST_FRAMES = 12;
 
-/** What a row opens to: its largest stacks, innermost frame first. */
+/** The contents of an opened row: its largest stacks, innermost frame first. */
 export function stacksOf(model: Model, store: Store, place: Place, weight: string): HTMLElement {
   const { sites, nodes, code } = model.tables;
   const value = weight === "churn" ? sites.churn_bytes : weight === "peak" ? sites.peak_bytes : sites.live_bytes;

@@ -1,8 +1,7 @@
-/* A lane from far away: the run cut into 2^14 equal parts, for each how much of it is covered and what its
- * longest interval is; then 2^13 parts, and so on. A picture of the whole run reads two or three of these
- * per pixel column however many intervals there are; intervals.ts is asked when the parts are wider than
- * the pixels. Made in one pass over the intervals.
- */
+/* A lane at low zoom. The run is divided into 2^14 equal parts; each part has the time that is covered and
+ * its longest interval. Further levels have 2^13 parts and so on. Drawing the whole run reads two or three
+ * parts per pixel column, however many intervals there are. If parts are wider than pixels, intervals.ts is
+ * used instead. Built in one pass over the intervals. */
 import type { ColumnRun, Intervals } from "./intervals";
 
 const FINEST = 14, COARSEST = 8;
@@ -17,7 +16,7 @@ interface Level {
 }
 
 export class Buckets {
-  /** Finest first. */
+  /** Finest level first. */
   private readonly levels: Level[] = [];
 
   constructor(private readonly intervals: Intervals, end: number) {
@@ -28,13 +27,13 @@ export class Buckets {
     for (let bits = FINEST - 1; bits >= COARSEST; bits--) this.levels.push(level = this.coarser(level));
   }
 
-  /** ns per part of the finest level: pixels must be at least as wide. */
+  /** ns per part of the finest level. Pixels must be at least this wide. */
   get finest(): number {
     return this.levels[0]?.step ?? Infinity;
   }
 
-  /** As Intervals.columns(), for a STEP of at least `finest`. Parts that a pixel shares with its neighbour
-   * count for both in proportion. */
+  /** Like Intervals.columns(), for a STEP of at least `finest`. A part that spans two pixels counts for
+   * both in proportion. */
   columns(t0: number, step: number, columns: number, visit: (run: ColumnRun) => void): void {
     let level = this.levels[0] as Level;
     for (const coarser of this.levels) if (coarser.step <= step) level = coarser;
@@ -68,7 +67,8 @@ export class Buckets {
       const from = start[i] as number, own = length[i] as number, to = from + own;
       const first = Math.min(most, Math.max(0, Math.floor(from / step)));
       const last = Math.min(most, Math.max(0, Math.floor(to / step)));
-      // Intervals do not overlap, so all parts together are visited once more than there are intervals.
+      // Intervals do not overlap, so the number of visits is at most the number of parts plus the number of
+      // intervals.
       for (let b = first; b <= last; b++) {
         const before = best[b] as number;
         if (before === NOTHING || (length[before] as number) < own) best[b] = i;

@@ -1,12 +1,12 @@
-/* Bytes of the page into typed arrays: base64, inflate, columns. Every size was checked against the
- * page's description (page.ts); here the description is checked against the bytes. Nothing is allocated
- * on a broken page's word: base64 gives its own size, and a deflate stream cannot grow beyond 1032:1.
- */
+/* Converts the bytes of the page to typed arrays: base64, inflate, columns. page.ts has checked every size
+ * against the page's description; this file checks the description against the bytes. Sizes in a broken
+ * page never cause an allocation: base64 determines its own size, and a deflate stream cannot grow by more
+ * than 1032:1. */
 import { PageError } from "./error";
 import { width } from "./page";
 import type { Block, ColumnInfo } from "./page";
 
-/** Deflate's best ratio (RFC 1951: 258 bytes for two bits), and the bytes around the stream. */
+/** Maximum ratio of deflate (RFC 1951: 258 bytes for two bits), and the bytes around the stream. */
 const MOST_RATIO = 1032;
 const ZLIB_FRAME = 64;
 
@@ -27,7 +27,7 @@ function valuesOfLetters(): Uint8Array {
   return table;
 }
 
-/** The bytes of base64 TEXT (white space around it is ignored). */
+/** Decodes base64 TEXT; ignores white space around it. */
 export function fromBase64(text: string, native = true): Uint8Array {
   const trimmed = text.trim();
   const decode = (Uint8Array as unknown as NativeBase64).fromBase64;
@@ -35,7 +35,7 @@ export function fromBase64(text: string, native = true): Uint8Array {
     try {
       return decode.call(Uint8Array, trimmed);
     } catch {
-      throw new PageError("The page's data is damaged: it is not base64 text.");
+      throw new PageError("The page's data is damaged: it is not base64.");
     }
   }
   return tableBase64(trimmed);
@@ -47,7 +47,7 @@ function tableBase64(text: string): Uint8Array {
   let end = letters.length;
   while (end > 0 && letters[end - 1] === 61 /* = */ && letters.length - end < 2) end--;
   if (letters.length % 4 !== 0 || end % 4 === 1) {
-    throw new PageError("The page's data is cut short: its base64 text does not end where it should.");
+    throw new PageError("The page's data is truncated: its base64 text is incomplete.");
   }
   const out = new Uint8Array(Math.floor((end * 3) / 4));
   let bad = 0, to = 0, from = 0;
@@ -66,11 +66,11 @@ function tableBase64(text: string): Uint8Array {
     out[to++] = (value(from) << 2) | (value(from + 1) >> 4);
     if (end - from === 3) out[to++] = (value(from + 1) << 4) | (value(from + 2) >> 2);
   }
-  if (bad) throw new PageError("The page's data is damaged: it is not base64 text.");
+  if (bad) throw new PageError("The page's data is damaged: it is not base64.");
   return out;
 }
 
-/** All runs of base64, decoded each on its own and joined. TEXTS is emptied on the way. */
+/** Decodes each base64 text and concatenates the results. Empties TEXTS as it goes, to free memory. */
 export function joinData(texts: string[]): Uint8Array {
   if (texts.length === 0) {
     throw new PageError("This page has no data: its piano-data element is missing.");
@@ -92,10 +92,10 @@ export function joinData(texts: string[]): Uint8Array {
 
 /* Blocks --------------------------------------------------------------------------------------- */
 
-/** The decoded bytes of BLOCK of DATA. */
+/** The decompressed bytes of BLOCK in DATA. */
 export async function inflateBlock(data: Uint8Array, block: Block): Promise<Uint8Array> {
   if (block.at + block.bytes > data.length) {
-    throw new PageError(`The page's data is cut short: block ${block.name} ends at byte ` +
+    throw new PageError(`The page's data is truncated: block ${block.name} ends at byte ` +
       `${block.at + block.bytes} of ${data.length}.`);
   }
   const packed = data.subarray(block.at, block.at + block.bytes);
@@ -141,7 +141,7 @@ function stream(bytes: Uint8Array): ReadableStream<Uint8Array> {
 
 export type Column = Uint8Array | Uint16Array | Uint32Array | Float64Array;
 
-/** The values of a column; RAW is its decoded block. i64 and f64 give a Float64Array. */
+/** Decodes a column; RAW is its decompressed block. i64 and f64 become a Float64Array. */
 export function decodeColumn(raw: Uint8Array, info: ColumnInfo, rows: number): Column {
   const bytes = raw.subarray(info.at, info.at + info.bytes);
   if (bytes.length !== rows * width(info.type)) {
@@ -161,7 +161,7 @@ export function decodeColumn(raw: Uint8Array, info: ColumnInfo, rows: number): C
   }
 }
 
-/** The little-endian bytes of ROWS values of SIZE bytes, in a buffer of their own. */
+/** Copies the little-endian bytes of ROWS values of SIZE bytes to a new buffer. */
 function laid(bytes: Uint8Array, rows: number, size: number, planes: boolean): ArrayBuffer {
   const out = new Uint8Array(rows * size);
   if (!planes) out.set(bytes);
@@ -176,7 +176,7 @@ function laid(bytes: Uint8Array, rows: number, size: number, planes: boolean): A
 
 function undelta<T extends Uint8Array | Uint16Array | Uint32Array>(values: T, delta: boolean): T {
   if (delta) {
-    // Typed arrays wrap by themselves, as the packer's differences do.
+    // Typed arrays wrap on overflow, as the packer's differences do.
     for (let i = 1; i < values.length; i++) {
       values[i] = (values[i] as number) + (values[i - 1] as number);
     }
@@ -184,7 +184,7 @@ function undelta<T extends Uint8Array | Uint16Array | Uint32Array>(values: T, de
   return values;
 }
 
-/** 64-bit integers as Numbers: exact below 2^53, which 104 days of nanoseconds are. */
+/** Converts 64-bit integers to Numbers: exact below 2^53, which is 104 days in nanoseconds. */
 function wide(bytes: Uint8Array, rows: number, planes: boolean, delta: boolean): Float64Array {
   const out = new Float64Array(rows);
   const words = planes ? null : new Uint32Array(laid(bytes, rows, 8, false));
@@ -213,7 +213,7 @@ function wide(bytes: Uint8Array, rows: number, planes: boolean, delta: boolean):
   return out;
 }
 
-/** Strings of a text column: each is a u32 length and that many bytes of UTF-8. */
+/** The strings of a text column: each is a u32 length and that many bytes of UTF-8. */
 export class Texts {
   private readonly starts: Uint32Array;
   private readonly kept: (string | undefined)[];
@@ -229,16 +229,16 @@ export class Texts {
     const view = new DataView(this.bytes.buffer, this.bytes.byteOffset, this.bytes.length);
     let at = 0;
     for (let row = 0; row < rows; row++) {
-      if (at + 4 > this.bytes.length) throw new PageError(`Text ${row} of ${info.name} is cut short.`);
+      if (at + 4 > this.bytes.length) throw new PageError(`Text ${row} of ${info.name} is truncated.`);
       const length = view.getUint32(at, true);
       this.starts[row] = at;
       at += 4 + length;
-      if (at > this.bytes.length) throw new PageError(`Text ${row} of ${info.name} is cut short.`);
+      if (at > this.bytes.length) throw new PageError(`Text ${row} of ${info.name} is truncated.`);
     }
     this.starts[rows] = at;
   }
 
-  /** The text of ROW, as it is in the run: pass it through format.ts before it is shown. */
+  /** The text of ROW, unchanged. Pass it through format.ts before you show it. */
   get(row: number): string {
     const kept = this.kept[row];
     if (kept !== undefined) return kept;

@@ -1,4 +1,4 @@
-/* A page that cannot be shown as it is: the message is for the reader, and says what is broken. */
+/* The page cannot be shown. The message is for the user and says what is broken. */
 export class PageError extends Error {
   override readonly name = "PageError";
 }

@@ -1,6 +1,5 @@
-/* Reading the JSON of `piano report` that is in the page. It is as the tool wrote it, or as somebody
- * made it: every step asks for what it expects, and what is not so is null. Null is shown as "-".
- */
+/* Reads the JSON of `piano report` that is in the page. The file may have been edited, so every access
+ * checks the type; anything unexpected is null, which the page shows as "-". */
 
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json };
 
@@ -11,7 +10,7 @@ export function member(of: Json | undefined, key: string): Json {
   return (of as { readonly [key: string]: Json })[key] ?? null;
 }
 
-/** The member at the end of a path. */
+/** Follows a path of keys. */
 export function dig(of: Json | undefined, ...path: string[]): Json {
   let at: Json = of ?? null;
   for (const key of path) at = member(at, key);
@@ -33,13 +32,14 @@ export function list(of: Json | undefined, key: string): readonly Json[] {
   return Array.isArray(value) ? value : [];
 }
 
-/** The texts of a list. */
+/** The strings in a list. */
 export function texts(of: Json | undefined, key: string): string[] {
   return list(of, key).filter((item): item is string => typeof item === "string");
 }
 
-/** What stands behind the ± of an interval [low, high], or null: how far its farther end is from the value it
- * belongs to (KEY without _ci95), as in `piano report`. Where few samples are, it is cut off at the near end. */
+/** The value after the ± for an interval [low, high], or null: the distance from the value (KEY without
+ * _ci95) to the farther end, as in `piano report`. With few samples the interval is cut off at the
+ * nearer end. */
 export function halfWidth(of: Json | undefined, key: string): number | null {
   const [low, high] = list(of, key);
   if (typeof low !== "number" || typeof high !== "number" || high < low) return null;

@@ -1,7 +1,7 @@
-/* Frames by kind (the function whose calls they are) with their figures. A spike is one against the median
- * of its own kind, so the lines of the chart belong to one kind. Figures come from the report, which also
- * counts frames that were merged and have no row of their own; without it they are computed here, by the
- * same rule for ranks. */
+/* Frames by kind (the function whose calls they are), with their figures. A frame is a spike relative to
+ * the median of its own kind, so the lines of the chart are those of one kind. The figures come from the
+ * report, which also counts merged frames that have no row. Without a report they are computed here, with
+ * the same rule for ranks. */
 import { dig, list, number, text } from "./figures";
 import type { Json } from "./figures";
 import { Intervals } from "./intervals";
@@ -14,11 +14,11 @@ export interface FrameFigures {
   readonly p99: number;
   readonly max: number;
   readonly spikes: number;
-  /** Frames that are only in sums. */
+  /** Merged frames, which have no row. */
   readonly merged: number;
 }
 
-/** What a bar can be as high as. */
+/** What the height of a bar means. */
 export type Measure = "wall" | "bytes" | "count";
 
 export class FrameKind {
@@ -31,7 +31,7 @@ export class FrameKind {
     this.rows = rows;
   }
 
-  /** The frames in order of start, each as "long" as what is measured of it. */
+  /** The frames in order of start. The length of each is the measured value. */
   values(measure: Measure): Intervals {
     let found = this.kept.get(measure);
     if (!found) {
@@ -63,7 +63,7 @@ export class FrameKind {
   }
 }
 
-/** All frames as one kind (root NONE) first, then each kind if there is more than one. */
+/** First all frames as one kind (root NONE), then each kind if there are several. */
 export function frameKinds(model: Model): FrameKind[] {
   return model.keep("frames: kinds", () => {
     const { root, rows } = model.tables.frames;
@@ -83,7 +83,7 @@ export function frameKinds(model: Model): FrameKind[] {
   });
 }
 
-/** The kind of a frame: the one whose median it is measured against. */
+/** The kind of a frame, whose median the frame is compared with. */
 export function kindOfFrame(model: Model, frame: number): FrameKind | undefined {
   const kinds = frameKinds(model);
   const root = model.tables.frames.root[frame];

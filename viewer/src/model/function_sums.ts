@@ -1,6 +1,5 @@
-/* Figures of functions from figures of stacks: what a function did itself, and what was done in it and
- * in all it called. A function that is twice in a stack, by recursion, counts once in the latter.
- */
+/* Sums over functions from sums over stacks: self, and total including callees. A recursive function counts
+ * once in its total. */
 import type { Tree } from "./trie";
 import { NONE } from "./schema";
 
@@ -10,7 +9,7 @@ export interface FunctionSums {
   readonly total: Float64Array[];
 }
 
-/** Nodes whose function is not in the stack above them. */
+/** Nodes whose function does not occur in the stack above them. */
 function outermost(tree: Tree): Uint8Array {
   const out = new Uint8Array(tree.count);
   for (let n = 1; n < tree.count; n++) {

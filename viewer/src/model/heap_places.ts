@@ -1,7 +1,6 @@
-/* The sites of the page, which are stacks, put together into places as a reader thinks of them: a
- * function, its line, and who called it. Which frame of a stack that is, the tool has said. Figures are sums;
- * intervals are those of the report, where it has the place: a sum of intervals would be none.
- */
+/* Groups the sites of the page, which are stacks, by place: function, line and caller. The tool has chosen
+ * the frame of each stack that is the site. Figures are sums. Intervals come from the report if it has the
+ * place, because intervals cannot be summed. */
 import { halfWidth, list, number, text, type Json } from "./figures";
 import { safe } from "./format";
 import type { Model } from "./model";
@@ -13,7 +12,7 @@ export interface Place {
   readonly name: string;
   readonly where: string;
   readonly caller: string;
-  /** Asked of mmap, not of malloc. */
+  /** Memory from mmap, not from malloc. */
   readonly mmap: boolean;
   /** Rows of sites, the most live first. */
   readonly sites: number[];
@@ -25,11 +24,11 @@ export interface Place {
   churn: number;
   samples: number;
   liveSamples: number;
-  /** When its oldest live block was born, ns since the start; Infinity: no block is known. */
+  /** Birth of its oldest live block, ns since the start; Infinity: no block is known. */
   oldest: number;
-  /** Typical life of what was freed, ns; -1: not known. */
+  /** Typical lifetime of freed blocks, ns; -1: unknown. */
   life: number;
-  /** Half of the 95 % intervals; null: not in the report. */
+  /** Half widths of the 95 % intervals; null: not in the report. */
   liveHalf: number | null;
   allocatedHalf: number | null;
   peakHalf: number | null;
@@ -94,19 +93,19 @@ function addSite(place: Place, model: Model, row: number, logLife: Map<Place, [n
   }
 }
 
-/** What a place is known by in the reports: function, place, caller, and whose memory it is. */
+/** The key of a place in reports: function, place, caller, and kind of memory. */
 export function nameOfPlace(place: Place): string {
   return JSON.stringify([place.name, place.where, place.caller, place.mmap]);
 }
 
-/** The same of a row of a report. */
+/** The same key for a row of a report. */
 export function nameOfRow(row: Json): string {
   const line = number(row, "line"), file = safe(text(row, "file") ?? "");
   return JSON.stringify([safe(text(row, "function") ?? ""), file !== "" && line ? `${file}:${line}` : file,
     safe(text(row, "caller") ?? ""), text(row, "kind") === "mmap"]);
 }
 
-/** The report has intervals of its own places: those of the same function, line and caller are these. */
+/** Copies the intervals of the report's places to the places with the same function, line and caller. */
 function takeIntervals(places: Place[], heap: Json | undefined): void {
   const known = new Map<string, Json>();
   for (const row of list(heap, "places")) known.set(nameOfRow(row), row);

@@ -1,6 +1,5 @@
-/* Memory over time: live bytes at every snapshot, divided by place. The page has the largest sites of each
- * snapshot; what they leave of the sum is "other places", which is so never a guess.
- */
+/* Memory over time: live bytes at every snapshot, by place. The page has the largest sites of each
+ * snapshot. The rest of a snapshot's sum is "other places", so the layers always add up exactly. */
 import { list, number, text, type Json } from "./figures";
 import { nameOfPlace, nameOfRow, placesOf, type Place } from "./heap_places";
 import type { Model } from "./model";
@@ -13,7 +12,7 @@ export interface Layer {
 
 export interface Series {
   readonly at: Float64Array;
-  /** From the bottom up; the largest first, "other" last. */
+  /** From the bottom up: the largest first, "other" last. */
   readonly layers: Layer[];
   readonly live: Float64Array;
   readonly allocated: Float64Array;
@@ -24,7 +23,7 @@ export interface Series {
 
 export type Trend = "grows" | "grew, then flat" | "shrinks" | "varies" | "flat" | "-";
 
-/** As many as there are colours that can be told apart. */
+/** As many as there are distinguishable colours. */
 export const LAYERS = 7;
 
 export function seriesOf(model: Model): Series {
@@ -69,8 +68,8 @@ export function valuesByPlace(model: Model): Map<Place, Float64Array> {
 
 /* ---- trends ---- */
 
-/** How places went: in the words of the report's growth, which knows how sure it is; of others, by their
- * snapshots alone. */
+/** The trends of places. The report's growth section comes first, because it knows the uncertainty. Other
+ * places are judged by their snapshots. */
 export function trendsOf(model: Model): Map<Place, { word: string; rate: number }> {
   return model.keep("heap: trends", () => {
     const { at } = model.tables.snapshots;
@@ -104,8 +103,8 @@ function line(at: Float64Array, values: Float64Array, from: number): { slope: nu
   return { slope: tt > 0 ? tv / tt : 0, correlation: tt > 0 && vv > 0 ? tv / Math.sqrt(tt * vv) : 0 };
 }
 
-/** A word for how live bytes went, and bytes a second where that means something: four snapshots or more,
- * close to a straight line (correlation 0.8), and the later half going the same way. */
+/** Classifies live bytes over time, with a rate in bytes per second where it is meaningful: at least four
+ * snapshots, close to a straight line (correlation 0.8), and the same direction in the second half. */
 export function trendOf(at: Float64Array, values: Float64Array): { word: Trend; rate: number } {
   const n = at.length;
   if (n < 4) return { word: "-", rate: 0 };

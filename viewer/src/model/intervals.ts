@@ -1,12 +1,11 @@
-/* Intervals in time that follow each other (one lane's polls, parks, frames), made so that a picture of
- * all of them costs as much as a picture of a few: millions of them are asked per pixel column for how
- * much of it they cover and which is the longest.
+/* Intervals in time that do not overlap (the polls, parks or frames of a lane). Drawing needs, for each
+ * pixel column, how much of it is covered and which interval is the longest. The cost must not depend on
+ * the number of intervals, which can be millions.
  *
- * Both answers come from a pyramid over the rows: every 8 neighbours are summed (and their longest kept),
- * every 8 of those again, and so on: 1/7 of the rows in memory, and about 14 steps per level to ask.
+ * A pyramid over the rows answers both: each level sums 8 neighbours of the level below and keeps their
+ * longest. It takes 1/7 of the memory of the rows, and a query takes about 14 steps per level.
  *
- * Invariant: starts ascend and no interval reaches into the next (nest() makes it so).
- */
+ * Invariant: starts ascend and no interval reaches into the next one (nest() ensures this). */
 import { lowerBound } from "./model";
 
 const BITS = 3;
@@ -17,17 +16,17 @@ interface Level {
   readonly sum: Float64Array;
 }
 
-/** What a pixel column (or a run of them) shows; one object is reused for all. */
+/** What a pixel column (or a run of them) shows. One object is reused for all. */
 export interface ColumnRun {
-  /** Columns [x0, x1) look alike. */
+  /** Columns [x0, x1) are equal. */
   x0: number;
   x1: number;
-  /** The intervals in it: indices [from, to). */
+  /** The intervals in the columns: indices [from, to). */
   from: number;
   to: number;
-  /** Index of the longest one. */
+  /** Index of the longest interval. */
   best: number;
-  /** Part of the columns that is covered, 0 to 1. */
+  /** Covered share of the columns, 0 to 1. */
   cover: number;
 }
 
@@ -36,7 +35,7 @@ export class Intervals {
   private levels: Level[] | null = null;
   private best = 0;
 
-  /** ROWS: which row of the table interval i is; FIRST + i when null. */
+  /** ROWS: row of the table for each interval; null: FIRST + i. */
   constructor(readonly start: Float64Array, readonly length: Float64Array,
     private readonly rows: Uint32Array | null = null, private readonly first = 0) {
     this.count = start.length;
@@ -50,7 +49,7 @@ export class Intervals {
     return (this.start[index] as number) + (this.length[index] as number);
   }
 
-  /** Those that FIT, by index, as intervals of their own; their rows stay what they were. */
+  /** The intervals that FIT accepts, by index, with their rows. */
   only(fits: (index: number) => boolean): Intervals {
     const kept: number[] = [];
     for (let i = 0; i < this.count; i++) if (fits(i)) kept.push(i);
@@ -65,7 +64,7 @@ export class Intervals {
     return next > 0 && this.end(next - 1) > time ? next - 1 : next;
   }
 
-  /** The interval at TIME, or the nearest one within SLACK; -1 when there is none. */
+  /** The interval at TIME, or the nearest one within SLACK; -1: none. */
   at(time: number, slack: number): number {
     const next = this.firstEndingAfter(time);
     if (next < this.count && (this.start[next] as number) <= time) return next;
@@ -81,8 +80,8 @@ export class Intervals {
     return this.best;
   }
 
-  /** Those of [from, to) that are at least LEAST long, in no order. For a LEAST that few can reach: no more
-   * than a picture is wide in names fit into it. */
+  /** The intervals of [from, to) that are at least LEAST long, in no order. LEAST must be so large that few
+   * qualify: names fit only into wide intervals. */
   atLeast(least: number, from: number, to: number): number[] {
     const found: number[] = [], rest: [number, number][] = [[from, to]];
     for (let part = rest.pop(); part; part = rest.pop()) {
@@ -100,7 +99,7 @@ export class Intervals {
     return this.survey(from, to);
   }
 
-  /** Both in one walk: returns the sum and leaves the index of the longest in `best`. */
+  /** Both in one pass: returns the sum and stores the index of the longest in `best`. */
   private survey(from: number, to: number): number {
     const levels = this.levels ?? this.pyramid();
     const { length } = this;
@@ -108,7 +107,8 @@ export class Intervals {
     for (let level = 0; from < to; level++) {
       const above = level === 0 ? null : levels[level - 1] as Level;
       const sums = above ? above.sum : length, bests = above?.best ?? null;
-      // One by one up to a multiple of 8, and from the last one on; what is between, the next level knows.
+      // Visits single intervals up to a multiple of 8 and after the last multiple; the next level covers
+      // the rest.
       const left = Math.min(to, (from + FAN - 1) & -FAN), right = Math.max(left, to & -FAN);
       for (let k = from; k < left; k++) {
         const i = bests ? bests[k] as number : k;
@@ -127,8 +127,8 @@ export class Intervals {
     return sum;
   }
 
-  /** Calls VISIT for each run of pixel columns that shows something: column x is the time
-   * [t0 + x * step, t0 + (x + 1) * step), x < columns. */
+  /** Calls VISIT for each run of pixel columns that is not empty. Column x covers the time [t0 + x * step,
+   * t0 + (x + 1) * step), x < columns. */
   columns(t0: number, step: number, columns: number, visit: (run: ColumnRun) => void): void {
     const { start } = this;
     const run: ColumnRun = { x0: 0, x1: 0, from: 0, to: 0, best: 0, cover: 0 };
@@ -149,7 +149,7 @@ export class Intervals {
       run.from = i;
       run.to = j;
       if (j === i + 1 && reach >= right) {
-        // One interval over many columns: all that it covers whole look alike.
+        // One interval covers many columns: the fully covered ones are equal.
         if (begin <= left) run.x1 = Math.max(x + 1, Math.min(columns, Math.floor((reach - t0) / step)));
         run.best = i;
         run.cover = begin <= left ? 1 : (right - begin) / step;
@@ -164,7 +164,7 @@ export class Intervals {
     }
   }
 
-  /** First index >= FROM whose start is >= TIME; most often near. */
+  /** First index >= FROM whose start is >= TIME. Usually close to FROM, so the search gallops. */
   private gallop(from: number, time: number): number {
     let width = 1;
     while (from + width < this.count && (this.start[from + width] as number) < time) width <<= 1;
@@ -198,8 +198,8 @@ export class Intervals {
   }
 }
 
-/** Intervals that may lie in each other, as layers that do not: the outermost first. Rows are ordered by
- * start. What would need more than MOST layers is put on the last one and cut where the next one starts. */
+/** Distributes nested intervals to layers without overlap, outermost first. Rows are sorted by start.
+ * Intervals beyond MOST layers go to the last layer and are cut where the next one starts. */
 export function nest(start: Float64Array, length: Float64Array, first: number, most: number): Intervals[] {
   const ends: number[] = [];
   const lists: number[][] = [];

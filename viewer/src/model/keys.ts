@@ -1,17 +1,17 @@
-/* Functions, as flame graphs and tables of samples know them: the lines of code of one name in one module
- * are one function, a key. Names are read when they are needed, and kept short: a symbol may have 100 kB.
- */
+/* Functions, as used by flame graphs and tables of samples: all lines of code with the same name and module
+ * are one function, identified by a key. Names are read on demand and shortened, because a symbol can have
+ * 100 kB. */
 import { mergeStacks, type Trie } from "./trie";
 import { baseName, cut, safe } from "./format";
 import type { Model } from "./model";
 import { NONE } from "./schema";
 
-/** No box and no row shows more of a name; the details do. */
+/** Maximum length of names in boxes and rows; the details panel shows complete names. */
 const LONGEST = 300;
 
 export class Keys {
   readonly count: number;
-  /** Row of code -> key, and a row of code for each key: the one seen first. */
+  /** Row of code -> key, and for each key the first row of code with it. */
   readonly ofCode: Uint32Array;
   readonly code: Uint32Array;
   private readonly names: (string | undefined)[];
@@ -38,7 +38,7 @@ export class Keys {
     this.names = new Array<string | undefined>(this.count);
   }
 
-  /** Ready to show, cut to a length that can be shown. */
+  /** Safe to show, and shortened. */
   name(key: number): string {
     if (key === NONE) return "all";
     const known = this.names[key];
@@ -56,7 +56,8 @@ export class Keys {
     return this.moduleText(this.module(key));
   }
 
-  /** Of a row of strings. Of two builds of a program, which count as one module, both names. */
+  /** The name for a row of strings. If two builds of a program are compared, which count as one module,
+   * both names. */
   moduleText(module: number): string {
     const { program, b } = this.model.meta;
     const own = baseName(this.model.label(module)), other = b ? baseName(safe(b.program)) : "";
@@ -67,7 +68,7 @@ export class Keys {
     return key === NONE ? "" : this.model.placeOf(this.code[key]!);
   }
 
-  /** 1 for every key whose name has TEXT (lower case) in it. */
+  /** 1 for every key whose name contains TEXT (lower case). */
   matching(text: string): Uint8Array {
     if (!this.lower) {
       this.lower = [];
@@ -80,7 +81,7 @@ export class Keys {
     return found;
   }
 
-  /** The key of a function by its name, the first one of that name; NONE when no stack has it. */
+  /** The first key with this function name; NONE: no stack contains it. */
   byName(name: string): number {
     for (let key = 0; key < this.count; key++) if (this.name(key) === name) return key;
     return NONE;
@@ -98,7 +99,7 @@ export function trieOf(model: Model): Trie {
   });
 }
 
-/** Node of the trie -> the first row of nodes it was made of. */
+/** Node of the trie -> the first of the rows of `nodes` that were merged into it. */
 export function rowsOfTrie(model: Model): Uint32Array {
   return model.keep("flame: rows", () => {
     const { ofRow, count } = trieOf(model);

@@ -1,15 +1,14 @@
-/* The run, as the views read it: typed columns of all tables, and what follows from them, each derived
- * when first asked for and kept.
+/* The run, as the views read it: typed columns of all tables, and derived data, which is computed on first
+ * use and cached.
  *
- *   model.tables.polls.start[row]        a column (see schema.ts for all of them); rows = model.tables.polls.rows
+ *   model.tables.polls.start[row]        a column (tables.ts lists all); rows = model.tables.polls.rows
  *   model.text(string)                   a string of the run: hostile, so show it through format.ts only
- *   model.functionOf(node)               name of a stack's innermost function, ready to show
+ *   model.functionOf(node)               name of a stack's innermost function, safe to show
  *   model.children()                     children of every node of the stack trie
  *   model.samplesIn(t0, t1, thread)      rows of samples in a time range
  *
- * A column is decoded and checked (row numbers in range, order, parents before children) at its first
- * use; a broken one throws a PageError, which the shell shows. verify() touches all of them.
- */
+ * A column is decoded and checked (row numbers in range, order, parents before children) at its first use.
+ * A broken one throws a PageError, which the shell shows. verify() checks all of them. */
 import { Texts } from "./decode";
 import { PageError } from "./error";
 import { safe } from "./format";
@@ -25,7 +24,7 @@ export interface Rows {
   readonly to: number;
 }
 
-/** Lists of rows by a key, as one array: those of key K are list[start[K]] ... list[start[K + 1] - 1]. */
+/** Lists of rows by key, in one array: the rows of key K are list[start[K]] ... list[start[K + 1] - 1]. */
 export interface Groups {
   readonly start: Uint32Array;
   readonly list: Uint32Array;
@@ -48,19 +47,19 @@ export class Model implements Bounds {
     this.strings = source.texts("strings");
   }
 
-  /** End of the run, ns since its start: no interval is shown beyond it. */
+  /** End of the run, ns since its start. No interval is drawn beyond it. */
   get end(): number {
     return Math.max(this.meta.duration_ns, 1);
   }
 
-  /** Decodes and checks every column; yields between them so that the page stays alive. */
+  /** Decodes and checks every column. Yields after each one so that the page stays responsive. */
   verify(): Iterable<string> {
     return this.source.verify();
   }
 
   /* Names ---------------------------------------------------------------------------------------- */
 
-  /** The raw text of a row of strings; "" for NONE. Hostile: only through format.ts to the screen. */
+  /** The raw text of a row of strings; "" for NONE. Hostile: show it through format.ts only. */
   text(row: number): string {
     return row === NONE ? "" : this.strings.get(row);
   }
@@ -70,7 +69,7 @@ export class Model implements Bounds {
     return safe(this.text(row));
   }
 
-  /** "worker 3" or "name", with the tid when the name says nothing, or others have it too. */
+  /** "worker 3" or "name", with the tid if the name is empty or not unique. */
   threadName(thread: number): string {
     const { name, worker, tid } = this.tables.threads;
     const own = this.label(at(name, thread)), role = at(worker, thread);
@@ -80,7 +79,7 @@ export class Model implements Bounds {
     return unique || at(tid, thread) === 0 ? own : `${own} (${at(tid, thread)})`;
   }
 
-  /** How many threads have a name, by row of strings. */
+  /** The number of threads with each name, by row of strings. */
   private threadNames(): ReadonlyMap<number, number> {
     return this.keep("names of threads", () => {
       const found = new Map<number, number>();
@@ -99,7 +98,7 @@ export class Model implements Bounds {
     return node === NONE ? "(no stack)" : this.codeName(at(this.tables.nodes.code, node));
   }
 
-  /** Of a stack, the innermost one that is no plumbing of libraries; NODE itself where all of them are. */
+  /** The innermost node of a stack that is not library plumbing; NODE itself if all of them are. */
   ownNode(node: number): number {
     const { nodes, code } = this.tables;
     let own = node;
@@ -107,7 +106,7 @@ export class Model implements Bounds {
     return own === NONE ? node : own;
   }
 
-  /** "file:line", "file", or "" of a row of code. */
+  /** "file:line", "file" or "" for a row of code. */
   placeOf(code: number): string {
     const { file, line } = this.tables.code;
     const name = at(file, code) === NONE ? "" : this.label(at(file, code));
@@ -124,11 +123,11 @@ export class Model implements Bounds {
   stack(node: number): number[] {
     const { parent } = this.tables.nodes;
     const found: number[] = [];
-    for (let n = node; n !== NONE; n = at(parent, n)) found.push(n); // ends: parents come before children
+    for (let n = node; n !== NONE; n = at(parent, n)) found.push(n); // terminates: parents come before children
     return found.reverse();
   }
 
-  /** Children of every node; key N is node N, key nodes.rows the roots. */
+  /** Children of every node. Key N is node N; key nodes.rows has the roots. */
   children(): Groups {
     return this.keep("children", () => {
       const { parent, rows } = this.tables.nodes;
@@ -138,7 +137,7 @@ export class Model implements Bounds {
 
   /* Time ----------------------------------------------------------------------------------------- */
 
-  /** Rows of polls, and of parks, of a thread: consecutive, by start. */
+  /** Rows of polls and of parks of a thread: consecutive, sorted by start. */
   pollsOf(thread: number): Rows {
     return this.rowsOf("polls", this.tables.polls.thread, thread);
   }
@@ -163,7 +162,7 @@ export class Model implements Bounds {
       group(count + 1, thread.length, (row) => Math.min(thread[row] as number, count)));
   }
 
-  /** Rows of queues by queue name; rows of values by string. */
+  /** Rows of queues by queue name, and rows of values by string. */
   queuesByName(): Groups {
     const { queue, rows } = this.tables.queues;
     return this.keep("queues by name", () =>
@@ -210,7 +209,7 @@ export class Model implements Bounds {
     return found;
   }
 
-  /** The time (and thread) a selection covers; null when it has none (a function, a site, a node). */
+  /** The time range (and thread) of a selection; null if it has none (a function, a site, a node). */
   rangeOf(selection: Selection | null): TimeRange | null {
     const t = this.tables;
     const span = (start: number, length: number, thread: number): TimeRange =>
@@ -239,7 +238,7 @@ export class Model implements Bounds {
     }
   }
 
-  /** Is what SELECTION names on this page? */
+  /** Does the page contain what SELECTION refers to? */
   has(selection: Selection): boolean {
     const t = this.tables;
     switch (selection.kind) {
@@ -260,8 +259,8 @@ export class Model implements Bounds {
 
   /* The report ----------------------------------------------------------------------------------- */
 
-  /** What `piano report --json` said when the page was made: {"functions", "heap", "leaks", "polls",
-   * "cpu", "overview"}, as far as they exist. It is JSON from a file: check what you read. */
+  /** The output of `piano report --json` when the page was made: {"functions", "heap", "leaks", "polls",
+   * "cpu", "overview"}, as far as they exist. It is JSON from a file: check every value. */
   report(): Readonly<Record<string, unknown>> {
     return this.keep("report", () => {
       const found = this.source.json("report");
@@ -269,9 +268,9 @@ export class Model implements Bounds {
     });
   }
 
-  /* Kept --------------------------------------------------------------------------------------- */
+  /* Cache ---------------------------------------------------------------------------------------- */
 
-  /** The value of MAKE, made once. Views may keep their own derived data here, under "<view id>: ...". */
+  /** The value of MAKE, computed once. Views store their derived data here under "<view id>: ...". */
   keep<T>(name: string, make: () => T): T {
     if (!this.kept.has(name)) this.kept.set(name, make());
     return this.kept.get(name) as T;
@@ -299,7 +298,7 @@ export class Model implements Bounds {
 
 type Numbers = Uint8Array | Uint32Array | Float64Array;
 
-/** values[row]; a row that is not there is a broken page, not `undefined` in a sum. */
+/** values[row]. A missing row means a broken page and must not become `undefined` in a sum. */
 export function at(values: Numbers, row: number): number {
   const found = values[row];
   if (found === undefined) throw new PageError(`Row ${row} is not on this page (of ${values.length}).`);
@@ -316,7 +315,7 @@ export function lowerBound(values: Numbers, key: number, from: number, to: numbe
   return from;
 }
 
-/** The same over values[list[i]]. */
+/** The same for values[list[i]]. */
 export function lowerBoundBy(list: Uint32Array, values: Numbers, key: number, from: number,
   to: number): number {
   while (from < to) {
@@ -327,7 +326,7 @@ export function lowerBoundBy(list: Uint32Array, values: Numbers, key: number, fr
   return from;
 }
 
-/** Rows by key (0 ... KEYS - 1), each list in row order: a counting sort. */
+/** Groups rows by key (0 ... KEYS - 1) with a counting sort; each list is in row order. */
 export function group(keys: number, rows: number, keyOf: (row: number) => number): Groups {
   const start = new Uint32Array(keys + 1);
   for (let row = 0; row < rows; row++) start[keyOf(row) + 1]++;

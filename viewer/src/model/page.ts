@@ -1,12 +1,11 @@
-/* Finds what the packer put into the document: the meta JSON and the runs of base64 text. Everything
- * here is input: a page may be cut short, edited, or made by another version, so all that is used later
- * is checked once, here, and nothing is believed about sizes.
- */
+/* Finds the packer's output in the document: the JSON description and the base64 texts. A page can be
+ * truncated, edited, or made by another version. So everything that is used later is checked once, here,
+ * including all sizes. */
 import { PageError } from "./error";
 
 export interface Block {
   readonly name: string;
-  /** Where it lies in the joined data, and how many bytes it has there and once inflated. */
+  /** Position in the joined data; size there, and size when decompressed. */
   readonly at: number;
   readonly bytes: number;
   readonly raw_bytes: number;
@@ -20,7 +19,7 @@ export interface ColumnInfo {
   readonly name: string;
   readonly type: ColumnType;
   readonly code: ColumnCode;
-  /** Row of meta.blocks, and where the column lies in that block once inflated. */
+  /** Index in meta.blocks, and position of the column in that block when decompressed. */
   readonly block: number;
   readonly at: number;
   readonly bytes: number;
@@ -41,27 +40,27 @@ export interface JsonInfo {
 export interface Meta {
   readonly piano: string;
   readonly name: string;
-  /** "spans", "heap", "cpu", "events": what the run has. */
+  /** What the run contains: "spans", "heap", "cpu", "events". */
   readonly kinds: readonly string[];
   readonly program: string;
   readonly command: string;
   readonly pid: number;
-  /** Wall clock, ms since 1970; 0: not known. */
+  /** Wall clock, ms since 1970; 0: unknown. */
   readonly started_ms: number;
   readonly duration_ns: number;
   readonly notices: readonly string[];
   readonly dropped: Readonly<Record<string, number>>;
-  /** The second run of a diff. */
+  /** The second run of a comparison. */
   readonly b: { readonly name: string; readonly program: string; readonly duration_ns: number } | null;
   readonly tables: ReadonlyMap<string, TableInfo>;
   readonly json: ReadonlyMap<string, JsonInfo>;
   readonly blocks: readonly Block[];
 }
 
-/** The page's parts, as found in the document. */
+/** The parts of the page that were found in the document. */
 export interface Page {
   readonly meta: Meta;
-  /** The text of each piano-data element, in order; asked for once, then dropped. */
+  /** The texts of the piano-data elements, in order. Can be called once; the elements are emptied. */
   takeData(): string[];
 }
 
@@ -80,13 +79,13 @@ export function findPage(document: Document): Page {
         const data = document.getElementById(number === 0 ? "piano-data" : `piano-data-${number}`);
         if (!data) return texts;
         texts.push(data.textContent ?? "");
-        data.textContent = ""; // 16 MB of text that nobody reads again
+        data.textContent = ""; // frees up to 16 MB of text
       }
     },
   };
 }
 
-/** Checks the meta JSON and gives it types; throws a PageError that names what is wrong. */
+/** Checks the description and gives it types. Throws a PageError that names the problem. */
 export function readMeta(text: string): Meta {
   let json: unknown;
   try {
@@ -153,12 +152,12 @@ function readTable(name: string, table: Record<string, unknown>, blocks: readonl
   return { rows, columns };
 }
 
-/** Bytes of one value. */
+/** Bytes per value. */
 export function width(type: ColumnType): number {
   return type === "u8" ? 1 : type === "u16" ? 2 : type === "u32" ? 4 : 8;
 }
 
-/** {block, at, bytes}, inside its block. The packer may name a block by row or by name. */
+/** {block, at, bytes}, checked to be inside the block. The block is given by index or by name. */
 function place(value: Record<string, unknown>, where: string, blocks: readonly Block[]): JsonInfo {
   const named = value["block"];
   const index = typeof named === "string" ? blocks.findIndex((block) => block.name === named)

@@ -1,31 +1,30 @@
-/* Which samples a question is about: all of the run, or those of a selection. A frame, a poll and a park
- * are a stretch of time on one thread; a task is all its polls; a range is a stretch of time on all
- * threads, or on one.
- */
+/* Which samples a question covers: all samples of the run, or those of a selection. A frame, a poll and a
+ * park are a time range on one thread. A task is all its polls. A range is a time range on all threads or
+ * on one. */
 import { NONE, type Tables } from "./schema";
 import type { Selection } from "./state";
 
 export interface Scope {
-  /** The selection it was made of; null: the whole run. */
+  /** The selection that it was made from; null: the whole run. */
   readonly of: Selection | null;
   readonly t0: number;
   readonly t1: number;
   /** NONE: all threads. */
   readonly thread: number;
-  /** Of a task: is there a poll of it on that thread at that time? */
+  /** For a task: does one of its polls run on that thread at that time? */
   readonly polled: ((at: number, thread: number) => boolean) | null;
 }
 
 export const WHOLE: Scope = { of: null, t0: -Infinity, t1: Infinity, thread: NONE, polled: null };
 
-/** True for selections that are stretches of time or threads, and so make a scope. */
+/** True for selections that are a time range, a thread or a task, and so can be a scope. */
 export function isScope(s: Selection): boolean {
   return s.kind === "range" || s.kind === "frame" || s.kind === "poll" || s.kind === "park" ||
     s.kind === "thread" || s.kind === "task";
 }
 
 function stretch(of: Selection, start: number, length: number, thread: number): Scope {
-  // A sample in the last nanosecond is still of it: ends are counted in.
+  // Includes the end: a sample in the last nanosecond belongs to the selection.
   return { of, t0: start, t1: start + length + 1, thread, polled: null };
 }
 
@@ -34,7 +33,7 @@ export function scopeOf(tables: Tables, s: Selection | null): Scope {
   const { frames, polls, parks } = tables;
   switch (s.kind) {
     case "range": return { of: s, t0: s.t0, t1: s.t1, thread: s.thread ?? NONE, polled: null };
-    // Not its last nanosecond: the next frame may begin there.
+    // Excludes the end: the next frame may start there.
     case "frame": return stretch(s, frames.start[s.frame]!, frames.took[s.frame]! - 1, frames.thread[s.frame]!);
     case "poll": return stretch(s, polls.start[s.poll]!, polls.length[s.poll]!, polls.thread[s.poll]!);
     case "park": return stretch(s, parks.start[s.park]!, parks.length[s.park]!, parks.thread[s.park]!);
@@ -44,8 +43,8 @@ export function scopeOf(tables: Tables, s: Selection | null): Scope {
   }
 }
 
-/* Polls are ordered by thread, then start; those of one task on one thread may be nested in others, but
- * not in each other but by recursion, for which the greatest end so far stands in. */
+/* Polls are sorted by thread, then start. Polls of one task on one thread do not contain each other except
+ * by recursion, for which the maximum end so far is used. */
 function pollsOf(tables: Tables, task: number): (at: number, thread: number) => boolean {
   const { polls } = tables;
   const rows: number[] = [];
@@ -67,7 +66,7 @@ function pollsOf(tables: Tables, task: number): (at: number, thread: number) => 
   };
 }
 
-/** How many of SORTED are not greater than VALUE. */
+/** The number of elements of SORTED that are not greater than VALUE. */
 export function upperBound(sorted: ArrayLike<number>, value: number): number {
   let low = 0, high = sorted.length;
   while (low < high) {
@@ -78,7 +77,7 @@ export function upperBound(sorted: ArrayLike<number>, value: number): number {
   return low;
 }
 
-/** Calls EACH with every row of a table of moments that the scope has. */
+/** Calls EACH with every row of a table of moments that is in the scope. */
 export function eachWithin(scope: Scope, at: Float64Array, thread: Uint32Array, sorted: boolean,
   each: (row: number) => void): void {
   let row = 0, end = at.length;

@@ -1,6 +1,5 @@
-/* Tables of the page: finds each column in its inflated block, decodes it when first used, and checks
- * what the views rely on: row numbers exist, rows are in order, parents come before children.
- */
+/* The tables of the page. Finds each column in its decompressed block, decodes it on first use, and checks
+ * what the views rely on: row numbers exist, rows are sorted, parents come before children. */
 import { decodeColumn, Texts } from "./decode";
 import type { Column } from "./decode";
 import { PageError } from "./error";
@@ -17,14 +16,14 @@ type Values = Uint8Array | Uint32Array | Float64Array;
 export class Source {
   readonly tables: Tables;
 
-  /** BLOCKS are the inflated ones of META.blocks, in their order. */
+  /** BLOCKS are the decompressed blocks of META.blocks, in the same order. */
   constructor(private readonly meta: Meta, private readonly blocks: readonly Uint8Array[]) {
     const tables: Record<string, unknown> = {};
     for (const name of Object.keys(SCHEMA) as TableName[]) tables[name] = this.table(name);
     this.tables = tables as unknown as Tables;
   }
 
-  /** The strings of a text table; empty when the page has none. */
+  /** The strings of a text table; empty if the page has none. */
   texts(name: string): Texts {
     const table = this.meta.tables.get(name);
     const column = table?.columns.find((info) => info.type === "text");
@@ -34,7 +33,7 @@ export class Source {
     return new Texts(this.block(column.block), column, table.rows);
   }
 
-  /** A JSON block; null when the page has none. */
+  /** A JSON table; null if the page has none. */
   json(name: string): unknown {
     const info = this.meta.json.get(name);
     if (!info) return null;
@@ -46,7 +45,7 @@ export class Source {
     }
   }
 
-  /** Touches every column, one per step, so that what is broken is found even if no view shows it. */
+  /** Decodes every column, one per step, so that damage is found even if no view uses the column. */
   *verify(): Iterable<string> {
     for (const name of this.meta.json.keys()) {
       this.json(name);
@@ -80,7 +79,7 @@ export class Source {
         enumerable: true,
         get: () => {
           const value = this.column(name, info, column, kind);
-          Object.defineProperty(table, column, { value, enumerable: true }); // from now on a plain field
+          Object.defineProperty(table, column, { value, enumerable: true }); // a plain field from now on
           return value;
         },
       });
@@ -126,7 +125,7 @@ export class Source {
     if (order && order[order.length - 1] === column) this.checkOrder(name, order, values);
   }
 
-  /** VALUES is the last of the columns the table is sorted by. */
+  /** VALUES is the last of the columns that the table is sorted by. */
   private checkOrder(name: TableName, order: readonly string[], values: Values): void {
     const columns = this.tables[name] as unknown as Record<string, Values>;
     const major = order.length > 1 ? columns[order[0] as string] : undefined;
@@ -143,7 +142,7 @@ export class Source {
   }
 }
 
-/** The column in the array type its kind has: the packer may use narrower or wider numbers. */
+/** Converts the column to the array type of its kind; the packer may use narrower or wider numbers. */
 function asKind(values: Column, kind: string, label: string, info: ColumnInfo): Values {
   if (WIDE.includes(kind)) {
     return values instanceof Float64Array ? values : Float64Array.from(values);

@@ -1,9 +1,8 @@
-/* A function's time in frame after frame, small enough for a row of a table: the greatest of the frames
- * that fall on each column, so that a spike is seen however many frames there are.
+/* A function's self time per frame as a small chart for a table row: each column shows the maximum of its
+ * frames, so that a spike stays visible however many frames there are.
  *
- * The table frame_functions is by frame. It is turned once into lists by function (two passes, no sort);
- * columns are made when a row is first seen, and kept.
- */
+ * The table frame_functions is sorted by frame. It is grouped by function once, with a counting sort. The
+ * columns of a function are computed when its row is first shown, and cached. */
 import type { Model } from "./model";
 import type { Tables } from "./schema";
 
@@ -20,13 +19,13 @@ export class Sparks {
     return this.tables.frame_functions.rows > 0 && this.tables.frames.rows > 1;
   }
 
-  /** Rows of frame_functions of one function, in the order of frames. */
+  /** Rows of frame_functions for one function, in order of frames. */
   rowsOf(fn: number): Uint32Array {
     if (!this.start) this.index();
     return this.rows.subarray(this.start![fn] ?? 0, this.start![fn + 1] ?? 0);
   }
 
-  /** SPARK_COLUMNS values of self time, the greatest of each column; -1: not called there. */
+  /** SPARK_COLUMNS maxima of self time; -1: not called in those frames. */
   columns(fn: number): Float32Array {
     const known = this.kept.get(fn);
     if (known) return known;
@@ -42,7 +41,7 @@ export class Sparks {
     return columns;
   }
 
-  /** The frames in which the function took longest, the worst first. */
+  /** The frames in which the function took longest, slowest first. */
   worstFrames(fn: number, most: number): { frame: number; self: number }[] {
     const { frame, self } = this.tables.frame_functions;
     const found: { frame: number; self: number }[] = [];

@@ -1,14 +1,12 @@
-/* The one store of what the page shows: which view, which time range, what is selected, what is
- * searched, what is pinned. All of it is in the URL's hash, so that a copied link shows a colleague the
- * same thing.
+/* The state of the page: view, time range, selection, search and pins. All of it is in the URL's hash, so
+ * that a copied link shows the same state to a colleague.
  *
  *   #v=timeline&t=1000-250000&s=poll:17&q=parse&p=frame:3,site:9&flame.form=inverted
  *
- * Rows in it are row numbers of the page's tables. A hash is input from outside: parseHash() takes only
- * what it understands, and clean() drops what the model does not have.
- */
+ * Row numbers are those of the page's tables. A hash is untrusted input: parseHash() accepts only what it
+ * understands, and clean() drops rows that do not exist. */
 
-/** What is selected: a click pins it in the details panel. Numbers are rows of the table of that name. */
+/** The selection, which the details panel shows. Numbers are rows of the table of that name. */
 export type Selection =
   | { kind: "range"; t0: number; t1: number; thread?: number }
   | { kind: "frame"; frame: number }
@@ -22,38 +20,38 @@ export type Selection =
   | { kind: "site"; site: number };
 
 export interface State {
-  /** Id of the view shown. */
+  /** Id of the current view. */
   readonly view: string;
-  /** The time range every time axis shows, ns since the start of the run; t0 < t1. */
+  /** The time range of all time axes, ns since the start of the run; t0 < t1. */
   readonly t0: number;
   readonly t1: number;
   readonly selection: Selection | null;
-  /** What the search box says, as typed. */
+  /** The text in the search box, as typed. */
   readonly search: string;
   /** Kept in the details panel beside the selection, oldest first. */
   readonly pins: readonly Selection[];
-  /** Settings of the views, e.g. "flame.form": "inverted". Keys: <view id>.<name>. A setting at its
-   * default is absent. */
+  /** Options of the views, e.g. "flame.form": "inverted". Keys: <view id>.<name>. An option with its
+   * default value is absent. */
   readonly options: Readonly<Record<string, string>>;
 }
 
-/** What is new: fields of State, or "size" and "theme" (see view.ts). */
+/** What changed: fields of State, or "size" and "theme" (see util/view.ts). */
 export type Change = keyof State | "size" | "theme";
 export type Changed = ReadonlySet<Change>;
 export type Listener = (changed: Changed) => void;
 
-/** Limits of the time axis; also what "whole run" means. */
+/** Limits of the time axis: the whole run. */
 export interface Bounds {
   /** End of the run, ns since its start. */
   readonly end: number;
-  /** Is there such a row? Selections and pins that fail it are dropped. */
+  /** Does the row exist? Selections and pins that fail this check are dropped. */
   has(selection: Selection): boolean;
 }
 
-/** At most this much of a pinned list and of a search is kept: a URL has a length. */
+/** Maximum number of pins and length of a search text, because the length of a URL is limited. */
 const MOST_PINS = 12;
 const MOST_SEARCH = 500;
-/** No zoom beyond this many ns. */
+/** Minimum width of the time range, ns. */
 const SHORTEST = 100;
 
 export class Store {
@@ -70,7 +68,7 @@ export class Store {
   private readonly home: State;
   private readonly views: readonly string[];
 
-  /** Changes the state; listeners hear of it once, if anything is new. */
+  /** Changes the state. Listeners are called once, if anything changed. */
   set(patch: Partial<State>): void {
     const before = this.state;
     const after = this.clean({ ...before, ...patch });
@@ -88,27 +86,27 @@ export class Store {
     this.set({ selection });
   }
 
-  /** Opens a view, and selects something in it if told. */
+  /** Opens a view, and optionally selects something. */
   open(view: string, selection?: Selection | null): void {
     this.set(selection === undefined ? { view } : { view, selection });
   }
 
-  /** Has the page a view of this id? (A run without stacks has no flame graph to link to.) */
+  /** Does the page have this view? (A run without stacks has no flame graph.) */
   offers(view: string): boolean {
     return this.views.includes(view);
   }
 
-  /** Shows [t0, t1), kept inside the run and not narrower than 100 ns. */
+  /** Shows [t0, t1), limited to the run and to at least 100 ns. */
   zoom(t0: number, t1: number): void {
     this.set({ t0, t1 });
   }
 
-  /** The setting NAME ("flame.form"), or OTHERWISE. */
+  /** The option NAME ("flame.form"), or OTHERWISE. */
   option(name: string, otherwise: string): string {
     return this.state.options[name] ?? otherwise;
   }
 
-  /** Sets one setting; null puts it back to its default. */
+  /** Sets an option; null resets it to its default. */
   setOption(name: string, value: string | null): void {
     const options = { ...this.state.options };
     if (value === null) delete options[name];
@@ -116,25 +114,25 @@ export class Store {
     this.set({ options });
   }
 
-  /** Adds to, or takes from, the pins. */
+  /** Adds a pin, or removes it. */
   togglePin(selection: Selection): void {
     const text = writeSelection(selection);
     const rest = this.state.pins.filter((pin) => writeSelection(pin) !== text);
     this.set({ pins: rest.length < this.state.pins.length ? rest : [...rest, selection] });
   }
 
-  /** Calls LISTENER at every change; the result stops it. */
+  /** Calls LISTENER at every change. Returns a function that removes it. */
   subscribe(listener: Listener): () => void {
     this.listeners.add(listener);
     return () => this.listeners.delete(listener);
   }
 
-  /** The state as a hash ("#v=..."), without what is as at the start. */
+  /** The state as a hash ("#v=..."), without defaults. */
   hash(): string {
     return writeHash(this.state, this.home);
   }
 
-  /** Takes the state of a hash (back button, pasted link); what it does not name goes home. */
+  /** Sets the state from a hash (back button, pasted link). Missing parts get their defaults. */
   restore(hash: string): void {
     this.set({ ...this.home, ...parseHash(hash) });
   }
@@ -163,7 +161,7 @@ function same(a: unknown, b: unknown): boolean {
 
 /* The hash ------------------------------------------------------------------------------------- */
 
-/** "frame:12", "range:100-200@3": the form of a selection in the URL. */
+/** "frame:12", "range:100-200@3": a selection in the URL. */
 export function writeSelection(s: Selection): string {
   switch (s.kind) {
     case "range":
@@ -181,7 +179,7 @@ export function writeSelection(s: Selection): string {
   }
 }
 
-/** The reverse; null for anything else. */
+/** The inverse; null for anything else. */
 export function readSelection(text: string): Selection | null {
   const range = /^range:(\d{1,16})-(\d{1,16})(?:@(\d{1,10}))?$/.exec(text);
   if (range) {

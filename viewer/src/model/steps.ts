@@ -1,5 +1,5 @@
-/* A value that changes in steps (a queue's depth, a named value): smallest and largest per pixel column,
- * from the same kind of pyramid as intervals.ts has. Times ascend. */
+/* A value that changes in steps (the depth of a queue, a named value): minimum and maximum per pixel
+ * column, from a pyramid like that of intervals.ts. Times ascend. */
 import { lowerBound } from "./model";
 
 const BITS = 3;
@@ -20,7 +20,7 @@ export class Steps {
     this.most = all[1];
   }
 
-  /** Smallest and largest of rows [from, to); [Infinity, -Infinity] of none. */
+  /** Minimum and maximum of rows [from, to); [Infinity, -Infinity] if there are none. */
   range(from: number, to: number): [number, number] {
     let least = Infinity, most = -Infinity;
     for (let level = 0; from < to; level++) {
@@ -37,13 +37,13 @@ export class Steps {
     return [least, most];
   }
 
-  /** The value in force at TIME; NaN before the first one. */
+  /** The value at TIME; NaN before the first one. */
   valueAt(time: number): number {
     const next = lowerBound(this.at, time + 1, 0, this.at.length);
     return next > 0 ? this.value[next - 1] as number : NaN;
   }
 
-  /** Calls VISIT with the smallest and largest value in force in each pixel column. */
+  /** Calls VISIT with the minimum and maximum of each pixel column. */
   columns(t0: number, step: number, columns: number, visit: (x: number, low: number, high: number) => void):
     void {
     let i = lowerBound(this.at, t0, 0, this.at.length);
@@ -53,7 +53,7 @@ export class Steps {
       if (j < this.at.length && (this.at[j] as number) < right) j = lowerBound(this.at, right, i, this.at.length);
       let [least, most] = this.range(i, j);
       if (i > 0) {
-        const before = this.value[i - 1] as number; // still in force when the column begins
+        const before = this.value[i - 1] as number; // the value at the start of the column
         least = Math.min(least, before);
         most = Math.max(most, before);
       }

@@ -1,11 +1,9 @@
-/* The stacks of a run as a flame graph sees them: a tree of functions.
+/* The stacks of a run as a tree of functions, for flame graphs.
  *
- * In the page a stack is a row of the table `nodes`: its parent, and the line of code it ends at. Two
- * lines of one function are two rows there and one box here. So rows are merged by what `keyOfCode`
- * says of their code, from the outermost frame inwards; parents come before their children in the
- * table, and so they do in the tree. Node 0 is the root, everything. Merging is done once for a page;
- * weights are put on the tree for each question anew.
- */
+ * In the page a stack is a row of the table `nodes`: its parent and its line of code. Two lines of one
+ * function are two rows there, and one box here. So rows are merged by the key of their code
+ * (`keyOfCode`), from the outermost frame inwards. Parents come before their children in the table and in
+ * the tree. Node 0 is the root. The rows are merged once per page; each question adds its own weights. */
 
 import { NONE } from "./schema";
 
@@ -16,16 +14,16 @@ export interface Trie {
   ofRow: Uint32Array; /* row of `nodes` -> node */
 }
 
-/* A tree with weights on it. Channel 0 is the width of a box; the others are carried along. */
+/* A tree with weights. Channel 0 is the width of a box; the meaning of the others depends on the question. */
 export interface Tree {
   count: number;
   parent: Uint32Array;
   key: Uint32Array;
   self: Float64Array[];
   total: Float64Array[];
-  first: Float64Array | null; /* when each node was first seen; null: in the order of nodes */
-  cut: Uint8Array | null; /* 1: has callers that were left out, being too narrow to see */
-  leaf: Uint32Array | null; /* of a tree turned over: the node of the trie of one stack that is in the box */
+  first: Float64Array | null; /* time of each node's first sample; null: in the order of nodes */
+  cut: Uint8Array | null; /* 1: its callers were left out because they are too narrow to see */
+  leaf: Uint32Array | null; /* of an inverted tree: the trie node of one of the stacks in the box */
 }
 
 function tableSize(count: number): number {
@@ -34,8 +32,8 @@ function tableSize(count: number): number {
   return size;
 }
 
-/* A row whose parent does not come before it, or whose code is not there, is broken input: it becomes a child of the
- * root, or of key 0. */
+/* Broken input: a row whose parent does not come before it becomes a child of the root; a row without code
+ * gets key 0. */
 export function mergeStacks(parents: Uint32Array, codes: Uint32Array, keyOfCode: Uint32Array): Trie {
   const rows = parents.length;
   const parent = new Uint32Array(rows + 1);
@@ -71,7 +69,7 @@ export function mergeStacks(parents: Uint32Array, codes: Uint32Array, keyOfCode:
   return { count, parent: parent.subarray(0, count), key: key.subarray(0, count), ofRow };
 }
 
-/* Totals from selves: children come after their parents. */
+/* Totals from self values. Children come after their parents, so one backward pass is enough. */
 export function addUp(count: number, parent: Uint32Array, self: Float64Array): Float64Array {
   const total = self.slice(0, count);
   for (let n = count - 1; n > 0; n--) {
@@ -81,7 +79,7 @@ export function addUp(count: number, parent: Uint32Array, self: Float64Array): F
   return total;
 }
 
-/* `channels`: weights by node of the trie, of that node alone. */
+/* `channels`: self weights by node of the trie. */
 export function topDown(trie: Trie, channels: Float64Array[], first: Float64Array | null): Tree {
   return {
     count: trie.count,
@@ -104,7 +102,7 @@ function earliest(trie: Trie, first: Float64Array): Float64Array {
   return out;
 }
 
-/* The keys from the root's child down to a node: what a node is called across trees. */
+/* The keys from the root's child down to a node. Identifies a node across trees. */
 export function pathOf(tree: { parent: Uint32Array; key: Uint32Array }, node: number): number[] {
   const path: number[] = [];
   for (let n = node; n !== 0; n = tree.parent[n]!) path.push(tree.key[n]!);

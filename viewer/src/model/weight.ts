@@ -1,5 +1,5 @@
-/* What a flame graph can be asked: a weight for every stack, and what colours it. Channel 0 is the width
- * of the boxes; what the others are depends on the question.
+/* The questions that a flame graph can answer: a weight for every stack, and how boxes are coloured.
+ * Channel 0 is the width of the boxes; the meaning of the others depends on the question.
  *
  *   cpu, off, preempted   [ns, samples]
  *   live                  [bytes, objects]
@@ -7,10 +7,9 @@
  *   life                  [freed bytes, bytes x log(median life), bytes whose life is known]
  *   diff-...              [width, before, after]
  *
- * Sums of the heap are of the whole run: which bytes were allocated within a poll is not in the page. Only
- * blocks that are still live have a moment and a thread each. A question that cannot be put to the scope
- * is answered for the whole run, and `whole` says so.
- */
+ * Heap sums cover the whole run: the page does not have the allocations of a single poll. Only blocks that
+ * are still live have a time and a thread. If a question cannot be limited to the scope, the answer covers
+ * the whole run, and `whole` is true. */
 import type { Scope } from "./scope";
 import { WHOLE, eachWithin } from "./scope";
 import type { Trie } from "./trie";
@@ -26,9 +25,9 @@ export interface Question {
   readonly counts: string;
   /** How boxes are coloured. */
   readonly colour: "module" | "life" | "change";
-  /** What the figures are, for the reader. */
+  /** Description of the figures for the user. */
   readonly about: string;
-  /** False: they are measured, one by one. */
+  /** False: measured exactly. */
   readonly estimated: boolean;
   has(tables: Tables): boolean;
 }
@@ -36,11 +35,11 @@ export interface Question {
 export interface Answer {
   readonly question: Question;
   readonly channels: Float64Array[];
-  /** When each node was first seen; null: in the order of the table. */
+  /** Time of each node's first sample; null: in the order of the table. */
   readonly first: Float64Array | null;
-  /** True: the scope was asked for, but the figures are of the whole run. */
+  /** True: a scope was given, but the figures cover the whole run. */
   readonly whole: boolean;
-  /** How many samples or blocks it rests on; -1 where that is not counted. */
+  /** Number of samples or blocks; -1: not counted. */
   readonly rests: number;
 }
 
@@ -84,7 +83,7 @@ export function questionsOf(tables: Tables): Question[] {
   return [...DIFFS, ...QUESTIONS].filter((q) => q.has(tables));
 }
 
-/** Which of the two runs gives a diff its widths. */
+/** Which of the two runs determines the widths of a comparison. */
 export type Widths = "after" | "before" | "both";
 
 export function ask(question: Question, tables: Tables, trie: Trie, scope: Scope,
@@ -103,12 +102,12 @@ function channels(trie: Trie, count: number): Float64Array[] {
   return Array.from({ length: count }, () => new Float64Array(trie.count));
 }
 
-/** Adds, unless it is broken or below zero, as the difference of two estimates may be. */
+/** Adds VALUE unless it is not finite or not positive; the difference of two estimates can be negative. */
 function add(channel: Float64Array, node: number, value: number): void {
   if (value > 0 && value < Infinity) channel[node] = channel[node]! + value;
 }
 
-/* A stack that is not known (NONE) is at the root: it counts in the whole, and in no box. */
+/* An unknown stack (NONE) counts at the root: in the total, and in no box. */
 function nodeOf(trie: Trie, row: number): number {
   return trie.ofRow[row] ?? 0;
 }
@@ -128,7 +127,7 @@ function askSamples(question: Question, tables: Tables, trie: Trie, scope: Scope
   };
   if (kind === SAMPLE_CPU) eachWithin(scope, at, thread, true, (row) => take(row, value[row]!));
   else {
-    // An absence is a stretch of time: what of it lies within the scope counts, wherever it began.
+    // Time off the CPU is an interval: only its part inside the scope counts, also if it started earlier.
     const open: Scope = { ...scope, t0: -Infinity };
     eachWithin(open, at, thread, true, (row) =>
       take(row, Math.min(at[row]! + value[row]!, scope.t1) - Math.max(at[row]!, scope.t0)));
@@ -176,7 +175,7 @@ function askSites(question: Question, tables: Tables, trie: Trie, scope: Scope):
   return { question, channels: out, first: null, whole: scope !== WHOLE, rests };
 }
 
-/** What a question about two runs compares, by rows of diff: before and after. */
+/** The columns of `diff` that a question compares: before and after. */
 export function sidesOf(question: Question, diff: Tables["diff"]): [Float64Array, Float64Array] {
   return question.id === "diffcpu" ? [diff.a_cpu, diff.b_cpu]
     : question.id === "diffalloc" ? [diff.a_alloc, diff.b_alloc] : [diff.a_live, diff.b_live];
@@ -196,14 +195,15 @@ function askDiff(question: Question, tables: Tables, trie: Trie, scope: Scope, w
   return { question, channels: out, first: null, whole: scope !== WHOLE, rests: -1 };
 }
 
-/** Of a box in a graph coloured by life: ns, or -1 where no life is known. The mean, by bytes and on a
- * scale of powers, of the medians of its stacks: a typical life, not a median. */
+/** For a box of a graph coloured by lifetime: ns, or -1 if unknown. The geometric mean, weighted by bytes,
+ * of the medians of its stacks: a typical lifetime, not a median. */
 export function typicalLife(total: Float64Array[], node: number): number {
   const known = total[2]?.[node] ?? 0;
   return known > 0 ? Math.exp(total[1]![node]! / known) : -1;
 }
 
-/** How a figure changed, from -1 (gone, or halved more often than can be shown) over 0 to 1. */
+/** The change of a value, from -1 (a quarter or less, or gone) to 1 (four times or more, or new); 0: no
+ * change. */
 export function changeOf(before: number, after: number): number {
   if (before <= 0 && after <= 0) return 0;
   if (before <= 0) return 1;

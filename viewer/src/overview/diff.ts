@@ -1,4 +1,4 @@
-/* The overview's answers about a page of two runs: which functions changed most. */
+/* The overview's answers for a comparison of two runs: which functions changed most. */
 import { figure, greatest, name, type Fact, type Question } from "./fact";
 import { list, member, text, type Json } from "../model/figures";
 import { flameOfFunction } from "../flame/link";
@@ -13,7 +13,7 @@ import type { Model } from "../model/model";
 
 const MOST = 5;
 
-/** Timed functions of two runs, as `piano diff` judged them. */
+/** Timed functions of two runs, as `piano diff` classifies them. */
 function spansQuestion(model: Model): Question[] {
   const rows = list((model.report()["diff"] ?? null) as Json, "functions");
   const pair = (row: Json): [number, number] => {
@@ -28,8 +28,8 @@ function spansQuestion(model: Model): Question[] {
   const { functions } = model.tables;
   for (let row = functions.rows - 1; row >= 0; row--) byName.set(model.text(functions.name[row]!), row);
   return [{
-    id: "diffspans", title: "What changed: self time?",
-    lead: "Timed functions of both runs, the greatest change first" +
+    id: "diffspans", title: "Which self times changed?",
+    lead: "Timed functions of both runs, largest change first" +
       (model.meta.b ? `; after is ${safe(model.meta.b.name)}.` : "."),
     facts: found.map((row): Fact => {
       const [a, b] = pair(row);
@@ -40,7 +40,7 @@ function spansQuestion(model: Model): Question[] {
       const fact: Fact = { words: [name(safe(text(row, "name") ?? "-")), " ", figure(by), share],
         part: delta(row) / most, bad: b > a && judged === true,
         more: judged === true ? "beyond the noise" : judged === false ? "within the noise"
-          : member(row, "resolved") === false ? "less than the probes can tell" : "noise not known" };
+          : member(row, "resolved") === false ? "below timing resolution" : "noise unknown" };
       return fn === undefined ? fact
         : { ...fact, go: (store) => store.open("table", { kind: "function", function: fn }) };
     }),
@@ -52,10 +52,10 @@ export function diffQuestions(model: Model): Question[] {
 }
 
 const TITLES: Readonly<Record<string, string>> = {
-  diffcpu: "What changed on the CPU?", diffalloc: "What allocates more or less?", difflive: "Who holds more or less?",
+  diffcpu: "Which CPU times changed?", diffalloc: "Which functions allocate more or less?", difflive: "Which functions hold more or less?",
 };
 
-/** By key, before and after: of CPU time what functions use themselves, of memory what they ask for. */
+/** Values before and after, by key: self time for CPU, allocations of the function itself for memory. */
 function sumsOf(model: Model, question: Asked, answer: Answer): [Float64Array, Float64Array] {
   const keys = keysOf(model), trie = trieOf(model);
   if (question.unit === "ns") {

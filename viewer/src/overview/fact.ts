@@ -1,6 +1,5 @@
-/* An answer in words, with a place to go: what the overview is made of. Words are text, names of the
- * program, or figures; names are shown in another font, figures stronger.
- */
+/* The answers of the overview: text with a link to a view. Words are plain text, names from the program (in
+ * a different font) or figures (bold). */
 import { cut, shortName } from "../model/format";
 import type { Store } from "../model/state";
 
@@ -8,13 +7,13 @@ export type Word = string | { readonly name: string } | { readonly figure: strin
 
 export interface Fact {
   readonly words: readonly Word[];
-  /** Beneath, smaller. */
+  /** A second line, in smaller type. */
   readonly more?: string;
-  /** Length of the bar, 0 to 1, beside others of the list. */
+  /** Length of the bar, 0 to 1, relative to the others in the list. */
   readonly part?: number;
-  /** What it is called on top, where the question's own word says too much. */
+  /** Title as a headline, if it differs from the default of the question. */
   readonly headline?: string;
-  /** Something to look at first. */
+  /** A likely problem. */
   readonly bad?: boolean;
   go?(store: Store): void;
 }
@@ -22,10 +21,10 @@ export interface Fact {
 export interface Question {
   readonly id: string;
   readonly title: string;
-  /** What holds of all of it, before the list. */
+  /** A sentence about all answers, before the list. */
   readonly lead: string;
   readonly facts: readonly Fact[];
-  /** Said when there is no fact; without it, the question is left out then. */
+  /** Shown if there are no answers; without it the question is left out. */
   readonly none?: string;
 }
 
@@ -37,12 +36,12 @@ export function figure(text: string): Word {
   return { figure: text };
 }
 
-/** The words as one text: the name of the button. */
+/** The words as plain text, for the name of the button. */
 export function plain(words: readonly Word[]): string {
   return words.map((word) => typeof word === "string" ? word : "name" in word ? word.name : word.figure).join("");
 }
 
-/** The N rows with the greatest values, the greatest first. */
+/** The rows with the MOST largest values, largest first. */
 export function greatest(rows: number, most: number, value: (row: number) => number): number[] {
   const found: number[] = [];
   let least = -Infinity;

@@ -1,22 +1,22 @@
-/* A table of many rows: only those in sight are elements. It is a grid to a screen reader: rows have their
- * numbers, columns say how they sort, the arrow keys move a cursor and Enter takes the row.
+/* A table of many rows, of which only the visible ones are elements. For screen readers it is a grid: rows
+ * have numbers, columns have a sort order, the arrow keys move a cursor and Enter selects the row.
  *
- * The heads and the rows are in one box that scrolls both ways; the heads stay on top, and the first column at the left.
- * Where columns are out of sight, the edge says so, and the button `more` says how many and goes there. Sizes are in rem,
- * so that larger text makes larger rows.
- */
+ * Heads and rows are in one box that scrolls in both directions; the heads stay at the top, and the first
+ * column stays at the left. If columns are outside of the box, a shadow at the edge indicates it, and the
+ * button `more` shows their number and scrolls to them. Sizes are in rem, so that larger text makes larger
+ * rows. */
 import { button, h } from "../util/element";
 
 export interface GridColumn {
   readonly id: string;
   readonly title: string;
-  /** Said when the pointer rests on the head. */
+  /** Tooltip of the head. */
   readonly about: string;
-  /** How wide it is at least, in rem, and its share of the room there is beyond that. */
+  /** Minimum width in rem, and share of the remaining width. */
   readonly least: number;
   readonly grow: number;
   readonly number: boolean;
-  /** Heads of columns that cannot be sorted are no buttons. */
+  /** Heads of columns that cannot be sorted are not buttons. */
   readonly sorts: boolean;
 }
 
@@ -24,7 +24,7 @@ export interface GridHost {
   readonly label: string;
   columns(): readonly GridColumn[];
   count(): number;
-  /** Fills the cells of row I (in the order shown). */
+  /** Fills the cells of row I (in display order). */
   fill(i: number, cells: readonly HTMLElement[]): void;
   sortedBy(): { id: string; down: boolean };
   sort(id: string): void;
@@ -34,11 +34,11 @@ export interface GridHost {
 
 const ROW_REM = 1.625;
 const SPARE = 6;
-/** How far an arrow key moves it sideways, in rem. */
+/** How far an arrow key scrolls sideways, in rem. */
 const ASIDE_REM = 6;
 
 export class Grid {
-  /** The grid and its edge; `more` is for a toolbar. */
+  /** The grid and its edge. `more` belongs into a toolbar. */
   readonly box: HTMLElement;
   readonly more = button("", () => this.aside(), { class: "chip grid-more" });
   private readonly element = h("div", { class: "grid", role: "grid", tabindex: "0" });
@@ -76,7 +76,7 @@ export class Grid {
     return Math.round(ROW_REM * this.rem());
   }
 
-  /** Everything may be new: columns, order, rows. */
+  /** Call when columns, order or rows may have changed. */
   update(): void {
     const columns = this.host.columns();
     const shape = columns.map((c) => `${c.id}:${c.least}`).join(" ");
@@ -156,13 +156,13 @@ export class Grid {
     else this.element.removeAttribute("aria-activedescendant");
   }
 
-  /** Heads beyond the right edge, in part or whole. */
+  /** The heads that are partly or completely beyond the right edge. */
   private beyond(): HTMLElement[] {
     const edge = this.element.scrollLeft + this.element.clientWidth + 1;
     return ([...this.head.children] as HTMLElement[]).filter((head) => head.offsetLeft + head.offsetWidth > edge);
   }
 
-  /** Says which columns are out of sight. */
+  /** Shows which columns are outside of the box. */
   private tellSides(): void {
     const { scrollLeft, clientWidth, offsetWidth } = this.element;
     const first = (this.head.firstElementChild as HTMLElement).offsetWidth;
@@ -175,7 +175,7 @@ export class Grid {
     this.more.textContent = hidden > 0 ? `${hidden} more ${hidden === 1 ? "column" : "columns"} →` : "← first columns";
   }
 
-  /** To the columns further right, or back to the first ones. */
+  /** Scrolls to the columns on the right, or back to the first ones. */
   private aside(): void {
     const [next] = this.beyond();
     const first = this.element.classList.contains("loose") ? 0 : (this.head.firstElementChild as HTMLElement).offsetWidth;
@@ -195,7 +195,7 @@ export class Grid {
     this.draw();
   }
 
-  /** Moves the cursor to a row, and that into sight. */
+  /** Moves the cursor to a row and scrolls to it. */
   go(i: number): void {
     this.cursor = Math.max(0, Math.min(i, this.host.count() - 1));
     const high = this.rowHeight();

@@ -31,7 +31,7 @@ export function heapQuestions(model: Model): Question[] {
   const half = halfWidth(report, "live_bytes_ci95");
   const sampled = number(dig(report, "run"), "rate") === 1 ? "every allocation recorded"
     : `estimated from ${count(number(report, "samples") ?? NaN)} samples`;
-  // A list of what a program kept says little about what it needs.
+  // If most memory was freed, live places say little about what the program needs: show the peak too.
   const passed = (number(report, "live_bytes") ?? 0) < (number(report, "peak_bytes") ?? 0) / 2;
   const found: Question[] = [];
   for (const table of tablesOf(model)) {
@@ -43,21 +43,21 @@ export function heapQuestions(model: Model): Question[] {
         facts: rows.map((p) => placeFact(p, "live", p.live, rows[0]!.live, "", p.liveHalf)) });
     } else if (table.id === "peak" && passed) {
       found.push({ id: "peak", title: "Who held memory at the peak?",
-        lead: `${value("peak_bytes")} after ${ns(number(report, "peak_at_ns") ?? -1)}; ${value("live_bytes")} is left ` +
-          `of it at the end; ${sampled}.`,
+        lead: `${value("peak_bytes")} after ${ns(number(report, "peak_at_ns") ?? -1)}; ${value("live_bytes")} left ` +
+          `at the end; ${sampled}.`,
         facts: rows.map((p) => placeFact(p, "peak", p.peak, rows[0]!.peak, "", p.peakHalf)) });
     } else if (table.id === "churn") {
-      found.push({ id: "churn", title: "Who churns it?",
-        lead: `${value("allocated_bytes")} allocated in all. Freed again within a millisecond:`,
+      found.push({ id: "churn", title: "Who churns memory?",
+        lead: `${value("allocated_bytes")} allocated in total. Freed again within a millisecond:`,
         facts: rows.map((p) => placeFact(p, "churn", p.churn, rows[0]!.churn,
-          `, ${percent(p.churn, p.allocated)} of its own`, null)) });
+          `, ${percent(p.churn, p.allocated)} of what it allocated`, null)) });
     } else if (table.id === "leaks") found.push(leaks(model, rows));
   }
   return found;
 }
 
-/** What `docs/heap.md` calls suspect, and not only growing: many, old, hardly freed; and for long enough that it is not
- * the program filling its tables as it begins. */
+/** The criteria of docs/heap.md, and not only growth: many objects, old, rarely freed; and a run that is
+ * long enough to rule out that the program was still initialising. */
 function isLikely(model: Model, place: Place): boolean {
   return model.end >= LONG_RUN && place.objects >= MANY && model.end - place.oldest > model.end / 2 &&
     place.freed < place.allocated / 10;
@@ -68,12 +68,12 @@ function leaks(model: Model, rows: readonly Place[]): Question {
   const most = rows.reduce((sum, place) => Math.max(sum, place.live), 0);
   return {
     id: "leaks", title: "What may leak?",
-    lead: "Still live, and growing along the run or old and hardly freed. A sign, not a proof.",
+    lead: "Still live, and growing during the run or old and rarely freed. A sign, not a proof.",
     facts: rows.map((place) => {
       const trend = trends.get(place);
       const grows = trend?.word === "grows";
-      const rest = grows ? `, grows by ${bytes(trend!.rate)} a second`
-        : place.oldest < Infinity ? `, the oldest ${ns(model.end - place.oldest)} old` : "";
+      const rest = grows ? `, grows by ${bytes(trend!.rate)} per second`
+        : place.oldest < Infinity ? `, oldest ${ns(model.end - place.oldest)} old` : "";
       const fact = placeFact(place, "leaks", place.live, most, rest, place.liveHalf, grows);
       return isLikely(model, place) ? fact : { ...fact, headline: "Grows" };
     }),

@@ -1,6 +1,5 @@
-/* The overview: the questions one opens a profile with, answered in words. What is most likely to be the
- * trouble is on top, in large figures; every answer is a button that leads to the picture of it.
- */
+/* The overview: answers to the questions with which users open a profile, as text. The most likely problems
+ * are at the top, in large figures. Every answer is a button that opens the view that shows it. */
 import { diffQuestions } from "./diff";
 import { h } from "../util/element";
 import { plain, type Fact, type Question, type Word } from "./fact";
@@ -16,7 +15,7 @@ export function overviewView(): View {
   return new Overview();
 }
 
-/** Questions whose first fact goes on top, in this order. */
+/** Questions whose first answer is a headline, in this order. */
 const HEADLINES: readonly (readonly [id: string, title: string])[] = [
   ["diffspans", "Largest change"], ["diffcpu", "Largest change on the CPU"], ["diffalloc", "Largest change of memory"],
   ["frames", "Worst frame"], ["polls", "Longest poll"], ["leaks", "Likely leak"],
@@ -28,7 +27,7 @@ const MOST_HEADLINES = 4;
 class Overview implements View {
   readonly id = "overview";
   readonly title = "Overview";
-  readonly help = [["Tab, Enter", "go to an answer, and to its picture"]] as const;
+  readonly help = [["Tab, Enter", "go to an answer and open its view"]] as const;
   private store!: Store;
 
   available(): boolean {
@@ -48,7 +47,7 @@ class Overview implements View {
   }
 
   update(changed: Changed): void {
-    void changed; // words, and none of them depends on the state
+    void changed; // the text does not depend on the state
   }
 
   private about(model: Model): HTMLElement {
@@ -104,7 +103,7 @@ class Overview implements View {
   }
 }
 
-/** The words that are left when the figure stands above them. */
+/** The words without the figure, which is shown above them. */
 function without(words: readonly Word[], big: Word | undefined): Word[] {
   return words.filter((word, i) => word !== big && !(word === " " && words[i + 1] === big));
 }
@@ -116,7 +115,7 @@ function wordNodes(words: readonly Word[]): (Node | string)[] {
 
 /* ---- red flags ---- */
 
-/** Where a flag of the polls' report leads. */
+/** The link of a red flag of the polls report. */
 function flagGo(model: Model, flag: Json): Fact["go"] {
   const subject = text(flag, "subject");
   const { tasks } = model.tables;
@@ -126,7 +125,7 @@ function flagGo(model: Model, flag: Json): Fact["go"] {
   return text(flag, "kind") === "long-polls" ? pollsQuestion(model)?.facts[0]?.go : (store) => store.open("timeline");
 }
 
-/** Frames that took more than twice their median are one too. */
+/** Frames that took more than twice their median are a red flag too. */
 function spikeFlag(model: Model): Fact[] {
   const frames = framesQuestion(model);
   const summary = dig((model.report()["functions"] ?? null) as Json, "frames");
@@ -149,21 +148,21 @@ function flagsQuestion(model: Model, memory: readonly Question[]): Question | nu
   const leaks = memory.find((question) => question.id === "leaks")?.facts.filter((fact) => fact.bad) ?? [];
   for (const leak of leaks.slice(0, 3)) facts.push({ words: leak.words, bad: true, go: leak.go });
   return { id: "flags", title: "Red flags", lead: "", facts,
-    none: "None: nothing crossed a line that piano knows of." };
+    none: "None: no value exceeded a threshold." };
 }
 
-/* ---- what is not in the figures ---- */
+/* ---- missing data ---- */
 
-/** A page without anything to look at says why that may be. */
+/** For a page without data: explains possible reasons. */
 function emptyQuestion(model: Model): Question {
   const hints: Readonly<Record<string, string>> = {
     spans: "None of the functions chosen for piano build was called.",
     heap: "No allocation was sampled: --heap=1 records every one.",
     cpu: "No CPU sample was taken: --cpu=4000 takes them more often.",
-    events: "No poll and no wait was seen.",
+    events: "No poll and no wait was recorded.",
   };
   const ran = model.meta.duration_ns > 0 ? `The program ran for ${ns(model.meta.duration_ns)}. ` : "";
-  return { id: "empty", title: "There is nothing to show", lead: `${ran}What was asked for did not happen in it:`,
+  return { id: "empty", title: "There is nothing to show", lead: `${ran}Nothing was recorded:`,
     facts: model.meta.kinds.map((kind) => ({ words: [hints[kind] ?? safe(kind)] })), none: "" };
 }
 

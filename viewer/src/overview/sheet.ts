@@ -1,8 +1,7 @@
-/* What the table of functions can list. A sheet is a set of rows with columns of numbers; NaN is not known.
+/* The contents of the table of functions. A sheet is a set of rows with columns of numbers; NaN is unknown.
  *   spans        functions that were built with probes: exact calls, time per frame
- *   cpu          functions of CPU samples: time in themselves, and in all they called
- *   heap         functions by what was allocated in them and in all they called
- */
+ *   cpu          functions of CPU samples: self time, and total with callees
+ *   heap         functions by allocated bytes, with callees */
 import { list, member, text, type Json } from "../model/figures";
 import { ask, QUESTIONS } from "../model/weight";
 import { addUp, topDown } from "../model/trie";
@@ -14,7 +13,7 @@ import type { Model } from "../model/model";
 import { NONE } from "../model/schema";
 import type { Selection } from "../model/state";
 
-/** No row shows more of a name; the details do. */
+/** Maximum length of names in rows; the details panel shows complete names. */
 const LONGEST = 300;
 
 export type Kind = "ns" | "bytes" | "count" | "share";
@@ -25,7 +24,7 @@ export interface Column {
   readonly about: string;
   readonly kind: Kind;
   readonly values: Float64Array;
-  /** Of which question it is, for the stacks of a row. */
+  /** The question that the stacks of a row answer. */
   readonly weight?: string;
 }
 
@@ -33,17 +32,17 @@ export interface Sheet {
   readonly id: string;
   readonly title: string;
   readonly rows: number;
-  /** Ready to show. */
+  /** Safe to show. */
   name(row: number): string;
   place(row: number): string;
   readonly columns: readonly Column[];
-  /** The column that rows come by at first. */
+  /** The column that rows are sorted by at first. */
   readonly by: string;
   /** What a click on the row selects. */
   selection(row: number): Selection | null;
-  /** Said beneath the table. */
+  /** The text below the table. */
   readonly about: string;
-  /** True when the times of a row are estimates among measured ones, and shown with "~". */
+  /** True if the times of a row are estimates, which are shown with "~". */
   estimated?(row: number): boolean;
 }
 
@@ -75,16 +74,16 @@ function spans(model: Model): Sheet | null {
     name: (row) => (names[row] ??= cut(model.label(f.name[row]!), LONGEST) || "(unknown)"),
     place: (row) => place(model, f.file[row]!, f.line[row]!),
     estimated: (row) => estimatedNames.has(model.text(f.name[row]!)),
-    about: "Times are measured. ~: an estimate, since not every call was timed, of it or of what it calls.",
+    about: "Times are measured. ~: estimated, because not every call of the function or its callees was timed.",
     columns: [
-      column("self", "Self", "ns", "without what it called", unknownBelowZero(f.self)),
+      column("self", "Self", "ns", "without callees", unknownBelowZero(f.self)),
       column("share", "Self %", "share", "of the self time of all functions", shares(f.self, sum(f.self))),
-      column("total", "Total", "ns", "with what it called", unknownBelowZero(f.total)),
+      column("total", "Total", "ns", "with callees", unknownBelowZero(f.total)),
       column("calls", "Calls", "count", "", f.calls),
       column("p50", "p50 / frame", "ns", "median of its self time per frame", unknownBelowZero(f.p50)),
-      column("p99", "p99 / frame", "ns", "99 % of frames have less", unknownBelowZero(f.p99)),
-      column("allocs", "Allocs", "count", "allocations in it, without what it called", f.alloc_count),
-      column("bytes", "Alloc bytes", "bytes", "allocated in it, without what it called", f.alloc_bytes),
+      column("p99", "p99 / frame", "ns", "99th percentile of its self time per frame", unknownBelowZero(f.p99)),
+      column("allocs", "Allocs", "count", "allocations, without callees", f.alloc_count),
+      column("bytes", "Alloc bytes", "bytes", "bytes allocated, without callees", f.alloc_bytes),
     ],
   };
 }
@@ -104,7 +103,7 @@ function sumsOf(model: Model, id: string, channel: number): [Float64Array, Float
   return [sums.self[channel]!, sums.total[channel]!];
 }
 
-/** For every key the row of nodes whose stack ends in it and weighs most, with all that it called. */
+/** For every key the heaviest stack that ends in it, with callees: a row of `nodes`. */
 function heaviest(model: Model, weight: string): Uint32Array {
   return model.keep(`table: heaviest of ${weight}`, () => {
     const trie = trieOf(model);
@@ -126,7 +125,7 @@ function selectKey(model: Model, key: number, weight: string): Selection | null 
   return node === NONE ? null : { kind: "node", node };
 }
 
-/** Of a sheet of keys: rows that have anything at all, so that CPU tables are without heap functions. */
+/** Keeps only rows with a value, so that CPU tables do not list functions of the heap. */
 function keySheet(model: Model, id: string, title: string, by: string, about: string, columns: Column[]): Sheet {
   const keys = keysOf(model);
   const rows: number[] = [];
@@ -147,18 +146,18 @@ function cpu(model: Model): Sheet | null {
   const columns: Column[] = [];
   if (time && many) {
     columns.push(
-      { id: "self", title: "Self", kind: "ns", about: "CPU time in it", values: time[0], weight: "cpu" },
+      { id: "self", title: "Self", kind: "ns", about: "CPU time in the function", values: time[0], weight: "cpu" },
       { id: "share", title: "Self %", kind: "share", about: "of all CPU time", values: shares(time[0], sum(time[0])) },
-      { id: "total", title: "Total", kind: "ns", about: "CPU time in it and what it called", values: time[1] },
-      { id: "samples", title: "Samples", kind: "count", about: "samples in it", values: many[0] },
-      { id: "all", title: "Total samples", kind: "count", about: "samples in it and what it called", values: many[1] });
+      { id: "total", title: "Total", kind: "ns", about: "CPU time with callees", values: time[1] },
+      { id: "samples", title: "Samples", kind: "count", about: "samples in the function", values: many[0] },
+      { id: "all", title: "Total samples", kind: "count", about: "samples with callees", values: many[1] });
   }
   if (off) {
-    columns.push({ id: "off", title: "Off CPU", kind: "ns", about: "blocked in it or what it called", values: off[1],
+    columns.push({ id: "off", title: "Off CPU", kind: "ns", about: "blocked, with callees", values: off[1],
       weight: "off" });
   }
   return keySheet(model, "cpu", "CPU samples", time ? "self" : "off",
-    "CPU times are estimates: each sample stands for the time between two.", columns);
+    "CPU times are estimates: each sample represents the time since the previous one.", columns);
 }
 
 function heap(model: Model): Sheet | null {
@@ -166,7 +165,7 @@ function heap(model: Model): Sheet | null {
   if (!made) return null;
   const live = sumsOf(model, "live", 0), churn = sumsOf(model, "churn", 0);
   const columns: Column[] = [
-    { id: "bytes", title: "Allocated", kind: "bytes", about: "in it and what it called", values: made[1],
+    { id: "bytes", title: "Allocated", kind: "bytes", about: "with callees", values: made[1],
       weight: "allocated" }];
   if (live) {
     columns.push({ id: "live", title: "Live", kind: "bytes", about: "not freed", values: live[1] });
@@ -175,7 +174,7 @@ function heap(model: Model): Sheet | null {
     columns.push({ id: "churn", title: "Churn", kind: "bytes", about: "freed within a millisecond", values: churn[1] });
   }
   return keySheet(model, "heap", "Allocations", "bytes",
-    "Bytes are estimates from sampled allocations, of each function and all it called.", columns);
+    "Bytes are estimated from sampled allocations of each function and its callees.", columns);
 }
 
 export function sheetsOf(model: Model): Sheet[] {
@@ -183,7 +182,7 @@ export function sheetsOf(model: Model): Sheet[] {
     [spans(model), cpu(model), heap(model)].filter((sheet): sheet is Sheet => sheet !== null));
 }
 
-/** Rows in the order of a column (or of names), those not known last; only those whose name has TEXT. */
+/** Rows sorted by a column (or by name), unknown values last; only those whose name contains TEXT. */
 export function ordered(sheet: Sheet, by: string, down: boolean, text: string): Uint32Array {
   const rows: number[] = [];
   for (let row = 0; row < sheet.rows; row++) {

@@ -1,6 +1,5 @@
-/* The table of functions: every function of the run in a row, sorted by any column, found by search, with
- * its time from frame to frame as a small picture.
- */
+/* The table of functions: one row for every function of the run, sorted by any column, filtered by the
+ * search, with the self time per frame as a small chart. */
 import "../flame/about_function";
 import { choice, h } from "../util/element";
 import { bytes, count, cut, nearName, ns, percent } from "../model/format";
@@ -26,8 +25,8 @@ class Table implements View {
   readonly id = "table";
   readonly title = "Functions";
   readonly help = [
-    ["Up Down PgUp PgDn", "go from row to row"], ["Left Right", "to the other columns"], ["Enter", "tell about the function"],
-    ["Click on a head", "sort by it; again: the other way"],
+    ["Up Down PgUp PgDn", "go from row to row"], ["Left Right", "scroll the columns"], ["Enter", "show the details of the function"],
+    ["Click on a head", "sort by that column; again: reverse the order"],
   ] as const;
 
   private model!: Model;
@@ -141,7 +140,7 @@ class Table implements View {
       number: false, sorts: true }];
     if (this.hasSparks()) {
       found.push({ id: "spark", title: "Frame by frame", number: false, sorts: false, least: 8.75, grow: 0,
-        about: "its self time along the run; each column is the worst of its frames, red: twice the usual" });
+        about: "self time over the run; each bar is the slowest of its frames; red: more than twice the median" });
     }
     for (const { id, title, about, kind } of this.sheet.columns) {
       const least = title.length > 6 ? 6.5 : kind === "ns" ? 5.75 : kind === "bytes" ? 6 : 5;
@@ -187,13 +186,13 @@ class Table implements View {
   }
 }
 
-/** TEXT, or SHORT instead, and all of it where the pointer rests. */
+/** Shows SHORT instead of TEXT, and TEXT as a tooltip. */
 function put(cell: HTMLElement, text: string, short = text): void {
   cell.textContent = cut(short, 200);
   cell.title = cut(text, 1000);
 }
 
-/* Bars from the bottom, the highest ones marked: what is unlike the rest is what one looks for. */
+/* Bars from the bottom; those above twice the median are marked. */
 function drawSpark(canvas: HTMLCanvasElement, values: Float32Array, most: number): void {
   const high = 20;
   canvas.width = SPARK_COLUMNS * 2;

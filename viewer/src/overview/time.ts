@@ -1,4 +1,4 @@
-/* The overview's answers about time: the worst frames, the longest polls, the hottest functions. */
+/* The overview's answers about time: the slowest frames, the longest polls, the hottest functions. */
 import { figure, greatest, name, type Fact, type Question, type Word } from "./fact";
 import { dig, list, number, text, type Json } from "../model/figures";
 import { flameOf, flameOfFunction } from "../flame/link";
@@ -16,7 +16,7 @@ function reportOf(model: Model, part: string): Json {
 
 /* ---- frames ---- */
 
-/** Median of the frames of one root, from the report; null where it does not say. */
+/** Median of the frames of one root, from the report; null: unknown. */
 function medianOf(model: Model, root: number): number | null {
   const summary = dig(reportOf(model, "functions"), "frames");
   if (root !== NONE) {
@@ -26,7 +26,7 @@ function medianOf(model: Model, root: number): number | null {
   return number(summary, "p50_ns");
 }
 
-/** The function that took most of a frame, and how much. */
+/** The function with the largest self time in a frame. */
 function mostlyIn(model: Model, frame: number): { fn: number; self: number } | null {
   const { from, to } = model.functionsOf(frame);
   const { function: fns, self } = model.tables.frame_functions;
@@ -67,7 +67,7 @@ export function framesQuestion(model: Model): Question | null {
 
 /* ---- polls ---- */
 
-/** The innermost function that more than half of a poll's CPU samples are in, of those that have a name. */
+/** The innermost named function that is in more than half of a poll's CPU samples. */
 function busyIn(model: Model, row: number): string | null {
   const { polls, samples } = model.tables;
   const start = polls.start[row]!;
@@ -153,7 +153,7 @@ export function functionQuestions(model: Model): Question[] {
   for (const sheet of sheetsOf(model)) {
     if (sheet.id === "spans") {
       found.push({ id: "spans", title: "Which functions took the time?",
-        lead: `${count(sheet.rows)} timed functions, by self time, what they waited included; ~ is estimated.`,
+        lead: `${count(sheet.rows)} timed functions, by self time including waits; ~: estimated.`,
         facts: hottest(model, sheet, "") });
     } else if (sheet.id === "cpu" && sheet.by === "self") {
       const cpu = dig(reportOf(model, "cpu"), "cpu");

@@ -1,5 +1,5 @@
-/* Keeps the URL's hash and the store the same. Opening a view is a step of the browser's history;
- * panning, selecting and typing replace the current one, a moment after they end: browsers refuse
+/* Keeps the URL's hash and the store in sync. Opening a view adds an entry to the browser's history.
+ * Panning, selecting and typing replace the current entry, after a short delay, because browsers refuse
  * hundreds of changes in a row. */
 import type { Store } from "../model/state";
 
@@ -37,7 +37,7 @@ export class Address {
       if (step) window.history.pushState(null, "", hash);
       else window.history.replaceState(null, "", hash);
     } catch {
-      // A sandboxed frame has no history; the page works without.
+      // A sandboxed frame has no history; the page works without it.
     }
   }
 }

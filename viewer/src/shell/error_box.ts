@@ -1,4 +1,4 @@
-/* The visible box for everything that fails: a broken page says what is broken, it is never blank. */
+/* The box that shows all errors, so that a broken page is never blank. */
 import { button, h } from "../util/element";
 import { PageError } from "../model/error";
 import { cut, safe } from "../model/format";
@@ -7,11 +7,11 @@ const MOST_ERRORS = 5;
 
 export class ErrorBox {
   readonly element = h("div", { class: "errors", role: "alert" });
-  /** There is nothing behind the box: it stays. */
+  /** True: there is no view below the box, so it cannot be dismissed. */
   alone = true;
   private readonly seen = new Set<string>();
 
-  /** Shows ERROR once; the same message again changes nothing. */
+  /** Shows ERROR; ignores a message that is already shown. */
   show(error: unknown): void {
     const message = error instanceof Error ? error.message : String(error);
     const text = safe(cut(message || "unknown error", 2000));
@@ -19,16 +19,16 @@ export class ErrorBox {
     this.seen.add(text);
     const ours = error instanceof PageError;
     const box: HTMLElement = h("section", { class: "error" },
-      h("h2", {}, ours ? "This page cannot be shown as it should" : "The viewer failed"),
+      h("h2", {}, ours ? "This page cannot be shown correctly" : "The viewer failed"),
       h("p", {}, text),
       h("p", { class: "dim" }, ours
-        ? "The file is damaged, cut short or from another version: make it again with `piano view RUN -o FILE.html`."
-        : "This is a fault of the viewer, not of your program. What is shown may be incomplete."));
+        ? "The file is damaged, truncated or from another version. Make it again with `piano view RUN -o FILE.html`."
+        : "This is a bug in the viewer, not in your program. The page may be incomplete."));
     if (!this.alone) box.append(button("Dismiss", () => box.remove()));
     this.element.append(box);
   }
 
-  /** Runs WORK; what it throws is shown, and OTHERWISE returned. */
+  /** Runs WORK. If it throws, shows the error and returns OTHERWISE. */
   guard<T>(work: () => T, otherwise: T): T {
     try {
       return work();
@@ -38,7 +38,7 @@ export class ErrorBox {
     }
   }
 
-  /** Shows what nobody caught: event handlers of views, rejected promises. */
+  /** Shows uncaught errors: event handlers of views, rejected promises. */
   watch(target: Window): void {
     target.addEventListener("error", (event) => this.show(event.error ?? event.message));
     target.addEventListener("unhandledrejection", (event) => this.show(event.reason));

@@ -1,14 +1,14 @@
-/* The help box (`?`): the keys that hold everywhere, and those of the view shown. */
+/* The help box (`?`): the global keys, and those of the current view. */
 import { button, h } from "../util/element";
 import type { View } from "../util/view";
 
 const EVERYWHERE: readonly (readonly [string, string])[] = [
   ["1 … 9", "open a view"],
   ["/", "search; Enter and Shift+Enter go to the next and previous match"],
-  ["Esc", "close, clear the search, then the selection"],
-  ["P", "pin or unpin what is selected"],
+  ["Esc", "close a dialog, clear the search, or clear the selection"],
+  ["P", "pin or unpin the selection"],
   ["?", "this help"],
-  ["click", "select: the details panel tells all about it"],
+  ["click", "select, and show it in the details panel"],
 ];
 
 export class Help {
@@ -19,8 +19,8 @@ export class Help {
       h("h2", {}, "Keys and mouse"), keyList(EVERYWHERE),
       ...(view?.help ? [h("h3", {}, view.title), keyList(view.help)] : []),
       h("h3", {}, "Links"),
-      h("p", {}, "The address of this page always holds the view, the time range, the search and what is " +
-        "selected: copy it to show a colleague with the same file exactly this."),
+      h("p", {}, "The address of this page contains the view, the time range, the search and the selection. " +
+        "Copy it to show the same state to a colleague who has the same file."),
       button("Close", () => this.element.close()));
     if (!this.element.open) this.element.showModal();
   }

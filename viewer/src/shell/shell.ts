@@ -1,5 +1,5 @@
-/* The frame around the views: header, tabs, search, keys, details, errors. It owns when things are
- * drawn: state changes are gathered and handed to the visible view once per animation frame. */
+/* The frame around the views: header, tabs, search, keys, details, errors. It decides when to draw: it
+ * collects changes of the state and passes them to the visible view once per animation frame. */
 import { Details, nameOf } from "../util/details";
 import { button, h } from "../util/element";
 import type { ErrorBox } from "./error_box";
@@ -66,7 +66,7 @@ export class Shell {
       h("h1", {}, program !== "" && h("span", { class: "run", title: cut(safe(meta.command || name), 1000) }, cut(program, 40)),
         h("span", { class: program === "" ? "run" : "run dim", title: cut(name, 1000) }, cut(name, 80)),
         h("span", { class: "dim" }, ns(meta.duration_ns)),
-        meta.b && h("span", { class: "run", title: "what it is compared with" }, `→ ${cut(safe(meta.b.name), 80)}`),
+        meta.b && h("span", { class: "run", title: "the run it is compared with" }, `→ ${cut(safe(meta.b.name), 80)}`),
         meta.b && meta.b.duration_ns > 0 && h("span", { class: "dim" }, ns(meta.b.duration_ns))),
       tabs,
       h("div", { class: "tools" },
@@ -100,7 +100,7 @@ export class Shell {
 
   private nameTheme(theme: string): void {
     this.themeButton.textContent = theme === "dark" ? "☾" : theme === "light" ? "☀" : "◐";
-    this.themeButton.title = `Colours: ${theme === "auto" ? "as the system" : theme}`;
+    this.themeButton.title = `Colours: ${theme === "auto" ? "system" : theme}`;
     this.themeButton.setAttribute("aria-label", this.themeButton.title);
   }
 
@@ -123,7 +123,7 @@ export class Shell {
     this.scheduled = false;
     const tab = this.current();
     if (!tab || changed.size === 0) return;
-    if (changed.has("size")) forgetPalette(); // a zoomed page has another size of text
+    if (changed.has("size")) forgetPalette(); // zooming the page changes the text size
     if (changed.has("view")) this.showTab(tab, changed);
     if (changed.has("selection") || changed.has("pins")) {
       const had = this.details.element.hidden;
@@ -149,7 +149,7 @@ export class Shell {
       other.tab.setAttribute("aria-selected", String(other === tab));
       other.tab.tabIndex = other === tab ? 0 : -1;
     }
-    // What changed while it was hidden is not remembered: everything is new to it.
+    // Changes while the view was hidden are not recorded, so everything counts as changed.
     for (const what of ["t0", "t1", "selection", "search", "pins", "options", "size", "theme"] as const) {
       changed.add(what);
     }
@@ -192,7 +192,7 @@ export class Shell {
     } else if (event.key.toLowerCase() === "p" && this.store.state.selection) {
       this.store.togglePin(this.store.state.selection);
     } else {
-      // Enter, Space and arrows mean something of their own on buttons and in the side panel.
+      // On buttons and in the details panel, Enter, Space and arrows have their own meaning.
       const own = target.closest(".details, .tabs") !== null ||
         (target.matches("button, summary, a") && (event.key === "Enter" || event.key === " "));
       const view = this.current()?.view;

@@ -1,5 +1,6 @@
-/* Light or dark: the system's choice until the reader makes one, which is kept if the browser lets us
- * (a page opened from a file may have no storage). It is the reader's, so it is not in the URL. */
+/* Light or dark: the system's setting, unless the user chooses one. The choice is stored if the browser
+ * allows it (a page opened from a file may have no storage). It belongs to the user, so it is not in the
+ * URL. */
 import { forgetPalette } from "../util/palette";
 
 export type Theme = "auto" | "light" | "dark";
@@ -11,7 +12,7 @@ export class ThemeSwitch {
   theme: Theme = "auto";
   private readonly system = window.matchMedia("(prefers-color-scheme: dark)");
 
-  /** CHANGED is called when other colours are in force. */
+  /** CHANGED is called when the colours change. */
   constructor(private readonly changed: () => void) {
     const kept = stored(() => localStorage.getItem(KEY));
     if (kept === "light" || kept === "dark") this.theme = kept;

@@ -1,4 +1,4 @@
-/* What the details panel says about a poll, a task, a park and a sample. */
+/* The details panel for a poll, a task, a park and a sample. */
 import { insideOf, timeLinks } from "../frames/about_frame";
 import { describe } from "../util/details";
 import { count, moment, ns, percent } from "../model/format";
@@ -8,7 +8,7 @@ import { NONE, POLL_NESTED, POLL_OPEN, SAMPLE_CPU, SAMPLE_PREEMPTED } from "../m
 import type { Store } from "../model/state";
 
 const LONGEST = 20;
-/** A poll that encloses a moment is at most this many polls before it. */
+/** The poll that contains a moment is searched among this many polls before it. */
 const MOST_NESTED = 1000;
 
 describe("poll", (panel, selection, model, store) => {
@@ -19,21 +19,21 @@ describe("poll", (panel, selection, model, store) => {
   const waker = polls.waker_task[row] as number, from = polls.waker_thread[row] as number;
   panel.title("Poll", model.taskName(task));
   const facts: [string, string][] = [
-    ["took", ns(polls.length[row] as number) + (flags & POLL_OPEN ? ", and had not ended" : "")],
-    ["began at", moment(start, 1000)], ["thread", model.threadName(polls.thread[row] as number)],
+    ["took", ns(polls.length[row] as number) + (flags & POLL_OPEN ? ", not finished" : "")],
+    ["started at", moment(start, 1000)], ["thread", model.threadName(polls.thread[row] as number)],
   ];
   if (task !== NONE) {
     facts.push(["task's p50, p99", `${ns(tasks.p50[task] as number)}, ${ns(tasks.p99[task] as number)}`]);
   }
-  if (flags & POLL_NESTED) facts.push(["nested", "it ran inside another poll"]);
-  facts.push(["woken", wake < 0 ? "not known" : `${ns(Math.max(0, start - wake))} before it began`]);
+  if (flags & POLL_NESTED) facts.push(["nested", "inside another poll"]);
+  facts.push(["woken", wake < 0 ? "unknown" : `${ns(Math.max(0, start - wake))} before it started`]);
   if (waker !== NONE) facts.push(["woken by", model.taskName(waker)]);
   if (from !== NONE) facts.push(["woken on", model.threadName(from)]);
   panel.facts(facts);
-  const links: [string, () => void][] = [["Step to the task's next poll", () => nextPoll(model, store, row)]];
+  const links: [string, () => void][] = [["Next poll of this task", () => nextPoll(model, store, row)]];
   const source = wake < 0 || from === NONE ? -1 : pollAt(model, from, wake);
-  if (source >= 0) links.push(["Go to what woke it", () => goTo(model, store, source)]);
-  if (task !== NONE) links.push(["All of this task", () => store.select({ kind: "task", task })]);
+  if (source >= 0) links.push(["Go to its waker", () => goTo(model, store, source)]);
+  if (task !== NONE) links.push(["Show the task", () => store.select({ kind: "task", task })]);
   panel.links(links);
   timeLinks(panel, selection, model, store);
   const range = model.rangeOf(selection);
@@ -41,7 +41,7 @@ describe("poll", (panel, selection, model, store) => {
 }, (selection, model) => `${model.taskName(model.tables.polls.task[selection.poll] as number)}, ` +
   ns(model.tables.polls.length[selection.poll] as number));
 
-/** The next poll of the same task, by time, over all threads. */
+/** Selects the next poll of the same task, by time, on any thread. */
 function nextPoll(model: Model, store: Store, row: number): void {
   const { start, task, rows } = model.tables.polls;
   const here = start[row] as number;
@@ -56,7 +56,7 @@ function nextPoll(model: Model, store: Store, row: number): void {
   if (best >= 0) goTo(model, store, best);
 }
 
-/** Selects a poll and moves the picture to it if it is not in sight. */
+/** Selects a poll, and scrolls to it if it is not visible. */
 function goTo(model: Model, store: Store, poll: number): void {
   const { start, length } = model.tables.polls;
   store.select({ kind: "poll", poll });
@@ -67,7 +67,7 @@ function goTo(model: Model, store: Store, poll: number): void {
   store.zoom((from + to - width) / 2, (from + to + width) / 2);
 }
 
-/** The innermost poll that ran on THREAD at TIME; -1: none did. */
+/** The innermost poll that ran on THREAD at TIME; -1: none. */
 function pollAt(model: Model, thread: number, time: number): number {
   const { start, length } = model.tables.polls;
   const { from, to } = model.pollsOf(thread);
@@ -88,7 +88,7 @@ describe("task", (panel, selection, model, store) => {
     ["p50, p99", `${ns(tasks.p50[row] as number)}, ${ns(tasks.p99[row] as number)}`],
     ["longest", ns(tasks.max[row] as number)], ["on the CPU", cpu < 0 ? "-" : percent(cpu, 1)],
   ];
-  if (place !== NONE) facts.push(["made at", model.label(place)]);
+  if (place !== NONE) facts.push(["spawned at", model.label(place)]);
   panel.facts(facts);
   panel.heading("Longest polls");
   const longest: number[] = [];
@@ -108,7 +108,7 @@ describe("task", (panel, selection, model, store) => {
   })));
 }, (selection, model) => model.taskName(selection.task));
 
-/** A time range in which something is seen with what is around it. */
+/** A time range that shows something and its surroundings. */
 function around(start: number, length: number): { t0: number; t1: number } {
   return { t0: start - length, t1: start + Math.max(100, length) * 2 };
 }
@@ -129,8 +129,8 @@ describe("sample", (panel, selection, model, store) => {
   panel.title(kind === SAMPLE_CPU ? "CPU sample" : kind === SAMPLE_PREEMPTED ? "Preempted" : "Off the CPU",
     model.functionOf(node));
   panel.facts([["at", moment(samples.at[row] as number, 1000)], ["thread", model.threadName(samples.thread[row] as number)],
-    kind === SAMPLE_CPU ? ["stands for", ns(value)] : ["away for", value > 0 ? ns(value) : "the rest of the run"]]);
+    kind === SAMPLE_CPU ? ["represents", ns(value)] : ["off the CPU for", value > 0 ? ns(value) : "the rest of the run"]]);
   if (kind !== SAMPLE_CPU) timeLinks(panel, selection, model, store);
-  if (node === NONE) panel.text("It has no stack.");
+  if (node === NONE) panel.text("No stack.");
   else panel.stack(model, node);
 }, (selection, model) => `sample in ${model.functionOf(model.tables.samples.node[selection.sample] as number)}`);

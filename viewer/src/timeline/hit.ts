@@ -1,4 +1,4 @@
-/* What is at a point of the timeline, and what the tooltip says about it. */
+/* Finds what is at a point of the timeline, and describes it for the tooltip. */
 import type { TimeScale } from "../util/axis";
 import { brief, cut, moment, ns } from "../model/format";
 import { frameNumber } from "../model/frame";
@@ -10,16 +10,16 @@ import type { TipLine } from "../util/tooltip";
 
 export interface Hit {
   readonly lane: Lane;
-  /** What a click selects; null on an empty place. */
+  /** What a click selects; null: nothing is there. */
   readonly selection: Selection | null;
   readonly strip: Strip | null;
   readonly tip: readonly TipLine[];
 }
 
-/** Things this many pixels away still count as hit. */
+/** Items at this distance in pixels still count as hit. */
 const SLACK = 3;
 
-/** Y is from the top of the first lane, at 16 px text. */
+/** Y is relative to the top of the first lane, at 16 px text. */
 export function hitAt(model: Model, lanes: Lanes, scale: TimeScale, x: number, y: number): Hit | null {
   const index = lanes.laneAt(y);
   const lane = lanes.lanes[index];
@@ -30,7 +30,7 @@ export function hitAt(model: Model, lanes: Lanes, scale: TimeScale, x: number, y
   if (x < scale.x) {
     return { lane, selection: { kind: "thread", thread: lane.thread }, strip: null, tip: threadTip(model, lane.thread) };
   }
-  // Polls lie over parks: the last strip that has something there is the one seen.
+  // Polls are drawn over parks, so the last strip with an item at this point is the visible one.
   const strips = lanes.stripsOf(lane.thread).filter((strip) =>
     inside >= strip.y - 0.5 && inside < strip.y + strip.height + 0.5);
   for (const strip of strips.reverse()) {
@@ -80,7 +80,7 @@ export function tipOf(model: Model, strip: Strip, row: number, scale: TimeScale)
       const what = kind === SAMPLE_CPU ? "CPU sample"
         : kind === SAMPLE_PREEMPTED ? "preempted" : "off the CPU";
       const tip: TipLine[] = [what, ["in", cut(model.functionOf(node), 120)]];
-      if (kind !== SAMPLE_CPU) tip.push(["away", away > 0 ? ns(away) : "to the end"]);
+      if (kind !== SAMPLE_CPU) tip.push(["off the CPU for", away > 0 ? ns(away) : "the rest of the run"]);
       return [...tip, when(samples.at[row] as number)];
     }
   }
@@ -92,14 +92,14 @@ function pollTip(model: Model, row: number, when: TipLine): TipLine[] {
   const thread = polls.waker_thread[row] as number;
   const open = ((polls.flags[row] as number) & POLL_OPEN) !== 0;
   const tip: TipLine[] = [model.taskName(polls.task[row] as number),
-    ["took", `${ns(polls.length[row] as number)}${open ? ", not ended" : ""}`], when];
+    ["took", `${ns(polls.length[row] as number)}${open ? ", not finished" : ""}`], when];
   if (wake > 0) tip.push(["waited after wake", ns(Math.max(0, (polls.start[row] as number) - (wake - 1)))]);
   if (waker !== NONE) tip.push(["woken by", model.taskName(waker)]);
   else if (thread !== NONE) tip.push(["woken by", model.threadName(thread)]);
   return tip;
 }
 
-/** Is SELECTION, which begins at TIME, one of the things of STRIP? */
+/** Is SELECTION, which starts at TIME, in STRIP? */
 export function holds(model: Model, strip: Strip, selection: Selection, time: number): boolean {
   switch (selection.kind) {
     case "frame": return strip.kind === "frame";

@@ -1,6 +1,6 @@
-/* Draws the lanes of the timeline. Where many things share a pixel column the columns are computed
- * (model/intervals.ts) and written as pixels: one row of an image per strip, stretched to the strip's height.
- * Where few things are in sight they are drawn as boxes with their names. */
+/* Draws the lanes of the timeline. Where many items share a pixel column, the columns are computed
+ * (model/intervals.ts) and written as pixels: one row of an image per strip, stretched to the strip's
+ * height. Where few items are visible, they are drawn as boxes with names. */
 import type { TimeScale } from "../util/axis";
 import type { Surface } from "../util/canvas";
 import { shortName } from "../model/format";
@@ -13,12 +13,12 @@ import { NONE, POLL_OPEN, SAMPLE_PREEMPTED, TASK_CALLBACK } from "../model/schem
 import { TASKS, Tones, TONE_CPU, TONE_DIM, TONE_FRAME, TONE_NONE, TONE_OFF, TONE_PARK, TONE_PREEMPTED,
   TONE_SPIKE, TONE_WAIT } from "./tones";
 
-/** Boxes are drawn one by one when there are fewer than one per this many pixels. */
+/** Boxes are drawn one by one if there are fewer than one per this many pixels. */
 const BOX_PIXELS = 4;
-/** What is searched for is coloured as if it covered this much of its column, at least. */
+/** Matches of a search are coloured as if they covered at least this much of their column. */
 const LIT = 0.6;
 const LEAST_LABEL = 30;
-/** Ticks of samples are this wide. */
+/** Width of the ticks of samples. */
 const TICK = 1.5;
 
 /** The pixels of a strip as drawn last. */
@@ -47,17 +47,17 @@ export class LanePainter {
 
   constructor(private readonly model: Model, private readonly lanes: Lanes) {
     const ctx = this.image.getContext("2d", { willReadFrequently: true });
-    if (!ctx) throw new Error("This browser gives no 2D canvas.");
+    if (!ctx) throw new Error("This browser has no 2D canvas.");
     this.imageCtx = ctx;
   }
 
-  /** The theme changed. */
+  /** Call when the theme has changed. */
   retone(): void {
     this.tones = new Tones();
     this.kept = new WeakMap();
   }
 
-  /** Tasks to show in colour; null: all. The others are dimmed. True when that is new. */
+  /** Sets the tasks to show in colour; null: all. The others are dimmed. Returns true if this changed. */
   light(lit: Uint8Array | null): boolean {
     if (lit === this.lit) return false;
     this.lit = lit;
@@ -66,7 +66,7 @@ export class LanePainter {
     return true;
   }
 
-  /** Draws lanes [from, to) with lane i at tops[i] * unit - scroll. */
+  /** Draws lanes [from, to); lane i is at tops[i] * unit - scroll. */
   paint(surface: Surface, scale: TimeScale, from: number, to: number, unit: number, offset: number): void {
     const { ctx } = surface;
     const colours = palette();
@@ -143,8 +143,8 @@ export class LanePainter {
     this.dense = [];
   }
 
-  /** Columns are at whole multiples of their width in time, so that while the picture pans those computed
-   * before are the same ones, moved; only what comes into sight is asked for. */
+  /** Columns start at multiples of their width in time. So while the user pans, computed columns are
+   * reused, and only new ones are computed. */
   private columns(strip: Strip, scale: TimeScale, wide: number, y: number, height: number): void {
     const row = this.dense.length;
     const step = (scale.t1 - scale.t0) / wide;
@@ -184,12 +184,12 @@ export class LanePainter {
     put(far && step >= far.finest ? far : strip.intervals, 0,
       (best) => dim ? TONE_DIM : this.tone(strip, strip.intervals.row(best)));
     if (!dim) return;
-    // What is lit shows wherever it is, also beside longer things that are not.
+    // Highlighted items are always visible, even beside longer ones that are not highlighted.
     const lit = this.litOf(strip);
     put(lit, LIT, (best) => this.tone(strip, lit.row(best)));
   }
 
-  /** The polls of a strip whose tasks are lit. */
+  /** The polls of a strip whose tasks are highlighted. */
   private litOf(strip: Strip): Intervals {
     let found = this.litStrips.get(strip);
     if (!found) {
@@ -240,7 +240,7 @@ export class LanePainter {
     }
   }
 
-  /** Among many columns, the names of the things that are wide enough for one. */
+  /** Where many items share columns, draws the names of those that are wide enough. */
   private longNames(surface: Surface, scale: TimeScale, strip: Strip, y: number, height: number): void {
     const { intervals } = strip;
     const from = intervals.firstEndingAfter(scale.t0), to = intervals.firstEndingAfter(scale.t1);
@@ -271,7 +271,7 @@ export class LanePainter {
     }
   }
 
-  /** A callback by its function alone: what comes before it ("timer on_compute") takes the room of the name. */
+  /** For a callback only its function: the prefix ("timer on_compute") takes too much room. */
   private pollLabel(task: number): string {
     const name = this.model.taskName(task);
     const space = name.indexOf(" ");
@@ -297,14 +297,14 @@ export class LanePainter {
       ctx.fillRect(scale.x + x, Math.min(y, zero), 1, Math.abs(zero - y));
       lines.push([scale.x + x, y, toY(least)]);
     });
-    ctx.fillStyle = mix(colour, colours.surface, 0.45); // what it moved through within the column
+    ctx.fillStyle = mix(colour, colours.surface, 0.45); // the range of values within the column
     for (const [x, y, bottom] of lines) if (bottom > y + 1) ctx.fillRect(x, y, 1, bottom - y);
     ctx.fillStyle = colour;
     for (const [x, y] of lines) ctx.fillRect(x, y - 0.75, 1, 1.5);
   }
 }
 
-/** The end of something that had not ended: a notched edge. */
+/** The end of an item that had not ended: a notched edge. */
 function openEnd(ctx: CanvasRenderingContext2D, x: number, y: number, height: number, colour: string): void {
   ctx.fillStyle = colour;
   for (let at = y; at < y + height; at += 4) ctx.fillRect(x - 3, at, 3, 2);

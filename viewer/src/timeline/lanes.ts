@@ -1,5 +1,6 @@
-/* The lanes of the timeline: charts of queues and values, then a lane per thread. Where each lies is known
- * for all of them at once (there may be 10 000); what is in one is made ready when it is first drawn. */
+/* The lanes of the timeline: charts of queues and values, then one lane per thread. The positions of all
+ * lanes are computed at once (there can be 10 000). The contents of a lane are prepared when it is first
+ * drawn. */
 import { Buckets } from "../model/buckets";
 import { Intervals, nest } from "../model/intervals";
 import type { Groups, Model } from "../model/model";
@@ -7,7 +8,7 @@ import { lowerBound } from "../model/model";
 import { POLL_NESTED, SAMPLE_CPU, SAMPLE_OFF } from "../model/schema";
 import { Steps } from "../model/steps";
 
-/** A row of a lane: things of one kind that do not overlap. */
+/** A row of a lane: items of one kind that do not overlap. */
 export interface Strip {
   readonly kind: "frame" | "poll" | "park" | "cpu" | "off";
   /** Distance from the top of the lane, and height: CSS pixels at 16 px text. */
@@ -24,14 +25,14 @@ const FRAME_HEIGHT = 13, POLL_HEIGHT = 15, NESTED_HEIGHT = 9, TICK_HEIGHT = 6, P
 const LEAST_HEIGHT = 22, CHART_HEIGHT = 44, LOW_CHART_HEIGHT = 36;
 const FEW_CHARTS = 2, MOST_CHARTS = 6;
 const MOST_LAYERS = 3;
-/** Strips with fewer things than this are drawn from the things themselves. */
+/** Strips with fewer items are drawn without buckets. */
 const MANY = 8192;
 
 export class Lanes {
   readonly lanes: readonly Lane[];
-  /** Top of each lane, and the end of the last: CSS pixels at 16 px text. */
+  /** Top of each lane, and the end of the last one: CSS pixels at 16 px text. */
   readonly tops: Float64Array;
-  /** Threads without anything to draw. */
+  /** The number of threads without events. */
   readonly empty: number;
   private readonly strips = new Map<number, readonly Strip[]>();
   private readonly far = new WeakMap<Strip, Buckets>();
@@ -55,7 +56,7 @@ export class Lanes {
     rows.sort((a, b) => (threads.is_main[b] as number) - (threads.is_main[a] as number) || a - b);
     for (const thread of rows) lanes.push({ kind: "thread", thread, title: model.threadName(thread) });
     this.empty = threads.rows - rows.length;
-    // A few charts are what one looks at first; a queue per worker on 64 of them is not.
+    // A few charts come first; many of them (a queue for each of 64 workers) come after the threads.
     if (charts.length <= MOST_CHARTS) lanes.unshift(...charts);
     else lanes.push(...charts);
     const chartHeight = charts.length <= FEW_CHARTS ? CHART_HEIGHT : LOW_CHART_HEIGHT;
@@ -73,7 +74,7 @@ export class Lanes {
     return this.tops[this.lanes.length] as number;
   }
 
-  /** Index of the lane at Y (at 16 px text); -1 when there is none. */
+  /** Index of the lane at Y (at 16 px text); -1: none. */
   laneAt(y: number): number {
     if (y < 0 || y >= this.height) return -1;
     let low = 0, high = this.lanes.length;
@@ -96,13 +97,13 @@ export class Lanes {
     return strips;
   }
 
-  /** Was a thread that left its CPU (a row of samples of a lane made ready) in the middle of a poll or a
-   * frame? If not, it had nothing to do. */
+  /** Was a thread that left the CPU (a row of samples in a prepared lane) inside a poll or a frame? If not,
+   * it was idle. */
   inWork(sample: number): boolean {
     return this.hurts[sample] === 1;
   }
 
-  /** The strip as seen from far away; null when it has too little for that to pay. */
+  /** The strip for low zoom levels; null if it has too few items to need one. */
   farOf(strip: Strip): Buckets | null {
     if (strip.intervals.count < MANY) return null;
     let far = this.far.get(strip);
@@ -116,7 +117,7 @@ export class Lanes {
     return steps;
   }
 
-  /* Heights: the same rules as makeStrips(), without making anything ------------------------------ */
+  /* Heights: the same rules as makeStrips(), without creating strips ------------------------------ */
 
   private frames(thread: number): number {
     const { start } = this.model.framesByThread();
@@ -179,7 +180,7 @@ export class Lanes {
     if (off.length > 0) {
       const starts = gather(samples.at, off);
       const away = Float64Array.from(off, (row, i) =>
-        samples.value[row] || Math.max(0, model.end - (starts[i] as number))); // 0: it did not come back
+        samples.value[row] || Math.max(0, model.end - (starts[i] as number))); // 0: it did not return
       const [only] = nest(starts, away, 0, 1);
       if (only) add("off", TICK_HEIGHT, renumber(only, off));
       const work = strips.filter((strip) => strip.kind === "poll" || strip.kind === "frame");
@@ -214,15 +215,15 @@ function gather(values: Float64Array, rows: Uint32Array): Float64Array {
   return found;
 }
 
-/** The same intervals with their numbers looked up in ROWS. */
+/** The same intervals, with row numbers looked up in ROWS. */
 function renumber(intervals: Intervals, rows: Uint32Array): Intervals {
   const own = new Uint32Array(intervals.count);
   for (let i = 0; i < own.length; i++) own[i] = rows[intervals.row(i)] as number;
   return new Intervals(intervals.start, intervals.length, own);
 }
 
-/** How many layers the polls of each thread need (at most MOST_LAYERS); 0: it has none. One pass over
- * all polls, with the rule of nest(). */
+/** The number of layers that the polls of each thread need (at most MOST_LAYERS); 0: no polls. One pass
+ * over all polls, with the same rule as nest(). */
 function pollLayers(model: Model): Uint8Array {
   const { start, length, flags } = model.tables.polls;
   const layers = new Uint8Array(model.tables.threads.rows);
@@ -249,7 +250,7 @@ function pollLayers(model: Model): Uint8Array {
   return layers;
 }
 
-/** Bits of what samples each thread has: 1 on the CPU, 2 off it. */
+/** Bits for the samples that each thread has: 1 on the CPU, 2 off the CPU. */
 function sampleKinds(model: Model): Uint8Array {
   const { thread, kind, rows } = model.tables.samples;
   const seen = new Uint8Array(model.tables.threads.rows);
@@ -257,7 +258,7 @@ function sampleKinds(model: Model): Uint8Array {
   return seen;
 }
 
-/** Rows of marks (named moments) in [t0, t1). */
+/** Rows of marks in [t0, t1). */
 export function marksIn(model: Model, t0: number, t1: number): { from: number; to: number } {
   const { at, rows } = model.tables.marks;
   return { from: lowerBound(at, t0, 0, rows), to: lowerBound(at, t1, 0, rows) };

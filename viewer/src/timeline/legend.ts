@@ -1,5 +1,5 @@
-/* The colours of the timeline in words: the tasks with the most time in polls, and the other strips. A
- * click on a task lights it alone. */
+/* The legend of the timeline: the tasks with the most time in polls, and the other strips. A click on a
+ * task shows only that task in colour. */
 import { button, h } from "../util/element";
 import { cut, shortName } from "../model/format";
 import type { Model } from "../model/model";
@@ -41,7 +41,7 @@ export class Legend {
     if (kinds.has(SAMPLE_CPU)) items.push(item(mix(colours.textFaint, colours.surface, 0.25), "CPU sample"));
     if (kinds.has(SAMPLE_OFF)) {
       const work = this.model.tables.polls.rows + frames.rows > 0;
-      if (work) items.push(item(colours.series[5], "off CPU at work"));
+      if (work) items.push(item(colours.series[5], "off CPU during work"));
       items.push(item(waitColour(), work ? "off CPU, idle" : "off CPU"));
     }
     if (kinds.has(SAMPLE_PREEMPTED)) items.push(item(colours.series[1], "preempted"));

@@ -1,5 +1,5 @@
-/* What lies over the lanes: the selected and the hovered thing, a dragged range, marks the program made,
- * and the arrow from what woke a poll to the poll. */
+/* Draws the overlay of the lanes: selection, hovered item, dragged range, marks of the program, and the
+ * arrow from the waker of a poll to the poll. */
 import type { TimeScale } from "../util/axis";
 import type { Surface } from "../util/canvas";
 import { ns } from "../model/format";
@@ -17,7 +17,7 @@ export interface Overlay {
   readonly model: Model;
   readonly lanes: Lanes;
   readonly unit: number;
-  /** Nothing is drawn above TOP; the first lane lies at OFFSET. */
+  /** Nothing is drawn above TOP; the first lane is at OFFSET. */
   readonly top: number;
   readonly offset: number;
   readonly selection: Selection | null;
@@ -27,7 +27,7 @@ export interface Overlay {
 
 const MOST_MARKS = 400;
 
-/** Moments the program named: a line and, where there is room, its name. */
+/** Marks: a line, and the name where there is room. */
 export function drawMarks(surface: Surface, scale: TimeScale, model: Model, top: number): void {
   const { at, name } = model.tables.marks;
   const { from, to } = marksIn(model, scale.t0, scale.t1);
@@ -91,13 +91,14 @@ function drawRange(over: Overlay, range: { t0: number; t1: number; thread?: numb
   if (x1 - x0 > wide + 10) surface.text(text, (x0 + x1 - wide) / 2, Math.max(y, over.top) + 9, 200, colours.accent);
 }
 
-/** Where a thread's strip of a kind lies on the canvas; the layer of a poll is the one that holds it. */
+/** The position of a thread's strip on the canvas. FITS selects the strip; for a poll, the layer that
+ * contains it. */
 function stripBox(over: Overlay, thread: number, fits: (strip: Strip) => boolean): { y: number; height: number } | null {
   const lane = over.lanes.laneOfThread(thread);
   if (lane < 0) return null;
   const top = (over.lanes.tops[lane] as number) * over.unit + over.offset;
   const bottom = (over.lanes.tops[lane + 1] as number) * over.unit + over.offset;
-  if (bottom < over.top || top > over.surface.height) return null; // not in sight: do not make it ready
+  if (bottom < over.top || top > over.surface.height) return null; // not visible: do not prepare it
   const strip = over.lanes.stripsOf(thread).find(fits);
   return strip ? { y: Math.round(top + strip.y * over.unit), height: Math.round(strip.height * over.unit) } : null;
 }
@@ -116,7 +117,7 @@ function drawSelection(over: Overlay, selection: Selection, colour: string, thic
   ctx.strokeRect(x0 - thick / 2, box.y - thick / 2, x1 - x0 + thick, box.height + thick);
 }
 
-/** From the waker, at the time it woke, to the poll: the wait is the dashed part. */
+/** The arrow from the waker, at the time of the wake, to the poll. The dashed part is the wait. */
 function drawWake(over: Overlay, poll: number): void {
   const { polls } = over.model.tables;
   const wake = (polls.wake_at[poll] as number) - 1;
@@ -145,7 +146,7 @@ function drawWake(over: Overlay, poll: number): void {
   ctx.fill();
 }
 
-/** The middle of a thread's work, or of its lane where it is not in sight. */
+/** The middle of a thread's work strip, or of its lane if the strip is not visible. */
 function laneMiddle(over: Overlay, thread: number): number | null {
   const box = stripBox(over, thread, (strip) => strip.kind === "poll" || strip.kind === "frame");
   if (box) return box.y + box.height / 2;

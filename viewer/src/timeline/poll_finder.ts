@@ -1,4 +1,4 @@
-/* Search in the timeline: tasks, and the threads and frame functions, whose name has the text in it. */
+/* Search in the timeline: tasks, threads and frame functions whose names contain the text. */
 import type { Model } from "../model/model";
 import { NONE } from "../model/schema";
 import type { Selection, State } from "../model/state";
@@ -10,7 +10,8 @@ export class PollFinder {
 
   constructor(private readonly model: Model) {}
 
-  /** 1 for each task to light (the same array for the same question); null when nothing is searched and no task selected. */
+  /** 1 for each highlighted task (the same array for the same search); null: no search and no task
+   * selected. */
   tasks(text: string, selection: Selection | null): Uint8Array | null {
     const { tasks } = this.model.tables;
     if (text !== "") return this.matching(text);
@@ -22,7 +23,7 @@ export class PollFinder {
     return this.chosen.lit;
   }
 
-  /** Polls of tasks that match. */
+  /** The number of polls of matching tasks. */
   count(text: string): number {
     const lit = this.matching(text);
     const { polls } = this.model.tables.tasks;
@@ -31,8 +32,8 @@ export class PollFinder {
     return sum;
   }
 
-  /** The matching poll that starts next after (or before) the one selected, or the start of the range
-   * shown; null when there is none. */
+  /** The next (or previous) matching poll, relative to the selection or to the start of the visible range;
+   * null: none. */
   next(state: State, direction: 1 | -1): number | null {
     const lit = this.tasks(state.search.toLowerCase(), state.selection);
     if (!lit) return null;

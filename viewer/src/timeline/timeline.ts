@@ -1,7 +1,7 @@
-/* The timeline: a lane per thread over one time axis. Two canvases over each other: the lanes, drawn when
- * the range, the scroll position or the size change, and an overlay for what moves with the pointer: the
- * hovered thing, the selection, wake arrows. Both are as large as the window onto the lanes, not as the
- * lanes: only those in sight are drawn. */
+/* The timeline: one lane per thread over a common time axis. It has two canvases on top of each other. One
+ * shows the lanes and is drawn when the range, the scroll position or the size changes. The other is an
+ * overlay for what follows the pointer: the hovered item, the selection, wake arrows. Both have the size of
+ * the visible area, so only visible lanes are drawn. */
 import "../frames/about_frame";
 import "./about_poll";
 import { drawAxis, TimeScale } from "../util/axis";
@@ -31,8 +31,8 @@ const MOST_STRETCH = 1.6;
 class Timeline implements View {
   readonly id = "timeline";
   readonly title = "Timeline";
-  readonly help = [...TIME_HELP, ...WALK_HELP, ["↑ ↓, Page Up, Page Down, wheel over the names", "more threads"],
-    ["Shift + drag in a lane", "select the range of that thread only"]] as const;
+  readonly help = [...TIME_HELP, ...WALK_HELP, ["↑ ↓, Page Up, Page Down, wheel over the names", "scroll through the threads"],
+    ["Shift + drag in a lane", "select a range of that thread only"]] as const;
 
   private model!: Model;
   private store!: Store;
@@ -88,7 +88,7 @@ class Timeline implements View {
     });
     this.surface.canvas.addEventListener("dblclick", () => this.zoomTo(store.state.selection));
     this.scroller.addEventListener("scroll", () => this.draw());
-    new ResizeObserver(() => this.draw()).observe(this.scroller); // a toolbar that wraps takes from its height
+    new ResizeObserver(() => this.draw()).observe(this.scroller); // the lanes shrink when a toolbar wraps
     if (store.state.selection) this.reveal(store.state.selection);
   }
 
@@ -146,20 +146,20 @@ class Timeline implements View {
     return new TimeScale(t0, t1, x, Math.max(1, this.surface.width - x));
   }
 
-  /** CSS pixels per pixel of the lanes' layout: few threads get more room each. */
+  /** CSS pixels per pixel of the lanes' layout. With few threads each one gets more room. */
   private laneUnit(): number {
     const unit = palette().unit;
     const room = this.scroller.clientHeight - AXIS * unit;
     return unit * Math.min(MOST_STRETCH, Math.max(1, room / Math.max(1, this.lanes.height * unit)));
   }
 
-  /** From a y of the canvas to one of the lanes. */
+  /** Converts a y of the canvas to one of the lanes. */
   private laneY(y: number): number {
     const axis = AXIS * palette().unit;
     return y < axis ? -1 : (y - axis + this.scroller.scrollTop) / this.laneUnit();
   }
 
-  /** Moves [t0, t1) so that something at START can be seen, without changing the zoom more than needed. */
+  /** Moves [t0, t1) so that an item at START is visible, and changes the zoom only if needed. */
   private show(start: number, length: number): void {
     const { t0, t1 } = this.store.state;
     if (start >= t0 && start + length <= t1) return;
@@ -174,7 +174,7 @@ class Timeline implements View {
     this.store.zoom(range.t0 - pad, range.t1 + pad);
   }
 
-  /** Scrolls so that the thread of SELECTION is in sight. */
+  /** Scrolls so that the thread of SELECTION is visible. */
   private reveal(selection: Selection | null): void {
     const range = this.model.rangeOf(selection);
     if (range?.thread === undefined) return;
@@ -241,14 +241,14 @@ class Timeline implements View {
       surface.text(lane.title, 10 * unit, top + 12 * unit, width - 18 * unit, colours.text);
       if (lane.kind === "thread") continue;
       surface.setFont(colours.fontSmall);
-      surface.text(`${lane.kind === "queue" ? "queue, " : ""}at most ${brief(this.lanes.chartOf(lane).most)}`,
+      surface.text(`${lane.kind === "queue" ? "queue, " : ""}max ${brief(this.lanes.chartOf(lane).most)}`,
         10 * unit, top + 27 * unit, width - 18 * unit, colours.textDim);
     }
     surface.ctx.fillStyle = colours.lineStrong;
     surface.ctx.fillRect(Math.round(width) - 1, 0, 1, surface.height);
   }
 
-  /** The axis once more over lanes that scrolled beneath it, and what is not shown. */
+  /** Draws the axis over the scrolled lanes, and the number of lanes. */
   private header(scale: TimeScale, unit: number): void {
     const { surface } = this;
     const colours = palette();

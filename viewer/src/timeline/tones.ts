@@ -1,5 +1,5 @@
-/* Colours of things on a time axis, as pixels ready for a canvas: a tone for each kind of thing, mixed
- * with the background by how much of its pixel column it covers. */
+/* Colours of items on a time axis, as pixels for a canvas: a tone for each kind of item, mixed with the
+ * background according to how much of its pixel column the item covers. */
 import { category, mix, palette, pixel } from "../util/palette";
 
 /** Tones 0 ... TASKS - 1 are those of tasks. */
@@ -15,16 +15,16 @@ export const TONE_NONE = TASKS + 7;
 export const TONE_WAIT = TASKS + 8;
 const COUNT = TASKS + 9;
 const SHADES = 16;
-/** A column with anything in it is at least this much coloured: a lone poll must be seen. */
+/** Minimum intensity of a column that is not empty, so that a single short poll is visible. */
 const LEAST = 0.35;
 
-/** Frames are many and calm; their spikes stand out. */
+/** Frames have a pale colour, so that spikes stand out. */
 export function frameColour(): string {
   const { series, surface } = palette();
   return mix(series[0] ?? "", surface, 0.45);
 }
 
-/** Off the CPU with nothing to do: worth knowing, not worth a look. */
+/** Off the CPU while idle: an inconspicuous colour. */
 export function waitColour(): string {
   const { lineStrong, surface } = palette();
   return mix(lineStrong, surface, 0.25);
@@ -51,7 +51,7 @@ export class Tones {
     }
   }
 
-  /** The pixel of TONE in a column of which COVER (0 to 1) is covered. */
+  /** The pixel of TONE in a column of which the share COVER (0 to 1) is covered. */
   pixel(tone: number, cover: number): number {
     return this.pixels[tone * SHADES + Math.min(SHADES - 1, Math.max(0, Math.round(cover * (SHADES - 1))))] ?? 0;
   }

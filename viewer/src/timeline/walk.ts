@@ -1,17 +1,17 @@
-/* The timeline without a mouse: from one thing in a lane to the next, and from lane to lane. */
+/* Keyboard navigation of the timeline: from item to item in a lane, and from lane to lane. */
 import type { Lanes, Strip } from "./lanes";
 import type { Model } from "../model/model";
 import type { Selection, State } from "../model/state";
 import { holds, selectionIn } from "./hit";
 
 export const WALK_HELP: readonly (readonly [string, string])[] = [
-  [", .", "the thing before and after in its lane"],
-  ["J, K", "the lane below and above"],
+  [", .", "previous and next item in the lane"],
+  ["J, K", "lane below and above"],
 ];
 
 export type Step = "before" | "after" | "down" | "up";
 
-/** Which step a key asks for. */
+/** The step for a key. */
 export function stepOf(key: string): Step | null {
   switch (key) {
     case ",": return "before";
@@ -22,8 +22,8 @@ export function stepOf(key: string): Step | null {
   }
 }
 
-/** What a step leads to from the selection (or from the middle of the picture, in lane FIRST); null when
- * there is nothing that way. */
+/** The result of a step from the selection (or from the middle of the range, in lane FIRST); null: nothing
+ * in that direction. */
 export function walk(model: Model, lanes: Lanes, state: State, first: number, step: Step): Selection | null {
   const here = model.rangeOf(state.selection);
   const inLane = here?.thread !== undefined && state.selection?.kind !== "range" && state.selection?.kind !== "thread";
@@ -33,7 +33,7 @@ export function walk(model: Model, lanes: Lanes, state: State, first: number, st
   const { selection } = state;
   const strip = lanes.stripsOf(here.thread).find((one) => selection && holds(model, one, selection, here.t0));
   if (!strip) return null;
-  // Things may start at the same time, or last nothing: look around the place for the very row.
+  // Items can have equal starts or no length, so look for the exact row nearby.
   let index = strip.intervals.firstEndingAfter(here.t0 - 1);
   while (index < strip.intervals.count && (strip.intervals.start[index] as number) < here.t0) index++;
   const row = selectionRow(selection);
@@ -41,7 +41,7 @@ export function walk(model: Model, lanes: Lanes, state: State, first: number, st
   return pick(strip, index + (step === "after" ? 1 : -1));
 }
 
-/** The thing nearest to TIME in the first lane from LANE on (in DIRECTION) that has any. */
+/** The item nearest to TIME in the first lane that has any, from LANE on in DIRECTION. */
 function nearest(lanes: Lanes, lane: number, time: number, direction: 1 | -1): Selection | null {
   for (; lane >= 0 && lane < lanes.lanes.length; lane += direction) {
     const own = lanes.lanes[lane];

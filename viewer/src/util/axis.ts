@@ -1,4 +1,4 @@
-/* The time axis every time-based view shares: time to pixels, and ticks at round times. */
+/* The time axis that all time-based views share: conversion of time to pixels, and ticks at round times. */
 import type { Surface } from "./canvas";
 import { moment } from "../model/format";
 import { palette } from "./palette";
@@ -50,7 +50,7 @@ export function ticks(scale: TimeScale, gap: number): [number, string][] {
   return found;
 }
 
-/** Labels along the top of [y, y + height), and faint lines down to BOTTOM. */
+/** Draws labels along the top of [y, y + height), and faint lines down to BOTTOM. */
 export function drawAxis(surface: Surface, scale: TimeScale, y: number, height: number, bottom: number): void {
   const { ctx } = surface;
   const colours = palette();

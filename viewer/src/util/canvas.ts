@@ -1,15 +1,15 @@
-/* A canvas that is sharp on any screen, fits its element, measures text once, and knows what was drawn
- * where. All coordinates of its users are CSS pixels.
+/* A canvas with the resolution of the screen and the size of its element. It caches text widths and knows
+ * which rectangles were drawn where. All coordinates are CSS pixels.
  *
  *   const surface = new Surface(el, "Timeline");     a <canvas> filling EL
- *   surface.fit()                                     true when the size changed; call before drawing
+ *   surface.fit()                                     true if the size changed; call before drawing
  *   surface.ctx, surface.width, surface.height        scaled: 1 unit is 1 CSS pixel
- *   surface.text("name", x, y, most)                  cut in the middle to MOST pixels; what was drawn
- *   surface.hits.clear(); hits.add(x, y, w, h, what); hits.at(x, y)
- */
+ *   surface.text("name", x, y, most)                  draws it cut in the middle to MOST pixels
+ *   surface.hits.clear(); hits.add(x, y, w, h, what); hits.at(x, y) */
 import { cut } from "../model/format";
 
-/** Rectangles drawn, newest on top. For things in the thousands, not millions: big views compute. */
+/** The rectangles that were drawn, newest on top. For thousands of them, not millions: large views compute
+ * hits. */
 export class Hits<T> {
   private readonly rects: { x: number; y: number; w: number; h: number; what: T }[] = [];
 
@@ -49,8 +49,8 @@ export class Surface<T = unknown> {
   private widths = new Map<string, number>();
   private font = "";
 
-  /** LABEL is the name a screen reader says. The canvas takes the focus (tabindex 0). Without a LABEL
-   * it is a transparent overlay for marks that move, and takes no events. */
+  /** LABEL is the name for screen readers; the canvas can take the focus (tabindex 0). Without LABEL it is
+   * a transparent overlay and gets no events. */
   constructor(readonly parent: HTMLElement, label: string | null) {
     this.canvas = document.createElement("canvas");
     if (label === null) {
@@ -63,11 +63,12 @@ export class Surface<T = unknown> {
     }
     parent.append(this.canvas);
     const ctx = this.canvas.getContext("2d", { alpha: label === null });
-    if (!ctx) throw new Error("This browser gives no 2D canvas.");
+    if (!ctx) throw new Error("This browser has no 2D canvas.");
     this.ctx = ctx;
   }
 
-  /** Takes the size of the parent (or WIDTH, HEIGHT); true when it is new, so that all must be drawn. */
+  /** Takes the size of the parent (or WIDTH, HEIGHT). True if it changed, so that everything must be
+   * redrawn. */
   fit(width = this.parent.clientWidth, height = this.parent.clientHeight): boolean {
     const ratio = Math.min(window.devicePixelRatio || 1, 4);
     if (width === this.width && height === this.height && ratio === this.ratio) return false;
@@ -82,7 +83,7 @@ export class Surface<T = unknown> {
     return true;
   }
 
-  /** Unit transform, no clip, the font given or the one before. */
+  /** Resets the transform and the clip, and sets the font if one is given. */
   reset(font = this.font): void {
     this.ctx.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
     this.ctx.textBaseline = "middle";
@@ -96,7 +97,7 @@ export class Surface<T = unknown> {
     this.ctx.font = font;
   }
 
-  /** Width of TEXT in the font set. */
+  /** Width of TEXT in the current font. */
   measure(text: string): number {
     let width = this.widths.get(text);
     if (width === undefined) {
@@ -107,7 +108,7 @@ export class Surface<T = unknown> {
     return width;
   }
 
-  /** TEXT cut in the middle so that it is at most MOST wide; "" when not even three letters fit. */
+  /** TEXT cut in the middle so that it is at most MOST wide; "" if fewer than three letters fit. */
   fitted(text: string, most: number): string {
     const start = cut(text, MOST_LETTERS);
     const width = this.measure(start);
@@ -129,7 +130,7 @@ export class Surface<T = unknown> {
     return this.measure(shown);
   }
 
-  /** Where a pointer event is, in CSS pixels of the canvas. */
+  /** The position of a pointer event, in CSS pixels of the canvas. */
   point(event: MouseEvent): { x: number; y: number } {
     const box = this.canvas.getBoundingClientRect();
     return { x: event.clientX - box.left, y: event.clientY - box.top };

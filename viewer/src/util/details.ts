@@ -1,7 +1,7 @@
-/* The side panel: what is selected (pinned by a click), in full, with links to the other views. Names
- * are whole here, in boxes that scroll.
+/* The details panel: shows the selection in full, with complete names in scrolling boxes and links to the
+ * other views.
  *
- * Each kind of selection has one function that describes it. The file that owns the kind registers it
+ * Each kind of selection has one function that describes it. The file of that kind registers the function
  * when it is loaded:
  *
  *   describe("site", (panel, selection, model, store) => {
@@ -9,8 +9,7 @@
  *     panel.facts([["live", bytes(...)], ...]);
  *     panel.stack(model, node);
  *     panel.links([["Flame graph", () => store.open("flame", selection)]]);
- *   });
- */
+ *   }); */
 import { button, h } from "./element";
 import { cut } from "../model/format";
 import type { Model } from "../model/model";
@@ -21,19 +20,19 @@ type Kind = Selection["kind"];
 type Of<K extends Kind> = Extract<Selection, { kind: K }>;
 export type Describe<K extends Kind> =
   (panel: Panel, selection: Of<K>, model: Model, store: Store) => void;
-/** One line for a selection: the text of its pin. */
+/** A selection in one line: the text of its pin. */
 export type Name<K extends Kind> = (selection: Of<K>, model: Model) => string;
 
 const describers = new Map<Kind, Describe<Kind>>();
 const namers = new Map<Kind, Name<Kind>>();
 
-/** Says how a kind of selection is shown in the panel, and what its pin is called. */
+/** Registers how a kind of selection is shown in the panel and named in a pin. */
 export function describe<K extends Kind>(kind: K, show: Describe<K>, name: Name<K>): void {
   describers.set(kind, show as unknown as Describe<Kind>);
   namers.set(kind, name as unknown as Name<Kind>);
 }
 
-/** One line that names SELECTION. */
+/** SELECTION in one line. */
 export function nameOf(selection: Selection, model: Model): string {
   return namers.get(selection.kind)?.(selection as never, model) ?? writeSelection(selection);
 }
@@ -42,25 +41,25 @@ export function nameOf(selection: Selection, model: Model): string {
 export interface PanelRow {
   readonly cells: readonly string[];
   readonly go?: () => void;
-  /** 0 to 1: a bar behind the row. */
+  /** 0 to 1: length of the bar behind the row. */
   readonly part?: number;
 }
 
 const MOST_ROWS = 200;
-/** Frames of a stack shown before "show all". */
+/** Maximum frames of a stack that are shown. */
 const MOST_FRAMES = 400;
 
-/** What a describing function builds with; all text is set as text. */
+/** What the describing functions write to. All text is set as textContent. */
 export class Panel {
   constructor(private readonly body: HTMLElement) {}
 
-  /** WHAT it is ("Frame 12"), and its NAME in full, if it has one. */
+  /** WHAT it is ("Frame 12"), and its full NAME, if it has one. */
   title(what: string, name = ""): void {
     this.body.append(h("h2", {}, what));
     if (name !== "") this.name(name);
   }
 
-  /** A name in full, in a box that scrolls; long ones can be selected and copied. */
+  /** A full name, in a scrolling box from which it can be copied. */
   name(name: string): void {
     this.body.append(h("div", { class: "full-name", tabindex: "0", role: "region", "aria-label": "full name" },
       name));
@@ -81,13 +80,13 @@ export class Panel {
     this.body.append(list);
   }
 
-  /** Buttons that lead elsewhere. */
+  /** Buttons that open other views. */
   links(links: readonly (readonly [string, () => void])[]): void {
     this.body.append(h("div", { class: "links" },
       ...links.map(([text, go]) => button(text, go, { class: "chip" }))));
   }
 
-  /** A table; the first column is text, the others are numbers. HEADS names them. */
+  /** A table; HEADS are the titles. The first column is text, the others are numbers. */
   table(label: string, heads: readonly string[], rows: readonly PanelRow[]): void {
     const body = h("tbody");
     for (const row of rows.slice(0, MOST_ROWS)) body.append(tableRow(row));
@@ -97,7 +96,7 @@ export class Panel {
     if (rows.length > MOST_ROWS) this.text(`… and ${rows.length - MOST_ROWS} more`);
   }
 
-  /** The stack of NODE, innermost first, with places. */
+  /** The stack of NODE with places, innermost frame first. */
   stack(model: Model, node: number): void {
     const nodes = model.stack(node).reverse();
     const list = h("ol", { class: "stack" });
@@ -117,7 +116,7 @@ export class Panel {
     this.body.append(list);
   }
 
-  /** Anything else. */
+  /** Any other elements. */
   add(...nodes: Node[]): void {
     this.body.append(...nodes);
   }
@@ -145,7 +144,7 @@ export class Details {
     this.update();
   }
 
-  /** Shows the selection and the pins; hidden when there is neither. */
+  /** Shows the selection and the pins; hidden if there are none. */
   update(): void {
     const { selection, pins } = this.store.state;
     this.element.hidden = selection === null && pins.length === 0;
@@ -161,7 +160,7 @@ export class Details {
     const pinned = this.store.state.pins.some((pin) => writeSelection(pin) === writeSelection(selection));
     return h("div", { class: "details-tools" },
       button(pinned ? "Unpin" : "Pin", () => this.store.togglePin(selection),
-        { class: "chip", "aria-pressed": String(pinned), title: "Keep it here while you look elsewhere" }),
+        { class: "chip", "aria-pressed": String(pinned), title: "Keep it here when you select something else" }),
       button("×", () => this.store.select(null), { class: "icon", "aria-label": "Close the details" }));
   }
 

@@ -1,4 +1,4 @@
-/* What browsers have and Debian 12's TypeScript does not know yet. */
+/* Browser interfaces that Debian 12's TypeScript does not declare. */
 declare class DecompressionStream {
   constructor(format: "deflate" | "gzip");
   readonly readable: ReadableStream<Uint8Array>;

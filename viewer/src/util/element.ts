@@ -1,4 +1,4 @@
-/* Elements made by calls: text is always textContent, so nothing a run says is ever read as HTML. */
+/* Creates elements. Text is always textContent, so text from a run is never parsed as HTML. */
 
 type Child = Node | string | null | undefined | false;
 
@@ -29,12 +29,12 @@ export function h<K extends keyof HTMLElementTagNameMap>(tag: K, attributes: Att
   return element;
 }
 
-/** A button that looks like a link or a chip (see style.css: .link, .chip, .button). */
+/** A button; class "link" or "chip" (shell/style.css) changes its look. */
 export function button(text: string, onclick: () => void, attributes: Attributes = {}): HTMLButtonElement {
   return h("button", { type: "button", class: "button", ...attributes, onclick: () => onclick() }, text);
 }
 
-/** One of several choices, as a group of buttons with aria-pressed. */
+/** A group of buttons with aria-pressed, of which one is chosen. */
 export function choice(label: string, choices: readonly (readonly [value: string, text: string])[],
   chosen: () => string, choose: (value: string) => void): { element: HTMLElement; update(): void } {
   const buttons = choices.map(([value, text]) =>

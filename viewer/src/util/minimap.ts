@@ -1,5 +1,5 @@
-/* The whole run in one strip above a time view: how busy it was, where the spikes are, and which part is
- * shown below. Drag in it to look elsewhere. */
+/* A strip above a time view that shows the whole run: how busy it was, where the spikes are, and which part
+ * is visible below. Dragging in it moves that part. */
 import { TimeScale } from "./axis";
 import { Surface } from "./canvas";
 import type { Model } from "../model/model";
@@ -18,10 +18,10 @@ export class Minimap {
   private readonly busy: Float64Array;
   private readonly spikes: Uint8Array;
 
-  /** SHOWS: how busy the run was, or its longest frames. INSET: pixels left free at the left. */
+  /** SHOWS: how busy the run was, or its longest frames. INSET: free pixels at the left. */
   constructor(parent: HTMLElement, model: Model, private readonly store: Store, shows: "activity" | "frames",
     private readonly inset: () => number) {
-    this.surface = new Surface(parent, "The whole run; drag to move the part that is shown");
+    this.surface = new Surface(parent, "The whole run; drag to move the visible part");
     this.busy = model.keep(`minimap: ${shows}`, () => shows === "frames" ? longest(model) : activity(model));
     this.spikes = model.keep("minimap: spikes", () => spikeBuckets(model));
     const { canvas } = this.surface;
@@ -47,7 +47,7 @@ export class Minimap {
     this.window(scale);
   }
 
-  /** All but the window does not change while the picture pans: it is drawn once. */
+  /** Only the window changes while the user pans, so the rest is drawn once. */
   private drawRun(): void {
     const { surface, run } = this;
     const colours = this.drawnWith = palette();
@@ -110,7 +110,7 @@ export class Minimap {
   }
 }
 
-/** How busy each 1/1024 of the run was, 0 to 1 of the busiest: time in polls and frames, or CPU samples. */
+/** How busy each 1/1024 of the run was, relative to the busiest: time in polls and frames, or CPU samples. */
 function activity(model: Model): Float64Array {
   const { polls, frames, samples } = model.tables;
   const busy = new Float64Array(BUCKETS);
@@ -118,14 +118,14 @@ function activity(model: Model): Float64Array {
   if (polls.rows > 0) spread(busy, step, polls.start, polls.length);
   else if (frames.rows > 0) spread(busy, step, frames.start, frames.wall);
   else {
-    // A sample stands for the time before it.
+    // A sample represents the time before it.
     const on = samples.value.map((value, row) => (samples.kind[row] === SAMPLE_CPU ? value : 0));
     spread(busy, step, samples.at.map((time, row) => Math.max(0, time - (on[row] as number))), on);
   }
   return ofMost(busy);
 }
 
-/** The longest frame of each part, 0 to 1 of the longest of all. */
+/** The longest frame of each part, relative to the longest of all. */
 function longest(model: Model): Float64Array {
   const { start, wall, rows } = model.tables.frames;
   const found = new Float64Array(BUCKETS);
@@ -147,8 +147,8 @@ function bucket(time: number, step: number): number {
   return Math.min(BUCKETS - 1, Math.max(0, Math.floor(time / step)));
 }
 
-/** Adds the part of each bucket that the intervals cover. Buckets covered whole are counted by where such
- * runs begin and end, so that long intervals cost no more than short ones. */
+/** Adds the share of each bucket that the intervals cover. For fully covered buckets only the first and the
+ * last are recorded, so that long intervals cost no more than short ones. */
 function spread(busy: Float64Array, step: number, start: Float64Array, length: Float64Array): void {
   const whole = new Float64Array(BUCKETS + 1);
   for (let row = 0; row < start.length; row++) {

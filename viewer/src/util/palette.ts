@@ -1,10 +1,10 @@
-/* Colours for canvases: the tokens of style.css, read once per theme. Categories use the eight colours of
- * Okabe and Ito, which stay apart for every kind of colour blindness; a ninth category gets a lighter or
- * darker one of the same eight. Never colour alone: shape, place or text always says it too.
- */
+/* Colours for canvases: the variables of shell/style.css, read once per theme. Categories use the eight
+ * colours of Okabe and Ito, which people with any kind of colour blindness can distinguish. From the ninth
+ * category on, lighter or darker variants follow. Colour is never the only information: shape, position or
+ * text repeats it. */
 export interface Palette {
   readonly dark: boolean;
-  /** The reader's text size over 16 px: what is laid out on a canvas grows with it. */
+  /** Text size of the user divided by 16 px. Layout on canvases scales with it. */
   readonly unit: number;
   readonly background: string;
   readonly surface: string;
@@ -20,7 +20,7 @@ export interface Palette {
   readonly warn: string;
   readonly good: string;
   readonly idle: string;
-  /** Okabe-Ito, in the order they are handed out. */
+  /** Okabe-Ito, in the order of use. */
   readonly series: readonly string[];
   readonly font: string;
   readonly fontSmall: string;
@@ -29,12 +29,12 @@ export interface Palette {
 
 let current: Palette | null = null;
 
-/** The colours of the theme in force. */
+/** The colours of the current theme. */
 export function palette(): Palette {
   return (current ??= read());
 }
 
-/** The theme or the size of text changed: read again. */
+/** Call when the theme or the text size has changed. */
 export function forgetPalette(): void {
   current = null;
 }
@@ -42,7 +42,7 @@ export function forgetPalette(): void {
 function read(): Palette {
   const style = getComputedStyle(document.documentElement);
   const get = (name: string): string => style.getPropertyValue(`--${name}`).trim();
-  const size = parseFloat(style.fontSize) || 16; // follows the reader's own text size
+  const size = parseFloat(style.fontSize) || 16; // the text size of the user
   const family = get("font") || "sans-serif";
   return {
     dark: get("dark") === "1", unit: size / 16,
@@ -57,11 +57,11 @@ function read(): Palette {
   };
 }
 
-/** Categories before a colour comes again, lighter or darker: all eight but vermilion, which always means
- * something to look at (a spike, off the CPU). */
+/** Number of categories before colours repeat as variants: all but vermilion, which is reserved for
+ * problems (a spike, off the CPU). */
 const HANDED_OUT = [0, 1, 2, 3, 4, 6, 7];
 
-/** Colour of category INDEX: the same number has the same colour in every view. */
+/** Colour of category INDEX. The same index has the same colour in every view. */
 export function category(index: number): string {
   const { series, dark } = palette();
   const base = series[HANDED_OUT[index % HANDED_OUT.length] ?? 0] ?? "#888888";
@@ -69,13 +69,13 @@ export function category(index: number): string {
   return ring === 0 ? base : mix(base, (ring === 1) !== dark ? "#ffffff" : "#000000", 0.35);
 }
 
-/** #rrggbb as 0xAABBGGRR (the order of canvas pixels on every machine browsers run on). */
+/** #rrggbb as 0xAABBGGRR (the byte order of canvas pixels on little-endian machines). */
 export function pixel(colour: string, alpha = 255): number {
   const [r, g, b] = rgb(colour);
   return ((alpha << 24) | (b << 16) | (g << 8) | r) >>> 0;
 }
 
-/** A colour between A and B (#rrggbb); PART 0 gives A. */
+/** The mix of colours A and B (#rrggbb); PART 0 is A. */
 export function mix(a: string, b: string, part: number): string {
   const x = rgb(a), y = rgb(b);
   const channel = (i: 0 | 1 | 2): string =>
@@ -83,7 +83,7 @@ export function mix(a: string, b: string, part: number): string {
   return `#${channel(0)}${channel(1)}${channel(2)}`;
 }
 
-/** Black or white, whichever can be read on COLOUR. */
+/** Black or white, whichever is readable on COLOUR. */
 export function inkOn(colour: string): string {
   const [r, g, b] = rgb(colour);
   return 0.2126 * lin(r) + 0.7152 * lin(g) + 0.0722 * lin(b) > 0.22 ? "#15171a" : "#ffffff";

@@ -1,31 +1,31 @@
-/* Mouse and keys of a time axis, the same in every view that has one: the wheel zooms at the cursor, a
- * drag pans, Shift and a drag selects a range, W A S D and the arrows do it from the keyboard. */
+/* Mouse and keys of a time axis, the same in every view that has one: the wheel zooms at the cursor,
+ * dragging pans, Shift and dragging selects a range; W A S D and the arrow keys do the same. */
 import type { TimeScale } from "./axis";
 import type { Surface } from "./canvas";
 import type { Store } from "../model/state";
 
 export interface TimeInputUser {
-  /** The scale in force. */
+  /** The current scale. */
   scale(): TimeScale;
-  /** The pointer is at X, Y (CSS pixels of the canvas), nothing pressed. */
+  /** The pointer is at X, Y (CSS pixels of the canvas) with no button pressed. */
   hover(x: number, y: number, event: MouseEvent): void;
   leave(): void;
   click(x: number, y: number, event: MouseEvent): void;
-  /** A drag moved down by DY pixels. */
+  /** The pointer was dragged down by DY pixels. */
   scroll?(dy: number): void;
-  /** The range being dragged, before it is a selection; null: over. */
+  /** The range that is being dragged, before it becomes a selection; null: the drag ended. */
   dragging?(range: { t0: number; t1: number } | null): void;
-  /** The thread a range that starts at Y belongs to, if any. */
+  /** The thread of a range that starts at Y, if any. */
   threadAt?(y: number): number | undefined;
 }
 
-/** Lines of the help box for views that use this. */
+/** Lines of the help box for views that use this class. */
 export const TIME_HELP: readonly (readonly [string, string])[] = [
   ["wheel, W, S", "zoom in and out at the cursor"],
-  ["drag, A, D, ← →", "move in time"],
-  ["Shift + drag; R", "select a range of time; all that is in sight"],
-  ["double click, Z", "zoom to what is selected"],
-  ["0", "the whole run"],
+  ["drag, A, D, ← →", "pan"],
+  ["Shift + drag; R", "select a range of time; R: the visible range"],
+  ["double click, Z", "zoom to the selection"],
+  ["0", "show the whole run"],
 ];
 
 const CLICK_SLACK = 4;
@@ -61,7 +61,7 @@ export class TimeInput {
     });
   }
 
-  /** W A S D, arrows left and right, 0 and Z; true when it was one of them. */
+  /** W A S D, arrows left and right, 0 and Z. True if the key was one of them. */
   key(event: KeyboardEvent): boolean {
     const { t0, t1 } = this.store.state;
     const pan = (t1 - t0) * KEY_PAN;
@@ -88,7 +88,7 @@ export class TimeInput {
   private wheel(event: WheelEvent): void {
     const { x } = this.surface.point(event);
     const scale = this.user.scale();
-    if (x < scale.x && !event.ctrlKey) return; // over the names: the lanes scroll
+    if (x < scale.x && !event.ctrlKey) return; // over the names, the wheel scrolls the lanes
     event.preventDefault();
     const unit = event.deltaMode === 1 ? 16 : event.deltaMode === 2 ? 400 : 1;
     if (Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
@@ -107,7 +107,7 @@ export class TimeInput {
     try {
       this.surface.canvas.setPointerCapture(event.pointerId);
     } catch {
-      // A pointer made by a script cannot be captured; the drag works inside the canvas.
+      // Pointers created by scripts cannot be captured; dragging then works inside the canvas only.
     }
   }
 

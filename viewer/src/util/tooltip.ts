@@ -1,7 +1,6 @@
-/* The one tooltip: what is under the pointer, in a few lines. It is also what a screen reader hears
- * (aria-live) when the keyboard moves the focus of a canvas. Never interactive: a click pins the thing
- * in the details panel instead.
- */
+/* The tooltip: describes what is under the pointer in a few lines. Screen readers announce it (aria-live)
+ * when the keyboard moves the cursor of a canvas. It is not interactive; a click opens the details panel
+ * instead. */
 import { cut } from "../model/format";
 import { h } from "./element";
 
@@ -13,13 +12,13 @@ const MOST_LETTERS = 160;
 class Tooltip {
   private readonly element = h("div", { class: "tooltip", role: "status", "aria-live": "polite" });
 
-  /** Puts the (hidden) element into the page; the shell does it once. */
+  /** Adds the (hidden) element to the page; the shell calls this once. */
   attach(parent: HTMLElement): void {
     this.element.hidden = true;
     parent.append(this.element);
   }
 
-  /** Shows LINES beside the point X, Y of the window (clientX, clientY). Names are cut in the middle. */
+  /** Shows LINES beside the point X, Y of the window (clientX, clientY). Long names are cut in the middle. */
   show(x: number, y: number, lines: readonly TipLine[]): void {
     this.element.replaceChildren(...lines.map((line) =>
       typeof line === "string" ? h("div", { class: "tip-head" }, cut(line, MOST_LETTERS))

@@ -1,14 +1,13 @@
-/* What a view of the page is. The shell (shell.ts) owns the tabs, the search box, the keys that hold
- * everywhere, the details panel and the error box; a view owns one element and draws itself in it.
+/* The interface of a view. The shell (shell/shell.ts) owns the tabs, the search box, the global keys, the
+ * details panel and the error box. A view owns one element and draws in it.
  *
- * A view file exports a function that makes its view: `export function flameView(): View`. views.ts
- * lists them in the order of their tabs.
+ * The file of a view exports a function that creates it: `export function flameView(): View`.
+ * shell/views.ts lists them in the order of their tabs.
  *
- * Life: mount() once, when the tab is first shown (so a view that is never opened costs nothing); then
- * update() whenever it is visible and something changed: at most once per animation frame, before the
- * paint, with what changed. A view never keeps its own copy of the state: it reads store.state and calls
- * store.set(). An exception out of any of these functions ends in the visible error box.
- */
+ * The shell calls mount() once, when the tab is first opened, so a view that is never opened costs
+ * nothing. Then it calls update() when the view is visible and something changed: at most once per
+ * animation frame, before the browser paints. A view never copies the state: it reads store.state and
+ * calls store.set(). The error box shows exceptions from all of these functions. */
 import type { Model } from "../model/model";
 import type { Changed, Store } from "../model/state";
 
@@ -19,18 +18,18 @@ export interface View {
   readonly title: string;
   /** Lines for the help box: [keys, what they do]. */
   readonly help?: readonly (readonly [string, string])[];
-  /** True when the run has what the view shows; a view that is not available has no tab. */
+  /** True if the run has the data of the view; otherwise the view has no tab. */
   available(model: Model): boolean;
-  /** Builds its elements in EL (empty, sized by the shell; class "view view-<id>"). */
+  /** Creates its elements in EL (empty, sized by the shell; class "view view-<id>"). */
   mount(el: HTMLElement, model: Model, store: Store): void;
-  /** Brings the picture up to date. CHANGED names what is new in the state since the last call; it has
-   * "size" when the element was resized or just shown, "theme" when the colours changed. */
+  /** Redraws. CHANGED has the parts of the state that changed since the last call; "size" if the element
+   * was resized or just opened; "theme" if the colours changed. */
   update(changed: Changed): void;
-  /** A key that the shell did not take, while the view is visible and no text field has the focus.
-   * True: taken. */
+  /** Handles a key that the shell did not handle, while the view is visible and no text field has the
+   * focus. True: handled. */
   key?(event: KeyboardEvent): boolean;
-  /** The number of things that match TEXT (already lower case, not empty); the shell shows it. The view
-   * marks them by itself in update() (changed has "search"). */
+  /** The number of matches of TEXT (lower case, not empty), which the shell shows. The view marks them in
+   * update() (changed has "search"). */
   find?(text: string): number;
   /** Goes to the next (+1) or previous (-1) match: Enter and Shift+Enter in the search box. */
   step?(direction: 1 | -1): void;

@@ -1,4 +1,4 @@
-/* A page that a test wrote, as the viewer opens it. */
+/* Opens a page that a test wrote, as the viewer does. */
 import { inflateBlock } from "../src/model/decode";
 import { Model } from "../src/model/model";
 import { readMeta } from "../src/model/page";

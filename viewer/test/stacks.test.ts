@@ -1,12 +1,12 @@
-/* Samples put together by their stacks. */
+/* Samples grouped by their stacks. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { byStack } from "../src/frames/about_frame";
 import { NONE } from "../src/model/schema";
-import { open } from "./opened";
+import { open } from "./open";
 import { PageWriter } from "./writer";
 
-test("stays on one stack are one row, whichever line they were at; preempted ones are another", async () => {
+test("times off the CPU on one stack are one row, independent of lines; preempted ones are a separate row", async () => {
   const w = new PageWriter();
   const [main, wait] = [w.string("main"), w.string("wait")];
   w.table("threads", 1, { tid: [1], name: [main], worker: [NONE], is_main: [1] });
