@@ -180,11 +180,11 @@ $(filter $(B)/obj/tool/tool/build/%,$(TOOL_OBJ)): src/common/probe.h
 VIEWER := build/viewer/viewer.js build/viewer/viewer.css
 VIEWER_SRC := $(sort $(wildcard viewer/src/*.ts viewer/src/*.css viewer/src/*/*.ts viewer/src/*/*.css))
 $(B)/obj/tool/tool/view/assets.o: $(VIEWER)
-$(VIEWER) &: $(VIEWER_SRC) Makefile tools/build-viewer
+$(VIEWER) &: $(VIEWER_SRC) src/tool/view/tables.def Makefile tools/build-viewer
 	$(call say,JS build/viewer/viewer.js)
 	$(Q)tools/build-viewer build/viewer
 
-# For machines without esbuild; to be made and committed with each change of viewer/src.
+# For machines without esbuild. Run and commit it with each change of viewer/src or src/tool/view/tables.def.
 viewer-prebuilt:
 	tools/build-viewer --prebuilt
 

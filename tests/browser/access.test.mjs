@@ -1,4 +1,4 @@
-/* The page for everybody: by keyboard alone, for a screen reader, with text twice as large, light and dark. */
+/* Accessibility: keyboard only, screen readers, text twice as large, light and dark. */
 import assert from "node:assert/strict";
 import { before, test } from "node:test";
 import { address, drawn, show, tab } from "./browser.mjs";
@@ -21,7 +21,7 @@ const focused = (view) => view.evaluate(() => {
   return at === document.body ? "" : `${at.tagName.toLowerCase()} ${name}`;
 });
 
-test("by keyboard alone: tabs, a picture, its selection, search, help", async () => {
+test("keyboard only: tabs, a chart and its selection, search, help", async () => {
   const view = await show(pages.game);
   for (let presses = 0; !(await focused(view)).startsWith("button Overview"); presses++) {
     assert.ok(presses < 20, "the tabs cannot be reached");
@@ -78,7 +78,7 @@ test("by keyboard alone: tabs, a picture, its selection, search, help", async ()
   }
 });
 
-test("by keyboard alone: from box to box of a flame graph, from row to row of the table", { skip: NO_PERF }, async () => {
+test("keyboard only: boxes of the flame graph, rows of the table", { skip: NO_PERF }, async () => {
   const view = await show(pages.game, { hash: "#v=flame" });
   await view.locator(".flame-area canvas").focus();
   await view.keyboard.press("ArrowDown");
@@ -100,7 +100,7 @@ test("by keyboard alone: from box to box of a flame graph, from row to row of th
   await address(view, "s=function:");
 });
 
-test("by keyboard alone: from poll to poll of the timeline", async () => {
+test("keyboard only: polls of the timeline", async () => {
   const view = await show(pages.server, { hash: "#v=timeline" });
   await view.locator(".timeline-fixed canvas").first().focus();
   await view.keyboard.press(".");
@@ -111,7 +111,7 @@ test("by keyboard alone: from poll to poll of the timeline", async () => {
   await address(view, "t=");
 });
 
-test("the focus can be seen, and is never lost in a trap", async () => {
+test("the focus is visible and never trapped", async () => {
   const view = await show(pages.game);
   for (const name of await view.getByRole("tab").allInnerTexts()) {
     await tab(view, name);
@@ -134,7 +134,7 @@ test("the focus can be seen, and is never lost in a trap", async () => {
 const ROLES = ["button", "link", "textbox", "searchbox", "combobox", "checkbox", "tab", "tabpanel", "tablist", "grid", "table",
   "dialog", "img", "image", "Canvas", "canvas", "application", "option", "group", "region", "navigation", "complementary"];
 
-/** Controls as a screen reader has them, from the browser's own tree: [role, name]. */
+/** The controls in the browser's accessibility tree: [role, name]. */
 async function controls(view) {
   const session = await view.context().newCDPSession(view);
   const { nodes } = await session.send("Accessibility.getFullAXTree");
@@ -143,7 +143,7 @@ async function controls(view) {
     .map((node) => [node.role.value, node.name?.value ?? ""]);
 }
 
-test("every control has a name that a screen reader can say", async () => {
+test("every control has a name for screen readers", async () => {
   for (const page of Object.values(pages)) {
     const view = await show(page);
     for (const name of await view.getByRole("tab").allInnerTexts()) {
@@ -159,7 +159,7 @@ test("every control has a name that a screen reader can say", async () => {
   }
 });
 
-test("light and dark: as the system, and as the reader says; text can be read in both", async () => {
+test("light and dark: the system's theme or the user's choice; text is readable in both", async () => {
   const light = await show(pages.game, { colorScheme: "light" }), dark = await show(pages.game, { colorScheme: "dark" });
   const paper = (view) => view.evaluate(() =>
     getComputedStyle(document.body).backgroundColor.match(/\d+/g).slice(0, 3).map(Number));
@@ -182,7 +182,7 @@ test("light and dark: as the system, and as the reader says; text can be read in
   assert.ok(Math.max(...corner) < 80, `the picture too: ${corner}`);
 });
 
-/** In the page: texts with less contrast to what is behind them than 4.5 (large ones: 3). */
+/** Runs in the page: texts whose contrast with their background is below 4.5 (large text: 3). */
 function contrasts() {
   const parse = (text) => (text.match(/[\d.]+/g) ?? []).map(Number);
   const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
@@ -217,7 +217,7 @@ function contrasts() {
   return [...new Set(found)];
 }
 
-/** In the page: controls that lie over each other, are cut, or are out of reach. */
+/** Runs in the page: controls that overlap, are cut off, or cannot be reached. */
 function crowded() {
   const found = [];
   const all = [...document.querySelectorAll("#app button, #app input, #app select")]
@@ -253,7 +253,7 @@ function crowded() {
   return [...new Set(found)];
 }
 
-test("text twice as large: no control is cut, covered or out of reach", async () => {
+test("text twice as large: no control is cut off, covered or unreachable", async () => {
   for (const page of Object.values(pages)) {
     const view = await show(page);
     for (const size of ["100%", "200%"]) {
@@ -272,7 +272,7 @@ test("text twice as large: no control is cut, covered or out of reach", async ()
   }
 });
 
-test("a page zoomed to 200 %, and a small window", async () => {
+test("the page works at 200 % zoom and in a small window", async () => {
   for (const viewport of [{ width: 600, height: 375 }, { width: 800, height: 600 }]) {
     const view = await show(pages.game, { viewport, deviceScaleFactor: 2 });
     for (const name of await view.getByRole("tab").allInnerTexts()) {
@@ -284,7 +284,7 @@ test("a page zoomed to 200 %, and a small window", async () => {
   }
 });
 
-/** In the page: of the table, whether each column is in sight, and whether rows are in line with their heads. */
+/** Runs in the page: whether each column of the table is visible, and whether rows are aligned with their heads. */
 function columns() {
   const grid = document.querySelector(".grid");
   const box = grid.getBoundingClientRect(), right = box.left + grid.clientWidth;
@@ -294,12 +294,12 @@ function columns() {
     const own = head.getBoundingClientRect(), cell = row.children[i].getBoundingClientRect();
     return { name: head.textContent, seen: own.left >= box.left - 1 && own.right <= right + 1 && (i === 0 || own.left >= first.right - 1),
       inLine: Math.abs(own.left - cell.left) < 1 && Math.abs(own.right - cell.right) < 1,
-      // Under the pointer, and not under something else or beyond an edge.
+      // At the pointer position, not covered and not beyond an edge.
       drawn: row.children[i].contains(document.elementFromPoint((cell.left + cell.right) / 2, (cell.top + cell.bottom) / 2)) };
   });
 }
 
-test("the table of functions fits into 1200 pixels; where it does not, it says so, and all of it can be had", async () => {
+test("the table of functions fits into 1200 pixels; in less space it shows how many columns are hidden, and scrolls to them", async () => {
   for (const [width, height, size, fits] of [[1200, 750, "100%", true], [800, 600, "100%", false], [1200, 750, "200%", false]]) {
     const view = await show(pages.game, { hash: "#v=table", viewport: { width, height } });
     await view.evaluate((text) => document.documentElement.style.setProperty("font-size", text), size);

@@ -1,5 +1,5 @@
-/* Chromium, and pages in it that must not do what a page of piano never does: ask anything of any host, run or load what
- * its policy refuses, write an error to the console, open a dialog. Whatever does is a fault, and fails the test. */
+/* Opens pages in Chromium and records faults, which fail the test: a request to any host, anything that the content
+ * policy blocks, an error on the console, a dialog. */
 import assert from "node:assert/strict";
 import { pathToFileURL } from "node:url";
 import { after, afterEach } from "node:test";
@@ -18,7 +18,7 @@ afterEach(async () => {
 });
 after(async () => browser?.close());
 
-/** What PAGE does that it must not; a list that grows. TARGET is the one address it may load. */
+/** The list of faults of PAGE; it grows while the page runs. TARGET is the only address that the page may load. */
 export function watch(page, target) {
   const faults = [];
   page.on("console", (message) => {
@@ -38,8 +38,8 @@ export function watch(page, target) {
   return faults;
 }
 
-/** FILE (or an address) opened in a window of its own, its first view shown. OPTIONS as of newContext(), and `hash`; with
- * `broken`, no view is waited for. */
+/** Opens FILE (or an address) in a new window and waits for the first view. OPTIONS are those of newContext(), and
+ * `hash`; with `broken` it does not wait for a view. */
 export async function show(file, { hash = "", broken = false, ...options } = {}) {
   browser ??= await launch();
   const context = await browser.newContext({ viewport: { width: 1200, height: 750 }, ...options });
@@ -55,14 +55,14 @@ export async function show(file, { hash = "", broken = false, ...options } = {})
   return Object.assign(page, { faults, target });
 }
 
-/** The page has been read and checked whole, and says of no error. */
+/** Waits until the page has checked all its data; fails if it shows an error. */
 export async function settled(page) {
   await page.waitForFunction(() => performance.getEntriesByName("piano-verified").length > 0);
   await drawn(page);
   assert.equal(await page.locator(".errors").innerText(), "");
 }
 
-/** Opens a view by its tab. */
+/** Opens a view with its tab. */
 export async function tab(page, name) {
   await page.getByRole("tab", { name, exact: true }).click();
   await page.locator(`#tab-${await idOf(page, name)}[aria-selected=true]`).waitFor();
@@ -73,13 +73,13 @@ async function idOf(page, name) {
   return page.getByRole("tab", { name, exact: true }).evaluate((element) => element.id.slice(4));
 }
 
-/** The address once it says PART: it follows the state after a moment. */
+/** Waits until the address contains PART, and returns it. The address follows the state after a delay. */
 export async function address(page, part) {
   await page.waitForFunction((text) => location.hash.includes(text), part);
   return page.url();
 }
 
-/** {name: value} of a list of facts. */
+/** A list of facts as {name: value}. */
 export async function facts(page, selector) {
   return page.locator(selector).evaluate((list) => Object.fromEntries([...list.querySelectorAll("dt")].map((name) =>
     [name.textContent, name.nextElementSibling.textContent])));

@@ -1,5 +1,5 @@
-/* Debian's Chromium, driven by the playwright-core that tests/browser/setup puts into build/. Its headless shell has the same
- * engine and no windows around it, in half the time. */
+/* Debian's Chromium, controlled by the playwright-core that tests/browser/setup installs in build/. Its headless shell
+ * has the same engine without a user interface and starts in half the time. */
 import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
@@ -12,7 +12,7 @@ export function launch() {
   return chromium.launch({ executablePath: PROGRAM, args: ["--no-first-run", "--disable-background-networking"] });
 }
 
-/** What was changed has been drawn. */
+/** Waits until changes are drawn. */
 export function drawn(page) {
   return page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done()))));
 }

@@ -1,4 +1,4 @@
-/* Figures as a page shows them, read back: "27.9ms" is 27,900,000 ns give or take half of its last digit. */
+/* Parses figures of the page: "27.9ms" is 27,900,000 ns, plus or minus half of the last digit. */
 import assert from "node:assert/strict";
 
 const UNITS = { ns: 1, us: 1e3, ms: 1e6, s: 1e9, B: 1, KB: 2 ** 10, MB: 2 ** 20, GB: 2 ** 30, "%": 0.01, "×": 1, "": 1 };
@@ -13,7 +13,7 @@ export function figure(text) {
     slack: unit === "" && part === "" || unit === "ns" || unit === "B" ? 0.5 : 0.5 * scale * 10 ** -part.length };
 }
 
-/** TEXT says VALUE (nanoseconds, bytes, a share or a count), as exactly as it can; null is "-". */
+/** Asserts that TEXT shows VALUE (nanoseconds, bytes, a share or a count) within its precision; null is "-". */
 export function says(text, value, what = "") {
   if (value === null || value === undefined) return assert.equal(text.trim(), "-", what);
   const shown = figure(text);

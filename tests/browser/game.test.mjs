@@ -1,5 +1,5 @@
-/* The bundled game, instrumented and recorded: all three instruments on one page, and every figure on it against
- * what `piano report --json` says. Frames are numbered from 1 on the page, as in reports to read, and from 0 in JSON. */
+/* The bundled game, instrumented and recorded: all three instruments on one page. Compares the figures with `piano
+ * report --json`. Frames are numbered from 1 on the page, as in text reports, and from 0 in JSON. */
 import assert from "node:assert/strict";
 import { before, test } from "node:test";
 import { address, drawn, facts, rows, show, settled, tab } from "./browser.mjs";
@@ -22,7 +22,7 @@ before(() => {
 
 const slowest = () => [...frames].sort((a, b) => b.wall_ns - a.wall_ns);
 
-test("every view opens, and each has something to show", async () => {
+test("every view opens and is not empty", async () => {
   const view = await show(page);
   const names = await view.getByRole("tab").allInnerTexts();
   assert.deepEqual(names, ["Overview", "Frames", "Timeline", "Flame graph", "Heap", "Functions"]);
@@ -33,13 +33,13 @@ test("every view opens, and each has something to show", async () => {
     assert.equal(await view.locator("section.view:not([hidden])").count(), 1, name);
     const blank = await panel.locator("canvas[tabindex]").evaluateAll((all) => all.map((canvas) => {
       const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
-      return new Set(new Uint32Array(data.buffer)).size < 5; // a picture has more colours than paper and a line
+      return new Set(new Uint32Array(data.buffer)).size < 5; // a chart has more colours than a background and a line
     }));
     assert.ok(!blank.includes(true), `${name} is blank`);
   }
 });
 
-test("the overview says what the report says", async () => {
+test("the overview agrees with the report", async () => {
   const view = await show(page);
   const lead = await view.locator(".question-frames > p").innerText();
   const said = [...lead.matchAll(/[\d\u202f.]+(?:ms|us|s)\b/g)].map(([text]) => text);
@@ -57,7 +57,7 @@ test("the overview says what the report says", async () => {
     says(/: ([\d.]+%)/.exec(answers[place])[1], mostly.self_ns / frame.wall_ns, "its share");
   }
   const spans = await view.locator(".question-spans .answer").allInnerTexts();
-  // By self time: where threads waited for a CPU, the report leaves that out of its order.
+  // Sorted by self time: the report excludes the time that threads waited for a CPU from its order.
   const ranked = [...functions.functions].sort((a, b) => b.self_ns - a.self_ns);
   for (const [place, row] of ranked.slice(0, 5).entries()) {
     assert.ok(spans[place].startsWith(row.name), spans[place]);
@@ -67,7 +67,7 @@ test("the overview says what the report says", async () => {
   assert.match(flags, new RegExp(`${functions.frames.spikes} of ${functions.frames.count} frames`));
 });
 
-test("from a spike to its functions, stacks and allocations in one click", { skip: NO_PERF }, async () => {
+test("one click on a spike shows its functions, stacks and allocations", { skip: NO_PERF }, async () => {
   const view = await show(page);
   const worst = slowest()[0];
   await view.locator(".headlines button", { hasText: "Worst frame" }).click();
@@ -97,7 +97,7 @@ test("from a spike to its functions, stacks and allocations in one click", { ski
   assert.ok(worst.inside.stacks.some(({ samples, stack }) => samples === most && stacks[0][0].startsWith(stack[0].function)));
 });
 
-test("the frames view has the figures of the report, for any frame", async () => {
+test("the figures of the frames view agree with the report", async () => {
   const view = await show(page, { hash: "#v=frames" });
   const figures = await facts(view, ".view-frames dl.figures");
   says(figures.frames, functions.frames.count);
@@ -113,6 +113,8 @@ test("the frames view has the figures of the report, for any frame", async () =>
   const next = frames[frames.indexOf(first) + 1];
   await view.locator(".details h2", { hasText: new RegExp(`^Frame ${next.frame + 1}\\b`) }).waitFor();
   says((await facts(view, ".details dl")).took, next.wall_ns);
+  await view.getByRole("button", { name: "Whole run" }).click(); // a long frame may fill the visible range
+  await drawn(view);
   const chart = await view.locator(".frames-chart canvas").first().boundingBox();
   await view.mouse.click(chart.x + chart.width * 0.7, chart.y + chart.height - 40);
   await view.locator(".details h2", { hasNotText: new RegExp(`^Frame ${next.frame + 1}\\b`) }).waitFor();
@@ -120,7 +122,7 @@ test("the frames view has the figures of the report, for any frame", async () =>
   says((await facts(view, ".details dl")).took, frames.find((frame) => frame.frame + 1 === number).wall_ns, `frame ${number}`);
 });
 
-test("the table of functions is the report, sorted by any column", async () => {
+test("the table of functions agrees with the report and can be sorted by any column", async () => {
   const view = await show(page, { hash: "#v=table" });
   const grid = view.getByRole("grid", { name: "Functions" });
   const heads = await grid.getByRole("columnheader").allInnerTexts();
@@ -151,14 +153,14 @@ test("the table of functions is the report, sorted by any column", async () => {
     called.map(({ name }) => name).filter((name) => name.includes("grid_")).sort());
 });
 
-test("the heap view has the sums and the places of the report", async () => {
+test("the sums and places of the heap view agree with the report", async () => {
   const view = await show(page, { hash: "#v=heap" });
   const sums = await facts(view, ".view-heap dl.figures");
   says(sums.Peak, heap.peak_bytes, "peak");
   says(sums.Allocated, heap.allocated_bytes, "allocated");
   says(sums["Live at the end"], heap.live_bytes, "live");
-  says(sums["Resident at most"], heap.resident_bytes_max, "resident");
-  for (const [button, key] of [["At the peak", "peak_bytes"], ["Who churns it", "churn_bytes"]]) {
+  says(sums["Max resident"], heap.resident_bytes_max, "resident");
+  for (const [button, key] of [["At the peak", "peak_bytes"], ["Who churns memory", "churn_bytes"]]) {
     await view.getByRole("group", { name: "Table" }).getByRole("button", { name: button }).click();
     await view.getByRole("table", { name: button }).waitFor();
     const shown = await rows(view, `table[aria-label='${button}']`);
@@ -171,7 +173,7 @@ test("the heap view has the sums and the places of the report", async () => {
   }
 });
 
-test("figures are those that the terminal shows, digit by digit", async () => {
+test("the figures have the same digits as on the terminal", async () => {
   const view = await show(page, { hash: "#v=heap" });
   const printed = project.piano("report", recording, "--heap");
   const sums = await facts(view, ".view-heap dl.figures");
@@ -188,7 +190,7 @@ test("figures are those that the terminal shows, digit by digit", async () => {
   }
 });
 
-test("the flame graph weighs what the report weighs", { skip: NO_PERF }, async () => {
+test("the weights of the flame graph agree with the report", { skip: NO_PERF }, async () => {
   const view = await show(page, { hash: "#v=flame" });
   const sum = async () => view.locator(".flame-foot b").innerText();
   const changesFrom = (text) => view.waitForFunction((old) => document.querySelector(".flame-foot b").textContent !== old, text);
@@ -196,7 +198,7 @@ test("the flame graph weighs what the report weighs", { skip: NO_PERF }, async (
   let shown = "cpu";
   const weigh = async (id, value) => {
     const before = await sum();
-    await view.getByRole("combobox", { name: "What the widths are" }).selectOption(id);
+    await view.getByRole("combobox", { name: "Weight of the boxes" }).selectOption(id);
     if (id !== shown) await changesFrom(before);
     shown = id;
     says(await sum(), value, id);
@@ -209,14 +211,14 @@ test("the flame graph weighs what the report weighs", { skip: NO_PERF }, async (
     await view.getByRole("button", { name: form, pressed: true }).waitFor();
     says(await sum(), cpu.cpu.cpu_ns, form);
   }
-  // Of one frame: what the report has inside it.
+  // One frame: the samples that the report has inside it.
   const worst = slowest()[0];
   await view.evaluate((row) => (location.hash = `#v=flame&s=frame:${row}`), frames.indexOf(worst));
   await view.locator(".flame-scope b", { hasText: `frame ${worst.frame + 1}` }).waitFor();
   says(await sum(), worst.inside.cpu_ns, "of the worst frame");
 });
 
-test("the timeline shows the same frame, and a link to it shows a colleague the same", async () => {
+test("the timeline shows the selected frame, and a copied link shows the same state", async () => {
   const view = await show(page);
   const worst = slowest()[0];
   await view.locator(".headlines button", { hasText: "Worst frame" }).click();
@@ -239,7 +241,7 @@ test("the timeline shows the same frame, and a link to it shows a colleague the 
   }
 });
 
-test("the back button goes back through views", async () => {
+test("the back button returns to the previous view", async () => {
   const view = await show(page);
   await tab(view, "Frames");
   await tab(view, "Heap");

@@ -1,4 +1,5 @@
-/* Names, recordings and pages made to break the viewer: shown as text, or said to be broken; never markup, never blank. */
+/* Hostile names, recordings and pages: the viewer shows them as text or reports an error. It never shows markup or a
+ * blank page. */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -27,7 +28,7 @@ before(() => {
   page = project.view("hostile.html", project.write("run.ndjson", lines.map((line) => JSON.stringify(line)).join("\n") + "\n"));
 });
 
-/** Nothing that a name says became an element, an attribute that acts, or a direction of text. */
+/** Asserts that no name became an element, an active attribute or a change of text direction. */
 async function onlyText(view) {
   const found = await view.evaluate(() => ({
     made: document.querySelectorAll("#app :is(img, script, iframe, object, link, svg, [onerror])").length,
@@ -38,7 +39,7 @@ async function onlyText(view) {
   assert.deepEqual(found, { made: 0, links: [], bidi: false, wide: false });
 }
 
-test("hostile names are text in every view, and whole in the details", async () => {
+test("hostile names are shown as text in every view, and in full in the details", async () => {
   const view = await show(page);
   await onlyText(view);
   for (const name of await view.getByRole("tab").allInnerTexts()) {
@@ -60,12 +61,12 @@ test("hostile names are text in every view, and whole in the details", async () 
   await onlyText(view);
 });
 
-/** TEXT as a string of C, byte by byte. */
+/** TEXT as a C string literal, byte by byte. */
 function inC(text) {
   return `"${[...Buffer.from(text)].map((byte) => `\\${byte.toString(8).padStart(3, "0")}`).join("")}"`;
 }
 
-test("hostile names of threads, marks and values in a recording", async () => {
+test("hostile names of threads, marks and values in a recording are shown as text", async () => {
   const program = project.compile("marks", `
     #include <piano.h>
     #include <pthread.h>
@@ -90,7 +91,7 @@ test("hostile names of threads, marks and values in a recording", async () => {
   }
 });
 
-test("a link that makes no sense opens the page all the same", async () => {
+test("an invalid link still opens the page", async () => {
   for (const hash of ["#v=none&t=9-1&s=frame:4294967295", "#v=__proto__&s=poll:99999999999&p=frame:1,range:1-2@77,x:y",
     `#v=frames&q=${encodeURIComponent(HTML)}&frames.kind=77&frames.measure=<b>`, `#${"a".repeat(5000)}`,
     "#v=table&table.sort=__proto__-down", "#v=flame&flame.of=frame:999999&flame.weight=nope&flame.zoom=1e99",
@@ -101,38 +102,38 @@ test("a link that makes no sense opens the page all the same", async () => {
   }
 });
 
-/** Broken pages: from a whole one, by rule. Each must say so in words. */
+/** Damages of a valid page. The viewer must report each one. */
 const BREAKS = {
-  "cut in the middle": (html) => html.slice(0, html.length / 2),
+  "truncated in the middle": (html) => html.slice(0, html.length / 2),
   "no description": (html) => html.replace('id="piano-meta"', 'id="other"'),
   "a description that is not JSON": (html) => html.replace(/(id="piano-meta">)\{/, "$1["),
   "a later format": (html) => html.replace('"format":1,', '"format":2,'),
   "no data": (html) => html.replace('id="piano-data"', 'id="other"'),
-  "data cut short": (html) => html.replace(/(id="piano-data">)([^<]*)/, (_, head, data) =>
+  "truncated data": (html) => html.replace(/(id="piano-data">)([^<]*)/, (_, head, data) =>
     head + data.slice(0, Math.floor(data.length / 8) * 4)),
   "data that is not base64": (html) => html.replace(/(id="piano-data">)..../, "$1!?*<"),
   "data of zeros": (html) => html.replace(/(id="piano-data">)([^<]*)/, (_, head, data) => head + "A".repeat(data.length)),
   "more rows than bytes": (html) => html.replace(/("frames":\{"rows":)\d+/, "$199999999"),
   "a column outside of its block": (html) => html.replace(/("columns":\[\{[^}]*"at":)\d+/, "$1800000000"),
   "a block outside of the data": (html) => html.replace(/("blocks":\[\s*\{[^}]*"at":)\d+/, "$1800000000"),
-  "a type nobody knows": (html) => html.replaceAll('"type":"u32"', '"type":"u31"'),
+  "an unknown type": (html) => html.replaceAll('"type":"u32"', '"type":"u31"'),
 };
 
 for (const [name, change] of Object.entries(BREAKS)) {
-  test(`a broken page says so: ${name}`, async () => {
+  test(`a damaged page reports an error: ${name}`, async () => {
     const whole = readFileSync(page, "utf8"), broken = change(whole);
     assert.ok(broken !== whole, "nothing was broken");
     const view = await show(project.write("broken.html", broken), { broken: true });
-    // Cut before its own script, it can only say what it always says first.
-    if (name === "cut in the middle") return assert.match(await view.locator("#app").innerText(), /cut short: make it again/);
+    // Truncated before its script, the page shows only its static text.
+    if (name === "truncated in the middle") return assert.match(await view.locator("#app").innerText(), /cut short: make it again/);
     const alert = view.locator(".errors .error");
     await alert.first().waitFor();
-    assert.match(await alert.first().innerText(), /cannot be shown as it should[^]*(piano view|make it again)/);
+    assert.match(await alert.first().innerText(), /cannot be shown correctly[^]*(piano view|make it again)/);
     await onlyText(view);
   });
 }
 
-test("bytes of the data changed at random: an error, or a picture; never nothing", async () => {
+test("randomly changed bytes of the data: an error or a chart, never a blank page", async () => {
   const whole = readFileSync(page, "utf8");
   const start = whole.indexOf('id="piano-data">') + 16, end = whole.indexOf("<", start);
   let seed = 12345, said = 0;
@@ -153,7 +154,7 @@ test("bytes of the data changed at random: an error, or a picture; never nothing
   assert.ok(said > 6, `only ${said} of 12 said anything`);
 });
 
-test("a recording changed at random: the tool refuses it, or its page opens", async () => {
+test("a randomly changed recording: the tool refuses it, or its page opens", async () => {
   const program = project.compile("small", `
     #include <stdlib.h>
     int main(void) {

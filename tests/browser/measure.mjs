@@ -1,7 +1,8 @@
 /* usage: node measure.mjs PAGE [REPETITIONS]
  *
- * Measures a page in headless Chromium, as JSON on stdout: how long it takes to open, and how long frames take while the
- * pictures of its views are moved, one step in each. What the page checks in the background once it is open is over by then. */
+ * Measures a page in headless Chromium and prints JSON: the time to open the page, and the time per animation frame
+ * while each view is panned or zoomed by one step per frame. Waits until the background checks of the page have
+ * finished. */
 import { pathToFileURL } from "node:url";
 import { drawn, launch } from "./chromium.mjs";
 
@@ -11,7 +12,7 @@ const SIZE = { width: 1600, height: 900 };
 const MARKS = { parsed_ms: "piano-started", inflated_ms: "piano-inflated", open_ms: "bench-drawn",
   verified_ms: "piano-verified" };
 const VIEWS = [["frames", ".frames-chart canvas"], ["timeline", ".timeline-fixed canvas"], ["flame", ".flame-area canvas"]];
-/** Of the whole run, what is in sight. All of it cannot be panned, and is zoomed instead. */
+/** The visible share of the run. The whole run cannot be panned, so it is zoomed instead. */
 const PARTS = [2, 50, 5000];
 
 async function opened(browser) {
@@ -30,9 +31,9 @@ async function opened(browser) {
   return page;
 }
 
-/** Moves the picture in every frame, with events as a hand makes them; [ms from frame to frame, ms of the page's own in each].
- * The page draws when an event comes, or in an animation frame that it asks for then; those asked for right before and
- * right after the event tell how long that took. */
+/** Pans or zooms in every animation frame with pointer and wheel events; returns [ms between frames, ms of the page's
+ * own work in each]. The page draws in the event handler, or in an animation frame that it requests there. Frames
+ * requested right before and right after the event measure how long this takes. */
 async function move(page, selector, how) {
   const { times, work } = await page.locator(selector).first().evaluate((canvas, [count, wheel]) => new Promise((done) => {
     const box = canvas.getBoundingClientRect();

@@ -1,5 +1,5 @@
-/* The tool and what it records, for the browser tests: a throwaway project, the bundled programs recorded in it, and
- * what `piano report --json` says of them. Recordings are made once for each file of tests. */
+/* The tool for the browser tests: a temporary project, recordings of the bundled programs, and their `piano report
+ * --json`. Each test file makes its recordings once. */
 import { execFileSync, spawn, spawnSync } from "node:child_process";
 import { cpSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -12,22 +12,22 @@ export const LIB = join(dirname(PIANO), "lib");
 const LIMIT_MS = 120_000;
 const FOREIGN = ["PIANO_RUNS_DIR", "MAKEFLAGS", "MFLAGS", "MAKELEVEL", "CFLAGS", "LDFLAGS", "CC", "LD_PRELOAD", "DISPLAY",
   "WAYLAND_DISPLAY", "NODE_OPTIONS"];
-/** What the demo instruments of the bundled game. */
+/** The functions of the bundled game that the demo instruments. */
 const GAME = ["run_frame", "update", "physics_step", "grid_", "ai_think", "path_find", "render", "draw_", "asset_"];
 
-/** Folders of this process, gone when it ends. */
+/** Temporary directories of this process, removed when it exits. */
 const made = [];
 process.on("exit", () => {
   for (const folder of made) rmSync(folder, { recursive: true, force: true });
 });
 
 export class Project {
-  /** In ROOT, which is emptied, or anywhere. */
+  /** Creates the project in ROOT, which is emptied, or in a temporary directory. */
   constructor(root = null) {
     if (root) rmSync(root, { recursive: true, force: true });
     this.root = root ?? mkdtempSync(join(tmpdir(), "piano-browser-"));
     made.push(this.root);
-    mkdirSync(join(this.root, ".piano"), { recursive: true }); // a project of its own
+    mkdirSync(join(this.root, ".piano"), { recursive: true }); // makes it a separate project
     this.env = { ...process.env, LC_ALL: "C.UTF-8", HOME: this.root };
     for (const name of FOREIGN) delete this.env[name];
   }
@@ -42,7 +42,7 @@ export class Project {
     return this.path(name);
   }
 
-  /** Runs a program to its end, which must be a good one; what it wrote to stdout. */
+  /** Runs a program, which must succeed; returns its stdout. */
   run(program, ...words) {
     return execFileSync(program, words.map(String), { cwd: this.root, env: this.env, timeout: LIMIT_MS,
       encoding: "utf8", stdio: ["ignore", "pipe", "pipe"], maxBuffer: 1 << 30 });
@@ -52,7 +52,7 @@ export class Project {
     return this.run(PIANO, ...words);
   }
 
-  /** As piano(), when it may fail: {status, out, err}. */
+  /** Like piano(), for commands that may fail: {status, out, err}. */
   tried(...words) {
     const done = spawnSync(PIANO, words.map(String), { cwd: this.root, env: this.env, timeout: LIMIT_MS, encoding: "utf8" });
     return { status: done.status, out: done.stdout, err: done.stderr };
@@ -62,7 +62,7 @@ export class Project {
     return JSON.parse(this.piano(...words, "--json"));
   }
 
-  /** A page of runs; its path. */
+  /** Writes a page of runs; returns its path. */
   view(name, ...words) {
     this.piano("view", ...words, "-o", this.path(name), "--force");
     return this.path(name);
@@ -75,19 +75,19 @@ export class Project {
     return this.path(name);
   }
 
-  /** Records PROGRAM into the file NAME; its path. */
+  /** Records PROGRAM to the file NAME; returns its path. */
   record(name, flags, program, ...words) {
     this.piano("record", ...flags, "-o", this.path(name), "--", program, ...words);
     return this.path(name);
   }
 
-  /** The newest file of that kind among the runs. */
+  /** The newest run file with that suffix. */
   last(kind) {
     const runs = readdirSync(this.path(".piano/runs")).filter((name) => name.endsWith(kind)).sort();
     return this.path(`.piano/runs/${runs[runs.length - 1]}`);
   }
 
-  /** The bundled game, instrumented, and recorded with everything on: the run, which the recording is found by. */
+  /** Instruments the bundled game and records it with all instruments. piano finds the recording by its run. */
   game(flags = ["--heap=64K", "--cpu=999", "--events"]) {
     cpSync(join(ROOT, "examples/game"), this.root, { recursive: true, filter: (path) => !path.endsWith("/game/game") });
     const program = this.piano("build", ...GAME.flatMap((name) => ["--fn", name])).trim().split("\n").pop();
@@ -95,14 +95,14 @@ export class Project {
     return { program, recording: this.last(".rec"), run: this.last(".ndjson") };
   }
 
-  /** One of the examples, built as it comes. */
+  /** Builds one of the examples without changes. */
   example(name) {
     cpSync(join(ROOT, "examples", name), this.path(name), { recursive: true });
     this.run("make", "-s", "-B", "-C", this.path(name), name, `CPPFLAGS=-I${join(ROOT, "include")}`);
     return join(this.path(name), name);
   }
 
-  /** `piano view` without -o: {url, process, ended}; ended is a promise of {code, err}. */
+  /** Starts `piano view` without -o: {url, process, ended}; ended is a promise of {code, err}. */
   async serve(words, env = {}) {
     const process = spawn(PIANO, ["view", ...words.map(String)], { cwd: this.root, env: { ...this.env, ...env } });
     let err = "";
@@ -116,7 +116,7 @@ export class Project {
   }
 }
 
-/** Why the kernel refuses the events that CPU samples come from, for a named skip; false: it does not. */
+/** The reason why the kernel does not allow perf events, for a skipped test; false: it allows them. */
 export function perfRefused() {
   const said = spawnSync(PIANO, ["doctor"], { encoding: "utf8" }).stdout;
   const found = /^\S+\s+perf events: (.*)/m.exec(said);

@@ -1,5 +1,6 @@
-/* A picture of a page in 256 colours: a third of the bytes, and to the eye the same. The colours that cover most are kept,
- * every other becomes the nearest of them. Reads what Chromium writes: 8 bits a channel, not interlaced. */
+/* Reduces a screenshot to 256 colours, which takes a third of the bytes and looks the same. Keeps the most frequent
+ * colours and replaces each other colour with the nearest one. Reads what Chromium writes: 8 bits per channel, not
+ * interlaced. */
 import { deflateSync, inflateSync } from "node:zlib";
 
 const MAGIC = Buffer.from([0x89, 0x50, 0x4e, 0x47, 13, 10, 26, 10]);
@@ -13,7 +14,7 @@ function* chunks(png) {
   }
 }
 
-/** Undoes the filter of each line: {width, height, channels, pixels}. */
+/** Reverses the filter of each line: {width, height, channels, pixels}. */
 function read(png) {
   const parts = [...chunks(png)];
   const head = parts[0][1];

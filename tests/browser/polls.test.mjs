@@ -1,4 +1,5 @@
-/* The bundled server on libuv, recorded with everything on: polls on the timeline, against `piano report --polls --json`. */
+/* The bundled libuv server, recorded with all instruments. Compares the polls on the timeline with `piano report
+ * --polls --json`. */
 import assert from "node:assert/strict";
 import { before, test } from "node:test";
 import { address, drawn, facts, rows, show, tab } from "./browser.mjs";
@@ -28,7 +29,7 @@ test("the overview names the longest polls of the report", async () => {
   assert.equal(answers.length, Math.min(5, polls.longest.length));
 });
 
-test("a click on a long poll shows it in the timeline, with its stacks", { skip: NO_PERF }, async () => {
+test("a click on a long poll shows the poll in the timeline with its stacks", { skip: NO_PERF }, async () => {
   const view = await show(page);
   const [longest] = polls.longest;
   await view.locator(".question-polls .answer").first().click();
@@ -38,31 +39,31 @@ test("a click on a long poll shows it in the timeline, with its stacks", { skip:
   assert.equal(await view.locator(".details .full-name").innerText(), longest.task);
   const about = await facts(view, ".details dl");
   says(about.took, longest.duration_ns, "took");
-  says(about["began at"], longest.start_ns, "began");
+  says(about["started at"], longest.start_ns, "began");
   assert.ok(longest.thread.startsWith(about.thread), about.thread);
   const stacks = await rows(view, "[aria-label='CPU stacks']");
   const inside = stacks.reduce((sum, [, samples]) => sum + figure(samples).value, 0);
   assert.equal(inside, longest.samples);
 });
 
-test("where a poll was off the CPU is told by stack, with all its stays there", { skip: NO_PERF }, async () => {
+test("the details of a poll list all times off the CPU by stack", { skip: NO_PERF }, async () => {
   const view = await show(page, { hash: "#v=timeline" });
   let seen = 0;
   for (let row = 0; row < 40; row++) {
     await view.evaluate((poll) => (location.hash = `#v=timeline&s=poll:${poll}`), row);
     await drawn(view);
-    const lead = view.locator(".details p", { hasText: /stays?\.$/ });
+    const lead = view.locator(".details p", { hasText: /intervals?\.$/ });
     if (await lead.count() === 0) continue;
     seen++;
-    const [, away, stays] = /^(\S+) of it \(\S+\), in (\d+) stay/.exec(await lead.innerText());
+    const [, away, intervals] = /^(\S+) \(\S+\), in (\d+) interval/.exec(await lead.innerText());
     const table = await rows(view, "[aria-label='Where it was off the CPU']");
-    assert.equal(table.reduce((sum, [, many]) => sum + figure(many).value, 0), Number(stays));
-    if (table.length === 1) assert.equal(table[0][2], away, "one stack, and all of the time");
+    assert.equal(table.reduce((sum, [, many]) => sum + figure(many).value, 0), Number(intervals));
+    if (table.length === 1) assert.equal(table[0][2], away, "one stack has all of the time");
   }
   assert.ok(seen > 0, "a poll that sleeps is off the CPU");
 });
 
-test("tasks are told as the report tells them", async () => {
+test("the details of tasks agree with the report", async () => {
   const view = await show(page, { hash: "#v=timeline" });
   for (const [row, task] of polls.tasks.entries()) {
     await view.evaluate((number) => (location.hash = `#v=timeline&s=task:${number}`), row);
@@ -78,7 +79,7 @@ test("tasks are told as the report tells them", async () => {
   }
 });
 
-test("a search lights what it finds, and Enter goes from one to the next", async () => {
+test("a search highlights its matches, and Enter moves to the next one", async () => {
   const view = await show(page, { hash: "#v=timeline" });
   await view.keyboard.press("/");
   await view.keyboard.type("on_compute");
@@ -94,7 +95,7 @@ test("a search lights what it finds, and Enter goes from one to the next", async
   assert.match(await view.locator(".details .full-name").innerText(), /on_compute/);
 });
 
-test("the wheel zooms at the cursor, a drag pans, Shift and a drag select", async () => {
+test("the wheel zooms at the cursor, dragging pans, Shift and dragging selects", async () => {
   const view = await show(page, { hash: "#v=timeline" });
   const lanes = await view.locator(".timeline-fixed canvas").first().boundingBox();
   const x = lanes.x + lanes.width * 0.6, y = lanes.y + 60;
@@ -121,14 +122,14 @@ test("the wheel zooms at the cursor, a drag pans, Shift and a drag select", asyn
   assert.match(await view.locator(".details h2").innerText(), /^A range of /);
 });
 
-test("what hovers is told, and what is clicked stays", async () => {
+test("hovering shows a tooltip, and a click selects", async () => {
   const view = await show(page);
   await view.locator(".question-polls .answer").first().click();
   await address(view, "s=poll:");
   await view.keyboard.press("Escape");
   await view.waitForFunction(() => !location.hash.includes("s=poll"));
   const lanes = await view.locator(".timeline-fixed canvas").first().boundingBox();
-  // Where it is: the picture is of the range in the address, right of 168 pixels of names.
+  // The position of the poll: the timeline shows the range in the address, to the right of 168 pixels of names.
   const [, t0, t1] = /[#&]t=(\d+)-(\d+)/.exec(view.url()).map(Number);
   const middle = polls.longest[0].start_ns + polls.longest[0].duration_ns / 2;
   const x = lanes.x + 168 + (lanes.width - 168) * (middle - t0) / (t1 - t0);

@@ -1,4 +1,4 @@
-/* Other runs than the game: a leak, CPU samples alone, a comparison of two; and runs with hardly anything in them. */
+/* Other runs than the game: a leak, CPU samples only, comparisons, and runs with almost no data. */
 import assert from "node:assert/strict";
 import { before, test } from "node:test";
 import { drawn, rows, show, tab } from "./browser.mjs";
@@ -20,7 +20,7 @@ const LEAK = `
     for (int i = 0; i < 4000; i++) { leak(i); churn(); if (i % 100 == 0) pause_ms(5); }
     return 0;
   }`;
-/** All is freed at the end, so that nothing is live then. */
+/** A program that frees everything, so that nothing is live at the end. */
 const FREED = `
   #include <stdlib.h>
   #include <string.h>
@@ -36,7 +36,7 @@ const FREED = `
     pause_ms(100);
     return 0;
   }`;
-/** A program whose functions hot and cold take so many parts of its time. */
+/** A program that spends its time in the functions hot and cold in this proportion. */
 const BURN = (hot, cold) => `
   static volatile unsigned sum;
   #define BURN(n) for (long i = 0; i < (n) * 1000000L; i++) sum = sum * 1664525 + 1
@@ -53,7 +53,7 @@ before(() => {
   heap = project.json("report", recording, "--heap");
 });
 
-test("a leak is named on the first page, and a click leads to who holds it", async () => {
+test("the overview names a leak, and a click shows the place that holds it", async () => {
   const view = await show(leak);
   const card = view.locator(".headlines button").first();
   const words = await card.innerText();
@@ -70,7 +70,7 @@ test("a leak is named on the first page, and a click leads to who holds it", asy
   assert.match(await view.locator(".details .full-name").innerText(), /^leak$/);
 });
 
-test("live tables and sums of a leaking program are those of the report", async () => {
+test("live memory of a leaking program agrees with the report", async () => {
   const view = await show(leak, { hash: "#v=heap&heap.table=live" });
   const shown = await rows(view, "table[aria-label='Who holds memory']");
   const wanted = heap.places.filter((place) => place.live_bytes > 0).sort((a, b) => b.live_bytes - a.live_bytes);
@@ -93,7 +93,7 @@ test("live tables and sums of a leaking program are those of the report", async 
   await view.locator("#tab-flame[aria-selected=true]").waitFor();
 });
 
-test("the picture's legend says what places held, also when nothing is left of it at the end", async () => {
+test("the legend of the heap chart shows what places held, even if nothing is live at the end", async () => {
   const recording = project.record("freed.rec", ["--heap=1", "--snapshot-every", "0.02"], project.compile("freed", FREED));
   const { places } = project.json("report", recording, "--heap");
   const view = await show(project.view("freed.html", recording), { hash: "#v=heap" });
@@ -105,17 +105,17 @@ test("the picture's legend says what places held, also when nothing is left of i
     assert.equal(place.live_bytes, 0);
     says(most[name], place.peak_bytes, `${name}: at most`);
   }
-  assert.equal(await view.locator(".heap-legend-head").innerText(), "Held at most");
+  assert.equal(await view.locator(".heap-legend-head").innerText(), "Maximum held");
   const box = await view.locator(".heap-area canvas").boundingBox();
   await view.mouse.move(box.x + box.width - 12, box.y + box.height / 2);
   await view.locator(".heap-legend-head", { hasText: /^Held at \d/ }).waitFor();
   assert.equal((await legend()).big, "0B", "under the pointer, at the end");
   await view.mouse.move(1, 1);
-  await view.locator(".heap-legend-head", { hasText: "Held at most" }).waitFor();
+  await view.locator(".heap-legend-head", { hasText: "Maximum held" }).waitFor();
   assert.deepEqual(await legend(), most);
 });
 
-test("CPU samples alone: hot and cold, by time", { skip: NO_PERF }, async () => {
+test("CPU samples only: times of hot and cold agree with the report", { skip: NO_PERF }, async () => {
   const recording = project.record("cpu.rec", ["--cpu=999"], project.compile("burn", BURN(90, 30)));
   const report = project.json("report", recording, "--cpu");
   const view = await show(project.view("cpu.html", recording));
@@ -132,7 +132,7 @@ test("CPU samples alone: hot and cold, by time", { skip: NO_PERF }, async () => 
   }
 });
 
-test("two recordings compared: what grew is said, and drawn", { skip: NO_PERF }, async () => {
+test("comparison of two recordings: overview and flame graph show what grew", { skip: NO_PERF }, async () => {
   const flags = ["--cpu=999", "--heap=64K"];
   const one = project.record("one.rec", flags, project.compile("before/burn", BURN(20, 60)));
   const two = project.record("two.rec", flags, project.compile("after/burn", BURN(120, 60)));
@@ -142,14 +142,14 @@ test("two recordings compared: what grew is said, and drawn", { skip: NO_PERF },
   const [, grew] = /Largest change on the CPU\s+\+([^]*?)\s+hot\b/.exec(await view.locator(".headlines").innerText());
   says(grew, is - was, "hot");
   await tab(view, "Flame graph");
-  const weights = await view.getByRole("combobox", { name: "What the widths are" }).locator("option").allInnerTexts();
+  const weights = await view.getByRole("combobox", { name: "Weight of the boxes" }).locator("option").allInnerTexts();
   assert.ok(weights.some((text) => /before|change|differ|compar/i.test(text)), weights.join(", "));
   const sum = figure(await view.locator(".flame-foot b").innerText());
   assert.ok(Math.abs(sum.value - after_.cpu.cpu_ns) <= sum.slack * 1.01, `${sum.value}, not ${after_.cpu.cpu_ns}`);
   for (const name of await view.getByRole("tab").allInnerTexts()) await tab(view, name);
 });
 
-/** A program that burns time and memory in functions of its own. */
+/** A program that uses time and memory in different functions. */
 const BUILD = (hot, kept) => `
   #include <stdlib.h>
   ${BURN(hot, 30).replace("int main(void) { hot(); cold(); return 0; }", "")}
@@ -157,11 +157,11 @@ const BUILD = (hot, kept) => `
   __attribute__((noinline)) void keep(int i) { all[i] = malloc(${kept}); all[i][0] = 1; }
   int main(void) { hot(); cold(); for (int i = 0; i < 1000; i++) keep(i); return 0; }`;
 
-test("two builds with names of their own are compared by function", { skip: NO_PERF }, async () => {
+test("two builds with different program names are compared by function", { skip: NO_PERF }, async () => {
   const flags = ["--cpu=999", "--heap=1"];
   const old = project.record("old.rec", flags, project.compile("app-old", BUILD(30, 1000)));
   const now = project.record("now.rec", flags, project.compile("app-new", BUILD(90, 3000)));
-  // One row: that it has CPU samples in both is chance, that it allocates is not.
+  // One row is enough: CPU samples in both runs depend on chance, allocations do not.
   const compared = project.json("diff", old, now).functions.filter(({ name }) => name === "keep");
   assert.deepEqual(compared.map(({ alloc_count }) => alloc_count), [[1000, 1000]]);
   const view = await show(project.view("builds.html", old, now));
@@ -174,10 +174,10 @@ test("two builds with names of their own are compared by function", { skip: NO_P
   }
   for (const name of ["Timeline", "Heap", "Functions"]) {
     await tab(view, name);
-    assert.equal(await view.locator(".view:not([hidden]) .first-only").innerText(), "Of old.rec alone, the first of the two runs.");
+    assert.equal(await view.locator(".view:not([hidden]) .first-only").innerText(), "Shows only old.rec, the first of the two runs.");
   }
   await tab(view, "Flame graph");
-  await view.getByRole("combobox", { name: "What the widths are" }).selectOption("diffalloc");
+  await view.getByRole("combobox", { name: "Weight of the boxes" }).selectOption("diffalloc");
   await view.locator(".flame-area canvas").focus();
   for (let depth = 0; depth < 20; depth++) {
     await view.keyboard.press("ArrowDown");
@@ -190,7 +190,7 @@ test("two builds with names of their own are compared by function", { skip: NO_P
   assert.fail("main() is not in the graph");
 });
 
-test("two runs of functions compared", async () => {
+test("comparison of two runs of functions", async () => {
   const run = (self) => [{ format_version: 2, run_id: "1_1", timestamp_ms: 1740000000123, functions: ["update", "draw"] },
     { thread: 1, tid: 1, name: "main", start_ns: 0 },
     ...Array.from({ length: 40 }, (_, i) => ({ frame: i, thread: 1, depth: 0, root: 0, start_ns: i * 2e7, wall_ns: self + 1e6,
@@ -206,7 +206,7 @@ test("two runs of functions compared", async () => {
   for (const name of await view.getByRole("tab").allInnerTexts()) await tab(view, name);
 });
 
-test("a program that does nothing", async () => {
+test("the page of a program that does nothing", async () => {
   const recording = project.record("nothing.rec", ["--heap", "--events"], "/bin/true");
   const view = await show(project.view("nothing.html", recording));
   assert.match(await view.locator(".overview").innerText(), /There is nothing to show[^]*No allocation was sampled/);

@@ -1,7 +1,7 @@
 /* usage: node screenshots.mjs FOLDER
  *
- * Pictures of `piano view` for the documentation: the bundled game and the bundled server, recorded here and now, as a
- * reader comes to see them: by clicks from the overview. */
+ * Makes the screenshots of `piano view` for the documentation: records the bundled game and the bundled server, and
+ * opens the views by clicks from the overview, as a user does. */
 import { copyFileSync, mkdirSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -25,7 +25,7 @@ project.example("uvserver");
 project.piano("record", "--heap=64K", "--cpu=999", "--events", "-o", "server.rec", "--", "uvserver/uvserver", "30");
 const server = project.view("server.html", "server.rec");
 
-/** Name of a picture: [page, where to begin, what to do there]. */
+/** By name of the screenshot: [page, hash, action]. */
 const PICTURES = {
   overview: [game, ""],
   frames: [game, "", (page) => page.locator(".question-frames .answer", { hasText: "asset_load" }).first().click()],

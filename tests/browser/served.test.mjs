@@ -1,4 +1,5 @@
-/* `piano view` without -o: the browser is opened, the page works as it does from disk, others are refused, Ctrl-C ends it. */
+/* `piano view` without -o: it opens the browser, the page works as it does from disk, foreign requests are refused,
+ * Ctrl-C ends the server. */
 import assert from "node:assert/strict";
 import { chmodSync, readFileSync } from "node:fs";
 import { request } from "node:http";
@@ -22,7 +23,7 @@ before(() => {
   run = project.write("run.ndjson", lines.map((line) => JSON.stringify(line)).join("\n") + "\n");
 });
 
-/** Status of a GET with these headers. */
+/** The status of a GET request with these headers. */
 function ask(url, headers) {
   return new Promise((resolve, reject) => {
     request(url, { headers }, (answer) => {
@@ -32,7 +33,7 @@ function ask(url, headers) {
   });
 }
 
-test("the page in a browser, its figures, its links; Ctrl-C ends it", async () => {
+test("the served page works, and Ctrl-C ends the server", async () => {
   const server = await project.serve([run, "--no-open"]);
   try {
     const view = await show(server.url);
@@ -50,7 +51,7 @@ test("the page in a browser, its figures, its links; Ctrl-C ends it", async () =
   }
 });
 
-test("a foreign Host or Origin is refused, and so is a page of another site", async () => {
+test("requests with a foreign Host or Origin, and from pages of other sites, are refused", async () => {
   const server = await project.serve([run, "--no-open"]);
   const { port, host } = new URL(server.url);
   try {
@@ -59,7 +60,7 @@ test("a foreign Host or Origin is refused, and so is a page of another site", as
     assert.equal(await ask(server.url, { Origin: "http://evil.example" }), 403);
     assert.equal(await ask(server.url, { Origin: "null" }), 403);
     assert.equal(await ask(`http://${host}/`, {}), 404);
-    // What a page of another origin gets of it: nothing, by any way there is.
+    // A page of another origin cannot read the page, whatever method it uses.
     const view = await show(project.write("other.html", "<!doctype html><title>other</title><p>another page"), { broken: true });
     const got = await view.evaluate(async (url) => {
       const found = {};
@@ -83,14 +84,14 @@ test("a foreign Host or Origin is refused, and so is a page of another site", as
     assert.equal(got.fetch, "refused");
     assert.notEqual(got.blind, "read");
     assert.equal(got.frame, "refused");
-    view.faults.length = 0; // refusals are what was asked for
+    view.faults.length = 0; // the refusals above are expected
   } finally {
     server.process.kill("SIGTERM");
     assert.equal((await server.ended).code, 0);
   }
 });
 
-test("where there is a display, the browser is opened with the address", async () => {
+test("with a display, piano opens the browser with the address", async () => {
   const opener = project.write("bin/xdg-open", '#!/bin/sh\ncd "$HOME" && printf %s "$1" >part && mv part opened\n');
   chmodSync(opener, 0o755);
   const server = await project.serve([run], { DISPLAY: ":77", PATH: `${join(project.root, "bin")}:${process.env.PATH}` });

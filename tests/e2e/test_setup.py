@@ -128,8 +128,9 @@ def tree(tmp_path: Path) -> Path:
     """What tools/build-viewer reads, to be changed at will."""
     for name in ("viewer/src", "viewer/prebuilt"):
         shutil.copytree(ROOT / name, tmp_path / "tree" / name)
-    (tmp_path / "tree/tools").mkdir()
-    shutil.copy(ROOT / "tools/build-viewer", tmp_path / "tree/tools")
+    for name in ("tools/build-viewer", "src/tool/view/tables.def"):
+        (tmp_path / "tree" / name).parent.mkdir(parents=True)
+        shutil.copy(ROOT / name, tmp_path / "tree" / name)
     return tmp_path / "tree"
 
 
@@ -153,6 +154,15 @@ def test_changed_page_without_esbuild(system: System, tree: Path) -> None:
     assert "built without its page" in (tree / "out/viewer.js").read_text()
     done = system.run(tree / "tools/build-viewer", "--check")
     assert done.returncode == 1 and "make viewer-prebuilt" in done.stderr
+
+
+def test_tables_of_c_and_typescript_agree(system: System, tree: Path) -> None:
+    """A column that only src/tool/view/tables.def has fails the build."""
+    path = tree / "src/tool/view/tables.def"
+    path.write_text(path.read_text().replace("TABLE(nodes)\n", 'TABLE(nodes)\nCOLUMN(depth, U32, PLANES, "u32")\n'))
+    for argument in ("out", "--check"):
+        done = system.run(tree / "tools/build-viewer", argument)
+        assert done.returncode == 1 and "tables.ts differs" in done.stderr, done.stderr
 
 
 def test_prebuilt_page_is_of_these_sources(system: System, tree: Path) -> None:

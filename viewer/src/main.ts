@@ -1,19 +1,19 @@
-/* The page's start: finds the data, inflates it, and hands it to the shell. The first picture needs only
- * a few columns; all others are decoded and checked after it, one at a time, so that a broken page says
- * so even where no view looks. */
-import "./style.css";
-import { inflateBlock, joinData } from "./decode";
-import { h } from "./element";
-import { PageError } from "./error";
-import { ErrorBox } from "./errorbox";
-import { Model } from "./model";
-import { findPage } from "./page";
-import { Shell } from "./shell";
-import { Source } from "./source";
-import { Store } from "./state";
-import { allViews } from "./views";
+/* The entry point: finds the data, decompresses it and starts the shell. The first view needs only a few
+ * columns. All others are decoded and checked afterwards, one at a time, so that a damaged page is reported
+ * even if no view uses the damaged column. */
+import "./shell/style.css";
+import { inflateBlock, joinData } from "./model/decode";
+import { h } from "./util/element";
+import { PageError } from "./model/error";
+import { ErrorBox } from "./shell/error_box";
+import { Model } from "./model/model";
+import { findPage } from "./model/page";
+import { Shell } from "./shell/shell";
+import { Source } from "./model/source";
+import { Store } from "./model/state";
+import { allViews } from "./shell/views";
 
-/** Lets the browser paint and take events. */
+/** Lets the browser paint and handle events. */
 function pause(): Promise<void> {
   return new Promise((resolve) => window.setTimeout(resolve, 0));
 }

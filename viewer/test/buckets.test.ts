@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Buckets } from "../src/buckets";
-import { Intervals } from "../src/intervals";
+import { Buckets } from "../src/model/buckets";
+import { Intervals } from "../src/model/intervals";
 import { random } from "./synthetic";
 
-test("from far away as from near: the same cover, and the longest in sight", () => {
+test("buckets have the same cover and the same longest intervals as the intervals themselves", () => {
   const next = random(21);
   const count = 50000, start = new Float64Array(count), length = new Float64Array(count);
   let time = 0;

@@ -1,12 +1,12 @@
-/* The trees of flame graphs against a slow and plain way to the same numbers. */
+/* The trees of flame graphs, compared with slow and simple computations. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { invert } from "../src/flame_invert";
-import { boxAt, findPath, layOut, matchedShare, step, visible } from "../src/flame_layout";
-import { mergeStacks, pathOf, topDown, type Tree } from "../src/flame_trie";
-import { changeOf, typicalLife } from "../src/flame_weight";
-import { sumFunctions } from "../src/function_sums";
-import { NONE } from "../src/schema";
+import { invert } from "../src/flame/invert";
+import { boxAt, findPath, layOut, matchedShare, step, visible } from "../src/flame/layout";
+import { mergeStacks, pathOf, topDown, type Tree } from "../src/model/trie";
+import { changeOf, typicalLife } from "../src/model/weight";
+import { sumFunctions } from "../src/model/function_sums";
+import { NONE } from "../src/model/schema";
 import { random } from "./synthetic";
 
 interface Made {
@@ -16,7 +16,7 @@ interface Made {
   weights: number[];
 }
 
-/** Stacks at random: NODES rows, two lines of code for each of KEYS functions. */
+/** Random stacks: NODES rows, two lines of code for each of KEYS functions. */
 function made(nodes: number, keys: number, seed: number): Made {
   const next = random(seed);
   const parents = new Uint32Array(nodes), codes = new Uint32Array(nodes);
@@ -59,7 +59,7 @@ function childSums(tree: Tree): Float64Array {
   return sums;
 }
 
-test("children never weigh more than their parent, and the root weighs all", () => {
+test("children never weigh more than their parent, and the root has the total weight", () => {
   const { down, up, whole } = trees(made(3000, 40, 3));
   for (const tree of [down, up]) {
     assert.equal(tree.total[0]![0], whole);
@@ -67,7 +67,7 @@ test("children never weigh more than their parent, and the root weighs all", () 
   }
 });
 
-test("top-down boxes are the sums of the stacks that begin like them", () => {
+test("a top-down box is the sum of the stacks that begin with its path", () => {
   const m = made(400, 12, 5);
   const { down } = trees(m);
   const sums = new Map<string, number>();
@@ -82,7 +82,7 @@ test("top-down boxes are the sums of the stacks that begin like them", () => {
   for (let n = 1; n < down.count; n++) assert.equal(down.total[0]![n], sums.get(pathOf(down, n).join()));
 });
 
-test("inverted boxes are the sums of the stacks that end like them", () => {
+test("an inverted box is the sum of the stacks that end with its path", () => {
   const m = made(400, 12, 9);
   const { up } = trees(m);
   const sums = new Map<string, number>();
@@ -97,7 +97,7 @@ test("inverted boxes are the sums of the stacks that end like them", () => {
   for (let n = 1; n < up.count; n++) assert.equal(up.total[0]![n], sums.get(pathOf(up, n).join()));
 });
 
-test("a cut inverted tree has the same boxes down to what was cut, and can be refined", () => {
+test("a cut inverted tree has the same boxes except those that were cut, and can be refined", () => {
   const { trie, down, up, whole } = trees(made(2000, 30, 11));
   const coarse = invert(trie, down.self, null, whole / 50);
   assert.ok(coarse.count < up.count);
@@ -116,7 +116,7 @@ test("a cut inverted tree has the same boxes down to what was cut, and can be re
   assert.equal(fine.start[there + 1]! - fine.start[there]!, full.start[same + 1]! - full.start[same]!);
 });
 
-test("boxes lie within their parents, side by side, and the pointer finds them", () => {
+test("boxes are inside their parents without overlap, and boxAt finds them", () => {
   const { down, up } = trees(made(2000, 30, 13));
   for (const layout of [layOut(down, "first"), layOut(down, "weight"), layOut(up, "weight")]) {
     const { x0, x1, start, children, tree, depth } = layout;
@@ -137,7 +137,7 @@ test("boxes lie within their parents, side by side, and the pointer finds them",
   }
 });
 
-test("what is drawn is what is wide enough, within the window", () => {
+test("visible boxes are those inside the window that are wide enough", () => {
   const { down } = trees(made(20000, 200, 17));
   const layout = layOut(down, "first");
   for (const [left, right] of [[0, 1], [0.2, 0.21], [0.5, 0.5001]] as const) {
@@ -145,7 +145,7 @@ test("what is drawn is what is wide enough, within the window", () => {
     const drawn = visible(layout, { left, right, pixels, top: 0, bottom: 99 }).nodes.sort((a, b) => a - b);
     const expected: number[] = [];
     for (let n = 0; n < down.count; n++) {
-      let shown = true; // it and all above it
+      let shown = true; // the node and all its ancestors are wide enough
       for (let up = n; shown && up !== 0; up = down.parent[up]!) {
         shown = layout.x1[up]! - layout.x0[up]! >= least && layout.x1[up]! > left && layout.x0[up]! < right;
       }
@@ -155,7 +155,7 @@ test("what is drawn is what is wide enough, within the window", () => {
   }
 });
 
-test("arrows go to the parent, the heaviest child, and along a level without end", () => {
+test("arrow keys move to the parent, to the heaviest child, and along a whole level", () => {
   const { down } = trees(made(500, 10, 19));
   const layout = layOut(down, "weight");
   const first = step(layout, 0, "down");
@@ -170,7 +170,7 @@ test("arrows go to the parent, the heaviest child, and along a level without end
   for (let i = level.length - 1; i > 0; i--) assert.equal(step(layout, level[i]!, "left"), level[i - 1]);
 });
 
-test("the matched share counts a box within a match once", () => {
+test("the matched share counts a box inside a matching box once", () => {
   const parents = Uint32Array.of(NONE, 0, 1, 0), codes = Uint32Array.of(0, 1, 1, 2);
   const trie = mergeStacks(parents, codes, Uint32Array.of(0, 1, 2));
   const self = new Float64Array(trie.count);
@@ -180,7 +180,7 @@ test("the matched share counts a box within a match once", () => {
   assert.equal(matchedShare(tree, Uint8Array.of(1, 1, 1)), 1);
 });
 
-test("a function that calls itself counts once in its total", () => {
+test("a recursive function counts once in its total", () => {
   const parents = Uint32Array.of(NONE, 0, 1, 2), codes = Uint32Array.of(0, 1, 0, 1);
   const trie = mergeStacks(parents, codes, Uint32Array.of(0, 1));
   const self = new Float64Array(trie.count).fill(1);
@@ -190,7 +190,7 @@ test("a function that calls itself counts once in its total", () => {
   assert.deepEqual([...total[0]!], [4, 3]);
 });
 
-test("changes: from a quarter to four times, and their ends", () => {
+test("changes are scaled from a quarter to four times and clamped", () => {
   assert.equal(changeOf(0, 0), 0);
   assert.equal(changeOf(0, 5), 1);
   assert.equal(changeOf(5, 0), -1);
@@ -200,13 +200,13 @@ test("changes: from a quarter to four times, and their ends", () => {
   assert.equal(changeOf(1, 100), 1);
 });
 
-test("a typical life is the mean of medians by bytes, on a scale of powers", () => {
+test("a typical lifetime is the geometric mean of medians, weighted by bytes", () => {
   const total = [Float64Array.of(2), Float64Array.of(Math.log(1e3) + Math.log(1e5)), Float64Array.of(2)];
   assert.ok(Math.abs(typicalLife(total, 0) - 1e4) < 1e-6);
   assert.equal(typicalLife([Float64Array.of(1), Float64Array.of(0), Float64Array.of(0)], 0), -1);
 });
 
-test("broken parents and codes end at the root, not in a loop", () => {
+test("rows with broken parents or codes are attached to the root", () => {
   const trie = mergeStacks(Uint32Array.of(1, 0, 7), Uint32Array.of(9, 0, 0), Uint32Array.of(0));
   for (let n = 1; n < trie.count; n++) assert.ok(trie.parent[n]! < n);
 });

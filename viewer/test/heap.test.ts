@@ -1,13 +1,13 @@
-/* Places of allocations, stacks without their plumbing, and words for how memory went. */
+/* Places of allocations, stacks without library plumbing, and trends of memory. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { placesOf } from "../src/heap_places";
-import { trendOf } from "../src/heap_series";
-import { NONE, SITE_MMAP } from "../src/schema";
-import { open } from "./opened";
+import { placesOf } from "../src/model/heap_places";
+import { trendOf } from "../src/model/heap_series";
+import { NONE, SITE_MMAP } from "../src/model/schema";
+import { open } from "./open";
 import { PageWriter, type PackedPage } from "./writer";
 
-/** Stacks of main, parse, xmalloc, malloc, as nodes 0 to 3, and of main, load, malloc, as 0, 4, 5. */
+/** Stacks: main, parse, xmalloc, malloc as nodes 0 to 3; main, load, malloc as nodes 0, 4, 5. */
 function stacks(): PackedPage {
   const w = new PageWriter();
   const names = ["main", "parse", "xmalloc", "malloc", "load"].map((name) => w.string(name));
@@ -19,17 +19,17 @@ function stacks(): PackedPage {
   const all = (value: number): number[] => node.map(() => value);
   w.table("sites", 4, { node, live_bytes: [8, 16, 32, 64], live_objects: all(1), allocated_bytes: all(64), allocated_objects: all(1),
     freed_bytes: all(0), peak_bytes: all(0), churn_bytes: all(0), median_life: all(-1), live_samples: all(1), samples: all(1),
-    oldest: all(0), site_node: [1, 1, 4, 4], caller_node: [0, 0, NONE, NONE], flags: [0, 0, 0, SITE_MMAP] });
+    oldest: all(0), freed_samples: all(0), site_node: [1, 1, 4, 4], caller_node: [0, 0, NONE, NONE], flags: [0, 0, 0, SITE_MMAP] });
   return w.pack({ duration_ns: 10 });
 }
 
-test("places are the sites the tool names, by function, line, caller and kind of memory", async () => {
+test("sites are grouped to places by function, line, caller and kind of memory", async () => {
   const places = placesOf(await open(stacks()));
   assert.deepEqual(places.map(({ name, caller, mmap, live, sites }) => [name, caller, mmap, live, sites]),
     [["load", "", true, 64, [3]], ["load", "", false, 32, [2]], ["parse", "main", false, 24, [1, 0]]]);
 });
 
-test("a stack is told by the innermost function that is no plumbing", async () => {
+test("a stack is named after its innermost function that is not plumbing", async () => {
   const model = await open(stacks());
   assert.deepEqual([3, 2, 5, 0].map((node) => model.functionOf(model.ownNode(node))), ["xmalloc", "xmalloc", "load", "main"]);
 });
@@ -37,7 +37,7 @@ test("a stack is told by the innermost function that is no plumbing", async () =
 const at = Float64Array.from({ length: 20 }, (_, i) => i * 1e9);
 const trend = (value: (i: number) => number): string => trendOf(at, at.map((_, i) => value(i))).word;
 
-test("trends: growth that goes on, growth that ended, a saw, nothing", () => {
+test("trends: steady growth, growth that ended, a sawtooth, no data", () => {
   assert.equal(trend((i) => 100 + 10 * i), "grows");
   assert.ok(Math.abs(trendOf(at, at.map((_, i) => 100 + 10 * i)).rate - 10) < 1e-9);
   assert.equal(trend((i) => Math.min(i, 8) * 10), "grew, then flat");

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Intervals, nest } from "../src/intervals";
-import { Steps } from "../src/steps";
+import { Intervals, nest } from "../src/model/intervals";
+import { Steps } from "../src/model/steps";
 import { random } from "./synthetic";
 
 function lane(count: number, seed: number): Intervals {
@@ -15,7 +15,7 @@ function lane(count: number, seed: number): Intervals {
   return new Intervals(start, length);
 }
 
-test("sum and longest are those of a plain search", () => {
+test("sum and longest agree with a linear search", () => {
   const next = random(2);
   for (const count of [1, 7, 8, 9, 64, 65, 600, 4097]) {
     const all = lane(count, count);
@@ -34,7 +34,7 @@ test("sum and longest are those of a plain search", () => {
   }
 });
 
-test("the long ones are found, all of them", () => {
+test("all long intervals are found", () => {
   const all = lane(2000, 12);
   const plain: number[] = [];
   for (let i = 100; i < 1900; i++) if ((all.length[i] as number) >= 300) plain.push(i);
@@ -43,7 +43,7 @@ test("the long ones are found, all of them", () => {
   assert.deepEqual(all.atLeast(1e9, 0, 2000), []);
 });
 
-test("pixel columns cover what the intervals cover", () => {
+test("pixel columns have the cover of their intervals", () => {
   const all = lane(3000, 4);
   const end = all.end(2999);
   for (const [t0, t1, width] of [[0, end, 100], [0, end, 900], [100, 900, 50], [5000, 5100, 300], [end - 10, end + 500, 20],
@@ -68,13 +68,13 @@ test("pixel columns cover what the intervals cover", () => {
   }
 });
 
-test("a choice of intervals keeps their rows", () => {
+test("selected intervals keep their rows", () => {
   const all = lane(50, 3), some = all.only((index) => index % 7 === 0);
   assert.equal(some.count, 8);
   assert.deepEqual([some.row(1), some.start[1], some.length[1]], [7, all.start[7], all.length[7]]);
 });
 
-test("the interval at a time", () => {
+test("the interval at a time is found", () => {
   const all = new Intervals(Float64Array.of(10, 30, 30), Float64Array.of(5, 0, 10));
   assert.equal(all.at(12, 0), 0);
   assert.equal(all.at(16, 0), -1);
@@ -84,7 +84,7 @@ test("the interval at a time", () => {
   assert.equal(all.at(100, 3), -1);
 });
 
-test("intervals inside others are laid in layers that do not overlap, and none is lost", () => {
+test("nested intervals are distributed to layers without overlap, and none is lost", () => {
   const next = random(8);
   const count = 500;
   const start = Float64Array.from({ length: count }, () => Math.floor(next() * 10000)).sort();
@@ -103,7 +103,7 @@ test("intervals inside others are laid in layers that do not overlap, and none i
   assert.equal(nest(Float64Array.of(1, 5), Float64Array.of(4, 1), 0, 4).length, 1);
 });
 
-test("steps: least and most in force in each column", () => {
+test("steps: minimum and maximum of each column", () => {
   const next = random(6);
   const at = Float64Array.from({ length: 700 }, () => Math.floor(next() * 10000)).sort();
   const value = Float64Array.from(at, () => Math.floor(next() * 100) - 20);

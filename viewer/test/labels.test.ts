@@ -1,10 +1,10 @@
-/* As much of a name as fits into a box, without asking the browser for every length of it. */
+/* Names are cut to the width of a box without measuring every length with the browser. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Labels } from "../src/flame_labels";
-import { cut } from "../src/format";
+import { Labels } from "../src/flame/labels";
+import { cut } from "../src/model/format";
 
-/** A font in which letters have widths of their own, and a count of what was measured. */
+/** A font whose letters have different widths, and a counter of measurements. */
 function made(names: readonly string[]): { labels: Labels; wide: (text: string) => number; asked: () => number } {
   let asked = 0;
   const wide = (text: string): number => [...text].reduce((sum, c) => sum + (c === "i" ? 3 : c === "…" ? 10 : c === "🎹" ? 14 : 7), 0);
@@ -16,7 +16,7 @@ function made(names: readonly string[]): { labels: Labels; wide: (text: string) 
   return { labels, wide, asked: () => asked };
 }
 
-test("a name is whole where it fits, else cut as long as it fits", () => {
+test("a name is complete if it fits, otherwise cut to the available width", () => {
   const names = ["update", "initialise_physics_simulation", "🎹".repeat(12), ""];
   const { labels, wide } = made(names);
   for (const [key, name] of names.entries()) {
@@ -31,7 +31,7 @@ test("a name is whole where it fits, else cut as long as it fits", () => {
   assert.equal(labels.fit(1, 24), "ini…");
 });
 
-test("a zoom measures letters, each once, and no names", () => {
+test("zooming measures each letter once, and no names", () => {
   const { labels, asked } = made(["std::vector<int>::push_back", "std::map<int>::insert"]);
   for (let room = 20; room < 200; room++) for (const key of [0, 1]) labels.fit(key, room);
   const letters = new Set("std::vector<int>::push_backstd::map<int>::insert…").size;

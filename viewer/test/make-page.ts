@@ -1,6 +1,7 @@
-/* usage: node make-page.mjs VIEWER.js VIEWER.css OUT.html [frames=N] [polls=N] [samples=N] [threads=N] [sites=N]
+/* usage: node make-page.mjs VIEWER.js VIEWER.css OUT.html [frames=N] [polls=N] [samples=N] [threads=N]
+ * [sites=N]
  *
- * Writes a page with a made-up run of the sizes asked for, to look at and to measure the viewer with. */
+ * Writes a page with a synthetic run of these sizes, to inspect and measure the viewer. */
 import { readFileSync, writeFileSync } from "node:fs";
 import { synthetic } from "./synthetic";
 import type { Sizes } from "./synthetic";

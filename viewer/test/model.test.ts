@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { readMeta } from "../src/page";
-import { NONE } from "../src/schema";
-import { open } from "./opened";
+import { readMeta } from "../src/model/page";
+import { NONE } from "../src/model/schema";
+import { open } from "./open";
 import { random, synthetic } from "./synthetic";
 import { PageWriter } from "./writer";
 import type { PackedPage } from "./writer";
 
-/** What a page that is opened and read whole says is wrong with it; "" for nothing. */
+/** Opens and verifies a page. Returns the error message; "" if there is none. */
 async function verdict(page: PackedPage): Promise<string> {
   try {
     const model = await open(page);
@@ -21,7 +21,7 @@ async function verdict(page: PackedPage): Promise<string> {
 
 const SIZES = { frames: 50, polls: 400, samples: 300, threads: 3, sites: 10 };
 
-test("a whole page is read and verified", async () => {
+test("a valid page is read and verified", async () => {
   const model = await open(synthetic(SIZES));
   for (const step of model.verify()) void step;
   assert.equal(model.tables.frames.rows, 50);
@@ -32,7 +32,7 @@ test("a whole page is read and verified", async () => {
   assert.equal(model.threadName(1), "worker 1");
 });
 
-test("polls of a thread are its own, in order", async () => {
+test("pollsOf returns the polls of one thread in order", async () => {
   const model = await open(synthetic(SIZES));
   const { thread, start } = model.tables.polls;
   let seen = 0;
@@ -45,7 +45,7 @@ test("polls of a thread are its own, in order", async () => {
   assert.equal(seen, 400);
 });
 
-test("samples in a range are those a plain search finds", async () => {
+test("samplesIn agrees with a linear search", async () => {
   const model = await open(synthetic(SIZES));
   const { at, thread, kind, rows } = model.tables.samples;
   const next = random(5);
@@ -61,7 +61,7 @@ test("samples in a range are those a plain search finds", async () => {
   }
 });
 
-test("children are the reverse of parents", async () => {
+test("children is the inverse of parent", async () => {
   const model = await open(synthetic(SIZES));
   const { start, list } = model.children();
   const { parent, rows } = model.tables.nodes;
@@ -78,7 +78,7 @@ test("children are the reverse of parents", async () => {
   }
 });
 
-test("functions of a frame, and the range of a selection", async () => {
+test("functionsOf and rangeOf return the rows of a frame and the range of a selection", async () => {
   const model = await open(synthetic(SIZES));
   assert.deepEqual(model.functionsOf(7), { from: 28, to: 32 });
   const { start, took } = model.tables.frames;
@@ -101,7 +101,7 @@ function small(change: (columns: { parent: number[]; code: number[]; at: number[
   return w.pack({ duration_ns: 10 });
 }
 
-test("what is broken in the tables is named", async () => {
+test("errors name the broken table and column", async () => {
   assert.equal(await verdict(small(() => undefined)), "");
   assert.ok(/nodes.parent of row 1 does not come before/.test(await verdict(small((c) => (c.parent[1] = 1)))));
   assert.ok(/nodes.parent of row 1 does not come before/.test(await verdict(small((c) => (c.parent[1] = 2)))));
@@ -110,7 +110,7 @@ test("what is broken in the tables is named", async () => {
   assert.ok(/samples.value of row 0 is negative/.test(await verdict(small((c) => (c.value[0] = -1)))));
 });
 
-test("a description that does not fit is refused before anything is allocated", async () => {
+test("an inconsistent description is refused before anything is allocated", async () => {
   const change = async (edit: (meta: any) => void): Promise<string> => {
     const page = small(() => undefined);
     edit(page.meta);
@@ -124,7 +124,7 @@ test("a description that does not fit is refused before anything is allocated", 
   assert.ok(/does not exist/.test(await change((meta) => (meta.tables.nodes.columns[0].block = 99))));
   assert.ok(/no column parent/.test(await change((meta) => meta.tables.nodes.columns.shift())));
   assert.ok(/type u128/.test(await change((meta) => (meta.tables.nodes.columns[0].type = "u128"))));
-  assert.ok(/cut short/.test(await change((meta) => (meta.blocks[0].at = 1e9))));
+  assert.ok(/truncated/.test(await change((meta) => (meta.blocks[0].at = 1e9))));
   assert.ok(/codec lzma/.test(await change((meta) => (meta.blocks[0].codec = "lzma"))));
   assert.ok(/not a list/.test(await change((meta) => (meta.blocks = null))));
   assert.ok(/format 2/.test(await change((meta) => (meta.format = 2))));
@@ -132,7 +132,7 @@ test("a description that does not fit is refused before anything is allocated", 
   assert.throws(() => readMeta("[]"), /not an object/);
 });
 
-test("pages with bytes changed at random end in a PageError or are read, and always end", async () => {
+test("pages with randomly changed bytes are read or cause a PageError, and never hang", async () => {
   const next = random(11);
   let refused = 0;
   for (let round = 0; round < 150; round++) {

@@ -1,4 +1,4 @@
-/* The little of Node that the tests use; Debian has no types for it. */
+/* The parts of Node's interface that the tests use; Debian has no types for Node. */
 declare module "node:fs" {
   export function readFileSync(path: string, encoding: "utf8"): string;
   export function writeFileSync(path: string, text: string): void;

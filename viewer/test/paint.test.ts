@@ -1,17 +1,17 @@
-/* How much a picture of a flame graph costs. */
+/* The cost of drawing a flame graph. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { Surface } from "../src/canvas";
-import { Labels } from "../src/flame_labels";
-import { layOut } from "../src/flame_layout";
-import { paint, type Picture } from "../src/flame_paint";
-import type { Tree } from "../src/flame_trie";
+import type { Surface } from "../src/util/canvas";
+import { Labels } from "../src/flame/labels";
+import { layOut } from "../src/flame/layout";
+import { paint, type Picture } from "../src/flame/paint";
+import type { Tree } from "../src/model/trie";
 
-// The palette is read from the page's style; any will do.
+// The palette is read from the page's style; any values will do.
 const page = { document: { documentElement: null }, getComputedStyle: () => ({ getPropertyValue: () => "#ffffff", fontSize: "16px" }) };
 Object.assign(globalThis, page);
 
-/** COUNT stacks of DEPTH functions each, all of one weight, side by side. */
+/** COUNT stacks of DEPTH functions each, with equal weights, side by side. */
 function stacks(count: number, depth: number): Tree {
   const nodes = 1 + count * depth;
   const parent = new Uint32Array(nodes), total = new Float64Array(nodes).fill(1);
@@ -21,7 +21,7 @@ function stacks(count: number, depth: number): Tree {
     cut: null, leaf: null };
 }
 
-/** Rectangles of a picture 1000 pixels wide: [x, y, width, height]. */
+/** The rectangles of a graph 1000 pixels wide: [x, y, width, height]. */
 function drawn(tree: Tree, colour: (node: number) => string): number[][] {
   const rects: number[][] = [];
   const ctx = { fillRect: (...rect: number[]) => rects.push(rect), fillText: () => undefined, fillStyle: "", globalAlpha: 1 };
@@ -30,10 +30,10 @@ function drawn(tree: Tree, colour: (node: number) => string): number[][] {
   const picture: Picture = { layout: layOut(tree, "weight"), colours: { of: colour, legend: [] }, labels, left: 0, right: 1, scroll: 0,
     row: 20, matches: null, cursor: -1, hover: -1, focus: 0, figure: () => "" };
   paint(surface, picture);
-  return rects.slice(1); // without the paper
+  return rects.slice(1); // without the background
 }
 
-test("a narrow stack of one colour is one stroke as high as it is deep; where the colour changes, another begins", () => {
+test("a narrow stack is drawn as one rectangle per run of equal colours", () => {
   const one = drawn(stacks(500, 10), () => "#808080");
   assert.equal(one.length, 1 + 500);
   assert.ok(one.slice(1).every(([, y, width, height]) => y === 20 && width! < 2 && height === 199));
@@ -41,15 +41,15 @@ test("a narrow stack of one colour is one stroke as high as it is deep; where th
   assert.equal(two.length, 1 + 2 * 500);
 });
 
-test("boxes that can be seen are boxes of their own", () => {
+test("visible boxes are drawn as separate rectangles", () => {
   const rects = drawn(stacks(5, 10), () => "#808080");
   assert.equal(rects.length, 1 + 50);
   assert.ok(rects.every(([, , , height]) => height === 19));
 });
 
-test("stacks too narrow to be seen are stripes over all that touch, not one for each", () => {
+test("adjacent stacks that are too narrow to see are merged into stripes", () => {
   const tree = stacks(300, 1);
-  // Under each of 300 boxes of 3.3 pixels eight functions of 0.4: dust.
+  // Each of 300 boxes of 3.3 pixels has eight children of 0.4 pixels, which become dust.
   const parent = [...tree.parent], total = [...tree.total[0]!];
   for (let n = 1; n <= 300; n++) for (let i = 0; i < 8; i++) {
     parent.push(n);

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { readSelection, Store, writeSelection } from "../src/state";
-import type { Selection } from "../src/state";
+import { readSelection, Store, writeSelection } from "../src/model/state";
+import type { Selection } from "../src/model/state";
 
 const VIEWS = ["overview", "timeline"];
 
@@ -9,7 +9,7 @@ function store(hash = ""): Store {
   return new Store({ end: 1e9, has: (s: Selection) => s.kind !== "frame" || s.frame < 10 }, VIEWS, hash);
 }
 
-test("the whole state survives the trip through the hash", () => {
+test("the hash preserves the complete state", () => {
   const a = store();
   a.set({ view: "timeline", t0: 1000, t1: 250000, search: "a&b=ü#", selection: { kind: "range", t0: 5, t1: 9, thread: 2 },
     pins: [{ kind: "frame", frame: 3 }, { kind: "site", site: 9 }], options: { "flame.form": "inverted" } });
@@ -19,14 +19,14 @@ test("the whole state survives the trip through the hash", () => {
   assert.deepEqual(b.state, store().state);
 });
 
-test("every kind of selection can be written and read", () => {
+test("every kind of selection can be written to the hash and read back", () => {
   const kinds: Selection[] = [{ kind: "range", t0: 1, t1: 2 }, { kind: "range", t0: 1, t1: 2, thread: 0 }, { kind: "frame", frame: 0 },
     { kind: "poll", poll: 4294967294 }, { kind: "park", park: 1 }, { kind: "sample", sample: 1 }, { kind: "thread", thread: 1 },
     { kind: "task", task: 1 }, { kind: "function", function: 1 }, { kind: "node", node: 1 }, { kind: "site", site: 1 }];
   for (const selection of kinds) assert.deepEqual(readSelection(writeSelection(selection)), selection);
 });
 
-test("a hostile hash gives a sane state", () => {
+test("a hostile hash gives a valid state", () => {
   for (const hash of ["#v=__proto__&t=9-1&s=frame:99", "#t=-5-1e9&s=<script>", "#t=0-99999999999999999999&s=range:9-1",
     "#p=frame:1,,frame:99,x:y&q=" + "x".repeat(10000), "#%%%=%", "#__proto__.x=1&constructor.name=2"]) {
     const { state } = store(hash);
@@ -38,7 +38,7 @@ test("a hostile hash gives a sane state", () => {
   }
 });
 
-test("the time range stays inside the run and above its least width", () => {
+test("the time range stays inside the run and above the minimum width", () => {
   const s = store();
   s.zoom(-500, 1000);
   assert.deepEqual([s.state.t0, s.state.t1], [0, 1500]);
@@ -50,7 +50,7 @@ test("the time range stays inside the run and above its least width", () => {
   assert.ok(s.state.t0 >= 0 && s.state.t1 <= 1e9 && s.state.t0 < s.state.t1);
 });
 
-test("listeners hear of what changed, once, and of nothing when nothing did", () => {
+test("listeners are called once per change, and only if something changed", () => {
   const s = store();
   const heard: string[][] = [];
   const stop = s.subscribe((changed) => heard.push([...changed].sort()));

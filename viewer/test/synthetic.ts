@@ -1,6 +1,6 @@
-/* A made-up run of any size: threads with polls, parks, samples, frames, allocations. The same numbers
- * every time, so that a page can be compared with itself. */
-import { NONE } from "../src/schema";
+/* A synthetic run of any size: threads with polls, parks, samples, frames, allocations. The numbers are the
+ * same every time, so that pages can be compared. */
+import { NONE } from "../src/model/schema";
 import { PageWriter } from "./writer";
 import type { PackedPage } from "./writer";
 
@@ -12,7 +12,7 @@ export interface Sizes {
   sites: number;
 }
 
-/** A small generator of numbers in [0, 1): xorshift32. */
+/** A pseudo-random generator of numbers in [0, 1): xorshift32. */
 export function random(seed: number): () => number {
   let state = seed | 1;
   return () => {
@@ -152,7 +152,8 @@ function heap(w: PageWriter, sizes: Sizes, duration: number, next: () => number)
     allocated_bytes: each((i) => (live[i] as number) * 3), allocated_objects: each((i) => 2700 / (i + 1)), freed_bytes: each((i) => (live[i] as number) * 2),
     peak_bytes: each((i) => (live[i] as number) * 1.3), churn_bytes: each((i) => (live[i] as number) * 2), median_life: each((i) => (i % 5 ? 3e6 * i : -1)),
     live_samples: Uint32Array.from({ length: n }, () => 12), samples: Uint32Array.from({ length: n }, () => 40), oldest: each((i) => (i * duration) / n),
-    site_node: Uint32Array.from({ length: n }, (_, i) => NODES - 1 - i), caller_node: new Uint32Array(n).fill(NONE), flags: new Uint8Array(n) });
+    site_node: Uint32Array.from({ length: n }, (_, i) => NODES - 1 - i), caller_node: new Uint32Array(n).fill(NONE), flags: new Uint8Array(n),
+    freed_samples: Uint32Array.from({ length: n }, () => 28) });
   w.table("blocks_live", n, { at: each((i) => Math.round((i * duration) / n)), size: each(() => 4096), weight: each(() => 5e5),
     thread: new Uint32Array(n), node: Uint32Array.from({ length: n }, (_, i) => NODES - 1 - i) });
   const total = live.reduce((a, b) => a + b, 0);

@@ -1,11 +1,11 @@
-/* Sorting, small pictures, and lists of the greatest. */
+/* Sorting, sparks, and lists of the largest values. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { greatest } from "../src/fact";
-import { halfWidth, list, member, number, text, type Json } from "../src/figures";
-import type { Tables } from "../src/schema";
-import { Sparks, SPARK_COLUMNS } from "../src/spark";
-import { ordered, type Sheet } from "../src/table_sheet";
+import { greatest } from "../src/overview/fact";
+import { halfWidth, list, member, number, text, type Json } from "../src/model/figures";
+import type { Tables } from "../src/model/schema";
+import { Sparks, SPARK_COLUMNS } from "../src/model/sparks";
+import { ordered, type Sheet } from "../src/overview/sheet";
 
 const values = Float64Array.of(3, NaN, 10, 1, 3);
 const names = ["c", "b", "Alpha", "e", "a"];
@@ -14,14 +14,14 @@ const sheet: Sheet = {
   selection: () => null, columns: [{ id: "v", title: "", about: "", kind: "ns", values }],
 };
 
-test("rows sort by a column both ways, what is not known last, equals in their order", () => {
+test("rows are sorted by a column in both directions, unknown values last, and the sort is stable", () => {
   assert.deepEqual([...ordered(sheet, "v", true, "")], [2, 0, 4, 3, 1]);
   assert.deepEqual([...ordered(sheet, "v", false, "")], [3, 0, 4, 2, 1]);
   assert.deepEqual([...ordered(sheet, "name", false, "")], [4, 2, 1, 0, 3]);
   assert.deepEqual([...ordered(sheet, "v", true, "a")], [2, 4]);
 });
 
-/** Two functions in 1000 frames; the second only in some. */
+/** Two functions in 1000 frames; the second one only in some. */
 function tables(): Tables {
   const frame: number[] = [], fn: number[] = [], self: number[] = [];
   for (let i = 0; i < 1000; i++) {
@@ -41,7 +41,7 @@ function tables(): Tables {
   } as unknown as Tables;
 }
 
-test("a spark keeps the one bad frame, and tells 'not called' from 'quick'", () => {
+test("a spark shows a single slow frame, and distinguishes 'not called' from 'fast'", () => {
   const sparks = new Sparks(tables());
   const first = sparks.columns(0);
   assert.equal(first.length, SPARK_COLUMNS);
@@ -55,14 +55,14 @@ test("a spark keeps the one bad frame, and tells 'not called' from 'quick'", () 
     { frame: 997, self: 997 }]);
 });
 
-test("the greatest, in order, without zeros", () => {
+test("greatest returns the largest values in order, without zeros", () => {
   const of = [5, 0, 9, 9, 1, 7];
   assert.deepEqual(greatest(6, 3, (row) => of[row]!), [2, 3, 5]);
   assert.deepEqual(greatest(6, 9, (row) => of[row]!), [2, 3, 5, 0, 4]);
   assert.deepEqual(greatest(0, 3, () => 1), []);
 });
 
-test("JSON that is not as expected is null, and so '-'", () => {
+test("unexpected JSON is null and shown as '-'", () => {
   const json: Json = { a: 1, b: "x", c: [1, 3], d: { e: null } };
   assert.equal(number(json, "a"), 1);
   assert.equal(number(json, "b"), null);

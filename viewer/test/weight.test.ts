@@ -1,16 +1,17 @@
-/* What flame graphs are asked: weights of stacks, for the whole run and for parts of it. */
+/* Weights of stacks in flame graphs, for the whole run and for selections. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { isScope, scopeOf, upperBound, WHOLE } from "../src/flame_scope";
-import { mergeStacks, topDown } from "../src/flame_trie";
-import { ask, DIFFS, QUESTIONS, questionsOf, type Question } from "../src/flame_weight";
-import { boxFigure, changeText } from "../src/flame_words";
-import { layOut } from "../src/flame_layout";
-import { NONE, SAMPLE_CPU, SAMPLE_OFF, SCHEMA, type Tables } from "../src/schema";
+import { isScope, scopeOf, upperBound, WHOLE } from "../src/model/scope";
+import { mergeStacks, topDown } from "../src/model/trie";
+import { ask, DIFFS, QUESTIONS, questionsOf, type Question } from "../src/model/weight";
+import { boxFigure, changeText } from "../src/flame/words";
+import { layOut } from "../src/flame/layout";
+import { NONE, SAMPLE_CPU, SAMPLE_OFF, type Tables } from "../src/model/schema";
+import { SCHEMA } from "../src/model/tables";
 
 type Columns = Record<string, number[]>;
 
-/** Tables of the page from lists; what is not given is empty. */
+/** Tables of a page from lists; missing columns are empty. */
 function tables(given: Record<string, Columns>): Tables {
   const made: Record<string, Record<string, unknown>> = {};
   for (const [name, columns] of Object.entries(SCHEMA)) {
@@ -25,7 +26,7 @@ function tables(given: Record<string, Columns>): Tables {
   return made as unknown as Tables;
 }
 
-/* Three stacks: a, a < b, a < c. Samples every 10 ns, thread 0 and 1 in turn. */
+/* Three stacks: a, a < b, a < c. Samples every 10 ns, on threads 0 and 1 alternately. */
 const nodes = { parent: [NONE, 0, 0], code: [0, 1, 2] };
 const run = tables({
   nodes,
@@ -48,16 +49,16 @@ const sum = (values: Float64Array): number => values.reduce((a, b) => a + b, 0);
 const cpu = (selection: Parameters<typeof scopeOf>[1]): number =>
   sum(ask(question("cpu"), run, trie, scopeOf(run, selection)).channels[0]!);
 
-test("questions are those the page has an answer to", () => {
+test("questionsOf returns the questions that the page has data for", () => {
   assert.deepEqual(questionsOf(run).map((q) => q.id), ["diffcpu", "cpu", "off", "allocated", "live", "life"]);
 });
 
-test("samples of the whole run, a range, a frame, a poll, a thread, a task", () => {
+test("samples are limited to a range, a frame, a poll, a thread or a task", () => {
   assert.equal(cpu(null), 1 + 2 + 4 + 16 + 32);
   assert.equal(cpu({ kind: "range", t0: 10, t1: 40 }), 2 + 4);
   assert.equal(cpu({ kind: "range", t0: 10, t1: 41, thread: 0 }), 4 + 16);
-  assert.equal(cpu({ kind: "frame", frame: 0 }), 4 + 16, "by the time it took, not by its wall time");
-  assert.equal(cpu({ kind: "frame", frame: 1 }), 4, "without its end");
+  assert.equal(cpu({ kind: "frame", frame: 0 }), 4 + 16, "uses `took`, not `wall`");
+  assert.equal(cpu({ kind: "frame", frame: 1 }), 4, "excludes its end");
   assert.equal(cpu({ kind: "poll", poll: 1 }), 16);
   assert.equal(cpu({ kind: "thread", thread: 1 }), 2 + 32);
   assert.equal(cpu({ kind: "task", task: 3 }), 1 + 2 + 16);
@@ -65,7 +66,7 @@ test("samples of the whole run, a range, a frame, a poll, a thread, a task", () 
   assert.ok(isScope({ kind: "task", task: 3 }) && !isScope({ kind: "node", node: 1 }));
 });
 
-test("of a time off the CPU counts what is within", () => {
+test("only the part of an off-CPU interval inside the scope counts", () => {
   const off = (selection: Parameters<typeof scopeOf>[1]): number =>
     sum(ask(question("off"), run, trie, scopeOf(run, selection)).channels[0]!);
   assert.equal(off({ kind: "range", t0: 0, t1: 100 }), 8); // from 30 to 38
@@ -75,7 +76,7 @@ test("of a time off the CPU counts what is within", () => {
   assert.equal(off({ kind: "range", t0: 38, t1: 100 }), 0);
 });
 
-test("off-CPU time is not CPU time; a sample without a stack counts in the whole alone", () => {
+test("off-CPU time is not CPU time; a sample without a stack counts only in the total", () => {
   assert.equal(sum(ask(question("off"), run, trie, WHOLE).channels[0]!), 8);
   const { channels, rests } = ask(question("cpu"), run, trie, WHOLE);
   assert.equal(rests, 5);
@@ -84,7 +85,7 @@ test("off-CPU time is not CPU time; a sample without a stack counts in the whole
   assert.equal(tree.total[0]![1], 23);
 });
 
-test("live bytes have moments, other sums of the heap do not, and say so", () => {
+test("live bytes can be limited to a time range; other heap sums cover the whole run and are marked so", () => {
   const range = scopeOf(run, { kind: "range", t0: 0, t1: 50 });
   const live = ask(question("live"), run, trie, range);
   assert.deepEqual([sum(live.channels[0]!), sum(live.channels[1]!), live.whole], [100, 10, false]);
@@ -93,14 +94,14 @@ test("live bytes have moments, other sums of the heap do not, and say so", () =>
   assert.equal(ask(question("allocated"), run, trie, WHOLE).whole, false);
 });
 
-test("an estimate below zero is none, and a life that is not known is in no mean", () => {
+test("negative estimates count as 0, and unknown lifetimes are not in the mean", () => {
   assert.equal(sum(ask(question("churn"), run, trie, WHOLE).channels[0]!), 0);
   const { channels } = ask(question("life"), run, trie, WHOLE);
   assert.equal(sum(channels[0]!), 1000);
   assert.equal(sum(channels[2]!), 900);
 });
 
-test("a diff carries both runs whatever its widths, and tells the change in figures", () => {
+test("a comparison has the values of both runs for all widths, and formats the change", () => {
   for (const widths of ["after", "before", "both"] as const) {
     const answer = ask(question("diffcpu"), run, trie, WHOLE, widths);
     assert.equal(sum(answer.channels[0]!), { after: 110, before: 150, both: 260 }[widths]);
@@ -115,6 +116,6 @@ test("a diff carries both runs whatever its widths, and tells the change in figu
   }
 });
 
-test("upperBound counts what is not greater", () => {
+test("upperBound counts the elements that are not greater", () => {
   assert.deepEqual([0, 1, 2, 3, 9].map((v) => upperBound([1, 2, 2, 5], v)), [0, 1, 3, 3, 4]);
 });

@@ -1,8 +1,8 @@
-/* Writes pages as the tool does, for tests: columns into coded bytes, blocks, meta, HTML. */
+/* Writes pages as the tool does, for tests: encodes columns, builds blocks, metadata and HTML. */
 import { createHash } from "node:crypto";
 import { deflateSync } from "node:zlib";
-import { SCHEMA } from "../src/schema";
-import type { TableName } from "../src/schema";
+import { SCHEMA } from "../src/model/tables";
+import type { TableName } from "../src/model/schema";
 
 export type Values = ArrayLike<number>;
 export type Code = "plain" | "delta" | "planes" | "delta-planes";
@@ -129,7 +129,7 @@ export class PageWriter {
   }
 }
 
-/** Texts of at most 16 MB each, on their own base64. */
+/** Base64 texts of at most 16 MB, each encoded separately. */
 export function toBase64(data: Uint8Array, most = 12e6): string[] {
   const texts: string[] = [];
   for (let at = 0; at < data.length || at === 0; at += most) {

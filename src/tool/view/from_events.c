@@ -127,6 +127,7 @@ static uint32_t queue_row(struct collector *c, uint64_t queue)
         c->k->pack.failed = true;
     snprintf(text, sizeof(text), "queue %llu", (unsigned long long)queue);
     column_put(&c->queue_names->columns[0], texts_of(&c->k->texts, text));
+    SCHEMA_WRITES(queue_names, 1);
     return row;
 }
 
@@ -150,32 +151,25 @@ static void on_event(void *ctx, const struct polls *p, const struct recording_ev
         uint64_t depth = e->fields[1] < (uint64_t)1 << 40 ? e->fields[1] : (uint64_t)1 << 40;
         column_put(&t->columns[1], queue_row(c, e->fields[0]));
         column_put(&t->columns[2], (int64_t)depth);
+        SCHEMA_WRITES(queues, 3);
     } else if (t == c->values) {
         int64_t value = (int64_t)(e->fields[1] >> 1) ^ -(int64_t)(e->fields[1] & 1);
         column_put(&t->columns[1], texts_of(&c->k->texts, name ? name : "(no name)"));
         column_put_f64(&t->columns[2], (double)value);
+        SCHEMA_WRITES(values, 3);
     } else {
         column_put(&t->columns[1], lanes_of(&c->k->lanes, p->tracks[e->track].tid));
         column_put(&t->columns[2], texts_of(&c->k->texts, name ? name : "(no name)"));
+        SCHEMA_WRITES(marks, 3);
     }
 }
 
 static int start_points(struct collector *c)
 {
-    static const struct column_kind queues[] = {{"at", COLUMN_I64, COLUMN_DELTA_PLANES, false},
-                                                {"queue", COLUMN_U32, COLUMN_PLANES, false},
-                                                {"depth", COLUMN_I64, COLUMN_PLANES, true}};
-    static const struct column_kind values[] = {{"at", COLUMN_I64, COLUMN_DELTA_PLANES, false},
-                                                {"name", COLUMN_U32, COLUMN_PLANES, false},
-                                                {"value", COLUMN_F64, COLUMN_PLANES, false}};
-    static const struct column_kind marks[] = {{"at", COLUMN_I64, COLUMN_DELTA_PLANES, false},
-                                               {"thread", COLUMN_U32, COLUMN_PLANES, false},
-                                               {"name", COLUMN_U32, COLUMN_PLANES, false}};
-    static const struct column_kind names[] = {{"name", COLUMN_U32, COLUMN_PLANES, false}};
-    c->queues = pack_table(&c->k->pack, "queues", queues, 3);
-    c->queue_names = pack_table(&c->k->pack, "queue_names", names, 1);
-    c->values = pack_table(&c->k->pack, "values", values, 3);
-    c->marks = pack_table(&c->k->pack, "marks", marks, 3);
+    c->queues = pack_add(&c->k->pack, SCHEMA_queues);
+    c->queue_names = pack_add(&c->k->pack, SCHEMA_queue_names);
+    c->values = pack_add(&c->k->pack, SCHEMA_values);
+    c->marks = pack_add(&c->k->pack, SCHEMA_marks);
     return c->k->pack.failed ? -ENOMEM : 0;
 }
 
@@ -183,13 +177,7 @@ static int start_points(struct collector *c)
 
 static void put_tasks(struct packer *k, struct polls *p)
 {
-    static const struct column_kind kinds[] = {
-        {"name", COLUMN_U32, COLUMN_PLANES, false},  {"place", COLUMN_U32, COLUMN_PLANES, false},
-        {"kind", COLUMN_U8, COLUMN_PLAIN, false},    {"polls", COLUMN_U32, COLUMN_PLANES, false},
-        {"total", COLUMN_I64, COLUMN_PLANES, true},  {"p50", COLUMN_I64, COLUMN_PLANES, true},
-        {"p99", COLUMN_I64, COLUMN_PLANES, true},    {"max", COLUMN_I64, COLUMN_PLANES, true},
-        {"on_cpu", COLUMN_F64, COLUMN_PLANES, false}};
-    struct pack_table *t = pack_table(&k->pack, "tasks", kinds, 9);
+    struct pack_table *t = pack_add(&k->pack, SCHEMA_tasks);
     for (size_t i = 0; t && i < p->group_count; i++) {
         struct polls_group *g = &p->groups[i];
         uint32_t name = texts_of(&k->texts, g->name);
@@ -201,6 +189,7 @@ static void put_tasks(struct packer *k, struct polls *p)
                                   samples_percentile(&g->durations, 0.50),
                                   samples_percentile(&g->durations, 0.99),
                                   heap_whole((double)g->max_ns)};
+        SCHEMA_WRITES(tasks, sizeof(values) / sizeof(*values) + 1);
         for (size_t c = 0; c < 8; c++)
             column_put(&t->columns[c], values[c]);
         column_put_f64(&t->columns[8], polls_on_cpu(p, &g->time, g->total_ns));
@@ -209,35 +198,25 @@ static void put_tasks(struct packer *k, struct polls *p)
 
 static void put_polls(struct packer *k, const struct stays *s)
 {
-    static const struct column_kind kinds[] = {{"start", COLUMN_I64, COLUMN_DELTA_PLANES, false},
-                                               {"length", COLUMN_I64, COLUMN_PLANES, true},
-                                               {"thread", COLUMN_U32, COLUMN_DELTA_PLANES, false},
-                                               {"task", COLUMN_U32, COLUMN_PLANES, false},
-                                               {"flags", COLUMN_U8, COLUMN_PLAIN, false},
-                                               {"wake_at", COLUMN_I64, COLUMN_DELTA_PLANES, false},
-                                               {"waker_thread", COLUMN_U32, COLUMN_PLANES, false},
-                                               {"waker_task", COLUMN_U32, COLUMN_PLANES, false}};
-    struct pack_table *t = pack_table(&k->pack, "polls", kinds, 8);
+    struct pack_table *t = pack_add(&k->pack, SCHEMA_polls);
     for (size_t i = 0; t && i < s->count; i++) {
         const struct stay *p = &s->list[i];
         const int64_t values[] = {p->start, p->length, p->lane,       p->task,
                                   p->flags, p->wake,   p->waker_lane, p->waker_task};
-        for (size_t c = 0; c < 8; c++)
+        SCHEMA_WRITES(polls, sizeof(values) / sizeof(*values));
+        for (size_t c = 0; c < SCHEMA_COLUMNS(polls); c++)
             column_put(&t->columns[c], values[c]);
     }
 }
 
 static void put_parks(struct packer *k, const struct stays *s)
 {
-    static const struct column_kind kinds[] = {{"start", COLUMN_I64, COLUMN_DELTA_PLANES, false},
-                                               {"length", COLUMN_I64, COLUMN_PLANES, true},
-                                               {"thread", COLUMN_U32, COLUMN_DELTA_PLANES, false},
-                                               {"kind", COLUMN_U8, COLUMN_PLAIN, false}};
-    struct pack_table *t = pack_table(&k->pack, "parks", kinds, 4);
+    struct pack_table *t = pack_add(&k->pack, SCHEMA_parks);
     for (size_t i = 0; t && i < s->count; i++) {
         const struct stay *p = &s->list[i];
         const int64_t values[] = {p->start, p->length, p->lane, p->flags};
-        for (size_t c = 0; c < 4; c++)
+        SCHEMA_WRITES(parks, sizeof(values) / sizeof(*values));
+        for (size_t c = 0; c < SCHEMA_COLUMNS(parks); c++)
             column_put(&t->columns[c], values[c]);
     }
 }

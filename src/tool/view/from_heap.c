@@ -27,25 +27,6 @@ static int compare_placed(const void *a, const void *b)
     return (x->stack > y->stack) - (x->stack < y->stack);
 }
 
-static const struct column_kind site_kinds[] = {
-    {"node", COLUMN_U32, COLUMN_DELTA_PLANES, false},
-    {"live_bytes", COLUMN_F64, COLUMN_PLANES, false},
-    {"live_objects", COLUMN_F64, COLUMN_PLANES, false},
-    {"allocated_bytes", COLUMN_F64, COLUMN_PLANES, false},
-    {"allocated_objects", COLUMN_F64, COLUMN_PLANES, false},
-    {"freed_bytes", COLUMN_F64, COLUMN_PLANES, false},
-    {"peak_bytes", COLUMN_F64, COLUMN_PLANES, false},
-    {"churn_bytes", COLUMN_F64, COLUMN_PLANES, false},
-    {"median_life", COLUMN_I64, COLUMN_PLANES, true},
-    {"live_samples", COLUMN_U32, COLUMN_PLANES, false},
-    {"samples", COLUMN_U32, COLUMN_PLANES, false},
-    {"oldest", COLUMN_I64, COLUMN_PLANES, false},
-    {"freed_samples", COLUMN_U32, COLUMN_PLANES, false},
-    {"site_node", COLUMN_U32, COLUMN_PLANES, false},
-    {"flags", COLUMN_U8, COLUMN_PLAIN, false},
-    {"caller_node", COLUMN_U32, COLUMN_PLANES, false}};
-enum { SITE_COLUMNS = sizeof(site_kinds) / sizeof(*site_kinds) };
-
 static void put_site(const struct packer *k, struct pack_table *t, const struct profile *heap,
                      const struct placed *placed, uint32_t flags, const struct recording_sum *s)
 {
@@ -69,6 +50,7 @@ static void put_site(const struct packer *k, struct pack_table *t, const struct 
     column_put(&c[13], trie_outwards(&k->trie, node, stack->site_frame));
     column_put(&c[14], (flags & PIANO_STACK_MMAP ? 1 : 0) | (cut ? 2 : 0));
     column_put(&c[15], caller);
+    SCHEMA_WRITES(sites, 16);
 }
 
 /* Stacks with equal frames are one site. SITE_OF receives the row of each stack. */
@@ -76,7 +58,7 @@ static int put_sites(struct packer *k, struct packer_stacks *s, uint32_t *site_o
 {
     struct profile *heap = s->heap;
     struct placed *list = calloc(heap->rec.stack_count + 1, sizeof(*list));
-    struct pack_table *t = pack_table(&k->pack, "sites", site_kinds, SITE_COLUMNS);
+    struct pack_table *t = pack_add(&k->pack, SCHEMA_sites);
     size_t placed = 0;
     *count = 0;
     for (uint32_t i = 0; list && i < heap->rec.stack_count; i++)
@@ -114,11 +96,6 @@ static int compare_births(const void *a, const void *b)
 
 static int put_blocks(struct packer *k, struct packer_stacks *s)
 {
-    static const struct column_kind kinds[] = {{"at", COLUMN_I64, COLUMN_DELTA_PLANES, false},
-                                               {"size", COLUMN_I64, COLUMN_PLANES, true},
-                                               {"weight", COLUMN_F64, COLUMN_PLANES, false},
-                                               {"thread", COLUMN_U32, COLUMN_PLANES, false},
-                                               {"node", COLUMN_U32, COLUMN_PLANES, false}};
     struct recording_block *blocks = NULL;
     size_t count = 0, from = 0;
     int err = recording_blocks(&s->heap->rec, &blocks, &count);
@@ -132,7 +109,7 @@ static int put_blocks(struct packer *k, struct packer_stacks *s)
                       count - MOST_BLOCKS, count);
         count = MOST_BLOCKS;
     }
-    struct pack_table *t = pack_table(&k->pack, "blocks_live", kinds, 5);
+    struct pack_table *t = pack_add(&k->pack, SCHEMA_blocks_live);
     for (size_t i = from; t && i < count; i++) {
         const struct recording_block *b = &blocks[i];
         column_put(&t->columns[0], packer_moment(k, b->birth_ns));
@@ -140,6 +117,7 @@ static int put_blocks(struct packer *k, struct packer_stacks *s)
         column_put_f64(&t->columns[2], b->bytes);
         column_put(&t->columns[3], lanes_of(&k->lanes, b->tid));
         column_put(&t->columns[4], packer_node(k, s, b->stack));
+        SCHEMA_WRITES(blocks_live, 5);
     }
     free(blocks);
     return t && !k->trie.failed ? 0 : -ENOMEM;
@@ -215,6 +193,7 @@ static void put_snapshot(const struct packer *k, struct pack_table *const tables
     column_put_f64(&tables[0]->columns[1], s->live_bytes);
     column_put_f64(&tables[0]->columns[2], s->allocated_bytes);
     column_put_f64(&tables[0]->columns[3], (double)s->resident_bytes);
+    SCHEMA_WRITES(snapshots, 4);
     for (size_t e = 0; e < s->count; e++) {
         uint32_t site = site_of[s->entries[e].stack];
         if (site != PACK_NONE && slot_of[site])
@@ -226,21 +205,13 @@ static void put_snapshot(const struct packer *k, struct pack_table *const tables
         column_put(&tables[1]->columns[0], (int64_t)number);
         column_put(&tables[1]->columns[1], chosen[i]);
         column_put_f64(&tables[1]->columns[2], held[i]);
+        SCHEMA_WRITES(snapshot_sites, 3);
     }
 }
 
 static int put_snapshots(struct packer *k, const struct recording *rec, const uint32_t *site_of,
                          size_t sites)
 {
-    static const struct column_kind moments[] = {
-        {"at", COLUMN_I64, COLUMN_DELTA_PLANES, false},
-        {"live_bytes", COLUMN_F64, COLUMN_PLANES, false},
-        {"allocated_bytes", COLUMN_F64, COLUMN_PLANES, false},
-        {"resident", COLUMN_F64, COLUMN_PLANES, false}};
-    static const struct column_kind shares[] = {
-        {"snapshot", COLUMN_U32, COLUMN_DELTA_PLANES, false},
-        {"site", COLUMN_U32, COLUMN_PLANES, false},
-        {"live_bytes", COLUMN_F64, COLUMN_PLANES, false}};
     uint32_t chosen[SITES_OVER_TIME];
     size_t count = rec->snapshot_count, chosen_count = 0;
     if (count == 0)
@@ -248,8 +219,8 @@ static int put_snapshots(struct packer *k, const struct recording *rec, const ui
     size_t wanted = MOST_POINTS / count < SITES_OVER_TIME ? MOST_POINTS / count : SITES_OVER_TIME;
     uint32_t *slot_of = calloc(sites + 1, sizeof(*slot_of));
     const struct recording_snapshot **order = calloc(count, sizeof(const void *));
-    struct pack_table *tables[2] = {pack_table(&k->pack, "snapshots", moments, 4),
-                                    pack_table(&k->pack, "snapshot_sites", shares, 3)};
+    struct pack_table *tables[2] = {pack_add(&k->pack, SCHEMA_snapshots),
+                                    pack_add(&k->pack, SCHEMA_snapshot_sites)};
     int err = slot_of && order && tables[0] && tables[1] ? 0 : -ENOMEM;
     if (err == 0)
         err = choose_sites(rec, site_of, sites, wanted, slot_of, chosen, &chosen_count);

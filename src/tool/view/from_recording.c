@@ -57,19 +57,15 @@ static void put_sample(struct packer *k, struct packer_stacks *s, struct pack_ta
     column_put(&t->columns[3], kind);
     column_put(&t->columns[4],
                sample->value < (uint64_t)INT64_MAX ? (int64_t)sample->value : INT64_MAX);
+    SCHEMA_WRITES(samples, 5);
 }
 
 static int add_samples(struct packer *k, struct packer_stacks *s)
 {
-    static const struct column_kind kinds[] = {{"at", COLUMN_I64, COLUMN_DELTA_PLANES, false},
-                                               {"thread", COLUMN_U32, COLUMN_PLANES, false},
-                                               {"node", COLUMN_U32, COLUMN_PLANES, false},
-                                               {"kind", COLUMN_U8, COLUMN_PLAIN, false},
-                                               {"value", COLUMN_I64, COLUMN_PLANES, true}};
     const struct recording *rec = &s->heap->rec;
     if (rec->sample_count == 0)
         return 0;
-    struct pack_table *t = pack_table(&k->pack, "samples", kinds, 5);
+    struct pack_table *t = pack_add(&k->pack, SCHEMA_samples);
     uint32_t *order = calloc(rec->sample_count, sizeof(*order));
     if (!t || !order) {
         free(order);
@@ -233,8 +229,6 @@ int packer_join(struct packer *k, const char *recording, struct run_error *error
 
 /* ---- two recordings ---- */
 
-enum { DIFF_COLUMNS = 8 };
-
 /* Sums of both sides by node: three figures, for A and B. */
 struct sums {
     struct map row_of; /* by node */
@@ -285,22 +279,14 @@ static int add_side(struct packer *k, struct sums *sums, struct profile *heap, i
 
 static int put_sums(struct packer *k, const struct sums *sums)
 {
-    static const struct column_kind kinds[DIFF_COLUMNS] = {
-        {"node", COLUMN_U32, COLUMN_PLANES, false},
-        {"a_cpu", COLUMN_F64, COLUMN_PLANES, false},
-        {"b_cpu", COLUMN_F64, COLUMN_PLANES, false},
-        {"a_alloc", COLUMN_F64, COLUMN_PLANES, false},
-        {"b_alloc", COLUMN_F64, COLUMN_PLANES, false},
-        {"a_live", COLUMN_F64, COLUMN_PLANES, false},
-        {"b_live", COLUMN_F64, COLUMN_PLANES, false},
-        {"site_node", COLUMN_U32, COLUMN_PLANES, false}};
-    struct pack_table *t = pack_table(&k->pack, "diff", kinds, DIFF_COLUMNS);
+    struct pack_table *t = pack_add(&k->pack, SCHEMA_diff);
     for (size_t i = 0; t && i < sums->count; i++) {
         column_put(&t->columns[0], sums->rows[i].node);
         for (int f = 0; f < 3; f++)
             for (int side = 0; side < 2; side++)
                 column_put_f64(&t->columns[1 + 2 * f + side], sums->rows[i].figures[f][side]);
         column_put(&t->columns[7], sums->rows[i].site);
+        SCHEMA_WRITES(diff, 8);
     }
     return t ? 0 : -ENOMEM;
 }

@@ -27,19 +27,8 @@ enum { MOST_ROWS = 1 << 24 };
 static void add_functions(struct packer *k, const char *table, const struct run *run,
                           uint32_t *row_of)
 {
-    static const struct column_kind kinds[] = {{"name", COLUMN_U32, COLUMN_PLANES, false},
-                                               {"file", COLUMN_U32, COLUMN_PLANES, false},
-                                               {"line", COLUMN_U32, COLUMN_PLANES, false},
-                                               {"calls", COLUMN_I64, COLUMN_PLANES, true},
-                                               {"self", COLUMN_I64, COLUMN_PLANES, true},
-                                               {"total", COLUMN_I64, COLUMN_PLANES, true},
-                                               {"p50", COLUMN_I64, COLUMN_PLANES, true},
-                                               {"p99", COLUMN_I64, COLUMN_PLANES, true},
-                                               {"alloc_count", COLUMN_I64, COLUMN_PLANES, true},
-                                               {"alloc_bytes", COLUMN_I64, COLUMN_PLANES, true},
-                                               {"free_count", COLUMN_I64, COLUMN_PLANES, true},
-                                               {"free_bytes", COLUMN_I64, COLUMN_PLANES, true}};
-    struct pack_table *t = pack_table(&k->pack, table, kinds, 12);
+    const struct schema *s = &schema[SCHEMA_functions];
+    struct pack_table *t = pack_table(&k->pack, table, s->kinds, s->count);
     for (size_t i = 0, row = 0; t && i < run->fn_count; i++) {
         const struct run_fn *f = &run->fns[i];
         if (row_of)
@@ -59,7 +48,8 @@ static void add_functions(struct packer *k, const char *table, const struct run 
                                   f->sum.alloc_bytes,
                                   f->sum.free_count,
                                   f->sum.free_bytes};
-        for (size_t c = 0; c < 12; c++)
+        SCHEMA_WRITES(functions, sizeof(values) / sizeof(*values));
+        for (size_t c = 0; c < SCHEMA_COLUMNS(functions); c++)
             column_put(&t->columns[c], values[c]);
         row++;
     }
@@ -154,17 +144,7 @@ static int64_t took(const struct packer *k, const struct run *run, const struct 
 /* Frames without a start are placed one after the other. */
 static void add_frames(struct packer *k, const struct run *run, const uint32_t *row_of)
 {
-    static const struct column_kind kinds[] = {{"start", COLUMN_I64, COLUMN_DELTA_PLANES, false},
-                                               {"wall", COLUMN_I64, COLUMN_PLANES, true},
-                                               {"thread", COLUMN_U32, COLUMN_PLANES, false},
-                                               {"root", COLUMN_U32, COLUMN_PLANES, false},
-                                               {"spike", COLUMN_U8, COLUMN_PLAIN, false},
-                                               {"alloc_count", COLUMN_U32, COLUMN_PLANES, false},
-                                               {"alloc_bytes", COLUMN_I64, COLUMN_PLANES, true},
-                                               {"number", COLUMN_U32, COLUMN_DELTA_PLANES, false},
-                                               {"took", COLUMN_I64, COLUMN_PLANES, true}};
-    enum { COLUMNS = sizeof(kinds) / sizeof(*kinds) };
-    struct pack_table *t = pack_table(&k->pack, "frames", kinds, COLUMNS);
+    struct pack_table *t = pack_add(&k->pack, SCHEMA_frames);
     int64_t before = 0, unknown = 0;
     uint32_t thread = 0, lane = PACK_NONE;
     for (size_t i = 0; t && i < run->frame_count; i++) {
@@ -186,7 +166,8 @@ static void add_frames(struct packer *k, const struct run *run, const uint32_t *
             f->spike,       f->alloc_count,
             f->alloc_bytes, (int64_t)i,
             took(k, run, f)};
-        for (size_t c = 0; c < COLUMNS; c++)
+        SCHEMA_WRITES(frames, sizeof(values) / sizeof(*values));
+        for (size_t c = 0; c < SCHEMA_COLUMNS(frames); c++)
             column_put(&t->columns[c], values[c]);
     }
     if (unknown)
@@ -196,15 +177,7 @@ static void add_frames(struct packer *k, const struct run *run, const uint32_t *
 
 /* ---- functions of frames ---- */
 
-enum { FF_FRAME, FF_FUNCTION, FF_CALLS, FF_SELF, FF_ALLOC_COUNT, FF_ALLOC_BYTES, FF_COLUMNS };
-
-static const struct column_kind ff_kinds[FF_COLUMNS] = {
-    {"frame", COLUMN_U32, COLUMN_DELTA_PLANES, false},
-    {"function", COLUMN_U32, COLUMN_PLANES, false},
-    {"calls", COLUMN_U32, COLUMN_PLANES, false},
-    {"self", COLUMN_I64, COLUMN_PLANES, true},
-    {"alloc_count", COLUMN_U32, COLUMN_PLANES, false},
-    {"alloc_bytes", COLUMN_I64, COLUMN_PLANES, true}};
+enum { FF_COLUMNS = SCHEMA_COLUMNS(frame_functions) };
 
 /* The part of the frames that one thread reads. */
 struct portion {
@@ -221,8 +194,9 @@ static void put_entry(struct portion *s, size_t frame, const struct run_entry *e
     const struct tally *sum = &e->sum;
     if (s->row_of[e->fn] == PACK_NONE)
         return;
-    const int64_t values[FF_COLUMNS] = {(int64_t)frame, s->row_of[e->fn], sum->calls,
-                                        sum->self_ns,   sum->alloc_count, sum->alloc_bytes};
+    const int64_t values[] = {(int64_t)frame, s->row_of[e->fn], sum->calls,
+                              sum->self_ns,   sum->alloc_count, sum->alloc_bytes};
+    SCHEMA_WRITES(frame_functions, sizeof(values) / sizeof(*values));
     for (size_t c = 0; c < FF_COLUMNS; c++)
         column_put(&s->columns[c], values[c]);
 }
@@ -279,7 +253,7 @@ static int64_t least_wall(struct packer *k, const struct run *run)
 
 static int add_frame_functions(struct packer *k, const struct run *run, const uint32_t *row_of)
 {
-    struct pack_table *t = pack_table(&k->pack, "frame_functions", ff_kinds, FF_COLUMNS);
+    struct pack_table *t = pack_add(&k->pack, SCHEMA_frame_functions);
     struct portion parts[MOST_THREADS] = {{.run = NULL}};
     pthread_t threads[MOST_THREADS];
     bool started[MOST_THREADS] = {false};
@@ -296,7 +270,7 @@ static int add_frame_functions(struct packer *k, const struct run *run, const ui
                                     .to = run->frame_count * (i + 1) / count,
                                     .least_ns = least};
         for (size_t c = 0; c < FF_COLUMNS; c++)
-            parts[i].columns[c].kind = ff_kinds[c];
+            parts[i].columns[c].kind = schema[SCHEMA_frame_functions].kinds[c];
         started[i] = i > 0 && pthread_create(&threads[i], NULL, read_portion, &parts[i]) == 0;
     }
     for (size_t i = 0; i < count; i++) {

@@ -54,11 +54,7 @@ void lanes_worker(struct lanes *l, struct texts *s, uint32_t lane, const char *w
 
 void lanes_pack(struct lanes *l, struct texts *s, struct pack *p)
 {
-    static const struct column_kind kinds[] = {{"tid", COLUMN_U32, COLUMN_PLANES, false},
-                                               {"name", COLUMN_U32, COLUMN_PLANES, false},
-                                               {"worker", COLUMN_U32, COLUMN_PLANES, false},
-                                               {"is_main", COLUMN_U8, COLUMN_PLAIN, false}};
-    struct pack_table *t = pack_table(p, "threads", kinds, 4);
+    struct pack_table *t = pack_add(p, SCHEMA_threads);
     char text[40];
     p->failed |= l->failed;
     for (uint32_t i = 0; t && i < l->count; i++) {
@@ -70,6 +66,7 @@ void lanes_pack(struct lanes *l, struct texts *s, struct pack *p)
         column_put(&t->columns[1], lane->name);
         column_put(&t->columns[2], lane->worker);
         column_put(&t->columns[3], lane->is_main);
+        SCHEMA_WRITES(threads, 4);
     }
 }
 

@@ -15,30 +15,37 @@
 #include "tool/util/say.h"
 
 enum {
-    SMALL = 1 << 15,      /* bytes; columns up to this size share a block */
-    ALIGNED = 8,          /* columns start at multiples of this */
-    LARGE = 1 << 22,      /* from this size on, prefer speed to the best compression */
-    THOROUGH = 6,         /* deflate level */
-    FAST = 4,             /* the first deflate level with lazy matching */
-    MOST_THREADS = 8,     /* besides the main thread */
-    MOST_BLOCKS = 1 << 10 /* at least PACK_TABLES * PACK_COLUMNS */
+    SMALL = 1 << 15, /* bytes; columns up to this size share a block */
+    ALIGNED = 8,     /* columns start at multiples of this */
+    LARGE = 1 << 22, /* from this size on, prefer speed to the best compression */
+    THOROUGH = 6,    /* deflate level */
+    FAST = 4,        /* the first deflate level with lazy matching */
+    MOST_THREADS = 8 /* besides the main thread */
 };
 
 struct pack_table *pack_table(struct pack *p, const char *name, const struct column_kind *kinds,
                               size_t count)
 {
-    struct pack_table *t = p->table_count < PACK_TABLES ? calloc(1, sizeof(*t)) : NULL;
-    if (!t || count > PACK_COLUMNS) {
+    struct pack_table *t = NULL;
+    size_t column = sizeof(*t->columns) + sizeof(*t->places);
+    if (p->table_count < PACK_TABLES)
+        t = calloc(1, sizeof(*t) + count * column);
+    if (!t) {
         p->failed = true;
-        free(t);
         return NULL;
     }
     t->name = name;
+    t->places = (struct pack_place *)&t->columns[count];
     t->column_count = count;
     for (size_t i = 0; i < count; i++)
         t->columns[i].kind = kinds[i];
     p->tables[p->table_count++] = t;
     return t;
+}
+
+struct pack_table *pack_add(struct pack *p, enum schema_table table)
+{
+    return pack_table(p, schema[table].name, schema[table].kinds, schema[table].count);
 }
 
 void pack_json(struct pack *p, const char *name, struct buf *text)
@@ -205,11 +212,20 @@ static int compare_jobs(const void *a, const void *b)
     return (bytes[0] < bytes[1]) - (bytes[0] > bytes[1]);
 }
 
+/* The maximum number of blocks: one per column, and the one that small columns share. */
+static size_t most_blocks(const struct pack *p)
+{
+    size_t most = 1;
+    for (size_t t = 0; t < p->table_count; t++)
+        most += p->tables[t]->column_count;
+    return most;
+}
+
 int pack_finish(struct pack *p)
 {
     struct buf small_ones = {0};
-    struct work w = {.jobs = calloc(MOST_BLOCKS, sizeof(*w.jobs))};
-    p->blocks = calloc(MOST_BLOCKS, sizeof(*p->blocks));
+    struct work w = {.jobs = calloc(most_blocks(p), sizeof(*w.jobs))};
+    p->blocks = calloc(most_blocks(p), sizeof(*p->blocks));
     int err = p->failed || !w.jobs || !p->blocks ? -ENOMEM : 0;
     if (err == 0) {
         say_progress("packing %zu tables", p->table_count);

@@ -4,21 +4,23 @@
 
 #include "tool/util/buf.h"
 #include "tool/view/column.h"
+#include "tool/view/schema.h"
 
 #define PACK_NONE UINT32_MAX /* no index */
 
-enum { PACK_TABLES = 48, PACK_COLUMNS = 16 };
+/* Those of tables.def, and `strings`, `b_functions` and `report`. */
+enum { PACK_TABLES = SCHEMA_TABLES + 3 };
 
 struct pack_table {
     const char *name; /* must stay valid */
-    struct column columns[PACK_COLUMNS];
-    size_t column_count;
+    size_t rows;      /* set when packed */
+    bool json;        /* one text column, without a length before it */
     struct pack_place {
         uint32_t block;
         size_t at, bytes;
-    } places[PACK_COLUMNS]; /* set when packed */
-    size_t rows;            /* set when packed */
-    bool json;              /* one text column, without a length before it */
+    } * places; /* one per column; set when packed */
+    size_t column_count;
+    struct column columns[];
 };
 
 /* Bytes that are compressed separately. */
@@ -34,10 +36,12 @@ struct pack {
     size_t table_count;
     struct pack_block *blocks;
     size_t block_count;
-    bool failed; /* out of memory, or too many tables */
+    bool failed; /* out of memory */
 };
 
-/* Adds a table with the COUNT columns KINDS; NULL: `failed`. */
+/* Adds an empty table of tables.def; NULL: `failed`. */
+struct pack_table *pack_add(struct pack *p, enum schema_table table);
+/* Adds another table with the COUNT columns KINDS; NULL: `failed`. */
 struct pack_table *pack_table(struct pack *p, const char *name, const struct column_kind *kinds,
                               size_t count);
 /* Adds a table that consists of a JSON text. Takes ownership of it. */

@@ -117,18 +117,10 @@ uint32_t trie_outwards(const struct trie *t, uint32_t node, uint32_t frames)
 
 void trie_pack(struct trie *t, struct pack *p)
 {
-    static const struct column_kind code[] = {{"function", COLUMN_U32, COLUMN_PLANES, false},
-                                              {"file", COLUMN_U32, COLUMN_PLANES, false},
-                                              {"line", COLUMN_U32, COLUMN_PLANES, false},
-                                              {"module", COLUMN_U32, COLUMN_PLANES, false},
-                                              {"inlined", COLUMN_U8, COLUMN_PLAIN, false},
-                                              {"plumbing", COLUMN_U8, COLUMN_PLAIN, false}};
-    static const struct column_kind nodes[] = {{"parent", COLUMN_U32, COLUMN_DELTA_PLANES, false},
-                                               {"code", COLUMN_U32, COLUMN_PLANES, false}};
     p->failed |= t->failed;
     if (t->node_count == 0)
         return;
-    struct pack_table *c = pack_table(p, "code", code, 6), *n = pack_table(p, "nodes", nodes, 2);
+    struct pack_table *c = pack_add(p, SCHEMA_code), *n = pack_add(p, SCHEMA_nodes);
     for (size_t i = 0; c && i < t->code_count; i++) {
         column_put(&c->columns[0], t->codes[i].function);
         column_put(&c->columns[1], t->codes[i].file);
@@ -136,10 +128,12 @@ void trie_pack(struct trie *t, struct pack *p)
         column_put(&c->columns[3], t->codes[i].module);
         column_put(&c->columns[4], t->codes[i].inlined);
         column_put(&c->columns[5], t->codes[i].plumbing);
+        SCHEMA_WRITES(code, 6);
     }
     for (size_t i = 0; n && i < t->node_count; i++) {
         column_put(&n->columns[0], t->nodes[i].parent);
         column_put(&n->columns[1], t->nodes[i].code);
+        SCHEMA_WRITES(nodes, 2);
     }
 }
 

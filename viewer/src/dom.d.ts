@@ -1,6 +1,0 @@
-/* What browsers have and Debian 12's TypeScript does not know yet. */
-declare class DecompressionStream {
-  constructor(format: "deflate" | "gzip");
-  readonly readable: ReadableStream<Uint8Array>;
-  readonly writable: WritableStream<Uint8Array>;
-}
