@@ -15,6 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tool/util/vec.h"
+
 enum { APART_NS = 5000000 };
 
 static const double rate_off = 0.01; /* both clocks count ns, so a larger deviation is an error */
@@ -22,15 +24,10 @@ static const int64_t reason = (int64_t)1 << 61;
 
 int clock_add(struct run *run, int64_t at_ns, int64_t mono_ns)
 {
-    size_t n = run->pair_count;
     if (mono_ns <= 0 || mono_ns > reason || at_ns < 0 || at_ns > reason)
         return 0;
-    if ((n & (n - 1)) == 0) { /* capacity grows in powers of two, so it need not be stored */
-        struct run_pair *more = realloc(run->pairs, (n ? n * 2 : 1) * sizeof(*more));
-        if (!more)
-            return -ENOMEM;
-        run->pairs = more;
-    }
+    if (VEC_DOUBLE(run->pairs, run->pair_count) != 0)
+        return -ENOMEM;
     run->pairs[run->pair_count++] = (struct run_pair){at_ns, mono_ns};
     return 0;
 }

@@ -13,6 +13,7 @@
 
 #include "common/hist.h"
 #include "common/merged.h"
+#include "tool/util/vec.h"
 
 static int compare_frames(const void *a, const void *b)
 {
@@ -296,12 +297,8 @@ static struct run_group *group_get(struct run *run, uint32_t *group_of, uint32_t
     uint32_t *slot = &group_of[kind_slot(run, root, turn)];
     if (!*slot) {
         size_t n = run->group_count;
-        if ((n & (n - 1)) == 0) {
-            struct run_group *more = realloc(run->groups, (n ? n * 2 : 1) * sizeof(*more));
-            if (!more)
-                return NULL;
-            run->groups = more;
-        }
+        if (VEC_DOUBLE(run->groups, n) != 0)
+            return NULL;
         run->groups[n] = (struct run_group){.root = root, .turn = turn, .caller = RUN_NO_FN};
         *slot = (uint32_t)++run->group_count;
     }

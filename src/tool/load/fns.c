@@ -6,6 +6,7 @@
  * The workers of sums.c call this, and the report for single frames. */
 #include "tool/load/reader.h"
 #include "tool/load/estimates.h"
+#include "tool/util/vec.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -178,14 +179,8 @@ static int scratch_add(struct run_scratch *s, uint32_t fn, const struct tally *s
         tally_add(&s->entries[s->slot[fn] - 1].sum, sum);
         return 0;
     }
-    if (s->count == s->cap) {
-        size_t cap = s->cap ? s->cap * 2 : 64;
-        struct run_entry *more = realloc(s->entries, cap * sizeof(*more));
-        if (!more)
-            return -ENOMEM;
-        s->entries = more;
-        s->cap = cap;
-    }
+    if (VEC_ROOM(s->entries, s->count, s->cap) != 0)
+        return -ENOMEM;
     s->entries[s->count] = (struct run_entry){.fn = fn, .sum = *sum};
     s->slot[fn] = (uint32_t)++s->count;
     return 0;

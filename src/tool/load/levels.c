@@ -27,6 +27,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tool/util/vec.h"
+
 enum {
     PLAUSIBLE = 10,              /* frames take at least 1/10 of their thread's time */
     TOO_SHORT_NS = 10 * 1000000, /* a thread that ran for less is only start-up: not judged */
@@ -155,9 +157,9 @@ static bool repeats(const struct levels *v, const struct cell *c)
 /* Sums the repeated callees of each caller at every depth. */
 static int sum_callers(struct levels *v, struct cells *callers)
 {
-    for (size_t i = 0; i < v->cells.cap; i++) {
-        const struct cell *c = &v->cells.slots[i];
-        if (!c->used || !repeats(v, c))
+    for (size_t i = 0; i < v->cells.count; i++) {
+        const struct cell *c = &v->cells.list[i];
+        if (!repeats(v, c))
             continue;
         struct cell key = {.place = c->place, .under = c->under};
         struct cell *sum = levels_cell(callers, &key);
@@ -190,9 +192,9 @@ static int64_t self_in_line(struct reader *r, const struct line *l, struct run_s
 static size_t mark_open(struct levels *v)
 {
     size_t open = 0;
-    for (size_t i = 0; i < v->lane_cap; i++) {
+    for (size_t i = 0; i < v->lane_count; i++) {
         struct lane *lane = &v->lanes[i];
-        lane->open = lane->used && !lane->untimed && !v->frame_root &&
+        lane->open = !lane->untimed && !v->frame_root &&
                      (lane->outer_ns == 0 || lane->inner_ns > lane->outer_ns);
         open += lane->open;
     }
@@ -227,14 +229,8 @@ static int measure_open(struct levels *v)
 
 static int lane_note(struct lane *lane, size_t line)
 {
-    if (lane->line_count == lane->line_cap) {
-        size_t cap = lane->line_cap ? lane->line_cap * 2 : 64;
-        size_t *more = realloc(lane->lines, cap * sizeof(*more));
-        if (!more)
-            return -ENOMEM;
-        lane->lines = more;
-        lane->line_cap = cap;
-    }
+    if (VEC_ROOM(lane->lines, lane->line_count, lane->line_cap) != 0)
+        return -ENOMEM;
     lane->lines[lane->line_count++] = line;
     return 0;
 }
@@ -276,14 +272,11 @@ static int choose_callers(struct levels *v)
 {
     struct cells callers = {0};
     int err = sum_callers(v, &callers);
-    for (size_t i = 0; i < callers.cap && err == 0; i++) {
-        const struct cell *c = &callers.slots[i];
-        struct lane *lane = c->used ? levels_lane(v, (uint32_t)(c->place >> 16)) : NULL;
-        if (c->used && !lane)
-            err = -ENOMEM;
+    for (size_t i = 0; i < callers.count && err == 0; i++) {
+        const struct cell *c = &callers.list[i];
+        struct lane *lane = levels_lane(v, (uint32_t)(c->place >> 16));
         bool plausible = false;
-        if (lane)
-            err = is_plausible(v, lane, c, &plausible);
+        err = lane ? is_plausible(v, lane, c, &plausible) : -ENOMEM;
         if (!plausible)
             continue;
         uint32_t depth = (uint32_t)(c->place & 0xffff);
@@ -295,20 +288,14 @@ static int choose_callers(struct levels *v)
             lane->under_wall = c->wall_ns;
         }
     }
-    free(callers.slots);
+    levels_release(&callers);
     return err;
 }
 
 static int pend(struct lane *lane, const struct line *l)
 {
-    if (lane->count == lane->cap) {
-        size_t cap = lane->cap ? lane->cap * 2 : 16;
-        struct pending *more = realloc(lane->pending, cap * sizeof(*more));
-        if (!more)
-            return -ENOMEM;
-        lane->pending = more;
-        lane->cap = cap;
-    }
+    if (VEC_ROOM(lane->pending, lane->count, lane->cap) != 0)
+        return -ENOMEM;
     /* Merged and part lines have no start. The next frame encloses them. */
     int64_t start = l->kind == LINE_FRAME ? l->start_ns : INT64_MAX;
     lane->pending[lane->count++] = (struct pending){l->at, start};
@@ -330,12 +317,10 @@ static int fold(struct levels *v, struct lane *lane, struct line *frame)
         free(f.lines);
         return 0;
     }
-    struct run_fold *more = realloc(run->folds, (run->fold_count + 1) * sizeof(*more));
-    if (!more) {
+    if (VEC_DOUBLE(run->folds, run->fold_count) != 0) {
         free(f.lines);
         return -ENOMEM;
     }
-    run->folds = more;
     run->folds[run->fold_count++] = f;
     frame->role = ROLE_FOLDED_FRAME;
     return 0;
@@ -403,11 +388,11 @@ static int find_turns(struct levels *v)
 {
     struct turns turns = {0};
     int err = 0;
-    for (size_t i = 0; i < v->lane_cap && err == 0; i++) {
+    for (size_t i = 0; i < v->lane_count && err == 0; i++) {
         const struct lane *lane = &v->lanes[i];
         struct turns_lane l = {lane->lines, lane->line_count, lane->level, lane->under,
                                v->demoted_until};
-        if (lane->used && lane->level != UINT32_MAX)
+        if (lane->level != UINT32_MAX)
             err = turns_find(v->r, &l, &turns);
     }
     if (err == 0)
@@ -436,12 +421,13 @@ int levels_assign(struct reader *r)
             err = give_role(&v, i);
     if (err == 0)
         err = find_turns(&v);
-    for (size_t i = 0; i < v.lane_cap; i++) {
+    for (size_t i = 0; i < v.lane_count; i++) {
         free(v.lanes[i].pending);
         free(v.lanes[i].lines);
     }
     free(v.lanes);
-    free(v.cells.slots);
+    map_release(&v.known);
+    levels_release(&v.cells);
     free(v.frame_root);
     free(v.demoted_until);
     return err;

@@ -12,12 +12,12 @@ struct cell {
     int64_t calls;
     int64_t wall_ns;
     bool certain; /* frames regardless of their time */
-    bool used;
 };
 
 struct cells {
-    struct cell *slots;
-    size_t cap, count;
+    struct cell *list;
+    size_t count;
+    struct map known; /* from the hash of place, caller and root to an index in `list` */
 };
 
 struct pending {
@@ -27,7 +27,6 @@ struct pending {
 
 struct lane { /* a thread */
     uint32_t number;
-    uint32_t used;
     uint32_t level; /* UINT32_MAX: no frames */
     uint32_t under; /* the caller whose callees are the frames */
     int64_t under_wall;
@@ -45,7 +44,8 @@ struct levels {
     struct reader *r;
     struct cells cells;
     struct lane *lanes;
-    size_t lane_cap, lane_count;
+    size_t lane_count;
+    struct map known; /* from the number of a thread to its index in `lanes` */
     bool *frame_root; /* per function row: matches the name given by --frame; NULL: no --frame */
     int tries;
     size_t *demoted_until; /* per row: lines before this one are not frames */
@@ -55,5 +55,6 @@ struct levels {
  * needed. NULL: out of memory. */
 struct lane *levels_lane(struct levels *v, uint32_t number);
 struct cell *levels_cell(struct cells *t, const struct cell *key);
+void levels_release(struct cells *t);
 
 #endif

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tool/util/vec.h"
+
 enum { PART_BYTES = 4 << 20, FORGET_BYTES = 16 << 20 };
 
 struct part {
@@ -164,14 +166,8 @@ static int read_head(struct json *j, struct line *l)
 
 static int keep(struct part *p, const struct line *l)
 {
-    if (p->count == p->cap) {
-        size_t cap = p->cap ? p->cap + p->cap / 2 : 1024;
-        struct line *more = realloc(p->lines, cap * sizeof(*more));
-        if (!more)
-            return -ENOMEM;
-        p->lines = more;
-        p->cap = cap;
-    }
+    if (VEC_ROOM(p->lines, p->count, p->cap) != 0)
+        return -ENOMEM;
     p->lines[p->count++] = *l;
     return 0;
 }

@@ -24,6 +24,7 @@
 #include "tool/util/paths.h"
 #include "tool/util/say.h"
 #include "tool/util/units.h"
+#include "tool/util/vec.h"
 
 enum { USUAL_RUNS = 50, BLOCK = 512 };
 static const uint64_t USUAL_BYTES = (uint64_t)1 << 30;
@@ -117,14 +118,8 @@ static int add(struct files *f, int dir, const char *name)
         return 0;
     snprintf(one.name, sizeof one.name, "%s", name);
     one.bytes = (uint64_t)st.st_blocks * BLOCK;
-    if (f->count == f->cap) {
-        size_t cap = f->cap ? f->cap * 2 : 64;
-        struct file *list = realloc(f->list, cap * sizeof *list);
-        if (!list)
-            return -ENOMEM;
-        f->list = list;
-        f->cap = cap;
-    }
+    if (VEC_ROOM(f->list, f->count, f->cap) != 0)
+        return -ENOMEM;
     f->list[f->count++] = one;
     return 0;
 }

@@ -14,6 +14,7 @@
 
 #include "tool/load/run.h"
 #include "tool/util/json.h"
+#include "tool/util/map.h"
 
 /* Order matters: lines from LINE_FRAME to LINE_PART have figures. */
 enum line_kind {
@@ -54,10 +55,9 @@ struct reader {
     size_t line_count;
     uint32_t *fn_of_id; /* file id -> row in run->fns */
     size_t id_count;
-    size_t id_cap;
-    struct fn_map *known;       /* (name, place) -> row */
-    struct thread_map *threads; /* number -> index in run->threads */
-    uint64_t bad_at;            /* offset of the first unreadable line; UINT64_MAX: none */
+    struct map known;   /* hash of (name, place) -> row */
+    struct map threads; /* number -> index in run->threads */
+    uint64_t bad_at;    /* offset of the first unreadable line; UINT64_MAX: none */
     const char *bad_why;
     uint64_t bad_count;
     uint64_t saturated;
@@ -81,7 +81,6 @@ int tables_control(struct reader *r);
 /* Returns the thread of this number, creating it if needed; NULL when out of memory. */
 struct run_thread *threads_get(struct reader *r, uint32_t number);
 void threads_sort(struct run *run);
-void threads_release(struct reader *r);
 void tables_release(struct reader *r);
 int levels_assign(struct reader *r);
 /* The lines of one thread, in order, for turns.c. */

@@ -63,7 +63,6 @@ struct rec_reader {
     size_t chunk_count;
     struct rec_id *ids; /* by id */
     size_t id_count;
-    size_t module_cap, stack_cap, id_cap;
 };
 
 /* Copies the first BYTES of CHUNK, number INDEX of its kind. REC owns the copy. NULL if the chunk
@@ -125,9 +124,5 @@ int rec_each(struct rec_reader *r, uint32_t type, size_t least, const char *what
              int (*take)(struct rec_reader *r, void *ctx, const char *record, uint32_t bytes,
                          uint64_t at),
              void *ctx);
-
-/* Returns ARRAY with room for COUNT + 1 elements of SIZE, doubled as needed. NULL when out of
- * memory; the old array then stays valid. */
-void *rec_grow(void *array, size_t count, size_t *cap, size_t size);
 
 #endif

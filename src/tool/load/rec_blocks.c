@@ -6,6 +6,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "tool/util/vec.h"
+
 /* A record is complete if its key is the same before and after the copy. The program clears the key
  * first when it frees a record and stores it last when it fills one. Pairs with both in
  * src/target/heap. */
@@ -45,29 +47,25 @@ static int compare(const void *a, const void *b)
 int recording_blocks(const struct recording *rec, struct recording_block **blocks, size_t *count)
 {
     const struct rec_reader r = {.ids = rec->ids, .id_count = rec->id_count};
-    size_t cap = 0, n = 0;
-    struct recording_block *list = rec_grow(NULL, 0, &cap, sizeof(*list));
-    for (size_t i = 0; list && i < rec->live_chunk_count * PIANO_LIVE_PER_CHUNK; i++) {
+    size_t n = 0;
+    struct recording_block *list = NULL;
+    for (size_t i = 0; i < rec->live_chunk_count * PIANO_LIVE_PER_CHUNK; i++) {
         const struct rec_chunk *c = &rec->live_chunks[i / PIANO_LIVE_PER_CHUNK];
         const volatile struct piano__live *all = (const volatile void *)c->payload;
         size_t at = i % PIANO_LIVE_PER_CHUNK;
         struct piano__live l;
         if ((at + 1) * sizeof(l) > c->there || !rec_live_at(&all[at], &l))
             continue;
-        struct recording_block *more = rec_grow(list, n, &cap, sizeof(*list));
-        if (!more) {
+        if (VEC_DOUBLE(list, n) != 0) {
             free(list);
             return -ENOMEM;
         }
-        list = more;
         list[n] = (struct recording_block){.birth_ns = l.birth_ns,
                                            .size = l.size,
                                            .tid = l.thread,
                                            .stack = rec_stack_of(&r, l.stack)};
         weigh(&list[n++], &l);
     }
-    if (!list)
-        return -ENOMEM;
     if (n)
         qsort(list, n, sizeof(*list), compare);
     *blocks = list;

@@ -11,7 +11,9 @@
 #include <string.h>
 
 #include "common/events.h"
+#include "tool/util/map.h"
 #include "tool/util/say.h"
+#include "tool/util/vec.h"
 
 /* ---- one event ---- */
 
@@ -59,67 +61,35 @@ size_t rec_event_at(const char *from, const char *to, struct rec_event *e)
 
 struct scan {
     struct rec_reader *r;
-    size_t track_cap, segment_cap;
-    uint32_t *slots; /* open addressing from tid to track + 1 */
-    size_t slot_count;
+    struct map known; /* from tid to track */
     struct recording_pair *pairs;
-    size_t pair_count, pair_cap;
+    size_t pair_count;
     bool full; /* no more segments; already reported */
 };
 
-static int slots_grow(struct scan *s)
-{
-    struct recording_events *events = &s->r->rec->events;
-    if (events->track_count * 2 < s->slot_count)
-        return 0;
-    size_t size = s->slot_count ? s->slot_count * 2 : 256;
-    uint32_t *slots = calloc(size, sizeof(*slots));
-    if (!slots)
-        return -ENOMEM;
-    for (uint32_t i = 0; i < events->track_count; i++) {
-        size_t at = events->tracks[i].tid * 0x9e3779b1u & (size - 1);
-        while (slots[at])
-            at = (at + 1) & (size - 1);
-        slots[at] = i + 1;
-    }
-    free(s->slots);
-    s->slots = slots;
-    s->slot_count = size;
-    return 0;
-}
-
 /* Returns the track of TID, or negative errno. */
-static int64_t track_of(struct scan *s, uint64_t tid)
+static int64_t track_of(struct scan *s, uint32_t tid)
 {
     struct recording_events *events = &s->r->rec->events;
-    if (slots_grow(s) != 0)
+    uint32_t known = map_find(&s->known, tid);
+    if (known != MAP_NONE)
+        return known;
+    if (VEC_DOUBLE(events->tracks, events->track_count) != 0 ||
+        map_put(&s->known, tid, (uint32_t)events->track_count) != 0)
         return -ENOMEM;
-    size_t at = (uint32_t)tid * 0x9e3779b1u & (s->slot_count - 1);
-    for (; s->slots[at]; at = (at + 1) & (s->slot_count - 1))
-        if (events->tracks[s->slots[at] - 1].tid == (uint32_t)tid)
-            return s->slots[at] - 1;
-    struct recording_track *more =
-        rec_grow(events->tracks, events->track_count, &s->track_cap, sizeof(*more));
-    if (!more)
-        return -ENOMEM;
-    events->tracks = more;
-    events->tracks[events->track_count] = (struct recording_track){.tid = (uint32_t)tid};
-    s->slots[at] = (uint32_t)++events->track_count;
-    return (int64_t)events->track_count - 1;
+    events->tracks[events->track_count] = (struct recording_track){.tid = tid};
+    return (int64_t)events->track_count++;
 }
 
 /* Begins a segment of TID at AT, after TICKS. 0 or negative errno. */
 static int begin_segment(struct scan *s, uint64_t tid, const char *at, uint64_t ticks)
 {
     struct recording_events *events = &s->r->rec->events;
-    int64_t track = track_of(s, tid);
+    int64_t track = track_of(s, (uint32_t)tid);
     if (track < 0)
         return (int)track;
-    struct recording_segment *more =
-        rec_grow(events->segments, events->segment_count, &s->segment_cap, sizeof(*more));
-    if (!more)
+    if (VEC_DOUBLE(events->segments, events->segment_count) != 0)
         return -ENOMEM;
-    events->segments = more;
     events->segments[events->segment_count++] =
         (struct recording_segment){.from = at, .to = at, .ticks = ticks, .track = (uint32_t)track};
     return 0;
@@ -182,10 +152,8 @@ static int scan_chunk(struct scan *s, const struct rec_chunk *c)
         return 0;
     }
     memcpy(&head, c->payload, sizeof(head));
-    struct recording_pair *more = rec_grow(s->pairs, s->pair_count, &s->pair_cap, sizeof(*more));
-    if (!more)
+    if (VEC_DOUBLE(s->pairs, s->pair_count) != 0)
         return -ENOMEM;
-    s->pairs = more;
     s->pairs[s->pair_count++] = (struct recording_pair){head.ticks, head.mono_ns};
     say_progress_again();
     return scan_events(s, c, &head);
@@ -253,7 +221,7 @@ int rec_read_events(struct rec_reader *r)
         }
     if (err == 0)
         err = sort_segments(events);
-    free(s.slots);
+    map_release(&s.known);
     if (err) {
         free(s.pairs);
         return err;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/python.h"
+#include "tool/util/vec.h"
 
 /* Malloc'd, or NULL. */
 static char *text_of(const char *chars, size_t len, unsigned width)
@@ -18,9 +19,10 @@ static char *text_of(const char *chars, size_t len, unsigned width)
     return text;
 }
 
-static int take_code(struct rec_reader *r, void *cap, const char *record, uint32_t bytes,
+static int take_code(struct rec_reader *r, void *ctx, const char *record, uint32_t bytes,
                      uint64_t at)
 {
+    (void)ctx;
     struct recording *rec = r->rec;
     struct piano__python_code c;
     memcpy(&c, record, sizeof(c));
@@ -34,10 +36,8 @@ static int take_code(struct rec_reader *r, void *cap, const char *record, uint32
         rec_gap(rec, at, at + bytes, "more code objects than can be read");
         return 0;
     }
-    struct recording_code *more = rec_grow(rec->codes, rec->code_count, cap, sizeof(*more));
-    if (!more)
+    if (VEC_DOUBLE(rec->codes, rec->code_count) != 0)
         return -ENOMEM;
-    rec->codes = more;
     struct recording_code *code = &rec->codes[rec->code_count++];
     *code = (struct recording_code){.id = c.id,
                                     .first_line = c.first_line,
@@ -94,10 +94,9 @@ static int share_texts(struct recording *rec)
 int rec_read_python(struct rec_reader *r)
 {
     struct recording *rec = r->rec;
-    size_t room = 0;
     int err = rec_each(r, PIANO_CHUNK_PYTHON, sizeof(struct piano__python_code),
                        "a code object that cannot be read: the rest of its chunk is left out",
-                       take_code, &room);
+                       take_code, NULL);
     if (err == 0)
         err = share_texts(rec);
     if (err == 0 && rec->code_count)

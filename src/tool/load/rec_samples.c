@@ -6,9 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int take_sample(struct rec_reader *r, void *cap, const char *record, uint32_t bytes,
+#include "tool/util/vec.h"
+
+static int take_sample(struct rec_reader *r, void *ctx, const char *record, uint32_t bytes,
                        uint64_t at)
 {
+    (void)ctx;
     struct recording *rec = r->rec;
     struct piano__sample s;
     memcpy(&s, record, sizeof(s));
@@ -18,10 +21,8 @@ static int take_sample(struct rec_reader *r, void *cap, const char *record, uint
         rec_gap(rec, at, at + bytes, "more samples than can be read");
         return -E2BIG;
     }
-    struct recording_sample *more = rec_grow(rec->samples, rec->sample_count, cap, sizeof(*more));
-    if (!more)
+    if (VEC_DOUBLE(rec->samples, rec->sample_count) != 0)
         return -ENOMEM;
-    rec->samples = more;
     uint64_t longest = rec_longest_ns(rec);
     bool reasonable = s.value <= longest && s.at_ns < (uint64_t)1 << 62;
     if (!reasonable && rec->bad_numbers++ == 0)
@@ -75,10 +76,9 @@ static int compare(const void *a, const void *b)
 int rec_read_samples(struct rec_reader *r)
 {
     struct recording *rec = r->rec;
-    size_t cap = 0;
     int err = rec_each(r, PIANO_CHUNK_SAMPLES, sizeof(struct piano__sample),
                        "a sample that cannot be read: the rest of its chunk is left out",
-                       take_sample, &cap);
+                       take_sample, NULL);
     if (rec->sample_count)
         qsort(rec->samples, rec->sample_count, sizeof(*rec->samples), compare);
     add_sums(rec);

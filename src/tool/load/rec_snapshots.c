@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tool/util/vec.h"
+
 /* One part in the file. */
 struct part {
     struct piano__snapshot head;
@@ -29,10 +31,8 @@ static int take_part(struct rec_reader *r, struct parts *parts, const char *reco
         rec_gap(r->rec, at, at + bytes, "a snapshot that makes no sense");
         return 0;
     }
-    struct part *more = rec_grow(parts->list, parts->count, &parts->cap, sizeof(*more));
-    if (!more)
+    if (VEC_ROOM(parts->list, parts->count, parts->cap) != 0)
         return -ENOMEM;
-    parts->list = more;
     parts->list[parts->count++] = p;
     return 0;
 }
@@ -67,7 +67,7 @@ static void add_entries(struct rec_reader *r, struct recording_snapshot *s, cons
 }
 
 /* Adds COUNT parts of one number as a snapshot if they are exactly parts 0 to n-1. */
-static int add_snapshot(struct rec_reader *r, const struct part *parts, size_t count, size_t *cap,
+static int add_snapshot(struct rec_reader *r, const struct part *parts, size_t count,
                         size_t *entries_left)
 {
     struct recording *rec = r->rec;
@@ -84,11 +84,8 @@ static int add_snapshot(struct rec_reader *r, const struct part *parts, size_t c
                 whole ? "more snapshots than can be read" : "a snapshot that is not whole");
         return 0;
     }
-    struct recording_snapshot *more =
-        rec_grow(rec->snapshots, rec->snapshot_count, cap, sizeof(*more));
-    if (!more)
+    if (VEC_DOUBLE(rec->snapshots, rec->snapshot_count) != 0)
         return -ENOMEM;
-    rec->snapshots = more;
     struct recording_snapshot *s = &rec->snapshots[rec->snapshot_count];
     *s = (struct recording_snapshot){
         .number = head->number,
@@ -131,7 +128,7 @@ static int read_parts(struct rec_reader *r, struct parts *parts)
 int rec_read_snapshots(struct rec_reader *r)
 {
     struct parts parts = {0};
-    size_t cap = 0, entries_left = REC_MAX_ENTRIES;
+    size_t entries_left = REC_MAX_ENTRIES;
     int err = read_parts(r, &parts);
     if (parts.count)
         qsort(parts.list, parts.count, sizeof(*parts.list), compare_parts);
@@ -139,7 +136,7 @@ int rec_read_snapshots(struct rec_reader *r)
         size_t n = 1;
         while (i + n < parts.count && parts.list[i + n].head.number == parts.list[i].head.number)
             n++;
-        err = add_snapshot(r, parts.list + i, n, &cap, &entries_left);
+        err = add_snapshot(r, parts.list + i, n, &entries_left);
         i += n;
     }
     free(parts.list);

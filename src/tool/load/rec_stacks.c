@@ -8,7 +8,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
+
+#include "tool/util/map.h"
+#include "tool/util/vec.h"
 
 /* ---- modules ---- */
 
@@ -29,11 +31,8 @@ static int add_module(struct rec_reader *r, void *ctx, const char *record, uint3
         rec_gap(rec, at, at + bytes, "more modules than can be read");
         return 0;
     }
-    struct recording_module *more =
-        rec_grow(rec->modules, rec->module_count, &r->module_cap, sizeof(*more));
-    if (!more)
+    if (VEC_DOUBLE(rec->modules, rec->module_count) != 0)
         return -ENOMEM;
-    rec->modules = more;
     struct recording_module *new = &rec->modules[rec->module_count];
     *new = (struct recording_module){.path = strndup(path, (size_t)(end - path)),
                                      .start = m.start,
@@ -100,24 +99,6 @@ const struct recording_module *recording_module_of(const struct recording *rec, 
 
 /* ---- stacks ---- */
 
-/* Open addressing over the distinct stacks. 0 is a free slot, and stack 0 is never in it. The seed
- * is random, so a file cannot be crafted to put all its stacks into one slot. */
-struct set {
-    uint32_t *slots;
-    size_t size; /* a power of two */
-    uint64_t seed;
-};
-
-static uint64_t hash_stack(const struct recording_stack *s, uint64_t seed)
-{
-    uint64_t h = seed ^ s->generation ^ (s->flags & PIANO_STACK_MMAP);
-    for (uint32_t i = 0; i < s->depth; i++) {
-        h = (h ^ s->pcs[i]) * 0xff51afd7ed558ccdu;
-        h ^= h >> 32;
-    }
-    return h;
-}
-
 static bool same_stack(const struct recording_stack *a, const struct recording_stack *b)
 {
     return a->depth == b->depth && a->generation == b->generation &&
@@ -125,70 +106,39 @@ static bool same_stack(const struct recording_stack *a, const struct recording_s
            memcmp(a->pcs, b->pcs, a->depth * sizeof(*a->pcs)) == 0;
 }
 
-static int set_grow(struct set *set, const struct recording *rec)
-{
-    if (rec->stack_count * 2 < set->size)
-        return 0;
-    size_t size = set->size ? set->size * 2 : 1024;
-    uint32_t *slots = calloc(size, sizeof(*slots));
-    if (!slots)
-        return -ENOMEM;
-    for (uint32_t i = 1; i < rec->stack_count; i++) {
-        size_t at = hash_stack(&rec->stacks[i], set->seed) & (size - 1);
-        while (slots[at])
-            at = (at + 1) & (size - 1);
-        slots[at] = i;
-    }
-    free(set->slots);
-    set->slots = slots;
-    set->size = size;
-    return 0;
-}
-
-/* Returns the slot of S, or the free slot for it. */
-static uint32_t *set_find(const struct set *set, const struct recording *rec,
-                          const struct recording_stack *s)
-{
-    size_t at = hash_stack(s, set->seed) & (set->size - 1);
-    while (set->slots[at] && !same_stack(&rec->stacks[set->slots[at]], s))
-        at = (at + 1) & (set->size - 1);
-    return &set->slots[at];
-}
-
 static int add_id(struct rec_reader *r, uint32_t id, uint32_t stack)
 {
-    struct rec_id *more = rec_grow(r->ids, r->id_count, &r->id_cap, sizeof(*more));
-    if (!more)
+    if (VEC_DOUBLE(r->ids, r->id_count) != 0)
         return -ENOMEM;
-    r->ids = more;
     r->ids[r->id_count++] = (struct rec_id){id, stack};
     return 0;
 }
 
-static int add_stack(struct rec_reader *r, struct set *set, const struct recording_stack *s,
+/* KNOWN maps the hash of a stack to its index. */
+static int add_stack(struct rec_reader *r, struct map *known, const struct recording_stack *s,
                      uint32_t id)
 {
     struct recording *rec = r->rec;
-    int err = set_grow(set, rec);
-    if (err)
-        return err;
-    uint32_t *slot = set_find(set, rec, s);
-    if (*slot) {
-        rec->stacks[*slot].flags |= s->flags;
+    /* Not a sum: consecutive keys would let a file make long chains of collisions. */
+    const uint64_t parts[] = {map_hash(s->pcs, s->depth * sizeof(*s->pcs)), s->generation,
+                              s->flags & PIANO_STACK_MMAP};
+    uint64_t key = map_hash(parts, sizeof(parts));
+    uint32_t at;
+    while ((at = map_find(known, key)) != MAP_NONE && !same_stack(&rec->stacks[at], s))
+        key++;
+    if (at != MAP_NONE) {
+        rec->stacks[at].flags |= s->flags;
         rec->merged_stacks++;
-        return add_id(r, id, *slot);
+        return add_id(r, id, at);
     }
-    struct recording_stack *more =
-        rec_grow(rec->stacks, rec->stack_count, &r->stack_cap, sizeof(*more));
-    if (!more)
+    at = (uint32_t)rec->stack_count;
+    if (VEC_DOUBLE(rec->stacks, rec->stack_count) != 0 || map_put(known, key, at) != 0)
         return -ENOMEM;
-    rec->stacks = more;
-    *slot = (uint32_t)rec->stack_count;
     rec->stacks[rec->stack_count++] = *s;
-    return add_id(r, id, *slot);
+    return add_id(r, id, at);
 }
 
-static int take_stack(struct rec_reader *r, void *set, const char *record, uint32_t bytes,
+static int take_stack(struct rec_reader *r, void *known, const char *record, uint32_t bytes,
                       uint64_t at)
 {
     struct piano__stack s;
@@ -207,7 +157,7 @@ static int take_stack(struct rec_reader *r, void *set, const char *record, uint3
                                   .depth = s.depth,
                                   .generation = s.generation,
                                   .pcs = (const uint64_t *)(const void *)(record + sizeof(s))};
-    return add_stack(r, set, &new, s.id);
+    return add_stack(r, known, &new, s.id);
 }
 
 static int compare_ids(const void *a, const void *b)
@@ -234,11 +184,8 @@ uint32_t rec_stack_of(const struct rec_reader *r, uint32_t id)
 int rec_read_stacks(struct rec_reader *r)
 {
     struct recording *rec = r->rec;
-    struct set set = {.slots = NULL};
-    if (getrandom(&set.seed, sizeof(set.seed), GRND_NONBLOCK) < 0)
-        set.seed = (uintptr_t)&set;
-    rec->stacks = rec_grow(NULL, 0, &r->stack_cap, sizeof(*rec->stacks));
-    if (!rec->stacks)
+    struct map known = {.slots = NULL};
+    if (VEC_DOUBLE(rec->stacks, rec->stack_count) != 0)
         return -ENOMEM;
     rec->stacks[0] = (struct recording_stack){.depth = 0};
     rec->stack_count = 1;
@@ -248,8 +195,8 @@ int rec_read_stacks(struct rec_reader *r)
     if (err == 0)
         err = rec_each(r, PIANO_CHUNK_STACKS, sizeof(struct piano__stack),
                        "a stack that cannot be read: the rest of its chunk is left out", take_stack,
-                       &set);
-    free(set.slots);
+                       &known);
+    map_release(&known);
     if (r->id_count)
         qsort(r->ids, r->id_count, sizeof(*r->ids), compare_ids);
     if (rec->module_count)

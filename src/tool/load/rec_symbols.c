@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tool/util/vec.h"
+
 struct text {
     uint32_t id;
     const char *text; /* in `arena` */
@@ -68,10 +70,8 @@ static int take_text(struct rec_reader *r, struct recording_symbols *s, const ch
         rec_gap(r->rec, at, at + bytes, "more kept names than can be read");
         return 0;
     }
-    struct text *more = rec_grow(s->texts, s->text_count, &s->text_cap, sizeof(*more));
-    if (!more)
+    if (VEC_ROOM(s->texts, s->text_count, s->text_cap) != 0)
         return -ENOMEM;
-    s->texts = more;
     s->texts[s->text_count++] = (struct text){t.id, text};
     return 0;
 }
@@ -95,10 +95,8 @@ static int take_module(struct rec_reader *r, struct recording_symbols *s, const 
         rec_gap(r->rec, at, at + bytes, "more modules with kept names than can be read");
         return 0;
     }
-    struct module *more = rec_grow(s->modules, s->module_count, &s->module_cap, sizeof(*more));
-    if (!more)
+    if (VEC_ROOM(s->modules, s->module_count, s->module_cap) != 0)
         return -ENOMEM;
-    s->modules = more;
     struct module *new = &s->modules[s->module_count++];
     *new = (struct module){.id = m.id, .path = path, .build_id_len = m.build_id_len};
     memcpy(new->build_id, m.build_id, sizeof(new->build_id));
@@ -121,10 +119,8 @@ static int take_address(struct rec_reader *r, struct recording_symbols *s, const
         rec_gap(r->rec, at, at + bytes, "more addresses with kept names than can be read");
         return 0;
     }
-    struct address *more = rec_grow(s->list, s->count, &s->cap, sizeof(*more));
-    if (!more)
+    if (VEC_ROOM(s->list, s->count, s->cap) != 0)
         return -ENOMEM;
-    s->list = more;
     s->list[s->count++] =
         (struct address){a.address, a.module, a.count, (const void *)(record + sizeof(a))};
     return 0;

@@ -6,9 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int take_thread(struct rec_reader *r, void *cap, const char *record, uint32_t bytes,
+#include "tool/util/vec.h"
+
+static int take_thread(struct rec_reader *r, void *ctx, const char *record, uint32_t bytes,
                        uint64_t at)
 {
+    (void)ctx;
     struct recording *rec = r->rec;
     struct piano__thread_record t;
     memcpy(&t, record, sizeof(t));
@@ -16,19 +19,18 @@ static int take_thread(struct rec_reader *r, void *cap, const char *record, uint
         rec_gap(rec, at, at + bytes, "more threads than can be read");
         return 0;
     }
-    struct recording_thread *more = rec_grow(rec->threads, rec->thread_count, cap, sizeof(*more));
-    if (!more)
+    if (VEC_DOUBLE(rec->threads, rec->thread_count) != 0)
         return -ENOMEM;
-    rec->threads = more;
     struct recording_thread *new = &rec->threads[rec->thread_count++];
     *new = (struct recording_thread){.tid = t.tid, .pid = t.pid};
     memcpy(new->name, t.name, sizeof(t.name));
     return 0;
 }
 
-static int take_name(struct rec_reader *r, void *cap, const char *record, uint32_t bytes,
+static int take_name(struct rec_reader *r, void *ctx, const char *record, uint32_t bytes,
                      uint64_t at)
 {
+    (void)ctx;
     struct recording *rec = r->rec;
     struct piano__name n;
     memcpy(&n, record, sizeof(n));
@@ -41,10 +43,8 @@ static int take_name(struct rec_reader *r, void *cap, const char *record, uint32
         rec_gap(rec, at, at + bytes, "more names than can be read");
         return 0;
     }
-    struct recording_name *more = rec_grow(rec->names, rec->name_count, cap, sizeof(*more));
-    if (!more)
+    if (VEC_DOUBLE(rec->names, rec->name_count) != 0)
         return -ENOMEM;
-    rec->names = more;
     char *copy = strndup(text, (size_t)(end - text));
     if (!copy)
         return -ENOMEM;
@@ -126,14 +126,13 @@ static int sort_names(struct recording *rec)
 
 int rec_read_threads(struct rec_reader *r)
 {
-    size_t threads = 0, names = 0; /* capacities */
     int err = rec_each(r, PIANO_CHUNK_THREADS, sizeof(struct piano__thread_record),
                        "a thread that cannot be read: the rest of its chunk is left out",
-                       take_thread, &threads);
+                       take_thread, NULL);
     if (err == 0)
         err = rec_each(r, PIANO_CHUNK_NAMES, sizeof(struct piano__name),
                        "a name that cannot be read: the rest of its chunk is left out", take_name,
-                       &names);
+                       NULL);
     if (err == 0)
         err = sort_threads(r->rec);
     return err ? err : sort_names(r->rec);

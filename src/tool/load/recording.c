@@ -49,17 +49,6 @@ double rec_number(struct recording *rec, double value, uint64_t at)
     return 0;
 }
 
-void *rec_grow(void *array, size_t count, size_t *cap, size_t size)
-{
-    if (count < *cap)
-        return array;
-    size_t more = *cap ? *cap * 2 : 64;
-    void *grown = realloc(array, more * size);
-    if (grown)
-        *cap = more;
-    return grown;
-}
-
 const char *rec_next(struct recording *rec, const struct rec_chunk *c, size_t *at, size_t least,
                      const char *what, uint32_t *bytes)
 {

@@ -19,6 +19,7 @@
 #include "tool/util/owner.h"
 #include "tool/util/paths.h"
 #include "tool/util/say.h"
+#include "tool/util/vec.h"
 
 /* Returns the length of NAME without its extension; 0 if it has no run extension. */
 static size_t stem_len(const char *name)
@@ -59,7 +60,6 @@ static bool is_ours(const char *path, const char *name, const char *stem)
 static int add_entry(struct runs *runs, const char *name)
 {
     struct stat st;
-    size_t n = runs->count;
     char *path = paths_join(runs->dir, name);
     char *stem = strndup(name, stem_len(name));
     if (!path || !stem || stat(path, &st) != 0 || !S_ISREG(st.st_mode) ||
@@ -69,15 +69,11 @@ static int add_entry(struct runs *runs, const char *name)
         free(stem);
         return err;
     }
-    struct runs_entry *more = runs->entries;
-    if ((n & (n - 1)) == 0)
-        more = realloc(runs->entries, (n ? n * 2 : 1) * sizeof(*more));
-    if (!more) {
+    if (VEC_DOUBLE(runs->entries, runs->count) != 0) {
         free(path);
         free(stem);
         return -ENOMEM;
     }
-    runs->entries = more;
     runs->entries[runs->count++] = (struct runs_entry){.path = path,
                                                        .stem = stem,
                                                        .timestamp_ms = time_of(stem, &st),
@@ -176,12 +172,10 @@ const char *runs_paths_newest(const struct runs_paths *paths)
 /* Takes ownership of PATH. */
 static int add_path(struct runs_paths *out, char *path)
 {
-    char **more = path ? realloc(out->paths, (out->count + 1) * sizeof(*more)) : NULL;
-    if (!more) {
+    if (!path || VEC_DOUBLE(out->paths, out->count) != 0) {
         free(path);
         return -ENOMEM;
     }
-    out->paths = more;
     out->paths[out->count++] = path;
     return 0;
 }

@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tool/util/vec.h"
+
 /* Octave 0 is 0..511 in steps of one; octave k > 0 is 2^(k+8) .. 2^(k+9)-1 in 256 steps. */
 static void place(uint64_t value, unsigned *octave, unsigned *step)
 {
@@ -83,17 +85,6 @@ static int to_histogram(struct samples *s)
     return 0;
 }
 
-static int grow(struct samples *s)
-{
-    uint32_t cap = s->exact_cap ? s->exact_cap * 4 : 64;
-    int64_t *more = realloc(s->exact, cap * sizeof(*more));
-    if (!more)
-        return -ENOMEM;
-    s->exact = more;
-    s->exact_cap = cap;
-    return 0;
-}
-
 int samples_add(struct samples *s, int64_t value)
 {
     int err = 0;
@@ -104,8 +95,7 @@ int samples_add(struct samples *s, int64_t value)
         if (err == 0)
             err = histogram_add(s, value, 1);
     } else {
-        if (s->count >= s->exact_cap)
-            err = grow(s);
+        err = VEC_ROOM(s->exact, s->count, s->exact_cap);
         if (err == 0)
             s->exact[s->count] = value;
     }

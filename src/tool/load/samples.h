@@ -3,6 +3,7 @@
 #ifndef PIANO_TOOL_LOAD_SAMPLES_H
 #define PIANO_TOOL_LOAD_SAMPLES_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 enum {
@@ -13,7 +14,7 @@ enum {
 
 struct samples {
     int64_t *exact; /* NULL once the histogram took over */
-    uint32_t exact_cap;
+    size_t exact_cap;
     uint64_t count;
     uint64_t **octaves[2]; /* [negative]: lazily, each lazily SAMPLES_STEPS (first: twice) counts */
 };

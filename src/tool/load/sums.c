@@ -8,6 +8,7 @@
 #include "tool/load/reader.h"
 
 #include "tool/load/estimates.h"
+#include "tool/util/vec.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -19,7 +20,7 @@ enum {
 };
 
 struct thread_cell {
-    uint64_t key; /* thread << 32 | row; the row + 1, so that 0 is free */
+    uint64_t key; /* thread << 32 | row */
     struct tally sum;
 };
 
@@ -33,7 +34,8 @@ struct worker {
     struct worst *worst;
     struct run_scratch scratch;
     struct thread_cell *cells;
-    size_t cell_cap, cell_count;
+    size_t cell_count;
+    struct map known; /* from the key of a cell to its index */
     uint64_t dead;
     uint64_t dead_at;
     const char *dead_why;
@@ -43,34 +45,17 @@ struct worker {
     int err;
 };
 
-static struct thread_cell *cell_slot(struct thread_cell *cells, size_t cap, uint64_t key)
-{
-    uint64_t h = key * 0x9e3779b97f4a7c15u;
-    size_t i = (h ^ h >> 32) & (cap - 1);
-    while (cells[i].key && cells[i].key != key)
-        i = (i + 1) & (cap - 1);
-    return &cells[i];
-}
-
 static int cell_add(struct worker *w, uint32_t thread, uint32_t fn, const struct tally *sum)
 {
-    if (w->cell_count * 2 >= w->cell_cap) {
-        size_t cap = w->cell_cap ? w->cell_cap * 2 : 256;
-        struct thread_cell *more = calloc(cap, sizeof(*more));
-        if (!more)
+    uint64_t key = (uint64_t)thread << 32 | fn;
+    uint32_t at = map_find(&w->known, key);
+    if (at == MAP_NONE) {
+        at = (uint32_t)w->cell_count;
+        if (VEC_DOUBLE(w->cells, w->cell_count) != 0 || map_put(&w->known, key, at) != 0)
             return -ENOMEM;
-        for (size_t i = 0; i < w->cell_cap; i++)
-            if (w->cells[i].key)
-                *cell_slot(more, cap, w->cells[i].key) = w->cells[i];
-        free(w->cells);
-        w->cells = more;
-        w->cell_cap = cap;
+        w->cells[w->cell_count++] = (struct thread_cell){.key = key};
     }
-    uint64_t key = (uint64_t)thread << 32 | ((uint64_t)fn + 1);
-    struct thread_cell *c = cell_slot(w->cells, w->cell_cap, key);
-    w->cell_count += c->key == 0;
-    c->key = key;
-    tally_add(&c->sum, sum);
+    tally_add(&w->cells[at].sum, sum);
     return 0;
 }
 
@@ -182,6 +167,7 @@ static void worker_release(struct worker *w)
     free(w->worst);
     free(w->sums);
     free(w->cells);
+    map_release(&w->known);
     run_scratch_release(&w->scratch);
 }
 
@@ -235,9 +221,8 @@ static int join_cells(struct worker *workers, size_t count, struct thread_cell *
     if (!all)
         return -ENOMEM;
     for (size_t i = 0; i < count; i++)
-        for (size_t k = 0; k < workers[i].cell_cap; k++)
-            if (workers[i].cells[k].key)
-                all[n++] = workers[i].cells[k];
+        for (size_t k = 0; k < workers[i].cell_count; k++)
+            all[n++] = workers[i].cells[k];
     qsort(all, n, sizeof(*all), compare_cells);
     for (size_t i = 0; i < n; i++) {
         if (kept > 0 && all[kept - 1].key == all[i].key)
@@ -253,25 +238,16 @@ static int join_cells(struct worker *workers, size_t count, struct thread_cell *
 /* Appends the threads that have figures but no thread line. Keeps the order. */
 static int add_unnamed_threads(struct run *run, const struct thread_cell *cells, size_t count)
 {
-    size_t missing = 0;
+    size_t n = run->thread_count;
     for (size_t i = 0; i < count; i++) {
         uint32_t number = (uint32_t)(cells[i].key >> 32);
         bool again = i > 0 && (uint32_t)(cells[i - 1].key >> 32) == number;
-        missing += !again && !run_thread_find(run, number);
-    }
-    if (missing == 0)
-        return 0;
-    size_t old = run->thread_count, n = old;
-    struct run_thread *more = realloc(run->threads, (old + missing) * sizeof(*more));
-    if (!more)
-        return -ENOMEM;
-    run->threads = more;
-    for (size_t i = 0; i < count; i++) {
-        uint32_t number = (uint32_t)(cells[i].key >> 32);
-        bool again = i > 0 && (uint32_t)(cells[i - 1].key >> 32) == number;
-        if (!again && !run_thread_find(run, number))
-            more[n++] = (struct run_thread){
-                .number = number, .end_ns = -1, .parent_fn = RUN_NO_FN, .runq_ns = -1};
+        if (again || run_thread_find(run, number))
+            continue;
+        if (VEC_DOUBLE(run->threads, n) != 0)
+            return -ENOMEM;
+        run->threads[n++] = (struct run_thread){
+            .number = number, .end_ns = -1, .parent_fn = RUN_NO_FN, .runq_ns = -1};
     }
     run->thread_count = n;
     threads_sort(run);
@@ -295,7 +271,7 @@ static int thread_sums(struct reader *r, struct worker *workers, size_t count)
             err = -ENOMEM;
         for (; err == 0 && at < to; at++)
             thread->fns[thread->fn_count++] =
-                (struct run_thread_fn){(uint32_t)cells[at].key - 1, cells[at].sum};
+                (struct run_thread_fn){(uint32_t)cells[at].key, cells[at].sum};
     }
     free(cells);
     return err;

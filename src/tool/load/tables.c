@@ -10,26 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tool/util/vec.h"
+
 const char *const run_drop_names[RUN_DROP_KINDS] = {"frames", "threads", "functions",
                                                     "depth",  "write",   "busy"};
-
-struct fn_map {
-    uint32_t *rows; /* 1 + row; open addressing by (name, place) */
-    size_t cap;
-};
-
-static uint64_t hash_text(uint64_t h, const char *s)
-{
-    for (; *s; s++)
-        h = (h ^ (unsigned char)*s) * 0x100000001b3u;
-    return h * 0x9e3779b97f4a7c15u;
-}
-
-static uint64_t fn_hash(const char *name, const char *place)
-{
-    uint64_t h = hash_text(hash_text(0xcbf29ce484222325u, name), place);
-    return h ^ h >> 31;
-}
 
 /* "src/a.c:12" -> file and line; without a line number, the whole text is the file. */
 static int split_place(struct run_fn *fn)
@@ -47,16 +31,10 @@ static int split_place(struct run_fn *fn)
 
 int tables_add_fn(struct run *run, char *name, char *place)
 {
-    /* Capacity grows in powers of two, so it need not be stored. */
-    size_t n = run->fn_count;
-    if ((n & (n - 1)) == 0) {
-        struct run_fn *more = realloc(run->fns, (n ? n * 2 : 1) * sizeof(*more));
-        if (!more) {
-            free(name);
-            free(place);
-            return -ENOMEM;
-        }
-        run->fns = more;
+    if (VEC_DOUBLE(run->fns, run->fn_count) != 0) {
+        free(name);
+        free(place);
+        return -ENOMEM;
     }
     struct run_fn *fn = &run->fns[run->fn_count++];
     *fn = (struct run_fn){.name = name, .place = place, .worst_ns = -1, .worst_frame = -1};
@@ -91,65 +69,28 @@ int tables_namesakes(struct run *run)
     return 0;
 }
 
-static int map_grow(struct reader *r)
+static bool is_same(const struct run_fn *a, const struct run_fn *b)
 {
-    struct fn_map *m = r->known;
-    size_t cap = m->cap ? m->cap * 2 : 256;
-    uint32_t *rows = calloc(cap, sizeof(*rows));
-    if (!rows)
-        return -ENOMEM;
-    for (size_t i = 0; i < m->cap; i++) {
-        if (!m->rows[i])
-            continue;
-        const struct run_fn *fn = &r->run->fns[m->rows[i] - 1];
-        size_t k = fn_hash(fn->name, fn->place) & (cap - 1);
-        while (rows[k])
-            k = (k + 1) & (cap - 1);
-        rows[k] = m->rows[i];
-    }
-    free(m->rows);
-    m->rows = rows;
-    m->cap = cap;
-    return 0;
-}
-
-/* Returns the slot of (NAME, PLACE) in the map. Its value is 0 if there is no such row yet. */
-static uint32_t *map_slot(struct reader *r, const char *name, const char *place)
-{
-    struct fn_map *m = r->known;
-    size_t k = fn_hash(name, place) & (m->cap - 1);
-    while (m->rows[k]) {
-        const struct run_fn *fn = &r->run->fns[m->rows[k] - 1];
-        if (strcmp(fn->name, name) == 0 && strcmp(fn->place, place) == 0)
-            break;
-        k = (k + 1) & (m->cap - 1);
-    }
-    return &m->rows[k];
+    return strcmp(a->name, b->name) == 0 && strcmp(a->place, b->place) == 0;
 }
 
 /* Adds the rows that have a place to the map. */
 static int index_places(struct reader *r, size_t first_id)
 {
-    struct run *run = r->run;
-    if (!r->known)
-        r->known = calloc(1, sizeof(*r->known));
-    if (!r->known)
-        return -ENOMEM;
     for (size_t id = first_id; id < r->id_count; id++) {
-        uint32_t row = r->fn_of_id[id];
-        if (!run->fns[row].place || !*run->fns[row].place)
+        uint32_t row = r->fn_of_id[id], known;
+        struct run_fn *fn = &r->run->fns[row];
+        if (!fn->place || !*fn->place)
             continue;
-        while ((run->fn_count + 1) * 2 > r->known->cap) {
-            int err = map_grow(r);
-            if (err)
-                return err;
-        }
-        uint32_t *slot = map_slot(r, run->fns[row].name, run->fns[row].place);
-        if (!*slot)
-            *slot = row + 1;
-        if (*slot != row + 1) {
-            r->fn_of_id[id] = *slot - 1;
-            run->fns[row].alias = true;
+        uint64_t key =
+            3 * map_hash(fn->name, strlen(fn->name)) + map_hash(fn->place, strlen(fn->place));
+        while ((known = map_find(&r->known, key)) != MAP_NONE && !is_same(&r->run->fns[known], fn))
+            key++;
+        if (known == MAP_NONE && map_put(&r->known, key, row) != 0)
+            return -ENOMEM;
+        if (known != MAP_NONE && known != row) {
+            r->fn_of_id[id] = known;
+            fn->alias = true;
         }
     }
     return 0;
@@ -157,17 +98,9 @@ static int index_places(struct reader *r, size_t first_id)
 
 static int add_id(struct reader *r, char *name)
 {
-    if (!name)
+    if (!name || r->id_count >= RUN_NO_ROOT - 1 || VEC_DOUBLE(r->fn_of_id, r->id_count) != 0) {
+        free(name);
         return -ENOMEM;
-    if (r->id_count == r->id_cap) {
-        size_t cap = r->id_cap ? r->id_cap * 2 : 256;
-        uint32_t *more = cap < RUN_NO_ROOT ? realloc(r->fn_of_id, cap * sizeof(*more)) : NULL;
-        if (!more) {
-            free(name);
-            return -ENOMEM;
-        }
-        r->fn_of_id = more;
-        r->id_cap = cap;
     }
     r->fn_of_id[r->id_count++] = (uint32_t)r->run->fn_count;
     return tables_add_fn(r->run, name, NULL);
@@ -436,9 +369,6 @@ int tables_control(struct reader *r)
 
 void tables_release(struct reader *r)
 {
-    if (r->known)
-        free(r->known->rows);
-    free(r->known);
-    r->known = NULL;
-    threads_release(r);
+    map_release(&r->known);
+    map_release(&r->threads);
 }

@@ -10,6 +10,7 @@
 
 #include "tool/util/buf.h"
 #include "tool/util/paths.h"
+#include "tool/util/vec.h"
 
 enum { NAME_MAX_BYTES = 100 };
 
@@ -53,10 +54,7 @@ static int tag_read(struct tag *tag, const char *path)
          line = strtok_r(NULL, "\n", &save)) {
         if (!sane_run(line))
             continue;
-        char **more = realloc(tag->runs, (tag->run_count + 1) * sizeof(*more));
-        if (more)
-            tag->runs = more;
-        char *copy = more ? strdup(line) : NULL;
+        char *copy = VEC_DOUBLE(tag->runs, tag->run_count) == 0 ? strdup(line) : NULL;
         if (copy)
             tag->runs[tag->run_count++] = copy;
         else
@@ -68,10 +66,8 @@ static int tag_read(struct tag *tag, const char *path)
 
 static int add_tag(struct tags *tags, const char *runs_dir, const char *name)
 {
-    struct tag *more = realloc(tags->list, (tags->count + 1) * sizeof(*more));
-    if (!more)
+    if (VEC_DOUBLE(tags->list, tags->count) != 0)
         return -ENOMEM;
-    tags->list = more;
     struct tag *tag = &tags->list[tags->count++];
     *tag = (struct tag){.name = strdup(name)};
     char *path = tag_path(runs_dir, name);

@@ -31,6 +31,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tool/util/vec.h"
+
 enum {
     LEAST_TURNS = 3,
     MISSING_PART = 8,    /* a regular function is missing in at most 1/8 of the turns */
@@ -292,14 +294,8 @@ static int gather(const struct finder *f, size_t from, size_t to, struct run_fol
 static int emit(struct finder *f, size_t from, size_t to, bool last)
 {
     struct turns *t = f->turns;
-    if (t->count == t->cap) {
-        size_t cap = t->cap ? t->cap * 2 : 64;
-        struct turn *more = realloc(t->list, cap * sizeof(*more));
-        if (!more)
-            return -ENOMEM;
-        t->list = more;
-        t->cap = cap;
-    }
+    if (VEC_ROOM(t->list, t->count, t->cap) != 0)
+        return -ENOMEM;
     struct turn *turn = &t->list[t->count];
     *turn = (struct turn){.line = f->calls[from].line, .sum = measure(f, from, to, last)};
     int err = gather(f, from, to, &turn->fold);

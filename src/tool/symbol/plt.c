@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "tool/symbol/demangle.h"
+#include "tool/util/vec.h"
 
 enum { STUBS_MAX = 1 << 20, STUB_BYTES = 16 };
 
@@ -48,14 +49,8 @@ static void read_slots(struct slots *slots, Elf *elf, Elf_Scn *scn, const GElf_S
         const char *name = elf_strptr(elf, table_header.sh_link, sym.st_name);
         if (!name || !*name)
             continue;
-        if (slots->count == slots->cap) {
-            size_t cap = slots->cap ? slots->cap * 2 : 256;
-            struct slot *list = realloc(slots->list, cap * sizeof(*list));
-            if (!list)
-                return;
-            slots->list = list;
-            slots->cap = cap;
-        }
+        if (VEC_ROOM(slots->list, slots->count, slots->cap) != 0)
+            return;
         slots->list[slots->count++] = (struct slot){rela.r_offset, name};
     }
 }
@@ -65,15 +60,7 @@ static void add_stub(struct plt *p, uint64_t addr, size_t bytes, const char *nam
 {
     const char *plain = demangle(strings, name);
     const char *text = plain ? strings_printf(strings, "%s@plt", plain) : NULL;
-    if (p->count == p->cap) {
-        size_t cap = p->cap ? p->cap * 2 : 256;
-        const char **names = realloc(p->names, cap * sizeof(*names));
-        if (!names)
-            return;
-        p->names = names;
-        p->cap = cap;
-    }
-    if (!text)
+    if (!text || VEC_ROOM(p->names, p->count, p->cap) != 0)
         return;
     ranges_add(&p->stubs, addr, addr + bytes, (uint32_t)p->count);
     p->names[p->count++] = text;

@@ -5,6 +5,8 @@
 
 #include <stdlib.h>
 
+#include "tool/util/vec.h"
+
 /* Gives up on files with more than a thousand overlapping ranges. */
 enum { STEPS_BACK = 1000 };
 
@@ -12,16 +14,9 @@ void ranges_add(struct ranges *r, uint64_t low, uint64_t high, uint32_t value)
 {
     if (low >= high || r->failed)
         return;
-    if (r->count == r->cap) {
-        size_t cap = r->cap ? r->cap * 2 : 64;
-        struct range *list = realloc(r->list, cap * sizeof(*list));
-        if (!list) {
-            r->failed = true;
-            return;
-        }
-        r->list = list;
-        r->cap = cap;
-    }
+    r->failed = VEC_ROOM(r->list, r->count, r->cap) != 0;
+    if (r->failed)
+        return;
     r->list[r->count++] = (struct range){.low = low, .high = high, .value = value};
 }
 

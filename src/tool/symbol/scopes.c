@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "tool/util/buf.h"
+#include "tool/util/vec.h"
 
 enum { LEVELS = 16, HOPS = 4 };
 
@@ -27,14 +28,8 @@ void scopes_see(struct scopes *s, Dwarf_Die *die, size_t depth)
     s->above[depth + 1] = s->above[depth];
     if (!is_scope(dwarf_tag(die)) || s->count >= UINT32_MAX / 2)
         return;
-    if (s->count == s->cap) {
-        size_t cap = s->cap ? s->cap * 2 : 256;
-        struct scope *list = realloc(s->list, cap * sizeof(*list));
-        if (!list)
-            return;
-        s->list = list;
-        s->cap = cap;
-    }
+    if (VEC_ROOM(s->list, s->count, s->cap) != 0)
+        return;
     s->unit = die->cu;
     s->list[s->count++] = (struct scope){dwarf_dieoffset(die), s->above[depth]};
     s->above[depth + 1] = (uint32_t)s->count;

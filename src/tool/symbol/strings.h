@@ -4,12 +4,15 @@
 
 #include <stddef.h>
 
+#include "tool/util/map.h"
+
 struct strings_block;
 
 struct strings {
     struct strings_block *blocks;
-    const char **table; /* open addressing; NULL: free slot */
-    size_t count, cap;
+    const char **list;
+    size_t count;
+    struct map known; /* from the hash of a string to its index in `list` */
 };
 
 /* The single copy of TEXT (LEN bytes); NULL: out of memory. */

@@ -12,6 +12,8 @@
 #include "tool/symbol/debugfile.h"
 #include "tool/symbol/codefile.h"
 #include "tool/symbol/strings.h"
+#include "tool/util/map.h"
+#include "tool/util/vec.h"
 
 struct module {
     char *path;
@@ -22,17 +24,16 @@ struct module {
     bool opened;
     const char *reason;  /* why `code` is NULL, until it is reported */
     uint32_t remembered; /* its number in `memory`; 0: none */
+    struct map answers;  /* from an address to its index in `answers` */
 };
 
-/* The frames found for a pc. COUNT 0: a free slot. */
+/* The frames found for an address. */
 struct answer {
-    uint64_t addr;
-    uint32_t module;
-    uint32_t count;
     const struct symbol_frame *frames;
+    size_t count;
 };
 
-enum { NO_MODULE = UINT32_MAX, FIRST_ANSWERS = 4096, GUESSES = 256 };
+enum { NO_MODULE = UINT32_MAX, GUESSES = 256 };
 
 struct symbols {
     struct strings strings;
@@ -40,12 +41,13 @@ struct symbols {
     struct symbol_memory memory;
     char *dirs;
     struct module *modules;
-    size_t module_count, module_cap;
+    size_t module_count;
     uint32_t guess[GUESSES]; /* by bias: index of the module found last */
+    struct map elsewhere;    /* answers for addresses outside of modules */
     struct answer *answers;
-    size_t answer_count, answer_cap;
+    size_t answer_count;
     struct symbol_complaint *complaints;
-    size_t complaint_count, complaint_cap;
+    size_t complaint_count;
     void (*say)(void *ctx, const char *what);
     void *ctx;
 };
@@ -65,7 +67,9 @@ void symbols_free(struct symbols *s)
         codefile_free(s->modules[i].code);
         free(s->modules[i].path);
         free(s->modules[i].build_id);
+        map_release(&s->modules[i].answers);
     }
+    map_release(&s->elsewhere);
     debuginfod_release(&s->search.debuginfod);
     strings_release(&s->strings);
     free(s->modules);
@@ -105,16 +109,8 @@ size_t symbols_complaints(const struct symbols *s, const struct symbol_complaint
 
 static void complain(struct symbols *s, const char *path, const char *reason)
 {
-    if (s->complaint_count == s->complaint_cap) {
-        size_t cap = s->complaint_cap ? s->complaint_cap * 2 : 8;
-        struct symbol_complaint *list = realloc(s->complaints, cap * sizeof(*list));
-        if (!list)
-            return;
-        s->complaints = list;
-        s->complaint_cap = cap;
-    }
     path = strings_puts(&s->strings, path);
-    if (path)
+    if (path && VEC_DOUBLE(s->complaints, s->complaint_count) == 0)
         s->complaints[s->complaint_count++] = (struct symbol_complaint){path, reason};
 }
 
@@ -133,14 +129,8 @@ static uint32_t find_module(struct symbols *s, const struct symbol_module *wante
     for (size_t i = 0; i < s->module_count; i++)
         if (is_module(&s->modules[i], wanted))
             return *guess = (uint32_t)i;
-    if (s->module_count == s->module_cap) {
-        size_t cap = s->module_cap ? s->module_cap * 2 : 16;
-        struct module *list = realloc(s->modules, cap * sizeof(*list));
-        if (!list)
-            return NO_MODULE;
-        s->modules = list;
-        s->module_cap = cap;
-    }
+    if (VEC_DOUBLE(s->modules, s->module_count) != 0)
+        return NO_MODULE;
     const char *slash = strrchr(wanted->path, '/');
     struct module m = {
         .path = strdup(wanted->path),
@@ -181,56 +171,28 @@ bool symbols_has(struct symbols *s, const struct symbol_module *module)
     return index != NO_MODULE && s->modules[index].code;
 }
 
-static size_t answer_slot(const struct answer *list, size_t cap, uint32_t module, uint64_t addr)
+/* Stores COUNT of FRAMES of ADDR in M (may be NULL). A frame without a name is named after its
+ * address. */
+static struct answer keep_answer(struct symbols *s, const struct module *m, uint64_t addr,
+                                 struct symbol_frame *frames, size_t count)
 {
-    uint64_t h = (addr + module * 0x9e3779b97f4a7c15u) * 0xff51afd7ed558ccdu;
-    size_t i = (size_t)(h ^ h >> 32) & (cap - 1);
-    while (list[i].count && (list[i].addr != addr || list[i].module != module))
-        i = (i + 1) & (cap - 1);
-    return i;
-}
-
-/* Makes room for one more answer; false: out of memory. */
-static bool answer_room(struct symbols *s)
-{
-    if (s->answer_count * 2 < s->answer_cap)
-        return true;
-    size_t cap = s->answer_cap ? s->answer_cap * 2 : FIRST_ANSWERS;
-    struct answer *list = calloc(cap, sizeof(*list));
-    if (!list)
-        return false;
-    for (size_t i = 0; i < s->answer_cap; i++)
-        if (s->answers[i].count)
-            list[answer_slot(list, cap, s->answers[i].module, s->answers[i].addr)] = s->answers[i];
-    free(s->answers);
-    s->answers = list;
-    s->answer_cap = cap;
-    return true;
-}
-
-/* Stores COUNT of FRAMES in ANSWER. A frame without a name is named after its address. */
-static void answer_keep(struct symbols *s, struct answer *answer, struct symbol_frame *frames,
-                        size_t count)
-{
-    const struct module *m = answer->module == NO_MODULE ? NULL : &s->modules[answer->module];
-    const char *module = m ? m->name : NULL;
     struct symbol_frame *last = &frames[count - 1];
-    if (!last->function && module) {
-        uint64_t start = m->code ? codefile_function(m->code, answer->addr) : answer->addr;
+    if (!last->function && m) {
+        uint64_t start = m->code ? codefile_function(m->code, addr) : addr;
         last->function =
-            strings_printf(&s->strings, "%s+0x%llx", module, (unsigned long long)start);
+            strings_printf(&s->strings, "%s+0x%llx", m->name, (unsigned long long)start);
     } else if (!last->function) {
-        last->function = strings_printf(&s->strings, "0x%llx", (unsigned long long)answer->addr);
+        last->function = strings_printf(&s->strings, "0x%llx", (unsigned long long)addr);
     }
     for (size_t i = 0; i < count; i++) {
-        frames[i].module = module ? module : unknown.module;
+        frames[i].module = m ? m->name : unknown.module;
         frames[i].function = frames[i].function ? frames[i].function : unknown.function;
     }
     struct symbol_frame *kept = strings_take(&s->strings, count * sizeof(*kept));
-    if (kept)
-        memcpy(kept, frames, count * sizeof(*kept));
-    answer->frames = kept ? kept : &unknown;
-    answer->count = kept ? (uint32_t)count : 1;
+    if (!kept)
+        return (struct answer){&unknown, 1};
+    memcpy(kept, frames, count * sizeof(*kept));
+    return (struct answer){kept, count};
 }
 
 /* Copies the remembered frames of ADDR in M into our strings. */
@@ -275,24 +237,25 @@ static size_t find_frames(struct symbols *s, struct module *m, const struct symb
 size_t symbols_resolve(struct symbols *s, const struct symbol_module *module, uint64_t pc,
                        const struct symbol_frame **frames)
 {
-    struct symbol_frame found[UNITS_FRAMES];
-    size_t count = 0;
     uint32_t index = module ? find_module(s, module) : NO_MODULE;
-    if (!answer_room(s) || (module && index == NO_MODULE)) {
-        *frames = &unknown;
+    *frames = &unknown;
+    if (module && index == NO_MODULE)
         return 1;
-    }
-    uint64_t addr = module ? pc - module->bias : pc;
-    struct answer *answer = &s->answers[answer_slot(s->answers, s->answer_cap, index, addr)];
-    if (!answer->count) {
-        if (module)
-            count = find_frames(s, &s->modules[index], module, addr, found);
+    struct module *m = module ? &s->modules[index] : NULL;
+    struct map *answers = m ? &m->answers : &s->elsewhere;
+    uint64_t addr = m ? pc - module->bias : pc;
+    uint32_t known = map_find(answers, addr);
+    if (known == MAP_NONE) {
+        struct symbol_frame found[UNITS_FRAMES];
+        if (VEC_DOUBLE(s->answers, s->answer_count) != 0 ||
+            map_put(answers, addr, (uint32_t)s->answer_count) != 0)
+            return 1;
+        size_t count = m ? find_frames(s, m, module, addr, found) : 0;
         if (count == 0)
             found[count++] = (struct symbol_frame){0};
-        *answer = (struct answer){.addr = addr, .module = index};
-        answer_keep(s, answer, found, count);
-        s->answer_count++;
+        known = (uint32_t)s->answer_count++;
+        s->answers[known] = keep_answer(s, m, addr, found, count);
     }
-    *frames = answer->frames;
-    return answer->count;
+    *frames = s->answers[known].frames;
+    return s->answers[known].count;
 }

@@ -17,6 +17,7 @@
 #include "tool/symbol/dies.h"
 #include "tool/symbol/ranges.h"
 #include "tool/symbol/scopes.h"
+#include "tool/util/vec.h"
 
 enum {
     UNITS_MAX = 4 << 20,     /* of a file */
@@ -62,20 +63,6 @@ struct units {
     struct ranges ranges;
 };
 
-/* Ensures that LIST has space for one more element of SIZE bytes. */
-static bool room(void **list, size_t count, size_t *cap, size_t size)
-{
-    if (count < *cap)
-        return true;
-    size_t bigger = *cap ? *cap * 2 : 16;
-    void *moved = realloc(*list, bigger * size);
-    if (moved) {
-        *list = moved;
-        *cap = bigger;
-    }
-    return moved != NULL;
-}
-
 struct units *units_new(Dwarf *dwarf, const char *beside, struct strings *strings)
 {
     struct units *u = calloc(1, sizeof(*u));
@@ -89,7 +76,7 @@ struct units *units_new(Dwarf *dwarf, const char *beside, struct strings *string
     u->strings = strings;
     while (u->count < UNITS_MAX && dwarf_get_units(dwarf, cu, &cu, NULL, NULL, &die, NULL) == 0) {
         size_t before = u->ranges.count;
-        if (!die.addr || !room((void **)&u->list, u->count, &u->cap, sizeof(*u->list)))
+        if (!die.addr || VEC_ROOM(u->list, u->count, u->cap) != 0)
             continue;
         dies_ranges(&die, &u->ranges, (uint32_t)u->count, &budget);
         if (u->ranges.count > before)
@@ -129,8 +116,7 @@ static bool visit_unit(void *ctx, Dwarf_Die *die, size_t depth)
     switch (dwarf_tag(die)) {
     case DW_TAG_subprogram:
         if (unit->function_count < FUNCTIONS_MAX &&
-            room((void **)&unit->functions, unit->function_count, &unit->function_cap,
-                 sizeof(*unit->functions))) {
+            VEC_ROOM(unit->functions, unit->function_count, unit->function_cap) == 0) {
             size_t before = unit->ranges.count;
             dies_ranges(die, &unit->ranges, (uint32_t)unit->function_count, &unit->budget);
             if (unit->ranges.count > before)
@@ -188,7 +174,7 @@ static bool visit_function(void *ctx, Dwarf_Die *die, size_t depth)
     walk->above[depth + 1] = walk->above[depth];
     switch (dwarf_tag(die)) {
     case DW_TAG_inlined_subroutine:
-        if (!room((void **)&f->inlined, f->inlined_count, &f->inlined_cap, sizeof(*f->inlined)))
+        if (VEC_ROOM(f->inlined, f->inlined_count, f->inlined_cap) != 0)
             return false;
         f->inlined[f->inlined_count] = (struct inlined){.die = *die, .parent = walk->above[depth]};
         walk->above[depth + 1] = (int64_t)f->inlined_count;

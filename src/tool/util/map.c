@@ -99,17 +99,24 @@ static uint64_t hash_seed(void)
     return first ? s : none;
 }
 
+/* Both halves of the product count. The low half alone depends too little on the seed: texts can
+ * be made that collide for every seed. */
+static uint64_t fold(uint64_t a, uint64_t b)
+{
+    unsigned __int128 product = (unsigned __int128)a * b;
+    return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
 uint64_t map_hash(const void *bytes, size_t len)
 {
     const unsigned char *at = bytes;
-    uint64_t h = hash_seed() ^ len;
-    for (; len >= 8; len -= 8, at += 8) {
-        uint64_t word;
+    uint64_t seed = hash_seed(), h = fold(seed ^ len, 0x9e3779b97f4a7c15u), word;
+    for (; len >= sizeof(word); len -= sizeof(word), at += sizeof(word)) {
         memcpy(&word, at, sizeof(word));
-        h = (h ^ word) * 0xff51afd7ed558ccdu;
-        h ^= h >> 32;
+        h = fold(h ^ word, seed);
     }
-    for (; len > 0; len--, at++)
-        h = (h ^ *at) * 0xc4ceb9fe1a85ec53u;
-    return h ^ h >> 29;
+    word = 0;
+    for (; len > 0; len--)
+        word = word << 8 | at[len - 1];
+    return fold(h ^ word, seed);
 }

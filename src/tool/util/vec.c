@@ -30,5 +30,5 @@ int vec_reserve(void *list, size_t *cap, size_t count, size_t size)
 int vec_double(void *list, size_t count, size_t size)
 {
     size_t cap = count;
-    return count & (count - 1) ? 0 : vec_reserve(list, &cap, count + 1, size);
+    return vec_reserve(list, &cap, count + 1, size);
 }

@@ -11,7 +11,8 @@
     ((count) < (cap) ? 0 : vec_reserve(&(list), &(cap), (count) + 1, sizeof(*(list))))
 
 /* The same for an array without a stored capacity, which must be allocated by this alone. */
-#define VEC_DOUBLE(list, count) vec_double(&(list), count, sizeof(*(list)))
+#define VEC_DOUBLE(list, count)                                                                    \
+    ((count) & ((count)-1) ? 0 : vec_double(&(list), count, sizeof(*(list))))
 
 /* Room for COUNT items of SIZE bytes in all. LIST points to the pointer to the array. */
 int vec_reserve(void *list, size_t *cap, size_t count, size_t size);

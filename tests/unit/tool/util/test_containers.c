@@ -47,6 +47,15 @@ static void test_hashes_depend_on_every_byte_and_on_the_length(void **state)
     map_release(&m);
 }
 
+/* With a multiplication modulo 2^64 alone, these two words would cancel out for every seed. */
+static void test_no_difference_cancels_out_for_every_seed(void **state)
+{
+    (void)state;
+    const uint64_t a[2] = {1, 2};
+    const uint64_t b[2] = {a[0] ^ (uint64_t)1 << 63, a[1] ^ (uint64_t)1 << 63 ^ (uint64_t)1 << 31};
+    assert_int_not_equal(map_hash(a, sizeof(a)), map_hash(b, sizeof(b)));
+}
+
 static void test_arrays_grow_and_keep_their_items(void **state)
 {
     (void)state;
@@ -96,6 +105,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_keys_are_found_until_they_are_removed),
         cmocka_unit_test(test_hashes_depend_on_every_byte_and_on_the_length),
+        cmocka_unit_test(test_no_difference_cancels_out_for_every_seed),
         cmocka_unit_test(test_arrays_grow_and_keep_their_items),
         cmocka_unit_test(test_sizes_beyond_memory_change_nothing),
     };
