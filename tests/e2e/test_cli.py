@@ -1,6 +1,7 @@
 """The command line: help, mistakes, exit codes, run, profile, doctor, interrupts."""
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -8,6 +9,7 @@ import signal
 import subprocess
 import time
 from pathlib import Path
+from typing import Iterator
 
 import pytest
 
@@ -343,6 +345,19 @@ def test_duration_kills_what_does_not_listen(project: Project) -> None:
     assert project.report().row("update")["calls"] > 0
 
 
+@contextlib.contextmanager
+def process_group(project: Project, *words: str) -> Iterator[subprocess.Popen]:
+    """WORDS as a process group, as a shell starts them; killed in the end."""
+    child = subprocess.Popen(words, cwd=project.root, env=project.env, stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE, start_new_session=True)
+    try:
+        yield child
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+
+
 @pytest.mark.parametrize("command", ["run", "profile"])
 def test_ctrl_c_goes_to_the_child_and_the_run_is_kept(project: Project, command: str) -> None:
     """As a terminal does it: SIGINT to the whole group, once."""
@@ -352,20 +367,12 @@ def test_ctrl_c_goes_to_the_child_and_the_run_is_kept(project: Project, command:
     else:
         project.write({"prog.c": FOREVER})
         words = [PIANO, "profile", "--", "gcc", "-O1", "prog.c", "-o", "prog", "--"]
-    child = subprocess.Popen(words, cwd=project.root, env=project.env, stdout=subprocess.PIPE,
-                             stderr=subprocess.PIPE, start_new_session=True)
-    try:
+    with process_group(project, *words) as child:
         assert child.stdout.readline() == b"ready\n"
         wait_for_calls(project)
         os.killpg(child.pid, signal.SIGINT)
         out, _ = child.communicate(timeout=LIMIT_S)
         assert child.returncode == 130
-    finally:
-        try:
-            os.killpg(child.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
-        child.wait()
     report = project.report()
     assert report.row("update")["calls"] > 0
     if command == "profile":
@@ -375,9 +382,7 @@ def test_ctrl_c_goes_to_the_child_and_the_run_is_kept(project: Project, command:
 def test_ctrl_c_that_piano_sees_after_the_end_of_the_program(project: Project) -> None:
     """piano is stopped while it waits, so both the signal and the end of the program are there when it goes on."""
     project.cc(FOREVER.replace('puts("ready");', 'printf("%d\\n", getpid());').replace("#include <signal.h>", "#include <unistd.h>"))
-    child = subprocess.Popen([PIANO, "run"], cwd=project.root, env=project.env, stdout=subprocess.PIPE,
-                             stderr=subprocess.PIPE, start_new_session=True)
-    try:
+    with process_group(project, PIANO, "run") as child:
         status = Path("/proc", child.stdout.readline().decode().strip(), "stat")
         wait_for_calls(project)
         os.kill(child.pid, signal.SIGSTOP)
@@ -390,20 +395,14 @@ def test_ctrl_c_that_piano_sees_after_the_end_of_the_program(project: Project) -
         os.kill(child.pid, signal.SIGCONT)
         _, err = child.communicate(timeout=LIMIT_S)
         assert child.returncode == 130 and project.only_run().stem in err.decode(), err
-    finally:
-        try:
-            os.killpg(child.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
-        child.wait()
 
 
 def wait_for_calls(project: Project) -> None:
-    """Until the running program has something to show; a failed report means not yet."""
+    """Until the running program has ended a call of `update`; a failed report means not yet."""
     until = time.monotonic() + LIMIT_S
     while time.monotonic() < until:
         done = project.piano("report", "--json", check=False)
-        if done.status == 0 and any(f["calls"] for f in json.loads(done.out)["functions"]):
+        if done.status == 0 and any(f["calls"] and f["name"] == "update" for f in json.loads(done.out)["functions"]):
             return
     raise AssertionError(f"nothing recorded after {LIMIT_S} s")
 
