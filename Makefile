@@ -105,7 +105,7 @@ LIBS := $(B)/lib/libpiano.so $(B)/lib/libpiano.a \
         $(if $(wildcard $(WRAP_SRC)),$(B)/lib/piano_wrap.o) \
         $(if $(wildcard $(EXEC_SRC)),$(B)/lib/libpiano_exec.so)
 MANS := $(patsubst docs/%.md,$(B)/man/piano-%.1,\
-          $(foreach c,build run profile record snapshot report diff export view list tag doctor,$(wildcard docs/$(c).md)))
+          $(wildcard $(patsubst src/tool/cli/cmd_%.c,docs/%.md,$(wildcard src/tool/cli/cmd_*.c))))
 
 MISSING := $(filter-out $(wildcard $(B)/obj/*/*/*.o $(B)/obj/*/*/*/*.o $(B)/obj/*/*/*/*/*.o),\
              $(TOOL_OBJ) $(TARGET_OBJ) $(patsubst src/%.c,$(B)/obj/loaded/%.o,$(wildcard $(WRAP_SRC) $(EXEC_SRC))))

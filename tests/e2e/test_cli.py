@@ -75,7 +75,7 @@ def test_typos_get_suggestions(project: Project, words: list[str], suggestion: s
     ["run", "--duration", "soon"], ["run", "--duration", "-1"], ["run", "--duration", "nan"],
     ["diff", "onlyone"], ["diff", "a", "b", "c"], ["list", "extra"], ["doctor", "extra"],
     ["build", "-j", "many"], ["build", "--"], ["build", "--exact"], ["frobnicate"],
-    ["help", "frobnicate"],
+    ["help", "frobnicate"], ["profile", "--top", "x"], ["profile", "--frames", "--threads"],
 ], ids=" ".join)
 def test_usage_errors(project: Project, words: list[str]) -> None:
     done = project.piano(*words, check=False)

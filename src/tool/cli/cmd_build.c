@@ -1,5 +1,7 @@
 /* `piano build`: reads the flags, runs the driver, and reports the result. */
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -8,61 +10,152 @@
 #include "tool/build/program.h"
 #include "tool/build/records.h"
 #include "tool/build/summary.h"
-#include "tool/cli/commands.h"
-#include "tool/cli/flags.h"
+#define REQUEST struct driver
+#include "tool/cli/command.h"
+#include "tool/cli/requests.h"
+#include "tool/util/paths.h"
 #include "tool/util/say.h"
 
-const char cmd_build_help[] =
-    "Usage: piano build [OPTIONS] [-- BUILD COMMAND]\n"
-    "\n"
-    "Builds the project with the chosen functions instrumented. The build is found\n"
-    "by itself (CMakeLists.txt, meson.build, Makefile, configure) or given after\n"
-    "`--`. All work happens under .piano/; the project's own files and build\n"
-    "products are not touched.\n"
-    "\n"
-    "Which functions (--fn, --file and --dir add; none of them: all of the\n"
-    "project's own):\n"
-    "  --fn PAT        those with PAT in their name (`update`, `Parser::parse`)\n"
-    "  --exact         PAT is the whole name, with or without namespace and class\n"
-    "  --file PATH     those of this file; the tail of a path will do\n"
-    "  --dir DIR       those of the files below this directory\n"
-    "  --skip NAME     but not this one\n"
-    "  --frame FN      each call of FN is a frame; else frames are found at run time\n"
-    "\n"
-    "  --list-skipped  build, then print what was left out and why\n"
-    "  -j N            so many processes; default: as many as processors\n"
-    "  --verbose       show the build's own output\n"
-    "\n"
-    "Examples:\n"
-    "  piano build --fn update\n"
-    "  piano build --dir src/physics --skip vec3_add\n"
-    "  piano build --fn update -- make -C game debug\n"
-    "  piano build --fn update -- cc -O2 game.c -o game -lm\n"
-    "\n"
-    "When stdout is not a terminal, it gets the path of the program that `piano run`\n"
-    "would start.\n";
-
-static const char *const names[] = {"--fn",    "--exact",        "--file",    "--dir", "--skip",
-                                    "--frame", "--list-skipped", "--verbose", "-j",    "--help",
-                                    NULL};
-
-static int read_flags(struct flags *f, struct driver *d, bool *list_skipped)
+/* Converts a path relative to the working directory to one relative to the root; malloc'd. A path
+ * that does not exist is not changed: the end of a path is sufficient. */
+static char *from_root(const char *path)
 {
-    for (f->at = 1; f->at < f->argc; f->at++) {
-        if (strcmp(f->argv[f->at], "--") == 0) {
-            d->command = f->argv + f->at + 1;
-            if (!d->command[0])
-                return say_usage(f->command, "there is no build command after `--`");
-            break;
+    char *real = realpath(path, NULL);
+    char *root = paths_build_root();
+    char *out = NULL;
+    size_t len = root ? strlen(root) : 0;
+    if (real && root && strncmp(real, root, len) == 0 && (real[len] == '/' || real[len] == '\0'))
+        out = strdup(real[len] ? real + len + 1 : ".");
+    else
+        out = strdup(path);
+    free(real);
+    free(root);
+    return out;
+}
+
+/* Removes template arguments from a pattern, because names do not have them: `Cache<int>::get`
+ * means `Cache::get`, and `Cache<` means `Cache`. Keeps the brackets of operators. */
+static void cut_template_args(char *pattern)
+{
+    static const char operator_word[] = "operator";
+    const size_t word = sizeof operator_word - 1;
+    size_t kept = 0;
+    int depth = 0;
+    for (const char *p = pattern; *p; p++) {
+        bool is_operator = kept >= word && memcmp(pattern + kept - word, operator_word, word) == 0;
+        if (depth == 0 && is_operator) {
+            size_t sign = strspn(p, "<=>-");
+            memmove(pattern + kept, p, sign + 1);
+            kept += sign + 1;
+            p += sign;
+            if (!*p)
+                return;
+            continue;
         }
-        enum flag_taken taken = flags_build(f, d);
-        taken = taken ? taken : flags_switch(f, "--list-skipped", list_skipped);
-        if (taken == FLAG_BAD)
-            return EXIT_USAGE;
-        if (taken == FLAG_NO)
-            return flags_unknown(f);
+        if (*p == '<')
+            depth++;
+        if (depth == 0)
+            pattern[kept++] = *p;
+        if (*p == '>' && depth > 0)
+            depth--;
     }
-    return flags_check_build(f, d);
+    if (kept > 0)
+        pattern[kept] = '\0';
+}
+
+static int add_to(struct selection_list *list, char *item)
+{
+    int err = item ? selection_add(list, item) : -ENOMEM;
+    free(item);
+    return err ? (say_error(NULL, "out of memory"), EXIT_USAGE) : EXIT_DONE;
+}
+
+static int read_pattern(const struct flag_line *line, const char *text, void *field)
+{
+    (void)line;
+    char *item = strdup(text);
+    if (item)
+        cut_template_args(item);
+    return add_to(field, item);
+}
+
+static int read_path(const struct flag_line *line, const char *text, void *field)
+{
+    (void)line;
+    return add_to(field, from_root(text));
+}
+
+static int read_frame(const struct flag_line *line, const char *text, void *field)
+{
+    (void)line;
+    char **frame = field;
+    free(*frame);
+    *frame = strdup(text);
+    if (*frame)
+        cut_template_args(*frame);
+    return *frame ? EXIT_DONE : EXIT_USAGE;
+}
+
+static int read_jobs(const struct flag_line *line, const char *text, void *field)
+{
+    char *end = NULL;
+    long jobs = strtol(text, &end, 10);
+    if (end == text || *end != '\0' || jobs < 1 || jobs > 4096)
+        return say_usage(line->command, "-j needs a number of processes, as in -j4");
+    *(int *)field = (int)jobs;
+    return EXIT_DONE;
+}
+
+#define LIST(label, read, member) FLAG_READ(label, read, struct selection_list, selection.member)
+const struct flag build_flags[] = {
+    {.help =
+         "Which functions (--fn, --file and --dir add; none of them: all of the\nproject's own):"},
+    {"--fn", "those with PAT in their name (`update`, `Parser::parse`)",
+     LIST("PAT", read_pattern, fns), .complete = "function"},
+    {"--exact", "PAT is the whole name, with or without namespace and class",
+     FLAG_SWITCH(selection.exact)},
+    {"--file", "those of this file; the tail of a path will do", LIST("PATH", read_path, files),
+     .complete = "file"},
+    {"--dir", "those of the files below this directory", LIST("DIR", read_path, dirs),
+     .complete = "directory"},
+    {"--skip", "but not this one", LIST("NAME", read_pattern, skips), .complete = "function"},
+    {"--frame", "each call of FN is a frame; else frames are found at run time",
+     FLAG_READ("FN", read_frame, char *, selection.frame), .complete = "function"},
+    {.help = ""},
+    {0},
+};
+
+const struct flag build_more_flags[] = {
+    {"-j", "so many processes; default: as many as processors",
+     FLAG_READ("N", read_jobs, int, jobs)},
+    {"--verbose", "show the build's own output", FLAG_SWITCH(verbose)},
+    {0},
+};
+
+#undef REQUEST
+#define REQUEST struct request
+struct request {
+    struct driver driver;
+    bool list_skipped;
+};
+
+static const struct flag flags[] = {
+    {.include = build_flags},
+    {"--list-skipped", "build, then print what was left out and why", FLAG_SWITCH(list_skipped)},
+    {.include = build_more_flags},
+    {0},
+};
+
+int build_check(const char *command, const struct driver *d)
+{
+    const struct selection *s = &d->selection;
+    if (s->exact && s->fns.count == 0)
+        return say_usage(command, "--exact says how --fn is meant; there is no --fn");
+    for (size_t i = 0; s->frame && i < s->skips.count; i++) {
+        if (strcmp(s->frame, s->skips.items[i]) == 0)
+            return say_usage(command, "%s is both the frame and skipped", s->frame);
+    }
+    return EXIT_DONE;
 }
 
 /* A build without a program is not a failure, but there is nothing to run yet. */
@@ -98,16 +191,40 @@ static int tell(const struct driver *d, bool list_skipped)
     return status;
 }
 
-int cmd_build(int argc, char **argv)
+static int build(void *request)
 {
-    struct driver d = {0};
-    struct flags f = {"build", argc, argv, names, 1};
-    bool list_skipped = false;
-    int status = read_flags(&f, &d, &list_skipped);
+    struct request *q = request;
+    struct driver *d = &q->driver;
+    if (d->command && !d->command[0])
+        return say_usage("build", "there is no build command after `--`");
+    int status = build_check("build", d);
     if (status == EXIT_DONE)
-        status = driver_build(&d);
-    if (status == EXIT_DONE)
-        status = tell(&d, list_skipped);
-    driver_release(&d);
-    return status;
+        status = driver_build(d);
+    return status == EXIT_DONE ? tell(d, q->list_skipped) : status;
 }
+
+static void release(void *request)
+{
+    driver_release(&((struct request *)request)->driver);
+}
+
+const struct command command_build = {
+    .name = "build",
+    .summary = "build the project with chosen functions instrumented",
+    .usage = "piano build [OPTIONS] [-- BUILD COMMAND]",
+    .about = "Builds the project with the chosen functions instrumented. The build is found\nby "
+             "itself (CMakeLists.txt, meson.build, Makefile, configure) or given after\n`--`. All "
+             "work happens under .piano/; the project's own files and build\nproducts are not "
+             "touched.",
+    .flags = flags,
+    .examples = "piano build --fn update\n"
+                "piano build --dir src/physics --skip vec3_add\n"
+                "piano build --fn update -- make -C game debug\n"
+                "piano build --fn update -- cc -O2 game.c -o game -lm",
+    .closing = "When stdout is not a terminal, it gets the path of the program that `piano run` "
+               "would start.",
+    .words = {WORDS_AFTER_DASHES, FLAG_FIELD(char *const *, driver.command), "program", 0, NULL},
+    .run = build,
+    .release = release,
+    COMMAND_REQUEST(),
+};

@@ -6,47 +6,17 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "tool/cli/commands.h"
-#include "tool/cli/flags.h"
+#include "tool/cli/command.h"
 #include "tool/cli/outcome.h"
 #include "tool/load/recording.h"
 #include "tool/load/runs.h"
+#include "tool/profile/notices.h"
 #include "tool/report/diff.h"
 #include "tool/report/recordings_diff.h"
 #include "tool/util/paths.h"
 #include "tool/util/say.h"
 #include "tool/util/table.h"
 #include "tool/util/units.h"
-
-const char cmd_diff_help[] =
-    "Usage: piano diff [A B] [OPTIONS]\n"
-    "\n"
-    "Compares two runs, or two groups of runs: time and allocations of each\n"
-    "function, the greatest change first. A and B are files, tags or run ids;\n"
-    "several joined by commas, or a tag with several runs, make a group. With no\n"
-    "arguments: the two latest runs. Two recordings are compared by what both\n"
-    "have: CPU time by function, memory by site, polls by task.\n"
-    "\n"
-    "  --fail-above PCT  exit 1 when a function that matters (1 % of the run or\n"
-    "                    more) grew by more than PCT percent in self time,\n"
-    "                    allocations or bytes, beyond the noise (recordings: in\n"
-    "                    self CPU time; in live, peak or allocated bytes of a\n"
-    "                    site; in p50 or p99 of a task's polls)\n"
-    "  --skip PATTERN    of memory: a wrapper of malloc; may be repeated\n"
-    "  --no-skip         not even well-known wrappers (xmalloc, g_malloc, ...)\n"
-    "  --top N           the first N functions\n"
-    "  --all             all functions\n"
-    "  --json            the same as JSON, all of it\n"
-    "\n"
-    "Two or more runs a side tell a change from noise; see docs/diff.md.\n"
-    "\n"
-    "Examples:\n"
-    "  piano diff\n"
-    "  piano diff before after --fail-above 5\n"
-    "  piano diff a1,a2,a3 b1,b2,b3 --json\n";
-
-static const char *const flag_names[] = {"--fail-above", "--top",  "--all",     "--json",
-                                         "--help",       "--skip", "--no-skip", NULL};
 
 struct request {
     struct report_options options;
@@ -57,50 +27,32 @@ struct request {
     size_t word_count;
 };
 
-static enum flag_taken take_percent(struct flags *f, struct request *q)
+static int read_percent(const struct flag_line *line, const char *text, void *field)
 {
-    const char *text = NULL;
-    enum flag_taken taken = flags_value(f, "--fail-above", &text);
-    if (taken != FLAG_YES)
-        return taken;
-    char *end = NULL, safe[64];
-    q->fail_above = strtod(text, &end);
+    char *end = NULL;
+    double percent = strtod(text, &end);
+    *(double *)field = percent;
     if (end != text && *end == '%')
         end++;
-    if (end == text || *end || !isfinite(q->fail_above) || q->fail_above < 0) {
-        say_usage(f->command, "--fail-above %s: not a percentage", say_safe(safe, 64, text));
-        return FLAG_BAD;
-    }
-    return FLAG_YES;
-}
-
-static enum flag_taken take(struct flags *f, struct request *q)
-{
-    enum flag_taken taken = flags_top(f, &q->options.top);
-    taken = taken ? taken : flags_switch(f, "--all", &q->options.all);
-    taken = taken ? taken : flags_switch(f, "--json", &q->json);
-    taken = taken ? taken : flags_skip(f, &q->skip);
-    return taken ? taken : take_percent(f, q);
-}
-
-static int parse(struct flags *f, struct request *q)
-{
-    for (f->at = 1; f->at < f->argc; f->at++) {
-        enum flag_taken taken = take(f, q);
-        int status = taken == FLAG_BAD ? EXIT_USAGE
-                     : taken == FLAG_YES
-                         ? EXIT_DONE
-                         : flags_word(f, "two sides at most; join the runs of a side by commas",
-                                      q->words, 2);
-        if (status != EXIT_DONE)
-            return status;
-    }
-    q->word_count = q->words[1] ? 2 : q->words[0] ? 1 : 0;
-    if (q->word_count == 1)
-        return say_usage("diff", "one run is nothing to compare; name two, or none for the latest "
-                                 "two");
+    if (end == text || *end || !isfinite(percent) || percent < 0)
+        return say_usage(line->command, "--fail-above %s: not a percentage", line->safe);
     return EXIT_DONE;
 }
+
+static const struct flag flags[] = {
+    {"--fail-above",
+     "exit 1 when a function that matters (1 % of the run or\nmore) grew by more than PCT percent "
+     "in self time,\nallocations or bytes, beyond the noise (recordings: in\nself CPU time; in "
+     "live, peak or allocated bytes of a\nsite; in p50 or p99 of a task's polls)",
+     FLAG_READ("PCT", read_percent, double, fail_above)},
+    {"--skip", "of memory: a wrapper of malloc; may be repeated",
+     FLAG_READ("PATTERN", flag_skip, struct heap_skip, skip)},
+    {"--no-skip", "not even well-known wrappers (xmalloc, g_malloc, ...)", FLAG_SWITCH(skip.none)},
+    {"--top", "the first N functions", FLAG_COUNT(options.top)},
+    {"--all", "all functions", FLAG_SWITCH(options.all)},
+    {"--json", "the same as JSON, all of it", FLAG_SWITCH(json)},
+    {0},
+};
 
 /* Without words: the latest run, and the previous one of the same kind. */
 static int latest_two(struct runs_paths sides[2], struct run_error *error)
@@ -288,13 +240,20 @@ static int diff_paths(const struct request *q, const struct runs_paths paths[2],
     return of_kind[1] ? diff_recordings(q, paths, labels) : diff_spans(q, paths, labels);
 }
 
-static int diff(const struct request *q)
+static int diff(void *request)
 {
+    struct request *q = request;
     static const char *const latest[2] = {"previous", "latest"};
     struct runs_paths paths[2] = {{0}};
     struct run_error error = {.text = ""};
     char texts[2][128];
     const char *const labels[2] = {texts[0], texts[1]};
+    q->word_count = q->words[1] ? 2 : q->words[0] ? 1 : 0;
+    if (q->word_count == 1)
+        return say_usage("diff", "one run is nothing to compare; name two, or none for the latest "
+                                 "two");
+    q->options.width = table_terminal(stdout);
+    q->options.colour = say_colour(stdout);
     int err = q->word_count == 0 ? latest_two(paths, &error) : 0;
     for (size_t s = 0; s < q->word_count && err == 0; s++)
         err = runs_resolve(q->words[s], &paths[s], &error);
@@ -308,14 +267,23 @@ static int diff(const struct request *q)
     return status;
 }
 
-int cmd_diff(int argc, char **argv)
-{
-    struct request q = {.fail_above = -1};
-    struct flags f = {"diff", argc, argv, flag_names, 1};
-    int status = parse(&f, &q);
-    if (status != EXIT_DONE)
-        return status;
-    q.options.width = table_terminal(stdout);
-    q.options.colour = say_colour(stdout);
-    return diff(&q);
-}
+const struct command command_diff = {
+    .name = "diff",
+    .summary = "compare two runs, or two groups of runs",
+    .usage = "piano diff [A B] [OPTIONS]",
+    .about =
+        "Compares two runs, or two groups of runs: time and allocations of each\nfunction, the "
+        "greatest change first. A and B are files, tags or run ids;\nseveral joined by "
+        "commas, or a tag with several runs, make a group. With no\narguments: the two latest "
+        "runs. Two recordings are compared by what both\nhave: CPU time by function, memory "
+        "by site, polls by task.",
+    .flags = flags,
+    .notes = "Two or more runs a side tell a change from noise; see docs/diff.md.",
+    .examples = "piano diff\n"
+                "piano diff before after --fail-above 5\n"
+                "piano diff a1,a2,a3 b1,b2,b3 --json",
+    .words = {WORDS_LISTED, offsetof(REQUEST, words), "run", 2,
+              "two sides at most; join the runs of a side by commas"},
+    .run = diff,
+    COMMAND_REQUEST(.fail_above = -1),
+};

@@ -15,8 +15,7 @@
 
 #include "tool/util/child.h"
 #include "tool/build/libclang.h"
-#include "tool/cli/commands.h"
-#include "tool/cli/flags.h"
+#include "tool/cli/command.h"
 #include "tool/record/perf.h"
 #include "tool/util/buf.h"
 #include "tool/util/packages.h"
@@ -24,17 +23,6 @@
 #include "tool/util/preload.h"
 #include "tool/util/say.h"
 #include "tool/util/units.h"
-
-const char cmd_doctor_help[] =
-    "Usage: piano doctor\n"
-    "\n"
-    "Checks that this machine has what piano needs: a compiler, libclang, libdw,\n"
-    "piano's own libraries and whether programs can be recorded with them, a steady\n"
-    "clock, perf events, a runs directory that can be written to and room for it.\n"
-    "Exits 1 when something needed is missing.\n"
-    "\n"
-    "Example:\n"
-    "  piano doctor\n";
 
 enum verdict { GOOD, WARN, BAD };
 
@@ -274,12 +262,9 @@ static void check_runs_dir(void)
     free(dir);
 }
 
-int cmd_doctor(int argc, char **argv)
+static int doctor(void *request)
 {
-    static const char *const flag_names[] = {"--help", NULL};
-    struct flags f = {"doctor", argc, argv, flag_names, 1};
-    if (argc > 1)
-        return flags_word(&f, "`piano doctor` takes no arguments", NULL, 0);
+    (void)request;
     char *lib = paths_lib_dir();
     check_compilers();
     check_libclang();
@@ -293,3 +278,16 @@ int cmd_doctor(int argc, char **argv)
     free(lib);
     return worst == BAD ? EXIT_FAILED : EXIT_DONE;
 }
+
+const struct command command_doctor = {
+    .name = "doctor",
+    .summary = "check that this machine has what piano needs",
+    .usage = "piano doctor",
+    .about = "Checks that this machine has what piano needs: a compiler, libclang, libdw, piano's "
+             "own libraries and whether programs can be recorded with them, a steady clock, perf "
+             "events, a runs directory that can be written to and room for it. Exits 1 when "
+             "something needed is missing.",
+    .examples = "piano doctor",
+    .words = {WORDS_LISTED, 0, NULL, 0, "`piano doctor` takes no arguments"},
+    .run = doctor,
+};

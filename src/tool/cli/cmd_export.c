@@ -3,8 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tool/cli/commands.h"
-#include "tool/cli/flags.h"
+#include "tool/cli/command.h"
 #include "tool/cli/outcome.h"
 #include "tool/export/export.h"
 #include "tool/load/runs.h"
@@ -13,37 +12,6 @@
 #include "tool/util/output.h"
 #include "tool/util/say.h"
 #include "tool/util/units.h"
-
-const char cmd_export_help[] =
-    "Usage: piano export [RUN] --format FORMAT [-o FILE] [OPTIONS]\n"
-    "\n"
-    "Writes a recording in the format of another tool. RUN is a file, a tag, an id,\n"
-    "or nothing for the latest recording.\n"
-    "\n"
-    "  --format speedscope  for https://www.speedscope.app\n"
-    "  --format pprof       for `go tool pprof` and others that read profile.proto\n"
-    "  --format collapsed   a line a stack, for flame graph scripts\n"
-    "  --format chrome      events and CPU samples on a timeline, for\n"
-    "                       https://ui.perfetto.dev and chrome://tracing\n"
-    "  -o FILE, --output FILE\n"
-    "                       where to; default is stdout\n"
-    "  --force              even if FILE exists\n"
-    "  --by FIGURE          live, allocated or peak bytes; cpu or off-cpu time.\n"
-    "                       Default: the first of them that was recorded\n"
-    "  --skip PATTERN       leaves a wrapper of malloc out: stacks end with who\n"
-    "                       called it. May be repeated\n"
-    "  --no-skip            with every frame (so it is unless --skip is given)\n"
-    "\n"
-    "Weights are bytes, or ns of CPU samples, and add up to what `piano report` says.\n"
-    "\n"
-    "Examples:\n"
-    "  piano export --format speedscope -o heap.json\n"
-    "  piano export before --format pprof -o heap.pb && go tool pprof -top heap.pb\n"
-    "  piano export --format collapsed --by allocated | flamegraph.pl > heap.svg\n"
-    "  piano export --format chrome -o trace.json\n";
-
-static const char *const flag_names[] = {"--format", "--output",  "--force", "--by", "--help",
-                                         "--skip",   "--no-skip", "-o",      NULL};
 
 struct format {
     const char *name;
@@ -60,64 +28,51 @@ enum { FORMAT_COUNT = sizeof(formats) / sizeof(*formats) };
 
 struct request {
     const struct format *format;
-    enum heap_by by;
-    bool has_by;
+    int by; /* enum heap_by; < 0: not given */
     const char *output, *run;
     struct heap_skip skip;
     bool force;
 };
 
-static enum flag_taken take_format(struct flags *f, struct request *q)
+static int read_format(const struct flag_line *line, const char *text, void *field)
 {
-    const char *text = NULL, *names[FORMAT_COUNT];
-    char safe[64];
-    enum flag_taken taken = flags_value(f, "--format", &text);
-    if (taken != FLAG_YES)
-        return taken;
+    const char *names[FORMAT_COUNT];
     for (size_t i = 0; i < FORMAT_COUNT; i++) {
         names[i] = formats[i].name;
-        if (strcmp(text, names[i]) == 0)
-            q->format = &formats[i];
+        if (strcmp(text, names[i]) == 0) {
+            *(const struct format **)field = &formats[i];
+            return EXIT_DONE;
+        }
     }
-    if (q->format)
-        return FLAG_YES;
     const char *near = nearest_name(text, names, FORMAT_COUNT);
-    say_safe(safe, sizeof(safe), text);
     if (near)
-        say_usage(f->command, "there is no format `%s`; did you mean `%s`?", safe, near);
-    else
-        say_usage(f->command, "there is no format `%s`: speedscope, pprof, collapsed or chrome",
-                  safe);
-    return FLAG_BAD;
+        return say_usage(line->command, "there is no format `%s`; did you mean `%s`?", line->safe,
+                         near);
+    return say_usage(line->command,
+                     "there is no format `%s`: speedscope, pprof, collapsed or chrome", line->safe);
 }
 
-static enum flag_taken take_by(struct flags *f, struct request *q)
-{
-    enum flag_taken taken = flags_by(f, false, &q->by);
-    q->has_by |= taken == FLAG_YES;
-    return taken;
-}
-
-static int parse(struct flags *f, struct request *q)
-{
-    for (f->at = 1; f->at < f->argc; f->at++) {
-        enum flag_taken taken = take_format(f, q);
-        taken = taken ? taken : take_by(f, q);
-        taken = taken ? taken : flags_output(f, &q->output);
-        taken = taken ? taken : flags_switch(f, "--force", &q->force);
-        taken = taken ? taken : flags_skip(f, &q->skip);
-        int status = taken == FLAG_BAD   ? EXIT_USAGE
-                     : taken == FLAG_YES ? EXIT_DONE
-                                         : flags_word(f, "one recording at a time", &q->run, 1);
-        if (status != EXIT_DONE)
-            return status;
-    }
-    if (!q->format)
-        return say_usage(f->command, "--format speedscope, pprof, collapsed or chrome is needed");
-    if (q->format && !q->format->write && q->has_by)
-        return say_usage(f->command, "--by is not for --format chrome: all is in it");
-    return EXIT_DONE;
-}
+static const struct flag flags[] = {
+    {"--format", "for https://www.speedscope.app",
+     FLAG_READ("speedscope", read_format, const struct format *, format),
+     .words = "speedscope pprof collapsed chrome"},
+    {"--format", "for `go tool pprof` and others that read profile.proto", .value = "pprof"},
+    {"--format", "a line a stack, for flame graph scripts", .value = "collapsed"},
+    {"--format",
+     "events and CPU samples on a timeline, for https://ui.perfetto.dev and chrome://tracing",
+     .value = "chrome"},
+    {"--output", "where to; default is stdout", FLAG_TEXT("FILE", output), .alias = "-o",
+     .complete = "file"},
+    {"--force", "even if FILE exists", FLAG_SWITCH(force)},
+    {"--by",
+     "live, allocated or peak bytes; cpu or off-cpu time. Default: the first of them that was "
+     "recorded",
+     FLAG_READ("FIGURE", flag_by, int, by), .words = "live allocated peak cpu off-cpu"},
+    {"--skip", "leaves a wrapper of malloc out: stacks end with who called it. May be repeated",
+     FLAG_READ("PATTERN", flag_skip, struct heap_skip, skip)},
+    {"--no-skip", "with every frame (so it is unless --skip is given)", FLAG_SWITCH(skip.none)},
+    {0},
+};
 
 /* ---- the file ---- */
 
@@ -214,8 +169,8 @@ static int write_profile(struct request *q, struct profile *p)
     unsigned found = p->instruments;
     int (*write)(const struct request *q, struct profile *p) = write_heap;
     struct run_error error;
-    if (!q->has_by && !(found & PROFILE_HEAP) && found & PROFILE_CPU)
-        q->by = HEAP_CPU;
+    if (q->by < 0)
+        q->by = !(found & PROFILE_HEAP) && found & PROFILE_CPU ? HEAP_CPU : HEAP_LIVE;
     if (!q->format->write) {
         write = write_chrome;
         if (found && !(found & (PROFILE_CPU | PROFILE_EVENTS)))
@@ -247,11 +202,16 @@ static int export_path(struct request *q, const char *path)
     return status;
 }
 
-static int export(struct request *q)
+static int export(void *request)
 {
+    struct request *q = request;
     struct run_error error;
     struct runs_paths paths;
     char safe[300];
+    if (!q->format)
+        return say_usage("export", "--format speedscope, pprof, collapsed or chrome is needed");
+    if (!q->format->write && q->by >= 0)
+        return say_usage("export", "--by is not for --format chrome: all is in it");
     int status = output_check(q->output, q->force);
     if (status != EXIT_DONE)
         return status;
@@ -271,12 +231,19 @@ static int export(struct request *q)
     return status;
 }
 
-int cmd_export(int argc, char **argv)
-{
-    struct request q = {.by = HEAP_LIVE};
-    struct flags f = {"export", argc, argv, flag_names, 1};
-    int status = parse(&f, &q);
-    if (status != EXIT_DONE)
-        return status;
-    return export(&q);
-}
+const struct command command_export = {
+    .name = "export",
+    .summary = "write a recording for Speedscope, pprof, flame graphs or Perfetto",
+    .usage = "piano export [RUN] --format FORMAT [-o FILE] [OPTIONS]",
+    .about = "Writes a recording in the format of another tool. RUN is a file, a tag, an id, or "
+             "nothing for the latest recording.",
+    .flags = flags,
+    .notes = "Weights are bytes, or ns of CPU samples, and add up to what `piano report` says.",
+    .examples = "piano export --format speedscope -o heap.json\n"
+                "piano export before --format pprof -o heap.pb && go tool pprof -top heap.pb\n"
+                "piano export --format collapsed --by allocated | flamegraph.pl > heap.svg\n"
+                "piano export --format chrome -o trace.json",
+    .words = {WORDS_LISTED, offsetof(REQUEST, run), "run", 1, "one recording at a time"},
+    .run = export,
+    COMMAND_REQUEST(.by = -1),
+};

@@ -5,8 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "tool/cli/commands.h"
-#include "tool/cli/flags.h"
+#include "tool/cli/command.h"
 #include "tool/cli/outcome.h"
 #include "tool/load/recording.h"
 #include "tool/load/runs.h"
@@ -22,26 +21,15 @@
 
 enum { LIST_TOP = 20 };
 
-const char cmd_list_help[] =
-    "Usage: piano list [--all] [--json]\n"
-    "\n"
-    "Lists the runs and recordings, newest first: id, age, program, length, frames\n"
-    "(of a recording what is in it: heap, cpu, events), functions called, size and\n"
-    "tags.\n"
-    "\n"
-    "  --all   all of them, not only the latest 20\n"
-    "  --json  all of them as JSON\n"
-    "\n"
-    "Runs are files in PIANO_RUNS_DIR, else in .piano/runs of the project. Delete\n"
-    "what is not needed any more with rm. In .piano/runs, the newest 50 runs are\n"
-    "kept, up to 1 GB, and those with a tag; PIANO_KEEP_RUNS and PIANO_KEEP_SIZE\n"
-    "change that.\n"
-    "\n"
-    "Examples:\n"
-    "  piano list\n"
-    "  piano list --json | jq -r '.runs[0].path'\n";
+struct request {
+    bool all, json;
+};
 
-static const char *const flag_names[] = {"--all", "--json", "--help", NULL};
+static const struct flag flags[] = {
+    {"--all", "all of them, not only the latest 20", FLAG_SWITCH(all)},
+    {"--json", "all of them as JSON", FLAG_SWITCH(json)},
+    {0},
+};
 
 /* Appends the tags of this run to B: "a, b". */
 static void tags_of(struct buf *b, const struct tags *tags, const struct runs_entry *e, bool json)
@@ -248,8 +236,9 @@ static int list_json(const struct runs *runs, const struct tags *tags)
     return err;
 }
 
-static int list(bool all, bool json)
+static int list(void *request)
 {
+    const struct request *q = request;
     struct runs runs;
     struct tags tags = {0};
     int err = runs_list(&runs, NULL);
@@ -262,27 +251,31 @@ static int list(bool all, bool json)
         runs_release(&runs);
         return status;
     }
-    if (json)
+    if (q->json)
         err = list_json(&runs, &tags);
     else if (runs.count == 0)
         say("there are no runs in %s yet; `piano record -- PROGRAM` or `piano profile` makes one",
             runs.dir);
     else
-        err = list_table(&runs, &tags, all);
+        err = list_table(&runs, &tags, q->all);
     tags_release(&tags);
     runs_release(&runs);
     return outcome_written("the list", err);
 }
 
-int cmd_list(int argc, char **argv)
-{
-    bool all = false, json = false;
-    struct flags f = {"list", argc, argv, flag_names, 1};
-    for (f.at = 1; f.at < argc; f.at++) {
-        enum flag_taken taken = flags_switch(&f, "--all", &all);
-        taken = taken ? taken : flags_switch(&f, "--json", &json);
-        if (taken == FLAG_NO)
-            return flags_word(&f, "`piano list` takes no runs", NULL, 0);
-    }
-    return list(all, json);
-}
+const struct command command_list = {
+    .name = "list",
+    .summary = "list the recorded runs",
+    .usage = "piano list [--all] [--json]",
+    .about = "Lists the runs and recordings, newest first: id, age, program, length, frames (of a "
+             "recording what is in it: heap, cpu, events), functions called, size and tags.",
+    .flags = flags,
+    .notes = "Runs are files in PIANO_RUNS_DIR, else in .piano/runs of the project. Delete what is "
+             "not needed any more with rm. In .piano/runs, the newest 50 runs are kept, up to "
+             "1 GB, and those with a tag; PIANO_KEEP_RUNS and PIANO_KEEP_SIZE change that.",
+    .examples = "piano list\n"
+                "piano list --json | jq -r '.runs[0].path'",
+    .words = {WORDS_LISTED, 0, NULL, 0, "`piano list` takes no runs"},
+    .run = list,
+    COMMAND_REQUEST(),
+};

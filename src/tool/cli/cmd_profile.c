@@ -12,76 +12,27 @@
 #include "tool/build/program.h"
 #include "tool/build/records.h"
 #include "tool/build/summary.h"
-#include "tool/cli/commands.h"
-#include "tool/cli/flags.h"
+#define REQUEST struct profiling
+#include "tool/cli/command.h"
+#include "tool/cli/requests.h"
 #include "tool/load/prune.h"
 #include "tool/util/paths.h"
 #include "tool/util/say.h"
 
-const char cmd_profile_help[] =
-    "Usage: piano profile [OPTIONS] [-- [PROGRAM] ARGS]\n"
-    "       piano profile [OPTIONS] -- BUILD COMMAND [-- [PROGRAM] ARGS]\n"
-    "\n"
-    "Builds the project with the chosen functions instrumented, runs the program and\n"
-    "reports. Takes the options of `piano build` (--fn, --exact, --file, --dir,\n"
-    "--skip, --frame, -j, --verbose), of `piano run` (--duration, --kill-timeout,\n"
-    "--every-call) and of `piano report` (--top N, --all, --frames, --threads,\n"
-    "--places, --budget TIME, --cpu-time, --wall, --uncorrected, --json). The first\n"
-    "word after `--` decides: a compiler or a build tool (cc, make, cmake, ...)\n"
-    "starts a build command, anything else is the program's.\n"
-    "\n"
-    "With --json, stdout holds the report alone: what the program prints goes to\n"
-    "stderr.\n"
-    "The program's exit status is passed on.\n"
-    "\n"
-    "Examples:\n"
-    "  piano profile --fn update\n"
-    "  piano profile --fn update --duration 10 -- --level 3\n"
-    "  piano profile --fn update -- cc -O2 game.c -o game -- --frames 100\n";
-
-static const char *const names[] = {
-    "--fn",         "--exact",    "--file",         "--dir",    "--skip", "--frame",    "--verbose",
-    "-j",           "--duration", "--kill-timeout", "--top",    "--all",  "--frames",   "--threads",
-    "--json",       "--places",   "--uncorrected",  "--budget", "--help", "--cpu-time", "--wall",
-    "--every-call", NULL};
-
-enum { MAX_REPORT_WORDS = 16 };
-
 struct profiling {
     struct driver build;
     struct program_run run;
-    char *report[MAX_REPORT_WORDS]; /* argv of `piano report` */
-    int report_count;
+    struct report_request report;
+    char **words; /* after `--` */
 };
 
-static enum flag_taken take_report(struct flags *f, struct profiling *p)
-{
-    static const char *const switches[] = {"--all",    "--frames",      "--threads",  "--json",
-                                           "--places", "--uncorrected", "--cpu-time", "--wall"};
-    int first = f->at;
-    enum flag_taken taken = FLAG_NO;
-    const char *value = NULL;
-    int64_t budget_ns;
-    for (size_t i = 0; i < sizeof switches / sizeof switches[0] && !taken; i++) {
-        bool set = false;
-        taken = flags_switch(f, switches[i], &set);
-        if (set && strcmp(switches[i], "--json") == 0)
-            p->run.out_to_err = true;
-    }
-    if (taken == FLAG_NO)
-        taken = flags_value(f, "--top", &value);
-    if (taken == FLAG_NO)
-        taken = flags_time(f, "--budget", &budget_ns); /* rejects wrong values before the build */
-    for (int i = first; taken == FLAG_YES && i <= f->at; i++) {
-        /* leave space for the name, the run and the end */
-        if (p->report_count >= MAX_REPORT_WORDS - 2) {
-            say_usage(f->command, "too many flags");
-            return FLAG_BAD;
-        }
-        p->report[p->report_count++] = f->argv[i];
-    }
-    return taken;
-}
+static const struct flag flags[] = {
+    {.include = build_flags, .field = offsetof(struct profiling, build)},
+    {.include = build_more_flags, .field = offsetof(struct profiling, build)},
+    {.include = run_flags, .field = offsetof(struct profiling, run)},
+    {.include = report_flags, .field = offsetof(struct profiling, report)},
+    {0},
+};
 
 static bool starts_build(const char *word)
 {
@@ -102,10 +53,11 @@ static bool starts_build(const char *word)
     return false;
 }
 
-/* Splits the words after the first `--`; FROM is the index of the first of them. */
-static void split_words(struct flags *f, struct profiling *p, int from)
+/* Splits the words after the first `--`. */
+static void split_words(struct profiling *p)
 {
-    char **words = f->argv + from;
+    static char *none[] = {NULL};
+    char **words = p->words ? p->words : none;
     p->run.words = words;
     if (!words[0] || !starts_build(words[0]))
         return;
@@ -117,24 +69,6 @@ static void split_words(struct flags *f, struct profiling *p, int from)
         *words = NULL;
         p->run.words = words + 1;
     }
-}
-
-static int read_flags(struct flags *f, struct profiling *p)
-{
-    for (f->at = 1; f->at < f->argc; f->at++) {
-        if (strcmp(f->argv[f->at], "--") == 0) {
-            split_words(f, p, f->at + 1);
-            break;
-        }
-        enum flag_taken taken = flags_build(f, &p->build);
-        taken = taken ? taken : flags_run(f, &p->run);
-        taken = taken ? taken : take_report(f, p);
-        if (taken == FLAG_BAD)
-            return EXIT_USAGE;
-        if (taken == FLAG_NO)
-            return flags_unknown(f);
-    }
-    return flags_check_build(f, &p->build);
 }
 
 static int build(struct profiling *p)
@@ -153,16 +87,18 @@ static int build(struct profiling *p)
     return status;
 }
 
-static int report(struct profiling *p)
+static int profile(void *request)
 {
-    p->report[p->report_count++] = p->run.run;
-    return cmd_report(p->report_count, p->report);
-}
-
-static int profile(struct profiling *p)
-{
+    struct profiling *p = request;
     bool started = false;
-    int status = build(p);
+    int status = build_check("profile", &p->build);
+    if (status == EXIT_DONE)
+        status = report_check("profile", &p->report);
+    if (status != EXIT_DONE)
+        return status;
+    split_words(p);
+    p->run.out_to_err = p->report.json;
+    status = build(p);
     if (status != EXIT_DONE)
         return status;
     fflush(stdout);
@@ -176,21 +112,39 @@ static int profile(struct profiling *p)
         return status ? status : failed;
     }
     prune_runs();
-    int reported = report(p);
+    p->report.run = p->run.run;
+    int reported = report_show(&p->report);
     return status ? status : reported;
 }
 
-int cmd_profile(int argc, char **argv)
+static void release(void *request)
 {
-    char name[] = "report";
-    struct flags f = {"profile", argc, argv, names, 1};
-    struct profiling p = {.run = {.command = "profile", .words = argv + argc, .kill_s = 10},
-                          .report = {name},
-                          .report_count = 1};
-    int status = read_flags(&f, &p);
-    if (status == EXIT_DONE)
-        status = profile(&p);
-    driver_release(&p.build);
-    program_run_release(&p.run);
-    return status;
+    struct profiling *p = request;
+    driver_release(&p->build);
+    program_run_release(&p->run);
 }
+
+const struct command command_profile = {
+    .name = "profile",
+    .summary = "build, run and report in one step",
+    .usage = "piano profile [OPTIONS] [-- [PROGRAM] ARGS]\n"
+             "piano profile [OPTIONS] -- BUILD COMMAND [-- [PROGRAM] ARGS]",
+    .about = "Builds the project with the chosen functions instrumented, runs the program and "
+             "reports. Takes the options of `piano build` (--fn, --exact, --file, --dir, --skip, "
+             "--frame, -j, --verbose), of `piano run` (--duration, --kill-timeout, --every-call) "
+             "and of `piano report` (--top N, --all, --frames, --threads, --places, --budget TIME, "
+             "--cpu-time, --wall, --uncorrected, --json). The first word after `--` decides: a "
+             "compiler or a build tool (cc, make, cmake, ...) starts a build command, anything "
+             "else is the program's.\n\n"
+             "With --json, stdout holds the report alone: what the program prints goes to "
+             "stderr.\nThe program's exit status is passed on.",
+    .names_flags = true,
+    .flags = flags,
+    .examples = "piano profile --fn update\n"
+                "piano profile --fn update --duration 10 -- --level 3\n"
+                "piano profile --fn update -- cc -O2 game.c -o game -- --frames 100",
+    .words = {WORDS_AFTER_DASHES, FLAG_FIELD(char **, words), "program", 0, NULL},
+    .run = profile,
+    .release = release,
+    COMMAND_REQUEST(.run = {.command = "profile", .kill_s = 10}, .report = {REPORT_DEFAULTS}),
+};

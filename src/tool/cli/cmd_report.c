@@ -3,186 +3,128 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tool/cli/commands.h"
-#include "tool/cli/flags.h"
+#define REQUEST struct report_request
+#include "tool/cli/command.h"
 #include "tool/cli/outcome.h"
+#include "tool/cli/requests.h"
 #include "tool/load/companion.h"
 #include "tool/load/recording.h"
 #include "tool/load/runs.h"
 #include "tool/report/cpu.h"
-#include "tool/report/heap.h"
 #include "tool/report/overview.h"
 #include "tool/report/polls.h"
-#include "tool/report/report.h"
 #include "tool/util/say.h"
 #include "tool/util/table.h"
 
-const char cmd_report_help[] =
-    "Usage: piano report [RUN] [OPTIONS]\n"
-    "\n"
-    "Shows where the time and the allocations of a run went, or what was seen of a\n"
-    "recorded program: its polls, its CPU time, its memory. RUN is a file, a tag, a\n"
-    "run id, or nothing for the latest of the project. Of a tag with several runs,\n"
-    "the newest is shown. A recording of several instruments has a summary of each;\n"
-    "--polls, --cpu and --heap pick one.\n"
-    "\n"
-    "  --frames        frame by frame: the worst and their neighbours, spikes marked\n"
-    "  --budget TIME   a spike is a frame that took longer than this, as in 16.6ms\n"
-    "                  (ns, us, ms, s); otherwise longer than twice the median\n"
-    "  --threads       thread by thread\n"
-    "  --top N         the first N functions (with --frames: the N worst frames)\n"
-    "  --all           everything: functions never called, every frame and thread\n"
-    "  --places        with file and line\n"
-    "  --cpu-time      ranks by time on the CPU, and shows it: waiting, for a CPU or\n"
-    "                  anything else, is no work\n"
-    "  --wall          ranks by wall time even where functions wait\n"
-    "  --uncorrected   self times as measured, with the cost of measuring still in\n"
-    "                  them (no Total then: it is not kept raw)\n"
-    "  --json          the same as JSON, all of it\n"
-    "\n"
-    "Of events (`piano record --events`):\n"
-    "  --polls         red flags, polls by task, the longest and what was in them\n"
-    "\n"
-    "Of CPU samples (`piano record --cpu`):\n"
-    "  --cpu           functions by CPU time\n"
-    "  --threads       the same thread by thread\n"
-    "  --tree          the call tree; with --by off-cpu that of times off the CPU\n"
-    "\n"
-    "Of heap recordings (`piano record --heap`):\n"
-    "  --heap          totals, then sites by live, allocated and churned bytes\n"
-    "  --tree          the call tree, from the roots\n"
-    "  --leaks         what was not freed, stack by stack\n"
-    "  --growth        what changed between two snapshots: the first and the last, or\n"
-    "                  --from N and --to N (`end`: what the recording ended with)\n"
-    "  --peak          who held the memory at the peak\n"
-    "  --by FIGURE     live, allocated, peak or churn: for the tree and the first\n"
-    "                  table (of CPU samples: cpu or off-cpu)\n"
-    "  --skip PATTERN  a wrapper of malloc: memory counts to who calls it. May be\n"
-    "                  repeated; * and ? as in the shell\n"
-    "  --no-skip       not even well-known wrappers (xmalloc, g_malloc, ...)\n"
-    "\n"
-    "Examples:\n"
-    "  piano report\n"
-    "  piano report --frames before\n"
-    "  piano report --budget 16.6ms\n"
-    "  piano report --polls --top 3\n"
-    "  piano report --cpu --tree\n"
-    "  piano report --heap --tree --by allocated\n"
-    "  piano report --json | jq '.functions[0]'\n";
+/* Parses the number of a snapshot, or `end`. */
+static int read_moment(const struct flag_line *line, const char *text, void *field)
+{
+    char *end = NULL;
+    long moment = strcmp(text, "end") == 0 ? GROWTH_TO_END : strtol(text, &end, 10);
+    *(long *)field = moment;
+    if (end && (end == text || *end || moment < 0 || moment > UINT32_MAX))
+        return say_usage(line->command, "%s %s: not the number of a snapshot", line->name,
+                         line->safe);
+    return EXIT_DONE;
+}
 
-static const char *const flag_names[] = {
-    "--frames", "--threads", "--top",      "--all",  "--places", "--uncorrected",
-    "--json",   "--help",    "--heap",     "--tree", "--leaks",  "--growth",
-    "--peak",   "--by",      "--from",     "--to",   "--polls",  "--cpu",
-    "--skip",   "--no-skip", "--cpu-time", "--wall", "--budget", NULL};
-
-struct request {
-    struct report_options options;
-    struct heap_options heap_options;
-    bool frames, threads, json, uncorrected, cpu_time, wall;
-    bool heap, tree, leaks, growth, peak, by;
-    bool cpu, polls;
-    struct heap_skip skip;
-    int64_t budget_ns;
-    const char *run;
+const struct flag report_flags[] = {
+    {"--frames", "frame by frame: the worst and their neighbours, spikes marked",
+     FLAG_SWITCH(frames), .others = "--threads",
+     .clash = "--frames and --threads are two reports; choose one"},
+    {"--budget",
+     "a spike is a frame that took longer than this, as in 16.6ms (ns, us, ms, s); otherwise "
+     "longer than twice the median",
+     FLAG_TIME(budget_ns), .others = "--threads",
+     .clash = "--budget is for frames, not for --threads"},
+    {"--threads", "thread by thread", FLAG_SWITCH(threads)},
+    {"--top", "the first N functions (with --frames: the N worst frames)", FLAG_COUNT(options.top)},
+    {"--all", "everything: functions never called, every frame and thread",
+     FLAG_SWITCH(options.all)},
+    {"--places", "with file and line", FLAG_SWITCH(options.places)},
+    {"--cpu-time",
+     "ranks by time on the CPU, and shows it: waiting, for a CPU or anything else, is no work",
+     FLAG_SWITCH(cpu_time), .others = "--wall",
+     .clash = "--cpu-time and --wall are two orders; choose one"},
+    {"--wall", "ranks by wall time even where functions wait", FLAG_SWITCH(wall)},
+    {"--uncorrected",
+     "self times as measured, with the cost of measuring still in them (no Total then: it is not "
+     "kept raw)",
+     FLAG_SWITCH(uncorrected)},
+    {"--json", "the same as JSON, all of it", FLAG_SWITCH(json)},
+    {0},
 };
 
-static enum flag_taken take_by(struct flags *f, struct request *q)
-{
-    enum flag_taken taken = flags_by(f, true, &q->heap_options.by);
-    q->by |= taken == FLAG_YES;
-    q->heap_options.by_given = q->by;
-    return taken;
-}
-
-/* Parses the number of a snapshot, or `end`. */
-static enum flag_taken take_moment(struct flags *f, const char *name, long *moment)
-{
-    const char *text = NULL;
-    char *end = NULL, safe[64];
-    enum flag_taken taken = flags_value(f, name, &text);
-    if (taken != FLAG_YES)
-        return taken;
-    *moment = strcmp(text, "end") == 0 ? GROWTH_TO_END : strtol(text, &end, 10);
-    if (end && (end == text || *end || *moment < 0 || *moment > UINT32_MAX)) {
-        say_usage(f->command, "%s %s: not the number of a snapshot", name,
-                  say_safe(safe, sizeof(safe), text));
-        return FLAG_BAD;
-    }
-    return FLAG_YES;
-}
-
-static enum flag_taken take_heap(struct flags *f, struct request *q)
-{
-    enum flag_taken taken = flags_switch(f, "--heap", &q->heap);
-    taken = taken ? taken : flags_switch(f, "--cpu", &q->cpu);
-    taken = taken ? taken : flags_switch(f, "--polls", &q->polls);
-    taken = taken ? taken : flags_switch(f, "--tree", &q->tree);
-    taken = taken ? taken : flags_switch(f, "--leaks", &q->leaks);
-    taken = taken ? taken : flags_switch(f, "--growth", &q->growth);
-    taken = taken ? taken : flags_switch(f, "--peak", &q->peak);
-    taken = taken ? taken : take_by(f, q);
-    taken = taken ? taken : flags_skip(f, &q->skip);
-    taken = taken ? taken : take_moment(f, "--from", &q->heap_options.from);
-    return taken ? taken : take_moment(f, "--to", &q->heap_options.to);
-}
-
-static enum flag_taken take(struct flags *f, struct request *q)
-{
-    enum flag_taken taken = flags_switch(f, "--frames", &q->frames);
-    taken = taken ? taken : flags_switch(f, "--threads", &q->threads);
-    taken = taken ? taken : flags_switch(f, "--json", &q->json);
-    taken = taken ? taken : flags_switch(f, "--all", &q->options.all);
-    taken = taken ? taken : flags_switch(f, "--places", &q->options.places);
-    taken = taken ? taken : flags_switch(f, "--uncorrected", &q->uncorrected);
-    taken = taken ? taken : flags_switch(f, "--cpu-time", &q->cpu_time);
-    taken = taken ? taken : flags_switch(f, "--wall", &q->wall);
-    taken = taken ? taken : flags_time(f, "--budget", &q->budget_ns);
-    taken = taken ? taken : take_heap(f, q);
-    return taken ? taken : flags_top(f, &q->options.top);
-}
+#define ONE_REPORT "--heap, --cpu and --polls are reports; choose one"
+#define ONE_VIEW "--tree, --leaks, --growth and --peak are reports; choose one"
+static const struct flag flags[] = {
+    {.include = report_flags},
+    {.help = "\nOf events (`piano record --events`):"},
+    {"--polls", "red flags, polls by task, the longest and what was in them", FLAG_SWITCH(polls)},
+    {.help = "\nOf CPU samples (`piano record --cpu`):"},
+    {"--cpu", "functions by CPU time", FLAG_SWITCH(cpu), .others = "--polls", .clash = ONE_REPORT},
+    {"--threads", "the same thread by thread", .read = NULL},
+    {"--tree", "the call tree; with --by off-cpu that of times off the CPU", FLAG_SWITCH(tree),
+     .others = "--leaks --growth --peak", .clash = ONE_VIEW},
+    {.help = "\nOf heap recordings (`piano record --heap`):"},
+    {"--heap", "totals, then sites by live, allocated and churned bytes", FLAG_SWITCH(heap),
+     .others = "--cpu --polls", .clash = ONE_REPORT},
+    {"--tree", "the call tree, from the roots", .read = NULL},
+    {"--leaks", "what was not freed, stack by stack", FLAG_SWITCH(leaks),
+     .others = "--growth --peak", .clash = ONE_VIEW},
+    {"--growth",
+     "what changed between two snapshots: the first and the last, or --from N and --to N (`end`: "
+     "what the recording ended with)",
+     FLAG_SWITCH(growth), .others = "--peak", .clash = ONE_VIEW},
+    {"--peak", "who held the memory at the peak", FLAG_SWITCH(peak)},
+    {"--by",
+     "live, allocated, peak or churn: for the tree and the first table (of CPU samples: cpu or "
+     "off-cpu)",
+     FLAG_READ("FIGURE", flag_by, int, by), .words = "live allocated peak churn cpu off-cpu"},
+    {"--skip",
+     "a wrapper of malloc: memory counts to who calls it. May be repeated; * and ? as in the "
+     "shell",
+     FLAG_READ("PATTERN", flag_skip, struct heap_skip, skip)},
+    {"--no-skip", "not even well-known wrappers (xmalloc, g_malloc, ...)", FLAG_SWITCH(skip.none)},
+    {"--from", NULL, FLAG_READ("N", read_moment, long, heap_options.from)},
+    {"--to", NULL, FLAG_READ("N", read_moment, long, heap_options.to)},
+    {0},
+};
 
 /* Which report of a recording is meant: the one that is named, or the only one that has the given
  * flags. */
-static int pick(struct flags *f, struct request *q)
+static int pick(const char *command, struct report_request *q)
 {
-    bool time = q->by && q->heap_options.by >= HEAP_BYS;
-    bool memory = q->leaks || q->growth || q->peak || (q->by && !time);
-    if (q->cpu + q->polls + q->heap > 1)
-        return say_usage(f->command, "--heap, --cpu and --polls are reports; choose one");
+    bool given = q->by >= 0, time = q->by >= HEAP_BYS;
+    bool memory = q->leaks || q->growth || q->peak || (given && !time);
     if ((memory && (q->cpu || q->polls)) || (q->polls && (q->tree || time)))
-        return say_usage(f->command, "%s is not for %s",
+        return say_usage(command, "%s is not for %s",
                          q->leaks    ? "--leaks"
                          : q->growth ? "--growth"
                          : q->peak   ? "--peak"
-                         : q->by     ? "that figure"
+                         : given     ? "that figure"
                                      : "--tree",
                          q->cpu ? "--cpu" : "--polls");
     if (time && q->heap)
-        return say_usage(f->command, "--by cpu and --by off-cpu are not for --heap");
+        return say_usage(command, "--by cpu and --by off-cpu are not for --heap");
     q->cpu |= time;
     q->heap |= memory;
     return EXIT_DONE;
 }
 
 /* Chooses the heap report and checks for contradicting flags. */
-static int settle(struct flags *f, struct request *q)
+int report_check(const char *command, struct report_request *q)
 {
     struct heap_options *h = &q->heap_options;
-    int modes = q->tree + q->leaks + q->growth + q->peak;
     bool moments = h->from != GROWTH_NOT_GIVEN || h->to != GROWTH_NOT_GIVEN;
-    int status = pick(f, q);
+    int status = pick(command, q);
     if (status != EXIT_DONE)
         return status;
     q->heap |= moments;
     bool recorded = q->heap || q->cpu || q->polls || q->tree;
-    if (q->frames && q->threads)
-        return say_usage(f->command, "--frames and --threads are two reports; choose one");
-    if (q->budget_ns && q->threads)
-        return say_usage(f->command, "--budget is for frames, not for --threads");
     if (recorded && (q->frames || (q->threads && !q->cpu) || q->uncorrected || q->options.places ||
                      q->budget_ns))
-        return say_usage(f->command, "%s is not for %s",
+        return say_usage(command, "%s is not for %s",
                          q->frames        ? "--frames"
                          : q->threads     ? "--threads"
                          : q->uncorrected ? "--uncorrected"
@@ -191,19 +133,16 @@ static int settle(struct flags *f, struct request *q)
                          q->polls ? "--polls"
                          : q->cpu ? "--cpu"
                                   : "heap recordings");
-    if (q->cpu_time && q->wall)
-        return say_usage(f->command, "--cpu-time and --wall are two orders; choose one");
     if (recorded && (q->cpu_time || q->wall))
-        return say_usage(f->command, "%s is for functions and frames of a run",
+        return say_usage(command, "%s is for functions and frames of a run",
                          q->wall ? "--wall" : "--cpu-time");
     q->options.rank = q->cpu_time ? REPORT_BY_CPU : q->wall ? REPORT_BY_WALL : REPORT_BY_EITHER;
-    if (modes > 1)
-        return say_usage(f->command,
-                         "--tree, --leaks, --growth and --peak are reports; choose one");
     if (q->tree && q->threads)
-        return say_usage(f->command, "--tree and --threads are two reports; choose one");
+        return say_usage(command, "--tree and --threads are two reports; choose one");
     if (moments && !q->growth)
-        return say_usage(f->command, "--from and --to are for --growth");
+        return say_usage(command, "--from and --to are for --growth");
+    h->by_given = q->by >= 0;
+    h->by = h->by_given ? (enum heap_by)q->by : HEAP_LIVE;
     h->mode = q->tree     ? HEAP_TREE
               : q->leaks  ? HEAP_LEAKS
               : q->growth ? HEAP_GROWTH
@@ -212,22 +151,7 @@ static int settle(struct flags *f, struct request *q)
     return EXIT_DONE;
 }
 
-static int parse(struct flags *f, struct request *q)
-{
-    for (f->at = 1; f->at < f->argc; f->at++) {
-        enum flag_taken taken = take(f, q);
-        int status =
-            taken == FLAG_BAD ? EXIT_USAGE
-            : taken == FLAG_YES
-                ? EXIT_DONE
-                : flags_word(f, "one run at a time; `piano diff` compares several", &q->run, 1);
-        if (status != EXIT_DONE)
-            return status;
-    }
-    return settle(f, q);
-}
-
-static int print(const struct request *q, const struct run *run)
+static int print(const struct report_request *q, const struct run *run)
 {
     const struct report_options *o = &q->options;
     if (q->frames)
@@ -245,7 +169,7 @@ static void say_companion(const char *path, const char *what, const char *flag, 
         more);
 }
 
-static int report_spans(const struct request *q, const char *path)
+static int report_spans(const struct report_request *q, const char *path)
 {
     struct run run;
     struct run_error error;
@@ -267,7 +191,7 @@ static int report_spans(const struct request *q, const char *path)
     return outcome_written("the report", err);
 }
 
-static int report_heap(const struct request *q, struct profile *heap)
+static int report_heap(const struct report_request *q, struct profile *heap)
 {
     struct heap_growth growth = {.rows = NULL};
     struct heap_options options = q->heap_options;
@@ -288,11 +212,11 @@ static int report_heap(const struct request *q, struct profile *heap)
     return status;
 }
 
-static int report_cpu(const struct request *q, struct profile *profile)
+static int report_cpu(const struct report_request *q, struct profile *profile)
 {
     struct cpu cpu;
     struct run_error error;
-    struct cpu_options options = {.tree = q->tree || (q->by && !q->threads),
+    struct cpu_options options = {.tree = q->tree || (q->by >= 0 && !q->threads),
                                   .threads = q->threads,
                                   .off = q->heap_options.by == HEAP_OFF_CPU};
     int err = cpu_make(&cpu, profile, &error);
@@ -305,7 +229,7 @@ static int report_cpu(const struct request *q, struct profile *profile)
     return outcome_written("the report", err);
 }
 
-static int report_polls(const struct request *q, struct profile *profile)
+static int report_polls(const struct report_request *q, struct profile *profile)
 {
     struct polls polls;
     struct run_error error;
@@ -336,7 +260,7 @@ static int not_recorded(const char *path, unsigned asked)
 }
 
 /* What to report (enum profile_instrument) of a recording with the instruments FOUND; 0: several. */
-static unsigned instrument_of(const struct request *q, unsigned found)
+static unsigned instrument_of(const struct report_request *q, unsigned found)
 {
     if (q->polls || q->cpu || q->threads || q->heap)
         return q->polls ? PROFILE_EVENTS : q->cpu || q->threads ? PROFILE_CPU : PROFILE_HEAP;
@@ -348,7 +272,7 @@ static unsigned instrument_of(const struct request *q, unsigned found)
     return 0;
 }
 
-static int report_profile(const struct request *q, struct profile *p)
+static int report_profile(const struct report_request *q, struct profile *p)
 {
     struct run_error error;
     unsigned asked = instrument_of(q, p->instruments);
@@ -366,7 +290,7 @@ static int report_profile(const struct request *q, struct profile *p)
                                    : report_heap(q, p);
 }
 
-static int report_recording(const struct request *q, const char *path)
+static int report_recording(const struct report_request *q, const char *path)
 {
     struct profile p;
     struct run_error error;
@@ -386,7 +310,7 @@ static int not_of_recordings(const char *path)
                      say_safe(safe, sizeof(safe), path));
 }
 
-static int not_a_recording(const struct request *q, const char *path)
+static int not_a_recording(const struct report_request *q, const char *path)
 {
     char safe[512];
     return say_error(q->polls ? "piano record --events -- PROGRAM"
@@ -398,7 +322,7 @@ static int not_a_recording(const struct request *q, const char *path)
                               : "heap samples");
 }
 
-static int report_path(const struct request *q, const char *path)
+static int report_path(const struct report_request *q, const char *path)
 {
     bool recording = recording_is(path);
     if (!recording)
@@ -421,17 +345,19 @@ static int report_path(const struct request *q, const char *path)
 }
 
 /* Flags that apply only to runs of instrumented programs. */
-static bool is_of_runs(const struct request *q)
+static bool is_of_runs(const struct report_request *q)
 {
     return q->frames || q->threads || q->uncorrected || q->cpu_time || q->wall || q->budget_ns;
 }
 
-static int report(const struct request *q)
+int report_show(struct report_request *q)
 {
     struct run_error error;
     struct runs_paths paths;
     bool recorded = q->heap || q->cpu || q->polls || q->tree;
     enum runs_kind kind = recorded ? RUNS_RECORDING : is_of_runs(q) ? RUNS_SPANS : RUNS_ANY;
+    q->options.width = table_terminal(stdout);
+    q->options.colour = say_colour(stdout);
     int err = runs_resolve_kind(q->run, kind, &paths, &error);
     if (err)
         return outcome_failed(err, &error);
@@ -450,14 +376,31 @@ static int report(const struct request *q)
     return status;
 }
 
-int cmd_report(int argc, char **argv)
+static int report(void *request)
 {
-    struct request q = {.heap_options = {.from = GROWTH_NOT_GIVEN, .to = GROWTH_NOT_GIVEN}};
-    struct flags f = {"report", argc, argv, flag_names, 1};
-    int status = parse(&f, &q);
-    if (status != EXIT_DONE)
-        return status;
-    q.options.width = table_terminal(stdout);
-    q.options.colour = say_colour(stdout);
-    return report(&q);
+    int status = report_check("report", request);
+    return status == EXIT_DONE ? report_show(request) : status;
 }
+
+const struct command command_report = {
+    .name = "report",
+    .summary = "show where the time, the allocations and the memory went",
+    .usage = "piano report [RUN] [OPTIONS]",
+    .about = "Shows where the time and the allocations of a run went, or what was seen of a "
+             "recorded program: its polls, its CPU time, its memory. RUN is a file, a tag, a run "
+             "id, or nothing for the latest of the project. Of a tag with several runs, the newest "
+             "is shown. A recording of several instruments has a summary of each; --polls, --cpu "
+             "and --heap pick one.",
+    .flags = flags,
+    .examples = "piano report\n"
+                "piano report --frames before\n"
+                "piano report --budget 16.6ms\n"
+                "piano report --polls --top 3\n"
+                "piano report --cpu --tree\n"
+                "piano report --heap --tree --by allocated\n"
+                "piano report --json | jq '.functions[0]'",
+    .words = {WORDS_LISTED, offsetof(REQUEST, run), "run", 1,
+              "one run at a time; `piano diff` compares several"},
+    .run = report,
+    COMMAND_REQUEST(REPORT_DEFAULTS),
+};

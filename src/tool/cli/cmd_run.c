@@ -4,78 +4,53 @@
 #include <string.h>
 
 #include "tool/build/program.h"
-#include "tool/cli/commands.h"
-#include "tool/cli/flags.h"
+#define REQUEST struct program_run
+#include "tool/cli/command.h"
 #include "tool/load/prune.h"
 #include "tool/util/paths.h"
 #include "tool/util/say.h"
 
-const char cmd_run_help[] =
-    "Usage: piano run [OPTIONS] [--] [PROGRAM] [ARGS]\n"
-    "\n"
-    "Runs a program that `piano build` made, in this directory, with this terminal.\n"
-    "If the first word names one of the programs built, that one is run; else all\n"
-    "words are arguments. When several were built and it is not clear which one you\n"
-    "mean, it asks, and remembers the answer. To choose again, name the program. The\n"
-    "program's exit status is passed on (128 + N for signal N).\n"
-    "\n"
-    "  --duration S      end it after S seconds (SIGTERM); the exit status is then 0\n"
-    "  --kill-timeout S  and if it has not ended S seconds later, kill it;\n"
-    "                    default 10, 0 = never\n"
-    "  --every-call      time every call, so that no time is estimated; slower\n"
-    "\n"
-    "Examples:\n"
-    "  piano run\n"
-    "  piano run -- --level 3\n"
-    "  piano run --duration 30 server --port 8080\n";
+const struct flag run_flags[] = {
+    {"--duration", "end it after S seconds (SIGTERM); the exit status is then 0",
+     FLAG_SECONDS(duration_s, 0.001)},
+    {"--kill-timeout", "and if it has not ended S seconds later, kill it;\ndefault 10, 0 = never",
+     FLAG_SECONDS(kill_s, 0)},
+    {"--every-call", "time every call, so that no time is estimated; slower",
+     FLAG_SWITCH(every_call)},
+    {0},
+};
 
-static const char *const names[] = {"--duration", "--kill-timeout", "--every-call", "--help", NULL};
-
-static int read_flags(struct flags *f, struct program_run *p, bool *help)
+static int run(void *request)
 {
-    for (f->at = 1; f->at < f->argc; f->at++) {
-        *help = flags_is_help(f->argv[f->at]);
-        if (*help)
-            break;
-        if (strcmp(f->argv[f->at], "--") == 0) {
-            p->words = f->argv + f->at + 1;
-            break;
-        }
-        if (f->argv[f->at][0] != '-') {
-            p->words = f->argv + f->at;
-            break;
-        }
-        enum flag_taken taken = flags_run(f, p);
-        if (taken == FLAG_BAD)
-            return EXIT_USAGE;
-        if (taken == FLAG_NO)
-            return flags_unknown(f);
-    }
-    return EXIT_DONE;
-}
-
-int cmd_run(int argc, char **argv)
-{
-    struct flags f = {"run", argc, argv, names, 1};
-    struct program_run p = {.words = argv + argc, .kill_s = 10};
+    struct program_run *p = request;
     bool started = false;
     char path[PATH_MAX];
-    bool help = false;
-    int status = read_flags(&f, &p, &help);
-    if (status != EXIT_DONE)
-        return status;
-    if (help) {
-        fputs(cmd_run_help, stdout);
-        return EXIT_DONE;
-    }
-    status = program_run(&p, &started);
-    if (started && p.run) {
-        say("run: %s", paths_short(path, sizeof(path), p.run));
+    int status = program_run(p, &started);
+    if (started && p->run) {
+        say("run: %s", paths_short(path, sizeof(path), p->run));
         prune_runs();
         say("next: piano report");
-    } else if (started && !p.unstarted) {
+    } else if (started && !p->unstarted) {
         (void)program_no_run(); /* the exit status is that of the program */
     }
-    program_run_release(&p);
+    program_run_release(p);
     return status;
 }
+
+const struct command command_run = {
+    .name = "run",
+    .summary = "run an instrumented program",
+    .usage = "piano run [OPTIONS] [--] [PROGRAM] [ARGS]",
+    .about = "Runs a program that `piano build` made, in this directory, with this terminal. If "
+             "the first word names one of the programs built, that one is run; else all words are "
+             "arguments. When several were built and it is not clear which one you mean, it asks, "
+             "and remembers the answer. To choose again, name the program. The program's exit "
+             "status is passed on (128 + N for signal N).",
+    .flags = run_flags,
+    .examples = "piano run\n"
+                "piano run -- --level 3\n"
+                "piano run --duration 30 server --port 8080",
+    .words = {WORDS_ARE_PROGRAM, FLAG_FIELD(char *const *, words), "program", 0, NULL},
+    .run = run,
+    COMMAND_REQUEST(.kill_s = 10),
+};

@@ -9,24 +9,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "tool/cli/commands.h"
-#include "tool/cli/flags.h"
+#include "tool/cli/command.h"
 #include "tool/record/process.h"
 #include "tool/record/view.h"
 #include "tool/util/say.h"
-
-const char cmd_snapshot_help[] =
-    "Usage: piano snapshot PID\n"
-    "\n"
-    "Takes a snapshot of the heap of a running program that `piano record` has\n"
-    "started, and prints its number and the recording it is in. The program is not\n"
-    "stopped and not asked: what it holds is in the recording at any moment.\n"
-    "\n"
-    "Examples:\n"
-    "  piano snapshot 4711\n"
-    "  piano snapshot $(pidof server)\n";
-
-static const char *const names[] = {"--help", NULL};
 
 /* The owner of the process, for messages. */
 static const char *owner(char *text, size_t size, pid_t pid)
@@ -120,15 +106,13 @@ static int take(pid_t pid)
     return EXIT_DONE;
 }
 
-int cmd_snapshot(int argc, char **argv)
+struct request {
+    const char *pid;
+};
+
+static int snapshot(void *request)
 {
-    struct flags f = {"snapshot", argc, argv, names, 1};
-    const char *word = NULL;
-    for (; f.at < argc; f.at++) {
-        int status = flags_word(&f, "one process at a time", &word, 1);
-        if (status != EXIT_DONE)
-            return status;
-    }
+    const char *word = ((struct request *)request)->pid;
     if (!word)
         return say_usage("snapshot", "of which process? piano snapshot PID");
     char *end = NULL;
@@ -140,3 +124,17 @@ int cmd_snapshot(int argc, char **argv)
     }
     return take((pid_t)pid);
 }
+
+const struct command command_snapshot = {
+    .name = "snapshot",
+    .summary = "take a snapshot of a program that is being recorded",
+    .usage = "piano snapshot PID",
+    .about = "Takes a snapshot of the heap of a running program that `piano record` has started, "
+             "and prints its number and the recording it is in. The program is not stopped and "
+             "not asked: what it holds is in the recording at any moment.",
+    .examples = "piano snapshot 4711\n"
+                "piano snapshot $(pidof server)",
+    .words = {WORDS_LISTED, offsetof(REQUEST, pid), "recorded", 1, "one process at a time"},
+    .run = snapshot,
+    COMMAND_REQUEST(),
+};

@@ -4,8 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tool/cli/commands.h"
-#include "tool/cli/flags.h"
+#include "tool/cli/command.h"
 #include "tool/cli/outcome.h"
 #include "tool/load/runs.h"
 #include "tool/load/tags.h"
@@ -15,27 +14,18 @@
 #include "tool/util/paths.h"
 #include "tool/util/say.h"
 
-const char cmd_tag_help[] =
-    "Usage: piano tag [--json]             list the tags\n"
-    "       piano tag NAME [RUN]           name the latest run, or RUN\n"
-    "       piano tag NAME [RUN] --add     one more run under the same name\n"
-    "       piano tag NAME [RUN] --force   the name moves to another run\n"
-    "       piano tag --delete NAME        forget the name; the run stays\n"
-    "\n"
-    "A name may stand wherever a run is asked for. A tag with several runs is a side\n"
-    "of `piano diff`: with repeated runs it can tell a change from noise.\n"
-    "\n"
-    "Examples:\n"
-    "  piano profile && piano tag before     # then change the code\n"
-    "  piano profile && piano tag after\n"
-    "  piano diff before after\n";
-
-static const char *const flag_names[] = {"--add", "--force", "--delete", "--json", "--help", NULL};
-
 struct request {
     bool add, force, remove, json;
     const char *words[2];
     size_t word_count;
+};
+
+static const struct flag flags[] = {
+    {"--add", NULL, FLAG_SWITCH(add)},
+    {"--force", NULL, FLAG_SWITCH(force)},
+    {"--delete", NULL, FLAG_SWITCH(remove)},
+    {"--json", NULL, FLAG_SWITCH(json)},
+    {0},
 };
 
 static int failed(const char *name, int err)
@@ -152,43 +142,42 @@ static int write_tag(const char *dir, const struct request *q)
     return err ? failed(name, err) : EXIT_DONE;
 }
 
-static int parse(struct flags *f, struct request *q)
+static int tag(void *request)
 {
-    for (f->at = 1; f->at < f->argc; f->at++) {
-        enum flag_taken taken = flags_switch(f, "--add", &q->add);
-        taken = taken ? taken : flags_switch(f, "--force", &q->force);
-        taken = taken ? taken : flags_switch(f, "--delete", &q->remove);
-        taken = taken ? taken : flags_switch(f, "--json", &q->json);
-        int status =
-            taken == FLAG_YES ? EXIT_DONE : flags_word(f, "at most a name and a run", q->words, 2);
-        if (status != EXIT_DONE)
-            return status;
-    }
+    struct request *q = request;
     q->word_count = q->words[1] ? 2 : q->words[0] ? 1 : 0;
     if (q->remove && q->word_count != 1)
         return say_usage("tag", "--delete needs the name of one tag");
-    return EXIT_DONE;
-}
-
-int cmd_tag(int argc, char **argv)
-{
-    struct request q = {.word_count = 0};
-    struct flags f = {"tag", argc, argv, flag_names, 1};
-    int status = parse(&f, &q);
-    if (status != EXIT_DONE)
-        return status;
-    const char *problem = q.word_count ? tags_name_problem(q.words[0]) : NULL;
+    const char *problem = q->word_count ? tags_name_problem(q->words[0]) : NULL;
     if (problem) {
         char safe[128];
-        return say_usage("tag", "`%s`: %s", say_safe(safe, sizeof(safe), q.words[0]), problem);
+        return say_usage("tag", "`%s`: %s", say_safe(safe, sizeof(safe), q->words[0]), problem);
     }
     char *dir = paths_runs_dir();
     if (!dir)
         return say_error(NULL, "out of memory");
-    if (q.remove)
-        status = delete_tag(dir, q.words[0]);
-    else
-        status = q.word_count ? write_tag(dir, &q) : list_tags(dir, q.json);
+    int status = q->remove       ? delete_tag(dir, q->words[0])
+                 : q->word_count ? write_tag(dir, q)
+                                 : list_tags(dir, q->json);
     free(dir);
     return status;
 }
+
+const struct command command_tag = {
+    .name = "tag",
+    .summary = "give a run a name",
+    .usage = "piano tag [--json]             list the tags\n"
+             "piano tag NAME [RUN]           name the latest run, or RUN\n"
+             "piano tag NAME [RUN] --add     one more run under the same name\n"
+             "piano tag NAME [RUN] --force   the name moves to another run\n"
+             "piano tag --delete NAME        forget the name; the run stays",
+    .about = "A name may stand wherever a run is asked for. A tag with several runs is a side of "
+             "`piano diff`: with repeated runs it can tell a change from noise.",
+    .flags = flags,
+    .examples = "piano profile && piano tag before     # then change the code\n"
+                "piano profile && piano tag after\n"
+                "piano diff before after",
+    .words = {WORDS_LISTED, offsetof(REQUEST, words), "run", 2, "at most a name and a run"},
+    .run = tag,
+    COMMAND_REQUEST(),
+};

@@ -6,8 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "tool/cli/commands.h"
-#include "tool/cli/flags.h"
+#include "tool/cli/command.h"
 #include "tool/cli/outcome.h"
 #include "tool/load/companion.h"
 #include "tool/load/recording.h"
@@ -19,34 +18,6 @@
 #include "tool/view/page.h"
 #include "tool/view/server.h"
 
-const char cmd_view_help[] =
-    "Usage: piano view [RUN [RUN]] [-o FILE.html] [OPTIONS]\n"
-    "\n"
-    "Shows a run or a recording as a page: what was slow, frames, a timeline of\n"
-    "threads, flame graphs, memory over time, functions. RUN is a file, a tag, a run\n"
-    "id, or nothing for the latest. A run and the recording of the same process come\n"
-    "together on one page; two of a kind are compared.\n"
-    "\n"
-    "Without -o the page is served to this machine alone, under an address nobody\n"
-    "can guess, and opened in a browser where there is a display. Ctrl-C ends it.\n"
-    "\n"
-    "  -o FILE, --output FILE\n"
-    "                 write the page to a file instead: one file, which needs no\n"
-    "                 network and no piano; `-` is stdout\n"
-    "  --force        even if FILE exists\n"
-    "  --port N       serve at this port; default is any that is free\n"
-    "  --no-open      do not open a browser\n"
-    "  --alone        without the recording (or the run) of the same process\n"
-    "\n"
-    "Examples:\n"
-    "  piano view\n"
-    "  piano view before -o before.html\n"
-    "  piano view before after\n"
-    "  piano view --port 8080 --no-open\n";
-
-static const char *const flag_names[] = {"--output",  "--force", "--port", "--help",
-                                         "--no-open", "--alone", "-o",     NULL};
-
 struct request {
     const char *words[2];
     size_t word_count;
@@ -55,28 +26,21 @@ struct request {
     bool force, no_open, alone;
 };
 
-static int parse(struct flags *f, struct request *q)
-{
-    for (f->at = 1; f->at < f->argc; f->at++) {
-        enum flag_taken taken = flags_output(f, &q->output);
-        taken = taken ? taken : flags_switch(f, "--force", &q->force);
-        taken = taken ? taken : flags_number(f, "--port", 1, &q->port);
-        taken = taken ? taken : flags_switch(f, "--no-open", &q->no_open);
-        taken = taken ? taken : flags_switch(f, "--alone", &q->alone);
-        int status = taken == FLAG_BAD   ? EXIT_USAGE
-                     : taken == FLAG_YES ? EXIT_DONE
-                                         : flags_word(f, "two runs at most", q->words, 2);
-        if (status != EXIT_DONE)
-            return status;
-    }
-    q->word_count = q->words[1] ? 2 : q->words[0] ? 1 : 0;
-    if (q->port > UINT16_MAX)
-        return say_usage(f->command, "--port %.0f: ports go up to 65535", q->port);
-    if (q->output && (q->port > 0 || q->no_open))
-        return say_usage(f->command, "%s is for a page that is served, and -o writes it to a file",
-                         q->port > 0 ? "--port" : "--no-open");
-    return EXIT_DONE;
-}
+#define SERVED " is for a page that is served, and -o writes it to a file"
+static const struct flag flags[] = {
+    {"--output",
+     "write the page to a file instead: one file, which needs no network and no piano; `-` is "
+     "stdout",
+     FLAG_TEXT("FILE", output), .alias = "-o", .complete = "file"},
+    {"--force", "even if FILE exists", FLAG_SWITCH(force)},
+    {"--port", "serve at this port; default is any that is free",
+     FLAG_READ("N", flag_number, double, port), .least = 1, .others = "--output",
+     .clash = "--port" SERVED},
+    {"--no-open", "do not open a browser", FLAG_SWITCH(no_open), .others = "--output",
+     .clash = "--no-open" SERVED},
+    {"--alone", "without the recording (or the run) of the same process", FLAG_SWITCH(alone)},
+    {0},
+};
 
 /* ---- choosing the files ---- */
 
@@ -218,11 +182,15 @@ static int serve(struct packer *k, const struct request *q)
     return status;
 }
 
-static int view(const struct request *q)
+static int view(void *request)
 {
+    struct request *q = request;
     struct content c = {.run = NULL};
     struct packer k;
     struct run_error error = {.text = ""};
+    q->word_count = q->words[1] ? 2 : q->words[0] ? 1 : 0;
+    if (q->port > UINT16_MAX)
+        return say_usage("view", "--port %.0f: ports go up to 65535", q->port);
     int status = q->output ? output_check(q->output, q->force) : EXIT_DONE;
     if (q->output && strcmp(q->output, "-") == 0 && isatty(STDOUT_FILENO) == 1)
         status = say_error("-o FILE, or a pipe", "a page is not for a terminal");
@@ -237,12 +205,22 @@ static int view(const struct request *q)
     return status;
 }
 
-int cmd_view(int argc, char **argv)
-{
-    struct request q = {.port = 0};
-    struct flags f = {"view", argc, argv, flag_names, 1};
-    int status = parse(&f, &q);
-    if (status != EXIT_DONE)
-        return status;
-    return view(&q);
-}
+const struct command command_view = {
+    .name = "view",
+    .summary = "look at a run in a browser, or as one HTML file",
+    .usage = "piano view [RUN [RUN]] [-o FILE.html] [OPTIONS]",
+    .about = "Shows a run or a recording as a page: what was slow, frames, a timeline of threads, "
+             "flame graphs, memory over time, functions. RUN is a file, a tag, a run id, or "
+             "nothing for the latest. A run and the recording of the same process come together "
+             "on one page; two of a kind are compared.\n\n"
+             "Without -o the page is served to this machine alone, under an address nobody\ncan "
+             "guess, and opened in a browser where there is a display. Ctrl-C ends it.",
+    .flags = flags,
+    .examples = "piano view\n"
+                "piano view before -o before.html\n"
+                "piano view before after\n"
+                "piano view --port 8080 --no-open",
+    .words = {WORDS_LISTED, offsetof(REQUEST, words), "run", 2, "two runs at most"},
+    .run = view,
+    COMMAND_REQUEST(),
+};

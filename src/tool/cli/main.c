@@ -1,5 +1,5 @@
-/* The entry point: finds the command in a table and calls it. It has no state; the commands are in
- * cmd_NAME.c beside it.
+/* The entry point: finds the command, parses its flags and runs it. The commands are in cmd_NAME.c
+ * beside it.
  *
  * A closed output pipe (`piano report | head`) is not a failure. SIGPIPE keeps its default action,
  * which ends the process silently. If our parent has set it to ignore, the write error is ignored
@@ -8,12 +8,13 @@
 #include <locale.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "tool/build/wrap.h"
+#include "tool/cli/command.h"
 #include "tool/util/child.h"
-#include "tool/cli/commands.h"
-#include "tool/cli/flags.h"
 #include "tool/util/nearest.h"
 #include "tool/util/say.h"
 
@@ -21,40 +22,16 @@
 #define PIANO_VERSION "0"
 #endif
 
-struct command {
-    const char *name;
-    int (*run)(int argc, char **argv);
-    const char *help; /* one line; NULL: hidden */
-    const char *text; /* for --help */
-};
-
-static const struct command commands[] = {
-    {"profile", cmd_profile, "build, run and report in one step", cmd_profile_help},
-    {"build", cmd_build, "build the project with chosen functions instrumented", cmd_build_help},
-    {"run", cmd_run, "run an instrumented program", cmd_run_help},
-    {"record", cmd_record, "run any program and record its memory, CPU time and waits",
-     cmd_record_help},
-    {"snapshot", cmd_snapshot, "take a snapshot of a program that is being recorded",
-     cmd_snapshot_help},
-    {"report", cmd_report, "show where the time, the allocations and the memory went",
-     cmd_report_help},
-    {"diff", cmd_diff, "compare two runs, or two groups of runs", cmd_diff_help},
-    {"export", cmd_export, "write a recording for Speedscope, pprof, flame graphs or Perfetto",
-     cmd_export_help},
-    {"view", cmd_view, "look at a run in a browser, or as one HTML file", cmd_view_help},
-    {"list", cmd_list, "list the recorded runs", cmd_list_help},
-    {"tag", cmd_tag, "give a run a name", cmd_tag_help},
-    {"doctor", cmd_doctor, "check that this machine has what piano needs", cmd_doctor_help},
-    {"cc-wrap", cmd_cc_wrap, NULL, NULL},
-};
+#define COMMAND_ADDRESS(name) &command_##name,
+static const struct command *const commands[] = {COMMANDS(COMMAND_ADDRESS)};
 
 enum { COMMAND_COUNT = sizeof(commands) / sizeof(commands[0]) };
 
 static const struct command *find(const char *name)
 {
     for (size_t i = 0; i < COMMAND_COUNT; i++)
-        if (strcmp(commands[i].name, name) == 0)
-            return &commands[i];
+        if (strcmp(commands[i]->name, name) == 0)
+            return commands[i];
     return NULL;
 }
 
@@ -66,8 +43,7 @@ static void print_help(FILE *out)
         "which turns of an event loop were long.\n\nUsage: piano COMMAND [OPTIONS]\n\nCommands:\n",
         out);
     for (size_t i = 0; i < COMMAND_COUNT; i++)
-        if (commands[i].help)
-            fprintf(out, "  %-9s %s\n", commands[i].name, commands[i].help);
+        fprintf(out, "  %-9s %s\n", commands[i]->name, commands[i]->summary);
     fputs("\nStart here, in a project with a Makefile, CMakeLists.txt, meson.build or\nconfigure:\n"
           "  piano profile --fn update    measure the functions with `update` in their name\n"
           "  piano report --frames        then: which frames were slow, and why\n"
@@ -88,8 +64,7 @@ static int unknown(const char *name)
     const char *names[COMMAND_COUNT + 2];
     size_t count = 0;
     for (size_t i = 0; i < COMMAND_COUNT; i++)
-        if (commands[i].help)
-            names[count++] = commands[i].name;
+        names[count++] = commands[i]->name;
     names[count++] = "--version";
     names[count++] = "--help";
     char safe[128];
@@ -111,16 +86,10 @@ static int help(int argc, char **argv)
         return EXIT_DONE;
     }
     const struct command *c = find(argv[0]);
-    if (!c || !c->help)
+    if (!c)
         return unknown(argv[0]);
-    fputs(c->text, stdout);
+    help_print(c);
     return EXIT_DONE;
-}
-
-/* Does the first word that is not a flag start another program's command line? */
-static bool takes_program(const struct command *c)
-{
-    return c->run == cmd_record || c->run == cmd_run;
 }
 
 /* Is --help or -h among WORDS? The words after `--` are another program's command line. If C takes
@@ -131,10 +100,30 @@ static bool asks_for_help(const struct command *c, char **words)
     for (; *words && strcmp(*words, "--") != 0; words++) {
         if (flags_is_help(*words))
             return true;
-        if (takes_program(c) && (*words)[0] != '-')
+        if (c->words.kind == WORDS_ARE_PROGRAM && (*words)[0] != '-')
             return false;
     }
     return false;
+}
+
+/* Reads the command line of C and runs it. */
+static int run(const struct command *c, int argc, char **argv)
+{
+    bool needs_help = asks_for_help(c, argv + 1);
+    void *request = calloc(1, c->size + 1);
+    if (!request)
+        return say_error(NULL, "out of memory");
+    if (c->defaults)
+        memcpy(request, c->defaults, c->size);
+    int status = needs_help ? EXIT_DONE : flags_parse(c, argc, argv, request, &needs_help);
+    if (needs_help)
+        help_print(c);
+    else if (status == EXIT_DONE)
+        status = c->run(request);
+    if (c->release)
+        c->release(request);
+    free(request);
+    return status;
 }
 
 /* Checks that the output was written: a full disk is an error, a closed pipe is not. */
@@ -160,10 +149,11 @@ int main(int argc, char **argv)
         puts("piano " PIANO_VERSION);
         return finish(EXIT_DONE);
     }
+    if (strcmp(name, "cc-wrap") == 0) /* libpiano_exec.so runs it in place of a compiler */
+        return argc > 2 ? finish(wrap_run(argc - 2, argv + 2))
+                        : say_usage("cc-wrap", "no compiler is given");
     const struct command *c = find(name);
     if (!c)
         return unknown(name);
-    if (c->help && asks_for_help(c, argv + 2))
-        return finish(help(1, argv + 1));
-    return finish(c->run(argc - 1, argv + 1));
+    return finish(run(c, argc - 1, argv + 1));
 }
