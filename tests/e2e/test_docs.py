@@ -50,8 +50,8 @@ def test_files_that_are_named_exist(page: Path) -> None:
 def test_every_room_is_in_the_plan() -> None:
     told = set(re.findall(r"^\| `([\w/]+)/` \|", (ROOT / "docs/architecture.md").read_text(), re.M))
     there = {"src/common", "include", "viewer", "python", "integrations", "examples", "tests", "bench", "tools"}
-    there |= {str(room.relative_to(ROOT)) for half in ("target", "tool") for room in (ROOT / "src" / half).iterdir()
-              if room.is_dir()}
+    there |= {str(room.relative_to(ROOT)) for half in ("src/target", "src/tool", "viewer/src")
+              for room in (ROOT / half).iterdir() if room.is_dir()}
     assert told == there
 
 
@@ -93,3 +93,20 @@ def test_every_shell_completes_every_command() -> None:
     for command in [*COMMANDS, "help"]:
         assert re.search(rf'compgen -W "profile[a-z ]* {command}[ "]', bash) or command == "profile"
         assert f"        '{command}:" in zsh and re.search(rf"^    '{command} ", fish, re.M), command
+
+
+def test_page_format_names_every_column() -> None:
+    """docs/page-format.md lists the columns of src/tool/view/tables.def, in any order."""
+    listed: dict[str, set[str]] = {}
+    for line in (ROOT / "src/tool/view/tables.def").read_text().splitlines():
+        if match := re.match(r"TABLE\((\w+)\)", line):
+            columns = listed.setdefault(match[1], set())
+        elif match := re.match(r"COLUMN\((\w+),", line):
+            columns.add(match[1])
+    described: dict[str, set[str]] = {}
+    for line in (ROOT / "docs/page-format.md").read_text().splitlines():
+        if match := re.match(r"\*\*(\w+)\*\*", line):
+            columns = described.setdefault(match[1], set())
+        elif described and line.startswith("| `"):
+            columns.update(re.findall(r"`(\w+)`", line.split("|")[1]))
+    assert {name: described.get(name) for name in listed} == listed
