@@ -8,6 +8,7 @@
 
 #include "tool/build/choice.h"
 #include "tool/util/buf.h"
+#include "tool/util/order.h"
 #include "tool/util/paths.h"
 #include "tool/util/say.h"
 
@@ -69,11 +70,6 @@ static const char *answered(const struct choice_list *l, const char *answer)
     return NULL;
 }
 
-static int by_path(const void *a, const void *b)
-{
-    return strcmp(((const struct choice *)a)->path, ((const struct choice *)b)->path);
-}
-
 /* L is sorted, so that a program keeps its number from build to build. */
 static const char *ask(const struct choice_list *l, const char *command)
 {
@@ -102,7 +98,7 @@ const char *choice_ask(const struct choice_list *l, const char *command)
     if (!sorted.items)
         return NULL;
     memcpy(sorted.items, l->items, l->count * sizeof *sorted.items);
-    qsort(sorted.items, sorted.meant, sizeof *sorted.items, by_path);
+    qsort(sorted.items, sorted.meant, sizeof *sorted.items, order_text);
     const char *found = ask(&sorted, command); /* the paths belong to L */
     free(sorted.items);
     return found;

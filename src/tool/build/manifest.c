@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "tool/util/buf.h"
+#include "tool/util/order.h"
 #include "tool/util/vec.h"
 
 void manifest_release(struct manifest *l)
@@ -31,22 +32,15 @@ struct manifest_entry *manifest_add(struct manifest *l, const char *rel)
     return e;
 }
 
-static int by_rel(const void *a, const void *b)
-{
-    return strcmp(((const struct manifest_entry *)a)->rel, ((const struct manifest_entry *)b)->rel);
-}
-
 void manifest_sort(struct manifest *l)
 {
     if (l->count > 0)
-        qsort(l->items, l->count, sizeof *l->items, by_rel);
+        qsort(l->items, l->count, sizeof *l->items, order_text);
 }
 
 struct manifest_entry *manifest_find(const struct manifest *l, const char *rel)
 {
-    struct manifest_entry key;
-    memcpy(&key.rel, &rel, sizeof rel);
-    return l->count ? bsearch(&key, l->items, l->count, sizeof key, by_rel) : NULL;
+    return l->count ? bsearch(&rel, l->items, l->count, sizeof *l->items, order_text) : NULL;
 }
 
 /* The manifest has one record per entry, ended by NUL because a name may contain anything else. */

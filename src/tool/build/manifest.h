@@ -11,7 +11,7 @@
 #include "tool/build/stale.h"
 
 struct manifest_entry {
-    char *rel;
+    char *rel; /* first: the items are sorted by it */
     char type; /* 'f' file, 'l' link, 'd' directory */
     mode_t mode;
     struct timespec mtime;

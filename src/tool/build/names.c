@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "tool/util/buf.h"
+#include "tool/util/order.h"
 #include "tool/util/vec.h"
 
 int names_add(struct names *n, const char *name)
@@ -77,16 +78,11 @@ int names_add_source(struct names *n, const char *path)
     return scan(n, text.data);
 }
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 void names_sort(struct names *n)
 {
     size_t kept = 0;
     if (n->count > 0)
-        qsort(n->items, n->count, sizeof *n->items, by_name);
+        qsort(n->items, n->count, sizeof *n->items, order_text);
     for (size_t i = 0; i < n->count; i++) {
         if (kept == 0 || strcmp(n->items[kept - 1], n->items[i]) != 0)
             n->items[kept++] = n->items[i];

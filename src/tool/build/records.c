@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "tool/util/buf.h"
+#include "tool/util/order.h"
 #include "tool/util/paths.h"
 #include "tool/util/vec.h"
 
@@ -145,19 +146,15 @@ static int each_file(struct records *r, const char *state, const char *sub, cons
 
 static int newest_first(const void *a, const void *b)
 {
-    struct timespec x = ((const struct record_link *)a)->time;
-    struct timespec y = ((const struct record_link *)b)->time;
-    if (x.tv_sec != y.tv_sec)
-        return x.tv_sec > y.tv_sec ? -1 : 1;
-    return x.tv_nsec > y.tv_nsec ? -1 : x.tv_nsec < y.tv_nsec;
+    const struct timespec x = ((const struct record_link *)a)->time;
+    const struct timespec y = ((const struct record_link *)b)->time;
+    return ORDER(y.tv_sec, x.tv_sec) ?: ORDER(y.tv_nsec, x.tv_nsec);
 }
 
 static int by_source(const void *a, const void *b)
 {
-    const struct record_unit *x = a;
-    const struct record_unit *y = b;
-    int order = strcmp(x->source, y->source);
-    return order ? order : strcmp(x->output, y->output);
+    const struct record_unit *x = a, *y = b;
+    return strcmp(x->source, y->source) ?: strcmp(x->output, y->output);
 }
 
 /* Does SOURCE, relative to the root, still exist, in the user's tree or generated in the mirror?

@@ -23,11 +23,7 @@
 
 #include "tool/util/child.h"
 #include "tool/util/buf.h"
-
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
+#include "tool/util/order.h"
 
 static void split_paths(struct stale_tracked *t, size_t len)
 {
@@ -39,7 +35,7 @@ static void split_paths(struct stale_tracked *t, size_t len)
         return;
     for (char *p = t->text; t->count < count; p += strlen(p) + 1)
         t->paths[t->count++] = p;
-    qsort(t->paths, t->count, sizeof *t->paths, by_name);
+    qsort(t->paths, t->count, sizeof *t->paths, order_text);
     t->known = true;
 }
 
@@ -79,7 +75,7 @@ void stale_tracked_release(struct stale_tracked *t)
 
 static bool is_tracked(const struct stale_tracked *t, const char *rel)
 {
-    return t->known && bsearch(&rel, t->paths, t->count, sizeof *t->paths, by_name);
+    return t->known && bsearch(&rel, t->paths, t->count, sizeof *t->paths, order_text);
 }
 
 static bool has(const char *dir, const char *name)

@@ -17,6 +17,7 @@
 #include "tool/build/choice.h"
 #include "tool/util/buf.h"
 #include "tool/util/nearest.h"
+#include "tool/util/order.h"
 #include "tool/util/paths.h"
 #include "tool/util/say.h"
 
@@ -31,12 +32,8 @@ static int by_place(const void *a, const void *b)
 {
     const struct record_fn *x = *(const struct record_fn *const *)a;
     const struct record_fn *y = *(const struct record_fn *const *)b;
-    int order = strcmp(x->file, y->file);
-    if (order == 0)
-        order = (x->line > y->line) - (x->line < y->line);
-    if (order == 0)
-        order = strcmp(x->name, y->name);
-    return order ? order : (int)x->status - (int)y->status;
+    return strcmp(x->file, y->file) ?: ORDER(x->line, y->line) ?: strcmp(x->name, y->name)
+           ?: (int)x->status - (int)y->status;
 }
 
 static bool is_same_fn(const struct record_fn *a, const struct record_fn *b)
@@ -270,11 +267,8 @@ struct file_count {
 
 static int most_first(const void *a, const void *b)
 {
-    const struct file_count *x = a;
-    const struct file_count *y = b;
-    if (x->count != y->count)
-        return x->count > y->count ? -1 : 1;
-    return strcmp(x->file, y->file);
+    const struct file_count *x = a, *y = b;
+    return ORDER(y->count, x->count) ?: strcmp(x->file, y->file);
 }
 
 static void show_files(struct file_count *files, size_t count)

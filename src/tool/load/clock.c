@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tool/util/order.h"
 #include "tool/util/vec.h"
 
 enum { APART_NS = 5000000 };
@@ -35,9 +36,7 @@ int clock_add(struct run *run, int64_t at_ns, int64_t mono_ns)
 static int compare(const void *a, const void *b)
 {
     const struct run_pair *x = a, *y = b;
-    if (x->at_ns != y->at_ns)
-        return x->at_ns < y->at_ns ? -1 : 1;
-    return (x->mono_ns > y->mono_ns) - (x->mono_ns < y->mono_ns);
+    return ORDER(x->at_ns, y->at_ns) ?: ORDER(x->mono_ns, y->mono_ns);
 }
 
 static double slope(const struct run_pair *a, const struct run_pair *b)

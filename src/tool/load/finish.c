@@ -13,14 +13,13 @@
 
 #include "common/hist.h"
 #include "common/merged.h"
+#include "tool/util/order.h"
 #include "tool/util/vec.h"
 
 static int compare_frames(const void *a, const void *b)
 {
     const struct run_frame *x = a, *y = b;
-    if (x->start_ns != y->start_ns)
-        return x->start_ns < y->start_ns ? -1 : 1;
-    return (x->at > y->at) - (x->at < y->at);
+    return ORDER(x->start_ns, y->start_ns) ?: ORDER(x->at, y->at);
 }
 
 static void sort_frames(struct run *run)
@@ -182,12 +181,6 @@ static int take_merged_fn(struct reader *r, const struct line *l)
 
 /* ---- percentiles ---- */
 
-static int compare_int64(const void *a, const void *b)
-{
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
 static void swap(int64_t *a, int64_t *b)
 {
     int64_t t = *a;
@@ -218,7 +211,7 @@ static int64_t select_rank(int64_t *v, size_t n, size_t k)
         else
             return pivot;
     }
-    qsort(v + from, to - from, sizeof(*v), compare_int64);
+    qsort(v + from, to - from, sizeof(*v), order_i64);
     return v[k];
 }
 
@@ -259,7 +252,7 @@ static void group_percentiles(struct run_group *g, int64_t *v, size_t n)
     uint64_t p50 = (uint64_t)(0.50 * (double)(total - 1) + 0.5);
     uint64_t p99 = (uint64_t)(0.99 * (double)(total - 1) + 0.5);
     if (g->hist) {
-        qsort(v, n, sizeof(*v), compare_int64);
+        qsort(v, n, sizeof(*v), order_i64);
         g->p50_ns = mixed_rank(v, n, g->hist, p50);
         g->p99_ns = mixed_rank(v, n, g->hist, p99);
     } else {
@@ -285,11 +278,7 @@ static size_t slot_of(const struct run *run, const struct run_frame *f)
 static int compare_groups(const void *a, const void *b)
 {
     const struct run_group *x = a, *y = b;
-    if (x->wall_sum != y->wall_sum)
-        return x->wall_sum > y->wall_sum ? -1 : 1;
-    if (x->root != y->root)
-        return x->root > y->root ? 1 : -1;
-    return x->turn - y->turn;
+    return ORDER(y->wall_sum, x->wall_sum) ?: ORDER(x->root, y->root) ?: x->turn - y->turn;
 }
 
 static struct run_group *group_get(struct run *run, uint32_t *group_of, uint32_t root, bool turn)

@@ -21,6 +21,7 @@
 
 #include "tool/load/companion.h"
 #include "tool/load/tags.h"
+#include "tool/util/order.h"
 #include "tool/util/paths.h"
 #include "tool/util/say.h"
 #include "tool/util/units.h"
@@ -126,11 +127,8 @@ static int add(struct files *f, int dir, const char *name)
 
 static int newest_first(const void *a, const void *b)
 {
-    const struct file *x = a;
-    const struct file *y = b;
-    if (x->ms != y->ms)
-        return x->ms > y->ms ? -1 : 1;
-    return x->pid > y->pid ? -1 : x->pid < y->pid;
+    const struct file *x = a, *y = b;
+    return ORDER(y->ms, x->ms) ?: ORDER(y->pid, x->pid);
 }
 
 static bool is_same_run(const struct file *a, const struct file *b)

@@ -93,7 +93,7 @@ struct turns_lane {
 };
 /* One turn. The lines of its fold are in order. */
 struct turn {
-    size_t line; /* of the call that starts it */
+    size_t line; /* of the call that starts it; first: the list is sorted by it */
     struct run_fold fold;
     struct run_turn sum;
 };

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "tool/util/order.h"
 #include "tool/util/vec.h"
 
 /* A record is complete if its key is the same before and after the copy. The program clears the key
@@ -39,9 +40,7 @@ static void weigh(struct recording_block *b, const struct piano__live *l)
 static int compare(const void *a, const void *b)
 {
     const struct recording_block *x = a, *y = b;
-    if (x->tid != y->tid)
-        return x->tid < y->tid ? -1 : 1;
-    return (x->birth_ns > y->birth_ns) - (x->birth_ns < y->birth_ns);
+    return ORDER(x->tid, y->tid) ?: ORDER(x->birth_ns, y->birth_ns);
 }
 
 int recording_blocks(const struct recording *rec, struct recording_block **blocks, size_t *count)

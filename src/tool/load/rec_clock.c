@@ -16,6 +16,8 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "tool/util/order.h"
+
 enum { PAIR_APART_NS = 1000000, RATE_SPAN_NS = 10000000, SAME_BOOT_NS = 2000000000 };
 
 static const double rate_off =
@@ -25,9 +27,7 @@ static const double rate_least = 1e-3, rate_most = 1e3;
 static int compare(const void *a, const void *b)
 {
     const struct recording_pair *x = a, *y = b;
-    if (x->ticks != y->ticks)
-        return x->ticks < y->ticks ? -1 : 1;
-    return (x->ns > y->ns) - (x->ns < y->ns);
+    return ORDER(x->ticks, y->ticks) ?: ORDER(x->ns, y->ns);
 }
 
 static double slope(const struct recording_pair *a, const struct recording_pair *b)

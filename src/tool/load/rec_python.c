@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/python.h"
+#include "tool/util/order.h"
 #include "tool/util/vec.h"
 
 /* Malloc'd, or NULL. */
@@ -46,12 +47,6 @@ static int take_code(struct rec_reader *r, void *ctx, const char *record, uint32
                                     .table = (const uint8_t *)text + c.name_len + c.file_len,
                                     .table_len = c.table_len};
     return code->name && code->file ? 0 : -ENOMEM;
-}
-
-static int compare_codes(const void *a, const void *b)
-{
-    const struct recording_code *x = a, *y = b;
-    return (x->id > y->id) - (x->id < y->id);
 }
 
 static int compare_texts(const void *a, const void *b)
@@ -100,7 +95,7 @@ int rec_read_python(struct rec_reader *r)
     if (err == 0)
         err = share_texts(rec);
     if (err == 0 && rec->code_count)
-        qsort(rec->codes, rec->code_count, sizeof(*rec->codes), compare_codes);
+        qsort(rec->codes, rec->code_count, sizeof(*rec->codes), order_u32);
     return err;
 }
 
@@ -118,8 +113,7 @@ void rec_free_python(struct recording *rec)
 
 const struct recording_code *recording_code_of(const struct recording *rec, uint32_t id)
 {
-    const struct recording_code key = {.id = id};
     return rec->code_count
-               ? bsearch(&key, rec->codes, rec->code_count, sizeof(*rec->codes), compare_codes)
+               ? bsearch(&id, rec->codes, rec->code_count, sizeof(*rec->codes), order_u32)
                : NULL;
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tool/util/order.h"
 #include "tool/util/vec.h"
 
 static int take_sample(struct rec_reader *r, void *ctx, const char *record, uint32_t bytes,
@@ -66,11 +67,7 @@ static void add_sums(struct recording *rec)
 static int compare(const void *a, const void *b)
 {
     const struct recording_sample *x = a, *y = b;
-    if (x->tid != y->tid)
-        return x->tid < y->tid ? -1 : 1;
-    if (x->at_ns != y->at_ns)
-        return x->at_ns < y->at_ns ? -1 : 1;
-    return (x->kind > y->kind) - (x->kind < y->kind);
+    return ORDER(x->tid, y->tid) ?: ORDER(x->at_ns, y->at_ns) ?: ORDER(x->kind, y->kind);
 }
 
 int rec_read_samples(struct rec_reader *r)

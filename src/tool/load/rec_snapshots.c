@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tool/util/order.h"
 #include "tool/util/vec.h"
 
 /* One part in the file. */
@@ -40,11 +41,8 @@ static int take_part(struct rec_reader *r, struct parts *parts, const char *reco
 static int compare_parts(const void *a, const void *b)
 {
     const struct part *x = a, *y = b;
-    if (x->head.number != y->head.number)
-        return x->head.number < y->head.number ? -1 : 1;
-    if (x->head.part != y->head.part)
-        return x->head.part < y->head.part ? -1 : 1;
-    return (x->at > y->at) - (x->at < y->at);
+    return ORDER(x->head.number, y->head.number) ?: ORDER(x->head.part, y->head.part)
+           ?: ORDER(x->at, y->at);
 }
 
 static void add_entries(struct rec_reader *r, struct recording_snapshot *s, const struct part *p)

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "tool/util/map.h"
+#include "tool/util/order.h"
 #include "tool/util/vec.h"
 
 /* ---- modules ---- */
@@ -51,9 +52,7 @@ static int add_module(struct rec_reader *r, void *ctx, const char *record, uint3
 static int compare_modules(const void *a, const void *b)
 {
     const struct recording_module *x = a, *y = b;
-    if (x->start != y->start)
-        return x->start < y->start ? -1 : 1;
-    return (x->since > y->since) - (x->since < y->since);
+    return ORDER(x->start, y->start) ?: ORDER(x->since, y->since);
 }
 
 /* Returns the first module that is not before START and, of equal ones, SINCE. */
@@ -163,9 +162,7 @@ static int take_stack(struct rec_reader *r, void *known, const char *record, uin
 static int compare_ids(const void *a, const void *b)
 {
     const struct rec_id *x = a, *y = b;
-    if (x->id != y->id)
-        return x->id < y->id ? -1 : 1;
-    return (x->stack > y->stack) - (x->stack < y->stack);
+    return ORDER(x->id, y->id) ?: ORDER(x->stack, y->stack);
 }
 
 uint32_t rec_stack_of(const struct rec_reader *r, uint32_t id)

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tool/util/order.h"
 #include "tool/util/vec.h"
 
 struct text {
@@ -147,23 +148,18 @@ static int take(struct rec_reader *r, void *symbols, const char *record, uint32_
 static int compare_texts(const void *a, const void *b)
 {
     const struct text *x = a, *y = b;
-    if (x->id != y->id)
-        return x->id < y->id ? -1 : 1;
-    return (x->text > y->text) - (x->text < y->text);
+    return ORDER(x->id, y->id) ?: ORDER(x->text, y->text);
 }
 
 static int compare_places(const struct address *x, const struct address *y)
 {
-    if (x->module != y->module)
-        return x->module < y->module ? -1 : 1;
-    return (x->address > y->address) - (x->address < y->address);
+    return ORDER(x->module, y->module) ?: ORDER(x->address, y->address);
 }
 
 static int compare_addresses(const void *a, const void *b)
 {
     const struct address *x = a, *y = b;
-    int order = compare_places(x, y);
-    return order ? order : (x->frames > y->frames) - (x->frames < y->frames);
+    return compare_places(x, y) ?: ORDER(x->frames, y->frames);
 }
 
 static size_t room_needed(const struct rec_reader *r)

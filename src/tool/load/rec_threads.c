@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tool/util/order.h"
 #include "tool/util/vec.h"
 
 static int take_thread(struct rec_reader *r, void *ctx, const char *record, uint32_t bytes,
@@ -61,9 +62,7 @@ struct ranked_thread {
 static int compare_threads(const void *a, const void *b)
 {
     const struct ranked_thread *x = a, *y = b;
-    if (x->t.tid != y->t.tid)
-        return x->t.tid < y->t.tid ? -1 : 1;
-    return (x->order > y->order) - (x->order < y->order);
+    return ORDER(x->t.tid, y->t.tid) ?: ORDER(x->order, y->order);
 }
 
 /* A record without a name does not remove an earlier one. */
@@ -98,9 +97,7 @@ struct ranked_name {
 static int compare_names(const void *a, const void *b)
 {
     const struct ranked_name *x = a, *y = b;
-    if (x->n.id != y->n.id)
-        return x->n.id < y->n.id ? -1 : 1;
-    return (x->order < y->order) - (x->order > y->order);
+    return ORDER(x->n.id, y->n.id) ?: ORDER(y->order, x->order);
 }
 
 static int sort_names(struct recording *rec)

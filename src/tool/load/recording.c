@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "tool/load/rec.h"
+#include "tool/util/order.h"
 #include "tool/util/owner.h"
 #include "tool/util/say.h"
 
@@ -293,11 +294,7 @@ int recording_peek(struct recording *rec, const char *path, struct run_error *er
 static int compare_chunks(const void *a, const void *b)
 {
     const struct rec_chunk *x = a, *y = b;
-    if (x->type != y->type)
-        return x->type < y->type ? -1 : 1;
-    if (x->index != y->index)
-        return x->index < y->index ? -1 : 1;
-    return (x->at > y->at) - (x->at < y->at);
+    return ORDER(x->type, y->type) ?: ORDER(x->index, y->index) ?: ORDER(x->at, y->at);
 }
 
 static bool is_table(uint32_t type)

@@ -91,7 +91,7 @@ struct recording_name {
 
 /* A code object of CPython. Equal texts are the same pointer. */
 struct recording_code {
-    uint32_t id;
+    uint32_t id; /* first: the list is sorted by it */
     uint32_t first_line;
     char *name, *file;    /* "?" if unknown */
     const uint8_t *table; /* of lines, in the mapped file; see common/python.h */

@@ -113,9 +113,9 @@ struct run_pair {
 };
 
 struct run_thread {
-    uint32_t number;
-    int64_t tid; /* 0: unknown */
-    char *name;  /* or NULL */
+    uint32_t number; /* first: the list is sorted by it */
+    int64_t tid;     /* 0: unknown */
+    char *name;      /* or NULL */
     int64_t start_ns;
     int64_t end_ns;         /* -1: not known to have ended */
     uint32_t parent_thread; /* 0: none */

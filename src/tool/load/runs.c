@@ -16,6 +16,7 @@
 #include "tool/load/recording.h"
 #include "tool/load/tags.h"
 #include "tool/util/nearest.h"
+#include "tool/util/order.h"
 #include "tool/util/owner.h"
 #include "tool/util/paths.h"
 #include "tool/util/say.h"
@@ -88,12 +89,8 @@ static int add_entry(struct runs *runs, const char *name)
 static int compare(const void *a, const void *b)
 {
     const struct runs_entry *x = a, *y = b;
-    if (x->timestamp_ms != y->timestamp_ms)
-        return x->timestamp_ms > y->timestamp_ms ? -1 : 1;
-    if (x->further != y->further)
-        return x->further ? 1 : -1;
-    int order = strcmp(y->stem, x->stem);
-    return order ? order : strcmp(y->path, x->path);
+    return ORDER(y->timestamp_ms, x->timestamp_ms) ?: x->further - y->further
+           ?: strcmp(y->stem, x->stem) ?: strcmp(y->path, x->path);
 }
 
 static void drop_doubles(struct runs *runs)

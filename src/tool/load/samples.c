@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tool/util/order.h"
 #include "tool/util/vec.h"
 
 /* Octave 0 is 0..511 in steps of one; octave k > 0 is 2^(k+8) .. 2^(k+9)-1 in 256 steps. */
@@ -156,12 +157,6 @@ int samples_merge(struct samples *s, struct samples *from)
     return err;
 }
 
-static int compare(const void *a, const void *b)
-{
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
 /* Returns the value of rank RANK by walking the buckets upwards. */
 static int64_t histogram_rank(const struct samples *s, uint64_t rank)
 {
@@ -194,7 +189,7 @@ int64_t samples_percentile(struct samples *s, double p)
         return 0;
     uint64_t rank = (uint64_t)(p * (double)(s->count - 1) + 0.5);
     if (!is_histogram(s))
-        qsort(s->exact, s->count, sizeof(*s->exact), compare);
+        qsort(s->exact, s->count, sizeof(*s->exact), order_i64);
     return samples_rank(s, rank);
 }
 

@@ -8,6 +8,7 @@
 #include "tool/load/reader.h"
 
 #include "tool/load/estimates.h"
+#include "tool/util/order.h"
 #include "tool/util/vec.h"
 
 #include <errno.h>
@@ -20,7 +21,7 @@ enum {
 };
 
 struct thread_cell {
-    uint64_t key; /* thread << 32 | row */
+    uint64_t key; /* thread << 32 | row; first: the cells are sorted by it */
     struct tally sum;
 };
 
@@ -205,12 +206,6 @@ static int join_worker(struct reader *r, struct worker *w)
     return 0;
 }
 
-static int compare_cells(const void *a, const void *b)
-{
-    uint64_t x = ((const struct thread_cell *)a)->key, y = ((const struct thread_cell *)b)->key;
-    return (x > y) - (x < y);
-}
-
 /* Joins the workers' cells into one array sorted by thread and row, without duplicates. */
 static int join_cells(struct worker *workers, size_t count, struct thread_cell **out, size_t *len)
 {
@@ -223,7 +218,7 @@ static int join_cells(struct worker *workers, size_t count, struct thread_cell *
     for (size_t i = 0; i < count; i++)
         for (size_t k = 0; k < workers[i].cell_count; k++)
             all[n++] = workers[i].cells[k];
-    qsort(all, n, sizeof(*all), compare_cells);
+    qsort(all, n, sizeof(*all), order_u64);
     for (size_t i = 0; i < n; i++) {
         if (kept > 0 && all[kept - 1].key == all[i].key)
             tally_add(&all[kept - 1].sum, &all[i].sum);

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tool/util/order.h"
 #include "tool/util/vec.h"
 
 const char *const run_drop_names[RUN_DROP_KINDS] = {"frames", "threads", "functions",
@@ -44,8 +45,7 @@ int tables_add_fn(struct run *run, char *name, char *place)
 static int compare_names(const void *a, const void *b)
 {
     const struct run_fn *x = *(struct run_fn *const *)a, *y = *(struct run_fn *const *)b;
-    int order = strcmp(x->name, y->name);
-    return order ? order : (x > y) - (x < y);
+    return strcmp(x->name, y->name) ?: ORDER(x, y);
 }
 
 int tables_namesakes(struct run *run)

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "tool/util/buf.h"
+#include "tool/util/order.h"
 #include "tool/util/paths.h"
 #include "tool/util/vec.h"
 
@@ -76,11 +77,6 @@ static int add_tag(struct tags *tags, const char *runs_dir, const char *name)
     return err == -ENOMEM ? err : 0;
 }
 
-static int compare(const void *a, const void *b)
-{
-    return strcmp(((const struct tag *)a)->name, ((const struct tag *)b)->name);
-}
-
 int tags_load(struct tags *tags, const char *runs_dir)
 {
     *tags = (struct tags){0};
@@ -97,7 +93,7 @@ int tags_load(struct tags *tags, const char *runs_dir)
     if (dir)
         closedir(dir);
     if (tags->count)
-        qsort(tags->list, tags->count, sizeof(*tags->list), compare);
+        qsort(tags->list, tags->count, sizeof(*tags->list), order_text);
     if (err)
         tags_release(tags);
     return err;

@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 struct tag {
-    char *name;
+    char *name;  /* first: the list is sorted by it */
     char **runs; /* file names in the runs directory, or absolute paths */
     size_t run_count;
 };

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "tool/util/order.h"
 #include "tool/util/vec.h"
 
 struct run_thread *threads_get(struct reader *r, uint32_t number)
@@ -21,24 +22,17 @@ struct run_thread *threads_get(struct reader *r, uint32_t number)
     return &run->threads[at];
 }
 
-static int compare_threads(const void *a, const void *b)
-{
-    uint32_t x = ((const struct run_thread *)a)->number, y = ((const struct run_thread *)b)->number;
-    return (x > y) - (x < y);
-}
-
 const struct run_thread *run_thread_find(const struct run *run, uint32_t number)
 {
-    struct run_thread key = {.number = number};
     if (run->thread_count == 0)
         return NULL;
-    return bsearch(&key, run->threads, run->thread_count, sizeof(key), compare_threads);
+    return bsearch(&number, run->threads, run->thread_count, sizeof(*run->threads), order_u32);
 }
 
 void threads_sort(struct run *run)
 {
     if (run->thread_count)
-        qsort(run->threads, run->thread_count, sizeof(*run->threads), compare_threads);
+        qsort(run->threads, run->thread_count, sizeof(*run->threads), order_u32);
 }
 
 /* Adds a thread of RUN. MOSTLY: only threads that were blocked for at most half of the time. */

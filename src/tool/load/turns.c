@@ -31,6 +31,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tool/util/order.h"
 #include "tool/util/vec.h"
 
 enum {
@@ -404,12 +405,6 @@ int turns_time(struct reader *r, const struct turns_lane *lane, int64_t *ns)
     return err;
 }
 
-static int compare_turns(const void *a, const void *b)
-{
-    const struct turn *x = a, *y = b;
-    return (x->line > y->line) - (x->line < y->line);
-}
-
 /* Joins the remaining folds of other frames with those of TURNS, in the order of their lines. */
 static void join_folds(const struct reader *r, struct turns *turns, struct run_fold *out)
 {
@@ -441,7 +436,7 @@ int turns_keep(struct reader *r, struct turns *turns)
         free(folds);
         return -ENOMEM;
     }
-    qsort(turns->list, turns->count, sizeof(*turns->list), compare_turns);
+    qsort(turns->list, turns->count, sizeof(*turns->list), order_u64);
     for (size_t i = 0; i < turns->count; i++)
         run->turns[i] = turns->list[i].sum;
     run->turn_count = turns->count;

@@ -7,6 +7,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "tool/util/order.h"
+
 void worst_see(struct worst *worst, const struct run_scratch *scratch, uint64_t at)
 {
     for (size_t i = 0; i < scratch->count; i++) {
@@ -26,15 +28,9 @@ void worst_join(struct worst *worst, const struct worst *more, size_t fns)
 }
 
 struct wanted {
-    uint64_t at;
+    uint64_t at; /* first: the list is sorted by it */
     uint32_t fn;
 };
-
-static int compare_wanted(const void *a, const void *b)
-{
-    const struct wanted *x = a, *y = b;
-    return (x->at > y->at) - (x->at < y->at);
-}
 
 /* Lists the functions whose longest call is in a frame, by the offset of the frame. */
 static size_t list_wanted(const struct run *run, const struct worst *worst, struct wanted *list)
@@ -44,7 +40,7 @@ static size_t list_wanted(const struct run *run, const struct worst *worst, stru
         if (run->fns[i].worst_ns >= 0 && worst[i].seen && worst[i].ns >= run->fns[i].sum.max_ns)
             list[count++] = (struct wanted){worst[i].at, i};
     if (count)
-        qsort(list, count, sizeof(*list), compare_wanted);
+        qsort(list, count, sizeof(*list), order_u64);
     return count;
 }
 

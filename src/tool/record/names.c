@@ -15,14 +15,12 @@
 #include <unistd.h>
 
 #include "tool/record/process.h"
+#include "tool/util/order.h"
 
 static int by_process(const void *a, const void *b)
 {
-    const struct recording *x = a;
-    const struct recording *y = b;
-    if (x->pid != y->pid)
-        return x->pid < y->pid ? -1 : 1;
-    return x->image < y->image ? -1 : x->image > y->image;
+    const struct recording *x = a, *y = b;
+    return ORDER(x->pid, y->pid) ?: ORDER(x->image, y->image);
 }
 
 /* Moves the recordings of the program to the front; the others keep their order. */

@@ -7,13 +7,14 @@
 #include <string.h>
 
 #include "tool/symbol/demangle.h"
+#include "tool/util/order.h"
 #include "tool/util/vec.h"
 
 enum { STUBS_MAX = 1 << 20, STUB_BYTES = 16 };
 
 /* A slot of the global offset table and its symbol. */
 struct slot {
-    uint64_t addr;
+    uint64_t addr; /* first: the list is sorted by it */
     const char *name;
 };
 
@@ -21,12 +22,6 @@ struct slots {
     struct slot *list;
     size_t count, cap;
 };
-
-static int by_addr(const void *left, const void *right)
-{
-    const struct slot *a = left, *b = right;
-    return a->addr < b->addr ? -1 : a->addr > b->addr;
-}
 
 /* Reads the relocations of section SCN. */
 static void read_slots(struct slots *slots, Elf *elf, Elf_Scn *scn, const GElf_Shdr *header)
@@ -81,9 +76,9 @@ static void read_stubs(struct plt *p, Elf_Scn *scn, const GElf_Shdr *header, uin
             if (bytes[i] != 0xff || bytes[i + 1] != 0x25)
                 continue;
             memcpy(&distance, bytes + i + 2, sizeof(distance));
-            struct slot key = {.addr = header->sh_addr + at + i + 6 + (uint64_t)(int64_t)distance};
+            uint64_t addr = header->sh_addr + at + i + 6 + (uint64_t)(int64_t)distance;
             const struct slot *slot =
-                bsearch(&key, slots->list, slots->count, sizeof(key), by_addr);
+                bsearch(&addr, slots->list, slots->count, sizeof(*slot), order_u64);
             if (slot)
                 add_stub(p, header->sh_addr + bias + at, step, slot->name, strings);
             break;
@@ -114,7 +109,7 @@ void plt_read(struct plt *p, Elf *elf, uint64_t bias, struct strings *strings)
             (header.sh_flags & SHF_ALLOC))
             read_slots(&slots, elf, scn, &header);
     if (slots.count) {
-        qsort(slots.list, slots.count, sizeof(*slots.list), by_addr);
+        qsort(slots.list, slots.count, sizeof(*slots.list), order_u64);
         while ((scn = elf_nextscn(elf, scn)))
             if (gelf_getshdr(scn, &header) && is_plt(elf, &header))
                 read_stubs(p, scn, &header, bias, &slots, strings);

@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 
+#include "tool/util/order.h"
 #include "tool/util/vec.h"
 
 /* Gives up on files with more than a thousand overlapping ranges. */
@@ -23,11 +24,7 @@ void ranges_add(struct ranges *r, uint64_t low, uint64_t high, uint32_t value)
 static int by_start(const void *left, const void *right)
 {
     const struct range *a = left, *b = right;
-    if (a->low != b->low)
-        return a->low < b->low ? -1 : 1;
-    if (a->high != b->high)
-        return a->high > b->high ? -1 : 1;
-    return a->value < b->value ? -1 : a->value > b->value;
+    return ORDER(a->low, b->low) ?: ORDER(b->high, a->high) ?: ORDER(a->value, b->value);
 }
 
 void ranges_sort(struct ranges *r)

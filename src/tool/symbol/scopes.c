@@ -8,12 +8,13 @@
 #include <stdlib.h>
 
 #include "tool/util/buf.h"
+#include "tool/util/order.h"
 #include "tool/util/vec.h"
 
 enum { LEVELS = 16, HOPS = 4 };
 
 struct scope {
-    Dwarf_Off offset;
+    uint64_t offset; /* first: the list is sorted by it */
     uint32_t parent; /* 1 + index; 0: none */
 };
 
@@ -51,12 +52,6 @@ static Dwarf_Die declaration_of(const Dwarf_Die *function)
     return at;
 }
 
-static int by_offset(const void *left, const void *right)
-{
-    const struct scope *a = left, *b = right;
-    return a->offset < b->offset ? -1 : a->offset > b->offset;
-}
-
 /* The name of entry DIE as a scope, or NULL. */
 static const char *scope_text(Dwarf_Die *die)
 {
@@ -72,10 +67,10 @@ const char *scopes_name(const struct scopes *s, Dwarf_Die *function, const char 
     const char *parts[LEVELS];
     size_t count = 0;
     Dwarf_Die die = declaration_of(function);
-    struct scope key = {.offset = dwarf_dieoffset(&die)};
+    uint64_t offset = dwarf_dieoffset(&die);
     if (!s->count || die.cu != s->unit)
         return NULL;
-    const struct scope *at = bsearch(&key, s->list, s->count, sizeof(key), by_offset);
+    const struct scope *at = bsearch(&offset, s->list, s->count, sizeof(*at), order_u64);
     while (at && at->parent && count < LEVELS) {
         at = &s->list[at->parent - 1];
         if (!dwarf_offdie(dwarf_cu_getdwarf(s->unit), at->offset, &die))

@@ -11,6 +11,7 @@
 
 #include "tool/symbol/plt.h"
 #include "tool/symbol/ranges.h"
+#include "tool/util/order.h"
 
 struct symbol {
     uint64_t addr, size;
@@ -74,16 +75,8 @@ static bool is_code(const struct symtab *t, const GElf_Sym *sym, const char *nam
 static int by_address(const void *left, const void *right)
 {
     const struct symbol *a = left, *b = right;
-    if (a->addr != b->addr)
-        return a->addr < b->addr ? -1 : 1;
-    if (!a->size != !b->size)
-        return !a->size - !b->size;
-    if (a->rank != b->rank)
-        return a->rank - b->rank;
-    size_t length = strlen(a->name), other = strlen(b->name);
-    if (length != other)
-        return length < other ? -1 : 1;
-    return strcmp(a->name, b->name);
+    return ORDER(a->addr, b->addr) ?: !a->size - !b->size ?: a->rank - b->rank
+           ?: ORDER(strlen(a->name), strlen(b->name)) ?: strcmp(a->name, b->name);
 }
 
 static int read_symbols(struct symtab *t, Dwfl_Module *mod)
