@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Python
+from conftest import Python, needs_frames
 
 BURN = """
 import sys, threading, time
@@ -37,6 +37,7 @@ def times(python: Python, rec: Path) -> dict[str, tuple[int, int]]:
     return {f["name"]: (f["self_ns"], f["total_ns"]) for f in found["functions"] if f["module"] == "[python]"}
 
 
+@needs_frames
 def test_shares_of_functions(python: Python) -> None:
     """Three times as long in one function as in the other, both below the same one, which has none of its own."""
     rec, said = record(python, """
@@ -55,6 +56,7 @@ def test_shares_of_functions(python: Python) -> None:
     assert found["both"][0] < whole * 0.05
 
 
+@needs_frames
 def test_callbacks_threads_and_coroutines(python: Python) -> None:
     rec, _ = record(python, """
     import asyncio
@@ -77,6 +79,7 @@ def test_callbacks_threads_and_coroutines(python: Python) -> None:
     assert any(s[0] == "Thread._bootstrap" and "burn" in s for s in stacks), collapsed
 
 
+@needs_frames
 def test_lines_in_stacks(python: Python) -> None:
     rec, _ = record(python, """
     def first():
@@ -89,6 +92,7 @@ def test_lines_in_stacks(python: Python) -> None:
     assert ("first", top + 2) in places and ("<module>", top + 3) in places, places
 
 
+@needs_frames
 def test_heap_and_cpu_together(python: Python) -> None:
     rec, _ = record(python, """
     kept = []
@@ -114,6 +118,7 @@ def test_the_kernel_is_asked_for(python: Python) -> None:
     assert "burn" not in times(python, rec)
 
 
+@needs_frames
 def test_scripts_are_seen_through(python: Python) -> None:
     for first in (f"#!{sys.executable}", f"#!/usr/bin/env -S {sys.executable}" if "/" not in sys.executable else
                   f"#!{sys.executable} -u"):
@@ -162,6 +167,7 @@ print(json.dumps([stats.samples, memprof.recording_path()]))
 """
 
 
+@needs_frames
 def test_interrupted_at_every_instruction(python: Python) -> None:
     """Thousands of samples of threads that do little but begin and leave functions, make code and destroy it: nothing faults, and the functions of a
     stack are such as call each other."""

@@ -7,7 +7,7 @@ import shutil
 import sys
 
 import pytest
-from conftest import PACKAGE, Python
+from conftest import PACKAGE, Python, needs_package
 
 PROGRAMS = {
     "text": """
@@ -148,6 +148,7 @@ def run(python: Python, *words: str, check: bool = True, stdin: str | None = Non
     return python.command([sys.executable, *flags, "-m", "piano.memprof", *words], check=check, stdin=stdin)
 
 
+@needs_package
 @pytest.mark.parametrize("save", [(), ("--save", "out.json")])
 def test_arguments_are_the_scripts(python: Python, save: tuple[str, ...]) -> None:
     python.write("echo.py", ECHO)
@@ -158,6 +159,7 @@ def test_arguments_are_the_scripts(python: Python, save: tuple[str, ...]) -> Non
             python.command([sys.executable, "-O", *words]).out
 
 
+@needs_package
 def test_status_and_standard_input(python: Python) -> None:
     python.write("leave.py", "import sys; print(sys.stdin.read()); sys.exit(7)")
     for save in ([], ["--save", "out.json"]):
@@ -168,6 +170,7 @@ def test_status_and_standard_input(python: Python) -> None:
     assert session.out == "42\n"
 
 
+@needs_package
 def test_the_snapshot_at_the_end_has_what_the_script_held(python: Python) -> None:
     python.write("hold.py", "import sys; kept = [bytes(10000) for _ in range(1000)]\nif len(sys.argv) > 1: sys.exit(3)")
     for words, status in ((["hold.py"], 0), (["hold.py", "x"], 3)):
@@ -220,6 +223,7 @@ AS_IT_IS = {
 }
 
 
+@needs_package
 @pytest.mark.parametrize("words", [
     ["main.py", "x"], ["./main.py"], ["fails.py"], ["syntax.py"], ["hook.py"], ["interrupted.py"], ["says.py"], ["pool.py"],
     ["folder", "x"], ["-m", "main", "x"], ["-m", "folder"], ["-m", "nothing.there"], ["nothing.py"],
@@ -237,6 +241,7 @@ def test_a_saved_script_runs_as_it_is(python: Python, words: list[str], flags: t
     assert json.loads((python.root / "out.json").read_text())["profiles"]
 
 
+@needs_package
 def test_a_snapshot_that_cannot_be_saved(python: Python) -> None:
     """It is said, and what became of the script is not hidden by it."""
     python.write("off.py", "from piano import memprof; import sys; memprof.shutdown(); print(1); sys.exit(int(sys.argv[1]))")
@@ -253,6 +258,7 @@ def test_a_snapshot_that_cannot_be_saved(python: Python) -> None:
         assert (done.status, done.out) == (2, "") and "no place for a file" in done.err
 
 
+@needs_package
 def test_children_of_a_saved_script(python: Python) -> None:
     python.write("fork.py", """
     import os
@@ -285,6 +291,7 @@ def test_output_goes_where_it_is_told(python: Python) -> None:
     assert not (python.root / ".piano").exists()
 
 
+@needs_package
 def test_the_package_installs(python: Python) -> None:
     """`pip install ./python`, into an environment of its own; nothing is fetched, so what builds it has to be here."""
     root = __import__("conftest").ROOT
