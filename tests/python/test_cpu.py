@@ -38,7 +38,7 @@ def times(python: Python, rec: Path) -> dict[str, tuple[int, int]]:
 
 
 @needs_frames
-def test_shares_of_functions(python: Python) -> None:
+def test_shares_of_functions_match_the_work(python: Python) -> None:
     """Three times as long in one function as in the other, both below the same one, which has none of its own."""
     rec, said = record(python, """
     def three(): burn(1.2)
@@ -80,7 +80,7 @@ def test_callbacks_threads_and_coroutines(python: Python) -> None:
 
 
 @needs_frames
-def test_lines_in_stacks(python: Python) -> None:
+def test_stacks_have_line_numbers(python: Python) -> None:
     rec, _ = record(python, """
     def first():
         burn(0.5)
@@ -93,7 +93,7 @@ def test_lines_in_stacks(python: Python) -> None:
 
 
 @needs_frames
-def test_heap_and_cpu_together(python: Python) -> None:
+def test_heap_and_cpu_are_in_one_recording(python: Python) -> None:
     rec, _ = record(python, """
     kept = []
     def fill():
@@ -107,7 +107,7 @@ def test_heap_and_cpu_together(python: Python) -> None:
     assert "fill" in heap and f"burn.py:{BURN.count(chr(10)) + 5}" in heap
 
 
-def test_the_kernel_is_asked_for(python: Python) -> None:
+def test_kernel_option_uses_perf_without_python_functions(python: Python) -> None:
     """--kernel means perf, which knows no function of Python."""
     try:
         rec, said = record(python, "burn(0.3)", "--cpu", "--kernel")
@@ -119,7 +119,7 @@ def test_the_kernel_is_asked_for(python: Python) -> None:
 
 
 @needs_frames
-def test_scripts_are_seen_through(python: Python) -> None:
+def test_scripts_are_recognised_as_python(python: Python) -> None:
     for first in (f"#!{sys.executable}", f"#!/usr/bin/env -S {sys.executable}" if "/" not in sys.executable else
                   f"#!{sys.executable} -u"):
         script = python.write("tool", first + "\n" + BURN + "burn(0.1)\n")
@@ -168,7 +168,7 @@ print(json.dumps([stats.samples, memprof.recording_path()]))
 
 
 @needs_frames
-def test_interrupted_at_every_instruction(python: Python) -> None:
+def test_samples_at_any_instruction_do_not_crash_the_interpreter(python: Python) -> None:
     """Thousands of samples of threads that do little but begin and leave functions, make code and destroy it: nothing faults, and the functions of a
     stack are such as call each other."""
     said: Any = python.run(CHURN).json

@@ -37,7 +37,7 @@ def functions(stack: list[list[Any]]) -> list[str]:
 
 
 @needs_frames
-def test_function_file_and_line(python: Python) -> None:
+def test_stacks_have_function_file_and_line(python: Python) -> None:
     """Two methods with the same native stack are two sites, each at its own line."""
     said = run(python, """
     class Cache:
@@ -61,7 +61,7 @@ def test_function_file_and_line(python: Python) -> None:
 
 
 @needs_frames
-def test_lines_are_those_that_python_tells(python: Python) -> None:
+def test_line_numbers_equal_those_of_python(python: Python) -> None:
     """Loops, jumps back, statements of several lines, comprehensions, handlers: the line of a sample is f_lineno of the frame at
     that moment, asked for in the same expression."""
     said = run(python, """
@@ -102,7 +102,7 @@ def test_lines_are_those_that_python_tells(python: Python) -> None:
 
 
 @needs_frames
-def test_generators_and_recursion(python: Python) -> None:
+def test_stacks_pass_through_generators_and_recursion(python: Python) -> None:
     said = run(python, """
     def inner():
         yield bytearray(700_001)
@@ -132,7 +132,7 @@ def test_deep_recursion_keeps_the_innermost(python: Python) -> None:
 
 
 @needs_frames
-def test_c_code_calls_back(python: Python) -> None:
+def test_stacks_pass_through_callbacks_from_c(python: Python) -> None:
     """Native frames stand between the function that was called back and the one that called C: those of other modules, at least."""
     said = run(python, """
     import ctypes
@@ -165,7 +165,7 @@ def test_c_code_calls_back(python: Python) -> None:
 
 
 @needs_frames
-def test_threads_without_the_gil(python: Python) -> None:
+def test_threads_that_released_the_gil_have_their_stacks(python: Python) -> None:
     """ctypes lets go of the lock during a call: four threads are in malloc at once, each below its own Python function."""
     said = run(python, """
     import ctypes
@@ -189,7 +189,7 @@ def test_threads_without_the_gil(python: Python) -> None:
         assert frames[-1][2], "what starts a thread is left out"
 
 
-def test_numpy_below_python(python: Python) -> None:
+def test_stacks_of_numpy_have_native_and_python_frames(python: Python) -> None:
     pytest.importorskip("numpy")
     said = run(python, """
     import numpy as np
@@ -206,7 +206,7 @@ def test_numpy_below_python(python: Python) -> None:
 
 
 @needs_frames
-def test_code_that_is_gone(python: Python) -> None:
+def test_code_objects_at_a_reused_address_are_told_apart(python: Python) -> None:
     """Functions are made, run and destroyed in a loop, so that others come to lie where they were, with the same name and other lines:
     every sample has those of the one it came from."""
     said = run(python, """
@@ -234,7 +234,7 @@ def test_code_that_is_gone(python: Python) -> None:
     assert said[1] == []
 
 
-def test_code_in_the_middle_of_its_end(python: Python) -> None:
+def test_samples_during_destruction_of_code_objects_do_not_crash(python: Python) -> None:
     """A callback of a weak reference runs, and allocates, while the code object of the frame that is just left is destroyed."""
     said = run(python, """
     import weakref
@@ -256,7 +256,7 @@ def test_code_in_the_middle_of_its_end(python: Python) -> None:
 
 
 @needs_frames
-def test_coroutines(python: Python) -> None:
+def test_stacks_of_coroutines_are_complete(python: Python) -> None:
     said = run(python, """
     import asyncio
     kept = []
@@ -303,7 +303,7 @@ def test_names_that_are_not_ascii(python: Python) -> None:
 
 
 @needs_frames
-def test_names_in_a_locale_without_them(python: Python) -> None:
+def test_names_are_correct_in_the_c_locale(python: Python) -> None:
     """They are UTF-8 in the recording, and text again here, whatever the locale says of file names; and one may be empty."""
     said = run(python, """
     def größe():
@@ -432,7 +432,7 @@ def report(python: Python, rec: Path, *flags: str) -> Any:
 
 
 @needs_frames
-def test_recorded_program(python: Python) -> None:
+def test_recorded_program_has_python_functions(python: Python) -> None:
     rec = record(python)
     sites = report(python, rec)["sites"]
     top = max(sites, key=lambda s: float(s["peak_bytes"]))
@@ -467,7 +467,7 @@ def code_of(path: Path) -> set[tuple[str, int]]:
 
 
 @needs_frames
-def test_exports_and_the_page(python: Python) -> None:
+def test_exports_and_the_page_have_python_functions(python: Python) -> None:
     import gzip
     import json
 
@@ -488,7 +488,7 @@ def test_exports_and_the_page(python: Python) -> None:
 
 
 @needs_frames
-def test_damaged_code_objects(python: Python) -> None:
+def test_damaged_code_objects_do_not_crash_the_report(python: Python) -> None:
     """Whatever the part of the file says that has names and lines in it, the report is made, or refused in words."""
     import random
 
@@ -529,7 +529,7 @@ def test_children_of_a_recorded_program(python: Python) -> None:
     assert "child_work" in texts[1] and "parent_work" not in texts[1]
 
 
-def test_same_output_with_and_without(python: Python) -> None:
+def test_programs_print_the_same_when_recorded(python: Python) -> None:
     script = python.write("work.py", """
     import asyncio, json, sys, threading, traceback, hashlib
     def gen(n):
@@ -563,7 +563,7 @@ def conf_piano() -> str:
 
 
 @needs_frames
-def test_a_program_that_has_python_built_in(python: Python) -> None:
+def test_program_with_embedded_python_has_python_functions(python: Python) -> None:
     """The functions of the program stay outside of those of Python, and those it makes Python call inside."""
     source = python.write("host.c", r"""
     #include <Python.h>
