@@ -46,7 +46,7 @@ def record(project: Project, *words: Any, flags: tuple = ("--cpu=499",), name: s
 @pytest.mark.timing
 @pytest.mark.parametrize("flags", [SMALL, ("-O0", "-fno-omit-frame-pointer"), ("-O2", "-static")],
                          ids=["no-frame-pointer", "O0", "static"])
-def test_shares(project: Project, flags: tuple) -> None:
+def test_shares_of_cpu_time_match_the_work(project: Project, flags: tuple) -> None:
     (project.root / "x.rec").unlink(missing_ok=True)
     rec, done = record(project, compiled(project, SHARES, *flags), LONG)
     found = shares(rec, "a", "b")
@@ -61,7 +61,7 @@ def test_shares(project: Project, flags: tuple) -> None:
 
 
 @pytest.mark.timing
-def test_stripped(project: Project) -> None:
+def test_stacks_are_walked_in_stripped_programs(project: Project) -> None:
     """Without symbols the same addresses: the tables are not symbols."""
     (project.root / "x.rec").unlink(missing_ok=True)
     program = compiled(project, SHARES)
@@ -92,7 +92,7 @@ def test_samples_add_up_to_the_cpu_time(project: Project) -> None:
     assert all(rec.start_ns <= s.at_ns <= rec.end_ns for s in rec.samples)
 
 
-def test_kernel_frames(project: Project) -> None:
+def test_kernel_frames_come_before_those_of_the_program(project: Project) -> None:
     program = compiled(project, r"""
         #include <fcntl.h>
         #include <unistd.h>
@@ -118,7 +118,7 @@ def test_kernel_frames(project: Project) -> None:
     assert any("main" in s.names for s in rec.kind(CPU)), "time in the kernel is the program's"
 
 
-def test_signal_handlers(project: Project) -> None:
+def test_stacks_pass_through_signal_handlers(project: Project) -> None:
     rec, _ = record(project, compiled(project, WORK + r"""
         #include <signal.h>
         static void handler(int n) { a(60000000); }
@@ -136,7 +136,7 @@ def test_signal_handlers(project: Project) -> None:
 # Threads and processes -----------------------------------------------------------------------------------
 
 
-def test_threads(project: Project) -> None:
+def test_samples_belong_to_their_threads(project: Project) -> None:
     rec, _ = record(project, compiled(project, WORK + r"""
         #include <pthread.h>
         static void *one(void *n) { pthread_setname_np(pthread_self(), "one"); a(60000000); return n; }
@@ -186,7 +186,7 @@ int main(int argc, char **argv)
 
 
 @pytest.mark.parametrize("flags", [("--cpu=499",), ("--cpu=499", "--heap=1M")], ids=["alone", "with-heap"])
-def test_a_tree_of_processes(project: Project, flags: tuple) -> None:
+def test_samples_belong_to_their_processes(project: Project, flags: tuple) -> None:
     program = compiled(project, TREE)
     shutil.copy(program, project.root / "other")
     rec, done = record(project, program, flags=flags)
@@ -201,7 +201,7 @@ def test_a_tree_of_processes(project: Project, flags: tuple) -> None:
     assert str(project.root / "other") in paths and str(program) in paths
 
 
-def test_libraries_at_the_same_place(project: Project) -> None:
+def test_libraries_loaded_at_the_same_address_keep_their_names(project: Project) -> None:
     """A library that takes the place of one that was closed: what was sampled in either keeps its name."""
     project.write({"one.c": WORK + "void work(void) { a(40000000); }", "two.c": WORK + "void work(void) { b(120000000); }"})
     for name in "one", "two":
@@ -253,7 +253,7 @@ def naps_of(rec: Recording) -> list[Sample]:
 
 
 @pytest.mark.timing
-def test_sleeps_are_found(project: Project) -> None:
+def test_sleeps_are_recorded_as_off_cpu_time(project: Project) -> None:
     (project.root / "x.rec").unlink(missing_ok=True)
     rec, done = record(project, compiled(project, SLEEPER))
     naps = naps_of(rec)
@@ -275,7 +275,7 @@ def test_waits_and_work_do_not_overlap(project: Project) -> None:
         assert not inside
 
 
-def test_who_does_not_come_back(project: Project) -> None:
+def test_thread_that_sleeps_until_the_end_has_one_off_cpu_sample(project: Project) -> None:
     rec, _ = record(project, compiled(project, r"""
         #include <pthread.h>
         #include <signal.h>
@@ -296,7 +296,7 @@ def test_who_does_not_come_back(project: Project) -> None:
 
 
 @pytest.mark.timing
-def test_many_switches_cost_little(project: Project) -> None:
+def test_many_context_switches_are_counted_and_sampled(project: Project) -> None:
     """Two processes that do nothing but wake each other: switches are counted, stacks are taken of some."""
     (project.root / "x.rec").unlink(missing_ok=True)
     rec, done = record(project, compiled(project, r"""
@@ -371,7 +371,7 @@ def test_lost_samples_are_counted(project: Project) -> None:
     assert f"{rec.lost} lost" in err.decode()
 
 
-def test_with_heap_in_one_recording(project: Project) -> None:
+def test_heap_and_cpu_are_in_one_recording(project: Project) -> None:
     rec, done = record(project, compiled(project, WORK + r"""
         static char *held[1000];
         int main(void)
@@ -388,7 +388,7 @@ def test_with_heap_in_one_recording(project: Project) -> None:
     assert "CPU samples (" in done.err and "live at the end" in done.err
 
 
-def test_linked_by_gold(project: Project) -> None:
+def test_stacks_are_walked_in_programs_linked_by_gold(project: Project) -> None:
     """Its tables for stacks lie before their header, and not behind it."""
     need("ld.gold")
     rec, done = record(project, compiled(project, SHARES, *SMALL, "-fuse-ld=gold"))
@@ -405,7 +405,7 @@ def test_exec_chains_end_in_one_recording(project: Project) -> None:
     assert shares(rec, "a", "b")["a"] > 0.5
 
 
-def test_without_a_flag_everything(project: Project) -> None:
+def test_record_without_flags_records_everything(project: Project) -> None:
     rec, _ = record(project, compiled(project, SHARES), flags=())
     assert rec.flags & HAS_CPU and rec.flags & HAS_HEAP and rec.hz == 99
 
@@ -422,7 +422,7 @@ def test_a_program_that_ends_at_once(project: Project) -> None:
     assert rec.exit_status == 1 and rec.command[0] == b"true" or rec.command == [b""]
 
 
-def test_exit_status_and_signals(project: Project) -> None:
+def test_exit_status_and_signals_are_passed_on(project: Project) -> None:
     done = project.piano("record", "--cpu", "-o", "x.rec", "--", "sh", "-c", "exit 7", check=False)
     assert done.status == 7
     done = project.piano("record", "--cpu", "-o", "y.rec", "--", "sh", "-c", "kill -9 $$", check=False)
@@ -430,7 +430,7 @@ def test_exit_status_and_signals(project: Project) -> None:
 
 
 @AS_ROOT
-def test_setuid_as_root(project: Project) -> None:
+def test_setuid_program_is_sampled_by_root(project: Project) -> None:
     """The kernel ends what was prepared before such an exec; root takes it up again after it."""
     program = compiled(project, SHARES)
     os.chown(program, NOBODY, NOBODY)
@@ -469,7 +469,7 @@ def running(project: Project) -> Iterator[subprocess.Popen]:
     process.stdout.close()
 
 
-def test_attach(project: Project, running: subprocess.Popen) -> None:
+def test_attach_samples_a_running_process(project: Project, running: subprocess.Popen) -> None:
     done = project.piano("record", "--cpu=499", "--pid", running.pid, "--duration", "1", "-o", "x.rec")
     assert running.poll() is None, "it goes on"
     rec = Recording(project.root / "x.rec")
@@ -535,7 +535,7 @@ def test_attach_ends_with_the_process(project: Project, running: subprocess.Pope
     assert tool.returncode == 0
 
 
-def test_attach_to_nobody(project: Project) -> None:
+def test_attach_to_a_missing_process_fails(project: Project) -> None:
     gone = subprocess.Popen(["true"])
     gone.wait()
     done = project.piano("record", "--cpu", "--pid", gone.pid, check=False)
@@ -544,7 +544,7 @@ def test_attach_to_nobody(project: Project) -> None:
 
 
 @AS_ROOT
-def test_attach_without_the_right(project: Project, running: subprocess.Popen) -> None:
+def test_attach_without_permission_fails(project: Project, running: subprocess.Popen) -> None:
     project.root.chmod(0o777)
     home = Path("/tmp") / f"piano-{os.getpid()}"
     shutil.copytree(Path(PIANO).parent, home, ignore=shutil.ignore_patterns("obj", "tests", "lint", "san-*"))
@@ -561,7 +561,7 @@ def test_attach_without_the_right(project: Project, running: subprocess.Popen) -
 # Where perf is refused -------------------------------------------------------------------------------------
 
 
-def test_refused_process(project: Project) -> None:
+def test_attach_fails_when_perf_events_are_refused(project: Project) -> None:
     """Nothing can be loaded into a process that runs already. Of programs that are started: test_cpu_timers.py."""
     deny = compiled(project, DENY, name="deny")
     done = project.command(deny, PIANO, "record", "--cpu", "-o", "x.rec", "--pid", "1", check=False)
@@ -580,7 +580,7 @@ def test_refused_process(project: Project) -> None:
     ["--pid", "-1"], ["--pid"], ["--pid", "1", "--", "true"], ["--pid", "1", "--heap"], ["--pid", "1", "--events"],
     ["--pid", "1", "--children"], ["--kernel", "--heap", "--", "true"], ["--maps", "--cpu", "--", "true"],
 ], ids=" ".join)
-def test_usage_errors(project: Project, words: list[str]) -> None:
+def test_wrong_options_are_usage_errors(project: Project, words: list[str]) -> None:
     done = project.piano("record", *words, check=False)
     assert done.status == 2 and done.out == "" and "piano record --help" in done.err, done
     assert not project.runs.exists()

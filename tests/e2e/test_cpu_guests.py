@@ -60,7 +60,7 @@ WAITS = WORK + r"""
 """
 
 
-def test_waiting_for_all_signals(project: Project, deny: Path) -> None:
+def test_sigwait_for_all_signals_gets_only_the_programs_own(project: Project, deny: Path) -> None:
     """Who blocks all signals and waits for any gets those that are meant for him."""
     program = compiled(project, WAITS)
     plain = project.command(program)
@@ -71,7 +71,7 @@ def test_waiting_for_all_signals(project: Project, deny: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [2048, 4096, 8192])
-def test_small_alternate_stacks(project: Project, deny: Path, size: int) -> None:
+def test_small_alternate_stacks_are_not_overwritten(project: Project, deny: Path, size: int) -> None:
     """What lies below the program's alternate stack stays as it is, and the thread is sampled all the same."""
     program = compiled(project, WORK + r"""
         #include <signal.h>
@@ -97,7 +97,7 @@ def test_small_alternate_stacks(project: Project, deny: Path, size: int) -> None
     assert sum("a" in s.names for s in rec.kind(CPU)) > 20 and rec.lost <= 2
 
 
-def test_threads_of_c11(project: Project, deny: Path) -> None:
+def test_threads_of_c11_are_sampled(project: Project, deny: Path) -> None:
     program = compiled(project, WORK + r"""
         #include <threads.h>
         static int work(void *arg) { a(100000000); return *(int *)arg; }
@@ -115,7 +115,7 @@ def test_threads_of_c11(project: Project, deny: Path) -> None:
     assert sum("work" in s.names for s in rec.kind(CPU)) > 20
 
 
-def test_gprof(project: Project, deny: Path) -> None:
+def test_gprof_counts_its_own_ticks_only(project: Project, deny: Path) -> None:
     """Its handler is set inside the C library. It counts its own ticks alone, and samples are taken all the same."""
     program = compiled(project, WORK + r"""
         #include <sys/resource.h>
@@ -137,7 +137,7 @@ def test_gprof(project: Project, deny: Path) -> None:
 
 @pytest.mark.parametrize("kernel", [0, 1])
 @pytest.mark.parametrize("is_blocked", [0, 1])
-def test_exec_while_sampled(project: Project, kernel: int, is_blocked: int) -> None:
+def test_pending_sample_does_not_end_the_program_after_exec(project: Project, kernel: int, is_blocked: int) -> None:
     """A sample on its way does not end the program that comes next."""
     project.write({"again.c": WORK + r"""
         #include <errno.h>
@@ -178,7 +178,7 @@ def test_exec_while_sampled(project: Project, kernel: int, is_blocked: int) -> N
     assert (done.status, done.out) == (0, "alive\n")
 
 
-def test_all_forms_of_exec(project: Project) -> None:
+def test_every_exec_function_passes_its_arguments(project: Project) -> None:
     """With what they were given, whichever of them it is, from a child of vfork too."""
     program = compiled(project, WORK + r"""
         #include <errno.h>
@@ -218,7 +218,7 @@ def test_all_forms_of_exec(project: Project) -> None:
 
 @pytest.mark.parametrize("end", ["_exit(0)", "raise(SIGKILL)"])
 @pytest.mark.parametrize("is_blocked", [0, 1])
-def test_lost_without_a_proper_end(project: Project, deny: Path, end: str, is_blocked: int) -> None:
+def test_lost_samples_are_counted_when_the_program_is_killed(project: Project, deny: Path, end: str, is_blocked: int) -> None:
     """Nobody in the program comes to count what its samples do not stand for: the tool does."""
     program = compiled(project, WORK + r"""
         #include <signal.h>
@@ -239,7 +239,7 @@ def test_lost_without_a_proper_end(project: Project, deny: Path, end: str, is_bl
         assert len(rec.kind(CPU)) > 20 and rec.lost <= 2, (rec.lost, done)
 
 
-def test_sources_in_turn(project: Project) -> None:
+def test_switching_between_timers_and_perf_events_ends_no_program(project: Project) -> None:
     """Begun and ended again and again, by timers and by perf events, while threads come and go: no late signal ends the program."""
     project.write({"turns.c": WORK + r"""
         #include <piano.h>

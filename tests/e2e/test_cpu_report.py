@@ -20,7 +20,7 @@ def rows(data: dict[str, Any]) -> dict[str, tuple[int, int, int, int]]:
 
 
 @tool
-def test_flat(project: Project, program: Path) -> None:
+def test_table_shows_self_and_total_time(project: Project, program: Path) -> None:
     rec, burn, wait, parse = traced(program)
     rec.thread(11, "main"), rec.thread(12, "helper")
     rec.cpu(11, 0, burn, ms=10, count=6).cpu(11, 100, parse, ms=10, count=3).cpu(12, 0, wait, ms=10)
@@ -48,7 +48,7 @@ def test_recursion_counts_once(project: Project, program: Path) -> None:
 
 
 @tool
-def test_off_cpu(project: Project, program: Path) -> None:
+def test_off_cpu_time_is_shown_by_function_and_thread(project: Project, program: Path) -> None:
     rec, burn, wait, parse = traced(program)
     rec.cpu(11, 0, burn, ms=10, count=2).off(11, 20, wait, ms=300).off(11, 400, burn, ms=50, preempted=True)
     path = put(project, rec)
@@ -62,7 +62,7 @@ def test_off_cpu(project: Project, program: Path) -> None:
 
 
 @tool
-def test_threads_and_processes(project: Project, program: Path) -> None:
+def test_threads_are_shown_by_process(project: Project, program: Path) -> None:
     """Two processes with one address space each: functions and threads are of their own."""
     rec, burn, wait, parse = traced(program)
     rec.thread(4711, "parent"), rec.thread(4712, "child", pid=4712), rec.thread(4713, "second", pid=4712)
@@ -104,7 +104,7 @@ def test_processes_have_their_own_modules(project: Project, program: Path) -> No
 
 
 @tool
-def test_tree(project: Project, program: Path) -> None:
+def test_tree_shows_times_of_calls(project: Project, program: Path) -> None:
     rec, burn, wait, parse = traced(program)
     rec.cpu(11, 0, burn, ms=10, count=6).cpu(11, 100, parse, ms=10, count=3).cpu(12, 0, wait, ms=10)
     path = put(project, rec)
@@ -119,7 +119,7 @@ def test_tree(project: Project, program: Path) -> None:
 
 
 @tool
-def test_kernel_frames(project: Project, program: Path) -> None:
+def test_kernel_frames_have_a_module_of_their_own(project: Project, program: Path) -> None:
     rec, burn, wait, parse = traced(program)
     elf = make.Program(make.Recording(), program)
     rec.cpu(11, 0, rec.stack([0xFFFFFFFFFFFFFF00, elf.pc("burn")]), ms=10)
@@ -129,7 +129,7 @@ def test_kernel_frames(project: Project, program: Path) -> None:
 
 
 @tool
-def test_several_instruments(project: Project, program: Path) -> None:
+def test_recording_of_several_instruments_has_a_summary_of_each(project: Project, program: Path) -> None:
     """A few lines of each, and the command that shows more."""
     path = put(project, mixed(program))
     text = project.piano("report").out
@@ -148,7 +148,7 @@ def test_several_instruments(project: Project, program: Path) -> None:
 
 
 @tool
-def test_lost_samples_are_said(project: Project, program: Path) -> None:
+def test_lost_samples_are_reported(project: Project, program: Path) -> None:
     rec, burn, wait, parse = traced(program)
     rec.cpu(11, 0, burn)
     rec.trace["samples_lost"] = 17
@@ -158,7 +158,7 @@ def test_lost_samples_are_said(project: Project, program: Path) -> None:
 
 
 @tool
-def test_stacks_that_are_cut_short_are_said(project: Project, program: Path) -> None:
+def test_truncated_stacks_are_reported(project: Project, program: Path) -> None:
     rec, burn, _, _ = traced(program)
     rec.cpu(11, 0, burn)
     for whole, is_said in ((94, True), (96, False)):
@@ -168,7 +168,7 @@ def test_stacks_that_are_cut_short_are_said(project: Project, program: Path) -> 
 
 
 @tool
-def test_a_recording_without_a_sample(project: Project) -> None:
+def test_recording_without_samples_is_reported(project: Project) -> None:
     rec = make.Recording(flags=make.HAS_CPU)
     done = project.piano("report", put(project, rec))
     assert "there is no CPU sample" in done.err and "no samples" in done.out
@@ -223,7 +223,7 @@ def test_python_by_perf_says_what_is_missing(project: Project, program: Path, tm
 
 
 @tool
-def test_the_name_the_program_was_called_by(project: Project, program: Path) -> None:
+def test_report_shows_the_name_the_program_was_called_by(project: Project, program: Path) -> None:
     rec, burn, _, _ = traced(program, command=["/usr/bin/redis-server", "--port", "0"])
     rec.cpu(11, 0, burn, ms=10)
     assert project.piano("report", put(project, rec), "--cpu").out.startswith("redis-server (pid ")

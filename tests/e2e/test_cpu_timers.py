@@ -49,7 +49,7 @@ def record(project: Project, deny: Path, *words: Any, flags: tuple = ("--cpu=499
 
 @pytest.mark.timing
 @pytest.mark.parametrize("hz", [99, 499, 10000])
-def test_shares(project: Project, deny: Path, hz: int) -> None:
+def test_shares_are_right_for_slow_and_fast_timers(project: Project, deny: Path, hz: int) -> None:
     """Whether the timer is slower or faster than the kernel's tick, shares and sums are right."""
     (project.root / "x.rec").unlink(missing_ok=True)
     program = compiled(project, SHARES)
@@ -69,7 +69,7 @@ def test_shares(project: Project, deny: Path, hz: int) -> None:
     assert chains.count(("burn", "a", "main")) > chains.count(("burn", "b", "main")) > 0
 
 
-def test_said(project: Project, deny: Path) -> None:
+def test_report_and_doctor_name_the_source_of_samples(project: Project, deny: Path) -> None:
     """The tool, the reports and the doctor say how it was done."""
     rec, done = record(project, deny, compiled(project, SHARES), check=False)
     assert rec.exit_status == 1 and done.status == 0
@@ -82,7 +82,7 @@ def test_said(project: Project, deny: Path) -> None:
     assert re.search(r"^warn  perf events: .*forbidden.* by timers in the program", doctor.out, re.M), doctor
 
 
-def test_all_together(project: Project, deny: Path) -> None:
+def test_timers_work_with_heap_and_events(project: Project, deny: Path) -> None:
     rec, done = record(project, deny, compiled(project, SHARES), flags=())
     assert rec.flags & HAS_HEAP and rec.flags & HAS_CPU and rec.flags & HAS_EVENTS
     assert rec.source == TIMERS and rec.hz == 99 and len(rec.kind(CPU)) > 5
@@ -91,7 +91,7 @@ def test_all_together(project: Project, deny: Path) -> None:
 
 
 @pytest.mark.timing
-def test_threads(project: Project, deny: Path) -> None:
+def test_samples_are_in_proportion_to_the_time_of_threads(project: Project, deny: Path) -> None:
     """Each thread has its own time: told apart, and in proportion."""
     (project.root / "x.rec").unlink(missing_ok=True)
     rec, _ = record(project, deny, compiled(project, THREADS + r"""
@@ -117,7 +117,7 @@ def test_threads(project: Project, deny: Path) -> None:
 
 
 @pytest.mark.timing
-def test_short_threads(project: Project, deny: Path) -> None:
+def test_short_threads_are_sampled_or_counted_as_lost(project: Project, deny: Path) -> None:
     """Hundreds of threads, each as long as a period: between samples and what is counted as lost (a timer that ran out after the
     kernel's last tick) they have their time, and no timer is left over."""
     (project.root / "x.rec").unlink(missing_ok=True)
@@ -152,7 +152,7 @@ def test_short_threads(project: Project, deny: Path) -> None:
     assert 0.85 < (sampled + rec.lost * 10**9 // 199) / (used_us * 1000) < 1.15, (sampled, rec.lost, used_us)
 
 
-def test_other_languages(project: Project, deny: Path) -> None:
+def test_python_keeps_its_signals_threads_and_children(project: Project, deny: Path) -> None:
     """Python: its signals, its threads, its children."""
     rec, done = record(project, deny, "/usr/bin/python3", "-c", """if True:
         import signal, subprocess, threading, time
@@ -171,7 +171,7 @@ def test_other_languages(project: Project, deny: Path) -> None:
 # What the program must not notice --------------------------------------------------------------------------
 
 
-def test_errno_and_restart(project: Project, deny: Path) -> None:
+def test_errno_is_kept_and_reads_are_restarted(project: Project, deny: Path) -> None:
     """errno is what it was; reads that were interrupted are not."""
     _, done = record(project, deny, compiled(project, WORK + r"""
         #include <errno.h>
@@ -208,7 +208,7 @@ SETTERS = {
 
 
 @pytest.mark.parametrize("how", SETTERS)
-def test_own_handler(project: Project, deny: Path, how: str) -> None:
+def test_program_with_its_own_handler_is_sampled_by_another_signal(project: Project, deny: Path, how: str) -> None:
     """A program with a handler for SIGPROF gets its own signals and no other; samples go on by another signal."""
     rec, done = record(project, deny, compiled(project, WORK + r"""
         #include <signal.h>
@@ -234,7 +234,7 @@ def test_own_handler(project: Project, deny: Path, how: str) -> None:
     assert rec.lost <= 2
 
 
-def test_all_signals_reset(project: Project, deny: Path) -> None:
+def test_resetting_all_signals_does_not_end_the_program(project: Project, deny: Path) -> None:
     """The default of the signal would be the end of the program."""
     _, done = record(project, deny, compiled(project, WORK + r"""
         #include <signal.h>
@@ -252,7 +252,7 @@ def test_all_signals_reset(project: Project, deny: Path) -> None:
     assert done.out == "alive\n", done
 
 
-def test_foreign_signal(project: Project, deny: Path) -> None:
+def test_foreign_sigprof_ends_the_program_as_without_piano(project: Project, deny: Path) -> None:
     """SIGPROF of somebody else ends a program that has no handler, as it would without piano."""
     program = compiled(project, WORK + r"""
         #include <sys/time.h>
@@ -270,7 +270,7 @@ def test_foreign_signal(project: Project, deny: Path) -> None:
     assert done.status == 128 + signal.SIGPROF and len(rec.kind(CPU)) > 10
 
 
-def test_blocked_is_counted(project: Project, deny: Path) -> None:
+def test_blocked_samples_are_counted_as_lost(project: Project, deny: Path) -> None:
     """Who blocks the signal is not sampled; how much is missing is said. Later exec finds nothing pending."""
     program = compiled(project, WORK + r"""
         #include <signal.h>
@@ -290,7 +290,7 @@ def test_blocked_is_counted(project: Project, deny: Path) -> None:
     assert "lost" in project.piano("report", "--cpu", "x.rec", check=False).err
 
 
-def test_storm(project: Project, deny: Path) -> None:
+def test_program_survives_ten_thousand_samples_a_second(project: Project, deny: Path) -> None:
     """At ten thousand a second: threads, forks, libraries that come and go, exec at last."""
     project.write({"lib.c": "int answer(void) { int s = 0; for (int i = 0; i < 200000; i++) { s += i; __asm__ volatile(\"\" : \"+r\"(s)); }"
                             " return s; }"})
@@ -352,7 +352,7 @@ def test_storm(project: Project, deny: Path) -> None:
     project.piano("report", "x.rec.1")
 
 
-def test_children(project: Project, deny: Path) -> None:
+def test_children_are_sampled_only_with_children(project: Project, deny: Path) -> None:
     """Only with --children; then each has a recording of its own."""
     program = compiled(project, WORK + r"""
         #include <sys/wait.h>
@@ -415,7 +415,7 @@ def test_a_fork_while_another_thread_is_in_the_loader(project: Project, deny: Pa
     assert done.out == "fine\n"
 
 
-def test_small_stacks(project: Project, deny: Path) -> None:
+def test_small_stacks_are_walked_or_marked_as_lost(project: Project, deny: Path) -> None:
     """Coroutines and alternate signal stacks: walked or marked as lost, never a fault."""
     rec, done = record(project, deny, compiled(project, WORK + r"""
         #include <signal.h>
@@ -446,7 +446,7 @@ def test_small_stacks(project: Project, deny: Path) -> None:
     assert any("coroutine" in n for n in names) and any("handler" in n and "main" in n for n in names)
 
 
-def test_kill(project: Project, deny: Path) -> None:
+def test_samples_survive_a_kill_at_any_moment(project: Project, deny: Path) -> None:
     """At any moment: what was sampled until then is there."""
     program = compiled(project, THREADS + r"""
         int main(void)
@@ -480,7 +480,7 @@ def test_kill(project: Project, deny: Path) -> None:
 # What cannot be done ---------------------------------------------------------------------------------------
 
 
-def test_static(project: Project, deny: Path) -> None:
+def test_static_program_is_refused(project: Project, deny: Path) -> None:
     """Nothing can be loaded into it, and that is said."""
     program = compiled(project, SHARES, "-O2", "-static")
     done = project.command(deny, PIANO, "record", "--cpu", "-o", "x.rec", "--", program, check=False)
@@ -488,7 +488,7 @@ def test_static(project: Project, deny: Path) -> None:
     assert "record --cpu" not in done.err and not (project.root / "x.rec").exists()
 
 
-def test_no_timers_left(project: Project, deny: Path) -> None:
+def test_program_runs_without_samples_when_no_timer_is_left(project: Project, deny: Path) -> None:
     """Each takes one of the signals that may be queued (ulimit -i); without, the program runs as ever."""
     program = compiled(project, SHARES)
     done = project.command("prlimit", "--sigpending=0", deny, PIANO, "record", "--events", "--cpu", "-o", "x.rec", "--", program)
@@ -526,7 +526,7 @@ def api(project: Project, body: str, **options: Any) -> tuple[Recording | None, 
 
 
 @pytest.mark.parametrize("source", ["AUTO", "TIMERS", "CPU_CLOCK"])
-def test_start_and_stop(project: Project, source: str) -> None:
+def test_interface_samples_all_threads_from_start_to_stop(project: Project, source: str) -> None:
     """All threads, those that were there before too, from start to stop."""
     rec, done = api(project, r"""
         pthread_t t;
@@ -570,7 +570,7 @@ def test_start_and_stop(project: Project, source: str) -> None:
     project.piano("report", "--cpu")
 
 
-def test_kernel_frames(project: Project) -> None:
+def test_kernel_frames_come_before_those_of_the_program(project: Project) -> None:
     """With perf, and the right to it, the kernel's frames come before the program's."""
     rec, done = api(project, r"""
         struct piano_cpu_options o = {.size = sizeof o, .frequency_hz = 1000, .source = PIANO_SOURCE_CPU_CLOCK, .include_kernel = 1};
@@ -591,7 +591,7 @@ def test_kernel_frames(project: Project) -> None:
     assert len(mixed) > 20 and all("main" in names for names in mixed if len(names) < 60), mixed[:3]
 
 
-def test_refusals(project: Project, deny: Path) -> None:
+def test_interface_refuses_wrong_options(project: Project, deny: Path) -> None:
     rec, done = api(project, r"""
         struct piano_cpu_options o = {.size = sizeof o, .source = PIANO_SOURCE_CPU_CLOCK};
         struct { struct piano_cpu_options o; uint64_t more; } longer = {{.size = sizeof longer}};
@@ -613,7 +613,7 @@ def test_refusals(project: Project, deny: Path) -> None:
     assert done.out == "1 1 1 1 1 1 0 0\n", done
 
 
-def test_closed_descriptors(project: Project) -> None:
+def test_program_that_closes_all_descriptors_loses_only_samples(project: Project) -> None:
     """perf has a descriptor for each thread. A program that closes all it does not know loses its samples, and nothing else."""
     rec, done = api(project, r"""
         struct piano_cpu_options o = {.size = sizeof o, .source = PIANO_SOURCE_CPU_CLOCK};
@@ -639,7 +639,7 @@ def test_closed_descriptors(project: Project) -> None:
     assert done.out == "fine\n"
 
 
-def test_sampled_from_outside(project: Project) -> None:
+def test_interface_does_not_sample_what_the_tool_samples(project: Project) -> None:
     """The tool samples it already, into the same file: not twice."""
     api(project, "")
     project.write({"api.c": API + 'int main(void) { printf("%d\\n", piano_cpu_start(NULL) == -EBUSY); return 0; }'})
@@ -649,7 +649,7 @@ def test_sampled_from_outside(project: Project) -> None:
 
 
 @pytest.mark.parametrize("source", ["TIMERS", "CPU_CLOCK"])
-def test_storm_inside(project: Project, source: str) -> None:
+def test_interface_survives_ten_thousand_samples_a_second(project: Project, source: str) -> None:
     """Ten thousand samples a second, threads that come and go, forks, starts and stops; then the signal is wanted back."""
     rec, done = api(project, r"""
         struct piano_cpu_options o = {.size = sizeof o, .frequency_hz = 10000, .source = PIANO_SOURCE_""" + source + r"""};

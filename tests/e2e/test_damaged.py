@@ -65,7 +65,7 @@ def looked_at(project: Project, data: bytes, path: Path) -> list[Done]:
     return done
 
 
-def test_whole_is_not_called_damaged(project: Project, recording: Path) -> None:
+def test_whole_recording_is_not_called_damaged(project: Project, recording: Path) -> None:
     for done in looked_at(project, recording.read_bytes(), project.root / "b.rec"):
         assert not numbers(done.out + done.err) and "damaged" not in done.err, done
 
@@ -73,7 +73,7 @@ def test_whole_is_not_called_damaged(project: Project, recording: Path) -> None:
 @pytest.mark.parametrize("value", [HUGE, 2**64 - 1, 2**52], ids=["10^18", "2^64-1", "2^52"])
 @pytest.mark.parametrize("name,at", [*((n, a) for n, a in HEADER_COUNTS.items()),
                                      *(("trace " + n, TRACE + a) for n, a in TRACE_COUNTS.items())])
-def test_counts_in_the_header(project: Project, recording: Path, name: str, at: int, value: int) -> None:
+def test_wrong_counts_in_the_header_are_reported_as_damage(project: Project, recording: Path, name: str, at: int, value: int) -> None:
     data = bytearray(recording.read_bytes())
     struct.pack_into("<Q", data, at, value)
     for done in looked_at(project, bytes(data), project.root / "b.rec"):
@@ -86,7 +86,7 @@ def test_counts_in_the_header(project: Project, recording: Path, name: str, at: 
 
 
 
-def test_every_number_of_the_file(project: Project, recording: Path) -> None:
+def test_changed_bytes_anywhere_never_crash_the_report(project: Project, recording: Path) -> None:
     """Each in turn would take hours: some hundred of the 8 bytes that hold something, spread over the file."""
     whole = recording.read_bytes()
     places = [at for at in range(432 + 2048, len(whole) - 8, 8) if whole[at:at + 8] != bytes(8)]

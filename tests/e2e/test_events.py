@@ -80,7 +80,7 @@ def check_told(r: Recording, done: Done) -> None:
     assert r.trace["recycled"] == 0
 
 
-def test_what_a_program_tells(project: Project) -> None:
+def test_every_event_of_the_interface_is_recorded(project: Project) -> None:
     program = compile(project, TOLD, *API)
     r, done = record(project, program)
     check_told(r, done)
@@ -89,7 +89,7 @@ def test_what_a_program_tells(project: Project) -> None:
     assert start < end and all(start <= e.ticks <= end for e in r.events)
 
 
-def test_nothing_when_nothing_is_recorded(project: Project) -> None:
+def test_interface_does_nothing_without_a_recording(project: Project) -> None:
     program = compile(project, TOLD, *API)
     for env in ({}, {"LD_PRELOAD": PRELOAD}):
         done = project.command(program, env=env)
@@ -97,7 +97,7 @@ def test_nothing_when_nothing_is_recorded(project: Project) -> None:
     assert recordings(project) == []
 
 
-def test_a_static_program(project: Project) -> None:
+def test_static_program_can_use_the_interface(project: Project) -> None:
     program = compile(project, TOLD, "-static", str(LIB / "libpiano.a"))
     done = project.command(program, env={**environment(project), "LD_PRELOAD": ""})
     path, = recordings(project)
@@ -124,7 +124,7 @@ def test_the_header_is_good_for_cxx(project: Project) -> None:
     assert parks(r) == [("condition", 110 + 1)]
 
 
-def test_heap_and_events_in_one(project: Project) -> None:
+def test_heap_and_events_are_in_one_recording(project: Project) -> None:
     program = compile(project, TOLD, *API)
     r, done = record(project, program, PIANO_HEAP=1)
     assert r.flags & HAS_HEAP
@@ -187,7 +187,7 @@ def kill_after(project: Project, program: Path, many: int, ns: int, **more: Any)
     return r, [(tid, count) for count, tid in known]
 
 
-def test_killed_at_any_moment(project: Project) -> None:
+def test_events_survive_a_kill_at_any_moment(project: Project) -> None:
     program = compile(project, COUNTED, *API)
     chance = random.Random(4)
     for _ in range(20):
@@ -199,7 +199,7 @@ def test_killed_at_any_moment(project: Project) -> None:
         assert r.state == 1 and r.trace["end_ticks"] == 0
 
 
-def test_the_size_asked_for(project: Project) -> None:
+def test_newest_events_are_kept_within_the_size_asked_for(project: Project) -> None:
     program = compile(project, COUNTED, *API)
     r, known = kill_after(project, program, 300_000, 1, PIANO_EVENTS_MAX=512 * 1024)
     assert r.chunks[events.EVENTS] <= 8 and r.trace["recycled"] > 0
@@ -210,7 +210,7 @@ def test_the_size_asked_for(project: Project) -> None:
             assert depths[-1] >= count - 1
 
 
-def test_children(project: Project) -> None:
+def test_children_have_events_of_their_own(project: Project) -> None:
     program = compile(project, r"""
         int main(void)
         {
@@ -247,7 +247,7 @@ def test_children(project: Project) -> None:
     assert set(parent.names.values()) == {"parent"} and set(child.names.values()) == {"child"}
 
 
-def test_thousands_of_threads(project: Project) -> None:
+def test_events_of_thousands_of_threads_are_complete(project: Project) -> None:
     program = compile(project, r"""
         static void *brief(void *arg)
         {

@@ -38,7 +38,7 @@ def totals(project: Project, path: Path) -> dict[str, Any]:
 @tool
 @pytest.mark.parametrize("by,key", [("live", "live_bytes"), ("allocated", "allocated_bytes"),
                                     ("peak", "peak_bytes")])
-def test_collapsed(project: Project, program: Path, by: str, key: str) -> None:
+def test_collapsed_has_one_line_per_stack(project: Project, program: Path, by: str, key: str) -> None:
     path = put(project, sample_recording(program))
     done = project.piano("export", path, "--format", "collapsed", "--by", by)
     lines = dict(line.rsplit(" ", 1) for line in done.out.splitlines())
@@ -80,7 +80,7 @@ def test_weights_add_up_to_the_estimate(project: Project) -> None:
 @tool
 @pytest.mark.parametrize("by,key", [("live", "live_bytes"), ("allocated", "allocated_bytes"),
                                     ("peak", "peak_bytes")])
-def test_speedscope(project: Project, program: Path, by: str, key: str) -> None:
+def test_speedscope_has_a_profile_per_figure(project: Project, program: Path, by: str, key: str) -> None:
     path = put(project, sample_recording(program))
     data = json.loads(project.piano("export", path, "--format", "speedscope", "--by", by).out)
     assert data["$schema"] == "https://www.speedscope.app/file-format-schema.json"
@@ -106,7 +106,7 @@ def speedscope_schema() -> Any:
                 m for m in files if m.name.endswith("file-format-schema.json"))))
 
 
-def test_speedscope_schema(project: Project, program: Path) -> None:
+def test_speedscope_matches_its_schema(project: Project, program: Path) -> None:
     jsonschema = pytest.importorskip("jsonschema", reason="python3-jsonschema is not installed")
     schema = speedscope_schema()
     for rec in (sample_recording(program), make.Recording()):
@@ -187,7 +187,7 @@ def decode(project: Project, path: Path) -> tuple[list[tuple[str, str]], list[An
 
 
 @tool
-def test_pprof(project: Project, program: Path) -> None:
+def test_pprof_has_types_and_unique_strings(project: Project, program: Path) -> None:
     rec = sample_recording(program)
     path = put(project, rec)
     profile = profile_of(project, path)
@@ -215,7 +215,7 @@ def test_pprof(project: Project, program: Path) -> None:
 
 
 @tool
-def test_pprof_of_the_peak(project: Project, program: Path) -> None:
+def test_pprof_of_the_peak_has_peak_bytes(project: Project, program: Path) -> None:
     path = put(project, sample_recording(program))
     profile = profile_of(project, path, "--by", "peak")
     assert profile.types[4:] == [("peak_objects", "count"), ("peak_space", "bytes")]
@@ -223,7 +223,7 @@ def test_pprof_of_the_peak(project: Project, program: Path) -> None:
 
 
 @tool
-def test_pprof_of_an_empty_recording(project: Project) -> None:
+def test_pprof_of_an_empty_recording_has_no_samples(project: Project) -> None:
     profile = profile_of(project, put(project, make.Recording()))
     assert profile.samples == [] and len(profile.types) == 4
 
@@ -265,7 +265,7 @@ def test_pprof_is_read_by_go_tool_pprof(project: Project, program: Path) -> None
 # Where it goes -----------------------------------------------------------------------------------
 
 @tool
-def test_output_file(project: Project, program: Path) -> None:
+def test_output_file_is_not_overwritten_without_force(project: Project, program: Path) -> None:
     path = put(project, sample_recording(program))
     out = project.root / "heap.txt"
     done = project.piano("export", path, "--format", "collapsed", "-o", out)
@@ -284,7 +284,7 @@ def test_output_file(project: Project, program: Path) -> None:
 
 @tool
 @pytest.mark.parametrize("form", ["collapsed", "speedscope", "pprof"])
-def test_an_empty_export_is_said(project: Project, program: Path, form: str) -> None:
+def test_empty_export_is_reported(project: Project, program: Path, form: str) -> None:
     rec, s = recording(program, rate=1)
     path = put(project, rec.sample(s.load, 3 * MB, lived_us=10**6))
     out = project.root / "out"
@@ -298,7 +298,7 @@ def test_an_empty_export_is_said(project: Project, program: Path, form: str) -> 
 
 
 @tool
-def test_output_that_cannot_be_written(project: Project, program: Path) -> None:
+def test_unwritable_output_is_an_error(project: Project, program: Path) -> None:
     path = put(project, sample_recording(program))
     for where in ("no/such/dir/x.json", "/proc/x.json"):
         done = project.piano("export", path, "--format", "speedscope", "-o", where, check=False)
@@ -317,7 +317,7 @@ def test_pprof_refuses_a_terminal(project: Project, program: Path) -> None:
 
 
 @tool
-def test_usage(project: Project, program: Path) -> None:
+def test_wrong_options_are_usage_errors(project: Project, program: Path) -> None:
     path = put(project, sample_recording(program))
     for words in ([path], [path, "--format", "svg"], [path, "--format", "pprof", "--by", "size"],
                   [path, path, "--format", "pprof"], [path, "--format"], [path, "--nonsense"]):
@@ -330,7 +330,7 @@ def test_usage(project: Project, program: Path) -> None:
 
 
 @tool
-def test_the_latest_recording(project: Project, program: Path) -> None:
+def test_latest_recording_is_the_default(project: Project, program: Path) -> None:
     put(project, make.Recording(rate=1), "1740000000000-1.rec")
     rec, s = recording(program, rate=1)
     put(project, rec.sample(s.load, 9), "1740000000009-1.rec")
@@ -341,7 +341,7 @@ def test_the_latest_recording(project: Project, program: Path) -> None:
 
 
 @tool
-def test_hostile_names(project: Project) -> None:
+def test_hostile_names_do_not_break_the_formats(project: Project) -> None:
     rec = make.Recording(rate=1)
     rec.module(b"/tmp/a;b c\nd\x1b[1m\xff", 0x400000, 0x500000)
     rec.sample(rec.stack([0x400010, 0x400020]), 7)

@@ -66,7 +66,7 @@ def validate(trace: dict[str, Any]) -> None:
 
 
 @tool
-def test_chrome(project: Project, program: Path) -> None:
+def test_chrome_has_polls_parks_and_wakes(project: Project, program: Path) -> None:
     trace = chrome(project, mixed(program))
     validate(trace)
     count = Counter((e["ph"], e.get("cat")) for e in trace["traceEvents"])
@@ -110,7 +110,7 @@ def test_chrome_of_open_and_nested_polls(project: Project) -> None:
 
 
 @tool
-def test_chrome_of_cpu_samples_alone(project: Project, program: Path) -> None:
+def test_chrome_of_cpu_samples_has_instants(project: Project, program: Path) -> None:
     rec, burn, wait, parse = traced(program)
     rec.cpu(11, 0, burn, ms=10, count=3).cpu(12, 0, wait, pid=12)
     trace = chrome(project, rec)
@@ -138,7 +138,7 @@ def weighed(program: Path) -> Any:
 
 
 @tool
-def test_collapsed(project: Project, program: Path) -> None:
+def test_collapsed_has_cpu_and_off_cpu_time(project: Project, program: Path) -> None:
     path = put(project, weighed(program))
     # CPU time is the default of a recording without heap samples.
     for flags in ((), ("--by", "cpu")):
@@ -150,7 +150,7 @@ def test_collapsed(project: Project, program: Path) -> None:
 
 @tool
 @pytest.mark.parametrize("by,chosen", [("cpu", "cpu"), ("off-cpu", "off_cpu")])
-def test_pprof(project: Project, program: Path, by: str, chosen: str) -> None:
+def test_pprof_has_cpu_and_off_cpu_time(project: Project, program: Path, by: str, chosen: str) -> None:
     path = put(project, weighed(program))
     profile = profile_of(project, path, "--by", by)
     assert profile.types == [("samples", "count"), ("cpu", "nanoseconds"), ("switches", "count"),
@@ -161,14 +161,14 @@ def test_pprof(project: Project, program: Path, by: str, chosen: str) -> None:
 
 
 @tool
-def test_speedscope(project: Project, program: Path) -> None:
+def test_speedscope_has_cpu_and_off_cpu_time(project: Project, program: Path) -> None:
     data = json.loads(project.piano("export", put(project, weighed(program)), "--format", "speedscope").out)
     cpu, off = data["profiles"]
     assert (cpu["name"], cpu["unit"], cpu["endValue"]) == ("CPU time", "nanoseconds", 90 * MS)
     assert (off["endValue"], len(off["samples"])) == (300 * MS, 1)
 
 
-def test_speedscope_schema(project: Project, program: Path) -> None:
+def test_speedscope_matches_its_schema(project: Project, program: Path) -> None:
     jsonschema = pytest.importorskip("jsonschema", reason="python3-jsonschema is not installed")
     data = json.loads(project.piano("export", put(project, weighed(program)), "--format", "speedscope").out)
     jsonschema.validate(data, speedscope_schema())

@@ -70,7 +70,7 @@ def test_a_mapping_that_grows_is_a_new_one(project: Project) -> None:
 
 
 @pytest.mark.parametrize("part", ["a, 4096", "a + 4096, 4096", "a + (1 << 20) - 4096, 4096"])
-def test_mappings_in_parts(project: Project, part: str) -> None:
+def test_partly_unmapped_mappings_are_followed(project: Project, part: str) -> None:
     """munmap of a part is followed, or counted as what it is; a mapping that another is laid over is gone."""
     program = compile(project, r"""
         #include <sys/mman.h>
@@ -156,7 +156,7 @@ def test_the_peak_and_who_held_it(project: Project) -> None:
     assert abs(heap["peak_bytes"] - 50e6) < 6 * math.sqrt(50e6 * 65536)
 
 
-def test_the_peak_on_several_threads(project: Project) -> None:
+def test_peak_is_the_sum_over_threads(project: Project) -> None:
     """All hold at once, at a barrier: the peak is the sum, and so are the parts."""
     program = compile(project, r"""
         static pthread_barrier_t gate;
@@ -186,7 +186,7 @@ def test_the_peak_on_several_threads(project: Project) -> None:
     assert heap.live("holder") == (0, 0)
 
 
-def test_leaks_are_named(project: Project) -> None:
+def test_leaks_names_the_function_that_leaks(project: Project) -> None:
     program = compile(project, r"""
         static NOINLINE void leaky(void) { for (int i = 0; i < 100; i++) { void *p = malloc(5000); KEEP(p); } }
         static NOINLINE void *tidy(void) { void *p = malloc(900000); KEEP(p); return p; }
@@ -285,7 +285,7 @@ def own_recording(project: Project, *command: Any) -> tuple[Done, Heap]:
     return done, read(project, files[0])
 
 
-def test_life_cycle_of_the_interface(project: Project) -> None:
+def test_interface_records_between_start_and_stop_only(project: Project) -> None:
     program = with_library(project, r"""
         static NOINLINE void *inside(void) { void *p = malloc(111); KEEP(p); return p; }
         static NOINLINE void *outside(void) { void *p = malloc(222); KEEP(p); return p; }
@@ -365,7 +365,7 @@ def test_a_new_rate_weighs_old_and_new_samples_right(project: Project) -> None:
     assert abs(figures(done.out)["live"][0] - heap["live_bytes"]) <= 0.02 * heap["live_bytes"] + 70000
 
 
-def test_a_thousand_starts_and_stops(project: Project) -> None:
+def test_thousand_starts_and_stops_do_not_grow_the_recording(project: Project) -> None:
     """Neither the recording nor the process grows, and other threads allocate all the while."""
     program = with_library(project, CHURN + r"""
         static long resident(void)
@@ -450,7 +450,7 @@ def test_nothing_to_see_is_an_error(project: Project) -> None:
 
 # ---- for a day, in small ----
 
-def test_a_day_in_miniature(project: Project) -> None:
+def test_millions_of_allocations_do_not_grow_the_recording(project: Project) -> None:
     """Tens of millions of allocations: recording and process are no greater at the end than in the middle."""
     program = compile(project, r"""
         #include <sys/stat.h>

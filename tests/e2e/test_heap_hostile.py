@@ -51,7 +51,7 @@ def test_threads_that_unload_at_the_same_time(project: Project) -> None:
     assert len(taken) < 200, len(taken)
 
 
-def test_unloading_nothing_numbers_nothing_anew(project: Project) -> None:
+def test_dlclose_that_unloads_nothing_does_not_renumber_modules(project: Project) -> None:
     program = compile(project, r"""
         #include <dlfcn.h>
         int main(void)
@@ -86,7 +86,7 @@ CXX_LOAD = r"""
 
 
 @pytest.mark.parametrize("library", ["", "-ljemalloc", "-ltcmalloc", "-lmimalloc"])
-def test_operators_count_once_whoever_has_them(project: Project, library: str) -> None:
+def test_operators_count_once_wherever_they_are_defined(project: Project, library: str) -> None:
     (project.root / "probe.c").write_text("int main(void) { return 0; }\n")
     if library and project.command("gcc", "probe.c", "-o", "probe", library, check=False).status != 0:
         pytest.skip(f"{library} cannot be linked here: no development package")
@@ -142,7 +142,7 @@ def test_delete_in_a_library_loaded_later(project: Project) -> None:
     assert sum(site["live_bytes"] for site in made if site["allocated_bytes"] >= 3000) < 3000
 
 
-def test_an_allocator_in_the_executable_is_said_to_be_out_of_reach(project: Project) -> None:
+def test_allocator_in_the_executable_is_reported_as_not_recorded(project: Project) -> None:
     """Its own calls go by no hook; what libraries allocate and it frees would look like leaks."""
     program = compile(project, r"""
         static char pool[16 << 20];
@@ -348,7 +348,7 @@ def test_operators_of_libraries_that_come_and_go(project: Project) -> None:
     same_with_and_without(project, program, "./second.so", rates=("1",))
 
 
-def test_what_dlerror_says(project: Project) -> None:
+def test_dlerror_is_not_changed(project: Project) -> None:
     """Nothing of piano's looks something up between a failure of the program's and its question."""
     program = compile(project, r"""
         #include <dlfcn.h>
@@ -453,7 +453,7 @@ def test_heap_and_cpu_begun_at_the_same_time(project: Project) -> None:
         assert (done.out, len(list(runs.iterdir()))) == ("0 0\n", 1)
 
 
-def test_stack_overflows_that_are_caught(project: Project) -> None:
+def test_caught_stack_overflows_do_not_stop_sampling(project: Project) -> None:
     """A handler on an alternate stack leaves by siglongjmp, mostly out of a sample: whatever comes later is sampled all the same."""
     program = compile(project, r"""
         #include <setjmp.h>

@@ -30,7 +30,7 @@ HEAD = make.HEADER
     (b"PIANOREC" + struct.pack("<3I", 1, 512, 65536) + bytes(5000), 12, "header of 512 bytes"),
     (b"PIANOREC" + struct.pack("<3I", 1, 4096, 4096) + bytes(5000), 16, "chunks of 4096 bytes"),
 ], ids=["empty", "short", "elf", "run", "cut", "newer", "zero", "header", "chunk"])
-def test_no_recording(project: Project, content: bytes, byte: int, words: str) -> None:
+def test_file_that_is_no_recording_is_refused_by_byte(project: Project, content: bytes, byte: int, words: str) -> None:
     path = project.root / "bad.rec"
     path.write_bytes(content)
     good = project.root / "good.rec"
@@ -55,7 +55,7 @@ def test_a_run_of_functions_is_no_recording(project: Project) -> None:
 @pytest.mark.parametrize("keep", [HEAD, HEAD + 10, HEAD + 64, HEAD + 100, HEAD + make.CHUNK,
                                   HEAD + make.CHUNK + 64 + 40, HEAD + 2 * make.CHUNK + 300,
                                   HEAD + 3 * make.CHUNK + 100, -1])
-def test_truncated(project: Project, program: Path, keep: int) -> None:
+def test_truncated_recording_is_shown_up_to_the_damage(project: Project, program: Path, keep: int) -> None:
     """What is whole is shown, and what is missing is said with its byte."""
     rec, s = recording(program, rate=1)
     rec.sample(s.parse, 1000, count=3).sample(s.load, 10)
@@ -75,7 +75,7 @@ def test_truncated(project: Project, program: Path, keep: int) -> None:
 
 
 @tool
-def test_equal_stacks_are_one(project: Project, program: Path) -> None:
+def test_equal_stacks_are_merged(project: Project, program: Path) -> None:
     rec, s = recording(program, rate=1)
     twin = rec.stack(s.elf.pcs("make_node", "parse", "main"))
     other = rec.stack(s.elf.pcs("make_node", "parse", "main"), flags=make.MMAP)
@@ -86,7 +86,7 @@ def test_equal_stacks_are_one(project: Project, program: Path) -> None:
 
 
 @tool
-def test_samples_without_a_stack(project: Project, program: Path) -> None:
+def test_samples_without_a_stack_are_shown_as_such(project: Project, program: Path) -> None:
     rec, s = recording(program, rate=1)
     rec.sample(0, 500).sample(s.parse, 100).sample(99, 30)
     data = project.json("report", put(project, rec))
@@ -108,7 +108,7 @@ def test_unknown_chunks_are_skipped(project: Project, program: Path) -> None:
 @tool
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, -1e9, 1e300, -1e300])
 @pytest.mark.parametrize("field", range(8))
-def test_numbers_that_are_none_do_not_spread(project: Project, program: Path, value: float,
+def test_numbers_that_are_not_finite_do_not_reach_totals(project: Project, program: Path, value: float,
                                              field: int) -> None:
     rec, s = recording(program, rate=1)
     rec.sample(s.load, 1000)
@@ -131,7 +131,7 @@ def test_numbers_that_are_none_do_not_spread(project: Project, program: Path, va
 
 
 @tool
-def test_hostile_names_are_inert(project: Project) -> None:
+def test_hostile_names_are_not_printed(project: Project) -> None:
     rec = make.Recording(program="/tmp/\x1b[31mred\n", rate=1)
     rec.module(b"/tmp/\x1b]0;title\x07\xff;evil module", 0x400000, 0x500000)
     rec.sample(rec.stack([0x400010]), 100)
@@ -149,7 +149,7 @@ def limited() -> None:
 
 @tool
 @pytest.mark.parametrize("seed", range(6))
-def test_mutated_recordings(project: Project, program: Path, seed: int) -> None:
+def test_mutated_recordings_never_crash_the_report(project: Project, program: Path, seed: int) -> None:
     """Bytes of headers, lengths and tables changed at random: some answer, no signal, bounded memory."""
     rng = random.Random(seed)
     rec = grown(program)
@@ -181,7 +181,7 @@ def test_mutated_recordings(project: Project, program: Path, seed: int) -> None:
 
 
 @tool
-def test_a_file_that_claims_much_takes_little(project: Project, program: Path) -> None:
+def test_wrong_sizes_do_not_allocate_much_memory(project: Project, program: Path) -> None:
     """Claims of chunks and sizes beyond the file, and a sparse terabyte, cost neither memory nor time."""
     rec, s = recording(program, rate=1)
     rec.sample(s.parse, 100)
@@ -200,7 +200,7 @@ def test_a_file_that_claims_much_takes_little(project: Project, program: Path) -
 
 
 @tool
-def test_many_stacks(project: Project) -> None:
+def test_many_stacks_are_read(project: Project) -> None:
     path = project.root / "big.rec"
     subprocess.run(["python3", str(ROOT / "tools/make-recording.py"), "--stacks", "20000", "--snapshots",
                     "3", "-o", str(path)], check=True)
@@ -212,7 +212,7 @@ def test_many_stacks(project: Project) -> None:
 # Which recording ---------------------------------------------------------------------------------
 
 @tool
-def test_which_run_is_meant(project: Project, program: Path) -> None:
+def test_report_chooses_the_latest_run_that_has_what_is_asked_for(project: Project, program: Path) -> None:
     rec, s = recording(program, rate=1)
     rec.sample(s.parse, 4242)
     put_run(project, "1740000000100-5", update_run([16_000_000] * 3))
@@ -229,7 +229,7 @@ def test_which_run_is_meant(project: Project, program: Path) -> None:
 
 
 @tool
-def test_list_and_tag(project: Project, program: Path) -> None:
+def test_list_and_tag_work_with_recordings(project: Project, program: Path) -> None:
     rec, s = recording(program, rate=1)
     rec.sample(s.parse, 4242)
     put_run(project, "1740000000100-5", update_run([16_000_000] * 3))
@@ -249,7 +249,7 @@ def test_list_and_tag(project: Project, program: Path) -> None:
 
 
 @tool
-def test_flags_that_make_no_sense(project: Project, program: Path) -> None:
+def test_contradicting_options_are_usage_errors(project: Project, program: Path) -> None:
     rec, s = recording(program, rate=1)
     rec.sample(s.parse, 1)
     path = put(project, rec)
@@ -266,7 +266,7 @@ def test_flags_that_make_no_sense(project: Project, program: Path) -> None:
 
 @tool
 @pytest.mark.parametrize("columns", [40, 60, 80, 120])
-def test_width_of_the_terminal(project: Project, program: Path, columns: int) -> None:
+def test_tables_fit_the_terminal(project: Project, program: Path, columns: int) -> None:
     rec, s = recording(program)
     rec.sample(s.parse, 64 * 1024, count=100).sample(s.load, 1000, count=5, lived_us=5)
     rec.snapshot(10)

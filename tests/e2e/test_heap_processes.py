@@ -43,7 +43,7 @@ FORKS = CHURN + r"""
 """
 
 
-def test_fork_under_load(project: Project) -> None:
+def test_fork_while_threads_allocate_keeps_the_figures_exact(project: Project) -> None:
     program = compile(project, FORKS)
     done, heap = record(project, program)
     said = figures(done.out)
@@ -90,7 +90,7 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("way", sorted(OTHERS))
-def test_other_ways_to_a_process(project: Project, way: str) -> None:
+def test_clone_and_vfork_keep_the_figures_exact(project: Project, way: str) -> None:
     """The parent's figures are exact, whatever the other process did with its allocator."""
     program = compile(project, r"""
         #include <sched.h>
@@ -141,7 +141,7 @@ def test_fork_in_a_child_of_a_thread_then_exec(project: Project) -> None:
     assert all(h["run"]["program"] == str(program) for h in found)
 
 
-def test_a_chain_of_execs(project: Project) -> None:
+def test_each_program_of_an_exec_chain_has_a_recording(project: Project) -> None:
     program = compile(project, r"""
         static NOINLINE void stage(int n) { for (int i = 0; i < n; i++) { void *p = malloc(1000); KEEP(p); } }
         int main(int argc, char **argv)
@@ -197,7 +197,7 @@ def test_a_program_that_closes_all_descriptors(project: Project) -> None:
     assert not heap.lost
 
 
-def test_a_program_that_goes_elsewhere(project: Project) -> None:
+def test_chroot_and_chdir_do_not_lose_the_recording(project: Project) -> None:
     """chdir, an empty root, another user: the recording was its own before."""
     if os.getuid() != 0:
         pytest.skip("chroot needs root")
@@ -230,7 +230,7 @@ ENDS: dict[str, tuple[str, int]] = {
 
 
 @pytest.mark.parametrize("end", sorted(ENDS))
-def test_however_it_ends_all_is_there(project: Project, end: str) -> None:
+def test_recording_is_complete_however_the_program_ends(project: Project, end: str) -> None:
     how, status = ENDS[end]
     program = compile(project, CHURN + KEEPS + r"""
         int main(void)
@@ -259,7 +259,7 @@ def test_however_it_ends_all_is_there(project: Project, end: str) -> None:
 
 # ---- too little of everything ----
 
-def test_the_nth_mapping_fails(project: Project) -> None:
+def test_program_runs_when_a_mapping_of_the_recording_fails(project: Project) -> None:
     """Room in the address space for N more pieces of the recording, and not one more: the program has its memory
     beforehand and never notices; what was recorded until then is kept, and the rest is counted."""
     program = compile(project, KEEPS + r"""
@@ -301,7 +301,7 @@ def test_the_nth_mapping_fails(project: Project) -> None:
 
 
 @pytest.mark.parametrize("limit", ["as", "nofile", "fsize", "memlock", "nproc", "stack", "data"])
-def test_tight_limits_from_the_start(project: Project, limit: str) -> None:
+def test_program_runs_under_tight_resource_limits(project: Project, limit: str) -> None:
     """With what is just enough for the program, and a little: right output, and no signal for piano's files."""
     need("prlimit")
     program = compile(project, KEEPS + r"""
@@ -344,7 +344,7 @@ def test_a_limit_on_files_set_by_the_program(project: Project) -> None:
     assert heap.live("keeps")[0] == 21000 or heap.lost
 
 
-def test_the_first_descriptor_is_the_programs(project: Project) -> None:
+def test_low_descriptors_belong_to_the_program(project: Project) -> None:
     program = compile(project, KEEPS + r"""
         #include <fcntl.h>
         int main(void)
@@ -363,7 +363,7 @@ def test_the_first_descriptor_is_the_programs(project: Project) -> None:
 
 @pytest.mark.parametrize("rest", ["SECCOMP_RET_ERRNO | EPERM", "SECCOMP_RET_KILL_PROCESS"])
 @pytest.mark.parametrize("rate", ["512K", "1"])
-def test_a_program_that_locks_itself_in(project: Project, rest: str, rate: str) -> None:
+def test_program_with_seccomp_keeps_running(project: Project, rest: str, rate: str) -> None:
     """A sandbox with the system calls that the program itself needs: piano does with what it had before."""
     program = compile(project, KEEPS + r"""
         #include <linux/filter.h>

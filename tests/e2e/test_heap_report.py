@@ -15,7 +15,7 @@ from made import MB, SOURCE, make, names, program, put, recording, tool  # noqa:
 # Numbers -----------------------------------------------------------------------------------------
 
 @tool
-def test_every_allocation(project: Project, program: Path) -> None:
+def test_figures_at_rate_1_are_exact(project: Project, program: Path) -> None:
     """At rate 1 figures are exact, and there is no interval."""
     rec, s = recording(program, rate=1)
     rec.sample(s.parse, 1000, count=30).sample(s.load, 50, count=4, lived_us=3)
@@ -39,7 +39,7 @@ def test_every_allocation(project: Project, program: Path) -> None:
 @tool
 @pytest.mark.parametrize("size,n", [(16, 200), (4096, 200), (512 * 1024, 200), (100 * MB, 200),
                                     (512 * 1024, 1), (64 * 1024, 2)])
-def test_estimate_and_interval(project: Project, program: Path, size: int, n: int) -> None:
+def test_estimates_have_an_interval(project: Project, program: Path, size: int, n: int) -> None:
     """The last two: never below what was really seen."""
     rate = 512 * 1024
     rec, s = recording(program, rate=rate)
@@ -55,7 +55,7 @@ def test_estimate_and_interval(project: Project, program: Path, size: int, n: in
 
 
 @tool
-def test_nothing_sampled_may_still_be_something(project: Project, program: Path) -> None:
+def test_report_without_live_samples_gives_an_upper_bound(project: Project, program: Path) -> None:
     rec, s = recording(program, rate=512 * 1024)
     rec.sample(s.parse, 64, count=200, lived_us=10)
     data = project.json("report", put(project, rec))
@@ -64,7 +64,7 @@ def test_nothing_sampled_may_still_be_something(project: Project, program: Path)
 
 
 @tool
-def test_rounding_below_zero_is_nothing(project: Project, program: Path) -> None:
+def test_negative_rounding_errors_are_shown_as_zero(project: Project, program: Path) -> None:
     rec, s = recording(program, rate=1)
     rec.sample(s.parse, 100, count=3, lived_us=1)
     rec.sums[s.parse].released[0] += 0.25
@@ -75,7 +75,7 @@ def test_rounding_below_zero_is_nothing(project: Project, program: Path) -> None
 
 
 @tool
-def test_peak(project: Project, program: Path) -> None:
+def test_peak_shows_the_holders_at_that_time(project: Project, program: Path) -> None:
     """Who held memory then is not who holds it now."""
     rec, s = recording(program, rate=1)
     rec.sample(s.load, 5 * MB, at_ms=100).sample(s.parse, MB, at_ms=250)
@@ -92,7 +92,7 @@ def test_peak(project: Project, program: Path) -> None:
 
 
 @tool
-def test_answer_in_words(project: Project, program: Path) -> None:
+def test_first_line_names_program_duration_status_and_rate(project: Project, program: Path) -> None:
     rec, s = recording(program, pid=77)
     rec.sample(s.parse, 64 * 1024, count=120)
     text = project.piano("report", put(project, rec)).out
@@ -105,7 +105,7 @@ def test_answer_in_words(project: Project, program: Path) -> None:
     (1 + (3 << 8), make.ENDED, 15, "exit status 3"), (1 + 9, make.ACTIVE, 0, "ended by signal 9 (Killed)"),
     (0, make.ENDED, 15, "| ended |"), (0, make.ACTIVE, 0, "gone without a word"),
 ])
-def test_how_it_ended(project: Project, program: Path, status: int, state: int, end: int,
+def test_first_line_says_how_the_program_ended(project: Project, program: Path, status: int, state: int, end: int,
                       words: str) -> None:
     rec, s = recording(program, exit_status=status, state=state, end_ns=end * make.SECOND, pid=0x3FFFFFFF)
     rec.sample(s.parse, 64 * 1024, at_ms=1500)
@@ -115,7 +115,7 @@ def test_how_it_ended(project: Project, program: Path, status: int, state: int, 
 
 
 @tool
-def test_still_running(project: Project, program: Path) -> None:
+def test_running_program_is_recognised_by_its_mapping(project: Project, program: Path) -> None:
     """A process that has the file mapped is what wrote it."""
     rec, s = recording(program, exit_status=0, state=make.ACTIVE, end_ns=0, start_ns=1)
     rec.sample(s.parse, 64 * 1024)
@@ -137,7 +137,7 @@ print(flush=True); sys.stdin.read()""", str(path)], stdin=subprocess.PIPE, stdou
 @tool
 @pytest.mark.parametrize("lost,full,confidence", [(4, 0, "high"), (5, 0, "medium"), (10, 10, "medium"),
                                                   (21, 0, "low")])
-def test_stack_health(project: Project, program: Path, lost: int, full: int, confidence: str) -> None:
+def test_stack_health_is_reported(project: Project, program: Path, lost: int, full: int, confidence: str) -> None:
     rec, s = recording(program, walked=100, walked_frames=1450, walked_lost=lost, walked_full=full)
     rec.sample(s.parse, 64 * 1024, count=100)
     path = put(project, rec)
@@ -149,7 +149,7 @@ def test_stack_health(project: Project, program: Path, lost: int, full: int, con
 
 
 @tool
-def test_what_was_dropped_is_said_and_nothing_else(project: Project, program: Path) -> None:
+def test_only_dropped_samples_are_reported(project: Project, program: Path) -> None:
     rec, s = recording(program)
     rec.sample(s.parse, 64 * 1024, count=100)
     assert project.piano("report", put(project, rec)).err == ""
@@ -244,7 +244,7 @@ def test_the_peak_comes_first_when_little_is_left(project: Project, program: Pat
 
 
 @tool
-def test_error_of_the_peak(project: Project, program: Path) -> None:
+def test_interval_of_the_peak_is_bounded(project: Project, program: Path) -> None:
     """At most that of all that was allocated there, and of the rate; exact where nothing changed since."""
     rate = 512 * 1024
     rec, s = recording(program, rate=rate)
@@ -278,7 +278,7 @@ def test_cut_stacks_say_what_to_do(project: Project, program: Path) -> None:
 
 
 @tool
-def test_modules_without_symbols(project: Project, program: Path) -> None:
+def test_modules_without_symbols_are_named(project: Project, program: Path) -> None:
     library, source = project.root / "libbare.so.0", project.root / "bare.c"
     source.write_text(SOURCE.replace("((noinline))", '((noinline, visibility("hidden")))'))
     subprocess.run(["gcc", "-O1", "-fno-builtin", "-shared", "-fPIC", source, "-o", library], check=True)
@@ -305,7 +305,7 @@ def test_allocated_is_never_less_than_live(project: Project, program: Path) -> N
 
 
 @tool
-def test_several_rates(project: Project, program: Path) -> None:
+def test_changed_rate_is_reported(project: Project, program: Path) -> None:
     rec, s = recording(program, rate=64 * 1024)
     rec.sample(s.parse, 4096, count=60, rate=512 * 1024).sample(s.parse, 4096, count=60)
     path = put(project, rec)
@@ -314,7 +314,7 @@ def test_several_rates(project: Project, program: Path) -> None:
 
 
 @tool
-def test_shut_down_is_not_gone(project: Project, program: Path) -> None:
+def test_shut_down_recording_is_not_called_gone(project: Project, program: Path) -> None:
     rec, s = recording(program, exit_status=0, state=make.TERMINATED, pid=0x3FFFFFFF)
     rec.sample(s.parse, 1000)
     first = project.piano("report", put(project, rec)).out.splitlines()[0]

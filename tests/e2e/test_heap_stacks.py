@@ -12,7 +12,7 @@ from heaps import compile, compile_library, figures, names, record, same_with_an
 
 # ---- stacks ----
 
-def test_names_inlines_and_lines(project: Project) -> None:
+def test_stacks_have_names_inlines_and_lines(project: Project) -> None:
     program = compile(project, r"""
         static inline __attribute__((always_inline)) void *inner(size_t n)
         {
@@ -51,7 +51,7 @@ def test_names_inlines_and_lines(project: Project) -> None:
     assert site["size_min"] == 12345 and site["site_frame"] == 0
 
 
-def test_whole_stacks_on_threads(project: Project) -> None:
+def test_stacks_of_threads_are_complete(project: Project) -> None:
     program = compile(project, r"""
         static NOINLINE void *serve(void *arg) { void *p = malloc(5000); KEEP(p); return arg; }
         int main(void)
@@ -67,7 +67,7 @@ def test_whole_stacks_on_threads(project: Project) -> None:
     assert heap["stack_health"]["lost"] == 0 and heap["stack_health"]["confidence"] == "high"
 
 
-def test_through_a_callback_of_the_c_library(project: Project) -> None:
+def test_stacks_pass_through_callbacks_of_libc(project: Project) -> None:
     program = compile(project, r"""
         static void *kept[1 << 16];
         static int count;
@@ -92,7 +92,7 @@ def test_through_a_callback_of_the_c_library(project: Project) -> None:
         assert seen[0] == "compare" and seen.index("sorting") > 1 and "main" in seen and not site["truncated"]
 
 
-def test_through_exceptions_and_templates(project: Project) -> None:
+def test_stacks_pass_through_exceptions_and_templates(project: Project) -> None:
     program = compile(project, r"""
         #include <stdexcept>
         #include <string>
@@ -143,7 +143,7 @@ LIBRARY = r"""
 """
 
 
-def test_libraries_that_come_and_go(project: Project) -> None:
+def test_libraries_loaded_at_the_same_address_keep_their_names(project: Project) -> None:
     """Another library at the address of one that was unloaded: each allocation has the name of its own."""
     for name, size in (("alpha", 100), ("beta", 200)):
         compile_library(project, LIBRARY.replace("NAME", name).replace("SIZE", str(size)), f"lib{name}.so")
@@ -174,7 +174,7 @@ def test_libraries_that_come_and_go(project: Project) -> None:
         assert Path(site["stack"][0]["file"]).name == f"lib{names(site)[0][5:]}.so.c" and site["stack"][0]["line"]
 
 
-def test_recursion_deeper_than_a_stack_can_be(project: Project) -> None:
+def test_deep_recursion_is_truncated(project: Project) -> None:
     program = compile(project, r"""
         static NOINLINE void leaf(void) { void *p = malloc(700); KEEP(p); }
         static NOINLINE void down(int n) { if (n == 0) leaf(); else down(n - 1); KEEP(&n); }
@@ -190,7 +190,7 @@ def test_recursion_deeper_than_a_stack_can_be(project: Project) -> None:
     assert names(whole)[:53] == ["leaf"] + ["down"] * 51 + ["main"]
 
 
-def test_stacks_by_the_ten_thousand(project: Project) -> None:
+def test_ten_thousands_of_stacks_are_stored_or_counted(project: Project) -> None:
     """More than any table was made for, perhaps: what has no room is counted, and the sum is right."""
     program = compile(project, r"""
         static NOINLINE void even(int depth, unsigned path);
@@ -218,7 +218,7 @@ def test_stacks_by_the_ten_thousand(project: Project) -> None:
 
 # ---- places from which nobody expects an allocation ----
 
-def test_a_signal_handler_that_allocates(project: Project) -> None:
+def test_allocations_of_signal_handlers_are_recorded(project: Project) -> None:
     program = compile(project, r"""
         static void *kept[1000];
         static int count;
@@ -295,7 +295,7 @@ def test_a_signal_in_the_middle_of_an_allocation(project: Project) -> None:
     assert heap["stack_health"]["truncated_share"] < 0.05
 
 
-def test_before_main_and_after_it(project: Project) -> None:
+def test_allocations_before_and_after_main_are_recorded(project: Project) -> None:
     """Constructors, destructors, atexit, destructors of thread-locals: of the program and of a library it needs."""
     compile_library(project, r"""
         static void *given_back;
@@ -340,7 +340,7 @@ def test_before_main_and_after_it(project: Project) -> None:
     assert {name: heap.live(name) for name in expected} == expected
 
 
-def test_coroutines_and_alternate_stacks(project: Project) -> None:
+def test_allocations_on_foreign_stacks_are_recorded(project: Project) -> None:
     program = compile(project, r"""
         #include <sys/mman.h>
         #include <ucontext.h>
@@ -393,7 +393,7 @@ def test_coroutines_and_alternate_stacks(project: Project) -> None:
     assert not heap.lost
 
 
-def test_garbage_in_the_frame_pointer(project: Project) -> None:
+def test_garbage_in_the_frame_pointer_ends_the_walk(project: Project) -> None:
     """Code without any table, called with a frame pointer that points nowhere: the walk ends, the program goes on."""
     project.write({"bare.s": """
             .text
@@ -424,7 +424,7 @@ def test_garbage_in_the_frame_pointer(project: Project) -> None:
 
 # ---- threads ----
 
-def test_threads_by_the_thousand(project: Project) -> None:
+def test_thousands_of_threads_do_not_grow_the_recording(project: Project) -> None:
     """None is lost, and the recording is not greater for them."""
     program = compile(project, r"""
         static NOINLINE void *visit(void *arg) { void *p = malloc(99); KEEP(p); free(p); return arg; }

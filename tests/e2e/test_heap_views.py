@@ -52,7 +52,7 @@ int main(int c, char **a) { Cache k; for (int i = 0; i < c; i++) k.grow(i); retu
 
 
 @tool
-def test_plumbing_is_passed_over(project: Project) -> None:
+def test_allocator_functions_are_skipped(project: Project) -> None:
     """A vector that grows is the fault of who makes it grow."""
     project.write({"p.cc": CPP})
     project.command("g++", "-O0", "-g", "p.cc", "-o", "p")
@@ -80,7 +80,7 @@ int main(int argc, char **argv) { parse(argc); load(argc); return sink == argv[0
 
 
 @tool
-def test_wrappers_are_passed_over(project: Project) -> None:
+def test_known_wrappers_are_skipped(project: Project) -> None:
     project.write({"w.c": WRAPPED})
     project.command("gcc", "-O1", "-g", "-fno-builtin", "w.c", "-o", "w")
     paths = []
@@ -112,7 +112,7 @@ def test_wrappers_are_passed_over(project: Project) -> None:
 
 
 @tool
-def test_tree(project: Project, program: Path) -> None:
+def test_tree_shows_bytes_from_the_root(project: Project, program: Path) -> None:
     rec, s = recording(program, rate=1)
     rec.sample(s.parse, 9_000).sample(s.load, 990).sample(rec.stack(s.elf.pcs("load", "main")), 10)
     path = put(project, rec)
@@ -147,7 +147,7 @@ def test_small_branches_are_folded_with_their_sum(project: Project, program: Pat
 @tool
 @pytest.mark.parametrize("by,first", [("live", "load"), ("allocated", "inner"), ("peak", "load"),
                                       ("churn", "inner")])
-def test_by(project: Project, program: Path, by: str, first: str) -> None:
+def test_by_chooses_the_figure_of_the_first_table(project: Project, program: Path, by: str, first: str) -> None:
     rec, s = recording(program, rate=1)
     rec.sample(s.parse, 1000, count=50, lived_us=2).sample(s.load, 5000)
     path = put(project, rec)
@@ -158,7 +158,7 @@ def test_by(project: Project, program: Path, by: str, first: str) -> None:
 
 
 @tool
-def test_top_and_all(project: Project, program: Path) -> None:
+def test_top_and_all_limit_the_sites(project: Project, program: Path) -> None:
     rec = make.Recording(program="/x", rate=1)
     rec.module("/no/such/module", 0x400000, 0x500000)
     for i in range(30):
@@ -173,7 +173,7 @@ def test_top_and_all(project: Project, program: Path) -> None:
 
 
 @tool
-def test_leaks(project: Project, program: Path) -> None:
+def test_leaks_shows_blocks_that_were_not_freed(project: Project, program: Path) -> None:
     rec, s = recording(program, rate=1)
     rec.sample(s.parse, 100, at_ms=1000).sample(s.parse, 4096, at_ms=9000).sample(s.load, 7, lived_us=1)
     text = project.piano("report", put(project, rec), "--leaks").out
@@ -183,7 +183,7 @@ def test_leaks(project: Project, program: Path) -> None:
 
 
 @tool
-def test_leaks_that_print_alike_are_one(project: Project, program: Path) -> None:
+def test_leaks_with_equal_names_are_merged(project: Project, program: Path) -> None:
     rec, s = recording(program, rate=1)
     again = rec.stack([s.elf.pc("make_node", 5), s.elf.pc("load", 8), s.elf.pc("main")])
     rec.sample(s.load, 100).sample(again, 60).sample(s.parse, 7)
@@ -197,7 +197,7 @@ def test_leaks_that_print_alike_are_one(project: Project, program: Path) -> None
 # Snapshots ---------------------------------------------------------------------------------------
 
 @tool
-def test_growth(project: Project, program: Path) -> None:
+def test_growth_compares_the_first_and_the_last_snapshot(project: Project, program: Path) -> None:
     path = put(project, grown(program))
     data = project.json("report", path, "--growth")
     assert [(x["number"], x["at_ns"], x["live_bytes"], x["resident_bytes"]) for x in data["snapshots"]] == [
@@ -250,7 +250,7 @@ def ramp(program: Path, values: list[int], rate: int = 1) -> Any:
     ([1, 9, 2, 8, 1, 9, 3, 2], "varies"), ([1, 2, 9, 3, 2, 1], "varies"), ([1, 2, 3, 3, 5, 5, 7, 8], "grows"),
     ([1, 2, 3], None), ([3, 3], None),
 ])
-def test_trend(project: Project, program: Path, values: list[int], trend: str | None) -> None:
+def test_trend_is_shown_from_4_snapshots_on(project: Project, program: Path, values: list[int], trend: str | None) -> None:
     path = put(project, ramp(program, values))
     (site,) = project.json("report", path, "--growth")["growth"]["sites"]
     assert site["trend"] == trend, site
@@ -292,7 +292,7 @@ def test_no_trend_within_the_error(project: Project, program: Path) -> None:
 
 
 @tool
-def test_what_stays_is_certain(project: Project, program: Path) -> None:
+def test_blocks_in_both_snapshots_add_no_error(project: Project, program: Path) -> None:
     """A block that is there at both moments adds nothing to the error of their difference."""
     rate = 512 * 1024
     w = make.weight(64 * 1024, rate)
@@ -328,7 +328,7 @@ def test_what_stays_is_certain(project: Project, program: Path) -> None:
 
 
 @tool
-def test_growth_without_snapshots(project: Project, program: Path) -> None:
+def test_growth_without_snapshots_is_an_error(project: Project, program: Path) -> None:
     rec, s = recording(program)
     rec.sample(s.parse, 64 * 1024)
     done = project.piano("report", put(project, rec), "--growth", check=False)
@@ -336,7 +336,7 @@ def test_growth_without_snapshots(project: Project, program: Path) -> None:
 
 
 @tool
-def test_snapshots_in_parts(project: Project, program: Path) -> None:
+def test_large_snapshots_are_read_from_several_chunks(project: Project, program: Path) -> None:
     rec = make.Recording(program="/x", rate=1)
     for i in range(3000):
         rec.sample(rec.stack([0x400010 + 64 * i]), 10)

@@ -116,7 +116,7 @@ def names(stack: list[dict[str, Any]]) -> list[str]:
 
 
 @NEEDS_PERF
-def test_each_frame_gets_its_own(project: Project) -> None:
+def test_frames_get_their_own_samples_and_allocations(project: Project) -> None:
     done = record(project, "--cpu=999", "--heap=64K")
     rows = {(t, i): (a, b, f) for t, i, a, b, f in joined(project, done) if t == 1}
     assert len(rows) == 30
@@ -143,7 +143,7 @@ def test_each_frame_gets_its_own(project: Project) -> None:
 
 
 @NEEDS_PERF
-def test_times_agree_to_microseconds(project: Project) -> None:
+def test_clocks_of_run_and_recording_agree_to_microseconds(project: Project) -> None:
     done = record(project, "--cpu", "--heap")
     found = joined(project, done)
     assert len(found) == 42
@@ -190,7 +190,7 @@ def worst_frames(project: Project, count: int) -> list[str]:
 
 
 @NEEDS_PERF
-def test_worst_frames_in_words(project: Project) -> None:
+def test_report_names_samples_of_the_worst_frames(project: Project) -> None:
     done = record(project, "--cpu=999", "--heap=64K")
     assert len(worst_frames(project, 3)) == 3
     parts = worst_frames(project, 42)  # on a busy machine any frame can be among the three worst
@@ -202,7 +202,7 @@ def test_worst_frames_in_words(project: Project) -> None:
     assert naps, parts
 
 
-def test_a_recording_elsewhere(project: Project) -> None:
+def test_recording_outside_the_runs_directory_is_joined(project: Project) -> None:
     """With -o the recording is not among the runs; the run still is."""
     out = project.root / "mine.rec"
     record(project, "--heap", "-o", out)
@@ -211,7 +211,7 @@ def test_a_recording_elsewhere(project: Project) -> None:
     assert project.json("report", "--frames", out)["run"]["id"] == project.only_run().stem
 
 
-def test_killed(project: Project) -> None:
+def test_run_and_recording_of_a_killed_program_are_joined(project: Project) -> None:
     done = record(project, "--heap=64K", "--events", arguments=("die",), check=False)
     assert done.status == 128 + signal.SIGKILL
     found = joined(project, done)
@@ -220,7 +220,7 @@ def test_killed(project: Project) -> None:
         assert f["inside"]["begin_mono_ns"] < a + CLOSE_NS and f["inside"]["end_mono_ns"] > b - CLOSE_NS
 
 
-def test_another_process_is_none_of_ours(project: Project) -> None:
+def test_recording_of_another_process_is_not_joined(project: Project) -> None:
     """The same process id at another time, in another boot, or of another program."""
     record(project, "--heap")
     run, rec = project.only_run(), recordings(project)[0]
@@ -239,7 +239,7 @@ def test_another_process_is_none_of_ours(project: Project) -> None:
     assert report(start_mono_ns=first["start_mono_ns"] + 3_600_000_000_000) is None, "of another boot"
 
 
-def test_a_run_without_a_clock(project: Project) -> None:
+def test_run_without_clock_sync_is_not_joined(project: Project) -> None:
     """Files of before: found, and said that nothing can be joined."""
     record(project, "--heap")
     run = project.only_run()
@@ -273,7 +273,7 @@ def begins_of(project: Project, syncs: list[dict], starts: list[int]) -> tuple[l
 
 
 @pytest.mark.tool
-def test_clock_pairs(project: Project) -> None:
+def test_time_is_interpolated_between_clock_pairs(project: Project) -> None:
     """Between two pairs time is a straight line; a pair that cannot be is left out; old readers skip them."""
     # The counter runs 100 millionths fast, then 100 slow.
     second = 1_000_000_000
@@ -288,7 +288,7 @@ def test_clock_pairs(project: Project) -> None:
 
 @pytest.mark.tool
 @pytest.mark.parametrize("slept", [20, -20])
-def test_a_machine_that_slept(project: Project, slept: int) -> None:
+def test_events_after_suspend_are_at_the_right_time(project: Project, slept: int) -> None:
     """One of the clocks stood still meanwhile; what comes after is where it belongs."""
     second = 1_000_000_000
     counter, kernel = max(slept, 0) * second, max(-slept, 0) * second

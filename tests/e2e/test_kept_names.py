@@ -82,7 +82,7 @@ def stripped(project: Project, prog: Path, flags: list[str]) -> None:
 
 @pytest.mark.parametrize("flags", [["-g"], ["-g0"], ["-g0", "-s"], ["-g", "-Wl,--build-id=none"]], ids=" ".join)
 @pytest.mark.parametrize("becomes", [rebuilt, deleted, stripped])
-def test_the_program_is_another_now(project: Project, becomes: Any, flags: list[str]) -> None:
+def test_names_survive_a_rebuild_of_the_program(project: Project, becomes: Any, flags: list[str]) -> None:
     prog = compile(project, OLD, *flags)
     path = project.root / "out.rec"
     project.piano("record", "--heap=1", "--cpu=999", "-o", path, "--", prog)
@@ -108,7 +108,7 @@ def test_two_builds_at_one_path_are_compared(project: Project) -> None:
     assert "no names" not in done.err
 
 
-def test_on_another_machine(project: Project, tmp_path: Path) -> None:
+def test_names_survive_on_another_machine(project: Project, tmp_path: Path) -> None:
     """Only the recording comes along; at the paths of its modules there is nothing, or something else."""
     prog = compile(project, OLD, "-g")
     project.piano("record", "--heap=1", "--cpu", "-o", "out.rec", "--", prog)
@@ -122,7 +122,7 @@ def test_on_another_machine(project: Project, tmp_path: Path) -> None:
     assert after == before
 
 
-def test_only_the_owner_may_read_it_still(project: Project) -> None:
+def test_recording_stays_readable_by_its_owner_only(project: Project) -> None:
     prog = compile(project, OLD)
     project.piano("record", "--heap=1", "-o", "out.rec", "--", prog)
     path = project.root / "out.rec"
@@ -131,7 +131,7 @@ def test_only_the_owner_may_read_it_still(project: Project) -> None:
     assert path.stat().st_size == HEAD + chunks_of(path) * CHUNK
 
 
-def test_children_have_theirs(project: Project) -> None:
+def test_recordings_of_children_have_names(project: Project) -> None:
     prog = compile(project, OLD)
     project.piano("record", "--heap=1", "--children", "-o", "out.rec", "--", "sh", "-c", f"{prog}; {prog}; true")
     files = [f for f in project.root.glob("out.rec-*") if "maker_old" in project.piano("report", "--heap", f).out]
@@ -139,7 +139,7 @@ def test_children_have_theirs(project: Project) -> None:
 
 
 @pytest.mark.parametrize("ends", ["exec", "killed"])
-def test_however_it_ends(project: Project, ends: str) -> None:
+def test_names_are_kept_however_the_program_ends(project: Project, ends: str) -> None:
     prog = compile(project, OLD.replace("return spin", "if (getenv(\"KILL\")) raise(9); return spin").replace(
         "static inline", "#include <signal.h>\nstatic inline", 1), "-g")
     path = project.root / "out.rec"
@@ -173,7 +173,7 @@ SLOW = """
 
 
 @pytest.mark.parametrize("stops", ["once", "for good"])
-def test_whoever_has_no_time_for_names(project: Project, stops: str) -> None:
+def test_ctrl_c_skips_only_the_names(project: Project, stops: str) -> None:
     """Ctrl-C ends the search for names and leaves the rest; a second one ends all, even where files are being read."""
     prog = compile(project, OLD)
     project.write({"slow.c": SLOW})
@@ -214,7 +214,7 @@ def test_readers_write_nothing(project: Project, program: Path, command: list[st
 
 
 @tool
-def test_bytes_behind_the_end_are_nothing(project: Project, program: Path) -> None:
+def test_bytes_after_the_last_chunk_are_ignored(project: Project, program: Path) -> None:
     """Whoever was killed while he kept names leaves some."""
     rec, s = recording(program, rate=1)
     rec.sample(s.parse, 100)
@@ -225,7 +225,7 @@ def test_bytes_behind_the_end_are_nothing(project: Project, program: Path) -> No
     assert "make_node" in first.out and "missing" not in first.err
 
 
-def test_no_room_within_the_size_asked_for(project: Project) -> None:
+def test_names_beyond_the_size_limit_are_left_out(project: Project) -> None:
     prog = compile(project, """
         __attribute__((noinline)) void *leaks(void) { return malloc(64); }
         int main(void) { for (int i = 0; i < 200000; i++) if (!leaks()) return 1; return 0; }
@@ -251,7 +251,7 @@ def made_up(**options: Any) -> tuple[Any, int]:
 
 
 @tool
-def test_names_of_a_program_that_is_nowhere(project: Project) -> None:
+def test_names_of_a_missing_program_are_read_from_the_recording(project: Project) -> None:
     rec, _ = made_up()
     path = put(project, rec)
     stack = project.json("report", "--heap", path)["sites"][0]["stack"]
@@ -261,7 +261,7 @@ def test_names_of_a_program_that_is_nowhere(project: Project) -> None:
 
 
 @tool
-def test_of_another_build_they_are_not(project: Project) -> None:
+def test_names_of_another_build_are_not_used(project: Project) -> None:
     rec, _ = made_up()
     rec.modules = [("/nowhere/app", 0x400000, 0x500000, 0x400000, b"\x12\x35", 0, 0xFFFFFFFF)]
     done = project.piano("report", "--heap", put(project, rec))
@@ -269,7 +269,7 @@ def test_of_another_build_they_are_not(project: Project) -> None:
 
 
 @tool
-def test_the_kernel_of_another_boot(project: Project) -> None:
+def test_kernel_names_of_another_boot_are_kept(project: Project) -> None:
     rec, _ = made_up()
     rec.cpu(1, 10, rec.stack([0xFFFFFFFF81000011, 0x401010], number=make.TOOL_STACK | 1))
     rec.symbol(None, 0xFFFFFFFF81000010, [("do_something_else", None, 0, False)])
@@ -277,7 +277,7 @@ def test_the_kernel_of_another_boot(project: Project) -> None:
 
 
 @tool
-def test_callbacks_by_address(project: Project) -> None:
+def test_callbacks_are_named_by_address(project: Project) -> None:
     rec, _ = made_up()
     rec.symbol("/nowhere/app", 0x3000, [("on_tick", "a.c", 30, False)], b"\x12\x34")
     rec.thread(1, "main")
@@ -285,7 +285,7 @@ def test_callbacks_by_address(project: Project) -> None:
     assert "timer on_tick" in project.piano("report", "--polls", put(project, rec)).out
 
 
-def test_callbacks_are_kept_by_address(project: Project) -> None:
+def test_names_of_callbacks_are_kept(project: Project) -> None:
     project.write({"tick.c": """
         #include <uv.h>
         static void on_tick(uv_timer_t *t) { uv_timer_stop(t); }
@@ -305,7 +305,7 @@ def test_callbacks_are_kept_by_address(project: Project) -> None:
 
 
 @tool
-def test_names_that_are_no_names(project: Project) -> None:
+def test_hostile_names_are_not_printed(project: Project) -> None:
     """Whatever they are made of, they do not get at the terminal."""
     rec, _ = made_up()
     rec.symbol_texts = [b"\x1b[31mleaf\x07" if t == "leaf" else b"\xff\xfe<b>" if t == "outer" else t
@@ -332,7 +332,7 @@ def symbols_at(rec: Any) -> int:
     (8, 0, "a kept name that makes no sense"),
     (16, 0x41414141, None),
 ])
-def test_broken_names(project: Project, offset: int, value: int, said: str | None) -> None:
+def test_damaged_names_are_reported_by_byte(project: Project, offset: int, value: int, said: str | None) -> None:
     rec, _ = made_up()
     path = put(project, rec)
     data = bytearray(path.read_bytes())

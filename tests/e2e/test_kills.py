@@ -120,7 +120,7 @@ def check(project: Project, killed: Killed, path: Path) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_killed(project: Project, seed: int) -> None:
+def test_recording_survives_a_kill_at_any_moment(project: Project, seed: int) -> None:
     program = compile(project, PROGRAM, *API)
     chance = random.Random(seed)
     seen = []
@@ -137,7 +137,7 @@ def test_killed(project: Project, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_killed_with_everything_on(project: Project, seed: int) -> None:
+def test_recording_of_all_instruments_survives_a_kill(project: Project, seed: int) -> None:
     """`piano record` notices, and finishes what it has to add."""
     program = compile(project, PROGRAM, *API)
     chance = random.Random(100 + seed)
@@ -187,7 +187,7 @@ int main(int argc, char **argv)
 """
 
 
-def test_killed_at_every_call_of_its_beginning(project: Project) -> None:
+def test_recording_survives_a_kill_at_every_system_call_of_its_start(project: Project) -> None:
     """A recording has its name when it is one."""
     stepper = compile(project, STEPPER)
     program = compile(project, "int main(void) { return 0; }", name="empty")
@@ -226,7 +226,7 @@ int main(int argc, char **argv)
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_instrumented_program_is_killed(project: Project, seed: int) -> None:
+def test_run_of_a_killed_program_has_every_line_once(project: Project, seed: int) -> None:
     """Lines that were written to the run file, or are being written, are not read from the live image again."""
     program = project.cc(FRAMES, "-w", select=["--frame", "turn"])
     chance = random.Random(200 + seed)

@@ -68,7 +68,7 @@ def test_the_newest_events_are_kept(project: Project, flags: list[str]) -> None:
     assert project.json("report", "--polls", path)["dropped"]["recycled_chunks"] == r.trace["recycled"]
 
 
-def test_read_while_the_oldest_go(project: Project) -> None:
+def test_chunks_rewritten_during_a_read_are_left_out(project: Project) -> None:
     """A chunk that is written anew while it is read is left out: it is never read as something else."""
     program = compile(project, COUNTS, *API)
     path = project.root / "live.rec"
@@ -92,7 +92,7 @@ def test_read_while_the_oldest_go(project: Project) -> None:
         recorder.wait(LIMIT_S)
 
 
-def test_room_enough(project: Project) -> None:
+def test_nothing_is_dropped_when_there_is_room(project: Project) -> None:
     program = compile(project, COUNTS, *API)
     path = project.root / "all.rec"
     done = project.piano("record", "--events", "--max-size", "64M", "-o", path, "--", program, 100_000)
@@ -101,7 +101,7 @@ def test_room_enough(project: Project) -> None:
     assert "given up" not in done.err and path.stat().st_size < 8 * MB
 
 
-def test_the_heap_stays_below_too(project: Project) -> None:
+def test_heap_recording_stays_below_the_size_limit(project: Project) -> None:
     """Live blocks fill the file; what has no room is counted."""
     program = compile(project, """
         #include <stdlib.h>
@@ -127,7 +127,7 @@ def test_children_have_the_same_limit(project: Project) -> None:
 
 @pytest.mark.tool
 @pytest.mark.parametrize("size", ["0", "100K", "2G", "x", "-1M", "1M5", ""])
-def test_no_size(project: Project, size: str) -> None:
+def test_wrong_size_is_a_usage_error(project: Project, size: str) -> None:
     done = project.piano("record", "--max-size", size, "--", "true", check=False)
     assert done.status == 2 and "--max-size" in done.err, done
     assert not (project.root / ".piano").exists()

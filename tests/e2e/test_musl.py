@@ -37,7 +37,7 @@ PROGRAM = r"""
 
 
 @pytest.mark.parametrize("flags", [(), ("-static",), ("-static-pie", "-fPIE"), ("-pie", "-fPIE")], ids=" ".join)
-def test_programs(project: Project, flags: tuple[str, ...]) -> None:
+def test_programs_linked_with_musl_are_profiled(project: Project, flags: tuple[str, ...]) -> None:
     program = project.cc(PROGRAM, *flags, "-pthread", compiler="musl-gcc")
     done = project.command(program)
     assert done.out == "done\n" and done.err == ""
@@ -49,7 +49,7 @@ def test_programs(project: Project, flags: tuple[str, ...]) -> None:
     assert project.report(next(r for r, c in zip(runs, calls) if "main" in c)).row("work")["alloc_count"] == 150
 
 
-def test_killed(project: Project) -> None:
+def test_run_of_a_killed_musl_program_is_complete(project: Project) -> None:
     program = project.cc(PROGRAM, "-pthread", compiler="musl-gcc")
     assert project.command(program, "x", check=False).status == -signal.SIGKILL
     assert project.report().calls("turn", "work") == {"turn": 50, "work": 50}
@@ -73,7 +73,7 @@ def test_a_shared_library_is_refused_at_build_time(project: Project) -> None:
     assert re.search(r"try: an archive", done.err)
 
 
-def test_the_words_specs_take(project: Project) -> None:
+def test_every_form_of_the_specs_option_is_understood(project: Project) -> None:
     """`-specs FILE`, `-specs=FILE`, `--specs FILE` and `--specs=FILE` are one option; FILE is no input. Also with a blank in its path."""
     specs = project.home / "my musl.specs"
     shutil.copy("/usr/lib/x86_64-linux-musl/musl-gcc.specs" if shutil.which("x86_64-linux-gnu-gcc") else

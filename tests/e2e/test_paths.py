@@ -46,7 +46,7 @@ def private(project: Project, name: str) -> Path:
 
 
 @pytest.mark.parametrize("name", AWKWARD + [COLON])
-def test_a_project_there(project: Project, name: str) -> None:
+def test_project_in_an_awkward_path_works(project: Project, name: str) -> None:
     """Everything one does with a project."""
     move(project, name).write({"tick.c": TICK, **BUILDS["make"]})
     done = project.piano("profile", "--fn", "tick")
@@ -62,7 +62,7 @@ def test_a_project_there(project: Project, name: str) -> None:
 
 @pytest.mark.parametrize("how", ["cmake", "meson", "configure"])
 @pytest.mark.parametrize("name", ["a b", "it's näme"])
-def test_a_build_system_there(project: Project, name: str, how: str) -> None:
+def test_build_system_in_an_awkward_path_works(project: Project, name: str, how: str) -> None:
     if how != "configure":
         need(how)
     move(project, name).write({"tick.c": TICK, **BUILDS[how]})
@@ -73,7 +73,7 @@ def test_a_build_system_there(project: Project, name: str, how: str) -> None:
     assert project.report().calls("tick") == {"tick": 50}
 
 
-def test_sources_and_outputs_there(project: Project) -> None:
+def test_sources_and_outputs_with_awkward_names_are_built(project: Project) -> None:
     """A command with awkward words in it, and an archive."""
     move(project, "a b").write({"my tick.c": TICK})
     project.write({"build it": "#!/bin/sh\nset -e\ngcc -O1 -c 'my tick.c' -o 'my tick.o'\nar rc 'lib my.a' 'my tick.o'\n"
@@ -85,7 +85,7 @@ def test_sources_and_outputs_there(project: Project) -> None:
     assert project.report().calls("tick") == {"tick": 50}
 
 
-def test_a_compiler_there(project: Project) -> None:
+def test_compiler_in_an_awkward_path_works(project: Project) -> None:
     """By its path, as CC names it."""
     tools = project.home / "my tools"
     tools.mkdir()
@@ -96,7 +96,7 @@ def test_a_compiler_there(project: Project) -> None:
 
 
 @pytest.mark.parametrize("name", AWKWARD + [COLON])
-def test_programs_and_recordings_there(project: Project, name: str) -> None:
+def test_programs_and_recordings_with_awkward_names_work(project: Project, name: str) -> None:
     move(project, name)
     shutil.copy("/bin/ls", project.root / f"ls {name}")
     rec = project.root / f"ls {name}.rec"
@@ -108,7 +108,7 @@ def test_programs_and_recordings_there(project: Project, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", AWKWARD + [COLON])
-def test_a_piano_there(project: Project, name: str) -> None:
+def test_piano_in_an_awkward_path_works(project: Project, name: str) -> None:
     """Loaded into programs, in front of builds, and linked into what they make."""
     tool = private(project, name)
     project.command(tool, "record", "--heap=1", "-o", "x.rec", "--", "ls")
@@ -142,7 +142,7 @@ def until_gone(pid: int) -> None:
     os.close(fd)
 
 
-def test_the_link_serves_again(project: Project) -> None:
+def test_link_to_the_library_is_reused(project: Project) -> None:
     tool = private(project, "a b")
     for _ in range(2):
         project.command(tool, "record", "--heap=1", "--", "ls")
@@ -155,7 +155,7 @@ def record_by(project: Project, tool: Path, **options: str) -> Done:
     return project.command(tool, "record", "--heap=1", "-o", "x.rec", "--", "ls", check=False, env=options)
 
 
-def test_a_link_of_somebody_else_is_not_used(project: Project) -> None:
+def test_link_of_another_user_is_not_used(project: Project) -> None:
     """A directory for links that others can write to, or one behind a link: the next place is taken."""
     tool = private(project, "a b")
     ours = project.home / "links" / f"piano-{os.geteuid()}"
@@ -184,7 +184,7 @@ def test_a_wrong_link_is_replaced(project: Project) -> None:
     assert os.readlink(link) == str(tool.parent / "lib" / "libpiano.so")
 
 
-def test_a_program_outlives_the_link(project: Project) -> None:
+def test_program_runs_after_the_link_was_removed(project: Project) -> None:
     """Of a piano in a path with a colon, where the run path leads through a link: `piano run` makes it again."""
     tool = private(project, COLON)
     project.write({"tick.c": TICK, **BUILDS["make"]})
@@ -223,7 +223,7 @@ def test_a_state_directory_that_cannot_hold_the_link(project: Project, home: str
 
 
 @pytest.mark.parametrize("name", [COLON, "semi;colon", "do$HOME", "a b"])
-def test_a_shared_library_there(project: Project, name: str) -> None:
+def test_shared_library_in_an_awkward_path_is_found(project: Project, name: str) -> None:
     """`piano run` names its directory in LD_LIBRARY_PATH, which is split at colons and semicolons."""
     links = project.home / "links"
     links.mkdir()
@@ -237,20 +237,20 @@ def test_a_shared_library_there(project: Project, name: str) -> None:
     assert (len([path for path in links.rglob("*") if path.is_symlink()]) == 1) == (name != "a b")
 
 
-def test_make_cannot_build_a_cmake_project_there(project: Project) -> None:
+def test_make_in_an_awkward_path_cannot_build_a_cmake_project(project: Project) -> None:
     need("cmake")
     move(project, COLON).write({"tick.c": TICK, **BUILDS["cmake"]})
     done = project.piano("build", "--fn", "tick", env={"CMAKE_GENERATOR": "Unix Makefiles"}, check=False)
     assert done.status == 1 and "move the project: make cannot build where a path has a colon in it" in done.err, done
 
 
-def test_an_error_there_is_the_projects(project: Project) -> None:
+def test_compiler_error_in_an_awkward_path_names_the_project(project: Project) -> None:
     move(project, COLON).write({"tick.c": "int main(void) { return nothing; }\n", **BUILDS["make"]})
     done = project.piano("build", "--fn", "tick", check=False)
     assert done.status == 1 and "move the project" not in done.err and "log" in done.err, done
 
 
-def test_runs_directory_there(project: Project) -> None:
+def test_runs_directory_in_an_awkward_path_works(project: Project) -> None:
     runs = project.root / "my runs: all"
     program = project.cc(TICK, select=["--fn", "tick"])
     project.command(program, env={"PIANO_RUNS_DIR": str(runs)})
@@ -260,7 +260,7 @@ def test_runs_directory_there(project: Project) -> None:
 
 
 @pytest.mark.parametrize("mark", [" ", ":"], ids=["blanks", "colons"])
-def test_the_demo_there(project: Project, mark: str) -> None:
+def test_demo_in_an_awkward_path_works(project: Project, mark: str) -> None:
     """What `make demo` runs, in a tree and with a temporary directory that both have blanks or colons in their names."""
     root = Path(__file__).resolve().parents[2]
     tree = project.home / f"my{mark}tree"

@@ -62,7 +62,7 @@ def names(stack: list[dict[str, Any]]) -> list[str]:
 
 @tool
 @pytest.mark.parametrize("ticks", [None, 1.0, 2.5, 0.025])
-def test_exact_polls(project: Project, ticks: float | None) -> None:
+def test_count_and_percentiles_of_polls_are_exact(project: Project, ticks: float | None) -> None:
     """Count, percentiles and the longest ones, whatever the clock of the events."""
     rec = make.Recording(ticks_per_ns=ticks)
     rec.thread(11, "main")
@@ -89,7 +89,7 @@ def test_exact_polls(project: Project, ticks: float | None) -> None:
 
 
 @tool
-def test_nothing_wrong(project: Project) -> None:
+def test_report_shows_no_flags_when_nothing_is_wrong(project: Project) -> None:
     rec = make.Recording()
     for i in range(10):
         rec.poll(11, 10 * i, 9.9, task=1, name=rec.name("fine"))
@@ -100,7 +100,7 @@ def test_nothing_wrong(project: Project) -> None:
 
 
 @tool
-def test_nested_open_and_stray_polls(project: Project) -> None:
+def test_nested_open_and_stray_polls_are_counted(project: Project) -> None:
     rec = make.Recording(end_ns=0, exit_status=0, state=make.ACTIVE)
     rec.trace["end_ticks"] = 0
     outer, inner = rec.name("outer"), rec.name("inner")
@@ -123,7 +123,7 @@ def test_nested_open_and_stray_polls(project: Project) -> None:
 
 
 @tool
-def test_loops_without_annotation(project: Project) -> None:
+def test_loops_are_found_without_annotation(project: Project) -> None:
     """A thread that comes back to the same wait has a loop; waits of other kinds in a turn are time lost in it."""
     rec = make.Recording()
     rec.thread(4711, "server")
@@ -175,7 +175,7 @@ def test_a_loop_that_ended_with_its_thread(project: Project) -> None:
 # Why ---------------------------------------------------------------------------------------------
 
 @tool
-def test_wakes_and_spawns(project: Project) -> None:
+def test_wakes_and_spawns_are_counted_by_task(project: Project) -> None:
     rec = make.Recording(ticks_per_ns=3.0)
     name, other = rec.name("job"), rec.name("boss")
     rec.event(11, 1, make.WORKER_START, 7, rec.name("w-seven"))
@@ -205,7 +205,7 @@ def test_wakes_and_spawns(project: Project) -> None:
 
 
 @tool
-def test_workers_move(project: Project) -> None:
+def test_workers_that_move_between_threads_are_listed(project: Project) -> None:
     rec = make.Recording()
     rec.event(11, 1, make.WORKER_START, 0, 0).event(11, 50, make.WORKER_STOP)
     rec.event(12, 60, make.WORKER_START, 0, 0)
@@ -215,7 +215,7 @@ def test_workers_move(project: Project) -> None:
 
 
 @tool
-def test_queues_starvation_and_tasks(project: Project) -> None:
+def test_growing_queues_and_starved_workers_are_flagged(project: Project) -> None:
     rec = make.Recording()
     rec.event(11, 0, make.WORKER_START, 1, 0).event(12, 0, make.WORKER_START, 2, 0)
     rec.event(11, 100, make.PARK, make.API)
@@ -245,7 +245,7 @@ def test_tasks_that_end_are_no_leak(project: Project) -> None:
 
 
 @tool
-def test_marks_and_values(project: Project) -> None:
+def test_marks_and_values_are_summarised(project: Project) -> None:
     rec = make.Recording()
     for i, value in enumerate((-3, 10, 2**62, -2**62)):
         rec.event(11, i, make.VALUE, rec.name("load"), value).event(11, i, make.MARK, rec.name("tick"))
@@ -298,7 +298,7 @@ def test_stacks_fit_and_have_the_first_own_function(project: Project, program: P
 
 
 @tool
-def test_samples_of_a_poll(project: Project, program: Path) -> None:
+def test_samples_are_joined_to_polls_by_thread_and_time(project: Project, program: Path) -> None:
     """Joined by thread and time: what is a nanosecond outside, or of another thread, is not in it."""
     rec, burn, wait, parse = traced(program)
     rec.poll(11, 100, 50, task=1, name=rec.name("slow"))
@@ -316,7 +316,7 @@ def test_samples_of_a_poll(project: Project, program: Path) -> None:
 
 
 @tool
-def test_blocked_polls(project: Project, program: Path) -> None:
+def test_blocked_time_of_polls_is_exact(project: Project, program: Path) -> None:
     """Off the CPU: exactly the part that lies in the poll; waiting for a CPU is told apart."""
     rec, burn, wait, parse = traced(program)
     name = rec.name("sleeper")
@@ -361,7 +361,7 @@ def test_a_wait_for_a_cpu_in_nested_polls_is_one(project: Project, program: Path
 
 
 @tool
-def test_parks_with_samples(project: Project, program: Path) -> None:
+def test_parks_show_cpu_time_and_waits_for_a_cpu(project: Project, program: Path) -> None:
     """Of a park: the CPU time in it, and how long it waited for a CPU."""
     rec, burn, wait, parse = traced(program)
     rec.event(11, 10, make.PARK, make.EPOLL).event(11, 110, make.UNPARK, 2)
@@ -371,7 +371,7 @@ def test_parks_with_samples(project: Project, program: Path) -> None:
 
 
 @tool
-def test_what_threads_are_parked_for(project: Project) -> None:
+def test_park_time_is_shown_by_cause(project: Project) -> None:
     rec = make.Recording(flags=make.HAS_EVENTS)
     barrier, idle = 7, 9
     for tid, kind, at, ms in ((11, make.EPOLL, 10, 30), (11, barrier, 50, 8), (12, barrier, 20, 4), (12, idle, 30, 1)):
@@ -459,7 +459,7 @@ def test_clock_follows_its_pairs(project: Project) -> None:
 
 
 @tool
-def test_wrong_instrument(project: Project) -> None:
+def test_recording_without_the_instrument_is_an_error(project: Project) -> None:
     heap, events = make.Recording(), make.Recording()
     events.poll(11, 1, 1, task=1)
     a, b = put(project, heap, "1740000000001-1.rec"), put(project, events, "1740000000002-1.rec")
@@ -487,7 +487,7 @@ def test_names_are_made_safe(project: Project) -> None:
 
 
 @tool
-def test_ten_million_events(project: Project) -> None:
+def test_ten_million_events_take_bounded_memory(project: Project) -> None:
     """Bounded memory: no event is kept. How long it takes is for `make bench`."""
     subprocess.run(["python3", str(ROOT / "tools/make-recording.py"), "--events", "10000000", "--threads", "8",
                     "-o", str(project.root / "big.rec")], check=True)
@@ -531,7 +531,7 @@ COMMANDS = (("report",), ("report", "--json"), ("report", "--polls"), ("report",
 
 @tool
 @pytest.mark.parametrize("seed", range(6))
-def test_damaged_recordings(project: Project, program: Path, seed: int) -> None:
+def test_damaged_recordings_never_crash_the_report(project: Project, program: Path, seed: int) -> None:
     """Bytes changed, parts cut off or repeated: an answer or an error, never a crash, and valid JSON."""
     image = mixed(program).bytes()
     dice = random.Random(seed)

@@ -39,7 +39,7 @@ def there(paths: list[Path]) -> list[bool]:
     return [path.exists() for path in paths]
 
 
-def test_more_than_fifty(project: Project) -> None:
+def test_runs_beyond_fifty_are_removed(project: Project) -> None:
     paths = old_runs(project, 60)
     done = record(project)
     assert there(paths) == [False] * 11 + [True] * 49, "with the new one there are 50"
@@ -47,14 +47,14 @@ def test_more_than_fifty(project: Project) -> None:
     assert "removed" not in record(project, PIANO_KEEP_RUNS=60).err
 
 
-def test_a_limit_of_ones_own(project: Project) -> None:
+def test_limit_can_be_set_in_the_environment(project: Project) -> None:
     paths = old_runs(project, 9)
     done = record(project, PIANO_KEEP_RUNS=4)
     assert there(paths) == [False] * 6 + [True] * 3 and "6 oldest" in done.err, done
     assert "removed" not in record(project, PIANO_KEEP_RUNS=0, PIANO_KEEP_SIZE=0).err
 
 
-def test_by_size(project: Project) -> None:
+def test_oldest_runs_are_removed_beyond_the_size_limit(project: Project) -> None:
     paths = old_runs(project, 6, size=2 << 20)
     done = record(project, PIANO_KEEP_SIZE="7M")
     assert there(paths)[:2] == [False, False] and there(paths)[-1], done
@@ -121,7 +121,7 @@ def test_links_are_not_followed(project: Project) -> None:
 
 
 @pytest.mark.parametrize("command", ["run", "profile"])
-def test_run_and_profile_prune_too(project: Project, command: str) -> None:
+def test_run_and_profile_remove_old_runs_too(project: Project, command: str) -> None:
     paths = old_runs(project, 5)
     source = "int update(int n) { return n; }\nint main(void) { return update(0); }\n"
     project.write({"a.c": source})
@@ -133,7 +133,7 @@ def test_run_and_profile_prune_too(project: Project, command: str) -> None:
     assert there(paths) == [False] * 4 + [True] and "removed the 4 oldest runs" in done.err, done
 
 
-def test_a_directory_of_ones_own_is_left_alone(project: Project, tmp_path: Path) -> None:
+def test_runs_in_a_directory_of_the_user_are_not_removed(project: Project, tmp_path: Path) -> None:
     """Who says where runs go keeps them, unless a limit is given too."""
     paths = old_runs(project, 60)
     where = {"PIANO_RUNS_DIR": project.runs}

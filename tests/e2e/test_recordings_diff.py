@@ -45,7 +45,7 @@ def pair(project: Project, program: Path, a: dict[str, Any], b: dict[str, Any]) 
     (0, 9, 1, True), (0, 8, 1, False), (9, 0, 1, True),
     (100, 150, 10, True), (4, 6, 25, False),  # the same time from fewer samples is worth less
 ])
-def test_what_is_beyond_the_error_of_the_samples(project: Project, program: Path, before: int, after: int, ms: float,
+def test_change_beyond_the_error_of_the_samples_is_significant(project: Project, program: Path, before: int, after: int, ms: float,
                                                  beyond: bool) -> None:
     a, b = pair(project, program, {"load": 200, "make_node": before, "ms": ms}, {"load": 200, "make_node": after, "ms": ms})
     row = rows(project, a, b)["make_node"]
@@ -62,7 +62,7 @@ def test_what_is_beyond_the_error_of_the_samples(project: Project, program: Path
 
 
 @tool
-def test_samples_of_unequal_weight(project: Project, program: Path) -> None:
+def test_samples_of_unequal_weight_have_a_larger_error(project: Project, program: Path) -> None:
     """What one long period stands for is one piece of luck, not many."""
     paths = []
     for number, count in enumerate((100, 160)):
@@ -78,7 +78,7 @@ def test_samples_of_unequal_weight(project: Project, program: Path) -> None:
 
 
 @tool
-def test_fail_above(project: Project, program: Path) -> None:
+def test_fail_above_fails_on_cpu_time(project: Project, program: Path) -> None:
     a, b = pair(project, program, {"load": 1000, "make_node": 1000}, {"load": 1000, "make_node": 1300})
     failed = project.piano("diff", a, b, "--fail-above", "20", "--json", check=False)
     assert failed.status == 1 and "make_node: self CPU time +30.0%, above 20%" in failed.err, failed
@@ -91,7 +91,7 @@ def test_fail_above(project: Project, program: Path) -> None:
 
 
 @tool
-def test_what_does_not_matter_does_not_fail(project: Project, program: Path) -> None:
+def test_small_functions_do_not_fail(project: Project, program: Path) -> None:
     a, b = pair(project, program, {"load": 10_000, "make_node": 20}, {"load": 10_000, "make_node": 90})
     row = rows(project, a, b)["make_node"]
     assert row["significant"] is True
@@ -99,7 +99,7 @@ def test_what_does_not_matter_does_not_fail(project: Project, program: Path) -> 
 
 
 @tool
-def test_a_program_by_another_name(project: Project, program: Path) -> None:
+def test_programs_of_different_names_are_compared_and_reported(project: Project, program: Path) -> None:
     old, new = shutil.copy(program, project.root / "app-1.0"), shutil.copy(program, project.root / "app-1.1")
     a = sampled(project, Path(old), "1740000000001-1.rec", make_node=100)
     b = sampled(project, Path(new), "1740000000002-1.rec", make_node=300)
@@ -126,7 +126,7 @@ def test_libraries_are_told_apart_but_not_their_versions(project: Project) -> No
 
 
 @tool
-def test_with_memory(project: Project, program: Path) -> None:
+def test_cpu_time_and_memory_are_compared_together(project: Project, program: Path) -> None:
     a, b = pair(project, program, {"load": 100, "heap": True}, {"load": 300, "heap": True})
     done = project.piano("diff", a, b)
     assert done.out.index("CPU time by function") < done.out.index("Memory by site") < done.out.index("live ")
@@ -140,7 +140,7 @@ def test_with_memory(project: Project, program: Path) -> None:
 
 
 @tool
-def test_only_what_both_have(project: Project, program: Path) -> None:
+def test_only_instruments_of_both_recordings_are_compared(project: Project, program: Path) -> None:
     a, b = pair(project, program, {"make_node": 100, "heap": True}, {"make_node": 300})
     data = project.json("diff", a, b)
     assert "sites" not in data and data["functions"][0]["alloc_bytes"] is None
@@ -151,7 +151,7 @@ def test_only_what_both_have(project: Project, program: Path) -> None:
 
 
 @tool
-def test_things_are_said_once(project: Project, program: Path) -> None:
+def test_warnings_are_printed_once_per_recording(project: Project, program: Path) -> None:
     paths = []
     for number in range(2):
         rec, s = recording(program, rate=1, dropped_live=7 + number)
@@ -180,7 +180,7 @@ def polled(project: Project, name: str, **tasks: list[float]) -> Path:
 
 
 @tool
-def test_polls_by_task(project: Project) -> None:
+def test_polls_are_compared_by_task(project: Project) -> None:
     a = polled(project, "1740000000001-1.rec", read=[1.0, 1.1] * 500, write=[2.0] * 30, gone=[1.0])
     b = polled(project, "1740000000002-1.rec", read=[1.5, 1.6] * 480 + [9.0] * 40, write=[2.0] * 29 + [30.0], new=[5.0])
     data = project.json("diff", a, b)
@@ -228,7 +228,7 @@ def test_loops_are_matched_without_the_number_of_their_thread(project: Project) 
 # A real one ------------------------------------------------------------------------------------------------
 
 
-def test_of_one_program_built_twice(project: Project) -> None:
+def test_two_builds_of_one_program_are_compared_by_name(project: Project) -> None:
     for version, turns in (("a", 40), ("b", 400)):
         prog = compile(project, """
             __attribute__((noinline)) unsigned same(unsigned n) { volatile unsigned x = 1; while (n--) x = x * 3; return x; }

@@ -51,7 +51,7 @@ def test_a_killed_child_keeps_its_recording(project: Project) -> None:
     assert re.search(rf"also: {child.name} \(prog, process \d+: 50\d events\)", done.err), done.err
 
 
-def test_no_events_at_all(project: Project) -> None:
+def test_record_reports_when_there_were_no_events(project: Project) -> None:
     program = compile(project, "int main(void) { return 0; }")
     done = project.piano("record", "--events", "--", program)
     assert "there were no events" in done.err and "CPU time" not in done.err

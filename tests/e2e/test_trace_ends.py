@@ -51,7 +51,7 @@ int main(void)
 
 
 @NEEDS_PERF
-def test_ctrl_c(project: Project) -> None:
+def test_ctrl_c_reaches_the_program_and_finishes_the_recording(project: Project) -> None:
     """The program gets its signal; the recording is finished, with what was seen until then."""
     program = compile(project, FOREVER, "-rdynamic")
     status, seen = type_in_terminal(project, b"\x03", PIANO, "record", "-o", "x.rec", "--", program)
@@ -109,7 +109,7 @@ def functions(part: dict[str, Any]) -> set[str]:
 
 @NEEDS_PERF
 @pytest.mark.parametrize("children", [False, True], ids=["one", "children"])
-def test_a_tree_of_processes(project: Project, children: bool) -> None:
+def test_every_process_of_a_tree_is_in_the_recording(project: Project, children: bool) -> None:
     """Each process of the tree is in the recording, with what was its own; with --children each has its events too."""
     program = compile(project, TREE, "-rdynamic")
     shutil.copy(program, project.root / "other")

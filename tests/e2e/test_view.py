@@ -40,7 +40,7 @@ def whole(value: float) -> int:
 # Runs of functions --------------------------------------------------------------------------------
 
 @tool
-def test_functions_and_frames(project: Project) -> None:
+def test_page_has_functions_and_frames(project: Project) -> None:
     run = put_run(project, "1740000000123-77", update_run([5 * MS] * 30 + [50 * MS]))
     page = view(project, run)
     report = project.json("report", run, "--all")
@@ -95,7 +95,7 @@ def test_frames_of_several_threads_and_unknown_starts(project: Project) -> None:
 
 
 @tool
-def test_a_run_without_frames(project: Project) -> None:
+def test_page_of_a_run_without_frames_has_functions_only(project: Project) -> None:
     text = '{"run_id":"7_1","timestamp_ms":1,"functions":[{"name":"walk","calls":3,"self_ms":10.0}]}'
     page = view(project, put_run(project, "1-7", text, ".json"))
     assert "frames" not in page and "frame_functions" not in page
@@ -115,7 +115,7 @@ def heap_recording(program: Path) -> Any:
 
 
 @tool
-def test_heap(project: Project, program: Path) -> None:
+def test_page_has_heap_sites(project: Project, program: Path) -> None:
     path = put(project, heap_recording(program))
     page = view(project, path)
     report = project.json("report", path, "--heap")
@@ -167,7 +167,7 @@ int main(int argc, char **argv) { open_file(argc); return sink == argv[0]; }
 
 
 @tool
-def test_sites_are_not_wrappers(project: Project) -> None:
+def test_page_shows_callers_of_wrappers_as_sites(project: Project) -> None:
     project.write({"wrapped.c": WRAPPED})
     project.command("gcc", "-O1", "-g", "-fno-builtin", "wrapped.c", "-o", "wrapped")
     rec = make.Recording(program=str(project.root / "wrapped"), rate=1)
@@ -201,7 +201,7 @@ def trace(program: Path) -> Any:
 
 
 @tool
-def test_polls_parks_and_points(project: Project, program: Path) -> None:
+def test_page_has_polls_parks_and_points(project: Project, program: Path) -> None:
     path = put(project, trace(program))
     page = view(project, path)
     report = project.json("report", path, "--polls")
@@ -247,7 +247,7 @@ def test_polls_parks_and_points(project: Project, program: Path) -> None:
 
 
 @tool
-def test_samples(project: Project, program: Path) -> None:
+def test_page_has_cpu_samples(project: Project, program: Path) -> None:
     path = put(project, trace(program))
     page = view(project, path)
     report = project.json("report", path, "--cpu")
@@ -319,7 +319,7 @@ def test_a_frame_ends_where_the_report_ends_it(project: Project, program: Path) 
 
 
 @tool
-def test_a_run_that_does_not_tell_its_clock(project: Project, program: Path) -> None:
+def test_run_without_clock_sync_is_not_joined(project: Project, program: Path) -> None:
     run, path = both(project, program, timestamp_ms=1740000000123 + 700)
     page = view(project, run, path)
     assert page.column("frames", "start")[0] == 700 * MS
@@ -327,7 +327,7 @@ def test_a_run_that_does_not_tell_its_clock(project: Project, program: Path) -> 
 
 
 @tool
-def test_alone(project: Project, program: Path) -> None:
+def test_alone_leaves_the_companion_out(project: Project, program: Path) -> None:
     run, path = both(project, program)
     assert view(project, run, "--alone").meta["kinds"] == ["spans"]
     assert view(project, path, "--alone").meta["kinds"] == ["cpu"]
@@ -344,7 +344,7 @@ def test_a_run_and_a_recording_of_two_processes_are_refused(project: Project, pr
 # Two to compare -----------------------------------------------------------------------------------
 
 @tool
-def test_two_runs(project: Project) -> None:
+def test_two_runs_are_compared_on_one_page(project: Project) -> None:
     a = put_run(project, "1740000000001-77", update_run([5 * MS] * 30))
     b = put_run(project, "1740000000002-77", update_run([9 * MS] * 30))
     page = view(project, a, b)
@@ -357,7 +357,7 @@ def test_two_runs(project: Project) -> None:
 
 
 @tool
-def test_two_recordings(project: Project, program: Path) -> None:
+def test_two_recordings_are_compared_on_one_page(project: Project, program: Path) -> None:
     paths = []
     for n, size in enumerate((10_000, 30_000)):
         rec, s = recording(program, rate=1)
@@ -373,7 +373,7 @@ def test_two_recordings(project: Project, program: Path) -> None:
 
 
 @tool
-def test_two_builds_with_names_of_their_own(project: Project, program: Path) -> None:
+def test_two_builds_are_compared_by_function_name(project: Project, program: Path) -> None:
     """The same functions in app-old and app-new, with symbols and stripped, are the same stacks; those of a library with
     another name are not."""
     for stripped in (False, True):
@@ -398,7 +398,7 @@ def test_two_builds_with_names_of_their_own(project: Project, program: Path) -> 
 
 
 @tool
-def test_plumbing_is_marked(project: Project, program: Path) -> None:
+def test_allocator_functions_are_marked(project: Project, program: Path) -> None:
     shutil.copy(program, project.root / "libc.so.6")
     rec = make.Recording(program=str(program), rate=1)
     own, libc = make.Program(rec, program), make.Program(rec, project.root / "libc.so.6", base=0x7F0000000000)
@@ -410,7 +410,7 @@ def test_plumbing_is_marked(project: Project, program: Path) -> None:
 # Hostile, broken, large ---------------------------------------------------------------------------
 
 @tool
-def test_hostile_names(project: Project) -> None:
+def test_hostile_names_in_runs_never_become_markup(project: Project) -> None:
     names = HOSTILE
     lines = [header(names, program="/bin/</script><img src=x onerror=alert(1)>"),
              {"thread": 1, "tid": 77, "name": names[0], "start_ns": 0}]
@@ -428,7 +428,7 @@ def test_hostile_names(project: Project) -> None:
 
 
 @tool
-def test_hostile_recording(project: Project) -> None:
+def test_hostile_names_in_recordings_never_become_markup(project: Project) -> None:
     rec = make.Recording(program="/x/</script>\u2028", command=["/x/</script>", "<b>", "a b"])
     rec.thread(4711, "</script>")
     for name in HOSTILE[:5]:
@@ -440,7 +440,7 @@ def test_hostile_recording(project: Project) -> None:
 
 
 @tool
-def test_long_symbols_in_many_stacks(project: Project) -> None:
+def test_long_symbols_are_stored_once(project: Project) -> None:
     """A hundred stacks of a hundred frames, each with a name of 100 kB (which the symbolizer shortens): told once, and
     not in every report again."""
     names = [f"f{i}_" + "f" * 100_000 for i in range(10)]
@@ -472,7 +472,7 @@ def test_names_that_are_not_utf8(project: Project) -> None:
 
 
 @tool
-def test_names_of_files(project: Project) -> None:
+def test_odd_file_names_are_escaped_in_the_title(project: Project) -> None:
     run = put_run(project, "1-77", update_run([MS] * 5))
     odd = os.path.join(os.fsencode(run.parent), b"a\xff\xe2\x80\xaeb\x1b&<i>.ndjson")
     os.rename(run, odd)
@@ -483,7 +483,7 @@ def test_names_of_files(project: Project) -> None:
 
 
 @tool
-def test_policy(project: Project) -> None:
+def test_policy_allows_only_the_pages_own_script_and_style(project: Project) -> None:
     page = view(project, put_run(project, "1-77", update_run([MS] * 5)))
     script, style = page.code()
     rules = directives(page.policy())
@@ -567,7 +567,7 @@ def test_page_size_grows_less_than_the_run(project: Project) -> None:
     assert large_page / small_page < large / small and large_page < large / 20
 
 
-def test_data_in_several_elements(project: Project) -> None:
+def test_large_data_is_divided_into_several_elements(project: Project) -> None:
     """Noise does not get smaller: the data has to be divided."""
     rng = random.Random(1)
     lines = [header([f"f{i}" for i in range(40)])]
@@ -583,7 +583,7 @@ def test_data_in_several_elements(project: Project) -> None:
 # The file -----------------------------------------------------------------------------------------
 
 @tool
-def test_the_file(project: Project) -> None:
+def test_output_file_is_private_and_not_overwritten(project: Project) -> None:
     run = put_run(project, "1-77", update_run([MS] * 5))
     path = project.root / "page.html"
     before = os.umask(0)
@@ -617,7 +617,7 @@ def test_a_link_is_not_followed(project: Project, dangling: bool) -> None:
 
 
 @tool
-def test_stdout_and_pipes(project: Project) -> None:
+def test_page_is_written_to_stdout_and_pipes(project: Project) -> None:
     run = put_run(project, "1-77", update_run([MS] * 5))
     assert Page(project.piano("view", run, "-o", "-").out).meta["format"] == 1
     pipe, seen = project.root / "pipe", []
@@ -632,7 +632,7 @@ def test_stdout_and_pipes(project: Project) -> None:
 
 
 @tool
-def test_a_full_disk(project: Project) -> None:
+def test_full_disk_is_an_error(project: Project) -> None:
     run = put_run(project, "1-77", update_run([MS] * 5))
     done = project.piano("view", run, "-o", "/dev/full", check=False)
     assert done.status == 1 and "No space left" in done.err
@@ -645,20 +645,20 @@ def test_a_full_disk(project: Project) -> None:
     (["a", "b", "c"], 2, "two runs at most"), (["--port", "70000"], 2, "65535"), (["--prot", "1"], 2, "--port"),
     (["-o", "x.html", "--port", "80"], 2, "served"), (["no-such-run"], 1, "no file, tag or run"),
     (["--port"], 2, "--port")])
-def test_command_lines(project: Project, words: list[str], status: int, said: str) -> None:
+def test_wrong_options_are_usage_errors(project: Project, words: list[str], status: int, said: str) -> None:
     done = project.piano("view", *words, check=False)
     assert done.status == status and said in done.err, repr(done)
 
 
 @tool
-def test_help(project: Project) -> None:
+def test_help_has_options_and_examples(project: Project) -> None:
     text = project.piano("view", "--help").out
     assert "Examples:" in text and "--port" in text and text == project.piano("help", "view").out
 
 
 # A real one ---------------------------------------------------------------------------------------
 
-def test_the_bundled_game(project: Project) -> None:
+def test_page_of_the_bundled_game_matches_the_reports(project: Project) -> None:
     """Built, recorded with everything on, and looked at: the page says what the reports say."""
     for source in (ROOT / "examples" / "game").iterdir():
         if source.is_file():

@@ -74,7 +74,7 @@ def run(project: Project) -> Path:
 
 
 @tool
-def test_the_page(project: Project, run: Path) -> None:
+def test_server_sends_the_page(project: Project, run: Path) -> None:
     with serving(project) as server:
         response = server.ask()
         assert response.status == 200
@@ -98,7 +98,7 @@ def test_the_page(project: Project, run: Path) -> None:
 
 
 @tool
-def test_refusals(project: Project, run: Path) -> None:
+def test_foreign_hosts_and_origins_are_refused(project: Project, run: Path) -> None:
     with serving(project, run) as server:
         port = server.port
         for host in ("evil.example", f"evil.example:{port}", "127.0.0.1", f"127.0.0.1:{port + 1}",
@@ -126,7 +126,7 @@ def test_refusals(project: Project, run: Path) -> None:
     (b"\r\n\r\n", 400), (b"GET\r\n\r\n", 400), (b"GET / HTTP/3\r\n\r\n", 400), (b"\x00\x01\x02\r\n\r\n", 400),
     (b"GET / HTTP/1.1\r\nno colon\r\n\r\n", 400), (b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * 3000, 431),
     (b"GET /" + b"x" * 9000 + b" HTTP/1.1\r\n\r\n", 431), (b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400)])
-def test_bad_requests(project: Project, run: Path, data: bytes, status: int) -> None:
+def test_bad_requests_are_answered_with_an_error(project: Project, run: Path, data: bytes, status: int) -> None:
     with serving(project, run) as server:
         try:
             answer = server.raw(data)
@@ -144,7 +144,7 @@ def test_paths_and_ports_are_new_every_time(project: Project, run: Path) -> None
 
 
 @tool
-def test_only_this_machine(project: Project, run: Path) -> None:
+def test_server_listens_on_the_loopback_address_only(project: Project, run: Path) -> None:
     with serving(project, run) as server:
         listening = [line.split()[1] for line in Path("/proc/net/tcp").read_text().splitlines()[1:]
                      if line.split()[3] == "0A" and line.split()[1].endswith(f":{server.port:04X}")]
@@ -152,7 +152,7 @@ def test_only_this_machine(project: Project, run: Path) -> None:
 
 
 @tool
-def test_a_port_of_ones_own(project: Project, run: Path) -> None:
+def test_port_option_chooses_the_port(project: Project, run: Path) -> None:
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         port = s.getsockname()[1]
@@ -165,7 +165,7 @@ def test_a_port_of_ones_own(project: Project, run: Path) -> None:
 
 
 @tool
-def test_slow_clients_hold_nobody_up(project: Project, run: Path) -> None:
+def test_slow_clients_do_not_block_others(project: Project, run: Path) -> None:
     with serving(project, run) as server, contextlib.ExitStack() as held:
         slow = []
         for i in range(200):  # more than it has room for
@@ -191,7 +191,7 @@ def test_slow_clients_hold_nobody_up(project: Project, run: Path) -> None:
 
 
 @tool
-def test_a_request_in_pieces(project: Project, run: Path) -> None:
+def test_request_sent_in_pieces_is_answered(project: Project, run: Path) -> None:
     with serving(project, run) as server:
         text = f"GET {server.path} HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n\r\n".encode()
         with socket.create_connection(("127.0.0.1", server.port), LIMIT_S) as s:
@@ -203,7 +203,7 @@ def test_a_request_in_pieces(project: Project, run: Path) -> None:
 
 @tool
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_the_end(project: Project, run: Path, how: int) -> None:
+def test_ctrl_c_ends_the_server_and_leaves_no_files(project: Project, run: Path, how: int) -> None:
     before = set(project.root.rglob("*"))
     temporary = set(os.listdir("/dev/shm"))
     with serving(project, run) as server:
@@ -218,7 +218,7 @@ def test_the_end(project: Project, run: Path, how: int) -> None:
 
 
 @tool
-def test_the_browser(project: Project, run: Path, tmp_path: Path) -> None:
+def test_browser_gets_the_address_without_a_shell(project: Project, run: Path, tmp_path: Path) -> None:
     """It gets the address as one word, no shell between, and outlives us."""
     tools, seen = tmp_path / "bin", tmp_path / "seen"
     tools.mkdir()
@@ -248,7 +248,7 @@ def test_the_browser(project: Project, run: Path, tmp_path: Path) -> None:
 
 
 @tool
-def test_nothing_to_show(project: Project) -> None:
+def test_view_without_runs_is_an_error(project: Project) -> None:
     done = project.piano("view", check=False)
     assert done.status == 1 and "no runs" in done.err and done.out == ""
     path = project.root / "broken.rec"

@@ -39,6 +39,9 @@ def preload_path(library: Path) -> str:
 
 PRELOAD = preload_path(LIBRARY)
 LIMIT_S = max(120.0, float(os.environ.get("TEST_LIMIT_S", "0")) / 2)
+NEW_ENOUGH = sys.version_info >= (3, 11)
+needs_frames = pytest.mark.skipif(not NEW_ENOUGH, reason="needs Python 3.11 or later: piano cannot read the frames of older ones")
+needs_package = pytest.mark.skipif(not NEW_ENOUGH, reason="needs Python 3.11 or later: `python3 -m piano.memprof` does")
 FOREIGN = ("PIANO_RUNS_DIR", "LD_PRELOAD", "PYTHONMALLOC", "PYTHONDEVMODE", "PYTHONTRACEMALLOC", "PYTHONPATH",
            "PIANO_RECORD", "PIANO_HEAP", "PYTHONHASHSEED")
 

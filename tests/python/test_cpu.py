@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Python
+from conftest import Python, needs_frames
 
 BURN = """
 import sys, threading, time
@@ -37,7 +37,8 @@ def times(python: Python, rec: Path) -> dict[str, tuple[int, int]]:
     return {f["name"]: (f["self_ns"], f["total_ns"]) for f in found["functions"] if f["module"] == "[python]"}
 
 
-def test_shares_of_functions(python: Python) -> None:
+@needs_frames
+def test_shares_of_functions_match_the_work(python: Python) -> None:
     """Three times as long in one function as in the other, both below the same one, which has none of its own."""
     rec, said = record(python, """
     def three(): burn(1.2)
@@ -55,6 +56,7 @@ def test_shares_of_functions(python: Python) -> None:
     assert found["both"][0] < whole * 0.05
 
 
+@needs_frames
 def test_callbacks_threads_and_coroutines(python: Python) -> None:
     rec, _ = record(python, """
     import asyncio
@@ -77,7 +79,8 @@ def test_callbacks_threads_and_coroutines(python: Python) -> None:
     assert any(s[0] == "Thread._bootstrap" and "burn" in s for s in stacks), collapsed
 
 
-def test_lines_in_stacks(python: Python) -> None:
+@needs_frames
+def test_stacks_have_line_numbers(python: Python) -> None:
     rec, _ = record(python, """
     def first():
         burn(0.5)
@@ -89,7 +92,8 @@ def test_lines_in_stacks(python: Python) -> None:
     assert ("first", top + 2) in places and ("<module>", top + 3) in places, places
 
 
-def test_heap_and_cpu_together(python: Python) -> None:
+@needs_frames
+def test_heap_and_cpu_are_in_one_recording(python: Python) -> None:
     rec, _ = record(python, """
     kept = []
     def fill():
@@ -103,7 +107,7 @@ def test_heap_and_cpu_together(python: Python) -> None:
     assert "fill" in heap and f"burn.py:{BURN.count(chr(10)) + 5}" in heap
 
 
-def test_the_kernel_is_asked_for(python: Python) -> None:
+def test_kernel_option_uses_perf_without_python_functions(python: Python) -> None:
     """--kernel means perf, which knows no function of Python."""
     try:
         rec, said = record(python, "burn(0.3)", "--cpu", "--kernel")
@@ -114,7 +118,8 @@ def test_the_kernel_is_asked_for(python: Python) -> None:
     assert "burn" not in times(python, rec)
 
 
-def test_scripts_are_seen_through(python: Python) -> None:
+@needs_frames
+def test_scripts_are_recognised_as_python(python: Python) -> None:
     for first in (f"#!{sys.executable}", f"#!/usr/bin/env -S {sys.executable}" if "/" not in sys.executable else
                   f"#!{sys.executable} -u"):
         script = python.write("tool", first + "\n" + BURN + "burn(0.1)\n")
@@ -162,7 +167,8 @@ print(json.dumps([stats.samples, memprof.recording_path()]))
 """
 
 
-def test_interrupted_at_every_instruction(python: Python) -> None:
+@needs_frames
+def test_samples_at_any_instruction_do_not_crash_the_interpreter(python: Python) -> None:
     """Thousands of samples of threads that do little but begin and leave functions, make code and destroy it: nothing faults, and the functions of a
     stack are such as call each other."""
     said: Any = python.run(CHURN).json

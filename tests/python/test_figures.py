@@ -185,7 +185,7 @@ def test_a_large_block_is_what_it_is(python: Python) -> None:
     assert said == [(1 << 30) + 33] * 3 + [None]
 
 
-def test_numpy(python: Python) -> None:
+def test_arrays_of_numpy_are_counted(python: Python) -> None:
     pytest.importorskip("numpy", reason="python3-numpy is not installed")
     said = python.run("""
     import json
@@ -261,7 +261,7 @@ def test_a_profile_is_not_full_of_profiles(python: Python) -> None:
     assert said[1] > 1000 and said[0] < 50  # 20 of them have 20 000 samples, several megabytes
 
 
-def test_tracemalloc_beside_it(python: Python) -> None:
+def test_tracemalloc_and_piano_work_together(python: Python) -> None:
     """Each order of putting in and taking out: nothing recurses, and small objects are seen while piano is at work."""
     said = python.run("""
     import json, tracemalloc
@@ -290,7 +290,7 @@ def test_tracemalloc_beside_it(python: Python) -> None:
     assert all(0.8 < share < 1.2 for share in said), said
 
 
-def test_tracemalloc_that_takes_piano_out(python: Python) -> None:
+def test_hooks_are_restored_after_tracemalloc_removed_them(python: Python) -> None:
     """It was there first, so when it goes it puts back what it had found, which is not piano. A sample notices."""
     said = python.run("""
     import json, tracemalloc
@@ -329,7 +329,7 @@ def test_interval_covers_the_truth(python: Python) -> None:
     assert 86 <= said <= 100  # 95 +- 4 standard errors
 
 
-def test_gc_epochs(python: Python) -> None:
+def test_samples_have_the_epoch_of_their_allocation(python: Python) -> None:
     said = python.run("""
     import gc, json
     from piano import memprof

@@ -28,7 +28,7 @@ MIXED = [frame("malloc", "/lib/x86_64-linux-gnu/libc.so.6"), frame("PyMem_Malloc
          frame("load", "/app/main.py", 12, True), frame("_PyRun_SimpleFile")]
 
 
-def test_speedscope(tmp_path: Path) -> None:
+def test_speedscope_has_bytes_as_weights(tmp_path: Path) -> None:
     s = snapshot((1000, MIXED), (50, MIXED), (7, []))
     s.save(tmp_path / "x.json")
     data = json.loads((tmp_path / "x.json").read_text())
@@ -73,7 +73,7 @@ def test_unknown_format_writes_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "x").exists()
 
 
-def test_sites() -> None:
+def test_top_allocators_merges_stacks_of_one_site() -> None:
     native = [frame("malloc", "/lib/libc.so.6"), frame("inner", "/x/lib.so"), frame("outer", "/x/lib.so")]
     only = [frame("malloc", "/lib/libc.so.6")]
     top = snapshot((1, only), (10, native), (100, MIXED), (100, [frame("PyObject_Malloc"), MIXED[3]]), (2, [])).top_allocators(9)
@@ -87,13 +87,13 @@ def test_sites() -> None:
     assert snapshot((1, only)).top_allocators(0) == []
 
 
-def test_confidence() -> None:
+def test_confidence_follows_the_share_of_truncated_stacks() -> None:
     def of(rate: float) -> str:
         return FramePointerHealth(0, 1, 1.0, 1, rate).confidence
     assert [of(r) for r in (0.0, 0.049, 0.05, 0.2, 0.21, 1.0)] == ["high", "high", "medium", "medium", "low", "low"]
 
 
-def test_types(tmp_path: Path) -> None:
+def test_package_passes_mypy_strict(tmp_path: Path) -> None:
     """The package and a program that uses it, under mypy --strict."""
     if importlib.util.find_spec("mypy") is None:
         pytest.skip("mypy is not installed")

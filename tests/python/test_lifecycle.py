@@ -20,7 +20,7 @@ TELL = """
 """
 
 
-def test_rates_that_make_no_sense(python: Python) -> None:
+def test_wrong_rates_are_refused(python: Python) -> None:
     said = python.run(TELL + """
     print(json.dumps([error(memprof.start, rate) for rate in (0, -1, -512, 1 << 60, 1.5, "512", True)]))
     """).json
@@ -43,7 +43,7 @@ def test_without_the_library_start_says_what_to_type(python: Python) -> None:
     assert done.stdout == "True\n", shlex.join([line])
 
 
-def test_before_the_first_start(python: Python) -> None:
+def test_snapshot_before_the_first_start_is_an_error(python: Python) -> None:
     said = python.run(TELL + """
     print(json.dumps([error(f) for f in (memprof.get_snapshot, memprof.get_stats, memprof.stop)]
                      + [memprof.is_active(), memprof.recording_path()]))
@@ -53,7 +53,7 @@ def test_before_the_first_start(python: Python) -> None:
     assert not (python.root / ".piano").exists()
 
 
-def test_twice_running_and_twice_stopped(python: Python) -> None:
+def test_second_start_and_second_stop_are_errors(python: Python) -> None:
     said = python.run(TELL + """
     memprof.start()
     twice = error(memprof.start)
@@ -64,7 +64,7 @@ def test_twice_running_and_twice_stopped(python: Python) -> None:
                     "RuntimeError: the memory profiler is not running", True, 512 * 1024]
 
 
-def test_shutdown_is_for_good(python: Python) -> None:
+def test_start_after_shutdown_is_an_error(python: Python) -> None:
     said = python.run(TELL + """
     memprof.start()
     path = memprof.recording_path()
@@ -77,7 +77,7 @@ def test_shutdown_is_for_good(python: Python) -> None:
     assert said[4] is True
 
 
-def test_shutdown_before_the_first_start(python: Python) -> None:
+def test_shutdown_before_the_first_start_forbids_starting(python: Python) -> None:
     said = python.run(TELL + "    memprof.shutdown(); print(json.dumps(error(memprof.start)))").json
     assert "cannot be started again" in said
 
@@ -123,7 +123,7 @@ def test_samples_of_both_rates_count_by_their_own(python: Python) -> None:
     assert said[1] == 64 * 1024
 
 
-def test_context_manager(python: Python) -> None:
+def test_context_manager_starts_and_stops(python: Python) -> None:
     said = python.run(TELL + """
     with memprof.MemoryProfiler(sampling_rate_kb=1) as profiler:
         early = error(lambda: profiler.snapshot)
@@ -191,7 +191,7 @@ def test_a_block_that_has_no_snapshot_is_stopped_all_the_same(python: Python) ->
     assert said == ["MemoryError: ", "RuntimeError: the memory profiler is not running", None]
 
 
-def test_a_thousand_starts_leave_nothing_behind(python: Python) -> None:
+def test_thousand_starts_do_not_grow_the_process(python: Python) -> None:
     said = python.run("""
     import json, os
     from piano import memprof

@@ -6,7 +6,7 @@ import json
 from conftest import Python
 
 
-def test_fork_under_load(python: Python) -> None:
+def test_fork_while_threads_allocate_keeps_the_profile(python: Python) -> None:
     """Threads allocate while others fork; a child allocates, starts a profile of its own, and ends. The parent's goes on."""
     said = python.run("""
     import json, os, threading
@@ -76,7 +76,7 @@ def test_vfork_leaves_the_parent_at_work(python: Python) -> None:
     assert 200 < said <= 500
 
 
-def test_preforking_server(python: Python) -> None:
+def test_workers_of_a_preforking_server_profile_themselves(python: Python) -> None:
     """As gunicorn does it: the master imports and forks workers; each profiles itself on demand, and is asked to end."""
     said = python.run("""
     import json, os, signal, socket

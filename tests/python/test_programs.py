@@ -7,7 +7,7 @@ import shutil
 import sys
 
 import pytest
-from conftest import PACKAGE, Python
+from conftest import PACKAGE, Python, needs_package
 
 PROGRAMS = {
     "text": """
@@ -116,7 +116,7 @@ def plain(text: str) -> str:
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_same_output(python: Python, name: str) -> None:
+def test_programs_print_the_same_with_the_library(python: Python, name: str) -> None:
     script = python.write("program.py", PROGRAMS[name])
     expected = python.command([sys.executable, str(script)], check=False)
     profiled = python.command([sys.executable, "-m", "piano.memprof", "-q", "-r", "1", str(script)], check=False)
@@ -129,7 +129,7 @@ def test_same_output(python: Python, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["text", "threads", "failing"])
-def test_same_output_under_the_tool(python: Python, name: str) -> None:
+def test_programs_print_the_same_under_the_tool(python: Python, name: str) -> None:
     script = python.write("program.py", PROGRAMS[name])
     expected = python.command([sys.executable, str(script)], check=False)
     profiled = python.command(
@@ -148,8 +148,9 @@ def run(python: Python, *words: str, check: bool = True, stdin: str | None = Non
     return python.command([sys.executable, *flags, "-m", "piano.memprof", *words], check=check, stdin=stdin)
 
 
+@needs_package
 @pytest.mark.parametrize("save", [(), ("--save", "out.json")])
-def test_arguments_are_the_scripts(python: Python, save: tuple[str, ...]) -> None:
+def test_arguments_are_passed_to_the_script(python: Python, save: tuple[str, ...]) -> None:
     python.write("echo.py", ECHO)
     for words in (["echo.py", "-o", "x", "--save", "--", "y"], ["-m", "echo", "-q"], ["-c", ECHO, "-r"]):
         expected = python.command([sys.executable, *words])
@@ -158,7 +159,8 @@ def test_arguments_are_the_scripts(python: Python, save: tuple[str, ...]) -> Non
             python.command([sys.executable, "-O", *words]).out
 
 
-def test_status_and_standard_input(python: Python) -> None:
+@needs_package
+def test_exit_status_and_stdin_are_those_of_the_script(python: Python) -> None:
     python.write("leave.py", "import sys; print(sys.stdin.read()); sys.exit(7)")
     for save in ([], ["--save", "out.json"]):
         done = run(python, *save, "leave.py", check=False, stdin="hello")
@@ -168,6 +170,7 @@ def test_status_and_standard_input(python: Python) -> None:
     assert session.out == "42\n"
 
 
+@needs_package
 def test_the_snapshot_at_the_end_has_what_the_script_held(python: Python) -> None:
     python.write("hold.py", "import sys; kept = [bytes(10000) for _ in range(1000)]\nif len(sys.argv) > 1: sys.exit(3)")
     for words, status in ((["hold.py"], 0), (["hold.py", "x"], 3)):
@@ -220,13 +223,14 @@ AS_IT_IS = {
 }
 
 
+@needs_package
 @pytest.mark.parametrize("words", [
     ["main.py", "x"], ["./main.py"], ["fails.py"], ["syntax.py"], ["hook.py"], ["interrupted.py"], ["says.py"], ["pool.py"],
     ["folder", "x"], ["-m", "main", "x"], ["-m", "folder"], ["-m", "nothing.there"], ["nothing.py"],
     ["-c", "import pickle, sys\ndef f(x: int): pass\nprint(pickle.dumps(f), f.__annotations__, sys.argv, sys.path[0])", "x"],
     ["-c", "1 / 0"]], ids=lambda words: "-".join(w for w in words if w.isalnum() or "." in w and " " not in w))
 @pytest.mark.parametrize("flags", [(), ("-P",)])
-def test_a_saved_script_runs_as_it_is(python: Python, words: list[str], flags: tuple[str, ...]) -> None:
+def test_script_behaves_the_same_with_save(python: Python, words: list[str], flags: tuple[str, ...]) -> None:
     """With --save the script runs inside of a module of piano, and must not be able to tell."""
     (python.root / "folder").mkdir()
     for name, text in AS_IT_IS.items():
@@ -237,7 +241,8 @@ def test_a_saved_script_runs_as_it_is(python: Python, words: list[str], flags: t
     assert json.loads((python.root / "out.json").read_text())["profiles"]
 
 
-def test_a_snapshot_that_cannot_be_saved(python: Python) -> None:
+@needs_package
+def test_unsaved_snapshot_is_reported_and_keeps_the_status(python: Python) -> None:
     """It is said, and what became of the script is not hidden by it."""
     python.write("off.py", "from piano import memprof; import sys; memprof.shutdown(); print(1); sys.exit(int(sys.argv[1]))")
     python.write("stopped.py", "from piano import memprof; memprof.stop()")
@@ -253,7 +258,8 @@ def test_a_snapshot_that_cannot_be_saved(python: Python) -> None:
         assert (done.status, done.out) == (2, "") and "no place for a file" in done.err
 
 
-def test_children_of_a_saved_script(python: Python) -> None:
+@needs_package
+def test_children_of_a_saved_script_have_recordings(python: Python) -> None:
     python.write("fork.py", """
     import os
     if os.fork() == 0:
@@ -267,7 +273,7 @@ def test_children_of_a_saved_script(python: Python) -> None:
     assert json.loads(python.piano("report", "--heap", "--json", str(children[0])).out)["samples"] > 500
 
 
-def test_wrong_command_lines(python: Python) -> None:
+def test_wrong_command_lines_are_usage_errors(python: Python) -> None:
     (python.root / "there").write_text("")
     for words, text in ((["-r", "0", "x.py"], "1 or more"), (["-o", "there", "x.py"], "nothing is overwritten"),
                         (["-o", "no/where", "x.py"], "no directory"), (["-m"], "wants an argument"),
@@ -278,13 +284,14 @@ def test_wrong_command_lines(python: Python) -> None:
     assert not (python.root / ".piano").exists()
 
 
-def test_output_goes_where_it_is_told(python: Python) -> None:
+def test_output_goes_to_the_file_named(python: Python) -> None:
     python.write("x.py", "kept = bytearray(1 << 20)")
     run(python, "-q", "-o", "mine.rec", "x.py")
     assert json.loads(python.piano("report", "--heap", "--json", "mine.rec").out)["samples"] > 0
     assert not (python.root / ".piano").exists()
 
 
+@needs_package
 def test_the_package_installs(python: Python) -> None:
     """`pip install ./python`, into an environment of its own; nothing is fetched, so what builds it has to be here."""
     root = __import__("conftest").ROOT
@@ -308,7 +315,7 @@ def test_the_package_installs(python: Python) -> None:
 
 
 @pytest.mark.parametrize("name", ["a b", "co:lon", "do$x", "näme it's"])
-def test_a_package_in_an_awkward_place(python: Python, name: str) -> None:
+def test_package_in_an_awkward_path_works(python: Python, name: str) -> None:
     """LD_PRELOAD is split at blanks and colons. PYTHONPATH is too, at colons, so the package is found by a link there."""
     links = python.root / "links"
     links.mkdir()

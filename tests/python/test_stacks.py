@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Python
+from conftest import Python, needs_frames
 
 # What every script here begins with: `stack(SIZE)` is the stack of the one live block of SIZE bytes (a bytearray has a byte more),
 # innermost first, as [function, line, is_python].
@@ -36,7 +36,8 @@ def functions(stack: list[list[Any]]) -> list[str]:
     return [name for name, _, is_python in stack if is_python]
 
 
-def test_function_file_and_line(python: Python) -> None:
+@needs_frames
+def test_stacks_have_function_file_and_line(python: Python) -> None:
     """Two methods with the same native stack are two sites, each at its own line."""
     said = run(python, """
     class Cache:
@@ -59,7 +60,8 @@ def test_function_file_and_line(python: Python) -> None:
     assert not said[0][0][2], "the innermost frames are the interpreter's: it made the object"
 
 
-def test_lines_are_those_that_python_tells(python: Python) -> None:
+@needs_frames
+def test_line_numbers_equal_those_of_python(python: Python) -> None:
     """Loops, jumps back, statements of several lines, comprehensions, handlers: the line of a sample is f_lineno of the frame at
     that moment, asked for in the same expression."""
     said = run(python, """
@@ -99,7 +101,8 @@ def test_lines_are_those_that_python_tells(python: Python) -> None:
         assert next(f[1] for f in stack if f[2]) == line, (size, line, stack)
 
 
-def test_generators_and_recursion(python: Python) -> None:
+@needs_frames
+def test_stacks_pass_through_generators_and_recursion(python: Python) -> None:
     said = run(python, """
     def inner():
         yield bytearray(700_001)
@@ -117,6 +120,7 @@ def test_generators_and_recursion(python: Python) -> None:
     assert [f[1] for f in said[1] if f[2]] == [AT + 7] + [AT + 8] * 20 + [AT + 9]
 
 
+@needs_frames
 def test_deep_recursion_keeps_the_innermost(python: Python) -> None:
     said = run(python, """
     def down(n):
@@ -127,7 +131,8 @@ def test_deep_recursion_keeps_the_innermost(python: Python) -> None:
     assert 100 < len(said) <= 128 and set(functions(said)) == {"down"}
 
 
-def test_c_code_calls_back(python: Python) -> None:
+@needs_frames
+def test_stacks_pass_through_callbacks_from_c(python: Python) -> None:
     """Native frames stand between the function that was called back and the one that called C: those of other modules, at least."""
     said = run(python, """
     import ctypes
@@ -159,7 +164,8 @@ def test_c_code_calls_back(python: Python) -> None:
     assert any(name.startswith("libffi") for name in said[2]) and any("_ctypes" in name for name in said[2])
 
 
-def test_threads_without_the_gil(python: Python) -> None:
+@needs_frames
+def test_threads_that_released_the_gil_have_their_stacks(python: Python) -> None:
     """ctypes lets go of the lock during a call: four threads are in malloc at once, each below its own Python function."""
     said = run(python, """
     import ctypes
@@ -183,7 +189,7 @@ def test_threads_without_the_gil(python: Python) -> None:
         assert frames[-1][2], "what starts a thread is left out"
 
 
-def test_numpy_below_python(python: Python) -> None:
+def test_stacks_of_numpy_have_native_and_python_frames(python: Python) -> None:
     pytest.importorskip("numpy")
     said = run(python, """
     import numpy as np
@@ -199,7 +205,8 @@ def test_numpy_below_python(python: Python) -> None:
     assert (said[2][0]["function"], said[2][0]["line"]) == ("matrix", AT + 3)
 
 
-def test_code_that_is_gone(python: Python) -> None:
+@needs_frames
+def test_code_objects_at_a_reused_address_are_told_apart(python: Python) -> None:
     """Functions are made, run and destroyed in a loop, so that others come to lie where they were, with the same name and other lines:
     every sample has those of the one it came from."""
     said = run(python, """
@@ -227,7 +234,7 @@ def test_code_that_is_gone(python: Python) -> None:
     assert said[1] == []
 
 
-def test_code_in_the_middle_of_its_end(python: Python) -> None:
+def test_samples_during_destruction_of_code_objects_do_not_crash(python: Python) -> None:
     """A callback of a weak reference runs, and allocates, while the code object of the frame that is just left is destroyed."""
     said = run(python, """
     import weakref
@@ -248,7 +255,8 @@ def test_code_in_the_middle_of_its_end(python: Python) -> None:
     assert said == [200, 200]
 
 
-def test_coroutines(python: Python) -> None:
+@needs_frames
+def test_stacks_of_coroutines_are_complete(python: Python) -> None:
     said = run(python, """
     import asyncio
     kept = []
@@ -268,6 +276,7 @@ def test_coroutines(python: Python) -> None:
         assert "BaseEventLoop.run_until_complete" in names and names[-1] == "<module>"
 
 
+@needs_frames
 def test_names_that_are_not_ascii(python: Python) -> None:
     said = run(python, """
     import importlib, importlib.util
@@ -293,7 +302,8 @@ def test_names_that_are_not_ascii(python: Python) -> None:
     assert said == [["größe", "alt.py"], ["数据", "日本.py"], ["ħ", "x\U0001f40d.py"], ["<module>", "r\udcff.py"]]
 
 
-def test_names_in_a_locale_without_them(python: Python) -> None:
+@needs_frames
+def test_names_are_correct_in_the_c_locale(python: Python) -> None:
     """They are UTF-8 in the recording, and text again here, whatever the locale says of file names; and one may be empty."""
     said = run(python, """
     def größe():
@@ -310,6 +320,7 @@ def test_names_in_a_locale_without_them(python: Python) -> None:
     assert said == ["größe", "?", "ascii"] or said == ["größe", "?", "iso8859-1"]
 
 
+@needs_frames
 def test_records_of_code_have_a_bound(python: Python) -> None:
     """Large functions, made without end, each met in one sample: the recording does not grow without end too."""
     said = run(python, """
@@ -334,6 +345,7 @@ def test_records_of_code_have_a_bound(python: Python) -> None:
     assert said[2][-1] == ["<module>", AT + 14, True]  # what was known before is known still
 
 
+@needs_frames
 def test_children_have_stacks_of_their_own(python: Python) -> None:
     """fork, multiprocessing and workers that are forked ahead: each knows the code it runs, whatever its parent knew."""
     said = run(python, """
@@ -419,7 +431,8 @@ def report(python: Python, rec: Path, *flags: str) -> Any:
     return json.loads(python.piano("report", "--heap", "--json", *flags, str(rec)).out)
 
 
-def test_recorded_program(python: Python) -> None:
+@needs_frames
+def test_recorded_program_has_python_functions(python: Python) -> None:
     rec = record(python)
     sites = report(python, rec)["sites"]
     top = max(sites, key=lambda s: float(s["peak_bytes"]))
@@ -436,6 +449,7 @@ def test_recorded_program(python: Python) -> None:
         assert not [f for f in outer if f["module"].startswith(("python3", "libpython", "libpiano"))], stack
 
 
+@needs_frames
 def test_wrappers_of_python_are_passed_over(python: Python) -> None:
     rec = record(python)
     text = python.piano("report", "--heap", "--skip", "grow", "--skip", "*<lambda>", str(rec)).out
@@ -452,7 +466,8 @@ def code_of(path: Path) -> set[tuple[str, int]]:
     return {(names[row["function"]], row["line"]) for row in page.rows("code")}
 
 
-def test_exports_and_the_page(python: Python) -> None:
+@needs_frames
+def test_exports_and_the_page_have_python_functions(python: Python) -> None:
     import gzip
     import json
 
@@ -472,7 +487,8 @@ def test_exports_and_the_page(python: Python) -> None:
     assert {("Cache.fill", 7), ("main", 12), ("<module>", 14)} <= code_of(page)
 
 
-def test_damaged_code_objects(python: Python) -> None:
+@needs_frames
+def test_damaged_code_objects_do_not_crash_the_report(python: Python) -> None:
     """Whatever the part of the file says that has names and lines in it, the report is made, or refused in words."""
     import random
 
@@ -493,6 +509,7 @@ def test_damaged_code_objects(python: Python) -> None:
         assert done.status in (0, 1), (turn, done)
 
 
+@needs_frames
 def test_children_of_a_recorded_program(python: Python) -> None:
     script = python.write("forks.py", """
     import os
@@ -512,7 +529,7 @@ def test_children_of_a_recorded_program(python: Python) -> None:
     assert "child_work" in texts[1] and "parent_work" not in texts[1]
 
 
-def test_same_output_with_and_without(python: Python) -> None:
+def test_programs_print_the_same_when_recorded(python: Python) -> None:
     script = python.write("work.py", """
     import asyncio, json, sys, threading, traceback, hashlib
     def gen(n):
@@ -545,7 +562,8 @@ def conf_piano() -> str:
     return PIANO
 
 
-def test_a_program_that_has_python_built_in(python: Python) -> None:
+@needs_frames
+def test_program_with_embedded_python_has_python_functions(python: Python) -> None:
     """The functions of the program stay outside of those of Python, and those it makes Python call inside."""
     source = python.write("host.c", r"""
     #include <Python.h>

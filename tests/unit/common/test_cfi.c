@@ -27,7 +27,7 @@ static void assert_at(unsigned at, int words, unsigned want_at, int want_words)
         assert_int_equal(words, want_words);
 }
 
-static void a_frame_by_rbp_has_its_rows(void **state)
+static void rows_of_a_function_with_a_frame_pointer_are_found(void **state)
 {
     (void)state;
     /* push %rbp; mov %rsp,%rbp; ... leave; ret */
@@ -56,7 +56,7 @@ static void a_frame_by_rbp_has_its_rows(void **state)
     assert_int_equal(FIND(&x86, program, -1, &row), -ENOENT);
 }
 
-static void states_are_remembered_and_restored(void **state)
+static void remember_and_restore_state_are_applied(void **state)
 {
     (void)state;
     static const char program[] = "\x41\x0e\x10\x83\x02" /* push %rbx */
@@ -75,7 +75,7 @@ static void states_are_remembered_and_restored(void **state)
     assert_int_equal(FIND(&x86, "\x0a\x0a\x0a\x0a\x0a\x0a\x0a\x0a\x0a", 0, &row), -EINVAL);
 }
 
-static void advances_of_every_size(void **state)
+static void advances_of_every_size_are_applied(void **state)
 {
     (void)state;
     struct piano__cfi_row row;
@@ -90,7 +90,7 @@ static void advances_of_every_size(void **state)
     assert_int_equal(FIND(&x86, "\x01\x00\x10\x40\x00", 0, &row), -EINVAL); /* set_loc */
 }
 
-static void saved_registers_of_every_kind(void **state)
+static void saved_registers_are_found_by_every_kind_of_rule(void **state)
 {
     (void)state;
     struct piano__cfi_row row;
@@ -126,7 +126,7 @@ static void saved_registers_of_every_kind(void **state)
     assert_int_equal(FIND(&x86, "\x3f", 0, &row), -EINVAL);
 }
 
-static void the_return_address(void **state)
+static void return_address_register_follows_its_rule(void **state)
 {
     (void)state;
     struct piano__cfi_row row;
@@ -141,7 +141,7 @@ static void the_return_address(void **state)
     assert_at(row.rule.ra_at, row.rule.ra, PIANO_AT_SP, 21);
 }
 
-static void cfas_of_every_kind(void **state)
+static void cfa_is_computed_by_every_kind_of_rule(void **state)
 {
     (void)state;
     struct piano__cfi_row row;
@@ -169,7 +169,7 @@ static void cfas_of_every_kind(void **state)
     assert_int_equal(FIND(&x86, "\x0f\x09\x12\x12\x38\x12\x12\x12\x12\x12\x12", 0, &row), -ENOTSUP);
 }
 
-static void a_lazy_plt_entry(void **state)
+static void cfa_expression_of_a_lazy_plt_entry_is_evaluated(void **state)
 {
     (void)state;
     /* rsp + 8 + ((rip & 15) >= 11) * 8, as linkers write it */
@@ -282,7 +282,7 @@ static void aarch64_rows(void **state)
     assert_int_equal(FIND(&arm, "\x9e\x80\x80\x20", 0, &row), -ENOTSUP); /* 4 MB away */
 }
 
-static void where_the_bytes_are_does_not_matter(void **state)
+static void addresses_are_relative_to_the_load_address(void **state)
 {
     (void)state;
     struct image im = image_make(&x86, "\x0e\x10", 2);
@@ -303,7 +303,7 @@ static void where_the_bytes_are_does_not_matter(void **state)
     free(im.bytes);
 }
 
-static void every_cut_is_refused_or_good(void **state)
+static void truncated_tables_are_refused_or_read_correctly(void **state)
 {
     (void)state;
     static const char program[] = "\x41\x0e\x10\x86\x02\x43\x0d\x06\x02\x40\x0c\x07\x08";
@@ -325,18 +325,18 @@ static void every_cut_is_refused_or_good(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_frame_by_rbp_has_its_rows),
-        cmocka_unit_test(states_are_remembered_and_restored),
-        cmocka_unit_test(advances_of_every_size),
-        cmocka_unit_test(saved_registers_of_every_kind),
-        cmocka_unit_test(the_return_address),
-        cmocka_unit_test(cfas_of_every_kind),
-        cmocka_unit_test(a_lazy_plt_entry),
+        cmocka_unit_test(rows_of_a_function_with_a_frame_pointer_are_found),
+        cmocka_unit_test(remember_and_restore_state_are_applied),
+        cmocka_unit_test(advances_of_every_size_are_applied),
+        cmocka_unit_test(saved_registers_are_found_by_every_kind_of_rule),
+        cmocka_unit_test(return_address_register_follows_its_rule),
+        cmocka_unit_test(cfa_is_computed_by_every_kind_of_rule),
+        cmocka_unit_test(cfa_expression_of_a_lazy_plt_entry_is_evaluated),
         cmocka_unit_test(a_signal_frame),
         cmocka_unit_test(augmentations),
         cmocka_unit_test(aarch64_rows),
-        cmocka_unit_test(where_the_bytes_are_does_not_matter),
-        cmocka_unit_test(every_cut_is_refused_or_good),
+        cmocka_unit_test(addresses_are_relative_to_the_load_address),
+        cmocka_unit_test(truncated_tables_are_refused_or_read_correctly),
     };
     return cmocka_run_group_tests_name("cfi", tests, NULL, NULL);
 }

@@ -134,7 +134,7 @@ static void read_everywhere(const struct piano__cfi *cfi, uint32_t *random)
     }
 }
 
-static void any_program_does_no_harm(void **state)
+static void random_cfi_programs_do_not_crash_the_reader(void **state)
 {
     (void)state;
     uint32_t random = 4711;
@@ -149,7 +149,7 @@ static void any_program_does_no_harm(void **state)
     }
 }
 
-static void any_damage_does_no_harm(void **state)
+static void random_damage_does_not_crash_the_reader(void **state)
 {
     (void)state;
     uint32_t random = 815;
@@ -165,7 +165,7 @@ static void any_damage_does_no_harm(void **state)
 }
 
 /* The whole table of a real program, with bytes of it changed. */
-static void a_damaged_library_does_no_harm(void **state)
+static void damaged_library_does_not_crash_the_reader(void **state)
 {
     (void)state;
     uint32_t random = 99;
@@ -196,9 +196,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_of_real_libraries_are_understood),
-        cmocka_unit_test(any_program_does_no_harm),
-        cmocka_unit_test(any_damage_does_no_harm),
-        cmocka_unit_test(a_damaged_library_does_no_harm),
+        cmocka_unit_test(random_cfi_programs_do_not_crash_the_reader),
+        cmocka_unit_test(random_damage_does_not_crash_the_reader),
+        cmocka_unit_test(damaged_library_does_not_crash_the_reader),
     };
     return cmocka_run_group_tests_name("cfi of any kind", tests, NULL, NULL);
 }

@@ -27,7 +27,7 @@ static const char *written(struct page *page)
     return page->bytes;
 }
 
-static void integers_of_every_size(void **state)
+static void integers_of_every_size_are_written(void **state)
 {
     (void)state;
     static const struct {
@@ -69,7 +69,7 @@ static void quoting_keeps_bytes_and_escapes_controls(void **state)
     assert_string_equal(written(&page), "\"a\\\"b\\\\c\\u000a\\u001b[31m\xc3\xa9\"");
 }
 
-static void a_full_text_is_left_at_a_whole_piece(void **state)
+static void full_text_ends_with_the_last_piece_that_fits(void **state)
 {
     (void)state;
     struct page page;
@@ -82,7 +82,7 @@ static void a_full_text_is_left_at_a_whole_piece(void **state)
     assert_int_equal(page.bytes[8], '#');
 }
 
-static void a_tally_has_its_fields(void **state)
+static void tally_line_has_every_field(void **state)
 {
     (void)state;
     struct piano__tally tally = {.calls = 3, .self = 100, .total = 200, .raw = 110, .timed = 3};
@@ -100,7 +100,7 @@ static void a_tally_has_its_fields(void **state)
     assert_null(strstr(line, "timed"));
 }
 
-static void a_sampled_tally_says_how_many_were_timed(void **state)
+static void tally_line_of_sampled_calls_has_the_number_timed(void **state)
 {
     (void)state;
     struct piano__tally tally = {.calls = 1000, .timed = 8};
@@ -110,7 +110,7 @@ static void a_sampled_tally_says_how_many_were_timed(void **state)
     assert_non_null(strstr(written(&page), "\"timed\":8}"));
 }
 
-static void a_call_that_only_ends_here_was_timed(void **state)
+static void tally_line_counts_a_timed_call_that_began_in_an_earlier_line(void **state)
 {
     (void)state;
     struct piano__tally tally = {.calls = 0, .timed = 1, .self = 5};
@@ -121,7 +121,7 @@ static void a_call_that_only_ends_here_was_timed(void **state)
     assert_non_null(strstr(written(&page), "\"timed\":1}"));
 }
 
-static void ticks_scale_both_ways(void **state)
+static void ticks_convert_to_nanoseconds_for_fast_and_slow_clocks(void **state)
 {
     (void)state;
     uint64_t half = (uint64_t)1 << 31;
@@ -135,13 +135,13 @@ static void ticks_scale_both_ways(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(integers_of_every_size),
+        cmocka_unit_test(integers_of_every_size_are_written),
         cmocka_unit_test(quoting_keeps_bytes_and_escapes_controls),
-        cmocka_unit_test(a_full_text_is_left_at_a_whole_piece),
-        cmocka_unit_test(a_tally_has_its_fields),
-        cmocka_unit_test(a_sampled_tally_says_how_many_were_timed),
-        cmocka_unit_test(a_call_that_only_ends_here_was_timed),
-        cmocka_unit_test(ticks_scale_both_ways),
+        cmocka_unit_test(full_text_ends_with_the_last_piece_that_fits),
+        cmocka_unit_test(tally_line_has_every_field),
+        cmocka_unit_test(tally_line_of_sampled_calls_has_the_number_timed),
+        cmocka_unit_test(tally_line_counts_a_timed_call_that_began_in_an_earlier_line),
+        cmocka_unit_test(ticks_convert_to_nanoseconds_for_fast_and_slow_clocks),
     };
     return cmocka_run_group_tests_name("lines", tests, NULL, NULL);
 }

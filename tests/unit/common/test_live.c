@@ -71,7 +71,7 @@ static void collect(void *ctx, const char *text, size_t len)
     buf_put(ctx, text, len);
 }
 
-static void settled_work_comes_out(void **state)
+static void finished_lines_and_tallies_are_read_from_the_image(void **state)
 {
     (void)state;
     struct image im = image_make(1);
@@ -88,7 +88,7 @@ static void settled_work_comes_out(void **state)
     free(im.bytes);
 }
 
-static void counted_calls_come_out(void **state)
+static void counted_calls_are_read_from_the_image(void **state)
 {
     (void)state;
     struct image im = image_make(1);
@@ -119,13 +119,13 @@ static void check_open_call(uint64_t counted, const char *expected)
     free(im.bytes);
 }
 
-static void an_open_call_counts_up_to_the_last_moment(void **state)
+static void open_call_lasts_until_the_last_known_time(void **state)
 {
     (void)state;
     check_open_call(0, "\"id\":3,\"calls\":0,\"self_ns\":4000,\"total_ns\":4000");
 }
 
-static void what_was_counted_in_an_open_call_is_not_its_own(void **state)
+static void time_of_counted_callees_is_not_self_time_of_an_open_call(void **state)
 {
     (void)state;
     check_open_call(50 * piano__each(10, 2 * 256),
@@ -152,7 +152,7 @@ static void check_written(const char *file, uint64_t flush_at, const char *rest)
     free(im.bytes);
 }
 
-static void written_lines_do_not_come_out(void **state)
+static void lines_already_in_the_run_file_are_not_repeated(void **state)
 {
     (void)state;
     const uint64_t at = strlen(BEFORE) + 1;
@@ -171,7 +171,7 @@ static void written_lines_do_not_come_out(void **state)
 }
 
 /* At every moment a tally is in one place. */
-static void a_tally_in_a_move_comes_out_once(void **state)
+static void tally_that_is_being_moved_is_read_once(void **state)
 {
     (void)state;
     struct image im = image_make(1);
@@ -189,7 +189,7 @@ static void a_tally_in_a_move_comes_out_once(void **state)
     free(im.bytes);
 }
 
-static void cleared_tallies_do_not_come_out(void **state)
+static void tallies_that_are_being_cleared_are_not_read(void **state)
 {
     (void)state;
     struct image im = image_make(1);
@@ -212,7 +212,7 @@ static void cleared_tallies_do_not_come_out(void **state)
 }
 
 /* Merged frames come out by root, the rest as one, and the self times of functions in them. */
-static void merged_frames_come_out(void **state)
+static void merged_frames_are_read_from_the_image(void **state)
 {
     (void)state;
     struct image im = image_make(1);
@@ -246,7 +246,7 @@ static void merged_frames_come_out(void **state)
     free(im.bytes);
 }
 
-static void what_is_no_image_is_refused(void **state)
+static void file_that_is_no_image_is_refused(void **state)
 {
     (void)state;
     struct image im = image_make(1);
@@ -275,7 +275,7 @@ static uint32_t next_random(uint32_t *state)
     return *state ^= *state << 5;
 }
 
-static void a_torn_or_hostile_image_does_no_harm(void **state)
+static void torn_or_hostile_image_does_not_crash_the_reader(void **state)
 {
     (void)state;
     uint32_t random = 12345;
@@ -298,7 +298,7 @@ static void a_torn_or_hostile_image_does_no_harm(void **state)
 }
 
 /* The inline probe takes one off before it looks, and puts it back when there was none: a signal handler may come in between. */
-static void test_a_call_that_is_just_looking_is_not_counted(void **state)
+static void probe_that_found_no_counted_call_left_is_not_counted(void **state)
 {
     (void)state;
     assert_int_equal(piano__head_pending(&(struct piano__head){.left = 3, .given = 5}), 2);
@@ -310,17 +310,17 @@ static void test_a_call_that_is_just_looking_is_not_counted(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_call_that_is_just_looking_is_not_counted),
-        cmocka_unit_test(settled_work_comes_out),
-        cmocka_unit_test(counted_calls_come_out),
-        cmocka_unit_test(an_open_call_counts_up_to_the_last_moment),
-        cmocka_unit_test(what_was_counted_in_an_open_call_is_not_its_own),
-        cmocka_unit_test(written_lines_do_not_come_out),
-        cmocka_unit_test(a_tally_in_a_move_comes_out_once),
-        cmocka_unit_test(cleared_tallies_do_not_come_out),
-        cmocka_unit_test(merged_frames_come_out),
-        cmocka_unit_test(what_is_no_image_is_refused),
-        cmocka_unit_test(a_torn_or_hostile_image_does_no_harm),
+        cmocka_unit_test(probe_that_found_no_counted_call_left_is_not_counted),
+        cmocka_unit_test(finished_lines_and_tallies_are_read_from_the_image),
+        cmocka_unit_test(counted_calls_are_read_from_the_image),
+        cmocka_unit_test(open_call_lasts_until_the_last_known_time),
+        cmocka_unit_test(time_of_counted_callees_is_not_self_time_of_an_open_call),
+        cmocka_unit_test(lines_already_in_the_run_file_are_not_repeated),
+        cmocka_unit_test(tally_that_is_being_moved_is_read_once),
+        cmocka_unit_test(tallies_that_are_being_cleared_are_not_read),
+        cmocka_unit_test(merged_frames_are_read_from_the_image),
+        cmocka_unit_test(file_that_is_no_image_is_refused),
+        cmocka_unit_test(torn_or_hostile_image_does_not_crash_the_reader),
     };
     return cmocka_run_group_tests_name("live", tests, NULL, NULL);
 }

@@ -14,7 +14,7 @@
 #include "common/python.h"
 #include "target/unwind/memory.h"
 
-static void test_pc(void **state)
+static void test_python_pc_holds_code_and_instruction(void **state)
 {
     (void)state;
     uint64_t pc = piano__python_pc(77, 1234);
@@ -31,7 +31,7 @@ static void test_pc(void **state)
 }
 
 /* One entry of each kind. The first byte: kind << 3, instructions less one, and bit 7. */
-static void test_every_kind_of_entry(void **state)
+static void test_line_table_entries_of_every_kind_are_read(void **state)
 {
     (void)state;
     static const uint8_t table[] = {
@@ -52,7 +52,7 @@ static void test_every_kind_of_entry(void **state)
 }
 
 /* Cut off anywhere, and bytes that are no table: it ends, and reads nothing outside. */
-static void test_garbage(void **state)
+static void test_random_line_tables_do_not_crash_the_reader(void **state)
 {
     (void)state;
     srand(3);
@@ -74,7 +74,7 @@ static void expect_text(const void *chars, size_t len, unsigned width, const cha
     assert_string_equal(text, wanted);
 }
 
-static void test_text(void **state)
+static void test_str_of_every_width_becomes_utf8(void **state)
 {
     (void)state;
     static const uint16_t two[] = {0x6570, 'x', 0xdcff, 0xd800};
@@ -97,7 +97,7 @@ static void test_text(void **state)
 }
 
 /* Some of it is not there: what comes before it is. */
-static void test_memory_in_pieces(void **state)
+static void test_memory_gather_stops_at_unreadable_memory(void **state)
 {
     (void)state;
     need_vm_readv();
@@ -122,11 +122,11 @@ static void test_memory_in_pieces(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pc),
-        cmocka_unit_test(test_every_kind_of_entry),
-        cmocka_unit_test(test_garbage),
-        cmocka_unit_test(test_text),
-        cmocka_unit_test(test_memory_in_pieces),
+        cmocka_unit_test(test_python_pc_holds_code_and_instruction),
+        cmocka_unit_test(test_line_table_entries_of_every_kind_are_read),
+        cmocka_unit_test(test_random_line_tables_do_not_crash_the_reader),
+        cmocka_unit_test(test_str_of_every_width_becomes_utf8),
+        cmocka_unit_test(test_memory_gather_stops_at_unreadable_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

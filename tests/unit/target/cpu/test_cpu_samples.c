@@ -152,7 +152,7 @@ static void *write_samples(void *arg)
     return NULL;
 }
 
-static void test_many_at_once(void **state)
+static void test_samples_of_concurrent_handlers_are_all_stored(void **state)
 {
     pthread_t threads[WRITERS];
     const struct piano__sample *s;
@@ -190,7 +190,7 @@ static void test_many_at_once(void **state)
     free(f.data);
 }
 
-static void test_a_new_generation(void **state)
+static void test_stacks_get_a_new_generation_after_a_restart(void **state)
 {
     static struct piano__cpu_thread t = {.tid = 1, .walk = {.depth = 1}};
     const struct piano__sample *a;
@@ -229,7 +229,7 @@ static uint64_t samples(void)
     return __atomic_load_n(&header()->trace.samples, __ATOMIC_RELAXED);
 }
 
-static void test_the_handler(void **state)
+static void test_handler_samples_the_running_function_and_keeps_errno(void **state)
 {
     const struct piano__sample *s;
     struct piano_cpu_stats stats;
@@ -277,7 +277,7 @@ static void default_action(int signal)
     assert_true(now.sa_handler == SIG_DFL);
 }
 
-static void test_the_signal_is_given_back(void **state)
+static void test_signal_has_its_default_action_after_stop(void **state)
 {
     const struct piano__cpu_wish wish = {.hz = 10000, .source = PIANO_CPU_TIMERS};
     (void)state;
@@ -305,7 +305,7 @@ static bool goes_on(void)
     return samples() > before;
 }
 
-static void test_another_signal(void **state)
+static void test_sampling_uses_another_signal_when_the_program_takes_sigprof(void **state)
 {
     const struct piano__cpu_wish wish = {.hz = 1000, .source = PIANO_CPU_TIMERS};
     (void)state;
@@ -325,7 +325,7 @@ static void test_another_signal(void **state)
     assert_true(signal(SIGPROF, SIG_DFL) == nothing);
 }
 
-static void test_no_signal_left(void **state)
+static void test_start_fails_when_no_signal_is_free(void **state)
 {
     const struct piano__cpu_wish wish = {.hz = 1000, .source = PIANO_CPU_TIMERS};
     (void)state;
@@ -366,7 +366,7 @@ static size_t threads_sampled(void)
     return count;
 }
 
-static void test_all_threads(void **state)
+static void test_threads_started_before_and_after_are_sampled(void **state)
 {
     const struct piano__cpu_wish wish = {.hz = 2000, .source = PIANO_CPU_TIMERS};
     pthread_t old;
@@ -390,7 +390,7 @@ static void test_all_threads(void **state)
     assert_int_equal(piano__cpu_stop(), 0);
 }
 
-static void test_a_child(void **state)
+static void test_forked_child_is_not_sampled(void **state)
 {
     const struct piano__cpu_wish wish = {.hz = 10000, .source = PIANO_CPU_TIMERS};
     int status;
@@ -419,7 +419,7 @@ static void test_a_child(void **state)
 }
 
 /* A process forked behind the C library's back has no timers either, and a shut gate. */
-static void test_a_raw_child(void **state)
+static void test_child_of_a_raw_clone_is_not_sampled(void **state)
 {
     const struct piano__cpu_wish wish = {.hz = 10000, .source = PIANO_CPU_TIMERS};
     int status;
@@ -441,15 +441,20 @@ int main(void)
 {
     unsetenv("PIANO_CPU");
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_many_at_once, begin, end),
-        cmocka_unit_test_setup_teardown(test_a_new_generation, begin, end),
-        cmocka_unit_test_setup_teardown(test_the_handler, begin, end),
-        cmocka_unit_test_setup_teardown(test_the_signal_is_given_back, begin, end),
-        cmocka_unit_test_setup_teardown(test_another_signal, begin, end),
-        cmocka_unit_test_setup_teardown(test_no_signal_left, begin, end),
-        cmocka_unit_test_setup_teardown(test_all_threads, begin, end),
-        cmocka_unit_test_setup_teardown(test_a_child, begin, end),
-        cmocka_unit_test_setup_teardown(test_a_raw_child, begin, end),
+        cmocka_unit_test_setup_teardown(test_samples_of_concurrent_handlers_are_all_stored, begin,
+                                        end),
+        cmocka_unit_test_setup_teardown(test_stacks_get_a_new_generation_after_a_restart, begin,
+                                        end),
+        cmocka_unit_test_setup_teardown(test_handler_samples_the_running_function_and_keeps_errno,
+                                        begin, end),
+        cmocka_unit_test_setup_teardown(test_signal_has_its_default_action_after_stop, begin, end),
+        cmocka_unit_test_setup_teardown(
+            test_sampling_uses_another_signal_when_the_program_takes_sigprof, begin, end),
+        cmocka_unit_test_setup_teardown(test_start_fails_when_no_signal_is_free, begin, end),
+        cmocka_unit_test_setup_teardown(test_threads_started_before_and_after_are_sampled, begin,
+                                        end),
+        cmocka_unit_test_setup_teardown(test_forked_child_is_not_sampled, begin, end),
+        cmocka_unit_test_setup_teardown(test_child_of_a_raw_clone_is_not_sampled, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

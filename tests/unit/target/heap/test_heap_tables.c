@@ -67,7 +67,7 @@ static struct piano__block block_of(uint64_t address, uint64_t size)
                                  .thread = 5};
 }
 
-static void test_what_goes_in_comes_out(void **state)
+static void test_live_table_returns_the_block_that_was_inserted(void **state)
 {
     (void)state;
     assert_true(piano__live_init(1000));
@@ -106,7 +106,7 @@ static void churn(uint64_t operations, unsigned span)
 }
 
 /* PIANO_TEST_CHURN=100000000 takes some seconds more. */
-static void test_churn_leaves_no_trace(void **state)
+static void test_live_table_does_not_grow_under_churn(void **state)
 {
     (void)state;
     const char *more = getenv("PIANO_TEST_CHURN");
@@ -117,7 +117,7 @@ static void test_churn_leaves_no_trace(void **state)
     assert_int_equal(header()->chunks, chunks);
 }
 
-static void test_a_full_table_says_so(void **state)
+static void test_full_live_table_refuses_blocks(void **state)
 {
     (void)state;
     enum { MOST = 2000 };
@@ -161,7 +161,7 @@ static void *trade(void *arg)
     return NULL;
 }
 
-static void test_threads_trade_blocks(void **state)
+static void test_blocks_freed_by_other_threads_are_found(void **state)
 {
     (void)state;
     assert_true(piano__live_init(100000));
@@ -233,7 +233,7 @@ static struct piano__walk walk_of(uint64_t n, uint32_t depth)
     return w;
 }
 
-static void test_equal_stacks_are_one(void **state)
+static void test_equal_stacks_get_the_same_number(void **state)
 {
     (void)state;
     assert_true(piano__stacks_init(5000));
@@ -281,7 +281,7 @@ static void *intern_all(void *arg)
     return NULL;
 }
 
-static void test_threads_agree_on_stacks(void **state)
+static void test_threads_get_the_same_number_for_a_stack(void **state)
 {
     (void)state;
     static uint32_t ids[8][500];
@@ -298,7 +298,7 @@ static void test_threads_agree_on_stacks(void **state)
     assert_int_equal(header()->stats.stacks, 500);
 }
 
-static void test_filter_never_says_no_to_a_member(void **state)
+static void test_filter_finds_every_member(void **state)
 {
     (void)state;
     struct piano__random random;
@@ -316,7 +316,7 @@ static void test_filter_never_says_no_to_a_member(void **state)
 }
 
 /* A live set of 1 GB with one block in 512 KB sampled: how many other frees pass the filter. */
-static void test_filter_is_worth_having(void **state)
+static void test_filter_rejects_most_other_addresses(void **state)
 {
     (void)state;
     for (uint64_t i = 0; i < 2048; i++)
@@ -403,7 +403,7 @@ static void test_snapshot_has_every_stack(void **state)
 }
 
 /* No room on the disk, by a limit that raises no signal here: refused, counted by the caller, never fatal. */
-static void test_no_room_is_no_harm(void **state)
+static void test_tables_refuse_entries_when_the_disk_is_full(void **state)
 {
     (void)state;
     struct rlimit old, none;
@@ -438,7 +438,7 @@ static void *walk_in_rooms(void *arg)
     return NULL;
 }
 
-static void test_rooms_are_of_one_thread_at_a_time(void **state)
+static void test_scratch_buffers_are_used_by_one_thread_at_a_time(void **state)
 {
     (void)state;
     pthread_t threads[4];
@@ -451,7 +451,7 @@ static void test_rooms_are_of_one_thread_at_a_time(void **state)
     }
 }
 
-static void test_rooms_run_out_and_come_back(void **state)
+static void test_scratch_buffers_are_limited_and_reused(void **state)
 {
     (void)state;
     static struct piano__walk *taken[50000];
@@ -470,22 +470,22 @@ static void test_rooms_run_out_and_come_back(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_what_goes_in_comes_out),
-        TEST(test_churn_leaves_no_trace),
-        TEST(test_a_full_table_says_so),
-        TEST(test_threads_trade_blocks),
+        TEST(test_live_table_returns_the_block_that_was_inserted),
+        TEST(test_live_table_does_not_grow_under_churn),
+        TEST(test_full_live_table_refuses_blocks),
+        TEST(test_blocks_freed_by_other_threads_are_found),
         TEST(test_readers_see_whole_blocks),
-        TEST(test_equal_stacks_are_one),
+        TEST(test_equal_stacks_get_the_same_number),
         TEST(test_full_stack_table_gives_zero),
-        TEST(test_threads_agree_on_stacks),
-        TEST(test_filter_never_says_no_to_a_member),
-        TEST(test_filter_is_worth_having),
+        TEST(test_threads_get_the_same_number_for_a_stack),
+        TEST(test_filter_finds_every_member),
+        TEST(test_filter_rejects_most_other_addresses),
         TEST(test_full_filter_stays_full),
         TEST(test_peak_is_what_was_held_then),
         TEST(test_snapshot_has_every_stack),
-        TEST(test_no_room_is_no_harm),
-        TEST(test_rooms_are_of_one_thread_at_a_time),
-        TEST(test_rooms_run_out_and_come_back),
+        TEST(test_tables_refuse_entries_when_the_disk_is_full),
+        TEST(test_scratch_buffers_are_used_by_one_thread_at_a_time),
+        TEST(test_scratch_buffers_are_limited_and_reused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

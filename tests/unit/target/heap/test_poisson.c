@@ -42,7 +42,7 @@ static void test_sample_everything_is_exact(void **state)
 }
 
 /* A block of no bytes counts as one object, of no bytes. */
-static void test_nothing_is_an_object(void **state)
+static void test_block_of_zero_bytes_counts_as_one_object(void **state)
 {
     (void)state;
     struct piano__weight w = piano__poisson_weight(0, 1000);
@@ -151,7 +151,7 @@ static void test_interval_holds_the_truth(void **state)
     }
 }
 
-static void test_one_gigabyte(void **state)
+static void test_block_of_one_gigabyte_is_estimated_exactly(void **state)
 {
     (void)state;
     for (uint64_t seed = 0; seed < 1000; seed++) {
@@ -181,11 +181,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_weights_agree_with_libm),
         cmocka_unit_test(test_sample_everything_is_exact),
-        cmocka_unit_test(test_nothing_is_an_object),
+        cmocka_unit_test(test_block_of_zero_bytes_counts_as_one_object),
         cmocka_unit_test(test_gaps_are_exponential),
         cmocka_unit_test(test_estimates_are_right_on_average),
         cmocka_unit_test(test_interval_holds_the_truth),
-        cmocka_unit_test(test_one_gigabyte),
+        cmocka_unit_test(test_block_of_one_gigabyte_is_estimated_exactly),
         cmocka_unit_test(test_neighbouring_seeds_differ),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,7 +14,7 @@ static int64_t value_at(const int64_t at[PIANO_BODIES], int64_t x)
     return piano__curve_value(values, piano__curve_place(at, x));
 }
 
-static void test_between_and_beyond(void **state)
+static void test_curve_is_interpolated_between_points_and_constant_beyond(void **state)
 {
     static const int64_t at[PIANO_BODIES] = {0, 10, 20, 30, 40, 50, 60, 1060};
     (void)state;
@@ -28,7 +28,7 @@ static void test_between_and_beyond(void **state)
     assert_int_equal(value_at(at, INT64_MAX), -100);
 }
 
-static void test_points_that_go_backwards(void **state)
+static void test_curve_with_decreasing_points_stays_in_range(void **state)
 {
     static const int64_t at[PIANO_BODIES] = {0, 10, 8, 8, 20, 20, 30, 40};
     static const int64_t nowhere[PIANO_BODIES] = {0};
@@ -38,7 +38,7 @@ static void test_points_that_go_backwards(void **state)
     assert_int_equal(value_at(nowhere, 7), -100);
 }
 
-static void test_both_halves(void **state)
+static void test_sum_of_counted_calls_holds_self_time_and_cost(void **state)
 {
     uint64_t sum = 0;
     (void)state;
@@ -53,9 +53,9 @@ static void test_both_halves(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_between_and_beyond),
-        cmocka_unit_test(test_points_that_go_backwards),
-        cmocka_unit_test(test_both_halves),
+        cmocka_unit_test(test_curve_is_interpolated_between_points_and_constant_beyond),
+        cmocka_unit_test(test_curve_with_decreasing_points_stays_in_range),
+        cmocka_unit_test(test_sum_of_counted_calls_holds_self_time_and_cost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

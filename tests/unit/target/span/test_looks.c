@@ -40,7 +40,7 @@ static int begin(void **state)
     return 0;
 }
 
-static void test_nothing_is_told_while_no_watcher_runs(void **state)
+static void test_unwatched_time_is_not_published_without_a_watcher(void **state)
 {
     (void)state;
     piano__unwatched_add(&block.t, slot(1), 300, 1000);
@@ -50,7 +50,7 @@ static void test_nothing_is_told_while_no_watcher_runs(void **state)
 }
 
 /* Function 0 is open since 100, function 1 inside it since 400; what ran inside both has 50 ticks. */
-static void test_open_calls_have_their_own_time(void **state)
+static void test_open_calls_get_their_self_time_when_the_watcher_starts(void **state)
 {
     (void)state;
     struct piano__entry *entries = piano__entries(&block.t);
@@ -89,7 +89,7 @@ static int64_t self_of(const char *text, const char *name, int64_t *half)
 }
 
 /* Samples say 80 of 100 ms, as exactly as a tiny function's can. Looks say 60, and how exactly they say so decides. */
-static void test_looks_that_vary_little_decide(void **state)
+static void test_self_time_follows_the_watcher_when_its_error_is_small(void **state)
 {
     (void)state;
     int64_t sure_half, unsure_half;
@@ -121,9 +121,9 @@ static void test_time_before_the_watcher_ran_is_not_missing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_nothing_is_told_while_no_watcher_runs, begin),
-        cmocka_unit_test_setup(test_open_calls_have_their_own_time, begin),
-        cmocka_unit_test(test_looks_that_vary_little_decide),
+        cmocka_unit_test_setup(test_unwatched_time_is_not_published_without_a_watcher, begin),
+        cmocka_unit_test_setup(test_open_calls_get_their_self_time_when_the_watcher_starts, begin),
+        cmocka_unit_test(test_self_time_follows_the_watcher_when_its_error_is_small),
         cmocka_unit_test(test_time_before_the_watcher_ran_is_not_missing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

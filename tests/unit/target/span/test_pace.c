@@ -31,7 +31,7 @@ static int64_t cost_after(int64_t first, int64_t second)
     return piano__paced(&t, 1000);
 }
 
-static void test_as_calibrated_until_known(void **state)
+static void test_cost_is_calibrated_until_64_measurements(void **state)
 {
     (void)state;
     assert_int_equal(piano__paced(&t, 12345), 12345);
@@ -42,7 +42,7 @@ static void test_as_calibrated_until_known(void **state)
     assert_in_range(piano__paced(&t, 12345), 12345 * 3 / 2 - 5, 12345 * 3 / 2 + 5);
 }
 
-static void test_follows(void **state)
+static void test_cost_follows_measurements(void **state)
 {
     (void)state;
     assert_in_range(cost_after(52, 68), 998, 1002);
@@ -50,7 +50,7 @@ static void test_follows(void **state)
     assert_in_range(cost_after(26, 34), 495, 505);
 }
 
-static void test_interruptions_are_not_the_probe_s(void **state)
+static void test_interrupted_measurements_are_ignored(void **state)
 {
     (void)state;
     cost_after(60, 60);
@@ -60,7 +60,7 @@ static void test_interruptions_are_not_the_probe_s(void **state)
     assert_in_range(piano__paced(&t, 1000), 998, 1002);
 }
 
-static void test_taking_one_costs_the_caller_nothing(void **state)
+static void test_measurement_is_added_to_the_overhead(void **state)
 {
     (void)state;
     piano__clock_init();
@@ -71,7 +71,7 @@ static void test_taking_one_costs_the_caller_nothing(void **state)
     assert_true(t.overhead > 0 && t.overhead < 2 * spent);
 }
 
-static void test_not_while_calibrating(void **state)
+static void test_nothing_is_measured_during_calibration(void **state)
 {
     (void)state;
     header.bias.pair = 0;
@@ -82,7 +82,7 @@ static void test_not_while_calibrating(void **state)
     assert_int_equal(piano__paced(&t, 1000), 1000);
 }
 
-static void test_now_and_then(void **state)
+static void test_measurements_are_due_at_irregular_intervals(void **state)
 {
     (void)state;
     int taken = 0, last = 0, apart[64] = {0};
@@ -103,12 +103,12 @@ static void test_now_and_then(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_as_calibrated_until_known, begin),
-        cmocka_unit_test_setup(test_follows, begin),
-        cmocka_unit_test_setup(test_interruptions_are_not_the_probe_s, begin),
-        cmocka_unit_test_setup(test_taking_one_costs_the_caller_nothing, begin),
-        cmocka_unit_test_setup(test_not_while_calibrating, begin),
-        cmocka_unit_test_setup(test_now_and_then, begin),
+        cmocka_unit_test_setup(test_cost_is_calibrated_until_64_measurements, begin),
+        cmocka_unit_test_setup(test_cost_follows_measurements, begin),
+        cmocka_unit_test_setup(test_interrupted_measurements_are_ignored, begin),
+        cmocka_unit_test_setup(test_measurement_is_added_to_the_overhead, begin),
+        cmocka_unit_test_setup(test_nothing_is_measured_during_calibration, begin),
+        cmocka_unit_test_setup(test_measurements_are_due_at_irregular_intervals, begin),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

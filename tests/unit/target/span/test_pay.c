@@ -85,7 +85,7 @@ static void test_the_callee_pays_for_interrupts(void **state)
     assert_true(own >= (int64_t)PIECE * PIECES);
 }
 
-static void test_no_more_than_its_timed_calls_say(void **state)
+static void test_callee_pays_no_more_than_its_timed_calls_show(void **state)
 {
     (void)state;
     rare_calls_are_known(10 * INTERRUPT);
@@ -93,14 +93,14 @@ static void test_no_more_than_its_timed_calls_say(void **state)
     assert_in_range(paid_in_all, 8 * INTERRUPT, 15 * INTERRUPT); /* a few may be overdrawn */
 }
 
-static void test_nothing_without_long_calls(void **state)
+static void test_callee_pays_nothing_without_long_calls(void **state)
 {
     (void)state;
     many_pieces(INTERRUPT);
     assert_int_equal(paid_in_all, 0);
 }
 
-static void test_usual_pieces_are_the_caller_s(void **state)
+static void test_regular_long_pieces_belong_to_the_caller(void **state)
 {
     (void)state;
     rare_calls_are_known((int64_t)INTERRUPT * PIECES);
@@ -123,7 +123,7 @@ static void test_a_spike_of_the_caller_stays_there(void **state)
     assert_true(variance > 0); /* nobody looked */
 }
 
-static void test_pieces_that_are_the_caller_s_for_the_most_part(void **state)
+static void test_callee_pays_nothing_when_the_caller_takes_most_of_the_time(void **state)
 {
     (void)state;
     rare_calls_are_known((int64_t)INTERRUPT * PIECES);
@@ -132,7 +132,7 @@ static void test_pieces_that_are_the_caller_s_for_the_most_part(void **state)
     assert_int_equal(piece_with(PIECE + INTERRUPT, PIECE / 2), 0);
 }
 
-static void test_what_was_not_paid_is_paid_later(void **state)
+static void test_debt_is_paid_when_the_callee_has_reserve(void **state)
 {
     (void)state;
     rare_calls_are_known(-4 * INTERRUPT); /* overdrawn as far as it may be */
@@ -166,7 +166,7 @@ static void long_pieces_seen_in(const struct piano__slot *slot)
 }
 
 /* A call of half a millisecond that was merely counted: the watcher sees every other one of them. */
-static void test_looks_tell_whose_a_long_piece_is(void **state)
+static void test_watcher_attributes_long_pieces_to_the_callee(void **state)
 {
     (void)state;
     many_pieces(0);
@@ -178,7 +178,7 @@ static void test_looks_tell_whose_a_long_piece_is(void **state)
 }
 
 /* A function that the caller calls, more or less directly, and of which the last sample was not. */
-static void test_looks_that_find_another_function(void **state)
+static void test_watcher_attributes_long_pieces_to_another_function(void **state)
 {
     (void)state;
     many_pieces(0);
@@ -198,7 +198,7 @@ static void test_looks_that_find_a_function_of_which_every_call_is_timed(void **
 }
 
 /* The reader moves it, with what was waited in it. */
-static void test_a_piece_that_the_watcher_always_sees(void **state)
+static void test_pieces_long_enough_for_the_watcher_are_left_to_the_reader(void **state)
 {
     (void)state;
     many_pieces(0);
@@ -218,7 +218,7 @@ static void test_looks_that_find_the_caller(void **state)
 }
 
 /* Interrupts are the callee's. Pieces of another length are not taken for such. */
-static void test_looks_are_for_pieces_of_their_length(void **state)
+static void test_watcher_samples_count_only_for_pieces_of_similar_length(void **state)
 {
     (void)state;
     for (int i = 0; i < 400; i++) {
@@ -233,7 +233,7 @@ static void test_looks_are_for_pieces_of_their_length(void **state)
 }
 
 /* More functions than there is room for: the counts stay within bounds. */
-static void test_looks_at_many_functions(void **state)
+static void test_watcher_samples_of_many_functions_stay_in_bounds(void **state)
 {
     (void)state;
     many_pieces(0);
@@ -252,19 +252,21 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_the_callee_pays_for_interrupts, begin),
-        cmocka_unit_test_setup(test_no_more_than_its_timed_calls_say, begin),
-        cmocka_unit_test_setup(test_nothing_without_long_calls, begin),
-        cmocka_unit_test_setup(test_usual_pieces_are_the_caller_s, begin),
+        cmocka_unit_test_setup(test_callee_pays_no_more_than_its_timed_calls_show, begin),
+        cmocka_unit_test_setup(test_callee_pays_nothing_without_long_calls, begin),
+        cmocka_unit_test_setup(test_regular_long_pieces_belong_to_the_caller, begin),
         cmocka_unit_test_setup(test_a_spike_of_the_caller_stays_there, begin),
-        cmocka_unit_test_setup(test_pieces_that_are_the_caller_s_for_the_most_part, begin),
-        cmocka_unit_test_setup(test_what_was_not_paid_is_paid_later, begin),
-        cmocka_unit_test_setup(test_looks_tell_whose_a_long_piece_is, begin),
-        cmocka_unit_test_setup(test_looks_that_find_another_function, begin),
+        cmocka_unit_test_setup(test_callee_pays_nothing_when_the_caller_takes_most_of_the_time,
+                               begin),
+        cmocka_unit_test_setup(test_debt_is_paid_when_the_callee_has_reserve, begin),
+        cmocka_unit_test_setup(test_watcher_attributes_long_pieces_to_the_callee, begin),
+        cmocka_unit_test_setup(test_watcher_attributes_long_pieces_to_another_function, begin),
         cmocka_unit_test_setup(test_looks_that_find_a_function_of_which_every_call_is_timed, begin),
-        cmocka_unit_test_setup(test_a_piece_that_the_watcher_always_sees, begin),
+        cmocka_unit_test_setup(test_pieces_long_enough_for_the_watcher_are_left_to_the_reader,
+                               begin),
         cmocka_unit_test_setup(test_looks_that_find_the_caller, begin),
-        cmocka_unit_test_setup(test_looks_at_many_functions, begin),
-        cmocka_unit_test_setup(test_looks_are_for_pieces_of_their_length, begin),
+        cmocka_unit_test_setup(test_watcher_samples_of_many_functions_stay_in_bounds, begin),
+        cmocka_unit_test_setup(test_watcher_samples_count_only_for_pieces_of_similar_length, begin),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

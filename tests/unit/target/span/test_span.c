@@ -278,7 +278,7 @@ static void a_long_count(void)
     exit(is_right ? 0 : 1);
 }
 
-static void test_no_half_of_the_sum_runs_over(void **state)
+static void test_sum_of_counted_calls_does_not_overflow(void **state)
 {
     (void)state;
     struct buf text = {0};
@@ -314,7 +314,7 @@ static void leaves(void)
     }
 }
 
-static void test_a_sample_that_was_left_is_found(void **state)
+static void test_timed_call_left_by_longjmp_is_closed(void **state)
 {
     (void)state;
     struct buf text = {0};
@@ -394,7 +394,7 @@ static void threads(void)
     }
 }
 
-static void test_threads_are_kept(void **state)
+static void test_calls_of_ended_threads_are_in_the_run(void **state)
 {
     (void)state;
     struct buf text = {0};
@@ -509,12 +509,12 @@ int main(void)
         cmocka_unit_test(test_every_call_is_counted),
         cmocka_unit_test(test_recursion_counts_once),
         cmocka_unit_test(test_calls_inside_a_sample_are_counted_inline),
-        cmocka_unit_test(test_no_half_of_the_sum_runs_over),
+        cmocka_unit_test(test_sum_of_counted_calls_does_not_overflow),
         cmocka_unit_test(test_longjmp_leaves_no_dead_calls),
-        cmocka_unit_test(test_a_sample_that_was_left_is_found),
+        cmocka_unit_test(test_timed_call_left_by_longjmp_is_closed),
         cmocka_unit_test(test_a_kill_loses_nothing),
         cmocka_unit_test(test_exit_closes_open_calls),
-        cmocka_unit_test(test_threads_are_kept),
+        cmocka_unit_test(test_calls_of_ended_threads_are_in_the_run),
         cmocka_unit_test(test_signal_handlers_are_seen),
         cmocka_unit_test(test_tiny_frames_do_not_fill_the_disk),
         cmocka_unit_test(test_allocations_go_to_the_innermost),

@@ -27,7 +27,7 @@ static void *map(int flags, int fd, size_t size)
     return p;
 }
 
-static void test_kinds(void **state)
+static void test_mappings_of_every_kind_are_read(void **state)
 {
     (void)state;
     struct piano__maps_range range;
@@ -46,7 +46,7 @@ static void test_kinds(void **state)
 }
 
 /* Wherever a buffer ends in it, what follows is zeroes, a dash, and the largest address. */
-static void test_names_like_lines(void **state)
+static void test_file_names_that_look_like_mappings_are_read_as_names(void **state)
 {
     (void)state;
     static const char tail[] = "-ffffffffffffffff";
@@ -81,8 +81,8 @@ static void test_names_like_lines(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kinds),
-        cmocka_unit_test(test_names_like_lines),
+        cmocka_unit_test(test_mappings_of_every_kind_are_read),
+        cmocka_unit_test(test_file_names_that_look_like_mappings_are_read_as_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

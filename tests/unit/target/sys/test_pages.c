@@ -17,7 +17,7 @@
 
 enum { LARGE = 65536, PIECE = 65536 };
 
-static void test_a_piece_in_the_middle_of_a_page(void **state)
+static void test_mapping_starts_at_the_page_boundary(void **state)
 {
     (void)state;
     char path[] = "/tmp/piano-pages-XXXXXX", byte = 0;
@@ -54,7 +54,7 @@ static void put_sample(char *records, uint64_t at, uint64_t period)
         records[(at + i) % LARGE] = bytes[i];
 }
 
-static void test_a_ring_buffer_of_one_page(void **state)
+static void test_perf_ring_buffer_has_one_page(void **state)
 {
     (void)state;
     const struct piano__cpu_wish wish = {.hz = 999};
@@ -83,7 +83,7 @@ static void test_a_ring_buffer_of_one_page(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_a_piece_in_the_middle_of_a_page),
-                                       cmocka_unit_test(test_a_ring_buffer_of_one_page)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_mapping_starts_at_the_page_boundary),
+                                       cmocka_unit_test(test_perf_ring_buffer_has_one_page)};
     return cmocka_run_group_tests_name("pages", tests, NULL, NULL);
 }

@@ -21,7 +21,7 @@
 #include "target/trace/names.h"
 
 /* The last ones are there, without a gap, in as many chunks as were asked for. */
-static void test_the_oldest_go_first(void **state)
+static void test_oldest_events_are_overwritten_at_the_size_limit(void **state)
 {
     (void)state;
     enum { MANY = 200000, CHUNKS = 4 };
@@ -52,7 +52,7 @@ static struct piano__chunk *events_chunk(uint64_t index)
 }
 
 /* The thread that fills its chunk finds all of the next one in memory, and zeroes behind what it wrote. */
-static void test_a_second_chunk_is_in_memory(void **state)
+static void test_next_chunk_is_prefaulted_and_zeroed(void **state)
 {
     (void)state;
     enum { PAGE = 4096, PAGES = PIANO_REC_CHUNK_BYTES / PAGE };
@@ -82,7 +82,7 @@ static void *write_many(void *count)
 }
 
 /* Whoever was first does not keep all the room. */
-static void test_a_late_thread_gets_its_share(void **state)
+static void test_late_thread_takes_chunks_of_the_first(void **state)
 {
     (void)state;
     enum { CHUNKS = 6 };
@@ -103,7 +103,7 @@ static void test_a_late_thread_gets_its_share(void **state)
     release(&f);
 }
 
-static void test_a_name_is_its_text(void **state)
+static void test_equal_names_get_the_same_number(void **state)
 {
     (void)state;
     char a[] = "same", b[] = "same", buffer[16] = "first";
@@ -171,7 +171,7 @@ static struct rlimit limit_chunks(rlim_t chunks)
 }
 
 /* A thread that cannot have a chunk. */
-static void test_no_room_is_counted(void **state)
+static void test_events_without_room_are_counted(void **state)
 {
     (void)state;
     uint64_t few = 5;
@@ -207,13 +207,13 @@ static void test_a_full_disk_keeps_the_newest(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_the_oldest_go_first, end),
-        cmocka_unit_test_teardown(test_a_late_thread_gets_its_share, end),
-        cmocka_unit_test_setup_teardown(test_a_second_chunk_is_in_memory, begin, end),
-        cmocka_unit_test_setup_teardown(test_a_name_is_its_text, begin, end),
+        cmocka_unit_test_teardown(test_oldest_events_are_overwritten_at_the_size_limit, end),
+        cmocka_unit_test_teardown(test_late_thread_takes_chunks_of_the_first, end),
+        cmocka_unit_test_setup_teardown(test_next_chunk_is_prefaulted_and_zeroed, begin, end),
+        cmocka_unit_test_setup_teardown(test_equal_names_get_the_same_number, begin, end),
         cmocka_unit_test_setup_teardown(test_long_names_are_cut, begin, end),
         cmocka_unit_test_setup_teardown(test_names_beyond_the_table, begin, end),
-        cmocka_unit_test_setup_teardown(test_no_room_is_counted, begin, end),
+        cmocka_unit_test_setup_teardown(test_events_without_room_are_counted, begin, end),
         cmocka_unit_test_setup_teardown(test_a_full_disk_keeps_the_newest, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

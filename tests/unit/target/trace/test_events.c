@@ -102,7 +102,7 @@ static void test_the_header_tells_the_clock(void **state)
     release(&f);
 }
 
-static void test_polls_are_small(void **state)
+static void test_poll_events_take_at_most_12_bytes(void **state)
 {
     (void)state;
     for (uint64_t i = 0; i < 1000; i++) {
@@ -118,7 +118,7 @@ static void test_polls_are_small(void **state)
     release(&f);
 }
 
-static void test_more_than_a_chunk(void **state)
+static void test_events_beyond_one_chunk_are_kept(void **state)
 {
     (void)state;
     enum { MANY = 100000 };
@@ -233,7 +233,7 @@ static void *send_signals(void *to)
 }
 
 /* Each event is either written or counted as dropped. */
-static void test_signals_in_the_middle(void **state)
+static void test_events_of_signal_handlers_are_written_or_counted_as_dropped(void **state)
 {
     (void)state;
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART}, old;
@@ -288,7 +288,7 @@ static int exit_of(pid_t child)
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-static void test_a_child_is_not_in_it(void **state)
+static void test_forked_child_writes_no_events(void **state)
 {
     (void)state;
     need_wipe_on_fork();
@@ -315,7 +315,7 @@ static void test_a_child_is_not_in_it(void **state)
 }
 
 /* A signal handler forks while the thread is inside an event: the child goes on with the event, in memory of its own. */
-static void test_a_fork_in_the_middle(void **state)
+static void test_fork_inside_an_event_leaves_the_parent_recording_unchanged(void **state)
 {
     (void)state;
     piano_mark("before");
@@ -354,14 +354,16 @@ int main(void)
         cmocka_unit_test(test_nothing_without_a_recording),
         cmocka_unit_test_setup_teardown(test_every_event_comes_back, begin, end),
         cmocka_unit_test_setup_teardown(test_the_header_tells_the_clock, begin, end),
-        cmocka_unit_test_setup_teardown(test_polls_are_small, begin, end),
-        cmocka_unit_test_setup_teardown(test_more_than_a_chunk, begin, end),
+        cmocka_unit_test_setup_teardown(test_poll_events_take_at_most_12_bytes, begin, end),
+        cmocka_unit_test_setup_teardown(test_events_beyond_one_chunk_are_kept, begin, end),
         cmocka_unit_test_setup_teardown(test_threads_do_not_mix, begin, end),
         cmocka_unit_test_setup_teardown(test_short_threads_share_a_chunk, begin, end),
-        cmocka_unit_test_setup_teardown(test_signals_in_the_middle, begin, end),
+        cmocka_unit_test_setup_teardown(
+            test_events_of_signal_handlers_are_written_or_counted_as_dropped, begin, end),
         cmocka_unit_test_setup_teardown(test_a_handler_in_an_event_is_dropped, begin, end),
-        cmocka_unit_test_setup_teardown(test_a_child_is_not_in_it, begin, end),
-        cmocka_unit_test_setup_teardown(test_a_fork_in_the_middle, begin, end),
+        cmocka_unit_test_setup_teardown(test_forked_child_writes_no_events, begin, end),
+        cmocka_unit_test_setup_teardown(
+            test_fork_inside_an_event_leaves_the_parent_recording_unchanged, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -37,7 +37,7 @@ static int same(struct dl_phdr_info *info, size_t size, void *count)
     return 0;
 }
 
-static void all_that_are_loaded(void **state)
+static void loaded_modules_match_dl_iterate_phdr(void **state)
 {
     unsigned count = 0;
     struct piano__loaded found;
@@ -105,7 +105,7 @@ static void readers_beside_a_writer(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_that_are_loaded),
+        cmocka_unit_test(loaded_modules_match_dl_iterate_phdr),
         cmocka_unit_test(a_library_that_comes_and_goes),
         cmocka_unit_test(readers_beside_a_writer),
     };

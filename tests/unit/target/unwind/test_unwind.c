@@ -58,7 +58,7 @@ static FRAME void recurse(int n, void (*then)(void))
     turns++;
 }
 
-static void recursion_of_any_depth(void **state)
+static void recursion_is_walked_at_any_depth(void **state)
 {
     (void)state;
     compare_here();
@@ -69,7 +69,7 @@ static void recursion_of_any_depth(void **state)
     }
 }
 
-static void too_deep_is_cut_and_says_so(void **state)
+static void stack_beyond_the_maximum_depth_is_truncated_and_marked(void **state)
 {
     (void)state;
     wanted_flags = PIANO_STACK_FULL;
@@ -348,7 +348,7 @@ static void modules_are_found(void **state)
     assert_false(piano__module_own(&start, &end)); /* linked into a test */
 }
 
-static void forgetting_changes_nothing(void **state)
+static void walks_are_the_same_after_the_rule_cache_is_cleared(void **state)
 {
     (void)state;
     for (int i = 0; i < 100; i++) {
@@ -371,7 +371,7 @@ static void *walk_all_the_time(void *stop)
     return NULL;
 }
 
-static void threads_share_what_they_learn(void **state)
+static void threads_share_the_rule_cache(void **state)
 {
     (void)state;
     int stop = 0;
@@ -390,8 +390,8 @@ static void threads_share_what_they_learn(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(recursion_of_any_depth),
-        cmocka_unit_test(too_deep_is_cut_and_says_so),
+        cmocka_unit_test(recursion_is_walked_at_any_depth),
+        cmocka_unit_test(stack_beyond_the_maximum_depth_is_truncated_and_marked),
         cmocka_unit_test(callbacks_of_the_c_library),
         cmocka_unit_test(frames_of_every_shape),
         cmocka_unit_test(threads_have_stacks_of_their_own),
@@ -400,8 +400,8 @@ int main(void)
         cmocka_unit_test(an_alternate_stack),
         cmocka_unit_test(a_coroutine),
         cmocka_unit_test(modules_are_found),
-        cmocka_unit_test(forgetting_changes_nothing),
-        cmocka_unit_test(threads_share_what_they_learn),
+        cmocka_unit_test(walks_are_the_same_after_the_rule_cache_is_cleared),
+        cmocka_unit_test(threads_share_the_rule_cache),
     };
     return cmocka_run_group_tests_name("unwind", tests, NULL, NULL);
 }

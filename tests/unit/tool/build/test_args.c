@@ -33,7 +33,7 @@ static void response_files_split_like_a_compiler_does(void **state)
     words_release(&w);
 }
 
-static void a_compile_is_understood(void **state)
+static void compile_command_is_parsed(void **state)
 {
     (void)state;
     struct args a = {0};
@@ -47,7 +47,7 @@ static void a_compile_is_understood(void **state)
     args_release(&a);
 }
 
-static void several_sources_have_outputs_of_their_own(void **state)
+static void each_source_of_a_command_has_its_own_output(void **state)
 {
     (void)state;
     struct args a = {0};
@@ -66,7 +66,7 @@ static void several_sources_have_outputs_of_their_own(void **state)
     args_release(&a);
 }
 
-static void what_compiles_nothing_is_left_alone(void **state)
+static void command_that_compiles_nothing_is_left_alone(void **state)
 {
     (void)state;
     struct args a = {0};
@@ -111,7 +111,7 @@ static void preprocessing_writes_the_dependencies(void **state)
     args_release(&a);
 }
 
-static void compiling_leaves_out_what_is_done_and_what_judges(void **state)
+static void compile_command_drops_preprocessor_and_warning_options(void **state)
 {
     (void)state;
     struct args a = {0};
@@ -139,7 +139,7 @@ static void a_cxx_driver_reads_c_files_as_cxx(void **state)
     args_release(&a);
 }
 
-static void a_forced_language_ends_with_none(void **state)
+static void language_option_ends_at_x_none(void **state)
 {
     (void)state;
     struct args a = {0};
@@ -197,7 +197,7 @@ static void a_precompiled_header_of_clang_is_left_out(void **state)
     args_release(&a);
 }
 
-static void a_brace_in_a_string_is_no_brace(void **state)
+static void brace_in_a_string_literal_is_ignored(void **state)
 {
     (void)state;
     const char text[] = "{ f(\"}\"); if (c == '}') { g(); } } rest";
@@ -209,17 +209,17 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(response_files_split_like_a_compiler_does),
-        cmocka_unit_test(a_compile_is_understood),
-        cmocka_unit_test(several_sources_have_outputs_of_their_own),
-        cmocka_unit_test(what_compiles_nothing_is_left_alone),
+        cmocka_unit_test(compile_command_is_parsed),
+        cmocka_unit_test(each_source_of_a_command_has_its_own_output),
+        cmocka_unit_test(command_that_compiles_nothing_is_left_alone),
         cmocka_unit_test(preprocessing_writes_the_dependencies),
-        cmocka_unit_test(compiling_leaves_out_what_is_done_and_what_judges),
+        cmocka_unit_test(compile_command_drops_preprocessor_and_warning_options),
         cmocka_unit_test(a_cxx_driver_reads_c_files_as_cxx),
-        cmocka_unit_test(a_forced_language_ends_with_none),
+        cmocka_unit_test(language_option_ends_at_x_none),
         cmocka_unit_test(a_launcher_is_part_of_the_command),
         cmocka_unit_test(other_machines_and_unknown_words_are_refused),
         cmocka_unit_test(a_precompiled_header_of_clang_is_left_out),
-        cmocka_unit_test(a_brace_in_a_string_is_no_brace),
+        cmocka_unit_test(brace_in_a_string_literal_is_ignored),
     };
     return cmocka_run_group_tests_name("args", tests, NULL, NULL);
 }

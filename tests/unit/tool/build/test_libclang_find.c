@@ -7,7 +7,7 @@
 
 #include "tool/build/libclang_find.h"
 
-static void names(void **state)
+static void libclang_file_names_are_recognised(void **state)
 {
     static const char *const good[] = {
         "libclang.so",      "libclang.so.13",    "libclang.so.19.1", "libclang-14.so.13",
@@ -24,7 +24,7 @@ static void names(void **state)
         assert_false(libclang_is_name(bad[i]));
 }
 
-static void versions(void **state)
+static void version_is_read_from_the_path(void **state)
 {
     (void)state;
     assert_int_equal(libclang_path_version("/usr/lib/llvm-14/lib/libclang.so.13"), 14);
@@ -37,7 +37,7 @@ static void versions(void **state)
 }
 
 /* Newest first, and each file once. */
-static void order(void **state)
+static void newest_libclang_comes_first_and_each_file_once(void **state)
 {
     struct libclang_files files = {0};
     (void)state;
@@ -53,9 +53,9 @@ static void order(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names),
-        cmocka_unit_test(versions),
-        cmocka_unit_test(order),
+        cmocka_unit_test(libclang_file_names_are_recognised),
+        cmocka_unit_test(version_is_read_from_the_path),
+        cmocka_unit_test(newest_libclang_comes_first_and_each_file_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -100,7 +100,7 @@ static void sync_tree(struct place *p)
     assert_int_equal(err, 0);
 }
 
-static void test_copies_with_time_and_mode(void **state)
+static void test_copies_keep_time_and_mode(void **state)
 {
     struct place *p = *state;
     struct stat st;
@@ -115,7 +115,7 @@ static void test_copies_with_time_and_mode(void **state)
     assert_int_equal(p->result.copied, 0);
 }
 
-static void test_changed_and_removed(void **state)
+static void test_changed_files_are_copied_and_removed_ones_deleted(void **state)
 {
     struct place *p = *state;
     mkdir(path_of(p->root, "old"), 0755);
@@ -150,7 +150,7 @@ static void put_elf(const char *path, int type, long mtime)
     put(path, &head, sizeof head, mtime);
 }
 
-static void test_leaves_out_products(void **state)
+static void test_products_of_builds_are_not_copied(void **state)
 {
     struct place *p = *state;
     put_elf(path_of(p->root, "src/a.o"), ET_REL, 2000);
@@ -176,7 +176,7 @@ static void test_leaves_out_products(void **state)
     assert_true(there(path_of(p->tree, "script")));
 }
 
-static void test_links(void **state)
+static void test_links_inside_stay_links_and_links_outside_are_copied(void **state)
 {
     struct place *p = *state;
     char target[512];
@@ -236,7 +236,7 @@ static void test_odd_names_and_read_only_files(void **state)
     assert_string_equal(text_of(path_of(p->tree, "a b\n\"$(x)'.c")), "2\n");
 }
 
-static void test_map(void **state)
+static void test_paths_of_the_project_map_into_the_mirror(void **state)
 {
     struct place *p = *state;
     char *inside = mirror_map(&p->mirror, path_of(p->root, "src"));
@@ -250,7 +250,7 @@ static void test_map(void **state)
     free(relative);
 }
 
-static void test_replace(void **state)
+static void test_only_whole_path_components_are_replaced(void **state)
 {
     (void)state;
     static const char text[] = "-I/p/game/inc -I/p/games /p/game";
@@ -264,16 +264,19 @@ static void test_replace(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_copies_with_time_and_mode, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_changed_and_removed, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_copies_keep_time_and_mode, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_changed_files_are_copied_and_removed_ones_deleted,
+                                        set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_files_of_the_build_stay, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_leaves_out_products, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_links, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_products_of_builds_are_not_copied, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_links_inside_stay_links_and_links_outside_are_copied,
+                                        set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_relocates_generated_makefiles, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_file_becomes_directory, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_odd_names_and_read_only_files, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_map, set_up, tear_down),
-        cmocka_unit_test(test_replace),
+        cmocka_unit_test_setup_teardown(test_paths_of_the_project_map_into_the_mirror, set_up,
+                                        tear_down),
+        cmocka_unit_test(test_only_whole_path_components_are_replaced),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -107,7 +107,7 @@ static void names_are_qualified(void **state)
     forget(&f);
 }
 
-static void what_cannot_be_guarded_is_skipped(void **state)
+static void functions_that_cannot_be_guarded_are_skipped(void **state)
 {
     (void)state;
     struct found f;
@@ -151,7 +151,7 @@ static void a_text_with_an_ifunc_is_left_alone(void **state)
     forget(&f);
 }
 
-static void errors_outside_of_functions_are_told(void **state)
+static void errors_outside_of_functions_are_reported(void **state)
 {
     (void)state;
     struct found f;
@@ -165,7 +165,7 @@ static void errors_outside_of_functions_are_told(void **state)
     forget(&f);
 }
 
-static void lines_and_columns_stay(void **state)
+static void guards_do_not_move_lines_and_columns(void **state)
 {
     (void)state;
     struct found f;
@@ -207,7 +207,7 @@ static void the_default_standard_is_found_by_errors(void **state)
     forget(&f);
 }
 
-static void words_in_literals_do_not_count(void **state)
+static void function_names_in_string_literals_are_ignored(void **state)
 {
     (void)state;
     const char body[] = "{ f(\"co_await\"); /* co_yield */ g(R\"x(co_return)x\"); }";
@@ -222,12 +222,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(places_follow_the_line_markers),
         cmocka_unit_test(names_are_qualified),
-        cmocka_unit_test(what_cannot_be_guarded_is_skipped),
+        cmocka_unit_test(functions_that_cannot_be_guarded_are_skipped),
         cmocka_unit_test(a_text_with_an_ifunc_is_left_alone),
-        cmocka_unit_test(errors_outside_of_functions_are_told),
-        cmocka_unit_test(lines_and_columns_stay),
+        cmocka_unit_test(errors_outside_of_functions_are_reported),
+        cmocka_unit_test(guards_do_not_move_lines_and_columns),
         cmocka_unit_test(the_default_standard_is_found_by_errors),
-        cmocka_unit_test(words_in_literals_do_not_count),
+        cmocka_unit_test(function_names_in_string_literals_are_ignored),
     };
     return cmocka_run_group_tests_name("rewrite", tests, NULL, NULL);
 }

@@ -23,7 +23,7 @@ static struct selection project(void)
     return s;
 }
 
-static void test_everything_of_the_project(void **state)
+static void test_all_functions_of_the_project_are_selected_by_default(void **state)
 {
     (void)state;
     struct selection s = project();
@@ -48,7 +48,7 @@ static void test_fn_is_a_substring_of_either_name(void **state)
     selection_release(&s);
 }
 
-static void test_exact(void **state)
+static void test_exact_matches_the_whole_name(void **state)
 {
     (void)state;
     struct selection s = project();
@@ -204,9 +204,9 @@ static void test_changed_units(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_everything_of_the_project),
+        cmocka_unit_test(test_all_functions_of_the_project_are_selected_by_default),
         cmocka_unit_test(test_fn_is_a_substring_of_either_name),
-        cmocka_unit_test(test_exact),
+        cmocka_unit_test(test_exact_matches_the_whole_name),
         cmocka_unit_test(test_file_is_a_tail_at_a_slash),
         cmocka_unit_test(test_dir_is_whole_components),
         cmocka_unit_test(test_selectors_add_and_skip_subtracts),

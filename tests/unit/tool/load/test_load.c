@@ -10,7 +10,7 @@
 
 /* ---- formats ---- */
 
-static void first_v2_sample(void **state)
+static void v2_example_of_the_format_is_read(void **state)
 {
     (void)state;
     struct run run;
@@ -41,7 +41,7 @@ static void first_v2_sample(void **state)
     run_unload(&run);
 }
 
-static void v1_sample(void **state)
+static void v1_example_of_the_format_is_read(void **state)
 {
     (void)state;
     struct run run;
@@ -400,7 +400,7 @@ struct cycle {
     uint32_t starter; /* 0: no turns */
 };
 
-static void what_is_a_cycle(void **state)
+static void cycle_is_detected_from_the_order_of_calls(void **state)
 {
     (void)state;
     static const struct cycle cycles[] = {
@@ -569,7 +569,7 @@ static void the_worst_call_of_a_turn(void **state)
 
 /* ---- files that lie ---- */
 
-static void truncated_anywhere(void **state)
+static void file_truncated_at_any_byte_keeps_its_whole_lines(void **state)
 {
     (void)state;
     const char *text =
@@ -733,8 +733,8 @@ static void large_files_in_parts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(first_v2_sample),
-        cmocka_unit_test(v1_sample),
+        cmocka_unit_test(v2_example_of_the_format_is_read),
+        cmocka_unit_test(v1_example_of_the_format_is_read),
         cmocka_unit_test(later_functions_threads_and_end),
         cmocka_unit_test(same_name_two_places_two_rows),
         cmocka_unit_test(raw_times_and_samples),
@@ -748,13 +748,13 @@ int main(void)
         cmocka_unit_test(merged_functions_have_percentiles),
         cmocka_unit_test(parts_belong_to_the_next_frame),
         cmocka_unit_test(calls_in_a_cycle_are_turns),
-        cmocka_unit_test(what_is_a_cycle),
+        cmocka_unit_test(cycle_is_detected_from_the_order_of_calls),
         cmocka_unit_test(turns_without_the_cost_of_measuring),
         cmocka_unit_test(demoted_functions_start_no_turns),
         cmocka_unit_test(merged_calls_make_no_turns),
         cmocka_unit_test(the_worst_call_and_its_frame),
         cmocka_unit_test(the_worst_call_of_a_turn),
-        cmocka_unit_test(truncated_anywhere),
+        cmocka_unit_test(file_truncated_at_any_byte_keeps_its_whole_lines),
         cmocka_unit_test(broken_lines_are_counted_and_named),
         cmocka_unit_test(numbers_saturate),
         cmocka_unit_test(foreign_files_are_refused),

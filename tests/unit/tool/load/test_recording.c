@@ -126,7 +126,7 @@ static bool gap_at(const struct recording *rec, uint64_t byte)
     return false;
 }
 
-static void all_of_it(void **state)
+static void whole_recording_is_read(void **state)
 {
     (void)state;
     struct image i = image();
@@ -154,7 +154,7 @@ static void all_of_it(void **state)
 }
 
 /* Every length a file can be cut to is read without harm, and says so. */
-static void cut_anywhere(void **state)
+static void recording_truncated_at_any_byte_is_read_without_crash(void **state)
 {
     (void)state;
     struct image i = image();
@@ -177,7 +177,7 @@ static void cut_anywhere(void **state)
     free(i.bytes);
 }
 
-static void what_is_before_the_cut_is_kept(void **state)
+static void sums_before_the_truncation_are_kept(void **state)
 {
     (void)state;
     struct image i = image();
@@ -252,7 +252,7 @@ static void equal_stacks_are_one(void **state)
 }
 
 /* Lengths and counts that lead out of their chunk: the rest of that chunk is lost, not more. */
-static void lengths_that_lie(void **state)
+static void wrong_length_loses_only_the_rest_of_its_chunk(void **state)
 {
     (void)state;
     static const uint32_t lengths[] = {0, 1, 4, 31, 33, 44, 81, 65536, 0x7fffffff, 0xffffffff};
@@ -270,7 +270,7 @@ static void lengths_that_lie(void **state)
     }
 }
 
-static void depth_that_lies(void **state)
+static void wrong_stack_depth_is_reported_as_a_gap(void **state)
 {
     (void)state;
     static const uint32_t depths[] = {2, 128, 129, 0x20000000, 0xffffffff};
@@ -286,7 +286,7 @@ static void depth_that_lies(void **state)
     }
 }
 
-static void tables_beyond_their_end_and_twice(void **state)
+static void repeated_and_overlong_tables_are_not_counted_twice(void **state)
 {
     (void)state;
     struct image i = image();
@@ -306,7 +306,7 @@ static void tables_beyond_their_end_and_twice(void **state)
     recording_unload(&rec);
 }
 
-static void numbers_that_are_none(void **state)
+static void numbers_that_are_not_finite_do_not_reach_reports(void **state)
 {
     (void)state;
     static const double values[] = {NAN, INFINITY, -INFINITY, -1e9, 1e300};
@@ -329,7 +329,7 @@ static void numbers_that_are_none(void **state)
         }
 }
 
-static void unknown_and_unfinished(void **state)
+static void unknown_and_unfinished_chunks_are_counted_and_skipped(void **state)
 {
     (void)state;
     struct image i = image();
@@ -370,7 +370,7 @@ static void snapshots_need_all_parts(void **state)
     }
 }
 
-static void lifetimes(void **state)
+static void median_lifetime_and_churn_are_computed_from_the_histogram(void **state)
 {
     (void)state;
     struct recording_sum s = {.freed_bytes = 800};
@@ -386,7 +386,7 @@ static void lifetimes(void **state)
     assert_true(median > 2048000 && median <= 4096000);
 }
 
-static void names_of_recordings(void **state)
+static void file_names_of_recordings_are_recognised(void **state)
 {
     (void)state;
     assert_true(recording_named("1-2.rec"));
@@ -403,20 +403,20 @@ static void names_of_recordings(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_of_it),
-        cmocka_unit_test(cut_anywhere),
-        cmocka_unit_test(what_is_before_the_cut_is_kept),
+        cmocka_unit_test(whole_recording_is_read),
+        cmocka_unit_test(recording_truncated_at_any_byte_is_read_without_crash),
+        cmocka_unit_test(sums_before_the_truncation_are_kept),
         cmocka_unit_test(modules_by_generation),
         cmocka_unit_test(many_modules_at_one_place),
         cmocka_unit_test(equal_stacks_are_one),
-        cmocka_unit_test(lengths_that_lie),
-        cmocka_unit_test(depth_that_lies),
-        cmocka_unit_test(tables_beyond_their_end_and_twice),
-        cmocka_unit_test(numbers_that_are_none),
-        cmocka_unit_test(unknown_and_unfinished),
+        cmocka_unit_test(wrong_length_loses_only_the_rest_of_its_chunk),
+        cmocka_unit_test(wrong_stack_depth_is_reported_as_a_gap),
+        cmocka_unit_test(repeated_and_overlong_tables_are_not_counted_twice),
+        cmocka_unit_test(numbers_that_are_not_finite_do_not_reach_reports),
+        cmocka_unit_test(unknown_and_unfinished_chunks_are_counted_and_skipped),
         cmocka_unit_test(snapshots_need_all_parts),
-        cmocka_unit_test(lifetimes),
-        cmocka_unit_test(names_of_recordings),
+        cmocka_unit_test(median_lifetime_and_churn_are_computed_from_the_histogram),
+        cmocka_unit_test(file_names_of_recordings_are_recognised),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

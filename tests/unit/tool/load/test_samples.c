@@ -28,7 +28,7 @@ static void a_few_values_are_exact(void **state)
     samples_release(&s);
 }
 
-static void many_values_are_near(void **state)
+static void percentiles_of_many_values_are_within_half_a_percent(void **state)
 {
     (void)state;
     enum { COUNT = 3 * SAMPLES_EXACT };
@@ -53,7 +53,7 @@ static void the_ends_of_the_range_are_kept(void **state)
     samples_release(&s);
 }
 
-static void merging_is_adding(void **state)
+static void merge_adds_all_values(void **state)
 {
     (void)state;
     struct samples a = {0}, b = {0};
@@ -69,7 +69,7 @@ static void merging_is_adding(void **state)
     samples_release(&b);
 }
 
-static void many_at_once_are_as_many_one_by_one(void **state)
+static void adding_a_value_many_times_at_once_equals_adding_it_repeatedly(void **state)
 {
     (void)state;
     static const uint64_t counts[] = {0, 1000, SAMPLES_EXACT, (uint64_t)1 << 40};
@@ -91,10 +91,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_few_values_are_exact),
-        cmocka_unit_test(many_values_are_near),
+        cmocka_unit_test(percentiles_of_many_values_are_within_half_a_percent),
         cmocka_unit_test(the_ends_of_the_range_are_kept),
-        cmocka_unit_test(merging_is_adding),
-        cmocka_unit_test(many_at_once_are_as_many_one_by_one),
+        cmocka_unit_test(merge_adds_all_values),
+        cmocka_unit_test(adding_a_value_many_times_at_once_equals_adding_it_repeatedly),
     };
     return cmocka_run_group_tests_name("samples", tests, NULL, NULL);
 }

@@ -52,7 +52,7 @@ static void test_events_are_read_in_order_of_time(void **state)
     recording_unload(&rec);
 }
 
-static void test_one_event(void **state)
+static void test_event_is_decoded_and_truncated_ones_are_refused(void **state)
 {
     (void)state;
     struct rec_event e;
@@ -82,7 +82,7 @@ static void test_one_event(void **state)
 
 /* ---- the clock ---- */
 
-static void test_time_is_a_line_between_pairs(void **state)
+static void test_time_is_interpolated_between_clock_pairs(void **state)
 {
     (void)state;
     struct recording rec = {.header = {.start_mono_ns = 1000 * (uint64_t)MS,
@@ -118,7 +118,7 @@ static void test_time_is_a_line_between_pairs(void **state)
     free(rec.events.clock.pairs);
 }
 
-static void test_pairs_that_make_no_sense(void **state)
+static void test_impossible_clock_pairs_are_ignored(void **state)
 {
     (void)state;
     struct recording rec = {.header = {.start_mono_ns = 5, .trace = {.has_counter = 1}}};
@@ -156,7 +156,7 @@ static bool is_timed_now(uint32_t machine)
     return is_timed;
 }
 
-static void test_this_moment_is_a_pair_on_the_same_machine(void **state)
+static void test_current_time_is_a_clock_pair_on_the_same_machine_only(void **state)
 {
     (void)state;
 #ifdef __x86_64__
@@ -170,7 +170,7 @@ static void test_this_moment_is_a_pair_on_the_same_machine(void **state)
 
 /* ---- threads, names, samples ---- */
 
-static void test_later_records_say_more(void **state)
+static void test_later_thread_records_replace_earlier_ones(void **state)
 {
     (void)state;
     struct image i = image();
@@ -256,11 +256,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_events_are_read_in_order_of_time),
-        cmocka_unit_test(test_one_event),
-        cmocka_unit_test(test_time_is_a_line_between_pairs),
-        cmocka_unit_test(test_pairs_that_make_no_sense),
-        cmocka_unit_test(test_this_moment_is_a_pair_on_the_same_machine),
-        cmocka_unit_test(test_later_records_say_more),
+        cmocka_unit_test(test_event_is_decoded_and_truncated_ones_are_refused),
+        cmocka_unit_test(test_time_is_interpolated_between_clock_pairs),
+        cmocka_unit_test(test_impossible_clock_pairs_are_ignored),
+        cmocka_unit_test(test_current_time_is_a_clock_pair_on_the_same_machine_only),
+        cmocka_unit_test(test_later_thread_records_replace_earlier_ones),
         cmocka_unit_test(test_samples_are_found_by_thread_and_time),
         cmocka_unit_test(test_map),
     };

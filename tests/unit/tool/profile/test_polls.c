@@ -10,7 +10,7 @@
 #include "tool/report/polls.h"
 #include "event_image.h"
 
-static void test_ids_have_all_their_bits(void **state)
+static void test_task_ids_of_64_bits_are_told_apart(void **state)
 {
     (void)state;
     struct image i = image();
@@ -47,7 +47,7 @@ static void test_ids_have_all_their_bits(void **state)
     profile_close(&profile);
 }
 
-static void test_lost_ends_do_not_pile_up(void **state)
+static void test_open_polls_are_limited_when_ends_are_lost(void **state)
 {
     (void)state;
     struct image i = image();
@@ -70,8 +70,8 @@ static void test_lost_ends_do_not_pile_up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ids_have_all_their_bits),
-        cmocka_unit_test(test_lost_ends_do_not_pile_up),
+        cmocka_unit_test(test_task_ids_of_64_bits_are_told_apart),
+        cmocka_unit_test(test_open_polls_are_limited_when_ends_are_lost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

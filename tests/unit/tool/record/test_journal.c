@@ -84,7 +84,7 @@ static struct unwind_stack make_stack(uint64_t pc)
     return (struct unwind_stack){.depth = 2, .pcs = {pc, pc + 1}};
 }
 
-static void held_until_there_is_a_file(void **state)
+static void samples_are_held_until_there_is_a_file(void **state)
 {
     (void)state;
     struct journal j;
@@ -109,7 +109,7 @@ static void held_until_there_is_a_file(void **state)
     journal_release(&j);
 }
 
-static void few_samples_move_on(void **state)
+static void few_samples_move_to_the_next_recording(void **state)
 {
     (void)state;
     struct journal j;
@@ -131,7 +131,7 @@ static void few_samples_move_on(void **state)
     journal_release(&j);
 }
 
-static void many_samples_stay(void **state)
+static void many_samples_stay_in_their_recording(void **state)
 {
     (void)state;
     enum { MANY = 5000 };
@@ -156,7 +156,7 @@ static void many_samples_stay(void **state)
     journal_release(&j);
 }
 
-static void memory_is_bounded(void **state)
+static void held_samples_beyond_the_limit_are_counted_as_lost(void **state)
 {
     (void)state;
     struct journal j;
@@ -171,7 +171,7 @@ static void memory_is_bounded(void **state)
 }
 
 /* The program can write to its recording too. */
-static void a_chunk_that_lies(void **state)
+static void chunk_with_wrong_length_is_not_written_to(void **state)
 {
     (void)state;
     struct journal j;
@@ -206,7 +206,7 @@ static void a_chunk_that_lies(void **state)
 }
 
 /* In a file of a limited size the newest samples stay, in its share of it and not beyond. */
-static void samples_go_round(void **state)
+static void newest_samples_are_kept_in_a_limited_file(void **state)
 {
     (void)state;
     enum { CHUNKS = 16, SHARE = CHUNKS / 4 * 3, MANY = 40000 };
@@ -260,12 +260,12 @@ static int remove_files(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(held_until_there_is_a_file, make_files),
-        cmocka_unit_test_setup(few_samples_move_on, make_files),
-        cmocka_unit_test_setup(many_samples_stay, make_files),
-        cmocka_unit_test_setup(memory_is_bounded, make_files),
-        cmocka_unit_test_setup(a_chunk_that_lies, make_files),
-        cmocka_unit_test_setup(samples_go_round, make_files),
+        cmocka_unit_test_setup(samples_are_held_until_there_is_a_file, make_files),
+        cmocka_unit_test_setup(few_samples_move_to_the_next_recording, make_files),
+        cmocka_unit_test_setup(many_samples_stay_in_their_recording, make_files),
+        cmocka_unit_test_setup(held_samples_beyond_the_limit_are_counted_as_lost, make_files),
+        cmocka_unit_test_setup(chunk_with_wrong_length_is_not_written_to, make_files),
+        cmocka_unit_test_setup(newest_samples_are_kept_in_a_limited_file, make_files),
     };
     if (!mkdtemp(temp_name(dir, sizeof dir, "piano-test-XXXXXX")))
         return 1;

@@ -106,7 +106,7 @@ static int keep(bool (*is_asked)(void))
     return err;
 }
 
-static void kept_once(void **state)
+static void names_are_appended_once(void **state)
 {
     (void)state;
     struct recording rec;
@@ -137,14 +137,14 @@ static bool yes(void)
     return true;
 }
 
-static void given_up(void **state)
+static void nothing_is_written_when_interrupted(void **state)
 {
     (void)state;
     assert_int_equal(keep(yes), -EINTR);
     assert_true(is_unchanged());
 }
 
-static void no_room(void **state)
+static void nothing_is_written_when_the_recording_is_full(void **state)
 {
     (void)state;
     header()->max_chunks = CHUNKS;
@@ -154,7 +154,7 @@ static void no_room(void **state)
 }
 
 /* The tool that has the lock may be about to write where we would. */
-static void locked(void **state)
+static void nothing_is_written_while_another_tool_holds_the_lock(void **state)
 {
     (void)state;
     int fd = open(path, O_RDWR);
@@ -165,7 +165,7 @@ static void locked(void **state)
     assert_int_equal(keep(NULL), 0);
 }
 
-static void of_nothing(void **state)
+static void nothing_is_written_without_names(void **state)
 {
     (void)state;
     memset(image + PIANO_REC_HEADER_BYTES + sizeof(struct piano__chunk) +
@@ -176,7 +176,7 @@ static void of_nothing(void **state)
     assert_true(is_unchanged());
 }
 
-static void only_behind_all_there_is(void **state)
+static void chunks_are_appended_only_after_the_last_one(void **state)
 {
     static char data[PIANO_REC_CHUNK_BYTES];
     struct stat st;
@@ -195,12 +195,12 @@ static void only_behind_all_there_is(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(kept_once, make_image),
-        cmocka_unit_test_setup(given_up, make_image),
-        cmocka_unit_test_setup(no_room, make_image),
-        cmocka_unit_test_setup(locked, make_image),
-        cmocka_unit_test_setup(of_nothing, make_image),
-        cmocka_unit_test_setup(only_behind_all_there_is, make_image),
+        cmocka_unit_test_setup(names_are_appended_once, make_image),
+        cmocka_unit_test_setup(nothing_is_written_when_interrupted, make_image),
+        cmocka_unit_test_setup(nothing_is_written_when_the_recording_is_full, make_image),
+        cmocka_unit_test_setup(nothing_is_written_while_another_tool_holds_the_lock, make_image),
+        cmocka_unit_test_setup(nothing_is_written_without_names, make_image),
+        cmocka_unit_test_setup(chunks_are_appended_only_after_the_last_one, make_image),
     };
     int fd = mkstemp(temp_name(path, sizeof path, "piano-keep-XXXXXX"));
     ssize_t len = readlink("/proc/self/exe", own, sizeof(own) - 1);

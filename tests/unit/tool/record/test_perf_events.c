@@ -85,7 +85,7 @@ static void make_sample(struct made *m, uint64_t time, size_t stack, size_t chai
     end(m);
 }
 
-static void a_sample_is_read(void **state)
+static void whole_sample_is_read(void **state)
 {
     (void)state;
     struct made m;
@@ -103,7 +103,7 @@ static void a_sample_is_read(void **state)
     assert_int_equal(e.memory.bytes[8], 1);
 }
 
-static void more_copied_than_there_is(void **state)
+static void copied_stack_is_limited_to_the_record(void **state)
 {
     (void)state;
     struct made m;
@@ -145,7 +145,7 @@ static void short_records_are_refused(void **state)
     }
 }
 
-static void lengths_that_lie_are_refused(void **state)
+static void records_with_wrong_lengths_are_refused(void **state)
 {
     (void)state;
     const size_t chain_at = 8 + 32;
@@ -256,7 +256,7 @@ static void ring_put(struct ring *ring, const struct made *m)
     ring->page.data_head += m->size;
 }
 
-static void rings_go_round(void **state)
+static void ring_buffer_wraps_around(void **state)
 {
     (void)state;
     static struct ring ring;
@@ -287,7 +287,7 @@ static void rings_go_round(void **state)
     assert_int_equal(ring.r.bad, 0);
 }
 
-static void a_ring_of_garbage_is_left(void **state)
+static void ring_buffer_of_garbage_is_abandoned(void **state)
 {
     (void)state;
     static struct ring ring;
@@ -316,15 +316,15 @@ static void a_ring_of_garbage_is_left(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_sample_is_read),
-        cmocka_unit_test(more_copied_than_there_is),
+        cmocka_unit_test(whole_sample_is_read),
+        cmocka_unit_test(copied_stack_is_limited_to_the_record),
         cmocka_unit_test(a_thread_without_registers),
         cmocka_unit_test(short_records_are_refused),
-        cmocka_unit_test(lengths_that_lie_are_refused),
+        cmocka_unit_test(records_with_wrong_lengths_are_refused),
         cmocka_unit_test(mappings_names_and_tasks),
         cmocka_unit_test(a_mapping_round_the_end_of_memory),
-        cmocka_unit_test(rings_go_round),
-        cmocka_unit_test(a_ring_of_garbage_is_left),
+        cmocka_unit_test(ring_buffer_wraps_around),
+        cmocka_unit_test(ring_buffer_of_garbage_is_abandoned),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

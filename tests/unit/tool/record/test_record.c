@@ -38,7 +38,7 @@ static void the_interval_doubles(void **state)
     assert_in_range(taken, 400, 500); /* 32 for each doubling of 0.1 s to a day */
 }
 
-static void large_snapshots_come_sooner_to_that(void **state)
+static void interval_doubles_sooner_for_large_snapshots(void **state)
 {
     (void)state;
     struct series s;
@@ -137,7 +137,7 @@ static void hundreds_of_thousands_of_snapshots_are_small(void **state)
     close(again);
 }
 
-static void enough_is_enough(void **state)
+static void snapshots_stop_at_the_limit_of_chunks(void **state)
 {
     (void)state;
     struct view v;
@@ -157,7 +157,7 @@ static void enough_is_enough(void **state)
     view_close(&v);
 }
 
-static void tools_take_turns(void **state)
+static void snapshot_is_refused_while_another_tool_holds_the_lock(void **state)
 {
     (void)state;
     struct view v;
@@ -195,7 +195,7 @@ static void what_is_not_a_recording_is_refused(void **state)
 }
 
 /* Counts that the file does not bear out, chunks that are cut or claim to be full: no crash, no hang. */
-static void odd_files_do_no_harm(void **state)
+static void odd_files_do_not_crash_the_tool(void **state)
 {
     (void)state;
     struct view v;
@@ -226,13 +226,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_interval_doubles),
-        cmocka_unit_test(large_snapshots_come_sooner_to_that),
+        cmocka_unit_test(interval_doubles_sooner_for_large_snapshots),
         cmocka_unit_test(a_fixed_interval_stays),
         cmocka_unit_test(hundreds_of_thousands_of_snapshots_are_small),
-        cmocka_unit_test(enough_is_enough),
-        cmocka_unit_test(tools_take_turns),
+        cmocka_unit_test(snapshots_stop_at_the_limit_of_chunks),
+        cmocka_unit_test(snapshot_is_refused_while_another_tool_holds_the_lock),
         cmocka_unit_test(what_is_not_a_recording_is_refused),
-        cmocka_unit_test(odd_files_do_no_harm),
+        cmocka_unit_test(odd_files_do_not_crash_the_tool),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,7 +26,7 @@ static void release(struct diff *d, struct diff_side sides[2])
             run_unload(&sides[s].runs[i]);
 }
 
-static void one_run_a_side(void **state)
+static void one_run_per_side_has_no_verdict(void **state)
 {
     (void)state;
     struct run a, b;
@@ -143,7 +143,7 @@ static void equal_frames_are_noise(void **state)
     release(&d, sides);
 }
 
-static void from_nothing(void **state)
+static void growth_from_zero_counts_as_growth(void **state)
 {
     (void)state;
     struct run a, b;
@@ -184,7 +184,7 @@ static int flagged(double mean, double deviation)
     return count;
 }
 
-static void the_test_keeps_its_error_and_finds_changes(void **state)
+static void change_test_has_5_percent_false_alarms_and_finds_20_percent(void **state)
 {
     (void)state;
     assert_in_range(flagged(100, 5), 30, 60);
@@ -195,13 +195,13 @@ static void the_test_keeps_its_error_and_finds_changes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_run_a_side),
+        cmocka_unit_test(one_run_per_side_has_no_verdict),
         cmocka_unit_test(time_that_was_waited_is_no_growth),
         cmocka_unit_test(repeated_runs_know_their_noise),
         cmocka_unit_test(unequal_lengths_compare_per_frame),
         cmocka_unit_test(equal_frames_are_noise),
-        cmocka_unit_test(from_nothing),
-        cmocka_unit_test(the_test_keeps_its_error_and_finds_changes),
+        cmocka_unit_test(growth_from_zero_counts_as_growth),
+        cmocka_unit_test(change_test_has_5_percent_false_alarms_and_finds_20_percent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -46,7 +46,7 @@ static const char three_frames[] =
     "\n"
     "{\"end\":true,\"wall_ns\":70000000,\"dropped\":{}}\n";
 
-static void functions(void **state)
+static void functions_table_is_printed(void **state)
 {
     (void)state;
     shows(three_frames, report_functions, (struct report_options){0},
@@ -65,7 +65,7 @@ static void functions(void **state)
           "3 frames of update | 22.3ms avg | 34.8ms p99 | 1 spike (>2x median)\n");
 }
 
-static void narrow_terminals(void **state)
+static void table_fits_a_narrow_terminal(void **state)
 {
     (void)state;
     struct report_options o = {.width = 60, .top = 1};
@@ -89,7 +89,7 @@ static void all_lists_what_never_ran(void **state)
     free(text);
 }
 
-static void frames(void **state)
+static void frames_table_is_printed(void **state)
 {
     (void)state;
     shows(three_frames, report_frames, (struct report_options){0},
@@ -113,7 +113,7 @@ static void no_frames_no_columns_for_them(void **state)
           "walk          3  10.0ms  100.0%  12.0ms\n");
 }
 
-static void escapes_stay_out(void **state)
+static void escape_sequences_in_names_are_not_printed(void **state)
 {
     (void)state;
     static const char file[] =
@@ -201,7 +201,7 @@ static void columns_are_those_of_the_frames_shown(void **state)
     buf_free(&b);
 }
 
-static void residues_below_zero_are_not_shown(void **state)
+static void negative_residues_are_not_shown(void **state)
 {
     (void)state;
     static const char file[] =
@@ -258,7 +258,7 @@ static void open_calls_are_no_sample(void **state)
           "\u00b1 the 95 % interval of the self time\n");
 }
 
-static void partial_coverage_is_told(void **state)
+static void partial_coverage_is_reported(void **state)
 {
     (void)state;
     static const char file[] =
@@ -294,7 +294,7 @@ static void total_is_not_shown_as_raw(void **state)
     free(text);
 }
 
-static void threads_alike_are_folded(void **state)
+static void threads_with_similar_names_are_folded(void **state)
 {
     (void)state;
     struct buf b = {0};
@@ -318,22 +318,22 @@ static void threads_alike_are_folded(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(functions),
-        cmocka_unit_test(narrow_terminals),
+        cmocka_unit_test(functions_table_is_printed),
+        cmocka_unit_test(table_fits_a_narrow_terminal),
         cmocka_unit_test(all_lists_what_never_ran),
-        cmocka_unit_test(frames),
+        cmocka_unit_test(frames_table_is_printed),
         cmocka_unit_test(no_frames_no_columns_for_them),
-        cmocka_unit_test(escapes_stay_out),
+        cmocka_unit_test(escape_sequences_in_names_are_not_printed),
         cmocka_unit_test(namesakes_are_told_apart),
         cmocka_unit_test(json_reports_parse),
         cmocka_unit_test(long_runs_show_the_worst),
         cmocka_unit_test(columns_are_those_of_the_frames_shown),
-        cmocka_unit_test(residues_below_zero_are_not_shown),
+        cmocka_unit_test(negative_residues_are_not_shown),
         cmocka_unit_test(a_residue_in_a_frame_is_not_an_absence),
         cmocka_unit_test(open_calls_are_no_sample),
-        cmocka_unit_test(partial_coverage_is_told),
+        cmocka_unit_test(partial_coverage_is_reported),
         cmocka_unit_test(total_is_not_shown_as_raw),
-        cmocka_unit_test(threads_alike_are_folded),
+        cmocka_unit_test(threads_with_similar_names_are_folded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

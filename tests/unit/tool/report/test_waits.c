@@ -14,7 +14,7 @@
 
 static const uint64_t NS = (uint64_t)1 << 32;
 
-static void all_of_a_wait_is_the_functions_own(void **state)
+static void whole_wait_belongs_to_a_function_without_callees(void **state)
 {
     (void)state;
     struct piano__offcpu began = {.tick = 1000}, now = {.tick = 9000, .off = 7000, .runq = 2000};
@@ -28,7 +28,7 @@ static void all_of_a_wait_is_the_functions_own(void **state)
     assert_int_equal(now.timed, 8000);
 }
 
-static void one_of_many_stands_for_the_others(void **state)
+static void checked_call_stands_for_unchecked_calls(void **state)
 {
     (void)state;
     struct piano__offcpu began = {.tick = 1000}, now = {.tick = 9000, .off = 7000, .runq = 2000};
@@ -40,7 +40,7 @@ static void one_of_many_stands_for_the_others(void **state)
     assert_int_equal(now.given, 7000); /* the others' time off the CPU was not measured */
 }
 
-static void what_a_checked_callee_had_is_not_the_callers(void **state)
+static void wait_of_a_checked_callee_is_not_its_callers(void **state)
 {
     (void)state;
     struct piano__offcpu began = {.tick = 1000};
@@ -53,7 +53,7 @@ static void what_a_checked_callee_had_is_not_the_callers(void **state)
     assert_int_equal(tally.runq_ns, 500);
 }
 
-static void what_unchecked_callees_may_have_had_is_left_out(void **state)
+static void possible_waits_of_unchecked_callees_are_left_out(void **state)
 {
     (void)state;
     struct piano__offcpu began = {.tick = 1000}, now = {.tick = 9000, .off = 6000, .runq = -1};
@@ -65,7 +65,7 @@ static void what_unchecked_callees_may_have_had_is_left_out(void **state)
     assert_int_equal(now.given, 6000); /* and not the caller's of this call */
 }
 
-static void what_may_have_been_before_the_call_is_left_out(void **state)
+static void possible_waits_before_the_call_are_left_out(void **state)
 {
     (void)state;
     struct piano__offcpu began = {.tick = 1000}, now = {.tick = 9000, .off = 6000, .runq = 6000};
@@ -101,7 +101,7 @@ static const char five_frames[] =
                                          "\"runq_ns\":4300000}\n"
                                          "{\"end\":true,\"wall_ns\":20000000,\"dropped\":{}}\n";
 
-static void frames_have_three_parts(void **state)
+static void frame_time_is_cpu_waiting_and_blocked(void **state)
 {
     (void)state;
     struct run run;
@@ -122,7 +122,7 @@ static void frames_have_three_parts(void **state)
     run_unload(&run);
 }
 
-static void spikes_say_why(void **state)
+static void spikes_show_their_cause(void **state)
 {
     (void)state;
     struct run run;
@@ -137,7 +137,7 @@ static void spikes_say_why(void **state)
 }
 
 /* With a budget below the median, what lies beyond the budget counts: a frame that worked all the time did not wait. */
-static void spikes_of_a_budget_say_why(void **state)
+static void spikes_beyond_a_budget_show_their_cause(void **state)
 {
     (void)state;
     struct run run;
@@ -197,7 +197,7 @@ static void turns_have_the_cpu_time_of_their_calls(void **state)
     buf_free(&b);
 }
 
-static void what_the_kernel_does_not_tell_is_unknown(void **state)
+static void waiting_is_unknown_without_schedstat(void **state)
 {
     (void)state;
     struct run run;
@@ -236,7 +236,7 @@ static void merged_frames_add_up(void **state)
     run_unload(&run);
 }
 
-static void lying_figures_stay_in_bounds(void **state)
+static void inconsistent_times_stay_in_bounds(void **state)
 {
     (void)state;
     struct run run;
@@ -279,7 +279,7 @@ static void a_wait_follows_the_time_that_was_waited(void **state)
     assert_int_equal(entries[3].sum.wait_ns, 0); /* each of its calls was timed */
 }
 
-static void busy_machines_are_noticed(void **state)
+static void busy_machine_is_reported(void **state)
 {
     (void)state;
     struct run run;
@@ -366,7 +366,7 @@ static void frames_show_where_their_time_went(void **state)
 }
 
 /* A frame of 1.6 ms that waited for 1.5 ms. `hot` is sampled; the time was moved to it, and the wait was not. */
-static void a_frames_wait_is_some_functions(void **state)
+static void wait_of_a_frame_is_attributed_to_a_function(void **state)
 {
     (void)state;
     struct run run;
@@ -389,23 +389,23 @@ static void a_frames_wait_is_some_functions(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_of_a_wait_is_the_functions_own),
-        cmocka_unit_test(one_of_many_stands_for_the_others),
-        cmocka_unit_test(what_a_checked_callee_had_is_not_the_callers),
-        cmocka_unit_test(what_unchecked_callees_may_have_had_is_left_out),
-        cmocka_unit_test(what_may_have_been_before_the_call_is_left_out),
-        cmocka_unit_test(frames_have_three_parts),
-        cmocka_unit_test(spikes_say_why),
-        cmocka_unit_test(spikes_of_a_budget_say_why),
+        cmocka_unit_test(whole_wait_belongs_to_a_function_without_callees),
+        cmocka_unit_test(checked_call_stands_for_unchecked_calls),
+        cmocka_unit_test(wait_of_a_checked_callee_is_not_its_callers),
+        cmocka_unit_test(possible_waits_of_unchecked_callees_are_left_out),
+        cmocka_unit_test(possible_waits_before_the_call_are_left_out),
+        cmocka_unit_test(frame_time_is_cpu_waiting_and_blocked),
+        cmocka_unit_test(spikes_show_their_cause),
+        cmocka_unit_test(spikes_beyond_a_budget_show_their_cause),
         cmocka_unit_test(turns_have_the_cpu_time_of_their_calls),
-        cmocka_unit_test(what_the_kernel_does_not_tell_is_unknown),
+        cmocka_unit_test(waiting_is_unknown_without_schedstat),
         cmocka_unit_test(merged_frames_add_up),
-        cmocka_unit_test(lying_figures_stay_in_bounds),
+        cmocka_unit_test(inconsistent_times_stay_in_bounds),
         cmocka_unit_test(a_wait_follows_the_time_that_was_waited),
-        cmocka_unit_test(busy_machines_are_noticed),
+        cmocka_unit_test(busy_machine_is_reported),
         cmocka_unit_test(a_function_that_waits_is_not_the_hottest),
         cmocka_unit_test(frames_show_where_their_time_went),
-        cmocka_unit_test(a_frames_wait_is_some_functions),
+        cmocka_unit_test(wait_of_a_frame_is_attributed_to_a_function),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

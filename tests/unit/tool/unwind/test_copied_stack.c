@@ -141,7 +141,7 @@ static int compare(const void *a, const void *b)
     return *(const int *)a - *(const int *)b;
 }
 
-static void plain_calls(void **state)
+static void plain_calls_are_walked(void **state)
 {
     (void)state;
     struct unwind_stack s;
@@ -151,7 +151,7 @@ static void plain_calls(void **state)
     assert_as_libgcc(&s);
 }
 
-static void through_libc(void **state)
+static void stack_through_libc_is_walked(void **state)
 {
     (void)state;
     struct unwind_stack s;
@@ -168,7 +168,7 @@ static void *on_thread(void *unused)
     return unused;
 }
 
-static void another_thread(void **state)
+static void stack_of_another_thread_is_walked(void **state)
 {
     (void)state;
     struct unwind_stack s;
@@ -185,7 +185,7 @@ static void on_signal(int number)
     descend(2);
 }
 
-static void through_a_signal(void **state)
+static void stack_through_a_signal_handler_is_walked(void **state)
 {
     (void)state;
     need_vdso();
@@ -200,7 +200,7 @@ static void through_a_signal(void **state)
     assert_as_libgcc(&s);
 }
 
-static void too_deep_is_full(void **state)
+static void stack_beyond_the_maximum_depth_is_truncated(void **state)
 {
     (void)state;
     struct unwind_stack s;
@@ -211,7 +211,7 @@ static void too_deep_is_full(void **state)
 }
 
 /* However little was copied: the frames that are found are the right ones, and the rest is said to be missing. */
-static void what_was_not_copied_is_lost(void **state)
+static void walk_is_lost_at_the_end_of_the_copy(void **state)
 {
     (void)state;
     descend(20);
@@ -231,7 +231,7 @@ static void what_was_not_copied_is_lost(void **state)
     }
 }
 
-static void garbage_ends(void **state)
+static void walks_over_garbage_end(void **state)
 {
     (void)state;
     struct unwind_stack s;
@@ -255,7 +255,7 @@ static void garbage_ends(void **state)
 }
 
 /* Code that is in no file, with a chain of frame pointers. */
-static void by_frame_pointer(void **state)
+static void code_without_tables_is_walked_by_frame_pointer(void **state)
 {
     (void)state;
     enum { FRAMES = 5, WORDS = 64 };
@@ -399,14 +399,14 @@ static int release(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plain_calls),
-        cmocka_unit_test(through_libc),
-        cmocka_unit_test(another_thread),
-        cmocka_unit_test(through_a_signal),
-        cmocka_unit_test(too_deep_is_full),
-        cmocka_unit_test(what_was_not_copied_is_lost),
-        cmocka_unit_test(garbage_ends),
-        cmocka_unit_test(by_frame_pointer),
+        cmocka_unit_test(plain_calls_are_walked),
+        cmocka_unit_test(stack_through_libc_is_walked),
+        cmocka_unit_test(stack_of_another_thread_is_walked),
+        cmocka_unit_test(stack_through_a_signal_handler_is_walked),
+        cmocka_unit_test(stack_beyond_the_maximum_depth_is_truncated),
+        cmocka_unit_test(walk_is_lost_at_the_end_of_the_copy),
+        cmocka_unit_test(walks_over_garbage_end),
+        cmocka_unit_test(code_without_tables_is_walked_by_frame_pointer),
         cmocka_unit_test(mappings_replace_each_other),
         cmocka_unit_test(a_copy_has_room_for_two_more_mappings),
         cmocka_unit_test(generations_tell_spaces_apart),

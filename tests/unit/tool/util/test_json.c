@@ -58,7 +58,7 @@ static void members_and_items_in_order(void **state)
     assert_int_equal(json_end(&j), 0);
 }
 
-static void broken_text_is_a_problem(void **state)
+static void broken_text_is_refused(void **state)
 {
     (void)state;
     static const char *const bad[] = {
@@ -84,7 +84,7 @@ static void nesting_is_bounded(void **state)
     assert_true(json_skip(&j) < 0);
 }
 
-static void strings_go_out_and_come_back(void **state)
+static void strings_survive_writing_and_reading(void **state)
 {
     (void)state;
     const char *text = "say \"hi\"\\ \t\x01 \xc3\xa9";
@@ -99,7 +99,7 @@ static void strings_go_out_and_come_back(void **state)
     buf_free(&b);
 }
 
-static void random_bytes_do_no_harm(void **state)
+static void random_bytes_do_not_crash_the_reader(void **state)
 {
     (void)state;
     static const char letters[] = "{}[]\",:\\u0123eE+-.tfn \n\xff";
@@ -124,10 +124,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_of_every_kind),
         cmocka_unit_test(members_and_items_in_order),
-        cmocka_unit_test(broken_text_is_a_problem),
+        cmocka_unit_test(broken_text_is_refused),
         cmocka_unit_test(nesting_is_bounded),
-        cmocka_unit_test(strings_go_out_and_come_back),
-        cmocka_unit_test(random_bytes_do_no_harm),
+        cmocka_unit_test(strings_survive_writing_and_reading),
+        cmocka_unit_test(random_bytes_do_not_crash_the_reader),
     };
     return cmocka_run_group_tests_name("json", tests, NULL, NULL);
 }

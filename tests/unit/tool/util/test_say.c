@@ -29,7 +29,7 @@ static void escapes_become_visible(void **state)
     }
 }
 
-static void a_small_room_is_never_left(void **state)
+static void escaped_text_never_exceeds_the_buffer(void **state)
 {
     (void)state;
     for (size_t size = 1; size < 12; size++) {
@@ -78,7 +78,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(escapes_become_visible),
-        cmocka_unit_test(a_small_room_is_never_left),
+        cmocka_unit_test(escaped_text_never_exceeds_the_buffer),
         cmocka_unit_test(progress_is_written_once),
     };
     return cmocka_run_group_tests_name("say", tests, NULL, NULL);

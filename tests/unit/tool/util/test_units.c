@@ -16,7 +16,7 @@
         assert_string_equal(call, expected);                                                       \
     } while (0)
 
-static void times(void **state)
+static void times_are_rounded_before_the_unit_is_chosen(void **state)
 {
     (void)state;
     SAYS(units_time(text, 0), "0ns");
@@ -32,7 +32,7 @@ static void times(void **state)
     SAYS(units_time(text, INT64_MIN), "-9223372036.9s");
 }
 
-static void sizes(void **state)
+static void sizes_are_rounded_before_the_unit_is_chosen(void **state)
 {
     (void)state;
     SAYS(units_bytes(text, 0), "0B");
@@ -59,7 +59,7 @@ static void counts_and_shares(void **state)
     SAYS(units_age(text, -5), "just now");
 }
 
-static void widths(void **state)
+static void terminal_columns_are_counted_and_names_shortened(void **state)
 {
     (void)state;
     char text[64];
@@ -78,10 +78,10 @@ static void widths(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(times),
-        cmocka_unit_test(sizes),
+        cmocka_unit_test(times_are_rounded_before_the_unit_is_chosen),
+        cmocka_unit_test(sizes_are_rounded_before_the_unit_is_chosen),
         cmocka_unit_test(counts_and_shares),
-        cmocka_unit_test(widths),
+        cmocka_unit_test(terminal_columns_are_counted_and_names_shortened),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

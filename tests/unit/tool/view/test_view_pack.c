@@ -58,7 +58,7 @@ static void there_and_back(enum column_type type, enum column_code code, const i
     column_release(&c);
 }
 
-static void test_round_trip(void **state)
+static void test_columns_survive_encoding_and_decoding(void **state)
 {
     static const int64_t small[] = {0, 255, 1, 254, 0, 7};
     static const int64_t words[] = {0, UINT32_MAX, 1, UINT32_MAX - 1, 0, 1 << 20};
@@ -76,7 +76,7 @@ static void test_round_trip(void **state)
 }
 
 /* The bytes themselves: what a reader somewhere else is written against. */
-static void test_layout(void **state)
+static void test_encoded_bytes_match_the_format(void **state)
 {
     static const int64_t values[] = {0x0102, 0x0304, 0x0303};
     static const unsigned char planes[] = {2, 4, 3, 1, 3, 3, 0, 0, 0, 0, 0, 0};
@@ -93,7 +93,7 @@ static void test_layout(void **state)
     column_release(&c);
 }
 
-static void test_cut_to_what_fits(void **state)
+static void test_values_are_clamped_to_the_column_type(void **state)
 {
     static const int64_t values[] = {-5, INT64_MAX, 300};
     (void)state;
@@ -105,7 +105,7 @@ static void test_cut_to_what_fits(void **state)
 }
 
 /* Narrow as long as it can be; what is there already is not lost when it cannot any more. */
-static void test_fitted(void **state)
+static void test_column_type_is_the_narrowest_that_fits(void **state)
 {
     static const int64_t narrow[] = {0, UINT32_MAX, 17};
     static const int64_t lots[][3] = {
@@ -123,7 +123,7 @@ static void test_fitted(void **state)
     }
 }
 
-static void test_append(void **state)
+static void test_append_widens_the_column_type(void **state)
 {
     static const int64_t narrow[] = {1, 2}, wide[] = {-1, INT64_MAX};
     (void)state;
@@ -361,11 +361,11 @@ static void test_requests(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip),
-        cmocka_unit_test(test_layout),
-        cmocka_unit_test(test_cut_to_what_fits),
-        cmocka_unit_test(test_fitted),
-        cmocka_unit_test(test_append),
+        cmocka_unit_test(test_columns_survive_encoding_and_decoding),
+        cmocka_unit_test(test_encoded_bytes_match_the_format),
+        cmocka_unit_test(test_values_are_clamped_to_the_column_type),
+        cmocka_unit_test(test_column_type_is_the_narrowest_that_fits),
+        cmocka_unit_test(test_append_widens_the_column_type),
         cmocka_unit_test(test_pack),
         cmocka_unit_test(test_pack_nothing),
         cmocka_unit_test(test_texts),
