@@ -1,9 +1,8 @@
 """What is written about piano agrees with what there is: links, files, rooms, and the options of each command in its help, its
-page and the completions of all shells."""
+page and its table."""
 from __future__ import annotations
 
 import re
-import shlex
 from pathlib import Path
 
 import pytest
@@ -62,37 +61,11 @@ def test_options_are_the_same_everywhere(project: Project, command: str) -> None
     page = (ROOT / "docs" / f"{command}.md").read_text()
     synopsis = flags(page.split("```")[1])
     assert max(map(len, page.split("```")[1].splitlines())) <= 73, "too wide for a manual page"
-    bash = re.search(rf'^    {command}\) options="([^"]*)"', (ROOT / "tools/completion/piano.bash").read_text(), re.M)
-    assert bash
-    completed = flags(bash[1].replace("$select", "--fn --exact --file --dir --skip --frame").replace("=", "")) - {"--help"}
+    rows = [line.split("\t") for line in project.piano("--complete").out.splitlines()]
+    completed = {row[1] for row in rows if row[0] == command} - {"-", "--help"}
     assert synopsis <= completed, "in the synopsis, not completed"
     assert completed <= flags(page), "completed, not on the page"
     assert completed <= helped, "completed, not in the help"
-    zsh = (ROOT / "tools/completion/_piano").read_text()
-    lists = dict(re.findall(r"^    (\w+)=\(\n(.*?)^    \)", zsh, re.M | re.S))
-    part = re.search(rf"^    {command}\)(.*?);;", zsh, re.M | re.S)
-    words = re.sub(r"\$(\w+)", lambda m: lists.get(m[1], ""), part[1] if part else "")
-    assert flags(re.sub(r"\[[^\]]*\]", " ", words).replace("=-", " ")) == completed, "bash and zsh differ"
-    assert fish_options(command) == completed, "bash and fish differ"
-
-
-def fish_options(command: str) -> set[str]:
-    """The options in lines such as: complete -c piano -n '__piano_command view' -s o -l output -rF -d 'the file'."""
-    found: set[str] = set()
-    for line in (ROOT / "tools/completion/piano.fish").read_text().splitlines():
-        match = re.match(r"complete -c piano -n '__piano_command ([a-z ]+)' (.*)", line)
-        if match and command in match[1].split():
-            words = shlex.split(match[2])
-            found |= {{"-s": "-", "-l": "--"}[a] + b for a, b in zip(words, words[1:]) if a in ("-s", "-l")}
-    return found
-
-
-@pytest.mark.tool
-def test_every_shell_completes_every_command() -> None:
-    bash, zsh, fish = ((ROOT / "tools/completion" / name).read_text() for name in ("piano.bash", "_piano", "piano.fish"))
-    for command in [*COMMANDS, "help"]:
-        assert re.search(rf'compgen -W "profile[a-z ]* {command}[ "]', bash) or command == "profile"
-        assert f"        '{command}:" in zsh and re.search(rf"^    '{command} ", fish, re.M), command
 
 
 def test_page_format_names_every_column() -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from conftest import PIANO, Project, need, put_run, update_run
+from test_cli import COMMANDS
 
 tool = pytest.mark.tool
 
@@ -139,12 +141,17 @@ def test_view_without_a_display(project: Project) -> None:
 ROOT = Path(__file__).resolve().parents[2]
 
 
+def with_piano(project: Project) -> dict[str, str]:
+    """An environment in which the completions find piano."""
+    return {"PATH": f"{Path(PIANO).parent}:{project.env['PATH']}"}
+
+
 def completed(project: Project, *words: str, cwd: Path | None = None) -> list[str]:
     """What bash offers for the last of WORDS, as readline would cut the line."""
     script = ('source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMP_LINE=$LINE; COMP_POINT=${#LINE}\n'
               'compopt() { :; }; _piano; printf "%s\\n" "${COMPREPLY[@]}"')
     done = project.command("bash", "--norc", "-c", script, "bash", ROOT / "tools/completion/piano.bash", *words, cwd=cwd,
-                           env={"LINE": " ".join(words).replace(" :: ", "::")})
+                           env={"LINE": " ".join(words).replace(" :: ", "::"), **with_piano(project)})
     return sorted(line for line in done.out.splitlines() if line)
 
 
@@ -177,6 +184,14 @@ def test_completion_after_the_program_is_the_shells(project: Project) -> None:
     assert completed(project, "piano", "record", "--heap", "--", "ls", "--he") == []
 
 
+def test_bash_completes_runs_and_values(project: Project) -> None:
+    put_run(project, "1740000000123-77", update_run([16_000_000] * 3))
+    assert completed(project, "piano", "report", "17") == ["1740000000123-77"]
+    assert completed(project, "piano", "export", "--format", "p") == ["pprof"]
+    assert completed(project, "piano", "record", "--duration", "1", "--he") == ["--heap", "--heap=", "--help"]
+    assert completed(project, "piano", "help", "re") == ["record", "report"]
+
+
 def test_zsh_completes_functions(project: Project) -> None:
     need("zsh")
     project.write({"a.c": "int world_update(int n) { return n; }\nint main(void) { return world_update(0); }\n", "sub/x": ""})
@@ -188,10 +203,26 @@ def test_zsh_completes_functions(project: Project) -> None:
     assert done.out.split() == ["main", "world_update"] and done.err == "", done
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_shell_completes_every_flag(project: Project, command: str) -> None:
+    rows = [line.split("\t") for line in project.piano("--complete").out.splitlines()]
+    flags = {row[1] for row in rows if row[0] == command} - {"-"}
+    assert "--help" in flags and all(len(row) == 6 and "" not in row for row in rows)
+    assert {word.rstrip("=") for word in completed(project, "piano", command, "-")} == flags
+    if shutil.which("zsh"):
+        script = (f"_arguments() {{ print -rl -- $@ }}; CURRENT=3; words=(piano {command} -); "
+                  f"source {ROOT}/tools/completion/_piano")
+        specs = project.command("zsh", "-f", "-c", script, env=with_piano(project)).out
+        assert set(re.findall(r"^(?:\([^)]*\)|\*)?(--?[a-z][a-z-]*[a-z]|-[a-z])", specs, re.M)) == flags, specs
+    if shutil.which("fish"):
+        words = completed_by_fish(project, f"piano {command} --") + completed_by_fish(project, f"piano {command} -")
+        assert {word.rstrip("=") for word in words} == flags
+
+
 def completed_by_fish(project: Project, line: str, cwd: Path | None = None) -> list[str]:
     """What fish offers for LINE, without the descriptions."""
     done = project.command(need("fish"), "--no-config", "-c", "source $argv[1]; complete -C $argv[2]",
-                           ROOT / "tools/completion/piano.fish", line, cwd=cwd)
+                           ROOT / "tools/completion/piano.fish", line, cwd=cwd, env=with_piano(project))
     assert done.err == "", done
     return sorted(word.split("\t")[0] for word in done.out.splitlines())
 

@@ -1,4 +1,14 @@
 # bash completion for piano
+#
+# `piano --complete` prints the commands and flags, as lines of: command, flag, value, how to complete the value, flags that it
+# excludes, explanation; with tabs between them and `-` for nothing. A line without a flag is about the words of the command.
+
+# A field of the lines of COMMAND, or of its flag FLAG: _piano_field NUMBER TABLE COMMAND [FLAG]
+_piano_field()
+{
+    awk -F '\t' -v n="$1" -v command="$3" -v flag="$4" \
+        '$1 == command && (flag == "" ? $2 != "-" : $2 == flag) { print $n }' <<<"$2"
+}
 
 _piano_runs()
 {
@@ -7,8 +17,8 @@ _piano_runs()
     (cd "$dir" && ls *.ndjson *.json *.rec 2>/dev/null | sed 's/\.[^.]*$//')
 }
 
-# Processes with a recording: what `piano snapshot` can be asked of.
-_piano_pids()
+# Processes with a recording, which `piano snapshot` accepts.
+_piano_recorded()
 {
     grep -lsE '^[^ ]+ rw-s .*\.rec' /proc/[0-9]*/maps 2>/dev/null | cut -d/ -f3
 }
@@ -41,59 +51,49 @@ _piano_complete_function()
 _piano()
 {
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]}
-    local select="--fn --exact --file --dir --skip --frame"
-    local options= i line=${COMP_LINE:0:COMP_POINT}
+    local i line=${COMP_LINE:0:COMP_POINT} table commands words value how
+    table=$(command piano --complete 2>/dev/null)
+    commands=$(cut -f 1 <<<"$table" | uniq)
 
     if [ "$COMP_CWORD" -eq 1 ]; then
-        COMPREPLY=($(compgen -W "profile build run record snapshot report diff export view list tag doctor help --help --version" -- "$word"))
+        COMPREPLY=($(compgen -W "$commands --help --version" -- "$word"))
         return
     fi
+    words=$(_piano_field 4 "$table" "$command" -)
     for ((i = 2; i < COMP_CWORD; i++)); do
         # What follows `--`, or a program's name, is another program's command line.
         [ "${COMP_WORDS[i]}" = -- ] && compopt -o default && return
-        case $command:${COMP_WORDS[i]}:${COMP_WORDS[i - 1]} in
-        record:[!-=]*:-o | record:[!-=]*:--output | record:[!-=]*:--pid | record:[!-=]*:= | *:--duration | *:--kill-timeout | *:--snapshot-every | *:--max-size) ;;
-        record:[!-=]* | run:[!-=]*) compopt -o default && return ;;
+        [ "$words" = program ] || continue
+        case ${COMP_WORDS[i]}:${COMP_WORDS[i - 1]} in
+        [-=]* | *:=) continue ;;
+        esac
+        case $(_piano_field 3 "$table" "$command" "${COMP_WORDS[i - 1]}") in
+        '' | - | \[*) compopt -o default && return ;;
         esac
     done
-    case $command:$line in
-    build:*--fn\ * | build:*--skip\ * | build:*--frame\ * | profile:*--fn\ * | profile:*--skip\ * | profile:*--frame\ *)
-        line=${line%"${line##*[[:space:]]}"} # without the word under the cursor
-        line=${line%"${line##*[![:space:]]}"}
-        case ${line##*[[:space:]]} in
-        --fn | --skip | --frame) _piano_complete_function && return ;;
-        esac
-        ;;
+
+    # Bash splits words at colons and equal signs. The flag of a function is the word before the last blank.
+    line=${line%"${line##*[[:space:]]}"}
+    line=${line%"${line##*[![:space:]]}"}
+    [ "$(_piano_field 4 "$table" "$command" "${line##*[[:space:]]}")" = function ] && _piano_complete_function && return
+    [ "$before" = = ] && before=${COMP_WORDS[COMP_CWORD - 2]}
+    value=$(_piano_field 3 "$table" "$command" "$before")
+    how=$(_piano_field 4 "$table" "$command" "$before")
+    case $value:$how in
+    : | -:* | \[*) ;;
+    *:words\ *) COMPREPLY=($(compgen -W "${how#words }" -- "$word")) && return ;;
+    *:file) COMPREPLY=($(compgen -f -- "$word")) && return ;;
+    *:directory) COMPREPLY=($(compgen -d -- "$word")) && return ;;
+    *:process) COMPREPLY=($(compgen -W "$(ps -eo pid= 2>/dev/null)" -- "$word")) && return ;;
+    *) return ;;
     esac
-    case $before in
-    --format) COMPREPLY=($(compgen -W "speedscope pprof collapsed chrome" -- "$word")) && return ;;
-    --by) COMPREPLY=($(compgen -W "live allocated peak churn cpu off-cpu" -- "$word")) && return ;;
-    --file | -o | --output) COMPREPLY=($(compgen -f -- "$word")) && return ;;
-    --dir) COMPREPLY=($(compgen -d -- "$word")) && return ;;
-    --pid) COMPREPLY=($(compgen -W "$(ps -eo pid= 2>/dev/null)" -- "$word")) && return ;;
-    --fn | --skip | --frame | --top | --budget | --duration | --kill-timeout | --snapshot-every | --max-size | -j | --fail-above | --from | --to | --port) return ;;
-    esac
-    case $command in
-    build) options="$select --list-skipped --verbose -j --help" ;;
-    run) options="--duration --kill-timeout --every-call --help" ;;
-    profile) options="$select --duration --kill-timeout --every-call --verbose -j --top --all --frames --threads --json --places --budget --cpu-time --wall --uncorrected --help" ;;
-    record) options="--heap --heap= --cpu --cpu= --events --kernel --pid --maps --children --snapshot-every --max-size --output -o --duration --kill-timeout --help" ;;
-    snapshot) options="--help" ;;
-    report) options="--frames --threads --json --top --all --places --budget --cpu-time --wall --uncorrected --polls --cpu --heap --tree --leaks --growth --peak --by --from --to --skip --no-skip --help" ;;
-    export) options="--format --output -o --force --by --skip --no-skip --help" ;;
-    view) options="--output -o --force --port --no-open --alone --help" ;;
-    diff) options="--fail-above --skip --no-skip --top --all --json --help" ;;
-    list) options="--all --json --help" ;;
-    tag) options="--add --force --delete --json --help" ;;
-    doctor) options="--help" ;;
-    help) options="profile build run record snapshot report diff export view list tag doctor" ;;
-    esac
-    case $command:$word in
-    snapshot:[!-]* | snapshot:) COMPREPLY=($(compgen -W "$(_piano_pids)" -- "$word")) ;;
-    report:[!-]* | report: | export:[!-]* | export: | view:[!-]* | view: | diff:[!-]* | diff: | tag:[!-]* | tag:)
-        COMPREPLY=($(compgen -W "$(_piano_runs)" -- "$word") $(compgen -f -- "$word"))
-        ;;
-    *) COMPREPLY=($(compgen -W "$options" -- "$word")) ;;
+
+    case $words:$word in
+    run:[!-]* | run:) COMPREPLY=($(compgen -W "$(_piano_runs)" -- "$word") $(compgen -f -- "$word")) ;;
+    recorded:[!-]* | recorded:) COMPREPLY=($(compgen -W "$(_piano_recorded)" -- "$word")) ;;
+    commands:*) COMPREPLY=($(compgen -W "${commands%help*}" -- "$word")) ;;
+    *) COMPREPLY=($(compgen -W "$(_piano_field 2 "$table" "$command") $(awk -F '\t' -v command="$command" '
+           $1 == command && $3 ~ /^\[/ { print $2 "=" }' <<<"$table")" -- "$word")) ;;
     esac
 }
 

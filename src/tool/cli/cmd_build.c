@@ -223,7 +223,7 @@ const struct command command_build = {
                 "piano build --fn update -- cc -O2 game.c -o game -lm",
     .closing = "When stdout is not a terminal, it gets the path of the program that `piano run` "
                "would start.",
-    .words = {WORDS_AFTER_DASHES, FLAG_FIELD(char *const *, driver.command), "program", 0, NULL},
+    .words = {WORDS_AFTER_DASHES, FLAG_FIELD(char *const *, driver.command), "command", 0, NULL},
     .run = build,
     .release = release,
     COMMAND_REQUEST(),

@@ -143,7 +143,7 @@ const struct command command_profile = {
     .examples = "piano profile --fn update\n"
                 "piano profile --fn update --duration 10 -- --level 3\n"
                 "piano profile --fn update -- cc -O2 game.c -o game -- --frames 100",
-    .words = {WORDS_AFTER_DASHES, FLAG_FIELD(char **, words), "program", 0, NULL},
+    .words = {WORDS_AFTER_DASHES, FLAG_FIELD(char **, words), "command", 0, NULL},
     .run = profile,
     .release = release,
     COMMAND_REQUEST(.run = {.command = "profile", .kill_s = 10}, .report = {REPORT_DEFAULTS}),

@@ -138,5 +138,7 @@ bool flags_is_help(const char *word);
 
 /* Prints the help of a command. */
 void help_print(const struct command *c);
+/* Prints the rows of a command for the completions of the shells. */
+void complete_print(const struct command *c);
 
 #endif

@@ -92,6 +92,15 @@ static int help(int argc, char **argv)
     return EXIT_DONE;
 }
 
+/* For the completions of the shells. */
+static int complete(void)
+{
+    for (size_t i = 0; i < COMMAND_COUNT; i++)
+        complete_print(commands[i]);
+    puts("help\t-\t-\tcommands\t-\texplain a command");
+    return EXIT_DONE;
+}
+
 /* Is --help or -h among WORDS? The words after `--` are another program's command line. If C takes
  * a program without `--`, the search ends at the first word that is not a flag: it may be the
  * program or the value of a flag, and only C knows which. */
@@ -149,6 +158,8 @@ int main(int argc, char **argv)
         puts("piano " PIANO_VERSION);
         return finish(EXIT_DONE);
     }
+    if (strcmp(name, "--complete") == 0)
+        return finish(complete());
     if (strcmp(name, "cc-wrap") == 0) /* libpiano_exec.so runs it in place of a compiler */
         return argc > 2 ? finish(wrap_run(argc - 2, argv + 2))
                         : say_usage("cc-wrap", "no compiler is given");
