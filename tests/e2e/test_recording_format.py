@@ -97,9 +97,11 @@ def test_numbers_of_the_document() -> None:
 def test_every_event_is_documented() -> None:
     """Codes and kinds of parks by name and number; those of an enum that are in no row would be missing."""
     text = (ROOT / "docs/recording-format.md").read_text()
-    codes = dict(re.findall(r"PIANO_EVENT_(\w+) = (\d+)", HEADERS))
-    rows = {name: number for number, name in re.findall(r"^\| (\d+) \| ([A-Z_]+) \|", text, re.M)}
-    assert len(codes) >= 13 and rows == codes
+    events = {(number, name, ", ".join(re.findall(r"F\(\w+, (\w+)\)", fields)))
+              for name, number, fields in re.findall(r"^    X\((\w+), (\d+), \w+, (.*)\)", HEADERS, re.M)}
+    rows = {(number, name, fields.strip())
+            for number, name, fields in re.findall(r"^\| (\d+) \| ([A-Z_]+) \|([^|]*)\|", text, re.M)}
+    assert len(events) >= 13 and rows == events
     parks = dict(re.findall(r"PIANO_PARK_(\w+) = (\d+)", HEADERS))
     words = {"API": "by the API", "EPOLL": "epoll", "POLL": "poll", "SELECT": "select", "URING": "io_uring",
              "CONDITION": "a condition variable", "SEMAPHORE": "a semaphore", "BARRIER": "a barrier",

@@ -125,15 +125,20 @@ static inline uint8_t *put_ticks(uint8_t *at, uint64_t ticks)
     return at + 2;
 }
 
-/* The fields of an event: the first `count` of three. Passed by value, so that they stay in
- * registers. */
+/* The fields of an event: the first `count`. Passed by value, so that they stay in registers. */
 struct fields {
     uint64_t count;
-    uint64_t at[3];
+    uint64_t at[PIANO_EVENT_FIELDS];
 };
 
-#define FIELDS(...)                                                                                \
-    ((struct fields){sizeof((uint64_t[]){0, ##__VA_ARGS__}) / sizeof(uint64_t) - 1, {__VA_ARGS__}})
+/* The fields of event CODE, as many as common/events.h lists. */
+#define FIELDS(code, ...)                                                                          \
+    ({                                                                                             \
+        _Static_assert(sizeof((uint64_t[]){0, ##__VA_ARGS__}) ==                                   \
+                           sizeof(uint64_t[1 + PIANO_EVENT_FIELDS_##code]),                        \
+                       "the number of fields of " #code);                                          \
+        (struct fields){PIANO_EVENT_FIELDS_##code, {__VA_ARGS__}};                                 \
+    })
 
 /* Writes an event. B must have room. */
 static inline __attribute__((always_inline)) void put(struct piano__buffer *b, int64_t ticks,
@@ -171,7 +176,7 @@ static struct piano__buffer *attach(struct piano__events_self *self)
     if (have_end_key)
         pthread_setspecific(end_key, self);
     if (!piano__buffer_is_full(b)) {
-        put(b, piano__ticks(), PIANO_EVENT_THREAD, FIELDS(self->tid));
+        put(b, piano__ticks(), PIANO_EVENT_THREAD, FIELDS(THREAD, self->tid));
     }
     return b;
 }
@@ -229,7 +234,7 @@ static inline __attribute__((always_inline)) void write_event(struct piano__even
         struct piano__events_self *self_ = &piano__events_self;                                    \
         uint32_t clock_ = enter(self_);                                                            \
         if (clock_)                                                                                \
-            write_event(self_, clock_, code, FIELDS(__VA_ARGS__));                                 \
+            write_event(self_, clock_, PIANO_EVENT_##code, FIELDS(code, ##__VA_ARGS__));           \
     } while (0)
 
 void piano__events_worker_start(uint64_t worker, const char *name)
@@ -243,47 +248,47 @@ void piano__events_worker_start(uint64_t worker, const char *name)
         piano__threads_note(self);
     errno = saved;
     uint32_t number = piano__names_intern(name);
-    write_event(self, clock, PIANO_EVENT_WORKER_START, FIELDS(worker, number));
+    write_event(self, clock, PIANO_EVENT_WORKER_START, FIELDS(WORKER_START, worker, number));
 }
 
 void piano__events_worker_stop(void)
 {
-    EVENT(PIANO_EVENT_WORKER_STOP);
+    EVENT(WORKER_STOP);
 }
 
 void piano__events_task_spawn(uint64_t task, const char *name, const char *place)
 {
-    EVENT(PIANO_EVENT_TASK_SPAWN, task, piano__names_intern(name), piano__names_intern(place));
+    EVENT(TASK_SPAWN, task, piano__names_intern(name), piano__names_intern(place));
 }
 
 void piano__events_task_spawn_by(uint64_t task, uint32_t name, uint32_t place)
 {
-    EVENT(PIANO_EVENT_TASK_SPAWN, task, name, place);
+    EVENT(TASK_SPAWN, task, name, place);
 }
 
 void piano__events_task_end(uint64_t task)
 {
-    EVENT(PIANO_EVENT_TASK_END, task);
+    EVENT(TASK_END, task);
 }
 
 void piano__events_poll_begin(uint64_t task)
 {
-    EVENT(PIANO_EVENT_POLL_BEGIN, task, 0);
+    EVENT(POLL_BEGIN, task, 0);
 }
 
 void piano__events_callback_begin(uint64_t task, const char *name, uintptr_t function)
 {
-    EVENT(PIANO_EVENT_POLL_BEGIN, task, piano__names_intern_at(name, function));
+    EVENT(POLL_BEGIN, task, piano__names_intern_at(name, function));
 }
 
 void piano__events_callback_begin_by(uint64_t task, uint32_t name)
 {
-    EVENT(PIANO_EVENT_POLL_BEGIN, task, name);
+    EVENT(POLL_BEGIN, task, name);
 }
 
 void piano__events_poll_end(void)
 {
-    EVENT(PIANO_EVENT_POLL_END);
+    EVENT(POLL_END);
 }
 
 void piano__events_poll_ended(int64_t ticks, enum piano__park behind)
@@ -291,41 +296,40 @@ void piano__events_poll_ended(int64_t ticks, enum piano__park behind)
     struct piano__events_self *self = &piano__events_self;
     if (!enter(self))
         return;
-    put_at(self, ticks, PIANO_EVENT_POLL_END, FIELDS());
+    put_at(self, ticks, PIANO_EVENT_POLL_END, FIELDS(POLL_END));
     if (behind)
-        put_at(self, ticks, PIANO_EVENT_PARK, FIELDS(behind));
+        put_at(self, ticks, PIANO_EVENT_PARK, FIELDS(PARK, behind));
     leave(self);
 }
 
 void piano__events_park(enum piano__park kind)
 {
-    EVENT(PIANO_EVENT_PARK, kind);
+    EVENT(PARK, kind);
 }
 
 void piano__events_unpark(int64_t result)
 {
-    EVENT(PIANO_EVENT_UNPARK, result < 0 ? 0 : (uint64_t)result + 1);
+    EVENT(UNPARK, result < 0 ? 0 : (uint64_t)result + 1);
 }
 
 void piano__events_wake(uint64_t task)
 {
-    EVENT(PIANO_EVENT_WAKE, task);
+    EVENT(WAKE, task);
 }
 
 void piano__events_queue(uint64_t queue, uint64_t depth)
 {
-    EVENT(PIANO_EVENT_QUEUE, queue, depth);
+    EVENT(QUEUE, queue, depth);
 }
 
 void piano__events_mark(const char *name)
 {
-    EVENT(PIANO_EVENT_MARK, piano__names_intern(name));
+    EVENT(MARK, piano__names_intern(name));
 }
 
 void piano__events_value(const char *name, int64_t value)
 {
-    uint64_t zigzag = (uint64_t)value << 1 ^ (uint64_t)(value < 0 ? -1 : 0);
-    EVENT(PIANO_EVENT_VALUE, piano__names_intern(name), zigzag);
+    EVENT(VALUE, piano__names_intern(name), piano__zigzag(value));
 }
 
 uint32_t piano__events_name(const char *name)

@@ -136,39 +136,63 @@ static void on_park(void *ctx, const struct polls *p, uint32_t track, uint64_t t
     begin(w, "X", "park", pid_of(w), t->tid, t->park_ns);
     buf_putc(&w->b, ',');
     put_time(w, "dur", to_ns - t->park_ns);
-    if (t->park_kind > 0 && t->park_kind < POLLS_PARK_KINDS)
+    if (t->park_kind > 0 && t->park_kind < PIANO_PARKS)
         snprintf(name, sizeof(name), "park: %s", polls_park_names[t->park_kind]);
     put_name(w, name);
     buf_puts(&w->b, ",\"cname\":\"thread_state_sleeping\"");
     finish(w);
 }
 
+static void put_mark(struct writer *w, const struct recording_event *e, const char *name)
+{
+    begin(w, "i", "mark", pid_of(w), tid_of(w, e->track), e->at_ns);
+    put_name(w, name);
+    buf_puts(&w->b, ",\"s\":\"t\"");
+    finish(w);
+}
+
 static void put_counter(struct writer *w, const struct recording_event *e, const char *name,
-                        const char *series, long long value)
+                        const char *series, int64_t value)
 {
     begin(w, "C", "value", pid_of(w), tid_of(w, e->track), e->at_ns);
     put_name(w, name);
-    buf_printf(&w->b, ",\"args\":{\"%s\":%lld}", series, value);
+    buf_printf(&w->b, ",\"args\":{\"%s\":%lld}", series, (long long)value);
     finish(w);
+}
+
+static const char *event_named(const struct polls *p, event_name id)
+{
+    const char *name = recording_name_of(p->rec, id);
+    return name ? name : "(no name)";
 }
 
 static void on_event(void *ctx, const struct polls *p, const struct recording_event *e)
 {
     struct writer *w = ctx;
-    const char *name = recording_name_of(p->rec, e->fields[0]);
     char text[64];
-    if (e->code == PIANO_EVENT_MARK) {
-        begin(w, "i", "mark", pid_of(w), tid_of(w, e->track), e->at_ns);
-        put_name(w, name ? name : "(no name)");
-        buf_puts(&w->b, ",\"s\":\"t\"");
-        finish(w);
-    } else if (e->code == PIANO_EVENT_VALUE) {
-        put_counter(w, e, name ? name : "(no name)", "value",
-                    (long long)(e->fields[1] >> 1) ^ -(long long)(e->fields[1] & 1));
-    } else if (e->code == PIANO_EVENT_QUEUE) {
-        snprintf(text, sizeof(text), "queue %llu", (unsigned long long)e->fields[0]);
-        put_counter(w, e, text, "depth",
-                    e->fields[1] < INT64_MAX ? (long long)e->fields[1] : INT64_MAX);
+    switch (e->code) {
+    case PIANO_EVENT_MARK:
+        put_mark(w, e, event_named(p, e->mark.name));
+        break;
+    case PIANO_EVENT_VALUE:
+        put_counter(w, e, event_named(p, e->value.name), "value", e->value.value);
+        break;
+    case PIANO_EVENT_QUEUE:
+        snprintf(text, sizeof(text), "queue %llu", (unsigned long long)e->queue.queue);
+        put_counter(w, e, text, "depth", e->queue.depth);
+        break;
+    case PIANO_EVENT_POLL_BEGIN: /* on_poll */
+    case PIANO_EVENT_POLL_END:
+    case PIANO_EVENT_WAKE:
+    case PIANO_EVENT_TASK_SPAWN:
+    case PIANO_EVENT_TASK_END:
+    case PIANO_EVENT_PARK: /* on_park */
+    case PIANO_EVENT_UNPARK:
+    case PIANO_EVENT_WORKER_START: /* put_names */
+    case PIANO_EVENT_WORKER_STOP:
+    case PIANO_EVENT_THREAD:
+    case PIANO_EVENT_UNKNOWN:
+        break;
     }
 }
 

@@ -9,6 +9,7 @@
  *   `rec_python.c`     code objects of CPython
  *   `rec_symbols.c`    names of addresses, stored when the recording was made
  *   `rec_samples.c`    CPU samples and switches, by thread and time
+ *   `rec_event.c`      one event, decoded
  *   `rec_events.c`     where the events of each thread are
  *   `rec_clock.c`      times of events
  *   `rec_walk.c`       all events in order of time
@@ -90,10 +91,9 @@ void rec_make_clock(struct recording *rec, struct recording_pair *pairs, size_t 
 
 /* Reads the event at AT, which ends before END. Returns its length, or 0 if it cannot be read. */
 struct rec_event {
-    uint32_t code;
-    uint64_t ticks; /* since the event before */
-    uint64_t fields[3];
-    bool bad; /* a field was truncated and is 0 */
+    struct recording_event event; /* without time and track */
+    uint64_t ticks;               /* since the event before */
+    bool bad;                     /* a field was truncated and is 0 */
 };
 size_t rec_event_at(const char *at, const char *end, struct rec_event *e);
 

@@ -10,52 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/events.h"
 #include "tool/util/map.h"
 #include "tool/util/say.h"
 #include "tool/util/vec.h"
-
-/* ---- one event ---- */
-
-enum { EVENT_HEAD = 2, VARINT_BYTES = 10 };
-
-/* Reads a number at *AT and advances *AT. Returns false if it does not end before END or exceeds 64
- * bits. */
-static bool varint(const unsigned char **at, const unsigned char *end, uint64_t *value)
-{
-    const unsigned char *p = *at;
-    uint64_t v = 0;
-    for (unsigned shift = 0; p < end && shift < 7 * VARINT_BYTES; shift += 7) {
-        v |= (uint64_t)(*p & 0x7f) << shift;
-        if (!(*p++ & 0x80)) {
-            *at = p;
-            *value = v;
-            return shift < 63 || p[-1] <= 1;
-        }
-    }
-    return false;
-}
-
-size_t rec_event_at(const char *from, const char *to, struct rec_event *e)
-{
-    const unsigned char *at = (const unsigned char *)from, *end = (const unsigned char *)to;
-    if (end - at < EVENT_HEAD || end - at - EVENT_HEAD < at[1])
-        return 0;
-    e->code = at[0];
-    end = at + EVENT_HEAD + at[1];
-    at += EVENT_HEAD;
-    if (!varint(&at, end, &e->ticks))
-        return 0;
-    e->bad = false;
-    e->fields[0] = e->fields[1] = e->fields[2] = 0;
-    for (int i = 0; i < 3 && at < end; i++)
-        if (!varint(&at, end, &e->fields[i])) {
-            e->fields[i] = 0;
-            e->bad = true;
-            break;
-        }
-    return (size_t)((const char *)end - from);
-}
 
 /* ---- which thread ---- */
 
@@ -82,7 +39,7 @@ static int64_t track_of(struct scan *s, uint32_t tid)
 }
 
 /* Begins a segment of TID at AT, after TICKS. 0 or negative errno. */
-static int begin_segment(struct scan *s, uint64_t tid, const char *at, uint64_t ticks)
+static int begin_segment(struct scan *s, uint32_t tid, const char *at, uint64_t ticks)
 {
     struct recording_events *events = &s->r->rec->events;
     int64_t track = track_of(s, (uint32_t)tid);
@@ -103,12 +60,10 @@ static void count_event(struct recording_events *events, struct recording_track 
     events->count++;
     events->bad += e->bad;
     t->events++;
-    if (e->code == PIANO_EVENT_POLL_BEGIN)
-        t->polls++;
-    else if (e->code == PIANO_EVENT_PARK)
-        t->parks[e->fields[0] < RECORDING_PARKS ? e->fields[0] : RECORDING_PARKS - 1]++;
-    else if (e->code < PIANO_EVENT_THREAD || e->code > PIANO_EVENT_VALUE)
-        events->unknown++;
+    events->unknown += e->event.code == PIANO_EVENT_UNKNOWN;
+    t->polls += e->event.code == PIANO_EVENT_POLL_BEGIN;
+    if (e->event.code == PIANO_EVENT_PARK)
+        t->parks[e->event.park.kind < PIANO_PARKS ? e->event.park.kind : PIANO_PARKS]++;
 }
 
 static int scan_events(struct scan *s, const struct rec_chunk *c,
@@ -118,7 +73,7 @@ static int scan_events(struct scan *s, const struct rec_chunk *c,
     const char *at = c->payload + sizeof(*head), *end = c->payload + c->used;
     struct rec_event e;
     uint64_t ticks = head->ticks;
-    int err = begin_segment(s, head->tid, at, ticks);
+    int err = begin_segment(s, (uint32_t)head->tid, at, ticks);
     while (err == 0 && at < end) {
         size_t bytes = rec_event_at(at, end, &e);
         if (bytes == 0 || e.ticks > UINT64_MAX / 2 - ticks / 2) {
@@ -131,9 +86,9 @@ static int scan_events(struct scan *s, const struct rec_chunk *c,
         struct recording_segment *now = &events->segments[events->segment_count - 1];
         count_event(events, &events->tracks[now->track], &e);
         now->to = at;
-        if (e.code == PIANO_EVENT_THREAD && events->segment_count < REC_MAX_SEGMENTS)
-            err = begin_segment(s, e.fields[0], at, ticks);
-        else if (e.code == PIANO_EVENT_THREAD)
+        if (e.event.code == PIANO_EVENT_THREAD && events->segment_count < REC_MAX_SEGMENTS)
+            err = begin_segment(s, e.event.thread.tid, at, ticks);
+        else if (e.event.code == PIANO_EVENT_THREAD)
             s->full = true;
         if (s->full)
             break;

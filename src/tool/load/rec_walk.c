@@ -5,8 +5,6 @@
 
 #include <stdlib.h>
 
-#include "common/events.h"
-
 struct cursor {
     const char *at, *to;
     size_t segment, behind; /* in `segments` */
@@ -42,7 +40,7 @@ static bool advance(const struct recording_walk *w, struct cursor *c)
         }
         c->at += bytes;
         c->ticks += c->next.ticks;
-        if (c->next.code == PIANO_EVENT_THREAD)
+        if (c->next.event.code == PIANO_EVENT_THREAD)
             continue;
         uint64_t ns = recording_time(&w->events->clock, c->ticks, &c->pair);
         c->ns = ns > c->ns ? ns : c->ns;
@@ -98,8 +96,9 @@ bool recording_walk_next(struct recording_walk *w, struct recording_event *e)
     if (w->count == 0)
         return false;
     struct cursor *c = w->heap[0];
-    *e = (struct recording_event){
-        c->ns, c->track, c->next.code, {c->next.fields[0], c->next.fields[1], c->next.fields[2]}};
+    *e = c->next.event;
+    e->at_ns = c->ns;
+    e->track = c->track;
     if (!advance(w, c))
         w->heap[0] = w->heap[--w->count];
     if (w->count > 1)

@@ -8,9 +8,8 @@
 #include <stdint.h>
 
 #include "common/recording.h"
+#include "tool/load/event.h"
 #include "tool/load/run.h"
-
-enum { RECORDING_PARKS = 11 };
 
 struct recording_module {
     char *path;
@@ -126,7 +125,7 @@ struct recording_track {
     size_t first;
     uint64_t events;
     uint64_t polls;                  /* begun */
-    uint64_t parks[RECORDING_PARKS]; /* by enum piano__park; unknown kinds last */
+    uint64_t parks[PIANO_PARKS + 1]; /* by enum piano__park; unknown kinds last */
 };
 
 /* Consecutive events of one thread in a chunk. */
@@ -267,13 +266,6 @@ size_t recording_block_bound(const struct recording_block *blocks, size_t count,
                              uint64_t at_ns);
 
 /* ---- events, all threads in order of time ---- */
-
-struct recording_event {
-    uint64_t at_ns; /* CLOCK_MONOTONIC */
-    uint32_t track;
-    uint32_t code; /* enum piano__event_code, or one that is not known */
-    uint64_t fields[3];
-};
 
 struct recording_walk; /* reads the mapped file incrementally and stores no events */
 

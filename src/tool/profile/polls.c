@@ -14,9 +14,9 @@
 
 enum { PROGRESS_EVERY = 1 << 20 };
 
-const char *const polls_park_names[POLLS_PARK_KINDS] = {
-    "park",      "epoll",     "poll",    "select",   "io_uring",
-    "condition", "semaphore", "barrier", "taskwait", "idle"};
+const char *const polls_park_names[PIANO_PARKS] = {"park",     "epoll",     "poll",      "select",
+                                                   "io_uring", "condition", "semaphore", "barrier",
+                                                   "taskwait", "idle"};
 
 /* ---- the machine of a thread ---- */
 
@@ -59,14 +59,15 @@ static void set_cause(struct poll *poll, struct polls_task *task)
 
 static int poll_begin(struct polls *p, struct polls_track *t, const struct recording_event *e)
 {
-    struct polls_task *task = polls_task_of(p, e->fields[0], false);
+    const struct event_poll_begin *begin = &e->poll_begin;
+    struct polls_task *task = polls_task_of(p, begin->task, false);
     struct poll poll = {.begin_ns = e->at_ns,
-                        .task = e->fields[0],
+                        .task = begin->task,
                         .track = e->track,
                         .depth = (uint32_t)t->depth,
                         .waker_group = POLLS_NO_GROUP};
-    if (e->fields[1])
-        poll.group = polls_group(p, POLLS_CALLBACK, e->fields[1]);
+    if (begin->name)
+        poll.group = polls_group(p, POLLS_CALLBACK, begin->name);
     else if (task && task->group != POLLS_NO_GROUP)
         poll.group = task->group;
     else
@@ -111,14 +112,14 @@ static uint64_t queued_until(const struct polls *p, uint64_t at_ns)
 static int park(struct polls *p, struct polls_track *t, const struct recording_event *e)
 {
     int err = 0;
-    if (t->loop >= 0 && e->fields[0] == (uint64_t)t->loop && t->in_turn) {
+    if (e->park.kind == t->loop && t->in_turn) {
         t->in_turn = false;
         err = finish_poll(p, t, &t->turn, e->at_ns);
     }
     t->park_mark = polls_until(p, t, e->at_ns);
     t->parked = true;
     t->park_ns = e->at_ns;
-    t->park_kind = e->fields[0];
+    t->park_kind = e->park.kind;
     t->park_queued = queued_until(p, e->at_ns);
     return err;
 }
@@ -135,7 +136,7 @@ static void park_over(struct polls *p, struct polls_track *t, uint64_t at_ns)
         t->park_cpu_ns += parked > time.off_ns ? parked - time.off_ns : 0;
     t->parks++;
     t->parked_ns += parked;
-    if (t->park_kind < POLLS_PARK_KINDS)
+    if (t->park_kind < PIANO_PARKS)
         t->parked_by[t->park_kind] += parked;
     t->park_max_ns = parked > t->park_max_ns ? parked : t->park_max_ns;
     t->waited_ns = now.waited_ns;
@@ -148,7 +149,7 @@ static void park_over(struct polls *p, struct polls_track *t, uint64_t at_ns)
 
 static int unpark(struct polls *p, struct polls_track *t, const struct recording_event *e)
 {
-    bool loop = t->loop >= 0 && (!t->parked || t->park_kind == (uint64_t)t->loop);
+    bool loop = t->loop >= 0 && (!t->parked || t->park_kind == t->loop);
     if (t->parked)
         park_over(p, t, e->at_ns);
     if (!loop || t->in_turn)
@@ -161,7 +162,7 @@ static int unpark(struct polls *p, struct polls_track *t, const struct recording
                             .track = e->track,
                             .group = group,
                             .waker_group = POLLS_NO_GROUP,
-                            .returned = e->fields[0],
+                            .returned = e->unpark.result,
                             .time = polls_until(p, t, e->at_ns)};
     return 0;
 }
@@ -175,7 +176,7 @@ static uint32_t group_now(const struct polls_track *t)
 
 static int spawn(struct polls *p, const struct polls_track *t, const struct recording_event *e)
 {
-    uint64_t name = e->fields[1], place = e->fields[2];
+    uint64_t task_id = e->task_spawn.task, name = e->task_spawn.name, place = e->task_spawn.place;
     uint32_t group = name    ? polls_group(p, POLLS_TASK, name)
                      : place ? polls_group(p, POLLS_PLACE, place)
                              : polls_group(p, POLLS_UNNAMED, 0);
@@ -183,10 +184,10 @@ static int spawn(struct polls *p, const struct polls_track *t, const struct reco
         return -ENOMEM;
     p->groups[group].spawned++;
     polls_series_set(p, &p->alive, e->at_ns, p->alive.value + 1);
-    struct polls_task *task = polls_task_of(p, e->fields[0], true);
+    struct polls_task *task = polls_task_of(p, task_id, true);
     if (!task)
         return 0; /* counted */
-    *task = (struct polls_task){.id = e->fields[0],
+    *task = (struct polls_task){.id = task_id,
                                 .spawn_ns = e->at_ns,
                                 .spawned = true,
                                 .group = group,
@@ -198,19 +199,19 @@ static int spawn(struct polls *p, const struct polls_track *t, const struct reco
 
 static void task_end(struct polls *p, const struct recording_event *e)
 {
-    const struct polls_task *task = polls_task_of(p, e->fields[0], false);
+    const struct polls_task *task = polls_task_of(p, e->task_end.task, false);
     if (!task)
         return;
     if (task->spawned) {
         p->groups[task->group].ended++;
         polls_series_set(p, &p->alive, e->at_ns, p->alive.value - 1);
     }
-    polls_task_gone(p, e->fields[0]);
+    polls_task_gone(p, e->task_end.task);
 }
 
 static void wake(struct polls *p, const struct polls_track *t, const struct recording_event *e)
 {
-    struct polls_task *task = polls_task_of(p, e->fields[0], true);
+    struct polls_task *task = polls_task_of(p, e->wake.task, true);
     if (!task)
         return;
     task->wake_ns = e->at_ns;
@@ -231,12 +232,12 @@ static void leave_worker(struct polls *p, struct polls_track *t, uint32_t track,
 
 static int worker_start(struct polls *p, struct polls_track *t, const struct recording_event *e)
 {
-    bool same = t->is_worker && t->worker == e->fields[0];
+    bool same = t->is_worker && t->worker == e->worker_start.worker;
     if (!same)
         leave_worker(p, t, e->track, e->at_ns);
     t->is_worker = true;
-    t->worker = e->fields[0];
-    t->worker_name = e->fields[1];
+    t->worker = e->worker_start.worker;
+    t->worker_name = e->worker_start.name;
     if (same || p->worker_count == POLLS_MAX_SERIES)
         return 0;
     if (p->worker_count == p->worker_cap) {
@@ -254,32 +255,21 @@ static int worker_start(struct polls *p, struct polls_track *t, const struct rec
 
 static void queue(struct polls *p, const struct recording_event *e)
 {
-    struct polls_series *s =
-        polls_series_of(p, &p->queue_of, &p->queues, &p->queue_count, &p->queue_cap, e->fields[0]);
-    uint64_t depth = e->fields[1] < (uint64_t)1 << 40 ? e->fields[1] : (uint64_t)1 << 40;
+    struct polls_series *s = polls_series_of(p, POLLS_QUEUES, e->queue.queue);
     if (!s)
         return;
     p->queued_ns = queued_until(p, e->at_ns);
     p->queued_since = e->at_ns;
-    p->queued += depth - (s->count ? (uint64_t)s->value : 0);
-    polls_series_set(p, s, e->at_ns, (int64_t)depth);
+    p->queued += (uint64_t)(e->queue.depth - (s->count ? s->value : 0));
+    polls_series_set(p, s, e->at_ns, e->queue.depth);
 }
 
-static void value(struct polls *p, const struct recording_event *e)
+static void note(struct polls *p, enum polls_series_kind kind, uint64_t key, uint64_t at_ns,
+                 int64_t value)
 {
-    struct polls_series *s =
-        polls_series_of(p, &p->value_of, &p->values, &p->value_count, &p->value_cap, e->fields[0]);
-    int64_t v = (int64_t)(e->fields[1] >> 1) ^ -(int64_t)(e->fields[1] & 1);
+    struct polls_series *s = polls_series_of(p, kind, key);
     if (s)
-        polls_series_set(p, s, e->at_ns, v);
-}
-
-static void mark(struct polls *p, const struct recording_event *e)
-{
-    struct polls_series *s =
-        polls_series_of(p, &p->mark_of, &p->marks, &p->mark_count, &p->mark_cap, e->fields[0]);
-    if (s)
-        polls_series_set(p, s, e->at_ns, 0);
+        polls_series_set(p, s, at_ns, value);
 }
 
 static int take(struct polls *p, const struct recording_event *e)
@@ -314,14 +304,16 @@ static int take(struct polls *p, const struct recording_event *e)
         queue(p, e);
         return 0;
     case PIANO_EVENT_VALUE:
-        value(p, e);
+        note(p, POLLS_VALUES, e->value.name, e->at_ns, e->value.value);
         return 0;
     case PIANO_EVENT_MARK:
-        mark(p, e);
+        note(p, POLLS_MARKS, e->mark.name, e->at_ns, 0);
         return 0;
-    default:
+    case PIANO_EVENT_THREAD: /* the track says which thread */
+    case PIANO_EVENT_UNKNOWN:
         return 0;
     }
+    return 0;
 }
 
 /* ---- all of them ---- */
@@ -393,8 +385,8 @@ static int finish_tracks(struct polls *p)
         if (t->parked)
             park_over(p, t, p->end_ns > t->park_ns ? p->end_ns : t->park_ns);
     }
-    for (size_t i = 0; i < p->queue_count; i++)
-        polls_series_end(p, &p->queues[i]);
+    for (size_t i = 0; i < p->series[POLLS_QUEUES].count; i++)
+        polls_series_end(p, &p->series[POLLS_QUEUES].list[i]);
     polls_series_end(p, &p->alive);
     return err;
 }
@@ -471,16 +463,14 @@ void polls_release(struct polls *p)
     samples_release(&p->spawns);
     map_release(&p->group_of);
     map_release(&p->task_of);
-    map_release(&p->queue_of);
-    map_release(&p->value_of);
-    map_release(&p->mark_of);
+    for (int i = 0; i < POLLS_SERIES_KINDS; i++) {
+        map_release(&p->series[i].of);
+        free(p->series[i].list);
+    }
     free(p->tracks);
     free(p->groups);
     free(p->tasks);
     free(p->workers);
-    free(p->queues);
-    free(p->values);
-    free(p->marks);
     free(p->longest);
     *p = (struct polls){.rec = NULL};
 }

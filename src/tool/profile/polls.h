@@ -12,7 +12,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/events.h"
 #include "tool/load/recording.h"
 #include "tool/load/samples.h"
 #include "tool/profile/profile.h"
@@ -86,9 +85,24 @@ struct polls_series {
     double covered[POLLS_QUARTERS]; /* nanoseconds with a value */
 };
 
-enum { POLLS_PARK_KINDS = PIANO_PARK_IDLE + 1 };
+/* Figures that the program reports, and what a report says about each: X(kind, key in JSON, key of
+ * one of them if it is a number (else it is a name), has values, has means of the quarters). */
+#define POLLS_SERIES_LIST(X)                                                                       \
+    X(POLLS_QUEUES, "queues", "queue", true, true)                                                 \
+    X(POLLS_VALUES, "values", NULL, true, false)                                                   \
+    X(POLLS_MARKS, "marks", NULL, false, false)
+
+#define POLLS_SERIES_KIND(kind, key, number, values, quarters) kind,
+enum polls_series_kind { POLLS_SERIES_LIST(POLLS_SERIES_KIND) POLLS_SERIES_KINDS };
+
+struct polls_series_list {
+    struct polls_series *list; /* by first value */
+    size_t count, cap;
+    struct map of;
+};
+
 /* Names of enum piano__park. */
-extern const char *const polls_park_names[POLLS_PARK_KINDS];
+extern const char *const polls_park_names[PIANO_PARKS];
 
 /* A thread with events. */
 struct polls_track {
@@ -100,7 +114,7 @@ struct polls_track {
     uint64_t polls, busy_ns;
     struct polls_time busy_time; /* of polls that are not nested */
     uint64_t parks, parked_ns, park_max_ns;
-    uint64_t parked_by[POLLS_PARK_KINDS];
+    uint64_t parked_by[PIANO_PARKS];
     struct polls_time park_time;
     uint64_t park_cpu_ns;                /* of parks with known CPU time */
     uint64_t starved_ns, starved_max_ns; /* parked while a queue was not empty */
@@ -111,7 +125,8 @@ struct polls_track {
     size_t depth, stack_cap;
     bool in_turn, parked;
     struct poll turn;
-    uint64_t park_ns, park_kind, park_queued;
+    uint64_t park_ns, park_queued;
+    event_park park_kind;
     struct polls_time park_mark;
     uint64_t waited_ns;
     size_t sample, sample_end;
@@ -150,9 +165,7 @@ struct polls {
     struct map task_of;
     struct polls_worker *workers;
     size_t worker_count, worker_cap;
-    struct polls_series *queues, *values, *marks;
-    size_t queue_count, queue_cap, value_count, value_cap, mark_count, mark_cap;
-    struct map queue_of, value_of, mark_of;
+    struct polls_series_list series[POLLS_SERIES_KINDS];
     struct polls_series alive; /* tasks spawned and not ended */
 
     struct poll *longest; /* longest first, after the pass */
@@ -212,8 +225,8 @@ const struct recording_module *polls_callback_at(const struct recording *rec, co
                                                  uint64_t *pc);
 struct polls_task *polls_task_of(struct polls *p, uint64_t id, bool make); /* or NULL */
 void polls_task_gone(struct polls *p, uint64_t id);
-struct polls_series *polls_series_of(struct polls *p, struct map *map, struct polls_series **list,
-                                     size_t *count, size_t *cap, uint64_t key);
+/* NULL: beyond POLLS_MAX_SERIES, or out of memory; counted. */
+struct polls_series *polls_series_of(struct polls *p, enum polls_series_kind kind, uint64_t key);
 void polls_series_set(const struct polls *p, struct polls_series *s, uint64_t at_ns, int64_t value);
 void polls_series_end(const struct polls *p, struct polls_series *s);
 double polls_series_mean(const struct polls_series *s, int quarter); /* negative: unknown */

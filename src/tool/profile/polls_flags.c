@@ -122,8 +122,8 @@ static int flag_starved(struct polls_flags *f, const struct polls *p)
 
 static int flag_queues(struct polls_flags *f, const struct polls *p)
 {
-    for (size_t i = 0; i < p->queue_count; i++) {
-        const struct polls_series *s = &p->queues[i];
+    for (size_t i = 0; i < p->series[POLLS_QUEUES].count; i++) {
+        const struct polls_series *s = &p->series[POLLS_QUEUES].list[i];
         if (!polls_series_grows(s, QUEUE_LEAST))
             continue;
         struct polls_flag *flag = add(f, POLLS_FLAG_QUEUE);

@@ -7,6 +7,7 @@
 
 #include "tool/util/buf.h"
 #include "tool/util/say.h"
+#include "tool/util/vec.h"
 
 /* ---- times of a thread ---- */
 
@@ -292,26 +293,19 @@ void polls_task_gone(struct polls *p, uint64_t id)
 
 /* ---- figures over time ---- */
 
-struct polls_series *polls_series_of(struct polls *p, struct map *map, struct polls_series **list,
-                                     size_t *count, size_t *cap, uint64_t key)
+struct polls_series *polls_series_of(struct polls *p, enum polls_series_kind kind, uint64_t key)
 {
-    uint32_t found = map_find(map, key);
+    struct polls_series_list *l = &p->series[kind];
+    uint32_t found = map_find(&l->of, key);
     if (found != MAP_NONE)
-        return &(*list)[found];
-    if (*count == *cap && *cap < POLLS_MAX_SERIES) {
-        size_t more_cap = *cap ? *cap * 2 : 16;
-        struct polls_series *more = realloc(*list, more_cap * sizeof(*more));
-        if (more) {
-            *list = more;
-            *cap = more_cap;
-        }
-    }
-    if (*count == *cap || map_put(map, key, (uint32_t)*count) != 0) {
+        return &l->list[found];
+    if (l->count == POLLS_MAX_SERIES || VEC_ROOM(l->list, l->count, l->cap) != 0 ||
+        map_put(&l->of, key, (uint32_t)l->count) != 0) {
         p->untracked++;
         return NULL;
     }
-    (*list)[*count] = (struct polls_series){.key = key};
-    return &(*list)[(*count)++];
+    l->list[l->count] = (struct polls_series){.key = key};
+    return &l->list[l->count++];
 }
 
 /* Spreads the value since the last change over the quarters it covers. The quarters divide the

@@ -213,7 +213,7 @@ static void put_parked_by(struct buf *b, const struct polls_track *t)
 {
     buf_puts(b, "\"parked_by\":{");
     const char *comma = "";
-    for (size_t kind = 0; kind < POLLS_PARK_KINDS; kind++) {
+    for (size_t kind = 0; kind < PIANO_PARKS; kind++) {
         if (t->parked_by[kind] == 0)
             continue;
         buf_printf(b, "%s\"%s\":%llu", comma, polls_park_names[kind],
@@ -257,31 +257,44 @@ static void put_threads(struct buf *b, const struct polls *p)
     buf_puts(b, "],\n");
 }
 
-static void put_series(struct buf *b, const struct polls *p, const char *key,
-                       const struct polls_series *list, size_t count)
+struct series_kind {
+    const char *key;    /* of the list */
+    const char *number; /* key of the number of a series; NULL: it has a name */
+    bool values, quarters;
+};
+
+#define SERIES_KIND(kind, key, number, values, quarters) [kind] = {key, number, values, quarters},
+static const struct series_kind series_kinds[] = {POLLS_SERIES_LIST(SERIES_KIND)};
+
+static void put_quarters(struct buf *b, const struct polls_series *s)
 {
-    bool queues = strcmp(key, "queues") == 0, marks = strcmp(key, "marks") == 0;
-    buf_printf(b, "\"%s\":[", key);
-    for (size_t i = 0; i < count; i++) {
-        const struct polls_series *s = &list[i];
+    buf_puts(b, "\"quarters\":[");
+    for (int q = 0; q < POLLS_QUARTERS; q++)
+        if (s->covered[q] > 0)
+            buf_printf(b, "%s%.3f", q ? "," : "", polls_series_mean(s, q));
+        else
+            buf_printf(b, "%snull", q ? "," : "");
+    buf_puts(b, "],");
+}
+
+static void put_series(struct buf *b, const struct polls *p, enum polls_series_kind kind)
+{
+    const struct series_kind *k = &series_kinds[kind];
+    buf_printf(b, "\"%s\":[", k->key);
+    for (size_t i = 0; i < p->series[kind].count; i++) {
+        const struct polls_series *s = &p->series[kind].list[i];
         buf_puts(b, i ? ",\n{" : "\n{");
-        if (queues)
-            json_put_count(b, "queue", s->key);
+        if (k->number)
+            json_put_count(b, k->number, s->key);
         else
             json_put_text(b, "name", recording_name_of(p->rec, s->key));
         json_put_count(b, "count", s->count);
-        if (!marks)
+        if (k->values)
             buf_printf(b, "\"first\":%lld,\"last\":%lld,\"min\":%lld,\"max\":%lld,",
                        (long long)s->first, (long long)s->value, (long long)s->min,
                        (long long)s->max);
-        if (queues)
-            buf_puts(b, "\"quarters\":[");
-        for (int q = 0; queues && q < POLLS_QUARTERS; q++)
-            if (s->covered[q] > 0)
-                buf_printf(b, "%s%.3f", q ? "," : "", polls_series_mean(s, q));
-            else
-                buf_printf(b, "%snull", q ? "," : "");
-        buf_puts(b, queues ? "]," : "");
+        if (k->quarters)
+            put_quarters(b, s);
         close_object(b);
     }
     buf_puts(b, "],\n");
@@ -340,9 +353,8 @@ int polls_report_json(FILE *out, struct polls *p, const struct report_options *o
     if (err == 0)
         err = put_longest(&b, out, p);
     put_threads(&b, p);
-    put_series(&b, p, "queues", p->queues, p->queue_count);
-    put_series(&b, p, "values", p->values, p->value_count);
-    put_series(&b, p, "marks", p->marks, p->mark_count);
+    for (int i = 0; i < POLLS_SERIES_KINDS; i++)
+        put_series(&b, p, (enum polls_series_kind)i);
     put_summary(&b, p);
     heap_put_missing(&b, p->rec);
     buf_puts(&b, ",\n");

@@ -237,7 +237,7 @@ static void print_parked_by(FILE *out, const struct polls *p, const struct repor
 {
     char text[256] = "", time[UNITS_LEN];
     size_t used = 0, kinds = 0;
-    for (size_t kind = 0; kind < POLLS_PARK_KINDS; kind++) {
+    for (size_t kind = 0; kind < PIANO_PARKS; kind++) {
         uint64_t ns = 0;
         for (uint32_t i = 0; i < p->rec->events.track_count; i++)
             ns += p->tracks[i].parked_by[kind];

@@ -109,8 +109,7 @@ static void on_park(void *ctx, const struct polls *p, uint32_t track, uint64_t t
     const struct stay stay = {.start = start,
                               .length = end - start,
                               .lane = lanes_of(&c->k->lanes, t->tid),
-                              .flags =
-                                  t->park_kind < UINT8_MAX ? (uint8_t)t->park_kind : UINT8_MAX};
+                              .flags = t->park_kind};
     add_stay(&c->parks, &stay);
 }
 
@@ -131,36 +130,75 @@ static uint32_t queue_row(struct collector *c, uint64_t queue)
     return row;
 }
 
+static uint32_t event_text(struct collector *c, const struct polls *p, event_name id)
+{
+    const char *name = recording_name_of(p->rec, id);
+    return texts_of(&c->k->texts, name ? name : "(no name)");
+}
+
+/* Begins a row of T, at the time of E. Returns false if the table is full. */
+static bool begin_point(struct collector *c, struct pack_table *t, const struct recording_event *e)
+{
+    if (t->columns[0].rows >= MOST_POINTS) {
+        c->left_out++;
+        return false;
+    }
+    column_put(&t->columns[0], packer_moment(c->k, e->at_ns));
+    return true;
+}
+
+static void put_queue(struct collector *c, const struct recording_event *e)
+{
+    if (!begin_point(c, c->queues, e))
+        return;
+    column_put(&c->queues->columns[1], queue_row(c, e->queue.queue));
+    column_put(&c->queues->columns[2], e->queue.depth);
+    SCHEMA_WRITES(queues, 3);
+}
+
+static void put_value(struct collector *c, const struct polls *p, const struct recording_event *e)
+{
+    if (!begin_point(c, c->values, e))
+        return;
+    column_put(&c->values->columns[1], event_text(c, p, e->value.name));
+    column_put_f64(&c->values->columns[2], (double)e->value.value);
+    SCHEMA_WRITES(values, 3);
+}
+
+static void put_mark(struct collector *c, const struct polls *p, const struct recording_event *e)
+{
+    if (!begin_point(c, c->marks, e))
+        return;
+    column_put(&c->marks->columns[1], lanes_of(&c->k->lanes, p->tracks[e->track].tid));
+    column_put(&c->marks->columns[2], event_text(c, p, e->mark.name));
+    SCHEMA_WRITES(marks, 3);
+}
+
 static void on_event(void *ctx, const struct polls *p, const struct recording_event *e)
 {
     struct collector *c = ctx;
-    int64_t at = packer_moment(c->k, e->at_ns);
-    struct pack_table *t = e->code == PIANO_EVENT_QUEUE   ? c->queues
-                           : e->code == PIANO_EVENT_VALUE ? c->values
-                           : e->code == PIANO_EVENT_MARK  ? c->marks
-                                                          : NULL;
-    if (!t)
-        return;
-    if (t->columns[0].rows >= MOST_POINTS) {
-        c->left_out++;
-        return;
-    }
-    const char *name = t == c->queues ? NULL : recording_name_of(p->rec, e->fields[0]);
-    column_put(&t->columns[0], at);
-    if (t == c->queues) {
-        uint64_t depth = e->fields[1] < (uint64_t)1 << 40 ? e->fields[1] : (uint64_t)1 << 40;
-        column_put(&t->columns[1], queue_row(c, e->fields[0]));
-        column_put(&t->columns[2], (int64_t)depth);
-        SCHEMA_WRITES(queues, 3);
-    } else if (t == c->values) {
-        int64_t value = (int64_t)(e->fields[1] >> 1) ^ -(int64_t)(e->fields[1] & 1);
-        column_put(&t->columns[1], texts_of(&c->k->texts, name ? name : "(no name)"));
-        column_put_f64(&t->columns[2], (double)value);
-        SCHEMA_WRITES(values, 3);
-    } else {
-        column_put(&t->columns[1], lanes_of(&c->k->lanes, p->tracks[e->track].tid));
-        column_put(&t->columns[2], texts_of(&c->k->texts, name ? name : "(no name)"));
-        SCHEMA_WRITES(marks, 3);
+    switch (e->code) {
+    case PIANO_EVENT_QUEUE:
+        put_queue(c, e);
+        break;
+    case PIANO_EVENT_VALUE:
+        put_value(c, p, e);
+        break;
+    case PIANO_EVENT_MARK:
+        put_mark(c, p, e);
+        break;
+    case PIANO_EVENT_POLL_BEGIN: /* on_poll */
+    case PIANO_EVENT_POLL_END:
+    case PIANO_EVENT_WAKE:
+    case PIANO_EVENT_TASK_SPAWN: /* put_tasks */
+    case PIANO_EVENT_TASK_END:
+    case PIANO_EVENT_PARK: /* on_park */
+    case PIANO_EVENT_UNPARK:
+    case PIANO_EVENT_WORKER_START: /* name_workers */
+    case PIANO_EVENT_WORKER_STOP:
+    case PIANO_EVENT_THREAD:
+    case PIANO_EVENT_UNKNOWN:
+        break;
     }
 }
 

@@ -41,7 +41,7 @@ static void test_events_are_read_in_order_of_time(void **state)
     for (uint64_t n = 0; n < 4; n++) {
         assert_true(recording_walk_next(w, &e));
         assert_int_equal(e.code, PIANO_EVENT_MARK);
-        assert_int_equal(e.fields[0], n + 1);
+        assert_int_equal(e.mark.name, n + 1);
         assert_int_equal(e.at_ns, times[n]);
         assert_int_equal(rec.events.tracks[e.track].tid, tids[n]);
     }
@@ -59,9 +59,10 @@ static void test_event_is_decoded_and_truncated_ones_are_refused(void **state)
     const char good[] = {PIANO_EVENT_TASK_SPAWN, 5, 1, 2, (char)0x83, 1, 4};
     assert_int_equal(rec_event_at(good, good + sizeof(good), &e), sizeof(good));
     assert_int_equal(e.ticks, 1);
-    assert_int_equal(e.fields[0], 2);
-    assert_int_equal(e.fields[1], 131);
-    assert_int_equal(e.fields[2], 4);
+    assert_int_equal(e.event.code, PIANO_EVENT_TASK_SPAWN);
+    assert_int_equal(e.event.task_spawn.task, 2);
+    assert_int_equal(e.event.task_spawn.name, 131);
+    assert_int_equal(e.event.task_spawn.place, 4);
     assert_false(e.bad);
     for (size_t len = 0; len < sizeof(good); len++)
         assert_int_equal(rec_event_at(good, good + len, &e), 0);
@@ -70,14 +71,59 @@ static void test_event_is_decoded_and_truncated_ones_are_refused(void **state)
     const char cut_field[] = {PIANO_EVENT_MARK, 2, 1, (char)0x80};
     assert_int_equal(rec_event_at(cut_field, cut_field + 4, &e), 4);
     assert_true(e.bad);
-    assert_int_equal(e.fields[0], 0);
+    assert_int_equal(e.event.mark.name, 0);
     unsigned char wide[16] = {PIANO_EVENT_MARK, 11, 0};
     assert_int_equal(varint(wide + 3, UINT64_MAX), 10);
     assert_int_equal(rec_event_at((char *)wide, (char *)wide + 13, &e), 13);
-    assert_true(e.fields[0] == UINT64_MAX && !e.bad);
+    assert_true(e.event.mark.name == UINT64_MAX && !e.bad);
     wide[12] = 2; /* 65 bits */
     assert_int_equal(rec_event_at((char *)wide, (char *)wide + 13, &e), 13);
     assert_true(e.bad);
+}
+
+/* An event as the tool decodes it; fields as they are in the file. */
+static struct recording_event decoded(int code, uint64_t a, uint64_t b, uint64_t c)
+{
+    struct image i = image();
+    struct piano__chunk *chunk = events(&i, 0, 11, 0, 0);
+    struct rec_event e;
+    event(chunk, code, 0, 3, a, b, c);
+    const char *at = (const char *)(chunk + 1) + sizeof(struct piano__events_head);
+    assert_int_equal(rec_event_at(at, (const char *)(chunk + 1) + chunk->used, &e),
+                     chunk->used - sizeof(struct piano__events_head));
+    assert_false(e.bad);
+    free(i.bytes);
+    return e.event;
+}
+
+static void test_fields_have_types_and_limits(void **state)
+{
+    (void)state;
+    struct recording_event e = decoded(PIANO_EVENT_QUEUE, UINT64_MAX, 7, 0);
+    assert_true(e.code == PIANO_EVENT_QUEUE && e.queue.queue == UINT64_MAX && e.queue.depth == 7);
+    static const uint64_t depths[] = {PIANO_EVENT_DEEPEST, PIANO_EVENT_DEEPEST + 1, UINT64_MAX};
+    for (size_t i = 0; i < 3; i++)
+        assert_true(decoded(PIANO_EVENT_QUEUE, 1, depths[i], 0).queue.depth ==
+                    (int64_t)PIANO_EVENT_DEEPEST);
+    static const int64_t values[] = {0, -1, 1, INT64_MAX, INT64_MIN};
+    for (size_t i = 0; i < 5; i++)
+        assert_true(decoded(PIANO_EVENT_VALUE, 3, piano__zigzag(values[i]), 0).value.value ==
+                    values[i]);
+    assert_int_equal(decoded(PIANO_EVENT_PARK, PIANO_PARK_IDLE, 0, 0).park.kind, PIANO_PARK_IDLE);
+    assert_int_equal(decoded(PIANO_EVENT_PARK, 254, 0, 0).park.kind, 254);
+    assert_int_equal(decoded(PIANO_EVENT_PARK, 256, 0, 0).park.kind, 255);
+    assert_int_equal(decoded(PIANO_EVENT_UNPARK, 6, 0, 0).unpark.result, 6);
+    assert_int_equal(decoded(PIANO_EVENT_THREAD, 12, 0, 0).thread.tid, 12);
+}
+
+static void test_codes_that_are_not_in_the_list_are_unknown(void **state)
+{
+    (void)state;
+    bool known[256] = {false};
+#define KNOWN(code, number, member, fields) known[number] = true;
+    PIANO_EVENT_LIST(KNOWN, )
+    for (int code = 0; code < 256; code++)
+        assert_int_equal(decoded(code, 1, 2, 3).code, known[code] ? code : PIANO_EVENT_UNKNOWN);
 }
 
 /* ---- the clock ---- */
@@ -257,6 +303,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_events_are_read_in_order_of_time),
         cmocka_unit_test(test_event_is_decoded_and_truncated_ones_are_refused),
+        cmocka_unit_test(test_fields_have_types_and_limits),
+        cmocka_unit_test(test_codes_that_are_not_in_the_list_are_unknown),
         cmocka_unit_test(test_time_is_interpolated_between_clock_pairs),
         cmocka_unit_test(test_impossible_clock_pairs_are_ignored),
         cmocka_unit_test(test_current_time_is_a_clock_pair_on_the_same_machine_only),
