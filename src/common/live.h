@@ -29,7 +29,7 @@
 #include "common/hist.h"
 #include "common/merged.h"
 
-#define PIANO_LIVE_MAGIC "PIANOLV7"
+#define PIANO_LIVE_MAGIC "PIANOLV8"
 
 enum {
     PIANO_LIVE_HEADER_BYTES = 4096,
@@ -54,6 +54,10 @@ struct piano__bias {     /* cost of the probes, in 1/256 ticks; see target/span/
     int64_t plain_outer; /* and the part outside, in the caller's window */
     int64_t alloc;       /* counting an allocation or a free */
     int64_t pair;        /* two fenced clock reads with nothing between them */
+    /* How much longer a fenced probe takes when it measures itself, at the begin and at the end of
+     * a call; see target/span/toll.h. */
+    int64_t begin_read;
+    int64_t end_read;
     /* Measured with bodies of PIANO_BODIES lengths, shortest first: */
     int64_t body[PIANO_BODIES];
     int64_t window[PIANO_BODIES]; /* what a fenced pair reports for such a body */
@@ -116,6 +120,19 @@ struct piano__offcpu {
 enum piano__recursion { PIANO_NOT_RECURSIVE = 0, PIANO_CALLS_ITSELF, PIANO_CALLED_BACK };
 
 enum piano__mode { PIANO_FENCED = 0, PIANO_PLAIN, PIANO_SAMPLED };
+
+/* What probes cost that do not measure themselves, in 1/256 ticks; see target/span/toll.h. */
+struct piano__toll {
+    int64_t begin; /* charged to a call: at its begin and at its end */
+    int64_t end;
+    int64_t begin_mean; /* of measured probes, including the reads that measure them */
+    int64_t end_mean;
+    uint32_t seen; /* measured probes */
+};
+
+/* Value of `given` of a function with every call timed by the fenced clock, once its slot is set
+ * up: the probe may take the path of target/span/span.c for such functions. */
+enum { PIANO_GIVEN_FENCED = -1 };
 
 struct piano__head { /* layout of struct __piano_head in common/probe.h */
     int32_t left;
@@ -202,8 +219,10 @@ struct piano__slot {
     int64_t reserve;    /* ticks that rare long calls among the counted ones must have taken */
     struct piano__looks looks[PIANO_PIECES][PIANO_PIECE_SIZES];
     int64_t piece[PIANO_PIECES]; /* ticks: longest usual piece of each kind */
-    int64_t frame_calls;         /* calls per frame: a running mean, in 1/16 */
-    int64_t frame_wall;          /* ns: wall time of the frames with calls: a running mean */
+    struct piano__toll toll;
+    int64_t lack;        /* ticks: how far recent totals were below zero; <= 0 */
+    int64_t frame_calls; /* calls per frame: a running mean, in 1/16 */
+    int64_t frame_wall;  /* ns: wall time of the frames with calls: a running mean */
     uint32_t samples;
     uint32_t window_calls;
     uint32_t outer_calls;
@@ -237,7 +256,11 @@ enum {
     PIANO_ENTRY_FIRST = 8,
     /* The call before a sample. It warms the caches for the probe and is not evaluated. */
     PIANO_ENTRY_WARM = 16,
-    PIANO_ENTRY_BELOW = 32 /* timed because its caller is a sample */
+    PIANO_ENTRY_BELOW = 32, /* timed because its caller is a sample */
+    /* The probe did not measure itself, at the begin and at the end of the call. */
+    PIANO_ENTRY_BEGIN_UNMEASURED = 64,
+    PIANO_ENTRY_END_UNMEASURED = 128,
+    PIANO_ENTRY_DRAWN = 256 /* measured because it was drawn at random */
 };
 
 struct piano__entry {
@@ -292,7 +315,9 @@ struct piano__thread {
     uint64_t limit;
     uint64_t owner;
     uint64_t counted;
-    uint64_t probing; /* a probe times a call: the watcher ignores what it finds meanwhile */
+    uint64_t probing;      /* a probe times a call: the watcher ignores what it finds meanwhile */
+    int64_t unmeasured;    /* probes until the next one that is measured */
+    int64_t crowded_until; /* until then every probe is measured, see target/span/toll.h */
 
     int64_t attributed; /* ticks attributed to functions so far, without those in `counted` */
     int64_t overhead;   /* 1/256 ticks that the probes took, likewise */

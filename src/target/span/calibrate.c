@@ -26,11 +26,15 @@
 #include "target/span/mode.h"
 #include "target/span/run.h"
 #include "target/span/thread.h"
+#include "target/span/toll.h"
 #include "target/sys/clock.h"
 #include "target/sys/file.h"
 
 enum { DENSE = 3 }; /* shorter bodies are little more than calls */
+enum { READ_EVERY = 16, READ_STEPS = 24 };
 enum { REPEATS = 64, ROUNDS = 11, PAUSES = 16, LENGTHS = 3, SPIN_NS = 1500000 };
+
+struct piano__costs piano__costs;
 
 /* Not static: the compiler would know the value and build a faster probe than the program's. */
 extern unsigned piano__scratch_at;
@@ -283,6 +287,66 @@ static int64_t pair_of_reads(void)
     return pair > 0 ? pair : 1;
 }
 
+/* Sums over REPEATS calls, in 1/256 ticks. */
+struct sums {
+    int64_t window;
+    int64_t begin; /* what probes measured of themselves at the begin and at the end of a call */
+    int64_t end;
+    int64_t all; /* everything, in a tight loop */
+};
+
+static struct sums time_probes(struct piano__thread *t, struct piano__slot *slot)
+{
+    int64_t before = t->overhead;
+    slot->now.self = 0;
+    for (int i = 0; i < REPEATS; i++) {
+        bare(i % PAUSES);
+        probed(READ_STEPS);
+    }
+    struct sums sums = {.window = 256 * slot->now.self, .end = t->overhead - before};
+    sums.all = 256 * time_round(probed, READ_STEPS);
+    return sums;
+}
+
+/* Probes that are drawn at random to measure themselves. They have a mispredicted branch, which a
+ * sequence of measured probes does not have. */
+static struct sums time_drawn(struct piano__thread *t, struct piano__slot *slot)
+{
+    const struct piano__entry *e = piano__entries(t);
+    struct sums sums = {.end = -t->overhead};
+    for (int drawn = 0; drawn < REPEATS; drawn += e->probe != 0) {
+        slot->toll = (struct piano__toll){.seen = PIANO_TOLL_LEARN};
+        if (t->unmeasured < 0 || t->unmeasured >= READ_EVERY)
+            t->unmeasured = (int64_t)(piano__thread_random(t) % READ_EVERY);
+        bare((int)(piano__thread_random(t) % PAUSES));
+        probed(READ_STEPS);
+        sums.begin += e->probe;
+    }
+    sums.end += t->overhead - sums.begin;
+    return sums;
+}
+
+/* Compares probes that measure themselves with probes that do not. */
+static void calibrate_reads(struct piano__thread *t, struct piano__slot *slot,
+                            struct piano__bias *found)
+{
+    struct rounds begins = {.count = 0}, ends = {.count = 0};
+    while (ends.count < ROUNDS) {
+        t->crowded_until = INT64_MAX;
+        struct sums measured = time_probes(t, slot);
+        t->crowded_until = 0;
+        t->unmeasured = INT32_MAX;
+        slot->toll = (struct piano__toll){.seen = PIANO_TOLL_LEARN};
+        struct sums others = time_probes(t, slot), drawn = time_drawn(t, slot);
+        int64_t longer = others.window - measured.window;
+        put_round(&begins, drawn.begin - longer);
+        put_round(&ends, drawn.end + longer + measured.all - measured.end - others.all);
+    }
+    found->begin_read = middle_round(&begins) / 256;
+    found->end_read = middle_round(&ends) / 256;
+    t->crowded_until = INT64_MAX;
+}
+
 static void calibrate_plain(struct piano__slot *slot, struct piano__bias *found)
 {
     static const int lengths[LENGTHS] = {200, 400, 800};
@@ -298,8 +362,8 @@ static void calibrate_plain(struct piano__slot *slot, struct piano__bias *found)
     found->plain_outer = median3(totals) - found->plain_inner;
 }
 
-static void calibrate_short(struct piano__slot *slot, struct piano__head *head,
-                            struct piano__bias *found)
+static void calibrate_short(struct piano__thread *t, struct piano__slot *slot,
+                            struct piano__head *head, struct piano__bias *found)
 {
     static const int lengths[PIANO_BODIES] = {0, 1, 2, 4, 8, 24, 64, 240};
     int64_t empty = time_calls(bare, 0);
@@ -322,6 +386,7 @@ static void calibrate_short(struct piano__slot *slot, struct piano__head *head,
         found->outer[i] = both - inner;
         found->window[i] = found->body[i] + found->inner[i];
     }
+    calibrate_reads(t, slot, found);
 }
 
 static void calibrate_recursion(struct piano__head *head, struct piano__bias *found)
@@ -357,7 +422,8 @@ static void calibrate_probes(struct piano__thread *t, struct piano__bias *bias)
     struct piano__slot *slot = piano__slots(t);
     slot->in_now = 1;
     t->chain = UINT32_MAX;
-    calibrate_short(slot, piano__heads(t), &found);
+    t->crowded_until = INT64_MAX; /* every probe measures itself */
+    calibrate_short(t, slot, piano__heads(t), &found);
     calibrate_recursion(piano__heads(t), &found);
     calibrate_plain(slot, &found);
     t->owner = (uintptr_t)piano__heads(t);
@@ -376,6 +442,23 @@ struct piano__place piano__curve_place(const int64_t at[PIANO_BODIES], int64_t x
     int64_t past = x - at[place.next - 1];
     place.part = past > 0 ? past * 4096 / (at[place.next] - at[place.next - 1]) : 0;
     return place;
+}
+
+static void tabulate(const struct piano__bias *bias)
+{
+    struct piano__costs *costs = &piano__costs;
+    int64_t window = bias->window[PIANO_BODIES - 1];
+    costs->most = window > 0 ? window / 256 : 0;
+    costs->scale = 0;
+    if (costs->most > 0)
+        costs->scale = (((uint64_t)PIANO_COST_STEPS << 32) - 1) / (uint64_t)costs->most + 1;
+    for (int i = 0; i <= PIANO_COST_STEPS; i++) {
+        int64_t middle =
+            i < PIANO_COST_STEPS ? (2 * i + 1) * window / (2 * PIANO_COST_STEPS) : window;
+        struct piano__place place = piano__curve_place(bias->window, middle);
+        costs->at[i].inner = (int32_t)piano__curve_value(bias->inner, place);
+        costs->at[i].outer = (int32_t)piano__curve_value(bias->outer, place);
+    }
 }
 
 static void calibrate_rate(struct piano__live_header *header, int64_t tick0, int64_t ns0)
@@ -414,4 +497,5 @@ void piano__calibrate(struct piano__live_header *header)
         piano__memory_unmap(t, header->block_bytes);
     }
     calibrate_rate(header, tick0, ns0);
+    tabulate(&header->bias);
 }

@@ -78,15 +78,6 @@ int64_t piano__mode_long(void)
     return 2 * piano__watch_ticks;
 }
 
-static uint64_t next_random(struct piano__thread *t)
-{
-    uint64_t x = t->random ? t->random : 0x9e3779b97f4a7c15u;
-    x ^= x << 13;
-    x ^= x >> 7;
-    x ^= x << 17;
-    return t->random = x;
-}
-
 static void set_left(struct piano__thread *t, struct piano__slot *slot, int32_t left)
 {
     struct piano__head *head = piano__head_of(t, slot);
@@ -103,7 +94,7 @@ static void set_left(struct piano__thread *t, struct piano__slot *slot, int32_t 
 static void draw_call(struct piano__thread *t, struct piano__slot *slot)
 {
     int32_t calls = (int32_t)slot->stratum;
-    int32_t at = (int32_t)(next_random(t) % slot->stratum);
+    int32_t at = (int32_t)(piano__thread_random(t) % slot->stratum);
     slot->warm = at == 0;
     slot->resting = 0;
     slot->rest = calls - 1 - at;
@@ -163,6 +154,12 @@ static void begin_sampling(struct piano__thread *t, struct piano__slot *slot, in
         piano__frame_demote(t, slot);
 }
 
+static void set_clock(struct piano__thread *t, struct piano__slot *slot, uint8_t mode)
+{
+    slot->mode = mode;
+    piano__head_of(t, slot)->given = 0;
+}
+
 /* Called when a window of timed calls is full. */
 static void judge_timed(struct piano__thread *t, struct piano__slot *slot, int64_t now)
 {
@@ -182,9 +179,9 @@ static void judge_timed(struct piano__thread *t, struct piano__slot *slot, int64
         }
     }
     if (slot->mode == PIANO_FENCED && mean_ns > PLAIN_NS)
-        slot->mode = PIANO_PLAIN;
+        set_clock(t, slot, PIANO_PLAIN);
     else if (slot->mode == PIANO_PLAIN && mean_ns < FENCED_NS)
-        slot->mode = PIANO_FENCED;
+        set_clock(t, slot, PIANO_FENCED);
     start_window(slot, now);
 }
 

@@ -32,6 +32,7 @@ enum {
     MOST_MEDIUMS = 1000, /* most calls that one checked call may stand for */
     STALE_PART = 20,     /* a reading may precede a frame by 1/STALE_PART of its length */
     MAX_FILES = 256,
+    CROWDED = 256, /* expect more waits for so many times the length of one */
 };
 
 int64_t piano__onoff_least = INT64_MAX;
@@ -249,9 +250,14 @@ static int64_t skip_own(struct piano__thread *t, struct moment m, int64_t began)
 
 static void take_runq(struct piano__thread *t, int64_t skipped)
 {
-    if (t->look.runq < 0 || t->look.off - t->runq_off + skipped < OFF_NS)
+    if (t->look.off - t->runq_off + skipped < OFF_NS)
         return;
-    int64_t runq = read_runq(t);
+    int64_t before = t->look.runq + t->runq_base;
+    int64_t runq = t->look.runq < 0 ? -1 : read_runq(t);
+    int64_t waited = runq < 0 ? t->look.off - t->runq_off + skipped : runq - before;
+    int64_t until = t->look.tick + CROWDED * ticks_of(waited);
+    if (waited >= OFF_NS && until > t->crowded_until)
+        t->crowded_until = until;
     if (runq < 0) {
         t->look.runq = -1;
     } else {

@@ -30,6 +30,7 @@
 #include "target/span/registry.h"
 #include "target/span/take.h"
 #include "target/span/thread.h"
+#include "target/span/toll.h"
 #include "target/span/watch.h"
 #include "target/sys/clock.h"
 #include "target/sys/file.h"
@@ -161,6 +162,7 @@ void piano__run_prepare(void)
     piano__calibrate(&prepared);
     piano__run.bias_alloc = prepared.bias.alloc;
     piano__watch_prepare(prepared.ns_per_tick_32);
+    piano__toll_init(prepared.ns_per_tick_32);
     piano__onoff_init();
 }
 

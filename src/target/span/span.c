@@ -14,6 +14,11 @@
  * The outer bias is added after the end, so the caller does not pay it. The variance of the
  * corrections inside is the variance of the caller's self time.
  *
+ * COST. A call of a FENCED function usually reads the clock twice: first thing at its begin and at
+ * its end (enter_fast). The bookkeeping of the begin is then inside the window, between the read and
+ * a fence. All other probes, and some that are drawn at random, measure themselves with two more
+ * reads (toll.h).
+ *
  * MODES (mode.c). FENCED and PLAIN functions are timed on every call. For a SAMPLED function the
  * inline path counts a random number of calls, then one call is timed, fenced. The call before it
  * is timed too, to warm up the probe, unless the thread timed a call within the last RECENT_NS.
@@ -45,8 +50,10 @@
 #include "target/span/onoff.h"
 #include "target/span/pace.h"
 #include "target/span/pay.h"
+#include "target/span/registry.h"
 #include "target/span/repair.h"
 #include "target/span/run.h"
+#include "target/span/toll.h"
 #include "target/span/unwatched.h"
 #include "target/sys/clock.h"
 #include "target/sys/stack.h"
@@ -54,6 +61,9 @@
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 #define compiler_barrier() __asm__ __volatile__("" ::: "memory")
+/* Keeps a branch before a clock read, so that the read waits if it was mispredicted. The processor
+ * then predicts later branches on the same condition. */
+#define known_early(x) __asm__ __volatile__("" : "+r"(x))
 
 enum { INDEX_BITS = 12 };
 enum {
@@ -135,28 +145,49 @@ static int64_t add_total(struct piano__thread *t, struct piano__slot *slot,
     return total;
 }
 
-static struct piano__timing measure(const struct piano__thread *t, const struct piano__entry *e,
-                                    int64_t now)
+/* The counter may advance in steps of 10 ns, so the measured total of a short call can be below
+ * zero. Such a call gets 0, and the next ones the less: otherwise the function's mean would be too
+ * high by up to half a step. LEAST bounds what is carried over. */
+static int64_t carry_lack(struct piano__slot *slot, int64_t total, int64_t least)
+{
+    total += slot->lack;
+    int64_t negative = total >> 63; /* no branch: it would be mispredicted half of the time */
+    slot->lack = (total > least ? total : least) & negative;
+    return total & ~negative;
+}
+
+static struct piano__timing measure(const struct piano__thread *t, struct piano__slot *slot,
+                                    const struct piano__entry *e, int64_t now)
 {
     const struct piano__bias *bias = &piano__run.header->bias;
+    int64_t begin = e->flags & PIANO_ENTRY_BEGIN_UNMEASURED ? slot->toll.begin : 0;
     struct piano__timing m = {.inner = bias->plain_inner, .outer = bias->plain_outer};
     if (e->flags & PIANO_ENTRY_FENCED) {
-        struct piano__place place = piano__curve_place(bias->window, (now - e->start) * 256);
-        m.inner = piano__paced(t, piano__curve_value(bias->inner, place));
-        m.outer = piano__paced(t, piano__curve_value(bias->outer, place));
+        struct piano__cost cost = piano__cost_of(now - e->start - (begin >> 8));
+        m.inner = piano__paced(t, cost.inner);
+        m.outer = piano__paced(t, cost.outer);
     }
+    m.inner += begin;
+    if (e->flags & PIANO_ENTRY_END_UNMEASURED)
+        m.outer += slot->toll.end;
 
     m.total = now - e->start - ((t->overhead - e->overhead + m.inner + 128) >> 8);
-    if (m.total < 0)
-        m.total = 0; /* small window, and the probe cost less than its mean */
+    m.total = e->flags & PIANO_ENTRY_WARM ? (m.total > 0 ? m.total : 0)
+                                          : carry_lack(slot, m.total, -2 * (m.inner >> 8));
     m.self = m.total - (t->attributed - e->attributed);
-    /* The end of a fenced probe is not measured yet. Assume it costs as much as the begin. */
-    m.spent = m.inner + m.outer + 2 * e->probe;
-    if (m.spent < LEAST_SPENT || m.spent > MOST_SPENT)
-        m.spent = m.spent < LEAST_SPENT ? LEAST_SPENT : MOST_SPENT; /* more means a preemption */
     if (e->flags & PIANO_ENTRY_SAMPLED)
         m.below = t->overhead - e->overhead;
     return m;
+}
+
+/* Everything that timing the call took. The end of a measured probe is not known yet. Assume it
+ * costs as much as the begin. */
+static int64_t spent_on(const struct piano__entry *e, const struct piano__timing *m)
+{
+    int64_t spent = m->inner + m->outer + 2 * e->probe;
+    return spent < LEAST_SPENT  ? LEAST_SPENT
+           : spent > MOST_SPENT ? MOST_SPENT /* more means a preemption */
+                                : spent;
 }
 
 /* The call before a sample runs through a cold probe. It is charged the price of a counted call,
@@ -207,7 +238,7 @@ static void close_top(struct piano__thread *t, int64_t now)
     if (unlikely(e->start > now))
         e->start = now; /* a signal handler jumped away before the call began */
     add_counted(t);
-    struct piano__timing m = measure(t, e, now);
+    struct piano__timing m = measure(t, slot, e, now);
     if (unlikely(!slot->in_now))
         piano__frame_touch(t, slot);
     bool warm = e->flags & PIANO_ENTRY_WARM;
@@ -232,7 +263,10 @@ static void close_top(struct piano__thread *t, int64_t now)
     t->depth--;
     if (unlikely(!t->watched))
         piano__unwatched_add(t, slot, m.self, now);
-    piano__mode_timed(t, slot, e, &m, now);
+    if (!piano__mode_pinned) {
+        m.spent = spent_on(e, &m);
+        piano__mode_timed(t, slot, e, &m, now);
+    }
     if (e->flags & PIANO_ENTRY_FRAME)
         piano__frame_end(t, e, wall > 0 ? wall : 0);
 }
@@ -305,8 +339,9 @@ static void *count(struct piano__thread *t, struct piano__head *head)
     return before;
 }
 
-static struct piano__entry *push(struct piano__thread *t, struct piano__slot *slot,
-                                 struct caller from, uint32_t flags)
+static inline __attribute__((always_inline)) struct piano__entry *
+push(struct piano__thread *t, struct piano__slot *slot, struct piano__head *head,
+     struct caller from, uint32_t flags)
 {
     uint32_t index = t->depth;
     struct piano__entry *e = &piano__entries(t)[index];
@@ -314,15 +349,14 @@ static struct piano__entry *push(struct piano__thread *t, struct piano__slot *sl
     compiler_barrier();
     t->depth = index + 1;
     compiler_barrier();
-    e->slot = (uint32_t)(slot - piano__slots(t));
+    e->slot = (uint32_t)(head - piano__heads(t));
     e->flags = flags;
     e->seq = ++t->seq;
     e->stack = from.stack;
     e->site = from.site;
     e->owner = t->owner;
-    if (unlikely(index == t->chain || slot->framed))
+    if (unlikely(index == t->chain) || unlikely(slot->framed && piano__registry_frame_fn()))
         piano__frame_begin(t, e);
-    struct piano__head *head = piano__head_of(t, slot);
     t->owner = (uintptr_t)head;
     slot->now.calls++;
     if (slot->open++ == 0 && slot->outer_timed)
@@ -352,6 +386,14 @@ static bool is_recent(const struct piano__thread *t, int64_t now)
     return piano__ticks_ns(now - t->last_tick, piano__run.header->ns_per_tick_32) < RECENT_NS;
 }
 
+static inline void mark_recursive(struct piano__thread *t, struct piano__slot *slot,
+                                  const struct piano__entry *entries)
+{
+    if (slot->open > 0 && slot->recursive != PIANO_CALLED_BACK)
+        slot->recursive = &piano__slots(t)[entries[t->depth - 1].slot] == slot ? PIANO_CALLS_ITSELF
+                                                                               : PIANO_CALLED_BACK;
+}
+
 /* Returns the entry of a call to be timed; NULL if the call is only counted. */
 static struct piano__entry *enter_attached(struct piano__thread *t, struct piano__slot *slot,
                                            struct caller from, int64_t now)
@@ -362,6 +404,8 @@ static struct piano__entry *enter_attached(struct piano__thread *t, struct piano
     if (!slot->in_now)
         piano__frame_touch(t, slot);
     struct piano__head *head = piano__head_of(t, slot);
+    if (head->given < 0)
+        head->given = 0;
     if (head->left <= 0 && slot->sampling && slot->recursive)
         make_room(head);
     if (head->left <= 0 && slot->resting && !slot->sampling && slot->mode == PIANO_SAMPLED &&
@@ -382,9 +426,7 @@ static struct piano__entry *enter_attached(struct piano__thread *t, struct piano
         head->left++;
         return NULL;
     }
-    if (slot->open > 0 && slot->recursive != PIANO_CALLED_BACK)
-        slot->recursive = &piano__slots(t)[entries[t->depth - 1].slot] == slot ? PIANO_CALLS_ITSELF
-                                                                               : PIANO_CALLED_BACK;
+    mark_recursive(t, slot, entries);
     uint32_t flags = slot->mode == PIANO_PLAIN ? 0 : PIANO_ENTRY_FENCED;
     if (slot->mode == PIANO_SAMPLED) {
         if (slot->outer_timed && slot->open == 0)
@@ -394,7 +436,34 @@ static struct piano__entry *enter_attached(struct piano__thread *t, struct piano
         else
             flags |= PIANO_ENTRY_BELOW;
     }
-    return push(t, slot, from, flags);
+    return push(t, slot, head, from, flags);
+}
+
+/* The begin of almost all calls of a function with every call timed, once its slot is set up. START
+ * was read first, so everything here is in the call's window unless the probe measures itself.
+ * Returns NULL, with nothing changed, if there is more to do. */
+static inline __attribute__((always_inline)) struct piano__entry *
+enter_fast(struct piano__thread *t, struct piano__head *head, struct caller from, int64_t start,
+           uint32_t flags)
+{
+    struct piano__slot *slot = &piano__slots(t)[head - piano__heads(t)];
+    struct piano__entry *entries = piano__entries(t);
+    uint32_t index = t->depth;
+    if (unlikely(t->busy || !slot->in_now || index == t->chain || index >= PIANO_MAX_DEPTH ||
+                 (index > 0 && is_dead(&entries[index - 1], from))))
+        return NULL;
+    lock(t);
+    add_counted(t);
+    mark_recursive(t, slot, entries);
+    if (unlikely(slot->toll.seen < PIANO_TOLL_LEARN))
+        flags = PIANO_ENTRY_FENCED | PIANO_ENTRY_DRAWN;
+    if (unlikely(!piano__toll_is_hot(t, start) || start < t->crowded_until))
+        flags = PIANO_ENTRY_FENCED;
+    struct piano__entry *e = push(t, slot, head, from, flags);
+    compiler_barrier();
+    t->busy = 0;
+    t->limit = t->real_limit; /* the call is no sample */
+    return e;
 }
 
 /* E is a sample, or fenced directly inside one. A reading would disturb the sample. */
@@ -432,21 +501,22 @@ static __attribute__((noinline)) struct piano__thread *attach(uint32_t offset)
  * read to the start of the window, and from its end to the last read. The first read waits for the
  * caller's earlier instructions, which are the caller's time. Frame work and CPU time readings
  * (WORK before) are subtracted: they added themselves. The rest is calibrated. */
-static void measure_entry(struct piano__thread *t, struct piano__entry *e, int64_t began,
-                          int64_t work)
+static void measure_entry(struct piano__thread *t, struct piano__entry *e, int64_t began)
 {
-    int64_t took = (e->start - began) * 256 - (t->frame_work - work);
+    int64_t took = (e->start - began) * 256 - e->probe;
     t->overhead += took;
     e->overhead += took;
     e->probe = took;
 }
 
-static void measure_exit(struct piano__thread *t, int64_t from, int64_t work)
+static int64_t measure_exit(struct piano__thread *t, int64_t from, int64_t work)
 {
     int64_t end = piano__ticks_end();
     if (unlikely(end - from >= piano__onoff_torn))
         end = piano__onoff_after(t, from);
-    t->overhead += (end - from) * 256 - (t->frame_work - work);
+    int64_t took = (end - from) * 256 - (t->frame_work - work);
+    t->overhead += took;
+    return took;
 }
 
 /* While `probing` is set, the watcher gives the time to no function. The store retires after the
@@ -456,42 +526,105 @@ static inline __attribute__((always_inline)) void set_probing(struct piano__thre
     __atomic_store_n(&t->probing, on, __ATOMIC_RELAXED);
 }
 
-void *__piano_enter(unsigned offset)
+/* The begin of all other calls. Sets *ENTERED to the entry, or to NULL if the call is not timed.
+ * Returns the guard. */
+static __attribute__((noinline)) void *enter_slow(unsigned offset, struct caller from,
+                                                  int64_t began, struct piano__entry **entered)
 {
     struct piano__thread *t = piano__self_thread();
-    set_probing(t, 1);
-    int64_t began = piano__ticks_end();
+    *entered = NULL;
     if (unlikely(offset >= t->real_limit || offset == 0)) {
         t = attach(offset);
         if (!t)
             return (void *)(uintptr_t)piano__self_thread()->owner;
     }
-    if (unlikely(t->busy) && !piano__repair_left(t, (uintptr_t)__builtin_frame_address(0))) {
+    if (unlikely(t->busy) && !piano__repair_left(t, from.stack)) {
         piano__dropped_add(&piano__run.header->dropped.busy);
         return (void *)(uintptr_t)t->owner;
     }
     int64_t work = t->frame_work;
     struct piano__slot *slot = &piano__slots(t)[piano__head_id(offset)];
-    struct caller from = {(uintptr_t)__builtin_frame_address(0),
-                          (uintptr_t)__builtin_return_address(0)};
     lock(t);
     add_counted(t);
     struct piano__entry *e = enter_attached(t, slot, from, began);
     void *guard = e ? make_guard(e->seq, t->depth - 1) : count(t, piano__head_of(t, slot));
     unlock(t);
-    if (!e) {
+    if (e)
+        e->probe = t->frame_work - work; /* added itself to the overhead */
+    else
         set_probing(t, 0);
+    *entered = e;
+    return guard;
+}
+
+void *__piano_enter(unsigned offset)
+{
+    struct piano__thread *t = piano__self_thread();
+    struct caller from = {(uintptr_t)__builtin_frame_address(0),
+                          (uintptr_t)__builtin_return_address(0)};
+    set_probing(t, 1);
+    struct piano__head *head = (struct piano__head *)(void *)((char *)t + offset);
+    bool fast = offset < t->limit && head->given == PIANO_GIVEN_FENCED;
+    uint32_t flags = PIANO_ENTRY_FENCED | PIANO_ENTRY_BEGIN_UNMEASURED;
+    if (unlikely(fast && --t->unmeasured < 0)) {
+        piano__toll_draw(t);
+        flags = PIANO_ENTRY_FENCED | PIANO_ENTRY_DRAWN;
+        known_early(flags);
+    }
+    int64_t began = piano__ticks_end();
+    struct piano__entry *e = likely(fast) ? enter_fast(t, head, from, began, flags) : NULL;
+    void *guard;
+    if (likely(e)) {
+        guard = make_guard(e->seq, t->depth - 1);
+    } else {
+        guard = enter_slow(offset, from, began, &e);
+        if (!e)
+            return guard;
+        t = piano__self_thread();
+    }
+    int64_t due = piano__onoff_due(t, &piano__slots(t)[e->slot]);
+    if (likely(e->flags & PIANO_ENTRY_BEGIN_UNMEASURED && began < due)) {
+        e->start = began;
+        set_probing(t, 0);
+        piano__clock_fence(); /* separates the call from the probe */
         return guard;
     }
-    int64_t due = piano__onoff_due(t, slot);
+    e->flags &= ~(uint32_t)PIANO_ENTRY_BEGIN_UNMEASURED;
     e->start = e->flags & PIANO_ENTRY_FENCED ? piano__ticks_fenced() : piano__ticks();
-    measure_entry(t, e, began, work);
+    measure_entry(t, e, began);
     if (unlikely(e->start - began >= piano__onoff_torn))
         look_first(t, e, began); /* the probe lost the CPU; the program did not wait */
     else if (unlikely(e->start >= due) && !is_of_sample(t, e))
         look_first(t, e, e->start);
     set_probing(t, 0);
     return guard;
+}
+
+/* Lets the next probe of the function read the clock before it looks at the slot. Frames have more
+ * to do at their begin. */
+static void allow_fast(struct piano__slot *slot, struct piano__head *head)
+{
+    if (slot->mode == PIANO_FENCED && !slot->sampling && head->left == 0 &&
+        !(slot->framed && piano__registry_frame_fn()))
+        head->given = PIANO_GIVEN_FENCED;
+}
+
+/* Ends the innermost timed call, in E, with a probe that measures itself. */
+static __attribute__((noinline)) void exit_measured(struct piano__thread *t, struct piano__entry *e,
+                                                    int64_t now)
+{
+    struct piano__slot *slot = &piano__slots(t)[e->slot];
+    struct piano__head *head = &piano__heads(t)[e->slot];
+    bool typical = e->flags & PIANO_ENTRY_DRAWN && piano__toll_is_hot(t, now);
+    int64_t work = t->frame_work;
+    close_top(t, now);
+    if (unlikely(head->given == 0))
+        allow_fast(slot, head);
+    int64_t took = measure_exit(t, now, work);
+    if (typical)
+        piano__toll_learn(t, slot, e->probe, took);
+    if (e->flags & PIANO_ENTRY_FENCED && (unlikely(piano__pace_is_due(t)) || typical))
+        piano__pace_take(t); /* after closing: the caller's time, counted as overhead */
 }
 
 void __piano_exit(void *guard)
@@ -503,7 +636,10 @@ void __piano_exit(void *guard)
         return;
     struct piano__entry *e = &piano__entries(t)[index];
     set_probing(t, 1);
-    bool fenced = e->flags & PIANO_ENTRY_FENCED;
+    uint32_t flags = e->flags;
+    bool fenced = flags & PIANO_ENTRY_FENCED;
+    if (unlikely(!(flags & PIANO_ENTRY_BEGIN_UNMEASURED)))
+        known_early(flags);
     int64_t now = fenced ? piano__ticks_end() : piano__ticks();
     if (unlikely(!is_guard_of(e, index, bits))) {
         set_probing(t, 0);
@@ -511,14 +647,17 @@ void __piano_exit(void *guard)
     }
     if (unlikely(t->busy) && !piano__repair_left(t, (uintptr_t)__builtin_frame_address(0)))
         return; /* the interrupted probe clears `probing` */
-    int64_t work = t->frame_work;
     lock(t);
-    while (t->depth > index + 1)
+    while (unlikely(t->depth > index + 1))
         abandon_top(t, now);
-    close_top(t, now);
-    measure_exit(t, now, work);
-    if (fenced && unlikely(piano__pace_is_due(t)))
-        piano__pace_take(t); /* after closing: the caller's time, counted as overhead */
+    bool unmeasured =
+        likely(flags & PIANO_ENTRY_BEGIN_UNMEASURED) && likely(piano__toll_is_hot(t, now));
+    if (likely(unmeasured)) {
+        e->flags = flags | PIANO_ENTRY_END_UNMEASURED;
+        close_top(t, now);
+    } else {
+        exit_measured(t, e, now);
+    }
     unlock(t);
     set_probing(t, 0);
 }

@@ -95,6 +95,16 @@ static inline struct piano__slot *piano__owner(struct piano__thread *t)
     return id < piano__capacity ? &piano__slots(t)[id] : NULL;
 }
 
+/* xorshift64 */
+static inline uint64_t piano__thread_random(struct piano__thread *t)
+{
+    uint64_t x = t->random ? t->random : 0x9e3779b97f4a7c15u;
+    x ^= x << 13;
+    x ^= x >> 7;
+    x ^= x << 17;
+    return t->random = x;
+}
+
 /* Gives the calling thread a block. Returns NULL and counts a drop if there is no block, the run is
  * over, or the thread is ending. */
 struct piano__thread *piano__thread_attach(void);

@@ -5,7 +5,6 @@
 #include "target/span/unwatched.h"
 
 #include "target/span/frame.h"
-#include "target/span/watch.h"
 
 static void add(struct piano__thread *t, struct piano__slot *slot, int64_t ticks)
 {
@@ -29,12 +28,8 @@ static void add_open_calls(struct piano__thread *t, int64_t now)
     }
 }
 
-void piano__unwatched_add(struct piano__thread *t, struct piano__slot *slot, int64_t self,
-                          int64_t now)
+void piano__unwatched_end(struct piano__thread *t, int64_t now)
 {
-    slot->unwatched += self;
-    if (!atomic_load_explicit(&piano__watch_runs, memory_order_relaxed))
-        return;
     t->watched = 1;
     uint32_t known = piano__head_id((uint32_t)t->real_limit);
     for (uint32_t i = 0; i < known; i++) {
