@@ -53,7 +53,7 @@ int main(int c, char **a) { Cache k; for (int i = 0; i < c; i++) k.grow(i); retu
 
 @tool
 def test_allocator_functions_are_skipped(project: Project) -> None:
-    """A vector that grows is the fault of who makes it grow."""
+    """Memory of a growing vector is attributed to the function that grew it."""
     project.write({"p.cc": CPP})
     project.command("g++", "-O0", "-g", "p.cc", "-o", "p")
     rec = make.Recording(program=str(project.root / "p"), rate=1)

@@ -174,7 +174,7 @@ def test_unreadable_recording_names_the_command_to_fix_it(theirs: Project, words
 
 
 def test_unreadable_directory_of_another_user_names_no_command(theirs: Project) -> None:
-    """Reading along in the project of somebody else: its files are that user's to keep."""
+    """The reader must not be told to change the owner of another user's files."""
     os.chown(theirs.root, 0, 0)
     (theirs.root / ".piano" / "runs").mkdir(parents=True)
     (theirs.root / ".piano").chmod(0o700)
