@@ -49,7 +49,7 @@ def background(project: Project, *words: Any, **options: Any) -> Iterator[subpro
         process.communicate()
 
 
-def test_run_is_not_interrupted(project: Project) -> None:
+def test_run_in_the_background_ignores_ctrl_c(project: Project) -> None:
     project.cc(READER)
     with background(project, "run") as process:
         assert process.stdout.readline() == "ready\n"
@@ -59,7 +59,7 @@ def test_run_is_not_interrupted(project: Project) -> None:
     assert project.report().calls("update") == {"update": 10}
 
 
-def test_a_build_goes_on(project: Project) -> None:
+def test_build_in_the_background_ignores_ctrl_c(project: Project) -> None:
     """The command tells that it runs, and goes on when it is told to: two named pipes."""
     for name in ("up", "on"):
         os.mkfifo(project.home / name)
@@ -76,7 +76,7 @@ def test_a_build_goes_on(project: Project) -> None:
 
 
 @pytest.mark.tool
-def test_a_page_is_still_served(project: Project) -> None:
+def test_page_in_the_background_ignores_ctrl_c(project: Project) -> None:
     put_run(project, "1740000000123-77", update_run([16_000_000] * 3))
     with background(project, "view", "--no-open") as process:
         url = process.stdout.readline().strip()
@@ -88,7 +88,7 @@ def test_a_page_is_still_served(project: Project) -> None:
         assert process.returncode == 0 and "SIGTERM ends it" in err, err
 
 
-def test_record_says_what_ends_the_program(project: Project) -> None:
+def test_record_in_the_background_names_the_command_that_ends_it(project: Project) -> None:
     project.write({"prog.c": READER})
     project.command("gcc", "prog.c", "-o", "prog")
     with background(project, "record", "--heap=1K", "-o", "a.rec", "./prog") as process:

@@ -67,7 +67,7 @@ def test_a_broken_line_in_the_middle_does_not_lose_the_rest(project: Project, li
 
 
 @tool
-def test_broken_lines_are_said(project: Project) -> None:
+def test_broken_lines_are_reported(project: Project) -> None:
     good = ndjson(frame(0, [fn(0, 1, 500)], 1000))
     path = put_run(project, "1740000000000-1", HEAD + good * 5 + "garbage\n" + good * 5)
     done = project.piano("report")
@@ -76,7 +76,7 @@ def test_broken_lines_are_said(project: Project) -> None:
 
 
 @tool
-def test_numbers_that_do_not_fit(project: Project) -> None:
+def test_numbers_beyond_64_bits_do_not_crash_the_report(project: Project) -> None:
     huge = "9" * 400
     put_run(project, "1740000000000-1", HEAD + f'{{"frame":0,"wall_ns":{huge},"fns":[{{"id":0,'
             f'"calls":{huge},"self_ns":-{huge},"ac":1e400,"ab":18446744073709551616}}]}}\n' * 3)
@@ -129,7 +129,7 @@ def test_huge_line(project: Project) -> None:
 
 
 @tool
-def test_missing_things(project: Project) -> None:
+def test_missing_files_tags_and_directories_are_named(project: Project) -> None:
     for words, name in ((["report", "no/such/file.ndjson"], "no/such/file.ndjson"),
                         (["diff", "no-a", "no-b"], "no-a"), (["tag", "x", "no-run"], "no-run")):
         done = project.piano(*words, check=False)
@@ -141,7 +141,7 @@ def test_missing_things(project: Project) -> None:
 
 
 @tool
-def test_odd_kinds_of_files(project: Project) -> None:
+def test_pipes_directories_and_link_loops_are_refused(project: Project) -> None:
     os.mkfifo(project.root / "pipe.ndjson")
     (project.root / "loop.ndjson").symlink_to("loop.ndjson")
     (project.root / "dir.ndjson").mkdir()
@@ -248,7 +248,7 @@ def test_full_disk_does_not_hurt_the_program(project: Project, size: str) -> Non
     assert "report 0" in done.err or "report 1" in done.err, done
 
 
-def test_full_disk_during_a_build_is_said(project: Project) -> None:
+def test_full_disk_during_a_build_is_reported(project: Project) -> None:
     project.write({"mnt/a.c": PROGRAM})
     text = (project.root / "mnt/a.c").read_text()
     (project.root / "a.c").write_text(text)

@@ -89,7 +89,7 @@ def test_usage_errors(project: Project, words: list[str]) -> None:
     ("notes.txt", b"hello\n", "text"), ("x.gz", b"\x1f\x8b\x08\x00abc", "a gzip file"),
     ("trace.json", b'{"traceEvents": []}', "JSON of another profiler"), ("list.json", b"[1]", "JSON, but a list"),
     ("perf.data", b"PERFILE2" + bytes(100), "a perf.data file"), ("raw", bytes(range(256)), "binary data")])
-def test_what_is_no_run(project: Project, name: str, content: bytes, like: str) -> None:
+def test_file_that_is_no_run_is_refused(project: Project, name: str, content: bytes, like: str) -> None:
     (project.root / name).write_bytes(content)
     for words in (["report", name], ["report", f"./{name}", "--json"], ["diff", name, name]):
         done = project.piano(*words, check=False)
@@ -130,7 +130,7 @@ def test_foreign_json_is_no_run(project: Project) -> None:
 
 
 @pytest.mark.tool
-def test_without_runs_both_ways_are_named(project: Project) -> None:
+def test_report_without_runs_names_both_ways_to_make_one(project: Project) -> None:
     for words in (["report"], ["diff"], ["list"]):
         done = project.piano(*words, check=False)
         assert "piano record -- PROGRAM" in done.err and "piano profile" in done.err, done
@@ -166,7 +166,7 @@ def test_full_stdout_is_an_error(project: Project) -> None:
 
 
 @pytest.mark.tool
-def test_doctor(project: Project) -> None:
+def test_doctor_names_compilers_and_clock(project: Project) -> None:
     done = project.piano("doctor")
     for word in ("gcc", "clang", "libclang", "clock"):
         assert word in done.out.lower(), word
@@ -326,7 +326,7 @@ FOREVER = BURN + """
 """
 
 
-def test_duration(project: Project) -> None:
+def test_duration_ends_the_program(project: Project) -> None:
     project.cc(FOREVER)
     done = project.piano("run", "--duration", "0.3", limit=20)
     assert done.out == "ready\n"
@@ -338,7 +338,7 @@ def test_duration_of_a_program_that_ends_sooner(project: Project) -> None:
     assert project.piano("run", "--duration", "30", check=False, limit=20).status == 5
 
 
-def test_duration_kills_what_does_not_listen(project: Project) -> None:
+def test_duration_kills_a_program_that_ignores_sigterm(project: Project) -> None:
     project.cc(FOREVER.replace('puts("ready");', 'signal(SIGTERM, SIG_IGN); puts("ready");'))
     done = project.piano("run", "--duration", "0.3", "--kill-timeout", "0.3", limit=20)
     assert done.out == "ready\n"

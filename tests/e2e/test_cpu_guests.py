@@ -61,7 +61,7 @@ WAITS = WORK + r"""
 
 
 def test_sigwait_for_all_signals_gets_only_the_programs_own(project: Project, deny: Path) -> None:
-    """Who blocks all signals and waits for any gets those that are meant for him."""
+    """The program blocks all signals and calls sigwait for any: it gets its own signals and none of piano's."""
     program = compiled(project, WAITS)
     plain = project.command(program)
     rec, done = record(project, deny, program)
@@ -72,7 +72,7 @@ def test_sigwait_for_all_signals_gets_only_the_programs_own(project: Project, de
 
 @pytest.mark.parametrize("size", [2048, 4096, 8192])
 def test_small_alternate_stacks_are_not_overwritten(project: Project, deny: Path, size: int) -> None:
-    """What lies below the program's alternate stack stays as it is, and the thread is sampled all the same."""
+    """Memory below the program's alternate stack is unchanged, and the thread is sampled."""
     program = compiled(project, WORK + r"""
         #include <signal.h>
         #include <string.h>
@@ -116,7 +116,7 @@ def test_threads_of_c11_are_sampled(project: Project, deny: Path) -> None:
 
 
 def test_gprof_counts_its_own_ticks_only(project: Project, deny: Path) -> None:
-    """Its handler is set inside the C library. It counts its own ticks alone, and samples are taken all the same."""
+    """gprof installs its handler inside the C library. It counts its own ticks only, and piano still takes samples."""
     program = compiled(project, WORK + r"""
         #include <sys/resource.h>
         int main(void)
@@ -138,7 +138,7 @@ def test_gprof_counts_its_own_ticks_only(project: Project, deny: Path) -> None:
 @pytest.mark.parametrize("kernel", [0, 1])
 @pytest.mark.parametrize("is_blocked", [0, 1])
 def test_pending_sample_does_not_end_the_program_after_exec(project: Project, kernel: int, is_blocked: int) -> None:
-    """A sample on its way does not end the program that comes next."""
+    """A pending signal does not end the program that exec starts."""
     project.write({"again.c": WORK + r"""
         #include <errno.h>
         #include <piano.h>
@@ -179,7 +179,7 @@ def test_pending_sample_does_not_end_the_program_after_exec(project: Project, ke
 
 
 def test_every_exec_function_passes_its_arguments(project: Project) -> None:
-    """With what they were given, whichever of them it is, from a child of vfork too."""
+    """Every function of the exec family gets its arguments and environment, also in a vfork child."""
     program = compiled(project, WORK + r"""
         #include <errno.h>
         #include <string.h>
@@ -219,7 +219,7 @@ def test_every_exec_function_passes_its_arguments(project: Project) -> None:
 @pytest.mark.parametrize("end", ["_exit(0)", "raise(SIGKILL)"])
 @pytest.mark.parametrize("is_blocked", [0, 1])
 def test_lost_samples_are_counted_when_the_program_is_killed(project: Project, deny: Path, end: str, is_blocked: int) -> None:
-    """Nobody in the program comes to count what its samples do not stand for: the tool does."""
+    """The program cannot count its lost samples itself, so the tool does."""
     program = compiled(project, WORK + r"""
         #include <signal.h>
         int main(void)
@@ -240,7 +240,7 @@ def test_lost_samples_are_counted_when_the_program_is_killed(project: Project, d
 
 
 def test_switching_between_timers_and_perf_events_ends_no_program(project: Project) -> None:
-    """Begun and ended again and again, by timers and by perf events, while threads come and go: no late signal ends the program."""
+    """Starts and stops sampling by timers and by perf events while threads start and end: no late signal ends the program."""
     project.write({"turns.c": WORK + r"""
         #include <piano.h>
         #include <pthread.h>

@@ -70,7 +70,7 @@ def test_shares_are_right_for_slow_and_fast_timers(project: Project, deny: Path,
 
 
 def test_report_and_doctor_name_the_source_of_samples(project: Project, deny: Path) -> None:
-    """The tool, the reports and the doctor say how it was done."""
+    """`record`, `report` and `doctor` name the source of the samples."""
     rec, done = record(project, deny, compiled(project, SHARES), check=False)
     assert rec.exit_status == 1 and done.status == 0
     assert "CPU samples are taken by timers in the program" in done.err and "forbidden here" in done.err
@@ -235,7 +235,7 @@ def test_program_with_its_own_handler_is_sampled_by_another_signal(project: Proj
 
 
 def test_resetting_all_signals_does_not_end_the_program(project: Project, deny: Path) -> None:
-    """The default of the signal would be the end of the program."""
+    """The program resets all signals; the default action of SIGPROF would end it."""
     _, done = record(project, deny, compiled(project, WORK + r"""
         #include <signal.h>
         int main(void)
@@ -253,7 +253,7 @@ def test_resetting_all_signals_does_not_end_the_program(project: Project, deny: 
 
 
 def test_foreign_sigprof_ends_the_program_as_without_piano(project: Project, deny: Path) -> None:
-    """SIGPROF of somebody else ends a program that has no handler, as it would without piano."""
+    """A SIGPROF from another process ends a program without a handler, as it does without piano."""
     program = compiled(project, WORK + r"""
         #include <sys/time.h>
         int main(void)
@@ -271,7 +271,7 @@ def test_foreign_sigprof_ends_the_program_as_without_piano(project: Project, den
 
 
 def test_blocked_samples_are_counted_as_lost(project: Project, deny: Path) -> None:
-    """Who blocks the signal is not sampled; how much is missing is said. Later exec finds nothing pending."""
+    """A thread that blocks the signal is not sampled; the missing samples are reported. No signal is pending after a later exec."""
     program = compiled(project, WORK + r"""
         #include <signal.h>
         int main(void)
@@ -291,7 +291,7 @@ def test_blocked_samples_are_counted_as_lost(project: Project, deny: Path) -> No
 
 
 def test_program_survives_ten_thousand_samples_a_second(project: Project, deny: Path) -> None:
-    """At ten thousand a second: threads, forks, libraries that come and go, exec at last."""
+    """Ten thousand samples a second, with threads, forks, libraries that are loaded and unloaded, and a final exec."""
     project.write({"lib.c": "int answer(void) { int s = 0; for (int i = 0; i < 200000; i++) { s += i; __asm__ volatile(\"\" : \"+r\"(s)); }"
                             " return s; }"})
     project.command("gcc", "-O2", "-shared", "-fPIC", "lib.c", "-o", "lib.so")
@@ -353,7 +353,7 @@ def test_program_survives_ten_thousand_samples_a_second(project: Project, deny: 
 
 
 def test_children_are_sampled_only_with_children(project: Project, deny: Path) -> None:
-    """Only with --children; then each has a recording of its own."""
+    """With --children each child has its own recording; without it children are not sampled."""
     program = compiled(project, WORK + r"""
         #include <sys/wait.h>
         __attribute__((noinline)) static void in_child(void) { burn(300000000); __asm__ volatile(""); }
@@ -380,7 +380,7 @@ def test_children_are_sampled_only_with_children(project: Project, deny: Path) -
 
 
 def test_a_fork_while_another_thread_is_in_the_loader(project: Project, deny: Path) -> None:
-    """The child has the loader's lock as it was, and nobody in it who would give it back."""
+    """The child inherits the loader's lock in its locked state, without the thread that would release it."""
     program = compiled(project, WORK + r"""
         #define _GNU_SOURCE
         #include <link.h>
@@ -447,7 +447,7 @@ def test_small_stacks_are_walked_or_marked_as_lost(project: Project, deny: Path)
 
 
 def test_samples_survive_a_kill_at_any_moment(project: Project, deny: Path) -> None:
-    """At any moment: what was sampled until then is there."""
+    """SIGKILL at any moment: all samples taken before are in the recording."""
     program = compiled(project, THREADS + r"""
         int main(void)
         {
@@ -481,7 +481,7 @@ def test_samples_survive_a_kill_at_any_moment(project: Project, deny: Path) -> N
 
 
 def test_static_program_is_refused(project: Project, deny: Path) -> None:
-    """Nothing can be loaded into it, and that is said."""
+    """piano cannot preload its library into the program, and says so."""
     program = compiled(project, SHARES, "-O2", "-static")
     done = project.command(deny, PIANO, "record", "--cpu", "-o", "x.rec", "--", program, check=False)
     assert done.status == 1 and "statically linked" in done.err and "piano build" in done.err
@@ -640,7 +640,7 @@ def test_program_that_closes_all_descriptors_loses_only_samples(project: Project
 
 
 def test_interface_does_not_sample_what_the_tool_samples(project: Project) -> None:
-    """The tool samples it already, into the same file: not twice."""
+    """The tool already samples the program into the same file, so the interface must not sample it again."""
     api(project, "")
     project.write({"api.c": API + 'int main(void) { printf("%d\\n", piano_cpu_start(NULL) == -EBUSY); return 0; }'})
     project.command("gcc", "-w", "-O2", f"-I{ROOT}/include", "api.c", "-o", "api", f"-L{LIB}", "-lpiano", f"-Wl,-rpath,{LIB}", "-pthread")
@@ -650,7 +650,7 @@ def test_interface_does_not_sample_what_the_tool_samples(project: Project) -> No
 
 @pytest.mark.parametrize("source", ["TIMERS", "CPU_CLOCK"])
 def test_interface_survives_ten_thousand_samples_a_second(project: Project, source: str) -> None:
-    """Ten thousand samples a second, threads that come and go, forks, starts and stops; then the signal is wanted back."""
+    """Ten thousand samples a second, threads that start and end, forks, starts and stops; then the program uses the signal itself."""
     rec, done = api(project, r"""
         struct piano_cpu_options o = {.size = sizeof o, .frequency_hz = 10000, .source = PIANO_SOURCE_""" + source + r"""};
         struct piano_cpu_stats s;

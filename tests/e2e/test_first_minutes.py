@@ -33,7 +33,7 @@ def test_record_passes_every_later_word_on(project: Project) -> None:
 @tool
 @pytest.mark.parametrize("words", [["record", "--help"], ["record", "--heap", "-h"], ["record", "-o", "x", "--help"],
                                    ["record", "--duration", "1", "--help"], ["run", "--duration", "1", "-h"]], ids=" ".join)
-def test_help_before_the_program_is_ours(project: Project, words: list[str]) -> None:
+def test_help_before_the_program_is_printed_by_piano(project: Project, words: list[str]) -> None:
     done = project.piano(*words)
     assert done.out.startswith(f"Usage: piano {words[0]}") and done.err == ""
 
@@ -45,7 +45,7 @@ def test_help_before_the_program_is_ours(project: Project, words: list[str]) -> 
     (["record", "--heap", "--"], "piano record PROGRAM"), (["record", "--pid", "1", "ls"], "--pid"),
     (["build", "update"], "--fn update"), (["profile", "update"], "--fn update"),
 ], ids=lambda v: " ".join(v) if isinstance(v, list) else "")
-def test_words_that_cannot_be_meant(project: Project, words: list[str], text: str) -> None:
+def test_contradicting_words_are_usage_errors(project: Project, words: list[str], text: str) -> None:
     done = project.piano(*words, check=False)
     assert done.status == 2 and text in done.err and done.out == "", done
 
@@ -261,7 +261,7 @@ def test_fish_completes_options_and_runs(project: Project) -> None:
     (["--versoin"], "did you mean `--version`?"), (["--hlep"], "did you mean `--help`?"), (["-v"], "`--version`"),
     (["version"], "`--version`"), (["./game", "--level", "3"], "piano record ./game"), (["sleep", "5"], "piano record sleep"),
     (["recrod", "ls"], "did you mean `record`?"), (["nosuchthing"], "try: piano --help")], ids=lambda v: v[0] if v else "")
-def test_what_was_meant_instead_of_a_command(project: Project, words: list[str], text: str) -> None:
+def test_wrong_command_gets_a_suggestion(project: Project, words: list[str], text: str) -> None:
     (project.root / "game").write_text("#!/bin/sh\n")
     (project.root / "game").chmod(0o755)
     done = project.piano(*words, check=False)
@@ -274,7 +274,7 @@ def test_what_was_meant_instead_of_a_command(project: Project, words: list[str],
 @pytest.mark.parametrize("flags,text,never", [
     (["--heap"], "try --heap=1K", "--cpu"), (["--heap=1K"], "try --heap=1,", "--heap=1K"),
     (["--heap=1"], "allocated nothing", "try --heap"), ([], "try --heap=1K --cpu=999", "xx")], ids=str)
-def test_nothing_was_sampled(project: Project, flags: list[str], text: str, never: str) -> None:
+def test_record_says_when_nothing_was_sampled(project: Project, flags: list[str], text: str, never: str) -> None:
     project.write({"a.c": "int main(void) { return 0; }\n"})
     project.command("gcc", "a.c", "-o", "a")
     done = project.piano("record", *flags, "./a")
@@ -289,7 +289,7 @@ def test_nothing_was_sampled(project: Project, flags: list[str], text: str, neve
 
 @tool
 @pytest.mark.parametrize("words", [["report"], ["report", "--json"], ["list"], ["--help"], ["report", "--frames"]], ids=" ".join)
-def test_a_pipe_that_is_closed_early(project: Project, words: list[str]) -> None:
+def test_pipe_that_is_closed_early_is_no_error(project: Project, words: list[str]) -> None:
     put_run(project, "1740000000123-77", update_run([16_000_000] * 500))
     done = project.command("bash", "-c", f'"$0" "$@" | head -c 1 >/dev/null; echo "${{PIPESTATUS[0]}}"', PIANO, *words)
     assert done.out.strip() in ("0", "141") and done.err == "", done
@@ -308,7 +308,7 @@ def test_no_colour_and_no_progress_in_a_pipe(project: Project, words: list[str])
 @tool
 @pytest.mark.parametrize("columns", [1, 5, 20, 40])
 @pytest.mark.parametrize("words", [["report"], ["report", "--frames"], ["list"], ["--help"]], ids=" ".join)
-def test_tiny_terminals(project: Project, words: list[str], columns: int) -> None:
+def test_tables_fit_tiny_terminals(project: Project, words: list[str], columns: int) -> None:
     put_run(project, "1740000000123-77", update_run([16_000_000] * 50))
     status, seen = project.run_in_pty(PIANO, *words, columns=columns)
     assert status == 0 and seen.strip(), seen

@@ -366,7 +366,7 @@ def test_a_new_rate_weighs_old_and_new_samples_right(project: Project) -> None:
 
 
 def test_thousand_starts_and_stops_do_not_grow_the_recording(project: Project) -> None:
-    """Neither the recording nor the process grows, and other threads allocate all the while."""
+    """Neither the recording nor the process grows while other threads allocate."""
     program = with_library(project, CHURN + r"""
         static long resident(void)
         {

@@ -349,7 +349,7 @@ def test_operators_of_libraries_that_come_and_go(project: Project) -> None:
 
 
 def test_dlerror_is_not_changed(project: Project) -> None:
-    """Nothing of piano's looks something up between a failure of the program's and its question."""
+    """piano makes no dl call between a failed dl call of the program and its dlerror."""
     program = compile(project, r"""
         #include <dlfcn.h>
         #include <string>
@@ -391,7 +391,7 @@ NO_FALLOCATE = r"""
 
 
 def test_a_file_system_that_reserves_nothing(project: Project) -> None:
-    """Threads that want room at the same time, where it has to be written: nobody writes over what another has there."""
+    """Threads extend the recording at the same time on a file system without fallocate: none overwrites the data of another."""
     launcher = compile(project, NO_FALLOCATE, name="launcher")
     program = compile(project, r"""
         #include "piano.h"
@@ -422,7 +422,7 @@ def test_a_file_system_that_reserves_nothing(project: Project) -> None:
 
 
 def test_heap_and_cpu_begun_at_the_same_time(project: Project) -> None:
-    """There is one recording for both, whoever comes first."""
+    """Both share one recording, regardless of which starts first."""
     program = compile(project, r"""
         #include "piano.h"
         static pthread_barrier_t line;
@@ -454,7 +454,7 @@ def test_heap_and_cpu_begun_at_the_same_time(project: Project) -> None:
 
 
 def test_caught_stack_overflows_do_not_stop_sampling(project: Project) -> None:
-    """A handler on an alternate stack leaves by siglongjmp, mostly out of a sample: whatever comes later is sampled all the same."""
+    """A handler on an alternate stack leaves by siglongjmp, mostly out of a sample: later allocations are sampled."""
     program = compile(project, r"""
         #include <setjmp.h>
         #include <sys/resource.h>

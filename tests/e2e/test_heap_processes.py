@@ -198,7 +198,7 @@ def test_a_program_that_closes_all_descriptors(project: Project) -> None:
 
 
 def test_chroot_and_chdir_do_not_lose_the_recording(project: Project) -> None:
-    """chdir, an empty root, another user: the recording was its own before."""
+    """After chdir, chroot or setuid the program keeps writing to the recording it opened before."""
     if os.getuid() != 0:
         pytest.skip("chroot needs root")
     program = compile(project, KEEPS + r"""
@@ -364,7 +364,7 @@ def test_low_descriptors_belong_to_the_program(project: Project) -> None:
 @pytest.mark.parametrize("rest", ["SECCOMP_RET_ERRNO | EPERM", "SECCOMP_RET_KILL_PROCESS"])
 @pytest.mark.parametrize("rate", ["512K", "1"])
 def test_program_with_seccomp_keeps_running(project: Project, rest: str, rate: str) -> None:
-    """A sandbox with the system calls that the program itself needs: piano does with what it had before."""
+    """A seccomp filter allows only the system calls of the program itself; piano needs no others."""
     program = compile(project, KEEPS + r"""
         #include <linux/filter.h>
         #include <linux/seccomp.h>

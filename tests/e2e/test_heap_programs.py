@@ -396,7 +396,7 @@ def test_another_allocator_preloaded(project: Project, allocator: str) -> None:
 
 
 def test_an_allocator_in_the_program_itself(project: Project) -> None:
-    """jemalloc linked in statically: what is bound within the program is not seen; that is said, and no reason to fail."""
+    """jemalloc linked in statically: piano cannot interpose calls bound within the program. It says so and does not fail."""
     archive = "/usr/lib/x86_64-linux-gnu/libjemalloc_pic.a"
     if not os.path.exists(archive):
         pytest.skip("libjemalloc_pic.a is not installed")
@@ -408,7 +408,7 @@ def test_an_allocator_in_the_program_itself(project: Project) -> None:
 
 
 def test_a_program_with_holes_between_its_segments(project: Project) -> None:
-    """glibc then tells where the segment begins, not the module; make of Debian 12 is such a program."""
+    """For such programs glibc reports the start of the segment, not of the module. make in Debian 12 is one."""
     need("make")
     (project.root / "Makefile").write_text("all:\n\t@echo made\n")
     _, heap = record(project, "make", "-f", "Makefile")

@@ -40,7 +40,7 @@ def test_figures_at_rate_1_are_exact(project: Project, program: Path) -> None:
 @pytest.mark.parametrize("size,n", [(16, 200), (4096, 200), (512 * 1024, 200), (100 * MB, 200),
                                     (512 * 1024, 1), (64 * 1024, 2)])
 def test_estimates_have_an_interval(project: Project, program: Path, size: int, n: int) -> None:
-    """The last two: never below what was really seen."""
+    """The last two cases: the interval never goes below what was sampled."""
     rate = 512 * 1024
     rec, s = recording(program, rate=rate)
     rec.sample(s.parse, size, count=n)
@@ -76,7 +76,7 @@ def test_negative_rounding_errors_are_shown_as_zero(project: Project, program: P
 
 @tool
 def test_peak_shows_the_holders_at_that_time(project: Project, program: Path) -> None:
-    """Who held memory then is not who holds it now."""
+    """The holders at the peak differ from those at the end."""
     rec, s = recording(program, rate=1)
     rec.sample(s.load, 5 * MB, at_ms=100).sample(s.parse, MB, at_ms=250)
     rec.free(s.load, 5 * MB, lived_us=900_000)

@@ -191,7 +191,7 @@ def test_deep_recursion_is_truncated(project: Project) -> None:
 
 
 def test_ten_thousands_of_stacks_are_stored_or_counted(project: Project) -> None:
-    """More than any table was made for, perhaps: what has no room is counted, and the sum is right."""
+    """Possibly more stacks than the tables hold: stacks without room are counted, and the sum is right."""
     program = compile(project, r"""
         static NOINLINE void even(int depth, unsigned path);
         static NOINLINE void odd(int depth, unsigned path)
@@ -425,7 +425,7 @@ def test_garbage_in_the_frame_pointer_ends_the_walk(project: Project) -> None:
 # ---- threads ----
 
 def test_thousands_of_threads_do_not_grow_the_recording(project: Project) -> None:
-    """None is lost, and the recording is not greater for them."""
+    """No allocation is lost, and the recording does not grow with the number of threads."""
     program = compile(project, r"""
         static NOINLINE void *visit(void *arg) { void *p = malloc(99); KEEP(p); free(p); return arg; }
         int main(int argc, char **argv)

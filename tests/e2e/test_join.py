@@ -240,7 +240,7 @@ def test_recording_of_another_process_is_not_joined(project: Project) -> None:
 
 
 def test_run_without_clock_sync_is_not_joined(project: Project) -> None:
-    """Files of before: found, and said that nothing can be joined."""
+    """Files of older versions are found, and the report says that it cannot join them."""
     record(project, "--heap")
     run = project.only_run()
     lines = run.read_text().splitlines()
@@ -289,7 +289,7 @@ def test_time_is_interpolated_between_clock_pairs(project: Project) -> None:
 @pytest.mark.tool
 @pytest.mark.parametrize("slept", [20, -20])
 def test_events_after_suspend_are_at_the_right_time(project: Project, slept: int) -> None:
-    """One of the clocks stood still meanwhile; what comes after is where it belongs."""
+    """One of the clocks stops during suspend; later events still have the right time."""
     second = 1_000_000_000
     counter, kernel = max(slept, 0) * second, max(-slept, 0) * second
     syncs = [{"at_ns": n * second + (n > 1) * counter, "mono_ns": n * second + (n > 1) * kernel} for n in (1, 2, 3, 4)]
@@ -299,7 +299,7 @@ def test_events_after_suspend_are_at_the_right_time(project: Project, slept: int
 
 
 def test_a_turn_is_joined_from_begin_to_begin(project: Project) -> None:
-    """What the caller allocates between the calls of a turn is inside of it."""
+    """Allocations of the caller between the calls of a turn belong to the turn."""
     program = project.cc(r"""
         #include <stdio.h>
         #include <stdlib.h>

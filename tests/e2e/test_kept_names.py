@@ -306,7 +306,7 @@ def test_names_of_callbacks_are_kept(project: Project) -> None:
 
 @tool
 def test_hostile_names_are_not_printed(project: Project) -> None:
-    """Whatever they are made of, they do not get at the terminal."""
+    """Control characters in names are not printed to the terminal."""
     rec, _ = made_up()
     rec.symbol_texts = [b"\x1b[31mleaf\x07" if t == "leaf" else b"\xff\xfe<b>" if t == "outer" else t
                         for t in rec.symbol_texts]

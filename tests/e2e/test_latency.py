@@ -73,7 +73,7 @@ int main(void)
 
 @pytest.mark.timing
 @pytest.mark.parametrize("flags", [("--events",), ()], ids=["events", "everything"])
-def test_wake_to_poll(project: Project, flags: tuple) -> None:
+def test_latency_from_wake_to_poll_is_measured(project: Project, flags: tuple) -> None:
     (project.root / "x.rec").unlink(missing_ok=True)
     program = compile(project, PROGRAM, *API)
     done = project.piano("record", *flags, "-o", "x.rec", "--", program)

@@ -21,7 +21,7 @@ def paranoid() -> int:
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may sample everything")
 @pytest.mark.skipif(paranoid() < 2, reason="kernel.perf_event_paranoid below 2 lets everybody sample everything")
-def test_the_cure_of_paranoid_comes_once(project: Project) -> None:
+def test_hint_for_perf_event_paranoid_is_printed_once(project: Project) -> None:
     told = [project.piano("record", "--cpu", "--", "true").err for _ in range(3)]
     if "seccomp" in told[0]:
         pytest.skip("a seccomp filter is in the way before that")
@@ -31,7 +31,7 @@ def test_the_cure_of_paranoid_comes_once(project: Project) -> None:
     assert CURE in project.piano("doctor", check=False).out
 
 
-def test_a_notice_that_cannot_be_noted_comes_again(project: Project) -> None:
+def test_notice_is_repeated_when_it_cannot_be_remembered(project: Project) -> None:
     deny = compiled(project, DENY, name="deny")
     (project.home / ".local").write_text("in the way")
     for home in (project.home, "/dev/null/home", ""):
@@ -39,7 +39,7 @@ def test_a_notice_that_cannot_be_noted_comes_again(project: Project) -> None:
         assert "for samples from outside: in a container" in done.err, done
 
 
-def test_the_hint_for_containers_comes_once(project: Project) -> None:
+def test_hint_for_containers_is_printed_once(project: Project) -> None:
     deny = compiled(project, DENY, name="deny")
     told = [project.command(deny, PIANO, "record", "--cpu", "--", "true").err for _ in range(2)]
     assert "for samples from outside" in told[0] and "for samples from outside" not in told[1], told

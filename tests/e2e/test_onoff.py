@@ -138,7 +138,7 @@ def test_functions_that_wait_are_not_the_hottest(project: Project) -> None:
 
 
 @pytest.mark.timing
-def test_short_waits(project: Project) -> None:
+def test_short_waits_are_measured(project: Project) -> None:
     """An event loop that is woken every few dozen microseconds: no call is long enough to check them all."""
     report = project.profile_c(MILLISECOND + """
         #include <poll.h>
@@ -192,7 +192,7 @@ def test_preemption_is_no_cpu_time_of_sampled_functions(project: Project) -> Non
     assert query["self_ns"] + world["self_ns"] > 1.2 * cpu_ns, "nothing was waited"
 
 
-def test_orders_are_for_runs(project: Project) -> None:
+def test_cpu_time_and_wall_exclude_each_other_and_heap(project: Project) -> None:
     both = project.piano("report", "--cpu-time", "--wall", check=False)
     assert both.status == 2 and "choose one" in both.err
     for flag in ("--cpu-time", "--wall"):
@@ -201,7 +201,7 @@ def test_orders_are_for_runs(project: Project) -> None:
 
 
 @pytest.mark.timing
-def test_blocked_is_neither(project: Project) -> None:
+def test_blocked_time_is_neither_cpu_nor_waiting_for_a_cpu(project: Project) -> None:
     project.command(project.cc(NAPS))
     frames = frame_lines(project, "tick")[1:]
     wall, cpu, runq = (sum(f[key] for f in frames) for key in ("wall_ns", "cpu_ns", "runq_ns"))
@@ -210,7 +210,7 @@ def test_blocked_is_neither(project: Project) -> None:
     assert naps and sum(fn["cpu_ns"] for fn in naps) < 0.3 * sum(fn["self_ns"] for fn in naps)
 
 
-def test_with_frame_fn_and_nested_levels(project: Project) -> None:
+def test_frame_option_and_nested_levels_have_all_three_parts(project: Project) -> None:
     source = MILLISECOND + """
         static void inner(void) { WORK_MS(1); }
         static void outer(void) { inner(); inner(); }
@@ -280,7 +280,7 @@ def test_a_thread_that_waits_when_the_program_ends(project: Project) -> None:
     assert report.functions[0]["name"] == "compute"
 
 
-def test_without_schedstat(project: Project) -> None:
+def test_waiting_is_unknown_without_schedstat(project: Project) -> None:
     """A process that may have few descriptors spares the one of schedstat: why it was off the CPU is not known."""
     program = project.cc(NAPS)
     project.command("sh", "-c", f"ulimit -n 15; exec {program}")

@@ -138,7 +138,7 @@ LOCKED = [["record", "--heap", "--", "ls"], ["record", "--cpu", "--", "ls"], ["l
 
 
 @pytest.mark.parametrize("words", LOCKED, ids=[" ".join(words) for words in LOCKED])
-def test_a_lockout_names_its_cure(theirs: Project, words: list[str]) -> None:
+def test_unreadable_runs_directory_names_the_command_to_fix_it(theirs: Project, words: list[str]) -> None:
     """A .piano of root's, as an older sudo piano left it."""
     theirs.write({"tick.c": TICK, "Makefile": "tick: tick.c\n\tcc -O1 -o tick tick.c\n"})
     (theirs.root / ".piano" / "runs").mkdir(parents=True)
@@ -149,7 +149,7 @@ def test_a_lockout_names_its_cure(theirs: Project, words: list[str]) -> None:
     assert done.err.count("sudo chown") == 1
 
 
-def test_the_cure_cures(theirs: Project) -> None:
+def test_command_to_fix_the_owner_works(theirs: Project) -> None:
     """Also in a directory that a shell takes for several words."""
     theirs.root = theirs.root.rename(theirs.root.parent / "it's $HOME; x")
     (theirs.root / ".piano" / "runs").mkdir(parents=True)
@@ -161,7 +161,7 @@ def test_the_cure_cures(theirs: Project) -> None:
 
 
 @pytest.mark.parametrize("words", [["report"], ["diff"], ["view", "-o", "x.html"]], ids=lambda words: words[0])
-def test_a_closed_recording_names_its_cure(theirs: Project, words: list[str]) -> None:
+def test_unreadable_recording_names_the_command_to_fix_it(theirs: Project, words: list[str]) -> None:
     """The directory is the user's, the files in it are root's."""
     theirs.runs.mkdir(parents=True)
     for name in ("1740000000123-1.rec", "1740000000124-2.rec"):
@@ -173,8 +173,8 @@ def test_a_closed_recording_names_its_cure(theirs: Project, words: list[str]) ->
     assert done.status == 1 and f"try: sudo chown -R {USER}:{GROUP} {theirs.root}/.piano" in done.err, done
 
 
-def test_a_closed_directory_of_others_has_no_such_cure(theirs: Project) -> None:
-    """Reading along in the project of somebody else: its files are that user's to keep."""
+def test_unreadable_directory_of_another_user_names_no_command(theirs: Project) -> None:
+    """The reader must not be told to change the owner of another user's files."""
     os.chown(theirs.root, 0, 0)
     (theirs.root / ".piano" / "runs").mkdir(parents=True)
     (theirs.root / ".piano").chmod(0o700)

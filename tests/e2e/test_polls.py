@@ -317,7 +317,7 @@ def test_samples_are_joined_to_polls_by_thread_and_time(project: Project, progra
 
 @tool
 def test_blocked_time_of_polls_is_exact(project: Project, program: Path) -> None:
-    """Off the CPU: exactly the part that lies in the poll; waiting for a CPU is told apart."""
+    """Exactly the off-CPU time within the poll counts; waiting for a CPU is separate."""
     rec, burn, wait, parse = traced(program)
     name = rec.name("sleeper")
     rec.poll(11, 100, 50, task=1, name=name)

@@ -193,7 +193,7 @@ def test_help_fits_a_terminal(project: Project, command: str) -> None:
                                        ("--heap=2m", 2097152), ("--heap=1G", 1 << 30), ("--maps", 524288),
                                        ("--heap=64KB", 65536), ("--heap=64KiB", 65536), ("--heap=1.5M", 3 << 19),
                                        ("--heap=4096B", 4096)])
-def test_rates(project: Project, word: str, rate: int) -> None:
+def test_every_form_of_a_rate_is_understood(project: Project, word: str, rate: int) -> None:
     record(project, "true", flags=(word,))
     assert Header(only(project)).rate == rate
 
@@ -212,7 +212,7 @@ def refused(project: Project, *words: Any, says: str, flags: tuple = (), **optio
 
 
 @pytest.mark.tool
-def test_program_that_is_not_there(project: Project) -> None:
+def test_missing_program_is_an_error(project: Project) -> None:
     refused(project, "no-such-program", says="no program `no-such-program` in PATH")
     refused(project, "./no-such-program", says="no-such-program: No such file")
     refused(project, "", says="no program")
@@ -552,14 +552,14 @@ def test_stdin_may_be_closed(project: Project) -> None:
     assert Header(only(project)).exit_status == 1
 
 
-def test_a_reader_of_our_talk_that_goes_away(project: Project) -> None:
+def test_reader_of_stderr_that_ends_does_not_change_the_status(project: Project) -> None:
     done = project.command("bash", "-c", f"{PIANO_WORD} record -- sh -c 'exit 6' 2> >(exec 0<&-); exit $?", check=False)
     assert done.status == 6
 
 
 @pytest.mark.parametrize("words", [("true",), ("./missing",), ("--pid", str(os.getpid()), "--duration", "0.1")],
                          ids=["runs", "missing", "pid"])
-def test_without_a_reader_of_our_messages(project: Project, words: tuple[str, ...]) -> None:
+def test_record_works_without_a_reader_of_stderr(project: Project, words: tuple[str, ...]) -> None:
     """SIGPIPE must not end piano, not even at the first message, which comes before the program is started."""
     reader, writer = os.pipe()
     os.close(reader)
@@ -770,7 +770,7 @@ def test_children_are_not_recorded_unless_asked(project: Project) -> None:
     assert len(recordings(project)) == 1
 
 
-def test_children(project: Project) -> None:
+def test_children_have_recordings_with_children(project: Project) -> None:
     program = compiled(project, LARGE)
     done = record(project, "sh", "-c", f"{program}; env X=1 {program}; exit 3", check=False,
                   flags=("--children", "--heap=64M"))
@@ -834,7 +834,7 @@ def test_program_that_is_never_reached(project: Project) -> None:
     assert done.out == "held\n" and "nothing was sampled" in done.err and "cannot be recorded" in done.err
 
 
-def test_little_is_not_enough(project: Project) -> None:
+def test_record_without_samples_suggests_a_smaller_rate(project: Project) -> None:
     done = record(project, "true", flags=("--heap=1G",))
     assert "nothing was sampled" in done.err and "--heap=" in done.err and "cannot be recorded" not in done.err
 

@@ -63,7 +63,7 @@ def test_change_beyond_the_error_of_the_samples_is_significant(project: Project,
 
 @tool
 def test_samples_of_unequal_weight_have_a_larger_error(project: Project, program: Path) -> None:
-    """What one long period stands for is one piece of luck, not many."""
+    """One sample of a long period counts as one sample in the error, not as many."""
     paths = []
     for number, count in enumerate((100, 160)):
         rec, s = recording(program)

@@ -84,14 +84,14 @@ def tree(tmp_path: Path) -> Tree:
     return Tree(tmp_path)
 
 
-def test_good_ones(tree: Tree) -> None:
+def test_passed_tests_are_counted(tree: Tree) -> None:
     status, out = tree.write(good=GOOD).run()
     assert status == 0 and out.rstrip().endswith("2 passed, 0 failed, 0 skipped"), out
     assert tree.left() == []
 
 
 @pytest.mark.parametrize("jobs", ["1", "2"])
-def test_one_that_hangs_is_named_and_the_others_go_on(tree: Tree, jobs: str) -> None:
+def test_hanging_test_is_named_and_the_others_run(tree: Tree, jobs: str) -> None:
     status, out = tree.write(good=GOOD, hangs=HANGS).run("--limit", "3", "-j", jobs)
     assert status == 1 and out.rstrip().endswith("4 passed, 2 failed, 0 skipped"), out
     assert "no end after 3 s" in out
@@ -101,7 +101,7 @@ def test_one_that_hangs_is_named_and_the_others_go_on(tree: Tree, jobs: str) -> 
 
 
 @pytest.mark.parametrize("jobs", ["1", "2"])
-def test_one_that_hears_no_signal_is_named_too(tree: Tree, jobs: str) -> None:
+def test_hanging_test_that_ignores_signals_is_named(tree: Tree, jobs: str) -> None:
     plugin = tree.root / "tests" / "plugin.py"
     plugin.write_text(plugin.read_text().replace("GRACE_S = 30", "GRACE_S = 1"))
     status, out = tree.write(good=GOOD, deaf=DEAF).run("--limit", "3", "-j", jobs)
@@ -111,7 +111,7 @@ def test_one_that_hears_no_signal_is_named_too(tree: Tree, jobs: str) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_stopped_it_says_what_was_done(tree: Tree, number: int) -> None:
+def test_ctrl_c_reports_what_was_done(tree: Tree, number: int) -> None:
     begun = tree.root / "begun"
     tree.write(good=GOOD, hangs=f"""
         import pathlib, subprocess
@@ -136,7 +136,7 @@ def test_stopped_it_says_what_was_done(tree: Tree, number: int) -> None:
     assert tree.left() == []
 
 
-def test_what_a_killed_run_left_is_removed(tree: Tree) -> None:
+def test_leftovers_of_a_killed_run_are_removed(tree: Tree) -> None:
     tree.write(good=GOOD)
     old = tree.temp / "piano-tests-old"
     (old / "closed").mkdir(parents=True)
@@ -149,7 +149,7 @@ def test_what_a_killed_run_left_is_removed(tree: Tree) -> None:
     assert list(tree.temp.iterdir()) == [foreign]
 
 
-def test_retries_are_told(tree: Tree) -> None:
+def test_retries_are_reported(tree: Tree) -> None:
     shutil.copy(ROOT / "tests" / "e2e" / "conftest.py", tree.root / "tests" / "e2e" / "conftest.py")
     build = tree.root / "build"
     build.mkdir()

@@ -104,7 +104,7 @@ SLOW = {"sortCommandGeneric": ("sort", "numbers", "limit", 0, 1), "keysCommand":
 
 
 @pytest.mark.timing
-def test_redis_with_slow_commands(project: Project, perf: None) -> None:
+def test_slow_commands_of_redis_are_found(project: Project, perf: None) -> None:
     """How long each took is known to redis itself: its slow log."""
     fill = "".join(f"rpush numbers {' '.join(str(n * 7919 % 1000003) for n in range(at, at + 500))}\n"
                    f"mset {' '.join(f'a-key-of-some-length:{n} {n}' for n in range(at, at + 500))}\n"
@@ -275,7 +275,7 @@ NGINX = """
 """
 
 
-def test_nginx(project: Project) -> None:
+def test_nginx_is_recorded(project: Project) -> None:
     root, curl = project.root, need("curl")
     (root / "www").mkdir()
     (root / "www" / "page.txt").write_text(" ".join(str(n * 7919 % 10007) for n in range(20000)))
@@ -320,7 +320,7 @@ def talk(path: Path, lines: list[bytes]) -> bytes:
         return said
 
 
-def test_memcached(project: Project) -> None:
+def test_memcached_is_recorded(project: Project) -> None:
     def session(number: int) -> list[bytes]:
         lines = []
         for n in range(40):
@@ -423,7 +423,7 @@ int main(void)
 """
 
 
-def test_a_pool_of_threads(project: Project) -> None:
+def test_each_wait_of_a_thread_pool_is_a_park(project: Project) -> None:
     """The program counts its waits: as many parks are in the recording, of each thread."""
     program = compile(project, POOL)
     alone = project.command(program)

@@ -136,7 +136,7 @@ def tree(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("esbuild", ["", "echo 'invalid target' >&2; exit 1"])
 def test_page_without_esbuild(system: System, tree: Path, esbuild: str) -> None:
-    """None at all, or one too old: the prebuilt page is taken, and that is said."""
+    """esbuild is missing or too old: the build uses the prebuilt page and says so."""
     if esbuild:
         system.command("esbuild", esbuild)
     done = system.run(tree / "tools/build-viewer", "out")

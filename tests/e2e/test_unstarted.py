@@ -23,7 +23,7 @@ def library(project: Project, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("command", ["run", "profile"])
-def test_a_missing_library_of_an_instrumented_program(project: Project, library: Path, command: str) -> None:
+def test_missing_library_of_an_instrumented_program_is_named(project: Project, library: Path, command: str) -> None:
     words = ["gcc", "a.c", f"-L{library}", "-ltwice", "-o", "a"]
     if command == "run":
         project.build("--", *words)
@@ -38,7 +38,7 @@ def test_a_missing_library_of_an_instrumented_program(project: Project, library:
 
 
 @pytest.mark.parametrize("flags", [["--heap"], ["--cpu"], []], ids=["heap", "cpu", "all"])
-def test_a_missing_library_of_any_program(project: Project, library: Path, flags: list[str]) -> None:
+def test_missing_library_of_any_program_is_named(project: Project, library: Path, flags: list[str]) -> None:
     project.command("gcc", "a.c", f"-L{library}", "-ltwice", "-o", "a")
     done = project.piano("record", *flags, "./a", check=False)
     assert done.status == 127, done
@@ -47,7 +47,7 @@ def test_a_missing_library_of_any_program(project: Project, library: Path, flags
 
 
 @pytest.mark.parametrize("words", [["run"], ["record", "--heap", "./a"], ["record", "--cpu", "./a"]], ids=" ".join)
-def test_a_missing_loader(project: Project, words: list[str]) -> None:
+def test_missing_loader_is_named(project: Project, words: list[str]) -> None:
     project.write({"a.c": "int main(void) { return 0; }\n"})
     link = ["gcc", "a.c", "-Wl,--dynamic-linker=/lib/ld-none.so.1", "-o", "a"]
     project.build("--", *link)
@@ -56,7 +56,7 @@ def test_a_missing_loader(project: Project, words: list[str]) -> None:
     assert done.status == 1 and "its loader /lib/ld-none.so.1: No such file or directory" in done.err, done
 
 
-def test_a_missing_interpreter(project: Project) -> None:
+def test_missing_interpreter_is_named(project: Project) -> None:
     script = project.root / "s"
     script.write_text("#!/nowhere/sh -e\n")
     script.chmod(0o755)
@@ -65,7 +65,7 @@ def test_a_missing_interpreter(project: Project) -> None:
         assert done.status == 1 and "it is a script for /nowhere/sh: No such file or directory" in done.err, done
 
 
-def test_a_program_that_may_not_be_run(project: Project) -> None:
+def test_program_without_permission_to_run_is_named(project: Project) -> None:
     project.write({"a.c": "int main(void) { return 0; }\n"})
     program = project.build("--", "gcc", "a.c", "-o", "a")
     program.chmod(0o600)
@@ -73,7 +73,7 @@ def test_a_program_that_may_not_be_run(project: Project) -> None:
     assert done.status == 1 and "Permission denied" in done.err and "chmod +x" in done.err, done
 
 
-def test_a_status_of_127_of_the_programs_own(project: Project) -> None:
+def test_exit_status_127_of_the_program_itself_is_passed_on(project: Project) -> None:
     project.cc("int update(void) { return 0; }\nint main(void) { return 127; }\n", select=["--fn", "update"])
     done = project.piano("run", check=False)
     assert done.status == 127 and "did not start" not in done.err and "none of the instrumented functions" in done.err, done
@@ -81,7 +81,7 @@ def test_a_status_of_127_of_the_programs_own(project: Project) -> None:
     assert done.status == 127 and "recording:" in done.err and "did not start" not in done.err, done
 
 
-def test_a_symbol_that_no_library_has(project: Project, library: Path) -> None:
+def test_missing_symbol_is_named(project: Project, library: Path) -> None:
     project.build("--", "gcc", "a.c", f"-L{library}", "-ltwice", "-Wl,-z,now", "-o", "a")
     (library / "l.c").write_text("int thrice(int n) { return 3 * n; }\n")
     project.command("gcc", "-shared", "-fPIC", "l.c", "-o", "libtwice.so", cwd=library)

@@ -403,7 +403,7 @@ def test_callbacks_beyond_the_table_are_called_and_counted(project: Project) -> 
     assert len(r.of("poll_begin")) + max(e.fields[1] // 2 for e in r.of("value")) == 2 * 80000
 
 
-def test_what_is_closed_leaves_room(project: Project) -> None:
+def test_closed_handles_free_their_table_entries(project: Project) -> None:
     r, done = record(project, compile(project, MANY, "-luv"), 10000, 8)
     assert done.out == "80000 80000\n"
     assert len(r.of("poll_begin")) == 2 * 80000 and not r.of("value")

@@ -568,7 +568,7 @@ def test_page_size_grows_less_than_the_run(project: Project) -> None:
 
 
 def test_large_data_is_divided_into_several_elements(project: Project) -> None:
-    """Noise does not get smaller: the data has to be divided."""
+    """Random data cannot be compressed, so it does not fit into one element."""
     rng = random.Random(1)
     lines = [header([f"f{i}" for i in range(40)])]
     lines += [frame(n, [fn(k, rng.randrange(2**31), rng.randrange(2**40), rng.randrange(2**31), rng.randrange(2**40))

@@ -219,7 +219,7 @@ def test_ctrl_c_ends_the_server_and_leaves_no_files(project: Project, run: Path,
 
 @tool
 def test_browser_gets_the_address_without_a_shell(project: Project, run: Path, tmp_path: Path) -> None:
-    """It gets the address as one word, no shell between, and outlives us."""
+    """The browser gets the address as one argument without a shell, and keeps running after piano."""
     tools, seen = tmp_path / "bin", tmp_path / "seen"
     tools.mkdir()
     opener = tools / "xdg-open"

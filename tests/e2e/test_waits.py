@@ -112,7 +112,7 @@ WAITED = [("epoll", 1)] * 3 + [("poll", 1)] * 2 + [("select", 1)] * 2 + [
     ("semaphore", 0), ("semaphore", 0), ("semaphore", 0), ("semaphore", 0)]
 
 
-def test_waits_are_parks(project: Project) -> None:
+def test_blocking_calls_are_recorded_as_parks(project: Project) -> None:
     program = compile(project, WAITS)
     project.command(program)  # right without us
     r, _ = record(project, program)
@@ -121,7 +121,7 @@ def test_waits_are_parks(project: Project) -> None:
     project.command(program, env={"LD_PRELOAD": PRELOAD})
 
 
-def test_fortified_programs_too(project: Project) -> None:
+def test_fortified_calls_are_recorded_as_parks(project: Project) -> None:
     program = compile(project, r"""
         int main(int argc, char **argv)
         {
@@ -291,12 +291,12 @@ def check_uring(r: Recording, done: Done) -> None:
     assert parks(r) == [("uring", 0)] * 3
 
 
-def test_liburing(project: Project) -> None:
+def test_liburing_waits_are_recorded_as_parks(project: Project) -> None:
     program = compile(project, URING + "int main(void) { return use_uring(); }", uring_library())
     check_uring(*record(project, program))
 
 
-def test_liburing_behind_a_loaded_library(project: Project) -> None:
+def test_liburing_of_a_loaded_library_is_recorded(project: Project) -> None:
     compile(project, URING, "-shared", "-fPIC", uring_library(), name="user.so")
     program = compile(project, r"""
         #include <dlfcn.h>
@@ -311,7 +311,7 @@ def test_liburing_behind_a_loaded_library(project: Project) -> None:
     check_uring(*record(project, program))
 
 
-def test_liburing_that_comes_and_goes(project: Project) -> None:
+def test_liburing_that_is_unloaded_and_loaded_is_recorded(project: Project) -> None:
     """A library of that name, unloaded and loaded again at another place: its functions are those that are there now."""
     compile(project, "int io_uring_submit_and_wait(void *ring, unsigned count) { return (int)count; }", "-shared", "-fPIC",
             "-Wl,-soname,liburing.so.2", name="liburing.so.2")

@@ -329,7 +329,7 @@ def test_interval_covers_the_truth(python: Python) -> None:
     assert 86 <= said <= 100  # 95 +- 4 standard errors
 
 
-def test_samples_have_the_epoch_of_their_allocation(python: Python) -> None:
+def test_samples_are_told_apart_by_gc_epoch(python: Python) -> None:
     said = python.run("""
     import gc, json
     from piano import memprof

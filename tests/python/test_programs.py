@@ -243,7 +243,7 @@ def test_script_behaves_the_same_with_save(python: Python, words: list[str], fla
 
 @needs_package
 def test_unsaved_snapshot_is_reported_and_keeps_the_status(python: Python) -> None:
-    """It is said, and what became of the script is not hidden by it."""
+    """piano reports the failure, and the exit status stays that of the script."""
     python.write("off.py", "from piano import memprof; import sys; memprof.shutdown(); print(1); sys.exit(int(sys.argv[1]))")
     python.write("stopped.py", "from piano import memprof; memprof.stop()")
     for status in (0, 3):
