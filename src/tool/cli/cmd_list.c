@@ -22,12 +22,13 @@
 enum { LIST_TOP = 20 };
 
 struct request {
-    bool all, json;
+    bool all, json, reverse;
 };
 
 static const struct flag flags[] = {
     {"--all", "all of them, not only the latest 20", FLAG_SWITCH(all)},
     {"--json", "all of them as JSON", FLAG_SWITCH(json)},
+    {"--reverse", "oldest first", FLAG_SWITCH(reverse)},
     {0},
 };
 
