@@ -22,13 +22,12 @@
 enum { LIST_TOP = 20 };
 
 struct request {
-    bool all, json, reverse;
+    bool all, json;
 };
 
 static const struct flag flags[] = {
     {"--all", "all of them, not only the latest 20", FLAG_SWITCH(all)},
     {"--json", "all of them as JSON", FLAG_SWITCH(json)},
-    {"--reverse", "oldest first", FLAG_SWITCH(reverse)},
     {0},
 };
 
