@@ -109,24 +109,20 @@ static int read_jobs(const struct flag_line *line, const char *text, void *field
 #define LIST(label, read, member) FLAG_READ(label, read, struct selection_list, selection.member)
 const struct flag build_flags[] = {
     {.help =
-         "Which functions (--fn, --file and --dir add; none of them: all of the\nproject's own):"},
+         "Which functions (--fn, --file and --dir add; none of them: all of the project's own):"},
     {"--fn", "those with PAT in their name (`update`, `Parser::parse`)",
      LIST("PAT", read_pattern, fns), .complete = "function"},
     {"--exact", "PAT is the whole name, with or without namespace and class",
      FLAG_SWITCH(selection.exact)},
-    {"--file", "those of this file; the tail of a path will do", LIST("PATH", read_path, files),
+    {"--file", "those of this file; the end of its path is enough", LIST("PATH", read_path, files),
      .complete = "file"},
     {"--dir", "those of the files below this directory", LIST("DIR", read_path, dirs),
      .complete = "directory"},
     {"--skip", "but not this one", LIST("NAME", read_pattern, skips), .complete = "function"},
-    {"--frame", "each call of FN is a frame; else frames are found at run time",
+    {"--frame", "each call of FN is a frame; default: frames are detected",
      FLAG_READ("FN", read_frame, char *, selection.frame), .complete = "function"},
     {.help = ""},
-    {0},
-};
-
-const struct flag build_more_flags[] = {
-    {"-j", "so many processes; default: as many as processors",
+    {"-j", "number of parallel processes; default: one per processor",
      FLAG_READ("N", read_jobs, int, jobs)},
     {"--verbose", "show the build's own output", FLAG_SWITCH(verbose)},
     {0},
@@ -142,7 +138,6 @@ struct request {
 static const struct flag flags[] = {
     {.include = build_flags},
     {"--list-skipped", "build, then print what was left out and why", FLAG_SWITCH(list_skipped)},
-    {.include = build_more_flags},
     {0},
 };
 
@@ -212,17 +207,16 @@ const struct command command_build = {
     .name = "build",
     .summary = "build the project with chosen functions instrumented",
     .usage = "piano build [OPTIONS] [-- BUILD COMMAND]",
-    .about = "Builds the project with the chosen functions instrumented. The build is found\nby "
-             "itself (CMakeLists.txt, meson.build, Makefile, configure) or given after\n`--`. All "
-             "work happens under .piano/; the project's own files and build\nproducts are not "
-             "touched.",
+    .about = "Builds the project with the chosen functions instrumented. piano detects the build "
+             "(CMakeLists.txt, meson.build, Makefile, configure), or you name the command after "
+             "`--`. All work happens under .piano/; the project's own files and build products are "
+             "not touched.",
     .flags = flags,
-    .examples = "piano build --fn update\n"
-                "piano build --dir src/physics --skip vec3_add\n"
-                "piano build --fn update -- make -C game debug\n"
-                "piano build --fn update -- cc -O2 game.c -o game -lm",
-    .closing = "When stdout is not a terminal, it gets the path of the program that `piano run` "
-               "would start.",
+    .notes = "When stdout is not a terminal, it gets the path of the program that `piano run` "
+             "would start.",
+    .examples =
+        "piano build --fn update\npiano build --dir src/physics --skip vec3_add\npiano build --fn "
+        "update -- make -C game debug\npiano build --fn update -- cc -O2 game.c -o game -lm",
     .words = {WORDS_AFTER_DASHES, FLAG_FIELD(char *const *, driver.command), "command", 0, NULL},
     .run = build,
     .release = release,

@@ -41,9 +41,9 @@ static int read_percent(const struct flag_line *line, const char *text, void *fi
 
 static const struct flag flags[] = {
     {"--fail-above",
-     "exit 1 when a function that matters (1 % of the run or\nmore) grew by more than PCT percent "
-     "in self time,\nallocations or bytes, beyond the noise (recordings: in\nself CPU time; in "
-     "live, peak or allocated bytes of a\nsite; in p50 or p99 of a task's polls)",
+     "exit 1 when a function that matters (1 % of the run or more) grew by more than PCT percent "
+     "in self time, allocations or bytes, beyond the noise (recordings: in self CPU time; in "
+     "live, peak or allocated bytes of a site; in p50 or p99 of a task's polls)",
      FLAG_READ("PCT", read_percent, double, fail_above)},
     {"--skip", "of memory: a wrapper of malloc; may be repeated",
      FLAG_READ("PATTERN", flag_skip, struct heap_skip, skip)},
@@ -271,14 +271,13 @@ const struct command command_diff = {
     .name = "diff",
     .summary = "compare two runs, or two groups of runs",
     .usage = "piano diff [A B] [OPTIONS]",
-    .about =
-        "Compares two runs, or two groups of runs: time and allocations of each\nfunction, the "
-        "greatest change first. A and B are files, tags or run ids;\nseveral joined by "
-        "commas, or a tag with several runs, make a group. With no\narguments: the two latest "
-        "runs. Two recordings are compared by what both\nhave: CPU time by function, memory "
-        "by site, polls by task.",
+    .about = "Compares two runs, or two groups of runs: time and allocations of each function, the "
+             "greatest change first. A and B are files, tags or run ids; several joined by "
+             "commas, or a tag with several runs, make a group. With no arguments: the two latest "
+             "runs. Two recordings are compared by what both have: CPU time by function, memory "
+             "by site, polls by task.",
     .flags = flags,
-    .notes = "Two or more runs a side tell a change from noise; see docs/diff.md.",
+    .notes = "Two or more runs per side distinguish a change from noise; see docs/diff.md.",
     .examples = "piano diff\n"
                 "piano diff before after --fail-above 5\n"
                 "piano diff a1,a2,a3 b1,b2,b3 --json",

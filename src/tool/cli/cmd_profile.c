@@ -28,8 +28,9 @@ struct profiling {
 
 static const struct flag flags[] = {
     {.include = build_flags, .field = offsetof(struct profiling, build)},
-    {.include = build_more_flags, .field = offsetof(struct profiling, build)},
+    {.help = "\nThe program:"},
     {.include = run_flags, .field = offsetof(struct profiling, run)},
+    {.help = "\nThe report:"},
     {.include = report_flags, .field = offsetof(struct profiling, report)},
     {0},
 };
@@ -130,15 +131,10 @@ const struct command command_profile = {
     .usage = "piano profile [OPTIONS] [-- [PROGRAM] ARGS]\n"
              "piano profile [OPTIONS] -- BUILD COMMAND [-- [PROGRAM] ARGS]",
     .about = "Builds the project with the chosen functions instrumented, runs the program and "
-             "reports. Takes the options of `piano build` (--fn, --exact, --file, --dir, --skip, "
-             "--frame, -j, --verbose), of `piano run` (--duration, --kill-timeout, --every-call) "
-             "and of `piano report` (--top N, --all, --frames, --threads, --places, --budget TIME, "
-             "--cpu-time, --wall, --uncorrected, --json). The first word after `--` decides: a "
-             "compiler or a build tool (cc, make, cmake, ...) starts a build command, anything "
-             "else is the program's.\n\n"
-             "With --json, stdout holds the report alone: what the program prints goes to "
-             "stderr.\nThe program's exit status is passed on.",
-    .names_flags = true,
+             "reports. The first word after `--` decides: a compiler or a build tool (cc, make, "
+             "cmake, ...) starts a build command, anything else belongs to the program. The "
+             "program's exit status is passed on. With --json, stdout holds only the report: "
+             "output of the program goes to stderr.",
     .flags = flags,
     .examples = "piano profile --fn update\n"
                 "piano profile --fn update --duration 10 -- --level 3\n"

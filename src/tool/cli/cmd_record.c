@@ -83,12 +83,12 @@ static int read_every(const struct flag_line *line, const char *text, void *fiel
 static const struct flag flags[] = {
     {.help = "What to record; without any of these three, all of them; with one, that alone:"},
     {"--heap",
-     "sample one allocation in RATE bytes on average; default 512K; 1 = every allocation; K, M "
-     "and G are understood",
+     "sample one allocation in RATE bytes on average; default 512K; 1 = every allocation; K, M and "
+     "G are understood",
      .value = "[=RATE]", .read = read_heap},
     {"--cpu", "sample what the CPU does, HZ times in a second of CPU time; default 99",
      .value = "[=HZ]", .read = read_cpu},
-    {"--events", "turns of event loops, and what the program says through piano.h",
+    {"--events", "turns of event loops, and what the program reports through piano.h",
      FLAG_SWITCH(events)},
     {.help = ""},
     {"--kernel", "CPU samples with the frames of the kernel", FLAG_SWITCH(kernel)},
@@ -101,19 +101,19 @@ static const struct flag flags[] = {
     {"--maps", "anonymous memory from mmap too", FLAG_SWITCH(maps)},
     {"--children", "processes it starts have recordings of their own", FLAG_SWITCH(children)},
     {"--snapshot-every",
-     "a snapshot every S seconds; 0 = none; default: after a tenth of a second, then less and "
-     "less often",
+     "a snapshot every S seconds; 0 = none; default: after a tenth of a second, then less and less "
+     "often",
      FLAG_READ("S", read_every, double, every_s)},
     {"--max-size",
-     "of a recording, 1M to 1G, the default; the oldest events and samples make room for new ones",
+     "maximum size of a recording, 1M to 1G; default 1G; new events and samples replace the oldest",
      FLAG_READ("SIZE", read_size, uint64_t, max_bytes)},
-    {"--output", "the recording; default: a new one among the runs", FLAG_TEXT("FILE", output),
-     .alias = "-o", .complete = "file"},
+    {"--output", "the recording; default: a new file in the runs directory",
+     FLAG_TEXT("FILE", output), .alias = "-o", .complete = "file"},
     {"--duration",
-     "end it after S seconds (SIGTERM); exit status 0 then; with --pid only the recording ends, "
-     "and so it does with Ctrl-C",
+     "end it after S seconds (SIGTERM); the exit status is then 0. With --pid, only the recording "
+     "ends, as with Ctrl-C",
      FLAG_SECONDS(duration_s, 0.001)},
-    {"--kill-timeout", "and if it has not ended S seconds later, kill it;\ndefault 10, 0 = never",
+    {"--kill-timeout", "if it still runs S seconds later, kill it; 0 = never; default 10",
      FLAG_SECONDS(kill_s, 0)},
     {0},
 };
@@ -162,20 +162,18 @@ static int record(void *request)
 const struct command command_record = {
     .name = "record",
     .summary = "run any program and record its memory, CPU time and waits",
-    .usage = "piano record [OPTIONS] [--] PROGRAM [ARGS]\n"
-             "piano record --cpu[=HZ] --pid PID [--duration S] [-o FILE]",
-    .about = "Runs PROGRAM, which needs no preparation, and records where its memory goes, what "
-             "its CPU time is spent on, where its threads wait and what its event loops do. The "
-             "program keeps this terminal and its exit status is passed on (128 + N for signal "
-             "N). With --pid, samples a process that runs already. What follows PROGRAM is passed "
-             "to it.",
+    .usage = "piano record [OPTIONS] [--] PROGRAM [ARGS]\npiano record --cpu[=HZ] --pid PID "
+             "[--duration S] [-o FILE]",
+    .about =
+        "Runs PROGRAM, which needs no preparation, and records where its memory goes, what its CPU "
+        "time is spent on, where its threads wait and what its event loops do. The program keeps "
+        "this terminal and its exit status is passed on (128 + N for signal N). With --pid, "
+        "samples a process that runs already. What follows PROGRAM is passed to it.",
     .flags = flags,
     .notes = "A snapshot at once: piano snapshot PID, or SIGUSR2 to `piano record`.",
-    .examples = "piano record jq . big.json\n"
-                "piano record --heap=64K -o leak.rec ./server --port 8080\n"
-                "piano record --cpu=999 ./sort big.txt\n"
-                "piano record --cpu --pid 4711 --duration 10\n"
-                "piano record --children --duration 60 make -j4",
+    .examples = "piano record jq . big.json\npiano record --heap=64K -o leak.rec ./server --port "
+                "8080\npiano record --cpu=999 ./sort big.txt\npiano record --cpu --pid 4711 "
+                "--duration 10\npiano record --children --duration 60 make -j4",
     .words = {WORDS_ARE_PROGRAM, FLAG_FIELD(char *const *, words), "program", 0, NULL},
     .run = record,
     COMMAND_REQUEST(.heap_rate = USUAL_RATE, .cpu_hz = USUAL_HZ, .every_s = -1, .kill_s = 10),

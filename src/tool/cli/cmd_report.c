@@ -42,14 +42,13 @@ const struct flag report_flags[] = {
     {"--all", "everything: functions never called, every frame and thread",
      FLAG_SWITCH(options.all)},
     {"--places", "with file and line", FLAG_SWITCH(options.places)},
-    {"--cpu-time",
-     "ranks by time on the CPU, and shows it: waiting, for a CPU or anything else, is no work",
+    {"--cpu-time", "rank by time on the CPU, and show it: waiting does not count",
      FLAG_SWITCH(cpu_time), .others = "--wall",
      .clash = "--cpu-time and --wall are two orders; choose one"},
-    {"--wall", "ranks by wall time even where functions wait", FLAG_SWITCH(wall)},
+    {"--wall", "rank by wall time even if functions wait", FLAG_SWITCH(wall)},
     {"--uncorrected",
-     "self times as measured, with the cost of measuring still in them (no Total then: it is not "
-     "kept raw)",
+     "self times as measured, with the cost of measuring still in them (without Total, which has "
+     "no uncorrected value)",
      FLAG_SWITCH(uncorrected)},
     {"--json", "the same as JSON, all of it", FLAG_SWITCH(json)},
     {0},
@@ -72,22 +71,22 @@ static const struct flag flags[] = {
     {"--tree", "the call tree, from the roots", .read = NULL},
     {"--leaks", "what was not freed, stack by stack", FLAG_SWITCH(leaks),
      .others = "--growth --peak", .clash = ONE_VIEW},
-    {"--growth",
-     "what changed between two snapshots: the first and the last, or --from N and --to N (`end`: "
-     "what the recording ended with)",
+    {"--growth", "what changed between two snapshots; default: the first and the last",
      FLAG_SWITCH(growth), .others = "--peak", .clash = ONE_VIEW},
+    {"--from", "number of the earlier snapshot",
+     FLAG_READ("N", read_moment, long, heap_options.from)},
+    {"--to", "number of the later snapshot; `end`: what the recording ended with",
+     FLAG_READ("N", read_moment, long, heap_options.to)},
     {"--peak", "who held the memory at the peak", FLAG_SWITCH(peak)},
     {"--by",
      "live, allocated, peak or churn: for the tree and the first table (of CPU samples: cpu or "
      "off-cpu)",
      FLAG_READ("FIGURE", flag_by, int, by), .words = "live allocated peak churn cpu off-cpu"},
     {"--skip",
-     "a wrapper of malloc: memory counts to who calls it. May be repeated; * and ? as in the "
+     "a wrapper of malloc: its memory counts for its caller. May be repeated; * and ? as in the "
      "shell",
      FLAG_READ("PATTERN", flag_skip, struct heap_skip, skip)},
     {"--no-skip", "not even well-known wrappers (xmalloc, g_malloc, ...)", FLAG_SWITCH(skip.none)},
-    {"--from", NULL, FLAG_READ("N", read_moment, long, heap_options.from)},
-    {"--to", NULL, FLAG_READ("N", read_moment, long, heap_options.to)},
     {0},
 };
 
@@ -392,13 +391,9 @@ const struct command command_report = {
              "is shown. A recording of several instruments has a summary of each; --polls, --cpu "
              "and --heap pick one.",
     .flags = flags,
-    .examples = "piano report\n"
-                "piano report --frames before\n"
-                "piano report --budget 16.6ms\n"
-                "piano report --polls --top 3\n"
-                "piano report --cpu --tree\n"
-                "piano report --heap --tree --by allocated\n"
-                "piano report --json | jq '.functions[0]'",
+    .examples = "piano report\npiano report --frames before\npiano report --budget 16.6ms\npiano "
+                "report --polls --top 3\npiano report --cpu --tree\npiano report --heap --tree "
+                "--by allocated\npiano report --json | jq '.functions[0]'",
     .words = {WORDS_LISTED, offsetof(REQUEST, run), "run", 1,
               "one run at a time; `piano diff` compares several"},
     .run = report,

@@ -13,7 +13,7 @@
 const struct flag run_flags[] = {
     {"--duration", "end it after S seconds (SIGTERM); the exit status is then 0",
      FLAG_SECONDS(duration_s, 0.001)},
-    {"--kill-timeout", "and if it has not ended S seconds later, kill it;\ndefault 10, 0 = never",
+    {"--kill-timeout", "if it still runs S seconds later, kill it; 0 = never; default 10",
      FLAG_SECONDS(kill_s, 0)},
     {"--every-call", "time every call, so that no time is estimated; slower",
      FLAG_SWITCH(every_call)},

@@ -47,8 +47,7 @@ static int say_no_recording(pid_t pid, int err)
     if ((err == -EACCES || err == -EPERM || err == -ESRCH) && is_ours(pid))
         return say_error(
             "start it with: piano record -- PROGRAM",
-            "process %d does not let itself be looked at: what it has mapped cannot be "
-            "read%s",
+            "process %d does not let itself be looked at: what it has mapped cannot be read%s",
             (int)pid, geteuid() == 0 ? ", not even by root, in this container" : "");
     if (err == -EACCES || err == -EPERM || err == -ESRCH) { /* -ESRCH: /proc is hidden */
         snprintf(hint, sizeof hint, "sudo piano snapshot %d", (int)pid);
@@ -130,10 +129,9 @@ const struct command command_snapshot = {
     .summary = "take a snapshot of a program that is being recorded",
     .usage = "piano snapshot PID",
     .about = "Takes a snapshot of the heap of a running program that `piano record` has started, "
-             "and prints its number and the recording it is in. The program is not stopped and "
-             "not asked: what it holds is in the recording at any moment.",
-    .examples = "piano snapshot 4711\n"
-                "piano snapshot $(pidof server)",
+             "and prints its number and the recording it is in. The program is not interrupted: "
+             "the recording always holds its current state.",
+    .examples = "piano snapshot 4711\npiano snapshot $(pidof server)",
     .words = {WORDS_LISTED, offsetof(REQUEST, pid), "recorded", 1, "one process at a time"},
     .run = snapshot,
     COMMAND_REQUEST(),

@@ -21,10 +21,10 @@ struct request {
 };
 
 static const struct flag flags[] = {
-    {"--add", NULL, FLAG_SWITCH(add)},
-    {"--force", NULL, FLAG_SWITCH(force)},
-    {"--delete", NULL, FLAG_SWITCH(remove)},
-    {"--json", NULL, FLAG_SWITCH(json)},
+    {"--add", "add one more run to the name", FLAG_SWITCH(add)},
+    {"--force", "move the name to another run", FLAG_SWITCH(force)},
+    {"--delete", "delete the name; the run stays", FLAG_SWITCH(remove)},
+    {"--json", "the tags as JSON", FLAG_SWITCH(json)},
     {0},
 };
 
@@ -166,13 +166,12 @@ static int tag(void *request)
 const struct command command_tag = {
     .name = "tag",
     .summary = "give a run a name",
-    .usage = "piano tag [--json]             list the tags\n"
-             "piano tag NAME [RUN]           name the latest run, or RUN\n"
-             "piano tag NAME [RUN] --add     one more run under the same name\n"
-             "piano tag NAME [RUN] --force   the name moves to another run\n"
-             "piano tag --delete NAME        forget the name; the run stays",
-    .about = "A name may stand wherever a run is asked for. A tag with several runs is a side of "
-             "`piano diff`: with repeated runs it can tell a change from noise.",
+    .usage = "piano tag [--json]\n"
+             "piano tag NAME [RUN] [--add | --force]\n"
+             "piano tag --delete NAME",
+    .about = "Gives the latest run, or RUN, a name, which can be used wherever a run is asked for. "
+             "Without NAME: lists the tags. A tag with several runs is a side of `piano diff`: "
+             "repeated runs distinguish a change from noise.",
     .flags = flags,
     .examples = "piano profile && piano tag before     # then change the code\n"
                 "piano profile && piano tag after\n"

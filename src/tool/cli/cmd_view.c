@@ -32,7 +32,7 @@ static const struct flag flags[] = {
      "write the page to a file instead: one file, which needs no network and no piano; `-` is "
      "stdout",
      FLAG_TEXT("FILE", output), .alias = "-o", .complete = "file"},
-    {"--force", "even if FILE exists", FLAG_SWITCH(force)},
+    {"--force", "overwrite FILE", FLAG_SWITCH(force)},
     {"--port", "serve at this port; default is any that is free",
      FLAG_READ("N", flag_number, double, port), .least = 1, .others = "--output",
      .clash = "--port" SERVED},
@@ -211,15 +211,13 @@ const struct command command_view = {
     .usage = "piano view [RUN [RUN]] [-o FILE.html] [OPTIONS]",
     .about = "Shows a run or a recording as a page: what was slow, frames, a timeline of threads, "
              "flame graphs, memory over time, functions. RUN is a file, a tag, a run id, or "
-             "nothing for the latest. A run and the recording of the same process come together "
-             "on one page; two of a kind are compared.\n\n"
-             "Without -o the page is served to this machine alone, under an address nobody\ncan "
-             "guess, and opened in a browser where there is a display. Ctrl-C ends it.",
+             "nothing for the latest. A run and the recording of the same process come together on "
+             "one page; two of a kind are compared.\n\nWithout -o the page is served to this "
+             "machine alone, under an address that cannot be guessed, and opened in a browser "
+             "where there is a display. Ctrl-C ends it.",
     .flags = flags,
-    .examples = "piano view\n"
-                "piano view before -o before.html\n"
-                "piano view before after\n"
-                "piano view --port 8080 --no-open",
+    .examples = "piano view\npiano view before -o before.html\npiano view before after\npiano view "
+                "--port 8080 --no-open",
     .words = {WORDS_LISTED, offsetof(REQUEST, words), "run", 2, "two runs at most"},
     .run = view,
     COMMAND_REQUEST(),

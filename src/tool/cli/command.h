@@ -73,11 +73,9 @@ struct command {
     const char *name, *summary;
     const char *usage; /* one line per form */
     const char *about;
-    bool names_flags; /* `about` names them: no list of them in the help */
     const struct flag *flags;
     const char *notes;    /* printed after the flags */
     const char *examples; /* one per line */
-    const char *closing;
     struct command_words words;
     int (*run)(void *request);      /* returns the exit status of the tool */
     void (*release)(void *request); /* frees what the flags hold, also after a usage error */
@@ -100,7 +98,7 @@ COMMANDS(COMMAND_DECLARE)
 
 /* Flags that `piano profile` takes too. The requests are struct driver, struct program_run and
  * struct report_request. */
-extern const struct flag build_flags[], build_more_flags[], run_flags[], report_flags[];
+extern const struct flag build_flags[], run_flags[], report_flags[];
 
 enum { FLAGS_MOST = 64 }; /* of one command, with headings */
 

@@ -88,10 +88,8 @@ void help_print(const struct command *c)
 {
     put_lines(c->usage, "Usage: ", "       ");
     put_paragraph(c->about);
-    if (!c->names_flags)
-        put_flags(c->flags);
+    put_flags(c->flags);
     put_paragraph(c->notes);
     printf("\nExample%s:\n", strchr(c->examples, '\n') ? "s" : "");
     put_lines(c->examples, "  ", "  ");
-    put_paragraph(c->closing);
 }

@@ -86,7 +86,5 @@ int flag_by(const struct flag_line *line, const char *text, void *field)
             *(int *)field = i;
             return EXIT_DONE;
         }
-    return say_usage(
-        line->command, "--by %s: there are live, allocated%s, cpu and off-cpu", line->safe,
-        flags_has(line->flag->words, heap_by_names[HEAP_CHURN]) ? ", peak and churn" : " and peak");
+    return say_usage(line->command, "--by %s: not one of: %s", line->safe, line->flag->words);
 }
