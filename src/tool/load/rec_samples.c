@@ -1,11 +1,15 @@
 /* CPU samples and times off the CPU, sorted by thread, then time. So an interval of a thread is one
- * range of the array. */
+ * range of the array, and the order of all by time is a merge of these ranges.
+ *
+ * A file has the samples of a thread in order of time, except where a thread moved to another CPU.
+ * So they are grouped by thread, and only a thread that is out of order is sorted. */
 #include "tool/load/rec.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "tool/util/map.h"
 #include "tool/util/order.h"
 #include "tool/util/vec.h"
 
@@ -70,16 +74,101 @@ static int compare(const void *a, const void *b)
     return ORDER(x->tid, y->tid) ?: ORDER(x->at_ns, y->at_ns) ?: ORDER(x->kind, y->kind);
 }
 
+struct group {
+    uint32_t tid;
+    size_t count, at; /* AT: place of its next sample */
+};
+
+struct groups {
+    struct group *list;
+    size_t count, cap;
+    struct map of; /* by tid */
+};
+
+static int compare_groups(const void *a, const void *b)
+{
+    const struct group *x = a, *y = b;
+    return ORDER(x->tid, y->tid);
+}
+
+/* Counts the samples of each thread. 0 or -ENOMEM. */
+static int count_groups(struct groups *g, const struct recording *rec)
+{
+    struct group *last = NULL;
+    for (size_t i = 0; i < rec->sample_count; i++) {
+        uint32_t tid = rec->samples[i].tid;
+        if (!last || last->tid != tid) {
+            uint32_t found = map_find(&g->of, tid);
+            if (found == MAP_NONE) {
+                if (VEC_ROOM(g->list, g->count, g->cap) != 0 ||
+                    map_put(&g->of, tid, (uint32_t)g->count) != 0)
+                    return -ENOMEM;
+                found = (uint32_t)g->count;
+                g->list[g->count++] = (struct group){.tid = tid};
+            }
+            last = &g->list[found];
+        }
+        last->count++;
+    }
+    return 0;
+}
+
+/* Gives each thread its range of the sorted array. */
+static int place_groups(struct groups *g)
+{
+    size_t at = 0;
+    qsort(g->list, g->count, sizeof(*g->list), compare_groups);
+    map_release(&g->of);
+    for (uint32_t i = 0; i < g->count; i++) {
+        g->list[i].at = at;
+        at += g->list[i].count;
+        if (map_put(&g->of, g->list[i].tid, i) != 0)
+            return -ENOMEM;
+    }
+    return 0;
+}
+
+static void sort_group(struct recording_sample *list, size_t count)
+{
+    for (size_t i = 1; i < count; i++)
+        if (compare(&list[i - 1], &list[i]) > 0) {
+            qsort(list, count, sizeof(*list), compare);
+            return;
+        }
+}
+
+static int sort_samples(struct recording *rec)
+{
+    struct groups g = {.list = NULL};
+    struct recording_sample *sorted = calloc(rec->sample_count, sizeof(*sorted));
+    int err = sorted ? count_groups(&g, rec) : -ENOMEM;
+    err = err ? err : place_groups(&g);
+    struct group *last = g.list;
+    for (size_t i = 0; err == 0 && i < rec->sample_count; i++) {
+        if (last->tid != rec->samples[i].tid)
+            last = &g.list[map_find(&g.of, rec->samples[i].tid)];
+        sorted[last->at++] = rec->samples[i];
+    }
+    for (size_t i = 0; err == 0 && i < g.count; i++)
+        sort_group(&sorted[g.list[i].at - g.list[i].count], g.list[i].count);
+    map_release(&g.of);
+    free(g.list);
+    free(err ? sorted : rec->samples);
+    rec->samples = err ? rec->samples : sorted;
+    return err;
+}
+
 int rec_read_samples(struct rec_reader *r)
 {
     struct recording *rec = r->rec;
     int err = rec_each(r, PIANO_CHUNK_SAMPLES, sizeof(struct piano__sample),
                        "a sample that cannot be read: the rest of its chunk is left out",
                        take_sample, NULL);
-    if (rec->sample_count)
-        qsort(rec->samples, rec->sample_count, sizeof(*rec->samples), compare);
+    if (err && err != -E2BIG)
+        return err;
+    err = rec->sample_count ? sort_samples(rec) : 0;
     add_sums(rec);
-    return err == -E2BIG ? 0 : err;
+    return err;
 }
 
 /* Returns the first sample that is not before (TID, AT_NS). */
@@ -101,4 +190,71 @@ size_t recording_samples_of(const struct recording *rec, uint32_t tid, uint64_t 
 {
     *end = bound(rec, (uint64_t)tid + 1, 0);
     return bound(rec, tid, at_ns);
+}
+
+/* ---- in order of time ---- */
+
+/* The samples of a thread that are not merged yet. */
+struct range {
+    uint64_t at_ns; /* of the first */
+    uint32_t first, end;
+};
+
+static bool is_before(const struct range *a, const struct range *b)
+{
+    return a->at_ns != b->at_ns ? a->at_ns < b->at_ns : a->first < b->first;
+}
+
+static void sink(struct range *heap, size_t count, size_t at)
+{
+    struct range r = heap[at];
+    for (size_t child; (child = 2 * at + 1) < count; at = child) {
+        if (child + 1 < count && is_before(&heap[child + 1], &heap[child]))
+            child++;
+        if (!is_before(&heap[child], &r))
+            break;
+        heap[at] = heap[child];
+    }
+    heap[at] = r;
+}
+
+/* The ranges of all threads. Returns how many, or -ENOMEM. */
+static int64_t find_ranges(const struct recording *rec, struct range **ranges)
+{
+    size_t count = 0, cap = 0;
+    for (uint32_t i = 0; i < rec->sample_count; i++) {
+        const struct recording_sample *s = &rec->samples[i];
+        if (i == 0 || s->tid != s[-1].tid) {
+            if (VEC_ROOM(*ranges, count, cap) != 0)
+                return -ENOMEM;
+            (*ranges)[count++] = (struct range){.at_ns = s->at_ns, .first = i};
+        }
+        (*ranges)[count - 1].end = i + 1;
+    }
+    return (int64_t)count;
+}
+
+uint32_t *recording_samples_by_time(const struct recording *rec)
+{
+    struct range *heap = NULL;
+    uint32_t *order = calloc(rec->sample_count + 1, sizeof(*order));
+    int64_t found = order ? find_ranges(rec, &heap) : -ENOMEM;
+    size_t count = found < 0 ? 0 : (size_t)found, n = 0;
+    for (size_t i = count / 2; i-- > 0;)
+        sink(heap, count, i);
+    while (count > 0) {
+        order[n++] = heap[0].first++;
+        if (heap[0].first < heap[0].end)
+            heap[0].at_ns = rec->samples[heap[0].first].at_ns;
+        else
+            heap[0] = heap[--count];
+        if (count > 1)
+            sink(heap, count, 0);
+    }
+    free(heap);
+    if (found < 0) {
+        free(order);
+        order = NULL;
+    }
+    return order;
 }

@@ -258,6 +258,10 @@ const char *recording_symbol_text(const struct recording_symbols *s, uint32_t id
  * last. */
 size_t recording_samples_of(const struct recording *rec, uint32_t tid, uint64_t at_ns, size_t *end);
 
+/* Returns the indices of all samples in order of time; samples of the same time in the order of
+ * `samples`. Malloc'd; NULL: out of memory. */
+uint32_t *recording_samples_by_time(const struct recording *rec);
+
 /* Returns all sampled blocks that are not freed, by thread, then birth. Malloc'd, even if there are
  * none. They are read on request because there can be millions. 0 or -ENOMEM. */
 int recording_blocks(const struct recording *rec, struct recording_block **blocks, size_t *count);

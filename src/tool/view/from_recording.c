@@ -36,15 +36,6 @@ uint32_t packer_node(struct packer *k, struct packer_stacks *s, uint32_t stack)
 
 /* ---- samples ---- */
 
-static int compare_samples(const void *a, const void *b, void *list)
-{
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    const struct recording_sample *samples = list, *s = &samples[x], *t = &samples[y];
-    if (s->at_ns != t->at_ns)
-        return s->at_ns < t->at_ns ? -1 : 1;
-    return (x > y) - (x < y);
-}
-
 static void put_sample(struct packer *k, struct packer_stacks *s, struct pack_table *t,
                        const struct recording_sample *sample)
 {
@@ -66,14 +57,11 @@ static int add_samples(struct packer *k, struct packer_stacks *s)
     if (rec->sample_count == 0)
         return 0;
     struct pack_table *t = pack_add(&k->pack, SCHEMA_samples);
-    uint32_t *order = calloc(rec->sample_count, sizeof(*order));
+    uint32_t *order = recording_samples_by_time(rec);
     if (!t || !order) {
         free(order);
         return -ENOMEM;
     }
-    for (uint32_t i = 0; i < rec->sample_count; i++)
-        order[i] = i;
-    qsort_r(order, rec->sample_count, sizeof(*order), compare_samples, rec->samples);
     say_progress("placing %zu samples", rec->sample_count);
     for (size_t i = 0; i < rec->sample_count; i++)
         put_sample(k, s, t, &rec->samples[order[i]]);

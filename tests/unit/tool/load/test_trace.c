@@ -282,6 +282,44 @@ static void test_samples_are_found_by_thread_and_time(void **state)
     recording_unload(&rec);
 }
 
+/* Random samples, with equal times, are in the order that one sort of all of them makes. */
+static void test_samples_in_order_of_time(void **state)
+{
+    (void)state;
+    enum { MANY = 1000 };
+    static const uint32_t tids[] = {9, 4, UINT32_MAX, 5};
+    struct image i = image();
+    struct recording rec;
+    struct piano__chunk *c = chunk(&i, PIANO_CHUNK_SAMPLES, 0);
+    uint32_t random = 1;
+    for (uint32_t n = 0; n < MANY; n++) {
+        random = random * 1103515245u + 12345u;
+        struct piano__sample s = {.bytes = 40,
+                                  .kind = random >> 20 & 1 ? PIANO_SAMPLE_CPU : PIANO_SAMPLE_OFF,
+                                  .tid = tids[random >> 24 & 3],
+                                  .at_ns = 1 + (random >> 8 & 255),
+                                  .value = 1,
+                                  .cpu = n};
+        put(c, &s, sizeof(s));
+    }
+    load(&rec, &i);
+    assert_int_equal(rec.sample_count, MANY);
+    for (size_t n = 1; n < MANY; n++) {
+        const struct recording_sample *a = &rec.samples[n - 1], *b = &rec.samples[n];
+        bool tie = a->tid == b->tid && a->at_ns == b->at_ns;
+        assert_true(a->tid < b->tid || (a->tid == b->tid && a->at_ns < b->at_ns) ||
+                    (tie && a->kind < b->kind) || (tie && a->kind == b->kind && a->cpu < b->cpu));
+    }
+    uint32_t *order = recording_samples_by_time(&rec);
+    assert_non_null(order);
+    for (size_t n = 1; n < MANY; n++) {
+        uint64_t a = rec.samples[order[n - 1]].at_ns, b = rec.samples[order[n]].at_ns;
+        assert_true(a < b || (a == b && order[n - 1] < order[n]));
+    }
+    free(order);
+    recording_unload(&rec);
+}
+
 static void test_map(void **state)
 {
     (void)state;
@@ -310,6 +348,7 @@ int main(void)
         cmocka_unit_test(test_current_time_is_a_clock_pair_on_the_same_machine_only),
         cmocka_unit_test(test_later_thread_records_replace_earlier_ones),
         cmocka_unit_test(test_samples_are_found_by_thread_and_time),
+        cmocka_unit_test(test_samples_in_order_of_time),
         cmocka_unit_test(test_map),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
