@@ -10,9 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tool/util/json.h"
 #include "tool/util/say.h"
-#include "tool/util/table.h"
+#include "tool/util/sheet.h"
 #include "tool/util/units.h"
 
 enum {
@@ -192,82 +191,15 @@ static void look_around(struct view *v)
     onoff_columns(v);
 }
 
-static void add_titles(struct view *v)
+static const char *thread_text(char *text, size_t size, const struct run *run, uint32_t number)
 {
-    struct table *t = &v->table;
-    table_column(t, "Frame", TABLE_RIGHT, 0);
-    if (v->threads)
-        table_column(t, "Thread", TABLE_LEFT, 0);
-    if (v->kinds)
-        table_column(t, "Of", TABLE_LEFT, 0);
-    table_column(t, "Total", TABLE_RIGHT, 0);
-    if (v->cpu)
-        table_column(t, "CPU", TABLE_RIGHT, 0);
-    if (v->runq)
-        table_column(t, "Waited", TABLE_RIGHT, 0);
-    if (v->blocked)
-        table_column(t, "Blocked", TABLE_RIGHT, 0);
-    if (v->off)
-        table_column(t, "Off CPU", TABLE_RIGHT, 0);
-    for (size_t i = 0; i < v->columns.count; i++)
-        table_column(t, v->columns.titles[i], TABLE_RIGHT, (int)i + 1);
-    if (v->turns)
-        table_column(t, "between", TABLE_RIGHT, 0);
-    if (v->allocs) {
-        table_column(t, "Allocs", TABLE_RIGHT, 0);
-        table_column(t, "Bytes", TABLE_RIGHT, 0);
-    }
-    table_column(t, "", TABLE_LEFT, 0);
-}
-
-static void thread_cell(struct view *v, uint32_t number)
-{
-    const struct run_thread *thread = run_thread_find(v->run, number);
-    char text[64], name[40];
+    const struct run_thread *thread = run_thread_find(run, number);
+    char name[40];
     if (thread && thread->name && *thread->name)
-        snprintf(text, sizeof(text), "%u %s", number, say_safe(name, sizeof(name), thread->name));
+        snprintf(text, size, "%u %s", number, say_safe(name, sizeof(name), thread->name));
     else
-        snprintf(text, sizeof(text), "%u", number);
-    table_cell(&v->table, text);
-}
-
-static void kind_cell(struct view *v, uint32_t root)
-{
-    char *name = root == RUN_NO_ROOT ? NULL : run_fn_name(v->run, root);
-    char text[64];
-    table_shorten(text, sizeof(text), name ? last_parts(name, 1) : "-", TITLE_WIDTH);
-    table_cell(&v->table, text);
-    free(name);
-}
-
-/* The time of FN in a frame; SUM is NULL if it did not run there. */
-static void time_cell(struct view *v, uint32_t fn, const struct tally *sum)
-{
-    char time[UNITS_LEN], text[UNITS_LEN + 1];
-    /* It ran, so `-` would be wrong, and every call takes some time. */
-    bool residue = sum && (sum->self_ns < 0 || (sum->self_ns == 0 && sum->calls > 0));
-    if (sum && !residue)
-        snprintf(text, sizeof(text), "%s%s", run_is_estimated(v->run, fn, sum) ? "~" : "",
-                 units_time(time, sum->self_ns));
-    table_cell(&v->table, residue ? "~0" : sum ? text : "-");
-}
-
-static void known_cell(struct view *v, int64_t ns, bool known)
-{
-    char text[UNITS_LEN];
-    table_cell(&v->table, known ? report_time(text, ns) : "-");
-}
-
-static void onoff_cells(struct view *v, const struct run_frame *f)
-{
-    if (v->cpu)
-        known_cell(v, f->cpu_ns, f->cpu_ns >= 0);
-    if (v->runq)
-        known_cell(v, f->runq_ns, f->runq_ns >= 0);
-    if (v->blocked)
-        known_cell(v, run_frame_blocked(f), f->runq_ns >= 0);
-    if (v->off)
-        known_cell(v, f->wall_ns - f->cpu_ns, f->cpu_ns >= 0);
+        snprintf(text, size, "%u", number);
+    return text;
 }
 
 static const char *spike_mark(const struct run_frame *f)
@@ -279,37 +211,76 @@ static const char *spike_mark(const struct run_frame *f)
     return f->spike ? marks[f->why] : "";
 }
 
+/* The times of the chosen functions in the frame that `scratch` holds. */
+static void function_columns(struct sheet *s, const struct view *v)
+{
+    for (size_t i = 0; i < v->columns.count; i++) {
+        uint32_t fn = v->columns.fns[i], slot = v->scratch.slot[fn];
+        const struct tally *sum = slot ? &v->scratch.entries[slot - 1].sum : NULL;
+        /* It ran, so `-` would be wrong, and every call takes some time. */
+        bool residue = sum && (sum->self_ns < 0 || (sum->self_ns == 0 && sum->calls > 0));
+        SHEET(s, TIME, NULL, v->columns.titles[i], .number = sum ? sum->self_ns : 0,
+              .unknown = !sum, .shown = residue ? "~0" : NULL, .optional = (int)i + 1,
+              .mark = sum && run_is_estimated(v->run, fn, sum) ? "~" : NULL);
+    }
+}
+
+static void columns(struct sheet *s, const void *ctx, const void *of)
+{
+    static const char *const whys[] = {[RUN_WHY_WORK] = NULL,
+                                       [RUN_WHY_RUNQ] = "waited",
+                                       [RUN_WHY_BLOCKED] = "blocked",
+                                       [RUN_WHY_OFF] = "off_cpu"};
+    const struct view *v = ctx;
+    const struct run_frame *f = of;
+    int64_t index = f - v->run->frames, off = f->wall_ns - f->cpu_ns,
+            blocked = run_frame_blocked(f);
+    bool has_root = f->root != RUN_NO_ROOT, no_cpu = f->cpu_ns < 0, no_runq = f->runq_ns < 0;
+    char number[UNITS_LEN], thread[64];
+    char *root = s->table && has_root ? run_fn_name(v->run, f->root) : NULL;
+    SHEET(s, COUNT, "frame", "Frame", .number = index,
+          .shown = s->table ? units_count(number, index + 1) : NULL);
+    SHEET(s, COUNT, "thread", NULL, .count = f->thread);
+    if (v->threads)
+        SHEET(s, TEXT, NULL, "Thread",
+              .shown = thread_text(thread, sizeof(thread), v->run, f->thread));
+    SHEET(s, TEXT, "root", v->kinds ? "Of" : NULL, .most = TITLE_WIDTH,
+          .text = has_root ? v->run->fns[f->root].name : NULL,
+          .shown = root ? last_parts(root, 1) : "-");
+    free(root);
+    SHEET(s, TIME, "start_ns", NULL, .number = f->start_ns, .unknown = f->start_ns == INT64_MIN);
+    SHEET(s, TEXT, "kind", NULL, .text = f->turn ? "turn" : "call");
+    SHEET(s, TIME, "between_ns", v->turns ? "between" : NULL, .unknown = !f->turn, .place = 1,
+          .number = f->turn ? v->run->turns[f->turn - 1].between_ns : 0);
+    SHEET(s, TIME, "wall_ns", "Total", .number = f->wall_ns);
+    SHEET(s, TIME, "cpu_ns", v->cpu ? "CPU" : NULL, .number = f->cpu_ns, .unknown = no_cpu);
+    SHEET(s, TIME, "runq_ns", v->runq ? "Waited" : NULL, .number = f->runq_ns, .unknown = no_runq);
+    SHEET(s, TIME, "blocked_ns", v->blocked ? "Blocked" : NULL, .number = blocked,
+          .unknown = no_runq, .shown = !no_runq && blocked < 0 ? "0ns" : NULL);
+    SHEET(s, TIME, NULL, v->off ? "Off CPU" : NULL, .number = off > 0 ? off : 0, .unknown = no_cpu);
+    function_columns(s, v);
+    SHEET(s, COUNT, "alloc_count", v->allocs ? "Allocs" : NULL, .number = f->alloc_count,
+          .place = 2);
+    SHEET(s, BYTES, "alloc_bytes", v->allocs ? "Bytes" : NULL, .number = f->alloc_bytes,
+          .place = 2);
+    SHEET(s, FLAG, "spike", NULL, .count = f->spike);
+    SHEET(s, TEXT, "why", "", .text = f->spike ? whys[f->why] : NULL, .shown = spike_mark(f),
+          .place = 2);
+}
+
 static int add_frame(struct view *v, size_t index)
 {
     const struct run_frame *f = &v->run->frames[index];
-    struct table *t = &v->table;
-    char text[UNITS_LEN];
     int err = run_frame_functions(v->run, f, &v->scratch);
-    if (err)
-        return err;
-    table_cell(t, units_count(text, (int64_t)index + 1));
-    if (v->threads)
-        thread_cell(v, f->thread);
-    if (v->kinds)
-        kind_cell(v, f->root);
-    table_cell(t, units_time(text, f->wall_ns));
-    onoff_cells(v, f);
-    for (size_t i = 0; i < v->columns.count; i++) {
-        uint32_t slot = v->scratch.slot[v->columns.fns[i]];
-        time_cell(v, v->columns.fns[i], slot ? &v->scratch.entries[slot - 1].sum : NULL);
-    }
-    if (v->turns)
-        table_cell(t, f->turn ? units_time(text, v->run->turns[f->turn - 1].between_ns) : "-");
-    if (v->allocs) {
-        table_cell(t, units_count(text, f->alloc_count));
-        table_cell(t, units_bytes(text, f->alloc_bytes));
-    }
-    table_cell(t, spike_mark(f));
-    return 0;
+    if (err == 0)
+        sheet_table(&v->table, columns, v, f);
+    return err;
 }
 
-static void add_gap(struct view *v)
+static void add_gap(struct view *v, const struct run_frame *next)
 {
+    if (v->table.column_count == 0)
+        sheet_titles(&v->table, columns, v, next);
     for (size_t i = 0; i < v->table.column_count; i++)
         table_cell(&v->table, i == 0 ? "..." : "");
 }
@@ -320,13 +291,13 @@ static int print_frames(FILE *out, struct view *v, const size_t *list, size_t co
     for (size_t i = 0; i < count && err == 0; i++) {
         size_t index = list ? list[i] : i;
         if (list && (i == 0 ? index > 0 : index > list[i - 1] + 1))
-            add_gap(v);
+            add_gap(v, &v->run->frames[index]);
         err = add_frame(v, index);
         if (err == 0 && (i + 1) % PRINT_EVERY == 0)
             err = table_print(&v->table, out, v->o->width, v->o->colour);
     }
     if (list && count && list[count - 1] + 1 < v->run->frame_count)
-        add_gap(v);
+        add_gap(v, NULL);
     return err ? err : table_print(&v->table, out, v->o->width, v->o->colour);
 }
 
@@ -387,7 +358,6 @@ int report_frames(FILE *out, const struct run *run, const struct report_options 
     int err = part ? frames_choose(run, o->top ? o->top : WORST, o->rank, &list, &count) : 0;
     if (err == 0)
         err = set_columns(&v, list, count);
-    add_titles(&v);
     if (err == 0)
         err = print_frames(out, &v, list, count);
     if (err == 0 && v.turns)
@@ -410,82 +380,47 @@ int report_frames(FILE *out, const struct run *run, const struct report_options 
 
 /* ---- JSON ---- */
 
-static const char *const why_names[] = {[RUN_WHY_WORK] = "null",
-                                        [RUN_WHY_RUNQ] = "\"waited\"",
-                                        [RUN_WHY_BLOCKED] = "\"blocked\"",
-                                        [RUN_WHY_OFF] = "\"off_cpu\""};
-
-static void put_frame(struct buf *b, const struct run *run, size_t index,
-                      const struct run_scratch *scratch, struct inside *inside)
+static void put_frame(struct json_writer *w, const struct view *v, const struct run_frame *f,
+                      struct inside *inside)
 {
-    const struct run_frame *f = &run->frames[index];
-    buf_printf(b, "{\"frame\":%zu,\"thread\":%u,\"root\":", index, f->thread);
-    if (f->root != RUN_NO_ROOT)
-        json_put_string(b, run->fns[f->root].name);
-    else
-        buf_puts(b, "null");
-    buf_puts(b, ",\"start_ns\":");
-    if (f->start_ns != INT64_MIN)
-        buf_printf(b, "%lld", (long long)f->start_ns);
-    else
-        buf_puts(b, "null");
-    if (f->turn)
-        buf_printf(b, ",\"kind\":\"turn\",\"between_ns\":%lld",
-                   (long long)run->turns[f->turn - 1].between_ns);
-    else
-        buf_puts(b, ",\"kind\":\"call\",\"between_ns\":null");
-    buf_printf(b, ",\"wall_ns\":%lld,", (long long)f->wall_ns);
-    report_put_known(b, "cpu_ns", f->cpu_ns >= 0, f->cpu_ns);
-    buf_putc(b, ',');
-    report_put_known(b, "runq_ns", f->runq_ns >= 0, f->runq_ns);
-    buf_putc(b, ',');
-    report_put_known(b, "blocked_ns", f->runq_ns >= 0, run_frame_blocked(f));
-    buf_printf(b,
-               ",\"alloc_count\":%lld,\"alloc_bytes\":%lld,\"spike\":%s,\"why\":%s,"
-               "\"functions\":[",
-               (long long)f->alloc_count, (long long)f->alloc_bytes, f->spike ? "true" : "false",
-               f->spike ? why_names[f->why] : "null");
-    for (size_t i = 0; i < scratch->count; i++) {
-        buf_puts(b, i ? ",{" : "{");
-        report_put_tally(b, run, scratch->entries[i].fn, &scratch->entries[i].sum);
-        buf_putc(b, '}');
+    json_add_row(w);
+    sheet_put(w, columns, v, f);
+    json_add_array(w, "functions");
+    for (size_t i = 0; i < v->scratch.count; i++) {
+        json_add_object(w, NULL);
+        report_put_function(w, v->run, v->scratch.entries[i].fn, &v->scratch.entries[i].sum);
+        json_close(w);
     }
-    buf_puts(b, "],\"inside\":");
-    inside_put(b, inside, f);
-    buf_putc(b, '}');
+    json_close(w);
+    inside_put(w, inside, f);
+    json_close(w);
 }
 
 /* Lists all frames, because the program that reads the JSON can choose. `--top` limits it to the
  * worst. */
 int report_frames_json(FILE *out, const struct run *run, const struct report_options *o)
 {
-    struct buf b = {0};
-    struct run_scratch scratch = {0};
+    struct json_writer w = {.out = out};
+    struct view v = {.run = run, .o = o};
     size_t *list = NULL, count = run->frame_count;
     struct inside *inside = inside_open(run);
-    int err = 0;
     if (o->top && !o->all && run->frame_count > 0)
-        err = frames_choose(run, o->top, o->rank, &list, &count);
-    buf_puts(&b, "{\"frames\":[");
-    for (size_t i = 0; i < count && err == 0; i++) {
-        size_t index = list ? list[i] : i;
-        err = run_frame_functions(run, &run->frames[index], &scratch);
-        buf_puts(&b, i ? ",\n" : "\n");
-        if (err == 0)
-            put_frame(&b, run, index, &scratch, inside);
-        if (err == 0)
-            err = buf_flush(&b, out, false);
+        json_keep_error(&w, frames_choose(run, o->top, o->rank, &list, &count));
+    json_add_object(&w, NULL);
+    json_add_array(&w, "frames");
+    for (size_t i = 0; i < count && w.err == 0; i++) {
+        const struct run_frame *f = &run->frames[list ? list[i] : i];
+        json_keep_error(&w, run_frame_functions(run, f, &v.scratch));
+        if (w.err == 0)
+            put_frame(&w, &v, f, inside);
     }
-    buf_puts(&b, "\n],\n");
-    report_put_budget(&b, run);
-    report_put_run(&b, run);
-    buf_puts(&b, "}\n");
-    if (err == 0)
-        err = buf_flush(&b, out, true);
-    buf_free(&b);
+    json_line(&w);
+    json_close(&w);
+    report_put_budget(&w, run);
+    report_put_run(&w, run);
     say_progress_done();
     inside_close(inside);
-    run_scratch_release(&scratch);
+    run_scratch_release(&v.scratch);
     free(list);
-    return err;
+    return json_finish(&w);
 }

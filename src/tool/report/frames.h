@@ -3,7 +3,6 @@
 #define PIANO_TOOL_REPORT_FRAMES_H
 
 #include "tool/report/report.h"
-#include "tool/util/buf.h"
 
 /* Numbers of the WORST frames of the run, worst first, by wall time, or by CPU time if requested
  * and known. Malloc'd; free it on failure too. 0 or -ENOMEM. */
@@ -20,7 +19,7 @@ struct inside *inside_open(const struct run *run);
 void inside_close(struct inside *in);
 /* Describes the worst frames as text. 0 or negative errno. */
 int inside_print(FILE *out, struct inside *in, const struct report_options *o);
-/* Writes one frame as JSON; null if there is no data for it. IN may be NULL. */
-void inside_put(struct buf *b, struct inside *in, const struct run_frame *frame);
+/* Adds the member "inside" of a frame; null if there is no data for it. IN may be NULL. */
+void inside_put(struct json_writer *w, struct inside *in, const struct run_frame *frame);
 
 #endif

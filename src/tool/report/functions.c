@@ -12,9 +12,8 @@
 #include <string.h>
 
 #include "tool/load/estimates.h"
-#include "tool/util/json.h"
 #include "tool/util/say.h"
-#include "tool/util/table.h"
+#include "tool/util/sheet.h"
 #include "tool/util/units.h"
 
 enum { GROUP_LINES = 5, NAME_WIDTH = 8, UNLIMITED = 500, COVERED_PERCENT = 90, HIDDEN_WAITS = 3 };
@@ -40,6 +39,7 @@ const char *report_time(char *text, int64_t ns)
 }
 
 struct shape { /* which columns a table has */
+    const struct run *run;
     bool total, percentiles, allocs, places, sampled, intervals, worst, worst_frame;
     bool cpu, wait, by_cpu, marks;
     int64_t self_sum, cpu_sum, timed, calls_sampled;
@@ -48,7 +48,7 @@ struct shape { /* which columns a table has */
 static struct shape shape_of(const struct run *run, const struct report_row *rows, size_t count,
                              bool percentiles, const struct report_options *o)
 {
-    struct shape s = {.places = o->places, .cpu = o->rank == REPORT_BY_CPU};
+    struct shape s = {.run = run, .places = o->places, .cpu = o->rank == REPORT_BY_CPU};
     for (size_t i = 0; i < count; i++) {
         const struct tally *sum = &rows[i].sum;
         s.total |= sum->seen && sum->has_total && !run->uncorrected; /* there is no raw total */
@@ -74,112 +74,119 @@ static struct shape shape_of(const struct run *run, const struct report_row *row
     return s;
 }
 
-static void add_columns(struct table *t, const struct shape *s)
+/* A time that is negative after the correction cannot be separated from the cost of the probes in
+ * the callees of the function. JSON has it as it is. */
+static const char *residue_mark(int64_t ns)
 {
-    table_column(t, "Function", TABLE_LEFT, 0);
-    table_column(t, "Calls", TABLE_RIGHT, 0);
-    table_column(t, "Self", TABLE_RIGHT, 0);
-    if (s->intervals)
-        table_column(t, "\u00b1", TABLE_RIGHT, 1);
-    table_column(t, "%", TABLE_RIGHT, 2);
-    if (s->cpu)
-        table_column(t, "CPU", TABLE_RIGHT, 0);
-    if (s->wait)
-        table_column(t, "Wait", TABLE_RIGHT, 0);
-    if (s->total)
-        table_column(t, "Total", TABLE_RIGHT, 3);
-    if (s->percentiles) {
-        table_column(t, "p50", TABLE_RIGHT, -4);
-        table_column(t, "p99", TABLE_RIGHT, -1);
-    }
-    if (s->worst)
-        table_column(t, "Worst", TABLE_RIGHT, 4);
-    if (s->worst && s->worst_frame)
-        table_column(t, "Frame", TABLE_RIGHT, 5);
-    if (s->allocs) {
-        table_column(t, "Allocs", TABLE_RIGHT, -2);
-        table_column(t, "Bytes", TABLE_RIGHT, -3);
-    }
-    if (s->places)
-        table_column(t, "Place", TABLE_LEFT, 0);
-    if (s->marks)
-        table_column(t, "", TABLE_LEFT, 0);
+    return ns < 0 ? "-" : NULL;
 }
 
-/* A time of a function. A negative one cannot be separated from the cost of the probes in its
- * callees. */
-static void time_cell(struct table *t, int64_t ns, bool known, const char *mark)
+/* The share of SUM in the figure that ranks the table. */
+static double share_of(const struct tally *sum, const struct shape *s)
 {
-    char text[UNITS_LEN], marked[UNITS_LEN + 1];
-    snprintf(marked, sizeof(marked), "%s%s", mark, units_time(text, ns));
-    table_cell(t, known && ns >= 0 ? marked : "-");
+    int64_t mine = s->by_cpu ? tally_self_cpu(sum) : sum->self_ns;
+    int64_t all = s->by_cpu ? s->cpu_sum : s->self_sum;
+    return all > 0 && mine > 0 ? (double)mine / (double)all : 0.0;
 }
 
-/* Half of the 95 % interval, if it is large enough to show. */
-static void interval_cell(struct table *t, const struct tally *sum)
+/* The 95 % interval of NS, HALF to either side; its lower end is at least zero. */
+static void put_interval(struct json_writer *w, const char *key, int64_t ns, int64_t half)
 {
-    char text[UNITS_LEN];
-    bool is_shown = sum->self_ns >= 0 && estimates_matter(sum);
-    table_cell(t, is_shown ? units_time(text, estimates_self_half(sum)) : "");
+    int64_t from = saturating_add(ns, -half);
+    json_add_range(w, key, from < 0 && ns >= 0 ? 0 : from, saturating_add(ns, half));
 }
 
-static bool has_residue(const struct run *run, const struct report_row *row, const struct shape *s)
+static void put_intervals(struct json_writer *w, const struct tally *sum)
 {
-    const struct run_fn *f = &run->fns[row->fn];
+    put_interval(w, "self_ci95", sum->self_ns, estimates_self_half(sum));
+    if (sum->has_total)
+        put_interval(w, "total_ci95", sum->total_ns, estimates_total_half(sum));
+    else
+        json_add_null(w, "total_ci95");
+}
+
+/* Columns of the functions of a run, a thread or a frame. */
+static void columns(struct sheet *s, const void *ctx, const void *of)
+{
+    const struct shape *v = ctx;
+    const struct report_row *row = of;
+    const struct tally *sum = &row->sum;
+    const struct run_fn *f = &v->run->fns[row->fn];
+    bool estimated = run_is_estimated(v->run, row->fn, sum), places = v->places;
+    int64_t cpu = tally_self_cpu(sum), self = sum->self_ns;
+    char *name = s->table ? run_fn_name(v->run, row->fn) : NULL;
+    SHEET(s, TEXT, "name", "Function", .text = f->name, .shown = name);
+    free(name);
+    SHEET(s, TEXT, "file", NULL, .text = f->file);
+    SHEET(s, COUNT, "line", NULL, .number = f->line, .unknown = f->line <= 0);
+    SHEET(s, COUNT, "calls", "Calls", .number = sum->calls);
+    SHEET(s, TIME, "self_ns", "Self", .number = self, .mark = estimated ? "~" : NULL,
+          .shown = residue_mark(self));
+    if (v->intervals)
+        SHEET(s, TIME, NULL, "\u00b1", .number = estimates_self_half(sum), .optional = 1,
+              .shown = self >= 0 && estimates_matter(sum) ? NULL : "");
+    SHEET(s, SHARE, NULL, "%", .real = share_of(sum, v), .optional = 2,
+          .shown = residue_mark(self));
+    SHEET(s, TIME, "total_ns", v->total ? "Total" : NULL, .number = sum->total_ns,
+          .unknown = !sum->has_total, .shown = residue_mark(sum->total_ns), .optional = 3,
+          .place = 1);
+    if (s->json)
+        put_intervals(s->json, sum);
+    SHEET(s, COUNT, "alloc_count", v->allocs ? "Allocs" : NULL, .number = sum->alloc_count,
+          .optional = -2, .place = 3);
+    SHEET(s, BYTES, "alloc_bytes", v->allocs ? "Bytes" : NULL, .number = sum->alloc_bytes,
+          .optional = -3, .place = 3);
+    SHEET(s, COUNT, "free_count", NULL, .number = sum->free_count);
+    SHEET(s, BYTES, "free_bytes", NULL, .number = sum->free_bytes);
+    SHEET(s, COUNT, "timed_calls", NULL, .number = sum->timed);
+    SHEET(s, FLAG, "sampled", NULL, .count = run_is_sampled(v->run, row->fn, sum));
+    SHEET(s, FLAG, "estimated", NULL, .count = estimated);
+    SHEET(s, FLAG, "disputed", NULL, .count = sum->disputed);
+    SHEET(s, TIME, "cpu_self_ns", v->cpu ? "CPU" : NULL, .number = cpu, .unknown = !sum->has_cpu,
+          .shown = residue_mark(cpu));
+    SHEET(s, TIME, "runq_self_ns", NULL, .number = sum->runq_ns, .unknown = !sum->has_cpu);
+    SHEET(s, TIME, NULL, v->wait ? "Wait" : NULL, .number = self - cpu, .unknown = !sum->has_cpu,
+          .shown = residue_mark(self - cpu));
+    SHEET(s, TEXT, NULL, places ? "Place" : NULL, .text = f->place, .place = 3);
+    SHEET(s, TEXT, NULL, v->marks ? "" : NULL, .place = 3,
+          .shown = tally_has_wait(sum, v->self_sum) && tally_waits(sum) ? "<- waits" : "");
+}
+
+/* These and the figures of the function in the whole run. */
+static void run_columns(struct sheet *s, const void *ctx, const void *of)
+{
+    const struct shape *v = ctx;
+    const struct run_fn *f = &v->run->fns[((const struct report_row *)of)->fn];
+    bool frame = v->worst && v->worst_frame, unknown = f->frames.count == 0;
+    char number[UNITS_LEN];
+    columns(s, ctx, of);
+    SHEET(s, TIME, "p50_ns", v->percentiles ? "p50" : NULL, .number = f->p50_ns, .unknown = unknown,
+          .shown = residue_mark(f->p50_ns), .optional = -4, .place = 2);
+    SHEET(s, TIME, "p99_ns", v->percentiles ? "p99" : NULL, .number = f->p99_ns, .unknown = unknown,
+          .shown = residue_mark(f->p99_ns), .optional = -1, .place = 2);
+    SHEET(s, COUNT, "frames", NULL, .count = f->frames.count);
+    SHEET(s, TIME, "worst_ns", v->worst ? "Worst" : NULL, .number = f->worst_ns,
+          .unknown = f->worst_ns < 0, .optional = 4, .place = 2);
+    SHEET(s, COUNT, "worst_frame", frame ? "Frame" : NULL, .number = f->worst_frame,
+          .unknown = f->worst_frame < 0, .optional = 5, .place = 2,
+          .shown = f->worst_frame < 0 ? NULL : units_count(number, f->worst_frame + 1));
+}
+
+void report_put_function(struct json_writer *w, const struct run *run, uint32_t fn,
+                         const struct tally *sum)
+{
+    const struct shape s = {.run = run};
+    const struct report_row row = {fn, *sum};
+    sheet_put(w, columns, &s, &row);
+}
+
+/* Whether a printed time of ROW is negative. */
+static bool has_residue(const struct report_row *row, const struct shape *s)
+{
+    const struct run_fn *f = &s->run->fns[row->fn];
     bool of_frames = s->percentiles && f->frames.count > 0 && (f->p50_ns < 0 || f->p99_ns < 0);
     return row->sum.self_ns < 0 || (s->total && row->sum.has_total && row->sum.total_ns < 0) ||
            of_frames;
-}
-
-/* Its share of the figure that ranks the table. */
-static void share_cell(struct table *t, const struct tally *sum, const struct shape *s)
-{
-    char text[UNITS_LEN];
-    int64_t mine = s->by_cpu ? tally_self_cpu(sum) : sum->self_ns;
-    int64_t all = s->by_cpu ? s->cpu_sum : s->self_sum;
-    double part = all > 0 && mine > 0 ? (double)mine / (double)all : 0.0;
-    table_cell(t, sum->self_ns >= 0 ? units_percent(text, part) : "-");
-}
-
-static int add_row(struct table *t, const struct run *run, const struct report_row *row,
-                   const struct shape *s)
-{
-    char text[UNITS_LEN], place[512];
-    const struct run_fn *f = &run->fns[row->fn];
-    const struct tally *sum = &row->sum;
-    char *name = run_fn_name(run, row->fn);
-    if (!name)
-        return -ENOMEM;
-    table_cell(t, name);
-    free(name);
-    table_cell(t, units_count(text, sum->calls));
-    time_cell(t, sum->self_ns, true, run_is_estimated(run, row->fn, sum) ? "~" : "");
-    if (s->intervals)
-        interval_cell(t, sum);
-    share_cell(t, sum, s);
-    if (s->cpu)
-        time_cell(t, tally_self_cpu(sum), sum->has_cpu, "");
-    if (s->wait)
-        time_cell(t, sum->self_ns - tally_self_cpu(sum), sum->has_cpu, "");
-    if (s->total)
-        time_cell(t, sum->total_ns, sum->has_total, "");
-    if (s->percentiles) {
-        time_cell(t, f->p50_ns, f->frames.count > 0, "");
-        time_cell(t, f->p99_ns, f->frames.count > 0, "");
-    }
-    if (s->worst)
-        time_cell(t, f->worst_ns, f->worst_ns >= 0, "");
-    if (s->worst && s->worst_frame)
-        table_cell(t, f->worst_frame < 0 ? "-" : units_count(text, f->worst_frame + 1));
-    if (s->allocs) {
-        table_cell(t, units_count(text, sum->alloc_count));
-        table_cell(t, units_bytes(text, sum->alloc_bytes));
-    }
-    if (s->places)
-        table_cell(t, f->place ? say_safe(place, sizeof(place), f->place) : "-");
-    if (s->marks)
-        table_cell(t, tally_has_wait(sum, s->self_sum) && tally_waits(sum) ? "<- waits" : "");
-    return 0;
 }
 
 static bool is_shown(const struct table *t, const char *title)
@@ -237,15 +244,12 @@ int report_rows(FILE *out, const struct run *run, struct report_row *rows, size_
     size_t top = o->all ? count : o->top ? o->top : REPORT_TOP;
     size_t shown = count < top ? count : top;
     bool residue = false;
-    int err = 0;
     s.by_cpu = report_sort(rows, count, o->rank);
-    add_columns(&t, &s);
-    for (size_t i = 0; i < shown && err == 0; i++) {
-        err = add_row(&t, run, &rows[i], &s);
-        residue |= has_residue(run, &rows[i], &s);
+    for (size_t i = 0; i < shown; i++) {
+        sheet_table(&t, run_columns, &s, &rows[i]);
+        residue |= has_residue(&rows[i], &s);
     }
-    if (err == 0)
-        err = table_print(&t, out, o->width, o->colour);
+    int err = table_print(&t, out, o->width, o->colour);
     if (err == 0 && shown < count && !o->top)
         report_dim(out, o->colour, "%zu more function%s: --all", count - shown,
                    count - shown == 1 ? "" : "s");
@@ -358,112 +362,83 @@ int report_functions(FILE *out, const struct run *run, const struct report_optio
     return err;
 }
 
-/* The sum over the frames with a known CPU time. */
-static void put_cpu(struct buf *b, const struct run_group *g)
+/* ---- JSON ---- */
+
+static const char *fn_name(const struct run *run, uint32_t fn, bool known)
 {
-    bool cpu = g->cpu_frames > 0, runq = cpu && !g->no_runq;
+    return known ? run->fns[fn].name : NULL;
+}
+
+/* Which frames G has, if it is one of several kinds. */
+static void put_kind(struct json_writer *w, const struct run *run, const struct run_group *g)
+{
+    json_add_text(w, "root", fn_name(run, g->root, g->root != RUN_NO_ROOT));
+    json_add_text(w, "kind", g->turn ? "turn" : "call");
+    json_add_text(w, "caller", fn_name(run, g->caller, g->turn && g->caller != RUN_NO_FN));
+    json_add_known(w, "between_ns", g->turn, g->between_sum);
+}
+
+static void put_group(struct json_writer *w, const struct run_group *g)
+{
+    /* The sums of CPU time cover the frames in which it is known. */
+    bool any = g->count > 0, cpu = g->cpu_frames > 0, runq = cpu && !g->no_runq;
     int64_t blocked = saturating_add(g->cpu_wall_ns, -saturating_add(g->cpu_ns, g->runq_ns));
-    buf_printf(b, ",\"cpu_frames\":%lld,", (long long)g->cpu_frames);
-    report_put_known(b, "cpu_ns", cpu, g->cpu_ns);
-    buf_putc(b, ',');
-    report_put_known(b, "runq_ns", runq, g->runq_ns);
-    buf_putc(b, ',');
-    report_put_known(b, "blocked_ns", runq, blocked > 0 ? blocked : 0);
+    json_add_number(w, "count", g->count);
+    json_add_known(w, "avg_ns", any, any ? g->wall_sum / g->count : 0);
+    json_add_known(w, "p50_ns", any, g->p50_ns);
+    json_add_known(w, "p99_ns", any, g->p99_ns);
+    json_add_known(w, "max_ns", any, g->wall_max);
+    json_add_number(w, "spikes", g->spikes);
+    json_add_number(w, "spikes_waited", g->spikes_runq);
+    json_add_number(w, "merged", g->merged);
+    json_add_number(w, "cpu_frames", g->cpu_frames);
+    json_add_known(w, "cpu_ns", cpu, g->cpu_ns);
+    json_add_known(w, "runq_ns", runq, g->runq_ns);
+    json_add_known(w, "blocked_ns", runq, blocked > 0 ? blocked : 0);
 }
 
-static void put_group(struct buf *b, const struct run *run, const struct run_group *g, bool named)
+static void put_frames_summary(struct json_writer *w, const struct run *run)
 {
-    buf_putc(b, '{');
-    if (named) {
-        buf_puts(b, "\"root\":");
-        if (g->root != RUN_NO_ROOT)
-            json_put_string(b, run->fns[g->root].name);
-        else
-            buf_puts(b, "null");
-        buf_printf(b, ",\"kind\":\"%s\",\"caller\":", g->turn ? "turn" : "call");
-        if (g->turn && g->caller != RUN_NO_FN)
-            json_put_string(b, run->fns[g->caller].name);
-        else
-            buf_puts(b, "null");
-        buf_puts(b, ",\"between_ns\":");
-        if (g->turn)
-            buf_printf(b, "%lld,", (long long)g->between_sum);
-        else
-            buf_puts(b, "null,");
-    }
-    buf_printf(b, "\"count\":%lld,", (long long)g->count);
-    if (g->count > 0)
-        buf_printf(b, "\"avg_ns\":%lld,\"p50_ns\":%lld,\"p99_ns\":%lld,\"max_ns\":%lld,",
-                   (long long)(g->wall_sum / g->count), (long long)g->p50_ns, (long long)g->p99_ns,
-                   (long long)g->wall_max);
-    else
-        buf_puts(b, "\"avg_ns\":null,\"p50_ns\":null,\"p99_ns\":null,\"max_ns\":null,");
-    buf_printf(b, "\"spikes\":%lld,\"spikes_waited\":%lld,\"merged\":%lld", (long long)g->spikes,
-               (long long)g->spikes_runq, (long long)g->merged);
-    put_cpu(b, g);
-}
-
-static void put_frames_summary(struct buf *b, const struct run *run)
-{
-    buf_puts(b, "\"frames\":");
-    put_group(b, run, &run->all, false);
-    buf_printf(b, ",\"functions_merged\":%s",
-               run->all.merged == 0  ? "null"
-               : !run->merged_selves ? "\"none\""
-               : run->unlisted       ? "\"part\""
-                                     : "\"all\"");
-    buf_printf(b, ",\"wall_estimated\":%s,\"by_root\":[", run->wall_estimated ? "true" : "false");
+    json_line(w);
+    json_add_object(w, "frames");
+    put_group(w, &run->all);
+    json_add_text(w, "functions_merged",
+                  run->all.merged == 0  ? NULL
+                  : !run->merged_selves ? "none"
+                  : run->unlisted       ? "part"
+                                        : "all");
+    json_add_flag(w, "wall_estimated", run->wall_estimated);
+    json_add_array(w, "by_root");
     for (size_t i = 0; i < run->group_count; i++) {
-        buf_puts(b, i ? "," : "");
-        put_group(b, run, &run->groups[i], true);
-        buf_putc(b, '}');
+        json_add_object(w, NULL);
+        put_kind(w, run, &run->groups[i]);
+        put_group(w, &run->groups[i]);
+        json_close(w);
     }
-    buf_puts(b, "]}");
-}
-
-static void put_worst(struct buf *b, const char *key, int64_t value)
-{
-    if (value >= 0)
-        buf_printf(b, ",\"%s\":%lld", key, (long long)value);
-    else
-        buf_printf(b, ",\"%s\":null", key);
+    json_close(w);
+    json_close(w);
 }
 
 int report_functions_json(FILE *out, const struct run *run, const struct report_options *o)
 {
-    struct buf b = {0};
+    struct json_writer w = {.out = out};
+    const struct shape s = {.run = run};
     struct report_row *rows = NULL;
     size_t count = 0;
-    int err = collect(run, o->all, &rows, &count);
-    if (err == 0)
+    json_keep_error(&w, collect(run, o->all, &rows, &count));
+    if (w.err == 0)
         report_sort(rows, count, o->rank);
     if (o->top && count > o->top)
         count = o->top;
-    buf_puts(&b, "{\"functions\":[");
-    for (size_t i = 0; i < count && err == 0; i++) {
-        const struct run_fn *f = &run->fns[rows[i].fn];
-        buf_puts(&b, i ? ",\n{" : "\n{");
-        report_put_tally(&b, run, rows[i].fn, &rows[i].sum);
-        if (f->frames.count)
-            buf_printf(&b, ",\"p50_ns\":%lld,\"p99_ns\":%lld", (long long)f->p50_ns,
-                       (long long)f->p99_ns);
-        else
-            buf_puts(&b, ",\"p50_ns\":null,\"p99_ns\":null");
-        buf_printf(&b, ",\"frames\":%llu", (unsigned long long)f->frames.count);
-        put_worst(&b, "worst_ns", f->worst_ns);
-        put_worst(&b, "worst_frame", f->worst_frame);
-        buf_putc(&b, '}');
-        err = buf_flush(&b, out, false);
-    }
-    buf_puts(&b, "\n],\n");
-    put_frames_summary(&b, run);
-    buf_puts(&b, ",\n");
-    report_put_budget(&b, run);
-    report_put_run(&b, run);
-    buf_puts(&b, "}\n");
-    if (err == 0)
-        err = buf_flush(&b, out, true);
-    buf_free(&b);
+    json_add_object(&w, NULL);
+    json_add_array(&w, "functions");
+    for (size_t i = 0; i < count && w.err == 0; i++)
+        sheet_put_row(&w, run_columns, &s, &rows[i]);
+    json_line(&w);
+    json_close(&w);
+    put_frames_summary(&w, run);
+    report_put_budget(&w, run);
+    report_put_run(&w, run);
     free(rows);
-    return err;
+    return json_finish(&w);
 }

@@ -11,6 +11,7 @@
 #include "tool/profile/notices.h"
 #include "tool/profile/profile.h"
 #include "tool/report/report.h"
+#include "tool/util/json_writer.h"
 
 enum heap_mode { HEAP_SUMMARY, HEAP_TREE, HEAP_LEAKS, HEAP_GROWTH, HEAP_AT_PEAK };
 
@@ -32,6 +33,16 @@ int heap_report_json(FILE *out, const struct profile *heap, const struct heap_op
 
 /* "file.c:12", the path shortened for a table; "-" if unknown. */
 const char *heap_place(char *text, size_t size, const char *file, unsigned line);
+
+/* Members of the JSON report of any recording, each on a line of its own. */
+void report_put_recording(struct json_writer *w, const struct recording *rec); /* "run" */
+void report_put_missing(struct json_writer *w, const struct recording *rec);
+void report_put_tree(struct json_writer *w, const struct profile *p, enum heap_by by);
+/* The source of the CPU samples, and its frequency. */
+void report_put_source(struct json_writer *w, const struct recording *rec);
+/* "stack":[...] of a named stack; FRAMES of PROFILE_MAX_FRAMES. */
+void report_put_stack(struct json_writer *w, const struct profile *p, uint32_t stack,
+                      const struct symbol_frame **frames);
 
 /* Members of JSON reports of any recording: "run" and "missing", each without a trailing comma. */
 void heap_put_run(struct buf *b, const struct recording *rec);

@@ -120,6 +120,39 @@ int heap_print_tree(FILE *out, const struct profile *heap, enum heap_by by,
 
 /* ---- JSON ---- */
 
+static void add_node(struct json_writer *w, const char *key, const struct tree *t, const char *unit,
+                     uint32_t node) // NOLINT(misc-no-recursion)
+{
+    const struct tree_node *n = &t->nodes[node];
+    char own[16];
+    snprintf(own, sizeof(own), "own_%s", unit);
+    json_add_object(w, key);
+    json_add_text(w, "function", node ? n->function : "(all)");
+    json_add_text(w, "module", n->module);
+    json_add_text(w, "file", n->file);
+    json_add_known(w, "line", n->line > 0, n->line);
+    json_add_flag(w, "inlined", n->inlined);
+    json_add_number(w, unit, heap_whole(n->weight));
+    json_add_number(w, own, heap_whole(n->own));
+    json_add_array(w, "children");
+    for (uint32_t c = n->child; c != TREE_NONE; c = t->nodes[c].next)
+        add_node(w, NULL, t, unit, c);
+    json_close(w);
+    json_close(w);
+}
+
+void report_put_tree(struct json_writer *w, const struct profile *p, enum heap_by by)
+{
+    struct tree t;
+    json_keep_error(w, tree_make(&t, p, by));
+    if (w->err == 0) {
+        json_line(w);
+        json_add_text(w, "tree_by", heap_by_names[by]);
+        add_node(w, "tree", &t, by < HEAP_BYS ? "bytes" : "ns", 0);
+    }
+    tree_release(&t);
+}
+
 static void put_node(struct buf *b, const struct tree *t, const char *unit,
                      uint32_t node) // NOLINT(misc-no-recursion)
 {

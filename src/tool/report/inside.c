@@ -13,7 +13,6 @@
 #include "tool/load/companion.h"
 #include "tool/report/heap.h"
 #include "tool/report/stretch.h"
-#include "tool/util/json.h"
 #include "tool/util/paths.h"
 #include "tool/util/say.h"
 #include "tool/util/table.h"
@@ -208,54 +207,49 @@ int inside_print(FILE *out, struct inside *in, const struct report_options *o)
 
 /* ---- JSON ---- */
 
-static void put_stacks(struct buf *b, struct inside *in, const char *key, enum kind kind,
+static void put_stacks(struct json_writer *w, struct inside *in, const char *key, enum kind kind,
                        const struct stretch_stack *list, size_t count)
 {
-    buf_printf(b, ",\"%s\":[", key);
+    json_add_array(w, key);
     for (size_t i = 0; i < count; i++) {
         const struct stretch_stack *s = &list[i];
-        buf_puts(b, i ? ",{" : "{");
-        if (kind == LIVE)
-            buf_printf(b, "\"blocks\":%llu,\"bytes\":%lld,\"objects\":%lld,",
-                       (unsigned long long)s->samples, (long long)heap_whole(s->bytes),
-                       (long long)heap_whole(s->objects));
-        else
-            buf_printf(b, "\"samples\":%llu,\"%s\":%llu,", (unsigned long long)s->samples,
-                       kind == ON_CPU ? "cpu_ns" : "off_cpu_ns", (unsigned long long)s->ns);
+        json_add_object(w, NULL);
+        json_add_count(w, kind == LIVE ? "blocks" : "samples", s->samples);
+        if (kind == LIVE) {
+            json_add_number(w, "bytes", heap_whole(s->bytes));
+            json_add_number(w, "objects", heap_whole(s->objects));
+        } else {
+            json_add_count(w, kind == ON_CPU ? "cpu_ns" : "off_cpu_ns", s->ns);
+        }
         if (kind == OFF_CPU)
-            buf_printf(b, "\"preempted\":%s,", s->preempted ? "true" : "false");
-        heap_put_frames(b, &in->profile, s->stack, in->frames);
-        buf_putc(b, '}');
+            json_add_flag(w, "preempted", s->preempted);
+        report_put_stack(w, &in->profile, s->stack, in->frames);
+        json_close(w);
     }
-    buf_putc(b, ']');
+    json_close(w);
 }
 
-static void put_figure(struct buf *b, const char *key, bool known, uint64_t value)
-{
-    if (known)
-        buf_printf(b, ",\"%s\":%llu", key, (unsigned long long)value);
-    else
-        buf_printf(b, ",\"%s\":null", key);
-}
-
-void inside_put(struct buf *b, struct inside *in, const struct run_frame *frame)
+void inside_put(struct json_writer *w, struct inside *in, const struct run_frame *frame)
 {
     struct found f;
     if (!in || !find(in, frame, &f)) {
-        buf_puts(b, "null");
+        json_add_null(w, "inside");
         return;
     }
-    buf_printf(b, "{\"tid\":%u,\"begin_mono_ns\":%llu,\"end_mono_ns\":%llu", f.span.tid,
-               (unsigned long long)f.span.begin_ns, (unsigned long long)f.span.end_ns);
-    put_figure(b, "cpu_samples", in->instruments & PROFILE_CPU, f.cpu_samples);
-    put_figure(b, "cpu_ns", in->instruments & PROFILE_CPU, f.cpu_ns);
-    put_figure(b, "off_cpu_ns", in->exact, f.off_ns);
-    put_figure(b, "run_queue_ns", in->exact, f.preempted_ns);
-    put_figure(b, "live_blocks", in->instruments & PROFILE_HEAP, f.blocks);
-    put_figure(b, "live_bytes", in->instruments & PROFILE_HEAP, (uint64_t)heap_whole(f.bytes));
-    put_stacks(b, in, "stacks", ON_CPU, f.cpu, f.cpu_count);
-    put_stacks(b, in, "blocked", OFF_CPU, f.off, f.off_count);
-    put_stacks(b, in, "live", LIVE, f.live, f.live_count);
-    buf_putc(b, '}');
+    bool cpu = in->instruments & PROFILE_CPU, heap = in->instruments & PROFILE_HEAP;
+    json_add_object(w, "inside");
+    json_add_count(w, "tid", f.span.tid);
+    json_add_count(w, "begin_mono_ns", f.span.begin_ns);
+    json_add_count(w, "end_mono_ns", f.span.end_ns);
+    json_add_known_count(w, "cpu_samples", cpu, f.cpu_samples);
+    json_add_known_count(w, "cpu_ns", cpu, f.cpu_ns);
+    json_add_known_count(w, "off_cpu_ns", in->exact, f.off_ns);
+    json_add_known_count(w, "run_queue_ns", in->exact, f.preempted_ns);
+    json_add_known_count(w, "live_blocks", heap, f.blocks);
+    json_add_known_count(w, "live_bytes", heap, (uint64_t)heap_whole(f.bytes));
+    put_stacks(w, in, "stacks", ON_CPU, f.cpu, f.cpu_count);
+    put_stacks(w, in, "blocked", OFF_CPU, f.off, f.off_count);
+    put_stacks(w, in, "live", LIVE, f.live, f.live_count);
+    json_close(w);
     release(&f);
 }

@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "tool/profile/functions.h"
+#include "tool/util/json_writer.h"
 
 /* What functions are ranked by: wall time, CPU time, or the more useful of both (CPU time if
  * functions wait). */
@@ -55,12 +56,12 @@ void report_dim(FILE *out, bool colour, const char *fmt, ...) __attribute__((for
 /* "N frames | avg | p99 | spikes", one line per kind of frame. */
 void report_footer(FILE *out, const struct run *run, const struct report_options *o);
 
-/* The reference time for spikes, followed by a comma. */
-void report_put_budget(struct buf *b, const struct run *run);
-/* Members shared by all JSON reports: run, frames summary if requested, dropped. */
-void report_put_run(struct buf *b, const struct run *run);
-void report_put_tally(struct buf *b, const struct run *run, uint32_t fn, const struct tally *sum);
-/* `"KEY":VALUE`, or null if it is not KNOWN. */
-void report_put_known(struct buf *b, const char *key, bool known, int64_t value);
+/* Members shared by JSON reports of runs, each on a line of its own: the reference time for spikes;
+ * "run" and "dropped". */
+void report_put_budget(struct json_writer *w, const struct run *run);
+void report_put_run(struct json_writer *w, const struct run *run);
+/* The members of a function with SUM, in a thread or a frame. */
+void report_put_function(struct json_writer *w, const struct run *run, uint32_t fn,
+                         const struct tally *sum);
 
 #endif

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tool/util/json.h"
 #include "tool/util/say.h"
 #include "tool/util/units.h"
 
@@ -246,57 +245,38 @@ int report_threads(FILE *out, const struct run *run, const struct report_options
 
 /* ---- JSON ---- */
 
-static void put_number(struct buf *b, const char *key, int64_t value, bool known)
+static void put_thread(struct json_writer *w, const struct run *run, const struct run_thread *t)
 {
-    if (known)
-        buf_printf(b, "\"%s\":%lld,", key, (long long)value);
-    else
-        buf_printf(b, "\"%s\":null,", key);
-}
-
-static void put_thread(struct buf *b, const struct run *run, const struct run_thread *t)
-{
-    buf_printf(b, "{\"thread\":%u,", t->number);
-    put_number(b, "tid", t->tid, t->tid > 0);
-    buf_puts(b, "\"name\":");
-    if (t->name)
-        json_put_string(b, t->name);
-    else
-        buf_puts(b, "null");
-    buf_putc(b, ',');
-    put_number(b, "start_ns", t->start_ns, t->number != 0);
-    put_number(b, "end_ns", t->end_ns, t->end_ns >= 0);
-    put_number(b, "parent_thread", t->parent_thread, t->parent_thread > 0);
-    buf_puts(b, "\"parent_fn\":");
-    if (t->parent_fn != RUN_NO_FN)
-        json_put_string(b, run->fns[t->parent_fn].name);
-    else
-        buf_puts(b, "null");
-    buf_printf(b, ",\"self_ns\":%lld,\"functions\":[", (long long)self_of(t));
+    bool started = t->parent_fn != RUN_NO_FN;
+    json_add_row(w);
+    json_add_count(w, "thread", t->number);
+    json_add_known(w, "tid", t->tid > 0, t->tid);
+    json_add_text(w, "name", t->name);
+    json_add_known(w, "start_ns", t->number != 0, t->start_ns);
+    json_add_known(w, "end_ns", t->end_ns >= 0, t->end_ns);
+    json_add_known(w, "parent_thread", t->parent_thread > 0, t->parent_thread);
+    json_add_text(w, "parent_fn", started ? run->fns[t->parent_fn].name : NULL);
+    json_add_number(w, "self_ns", self_of(t));
+    json_add_array(w, "functions");
     for (size_t i = 0; i < t->fn_count; i++) {
-        buf_puts(b, i ? ",{" : "{");
-        report_put_tally(b, run, t->fns[i].fn, &t->fns[i].sum);
-        buf_putc(b, '}');
+        json_add_object(w, NULL);
+        report_put_function(w, run, t->fns[i].fn, &t->fns[i].sum);
+        json_close(w);
     }
-    buf_puts(b, "]}");
+    json_close(w);
+    json_close(w);
 }
 
 int report_threads_json(FILE *out, const struct run *run, const struct report_options *o)
 {
-    struct buf b = {0};
-    int err = 0;
+    struct json_writer w = {.out = out};
     (void)o;
-    buf_puts(&b, "{\"threads\":[");
-    for (size_t i = 0; i < run->thread_count && err == 0; i++) {
-        buf_puts(&b, i ? ",\n" : "\n");
-        put_thread(&b, run, &run->threads[i]);
-        err = buf_flush(&b, out, false);
-    }
-    buf_puts(&b, "\n],\n");
-    report_put_run(&b, run);
-    buf_puts(&b, "}\n");
-    if (err == 0)
-        err = buf_flush(&b, out, true);
-    buf_free(&b);
-    return err;
+    json_add_object(&w, NULL);
+    json_add_array(&w, "threads");
+    for (size_t i = 0; i < run->thread_count && w.err == 0; i++)
+        put_thread(&w, run, &run->threads[i]);
+    json_line(&w);
+    json_close(&w);
+    report_put_run(&w, run);
+    return json_finish(&w);
 }

@@ -1,16 +1,43 @@
 /* `piano report --cpu`: functions by CPU time, for the whole recording or for each process or
- * thread; or the call tree. */
+ * thread; or the call tree. docs/json.md describes every key of the JSON. */
 #include "tool/report/cpu.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
 #include "tool/util/say.h"
-#include "tool/util/table.h"
+#include "tool/util/sheet.h"
 #include "tool/util/units.h"
 
 enum { CPU_TOP = 20, PART_TOP = 8, PARTS_SHOWN = 20 };
 enum { NAME_WIDTH = 80, MODULE_WIDTH = 32 }; /* if the line width is unknown */
+
+struct view {
+    const struct cpu_flat *flat;
+    bool off; /* times off the CPU are known */
+    bool cut; /* a table fits its columns to a terminal; a file or a pipe needs a limit */
+};
+
+static void columns(struct sheet *s, const void *ctx, const void *of)
+{
+    const struct view *v = ctx;
+    const struct cpu_row *row = of;
+    double all = v->flat->cpu_ns ? (double)v->flat->cpu_ns : 1;
+    SHEET(s, TEXT, "name", "Function", .text = row->function, .most = v->cut ? NAME_WIDTH : 0);
+    SHEET(s, TEXT, "module", "Module", .text = row->module, .most = v->cut ? MODULE_WIDTH : 0,
+          .optional = -4, .place = 1);
+    SHEET(s, TEXT, "file", NULL, .text = row->file);
+    SHEET(s, TIME, "self_ns", "Self", .count = row->self_ns);
+    SHEET(s, SHARE, NULL, "%", .real = (double)row->self_ns / all);
+    SHEET(s, TIME, "total_ns", "Total", .count = row->total_ns, .optional = -2);
+    SHEET(s, SHARE, NULL, "%", .real = (double)row->total_ns / all, .optional = 2);
+    SHEET(s, COUNT, "samples", "Samples", .count = row->self_samples, .optional = 1);
+    SHEET(s, COUNT, "total_samples", NULL, .count = row->total_samples);
+    SHEET(s, TIME, "off_cpu_ns", v->off ? "Off CPU" : NULL, .count = row->off_ns,
+          .unknown = !v->off, .shown = row->off_ns ? NULL : "", .optional = -3);
+}
+
+/* ---- tables ---- */
 
 static void print_answer(FILE *out, const struct cpu *c)
 {
@@ -28,63 +55,19 @@ static void print_answer(FILE *out, const struct cpu *c)
     fputc('\n', out);
 }
 
-/* A table fits its columns to a terminal. For a file or a pipe, this limits the length of names. */
-static void add_text(struct table *t, const char *text, size_t width,
-                     const struct report_options *o)
-{
-    char cut[4 * NAME_WIDTH + 8];
-    if (o->width == 0 && !o->all) {
-        table_shorten(cut, sizeof(cut), text, width);
-        text = cut;
-    }
-    table_cell(t, text);
-}
-
-static int add_row(struct table *t, const struct cpu_row *row, const struct cpu_flat *f, bool off,
-                   const struct report_options *o)
-{
-    char text[UNITS_LEN], module[200];
-    char *name = heap_name(row->function, false);
-    double all = f->cpu_ns ? (double)f->cpu_ns : 1;
-    if (!name)
-        return -ENOMEM;
-    add_text(t, name, NAME_WIDTH, o);
-    table_cell(t, units_time(text, (int64_t)row->self_ns));
-    table_cell(t, units_percent(text, (double)row->self_ns / all));
-    table_cell(t, units_time(text, (int64_t)row->total_ns));
-    table_cell(t, units_percent(text, (double)row->total_ns / all));
-    table_cell(t, units_count(text, (int64_t)row->self_samples));
-    if (off)
-        table_cell(t, row->off_ns ? units_time(text, (int64_t)row->off_ns) : "");
-    add_text(t, say_safe(module, sizeof(module), row->module), MODULE_WIDTH, o);
-    free(name);
-    return 0;
-}
-
 static int print_flat(FILE *out, const struct cpu_flat *f, size_t top,
                       const struct report_options *o)
 {
+    const struct view v = {f, f->switches > 0, o->width == 0 && !o->all};
     struct table t = {.cells = NULL};
-    bool off = f->switches > 0;
     size_t shown = f->count < top ? f->count : top;
-    int err = 0;
     if (f->count == 0) {
         fputs("no samples\n", out);
         return 0;
     }
-    table_column(&t, "Function", TABLE_LEFT, 0);
-    table_column(&t, "Self", TABLE_RIGHT, 0);
-    table_column(&t, "%", TABLE_RIGHT, 0);
-    table_column(&t, "Total", TABLE_RIGHT, -2);
-    table_column(&t, "%", TABLE_RIGHT, 2);
-    table_column(&t, "Samples", TABLE_RIGHT, 1);
-    if (off)
-        table_column(&t, "Off CPU", TABLE_RIGHT, -3);
-    table_column(&t, "Module", TABLE_LEFT, -4);
-    for (size_t i = 0; i < shown && err == 0; i++)
-        err = add_row(&t, &f->rows[i], f, off, o);
-    if (err == 0)
-        err = table_print(&t, out, o->width, o->colour);
+    for (size_t i = 0; i < shown; i++)
+        sheet_table(&t, columns, &v, &f->rows[i]);
+    int err = table_print(&t, out, o->width, o->colour);
     if (err == 0 && shown < f->count)
         report_dim(out, o->colour, "%zu more function%s%s", f->count - shown,
                    units_plural(f->count - shown), o->top ? "" : ": --all");
@@ -167,4 +150,78 @@ int cpu_report(FILE *out, struct cpu *c, const struct cpu_options *h,
     report_dim(out, o->colour, "all of process %u; %zu more without a sample: --all",
                c->processes[0].pid, c->process_count - 1);
     return 0;
+}
+
+/* ---- JSON ---- */
+
+static void put_functions(struct json_writer *w, struct cpu *c, uint32_t pid, uint32_t tid,
+                          const struct report_options *o)
+{
+    struct cpu_flat f;
+    const struct view v = {&f, c->rec->off_samples > 0, false};
+    json_keep_error(w, cpu_flat_make(&f, c, pid, tid));
+    size_t count = o->top && o->top < f.count ? o->top : f.count;
+    json_add_array(w, "functions");
+    for (size_t i = 0; i < count && w->err == 0; i++)
+        sheet_put_row(w, columns, &v, &f.rows[i]);
+    json_close(w);
+    cpu_flat_release(&f);
+}
+
+static void put_parts(struct json_writer *w, struct cpu *c, const char *key,
+                      const struct cpu_part *list, size_t count, bool functions,
+                      const struct report_options *o)
+{
+    bool off = c->rec->off_samples > 0;
+    json_line(w);
+    json_add_array(w, key);
+    for (size_t i = 0; i < count && w->err == 0; i++) {
+        const struct cpu_part *p = &list[i];
+        const struct recording_thread *t = recording_thread_of(c->rec, p->tid ? p->tid : p->pid);
+        json_add_row(w);
+        json_add_text(w, "name", t && t->name[0] ? t->name : NULL);
+        json_add_count(w, "pid", p->pid);
+        if (p->tid)
+            json_add_count(w, "tid", p->tid);
+        json_add_count(w, "cpu_ns", p->cpu_ns);
+        json_add_count(w, "samples", p->samples);
+        json_add_known_count(w, "off_cpu_ns", off, p->off_ns);
+        json_add_known_count(w, "run_queue_ns", off, p->preempted_ns);
+        if (functions)
+            put_functions(w, c, p->pid, p->tid, o);
+        json_close(w);
+    }
+    json_close(w);
+}
+
+static void put_summary(struct json_writer *w, const struct recording *rec)
+{
+    const struct piano__trace *t = &rec->header.trace;
+    json_line(w);
+    json_add_object(w, "cpu");
+    report_put_source(w, rec);
+    json_add_count(w, "samples", rec->cpu_samples);
+    json_add_count(w, "cpu_ns", rec->total.cpu_ns);
+    json_add_count(w, "switches", rec->off_samples);
+    json_add_count(w, "unwound", t->samples_unwound);
+    json_add_count(w, "threads_missed", t->threads_missed);
+    json_add_count(w, "given_up", rec->header.samples_given_up);
+    json_add_count(w, "lost", t->samples_lost);
+    json_close(w);
+}
+
+int cpu_report_json(FILE *out, struct cpu *c, const struct cpu_options *h,
+                    const struct report_options *o)
+{
+    struct json_writer w = {.out = out};
+    json_add_object(&w, NULL);
+    put_functions(&w, c, 0, 0, o);
+    put_parts(&w, c, "processes", c->processes, c->process_count, c->process_count > 1, o);
+    put_parts(&w, c, "threads", c->threads, c->thread_count, h->threads, o);
+    put_summary(&w, c->rec);
+    if (h->tree)
+        report_put_tree(&w, c->profile, h->off ? HEAP_OFF_CPU : HEAP_CPU);
+    report_put_missing(&w, c->rec);
+    report_put_recording(&w, c->rec);
+    return json_finish(&w);
 }
