@@ -69,6 +69,23 @@ def variants(theme):
     return built
 
 
+def clock_reads(theme):
+    """The floor: two clock reads and nothing else."""
+    folder = fresh("reads")
+    sources(folder, "reads.c", "chain.h")
+    try:
+        Run(["gcc", "-O2", "reads.c", "-o", "reads"], cwd=folder)
+    except Failed as why:
+        theme.skip("two clock reads", str(why).splitlines()[0])
+        return
+    rows = [line.split() for line in Run([os.path.join(folder, "reads")]).out.splitlines()]
+    theme.table("Two clock reads around a body, ns",
+                ["read at the begin", "read at the end", "pair costs", "too long, 4 steps", "20 steps", "100 steps"],
+                [[f"`{way}`" for way in name.replace(";", "; ").split("|")] + figures for name, *figures in rows])
+    theme.note("'Too long' is what the window shows beyond the body, a chain of dependent multiplications. It must be the "
+               "same for all bodies: then it can be taken off. A fence before the first read keeps earlier work out of the window.")
+
+
 class Cost:
     """Medians of one variant under one load."""
 
@@ -109,6 +126,7 @@ def run(theme):
                f"{theme.repetitions}. Peers that need 100 ns and more a call do fewer calls. Two TSC "
                "reads hide behind the longer bodies of (c) almost entirely; what piano is held "
                "against there is what they cost in (a).")
+    clock_reads(theme)
     bare = {}
     for load in LOADS:
         costs = measure(theme, load, built)

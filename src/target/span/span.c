@@ -106,11 +106,16 @@ static bool is_in_sample(struct piano__thread *t)
     return t->depth > 0 && piano__entries(t)[t->depth - 1].flags & PIANO_ENTRY_SAMPLED;
 }
 
-static void unlock(struct piano__thread *t)
+static inline void unlock_in(struct piano__thread *t, bool in_sample)
 {
     compiler_barrier();
     t->busy = 0;
-    t->limit = unlikely(is_in_sample(t)) ? 0 : t->real_limit;
+    t->limit = unlikely(in_sample) ? 0 : t->real_limit;
+}
+
+static void unlock(struct piano__thread *t)
+{
+    unlock_in(t, is_in_sample(t));
 }
 
 /* Called on every slow-path entry and before the sums are read. A half of `counted` overflows only
@@ -230,10 +235,10 @@ static void account(struct piano__thread *t, struct piano__slot *slot, struct pi
     slot->now.raw += m->self + ((charged + 128) >> 8);
 }
 
-/* Ends the innermost timed call of the calling thread as of NOW. */
-static void close_top(struct piano__thread *t, int64_t now)
+/* Ends the innermost timed call of the calling thread, in E, as of NOW. */
+static __attribute__((noinline)) void close_top(struct piano__thread *t, struct piano__entry *e,
+                                                int64_t now)
 {
-    struct piano__entry *e = &piano__entries(t)[t->depth - 1];
     struct piano__slot *slot = &piano__slots(t)[e->slot];
     if (unlikely(e->start > now))
         e->start = now; /* a signal handler jumped away before the call began */
@@ -278,7 +283,7 @@ static void abandon_top(struct piano__thread *t, int64_t now)
     struct piano__entry *e = &piano__entries(t)[t->depth - 1];
     if (e->flags & PIANO_ENTRY_SAMPLED)
         e->flags |= PIANO_ENTRY_WARM;
-    close_top(t, now);
+    close_top(t, e, now);
 }
 
 void piano__span_close_all(struct piano__thread *t, int64_t now)
@@ -460,9 +465,7 @@ enter_fast(struct piano__thread *t, struct piano__head *head, struct caller from
     if (unlikely(!piano__toll_is_hot(t, start) || start < t->crowded_until))
         flags = PIANO_ENTRY_FENCED;
     struct piano__entry *e = push(t, slot, head, from, flags);
-    compiler_barrier();
-    t->busy = 0;
-    t->limit = t->real_limit; /* the call is no sample */
+    unlock_in(t, false);
     return e;
 }
 
@@ -617,7 +620,7 @@ static __attribute__((noinline)) void exit_measured(struct piano__thread *t, str
     struct piano__head *head = &piano__heads(t)[e->slot];
     bool typical = e->flags & PIANO_ENTRY_DRAWN && piano__toll_is_hot(t, now);
     int64_t work = t->frame_work;
-    close_top(t, now);
+    close_top(t, e, now);
     if (unlikely(head->given == 0))
         allow_fast(slot, head);
     int64_t took = measure_exit(t, now, work);
@@ -654,11 +657,11 @@ void __piano_exit(void *guard)
         likely(flags & PIANO_ENTRY_BEGIN_UNMEASURED) && likely(piano__toll_is_hot(t, now));
     if (likely(unmeasured)) {
         e->flags = flags | PIANO_ENTRY_END_UNMEASURED;
-        close_top(t, now);
+        close_top(t, e, now);
     } else {
         exit_measured(t, e, now);
     }
-    unlock(t);
+    unlock_in(t, index > 0 && e[-1].flags & PIANO_ENTRY_SAMPLED);
     set_probing(t, 0);
 }
 
