@@ -2,10 +2,6 @@
  * thread; or the call tree. docs/json.md describes every key of the JSON. */
 #include "tool/report/cpu.h"
 
-#include <errno.h>
-#include <stdlib.h>
-
-#include "tool/util/say.h"
 #include "tool/util/sheet.h"
 #include "tool/util/units.h"
 

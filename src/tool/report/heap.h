@@ -44,23 +44,16 @@ void report_put_source(struct json_writer *w, const struct recording *rec);
 void report_put_stack(struct json_writer *w, const struct profile *p, uint32_t stack,
                       const struct symbol_frame **frames);
 
-/* Members of JSON reports of any recording: "run" and "missing", each without a trailing comma. */
-void heap_put_run(struct buf *b, const struct recording *rec);
-void heap_put_missing(struct buf *b, const struct recording *rec);
-/* "stack":[...] of a named stack; FRAMES of PROFILE_MAX_FRAMES. */
-void heap_put_frames(struct buf *b, const struct profile *heap, uint32_t stack,
-                     const struct symbol_frame **frames);
 /* "program (pid 4711) | 2.4s | exit status 0" */
 void heap_print_program(FILE *out, const struct recording *rec);
 
-/* "FILE | COMMAND", shortened to fit. */
-void heap_print_source(FILE *out, const struct recording *rec, const struct report_options *o);
+/* What was recorded, the sums, and how much of the stacks is known. */
+void heap_print_answer(FILE *out, const struct profile *heap, const struct report_options *o);
 /* The largest resident size of all snapshots; 0: unknown. */
 uint64_t heap_resident(const struct recording *rec);
-/* Prints a line if the heap is less than half of the resident size. */
-void heap_print_resident(FILE *out, const struct recording *rec);
-/* Explains truncated stacks and what to do about them. */
-void heap_print_cut_short(FILE *out, const struct piano__heap_stats *s);
+/* The share of stacks that are cut short, and what follows from it: "high", "medium" or "low". */
+double heap_cut_share(const struct piano__heap_stats *s);
+const char *heap_confidence(const struct piano__heap_stats *s);
 /* Whether less than half of the peak is live at the end. */
 bool heap_is_past_peak(const struct profile *heap);
 /* If so, prints the size of the peak and the command that shows it; for reports of live memory. */
@@ -73,7 +66,9 @@ int heap_print_tree(FILE *out, const struct profile *heap, enum heap_by by,
 int heap_print_leaks(FILE *out, const struct profile *heap, const struct report_options *o);
 int heap_print_growth(FILE *out, const struct profile *heap, const struct heap_growth *g,
                       const struct report_options *o);
-void heap_put_tree(struct buf *b, const struct profile *heap, enum heap_by by, int *err);
+/* The member "growth", written by W or at the end of B. */
+void heap_add_growth(struct json_writer *w, const struct profile *heap,
+                     const struct heap_growth *g);
 void heap_put_growth(struct buf *b, const struct profile *heap, const struct heap_growth *g);
 
 #endif

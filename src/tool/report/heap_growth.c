@@ -5,8 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "tool/util/json.h"
-#include "tool/util/table.h"
+#include "tool/util/sheet.h"
 #include "tool/util/units.h"
 
 enum { GROWTH_TOP = 15 };
@@ -35,28 +34,43 @@ static const char *slope_text(char *text, double per_second)
     return text;
 }
 
-static int add_row(struct table *t, const struct profile *heap, const struct heap_growth *g,
-                   const struct heap_growth_row *row)
+struct view {
+    const struct profile *heap;
+    const struct heap_growth *growth;
+};
+
+static void columns(struct sheet *s, const void *ctx, const void *of)
 {
-    const struct heap_site *site = &heap->sites[row->site];
-    char text[SLOPE_LEN], place[700];
-    char *name = heap_name(site->function, site->mmap), *callers = heap_callers(heap, site);
-    const char *trend = heap_trend(g, row);
-    int err = name && callers ? 0 : -ENOMEM;
-    if (err == 0) {
-        table_cell(t, name);
-        table_cell(t, heap_bytes(text, row->from));
-        table_cell(t, heap_bytes(text, row->to));
-        table_cell(t, units_bytes_signed(text, heap_whole(row->to - row->from)));
-        table_cell(t, row->variance > 0 ? heap_bytes(text, heap_growth_half_width(row)) : "");
-        table_cell(t, trend ? slope_text(text, row->per_second) : "-");
-        table_cell(t, trend ? trend : "-");
-        table_cell(t, heap_place(place, sizeof(place), site->file, site->line));
-        table_cell(t, callers);
-    }
+    const struct view *v = ctx;
+    const struct heap_growth_row *row = of;
+    const struct heap_site *site = &v->heap->sites[row->site];
+    const char *trend = heap_trend(v->growth, row);
+    int64_t from = heap_whole(row->from), to = heap_whole(row->to);
+    char slope[SLOPE_LEN], place[700];
+    char *name = s->table ? heap_name(site->function, site->mmap) : NULL;
+    char *callers = s->table ? heap_callers(v->heap, site) : NULL;
+    SHEET(s, TEXT, "function", "Site", .text = site->function, .shown = name);
+    SHEET(s, TEXT, "caller", "Called by", .text = site->caller, .shown = callers, .optional = -3,
+          .place = 2);
+    SHEET(s, TEXT, "file", "Place", .text = site->file, .optional = -4, .place = 1,
+          .shown = s->table ? heap_place(place, sizeof(place), site->file, site->line) : NULL);
+    SHEET(s, COUNT, "line", NULL, .count = site->line);
+    SHEET(s, TEXT, "kind", NULL, .text = site->mmap ? "mmap" : "malloc");
+    if (s->json)
+        json_add_range(s->json, "live_bytes", from, to);
+    SHEET(s, BYTES, NULL, "From", .number = from, .optional = 1);
+    SHEET(s, BYTES, NULL, "To", .number = to);
+    SHEET(s, BYTES_SIGNED, "delta_bytes", "Delta", .number = heap_whole(row->to - row->from));
+    SHEET(s, BYTES, "delta_ci95", "+-", .number = heap_whole(heap_growth_half_width(row)),
+          .optional = 2, .shown = row->variance > 0 ? NULL : "");
+    SHEET(s, REAL, NULL, "Trend", .unknown = !trend, .optional = -2,
+          .shown = trend && s->table ? slope_text(slope, row->per_second) : NULL);
+    SHEET(s, TEXT, "trend", "", .text = trend, .optional = -1);
+    SHEET(s, REAL, "bytes_per_second", NULL, .real = row->per_second, .decimals = 3,
+          .unknown = !trend);
+    SHEET(s, REAL, "correlation", NULL, .real = row->correlation, .decimals = 4, .unknown = !trend);
     free(name);
     free(callers);
-    return err;
 }
 
 /* A program that exits frees its memory. A snapshot taken during that hides all growth. */
@@ -79,6 +93,7 @@ static void print_fullest(FILE *out, const struct recording *rec, const struct h
 int heap_print_growth(FILE *out, const struct profile *heap, const struct heap_growth *g,
                       const struct report_options *o)
 {
+    const struct view v = {heap, g};
     struct table t = {.cells = NULL};
     char from[96], to[96], text[UNITS_LEN];
     size_t top = o->all ? g->count : o->top ? o->top : GROWTH_TOP;
@@ -95,17 +110,8 @@ int heap_print_growth(FILE *out, const struct profile *heap, const struct heap_g
     else
         fprintf(out, ", %zu snapshot%s\n", taken, taken == 1 ? "" : "s");
     print_fullest(out, &heap->rec, g, o);
-    table_column(&t, "Site", TABLE_LEFT, 0);
-    table_column(&t, "From", TABLE_RIGHT, 1);
-    table_column(&t, "To", TABLE_RIGHT, 0);
-    table_column(&t, "Delta", TABLE_RIGHT, 0);
-    table_column(&t, "+-", TABLE_RIGHT, 2);
-    table_column(&t, "Trend", TABLE_RIGHT, -2);
-    table_column(&t, "", TABLE_LEFT, -1);
-    table_column(&t, "Place", TABLE_LEFT, -4);
-    table_column(&t, "Called by", TABLE_LEFT, -3);
-    for (size_t i = 0; i < shown && err == 0; i++)
-        err = add_row(&t, heap, g, &g->rows[i]);
+    for (size_t i = 0; i < shown; i++)
+        sheet_table(&t, columns, &v, &g->rows[i]);
     if (err == 0 && g->count > 0)
         err = table_print(&t, out, o->width, o->colour);
     else if (err == 0)
@@ -122,53 +128,36 @@ int heap_print_growth(FILE *out, const struct profile *heap, const struct heap_g
 
 /* ---- JSON ---- */
 
-static void put_moment(struct buf *b, const char *key, const struct profile *heap,
+static void put_moment(struct json_writer *w, const char *key, const struct profile *heap,
                        const struct heap_growth *g, const struct recording_snapshot *s)
 {
-    buf_printf(b, "\"%s\":{\"snapshot\":", key);
-    if (s == &g->end)
-        buf_puts(b, "null");
-    else
-        buf_printf(b, "%u", s->number);
     uint64_t start = heap->rec.header.start_mono_ns;
-    buf_printf(b, ",\"at_ns\":%llu,\"live_bytes\":%lld},",
-               (unsigned long long)(s->at_ns > start ? s->at_ns - start : 0),
-               (long long)heap_whole(s->live_bytes));
+    json_add_object(w, key);
+    json_add_known(w, "snapshot", s != &g->end, s->number);
+    json_add_count(w, "at_ns", s->at_ns > start ? s->at_ns - start : 0);
+    json_add_number(w, "live_bytes", heap_whole(s->live_bytes));
+    json_close(w);
+}
+
+void heap_add_growth(struct json_writer *w, const struct profile *heap, const struct heap_growth *g)
+{
+    const struct view v = {heap, g};
+    json_add_object(w, "growth");
+    put_moment(w, "from", heap, g, g->from);
+    put_moment(w, "to", heap, g, g->to);
+    json_add_count(w, "snapshots", g->points);
+    json_add_array(w, "sites");
+    for (size_t i = 0; i < g->count; i++)
+        sheet_put_row(w, columns, &v, &g->rows[i]);
+    json_close(w);
+    json_close(w);
 }
 
 void heap_put_growth(struct buf *b, const struct profile *heap, const struct heap_growth *g)
 {
-    buf_puts(b, "\"growth\":{");
-    put_moment(b, "from", heap, g, g->from);
-    put_moment(b, "to", heap, g, g->to);
-    buf_printf(b, "\"snapshots\":%zu,\"sites\":[", g->points);
-    for (size_t i = 0; i < g->count; i++) {
-        const struct heap_growth_row *row = &g->rows[i];
-        const struct heap_site *site = &heap->sites[row->site];
-        const char *trend = heap_trend(g, row);
-        buf_puts(b, i ? ",\n{\"function\":" : "\n{\"function\":");
-        json_put_string(b, site->function);
-        buf_puts(b, ",\"caller\":");
-        if (site->caller)
-            json_put_string(b, site->caller);
-        else
-            buf_puts(b, "null");
-        buf_puts(b, ",\"file\":");
-        if (site->file)
-            json_put_string(b, site->file);
-        else
-            buf_puts(b, "null");
-        buf_printf(b,
-                   ",\"line\":%u,\"kind\":\"%s\",\"live_bytes\":[%lld,%lld],"
-                   "\"delta_bytes\":%lld,\"delta_ci95\":%lld,\"trend\":",
-                   site->line, site->mmap ? "mmap" : "malloc", (long long)heap_whole(row->from),
-                   (long long)heap_whole(row->to), (long long)heap_whole(row->to - row->from),
-                   (long long)heap_whole(heap_growth_half_width(row)));
-        if (trend)
-            buf_printf(b, "\"%s\",\"bytes_per_second\":%.3f,\"correlation\":%.4f}", trend,
-                       row->per_second, row->correlation);
-        else
-            buf_puts(b, "null,\"bytes_per_second\":null,\"correlation\":null}");
-    }
-    buf_puts(b, "]},\n");
+    struct json_writer w = {.text = *b};
+    heap_add_growth(&w, heap, g);
+    *b = w.text;
+    b->failed |= w.err != 0;
+    buf_free(&w.open);
 }

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 
 #include "tool/report/heap.h"
-#include "tool/util/json.h"
 #include "tool/util/table.h"
 #include "tool/util/units.h"
 
@@ -120,7 +119,7 @@ int heap_print_tree(FILE *out, const struct profile *heap, enum heap_by by,
 
 /* ---- JSON ---- */
 
-static void add_node(struct json_writer *w, const char *key, const struct tree *t, const char *unit,
+static void put_node(struct json_writer *w, const char *key, const struct tree *t, const char *unit,
                      uint32_t node) // NOLINT(misc-no-recursion)
 {
     const struct tree_node *n = &t->nodes[node];
@@ -136,7 +135,7 @@ static void add_node(struct json_writer *w, const char *key, const struct tree *
     json_add_number(w, own, heap_whole(n->own));
     json_add_array(w, "children");
     for (uint32_t c = n->child; c != TREE_NONE; c = t->nodes[c].next)
-        add_node(w, NULL, t, unit, c);
+        put_node(w, NULL, t, unit, c);
     json_close(w);
     json_close(w);
 }
@@ -148,45 +147,7 @@ void report_put_tree(struct json_writer *w, const struct profile *p, enum heap_b
     if (w->err == 0) {
         json_line(w);
         json_add_text(w, "tree_by", heap_by_names[by]);
-        add_node(w, "tree", &t, by < HEAP_BYS ? "bytes" : "ns", 0);
-    }
-    tree_release(&t);
-}
-
-static void put_node(struct buf *b, const struct tree *t, const char *unit,
-                     uint32_t node) // NOLINT(misc-no-recursion)
-{
-    const struct tree_node *n = &t->nodes[node];
-    buf_puts(b, "{\"function\":");
-    json_put_string(b, node ? n->function : "(all)");
-    buf_puts(b, ",\"module\":");
-    json_put_string(b, n->module);
-    buf_puts(b, ",\"file\":");
-    if (n->file)
-        json_put_string(b, n->file);
-    else
-        buf_puts(b, "null");
-    if (n->line)
-        buf_printf(b, ",\"line\":%u", n->line);
-    else
-        buf_puts(b, ",\"line\":null");
-    buf_printf(b, ",\"inlined\":%s,\"%s\":%lld,\"own_%s\":%lld,\"children\":[",
-               n->inlined ? "true" : "false", unit, (long long)heap_whole(n->weight), unit,
-               (long long)heap_whole(n->own));
-    for (uint32_t c = n->child; c != TREE_NONE; c = t->nodes[c].next) {
-        put_node(b, t, unit, c);
-        buf_puts(b, t->nodes[c].next != TREE_NONE ? "," : "");
-    }
-    buf_puts(b, "]}");
-}
-
-void heap_put_tree(struct buf *b, const struct profile *heap, enum heap_by by, int *err)
-{
-    struct tree t;
-    *err = tree_make(&t, heap, by);
-    if (*err == 0) {
-        buf_printf(b, "\"tree_by\":\"%s\",\"tree\":", heap_by_names[by]);
-        put_node(b, &t, by < HEAP_BYS ? "bytes" : "ns", 0);
+        put_node(w, "tree", &t, by < HEAP_BYS ? "bytes" : "ns", 0);
     }
     tree_release(&t);
 }

@@ -8,7 +8,6 @@
 
 #include "tool/report/cpu.h"
 #include "tool/report/polls.h"
-#include "tool/util/json.h"
 #include "tool/util/say.h"
 #include "tool/util/units.h"
 
@@ -115,28 +114,34 @@ static int show_heap(FILE *out, struct profile *profile, const char *run,
 static int overview_json(FILE *out, const struct recording *rec, unsigned found,
                          struct run_error *error)
 {
+    static const char *const names[] = {"heap", "cpu", "polls"};
     const struct piano__rec_header *h = &rec->header;
-    struct buf b = {0};
-    buf_puts(&b, "{\"instruments\":[");
-    const char *comma = "";
+    struct json_writer w = {.out = out};
+    json_add_object(&w, NULL);
+    json_add_array(&w, "instruments");
     for (unsigned i = 0; i < 3; i++)
-        if (found & 1u << i) {
-            buf_printf(&b, "%s\"%s\"", comma, i == 0 ? "heap" : i == 1 ? "cpu" : "polls");
-            comma = ",";
-        }
-    buf_printf(&b,
-               "],\n\"heap\":{\"live_bytes\":%lld,\"allocated_bytes\":%lld,\"peak_bytes\":%lld,"
-               "\"samples\":%llu},\n",
-               (long long)heap_whole(h->live_bytes), (long long)heap_whole(h->allocated_bytes),
-               (long long)heap_whole(h->peak_bytes), (unsigned long long)h->stats.samples);
-    buf_printf(&b, "\"cpu\":{\"samples\":%llu,\"switches\":%llu,\"lost\":%llu},\n",
-               (unsigned long long)h->trace.samples, (unsigned long long)h->trace.switches,
-               (unsigned long long)h->trace.samples_lost);
-    buf_printf(&b, "\"polls\":{\"events\":%llu},\n", (unsigned long long)h->trace.events);
-    heap_put_run(&b, rec);
-    buf_puts(&b, "}\n");
-    int err = buf_flush(&b, out, true);
-    buf_free(&b);
+        if (found & 1u << i)
+            json_add_text(&w, NULL, names[i]);
+    json_close(&w);
+    json_line(&w);
+    json_add_object(&w, "heap");
+    json_add_number(&w, "live_bytes", heap_whole(h->live_bytes));
+    json_add_number(&w, "allocated_bytes", heap_whole(h->allocated_bytes));
+    json_add_number(&w, "peak_bytes", heap_whole(h->peak_bytes));
+    json_add_count(&w, "samples", h->stats.samples);
+    json_close(&w);
+    json_line(&w);
+    json_add_object(&w, "cpu");
+    json_add_count(&w, "samples", h->trace.samples);
+    json_add_count(&w, "switches", h->trace.switches);
+    json_add_count(&w, "lost", h->trace.samples_lost);
+    json_close(&w);
+    json_line(&w);
+    json_add_object(&w, "polls");
+    json_add_count(&w, "events", h->trace.events);
+    json_close(&w);
+    report_put_recording(&w, rec);
+    int err = json_finish(&w);
     if (err)
         snprintf(error->text, sizeof(error->text), "the report stopped: %s", strerror(-err));
     return err;

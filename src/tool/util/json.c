@@ -424,8 +424,3 @@ void json_put_text(struct buf *b, const char *key, const char *text)
         buf_puts(b, "null");
     buf_putc(b, ',');
 }
-
-void json_put_count(struct buf *b, const char *key, uint64_t value)
-{
-    buf_printf(b, "\"%s\":%llu,", key, (unsigned long long)value);
-}

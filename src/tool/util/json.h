@@ -1,5 +1,5 @@
 /* JSON: a strict pull reader over bytes in memory (it copies nothing, allocates nothing and limits
- * the nesting), and a writer of string literals.
+ * the nesting), and a writer of string literals; see json_writer.h for more.
  *
  * Reading functions return 0 or a negative value. `problem` keeps the first problem, and `at` then
  * points to the byte that caused it. Keys and strings are views of the raw text between the
@@ -70,8 +70,7 @@ char *json_unescape(struct json_text text);
 
 /* Appends S as a JSON string literal. Bytes that are not UTF-8 become U+FFFD. */
 void json_put_string(struct buf *b, const char *s);
-/* Append `"key":"text",` (null if TEXT is NULL) and `"key":value,`. KEY is not escaped. */
+/* Appends `"key":"text",` (null if TEXT is NULL). KEY is not escaped. */
 void json_put_text(struct buf *b, const char *key, const char *text);
-void json_put_count(struct buf *b, const char *key, uint64_t value);
 
 #endif
