@@ -54,7 +54,8 @@ struct piano__events_head {
     X(WAKE, 10, wake, F(id, task))                                                                 \
     X(QUEUE, 11, queue, F(id, queue) F(depth, depth))                                              \
     X(MARK, 12, mark, F(name, name))                                                               \
-    X(VALUE, 13, value, F(name, name) F(number, value))
+    X(VALUE, 13, value, F(name, name) F(number, value))                                            \
+    X(ERROR, 14, error, F(name, name) F(number, code))
 
 enum { PIANO_EVENT_FIELDS = 3 /* no event has more */ };
 #define PIANO_EVENT_DEEPEST ((uint64_t)1 << 40)
