@@ -190,9 +190,6 @@ void piano_queue_depth(uint64_t queue, uint64_t depth);
 void piano_mark(const char *name);
 void piano_value(const char *name, int64_t value);
 
-/* An operation failed. CODE is an errno, for example. */
-void piano_error(const char *name, int64_t code);
-
 #ifdef __cplusplus
 }
 #endif

@@ -54,8 +54,7 @@ struct piano__events_head {
     X(WAKE, 10, wake, F(id, task))                                                                 \
     X(QUEUE, 11, queue, F(id, queue) F(depth, depth))                                              \
     X(MARK, 12, mark, F(name, name))                                                               \
-    X(VALUE, 13, value, F(name, name) F(number, value))                                            \
-    X(ERROR, 14, error, F(name, name) F(number, code))
+    X(VALUE, 13, value, F(name, name) F(number, value))
 
 enum { PIANO_EVENT_FIELDS = 3 /* no event has more */ };
 #define PIANO_EVENT_DEEPEST ((uint64_t)1 << 40)

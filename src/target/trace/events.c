@@ -332,11 +332,6 @@ void piano__events_value(const char *name, int64_t value)
     EVENT(VALUE, piano__names_intern(name), piano__zigzag(value));
 }
 
-__attribute__((visibility("default"))) void piano_error(const char *name, int64_t code)
-{
-    EVENT(ERROR, piano__names_intern(name), piano__zigzag(code));
-}
-
 uint32_t piano__events_name(const char *name)
 {
     struct piano__events_self *self = &piano__events_self;

@@ -143,10 +143,9 @@ static void on_park(void *ctx, const struct polls *p, uint32_t track, uint64_t t
     finish(w);
 }
 
-static void put_mark(struct writer *w, const struct recording_event *e, const char *category,
-                     const char *name)
+static void put_mark(struct writer *w, const struct recording_event *e, const char *name)
 {
-    begin(w, "i", category, pid_of(w), tid_of(w, e->track), e->at_ns);
+    begin(w, "i", "mark", pid_of(w), tid_of(w, e->track), e->at_ns);
     put_name(w, name);
     buf_puts(&w->b, ",\"s\":\"t\"");
     finish(w);
@@ -173,10 +172,7 @@ static void on_event(void *ctx, const struct polls *p, const struct recording_ev
     char text[64];
     switch (e->code) {
     case PIANO_EVENT_MARK:
-        put_mark(w, e, "mark", event_named(p, e->mark.name));
-        break;
-    case PIANO_EVENT_ERROR:
-        put_mark(w, e, "error", event_named(p, e->error.name));
+        put_mark(w, e, event_named(p, e->mark.name));
         break;
     case PIANO_EVENT_VALUE:
         put_counter(w, e, event_named(p, e->value.name), "value", e->value.value);

@@ -309,9 +309,6 @@ static int take(struct polls *p, const struct recording_event *e)
     case PIANO_EVENT_MARK:
         note(p, POLLS_MARKS, e->mark.name, e->at_ns, 0);
         return 0;
-    case PIANO_EVENT_ERROR:
-        note(p, POLLS_ERRORS, e->error.name, e->at_ns, e->error.code);
-        return 0;
     case PIANO_EVENT_THREAD: /* the track says which thread */
     case PIANO_EVENT_UNKNOWN:
         return 0;

@@ -90,8 +90,7 @@ struct polls_series {
 #define POLLS_SERIES_LIST(X)                                                                       \
     X(POLLS_QUEUES, "queues", "queue", true, true)                                                 \
     X(POLLS_VALUES, "values", NULL, true, false)                                                   \
-    X(POLLS_MARKS, "marks", NULL, false, false)                                                    \
-    X(POLLS_ERRORS, "errors", NULL, true, false)
+    X(POLLS_MARKS, "marks", NULL, false, false)
 
 #define POLLS_SERIES_KIND(kind, key, number, values, quarters) kind,
 enum polls_series_kind { POLLS_SERIES_LIST(POLLS_SERIES_KIND) POLLS_SERIES_KINDS };

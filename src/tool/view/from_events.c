@@ -162,13 +162,12 @@ static void put_value(struct collector *c, const struct polls *p, const struct r
     column_put_f64(&c->values->columns[2], (double)e->value.value);
 }
 
-static void put_mark(struct collector *c, const struct polls *p, const struct recording_event *e,
-                     event_name name)
+static void put_mark(struct collector *c, const struct polls *p, const struct recording_event *e)
 {
     if (!begin_point(c, c->marks, e))
         return;
     column_put(&c->marks->columns[1], lanes_of(&c->k->lanes, p->tracks[e->track].tid));
-    column_put(&c->marks->columns[2], event_text(c, p, name));
+    column_put(&c->marks->columns[2], event_text(c, p, e->mark.name));
 }
 
 static void on_event(void *ctx, const struct polls *p, const struct recording_event *e)
@@ -182,10 +181,7 @@ static void on_event(void *ctx, const struct polls *p, const struct recording_ev
         put_value(c, p, e);
         break;
     case PIANO_EVENT_MARK:
-        put_mark(c, p, e, e->mark.name);
-        break;
-    case PIANO_EVENT_ERROR:
-        put_mark(c, p, e, e->error.name);
+        put_mark(c, p, e);
         break;
     case PIANO_EVENT_POLL_BEGIN: /* on_poll */
     case PIANO_EVENT_POLL_END:
