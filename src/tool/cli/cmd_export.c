@@ -23,7 +23,6 @@ const char cmd_export_help[] =
     "  --format speedscope  for https://www.speedscope.app\n"
     "  --format pprof       for `go tool pprof` and others that read profile.proto\n"
     "  --format collapsed   a line a stack, for flame graph scripts\n"
-    "  --format json-lines  a JSON object a stack\n"
     "  --format chrome      events and CPU samples on a timeline, for\n"
     "                       https://ui.perfetto.dev and chrome://tracing\n"
     "  -o FILE, --output FILE\n"
@@ -56,7 +55,6 @@ struct format {
 static const struct format formats[] = {{"speedscope", export_speedscope, false, true},
                                         {"pprof", export_pprof, true, true},
                                         {"collapsed", export_collapsed, false, false},
-                                        {"json-lines", export_json_lines, false, false},
                                         {"chrome", NULL, false, true}};
 enum { FORMAT_COUNT = sizeof(formats) / sizeof(*formats) };
 
@@ -88,8 +86,7 @@ static enum flag_taken take_format(struct flags *f, struct request *q)
     if (near)
         say_usage(f->command, "there is no format `%s`; did you mean `%s`?", safe, near);
     else
-        say_usage(f->command,
-                  "there is no format `%s`: speedscope, pprof, collapsed, json-lines or chrome",
+        say_usage(f->command, "there is no format `%s`: speedscope, pprof, collapsed or chrome",
                   safe);
     return FLAG_BAD;
 }
@@ -116,8 +113,7 @@ static int parse(struct flags *f, struct request *q)
             return status;
     }
     if (!q->format)
-        return say_usage(f->command,
-                         "--format speedscope, pprof, collapsed, json-lines or chrome is needed");
+        return say_usage(f->command, "--format speedscope, pprof, collapsed or chrome is needed");
     if (q->format && !q->format->write && q->has_by)
         return say_usage(f->command, "--by is not for --format chrome: all is in it");
     return EXIT_DONE;
