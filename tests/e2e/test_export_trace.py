@@ -110,6 +110,17 @@ def test_chrome_of_open_and_nested_polls(project: Project) -> None:
 
 
 @tool
+def test_depths_of_queues_have_the_same_limit_everywhere(project: Project) -> None:
+    rec = make.Recording(flags=make.HAS_EVENTS)
+    for i, depth in enumerate((3, 2**40, 2**40 + 1, 2**64 - 1)):
+        rec.event(11, 10 + i, make.QUEUE, 5, depth)
+    depths = [e["args"]["depth"] for e in chrome(project, rec)["traceEvents"] if e["name"] == "queue 5"]
+    assert depths == [3, 2**40, 2**40, 2**40]
+    queue, = json.loads(project.piano("report", put(project, rec), "--polls", "--json").out)["queues"]
+    assert (queue["first"], queue["last"], queue["max"]) == (3, 2**40, 2**40)
+
+
+@tool
 def test_chrome_of_cpu_samples_has_instants(project: Project, program: Path) -> None:
     rec, burn, wait, parse = traced(program)
     rec.cpu(11, 0, burn, ms=10, count=3).cpu(12, 0, wait, pid=12)

@@ -4,9 +4,7 @@
 
 enum { EVENT_HEAD = 2, VARINT_BYTES = 10 };
 
-/* Reads a number at *AT and advances *AT. Returns false if it does not end before END or exceeds 64
- * bits. */
-static bool varint(const unsigned char **at, const unsigned char *end, uint64_t *value)
+static bool long_varint(const unsigned char **at, const unsigned char *end, uint64_t *value)
 {
     const unsigned char *p = *at;
     uint64_t v = 0;
@@ -19,6 +17,16 @@ static bool varint(const unsigned char **at, const unsigned char *end, uint64_t 
         }
     }
     return false;
+}
+
+/* Reads a number at *AT and advances *AT. Returns false if it does not end before END or exceeds 64
+ * bits. Most numbers have one byte. */
+static inline bool varint(const unsigned char **at, const unsigned char *end, uint64_t *value)
+{
+    if (*at == end || **at & 0x80)
+        return long_varint(at, end, value);
+    *value = *(*at)++;
+    return true;
 }
 
 /* ---- a field of each type ---- */
