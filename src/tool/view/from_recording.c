@@ -4,9 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tool/profile/cpu.h"
+#include "tool/util/order.h"
 #include "tool/util/paths.h"
 #include "tool/util/say.h"
+#include "tool/util/vec.h"
 #include "tool/view/packer.h"
 
 /* ---- stacks ---- */
@@ -232,15 +233,8 @@ static struct node_sums *row_of(struct sums *s, uint32_t node)
     uint32_t at = map_find(&s->row_of, node);
     if (at != MAP_NONE)
         return &s->rows[at];
-    if (s->count == s->cap) {
-        size_t cap = s->cap ? s->cap * 2 : 1024;
-        struct node_sums *more = realloc(s->rows, cap * sizeof(*more));
-        if (!more)
-            return NULL;
-        s->rows = more;
-        s->cap = cap;
-    }
-    if (map_put(&s->row_of, node, (uint32_t)s->count) != 0)
+    if (VEC_ROOM(s->rows, s->count, s->cap) != 0 ||
+        map_put(&s->row_of, node, (uint32_t)s->count) != 0)
         return NULL;
     s->rows[s->count] = (struct node_sums){.node = node, .site = node};
     return &s->rows[s->count++];
