@@ -60,22 +60,23 @@ enum { PIANO_EVENT_FIELDS = 3 /* no event has more */ };
 #define PIANO_EVENT_DEEPEST ((uint64_t)1 << 40)
 
 #define PIANO__EVENT_NO_FIELD(type, name)
-#define PIANO__EVENT_ONE_MORE(type, name) +1
+#define PIANO__EVENT_BYTE(type, name) char name;
 
-#define PIANO__EVENT_CODE(code, number, member, fields) PIANO_EVENT_##code = number,
+#define PIANO__EVENT_CODE(code, number, member, fields) PIANO_EVENT_##code = (number),
 enum piano__event_code {
     PIANO_EVENT_UNKNOWN = 0, /* never written: a code that a reader does not know */
     PIANO_EVENT_LIST(PIANO__EVENT_CODE, PIANO__EVENT_NO_FIELD)
 };
 
 /* PIANO_EVENT_FIELDS_QUEUE is the number of fields of PIANO_EVENT_QUEUE. */
-#define PIANO__EVENT_FIELDS(code, number, member, fields) PIANO_EVENT_FIELDS_##code = 0 fields,
-enum { PIANO_EVENT_LIST(PIANO__EVENT_FIELDS, PIANO__EVENT_ONE_MORE) };
+#define PIANO__EVENT_FIELDS(code, number, member, fields)                                          \
+    PIANO_EVENT_FIELDS_##code = sizeof(struct {fields}),
+enum { PIANO_EVENT_LIST(PIANO__EVENT_FIELDS, PIANO__EVENT_BYTE) };
 
 #define PIANO__EVENT_CHECK(code, number, member, fields)                                           \
     _Static_assert((number) > 0 && (number) < 256, #code " does not fit into a byte");             \
-    _Static_assert((0 fields) <= PIANO_EVENT_FIELDS, #code " has too many fields");
-PIANO_EVENT_LIST(PIANO__EVENT_CHECK, PIANO__EVENT_ONE_MORE)
+    _Static_assert((int)PIANO_EVENT_FIELDS_##code <= PIANO_EVENT_FIELDS, #code ": many fields");
+PIANO_EVENT_LIST(PIANO__EVENT_CHECK, PIANO__EVENT_NO_FIELD)
 
 static inline uint64_t piano__zigzag(int64_t value)
 {

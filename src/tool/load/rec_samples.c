@@ -91,23 +91,27 @@ static int compare_groups(const void *a, const void *b)
     return ORDER(x->tid, y->tid);
 }
 
+/* The group of TID, new if there is none; NULL: out of memory. */
+static struct group *group_of(struct groups *g, uint32_t tid)
+{
+    uint32_t found = map_find(&g->of, tid);
+    if (found != MAP_NONE)
+        return &g->list[found];
+    if (VEC_ROOM(g->list, g->count, g->cap) != 0 || map_put(&g->of, tid, (uint32_t)g->count) != 0)
+        return NULL;
+    g->list[g->count] = (struct group){.tid = tid};
+    return &g->list[g->count++];
+}
+
 /* Counts the samples of each thread. 0 or -ENOMEM. */
 static int count_groups(struct groups *g, const struct recording *rec)
 {
     struct group *last = NULL;
     for (size_t i = 0; i < rec->sample_count; i++) {
-        uint32_t tid = rec->samples[i].tid;
-        if (!last || last->tid != tid) {
-            uint32_t found = map_find(&g->of, tid);
-            if (found == MAP_NONE) {
-                if (VEC_ROOM(g->list, g->count, g->cap) != 0 ||
-                    map_put(&g->of, tid, (uint32_t)g->count) != 0)
-                    return -ENOMEM;
-                found = (uint32_t)g->count;
-                g->list[g->count++] = (struct group){.tid = tid};
-            }
-            last = &g->list[found];
-        }
+        if (!last || last->tid != rec->samples[i].tid)
+            last = group_of(g, rec->samples[i].tid);
+        if (!last)
+            return -ENOMEM;
         last->count++;
     }
     return 0;
