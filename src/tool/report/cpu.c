@@ -28,8 +28,6 @@ static void columns(struct sheet *s, const void *ctx, const void *of)
     SHEET(s, TIME, "total_ns", "Total", .count = row->total_ns, .optional = -2);
     SHEET(s, SHARE, NULL, "%", .real = (double)row->total_ns / all, .optional = 2);
     SHEET(s, COUNT, "samples", "Samples", .count = row->self_samples, .optional = 1);
-    SHEET(s, TIME, "ns_per_sample", "Per sample", .unknown = row->self_samples == 0, .optional = 3,
-          .count = row->self_samples ? row->self_ns / row->self_samples : 0);
     SHEET(s, COUNT, "total_samples", NULL, .count = row->total_samples);
     SHEET(s, TIME, "off_cpu_ns", v->off ? "Off CPU" : NULL, .count = row->off_ns,
           .unknown = !v->off, .shown = row->off_ns ? NULL : "", .optional = -3);
