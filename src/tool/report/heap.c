@@ -13,14 +13,15 @@ enum { HEAP_TOP = 10, SOON_BUCKET = 10 };
 
 struct view {
     const struct profile *heap;
-    enum heap_by by; /* the figure that ranks the table */
-    double all;      /* its sum */
+    enum heap_by by;                    /* the figure that ranks the table */
+    double all;                         /* its sum */
+    const struct symbol_frame **frames; /* PROFILE_MAX_FRAMES, for the stacks in JSON */
 };
 
 /* ---- columns ---- */
 
 /* Positions in the table; the names of sites come first. */
-enum { FIGURE = 1, SHARE, DETAILS, OTHER, PLACE, CALLERS };
+enum { AT_FIGURE = 1, AT_SHARE, AT_DETAILS, AT_OTHER, AT_PLACE, AT_CALLERS };
 
 typedef void interval(const struct recording *rec, const struct recording_sum *sum, double *low,
                       double *high);
@@ -73,15 +74,15 @@ static void ranked_columns(struct sheet *s, const struct view *v, const struct r
     uint64_t freed = recording_freed_within(sum, PIANO_LIFETIMES - 1);
     uint64_t soon = recording_freed_within(sum, SOON_BUCKET);
     SHEET(s, SHARE, NULL, "%", .real = v->all > 0 ? value / v->all : 0, .optional = 2,
-          .place = SHARE);
+          .place = AT_SHARE);
     if (v->by == HEAP_CHURN) {
         SHEET(s, SHARE, NULL, "<1ms", .real = (double)soon / (double)(freed ? freed : 1),
-              .place = DETAILS);
+              .place = AT_DETAILS);
         return;
     }
     double half = half_width(v, sum);
     SHEET(s, BYTES, NULL, "+-", .number = heap_whole(half), .shown = half > 0 ? NULL : "",
-          .optional = 3, .place = SHARE);
+          .optional = 3, .place = AT_SHARE);
 }
 
 static void sum_columns(struct sheet *s, const void *ctx, const void *of)
@@ -93,30 +94,30 @@ static void sum_columns(struct sheet *s, const void *ctx, const void *of)
          churn = v->by == HEAP_CHURN;
     int64_t median = recording_median_life(sum);
     SHEET(s, BYTES, "live_bytes", churn ? NULL : "Live", .number = heap_whole(sum->live_bytes),
-          .place = live ? FIGURE : OTHER, .optional = live ? 0 : -5);
+          .place = live ? AT_FIGURE : AT_OTHER, .optional = live ? 0 : -5);
     if (s->json)
         put_interval(s->json, "live_bytes_ci95", recording_live_interval, rec, sum);
     SHEET(s, COUNT, "live_objects", live ? "Objects" : NULL,
-          .number = heap_whole(sum->live_objects), .place = DETAILS, .optional = -4);
+          .number = heap_whole(sum->live_objects), .place = AT_DETAILS, .optional = -4);
     SHEET(s, BYTES, "allocated_bytes", live || allocated ? "Allocated" : NULL,
-          .number = heap_whole(sum->allocated_bytes), .place = allocated ? FIGURE : OTHER,
+          .number = heap_whole(sum->allocated_bytes), .place = allocated ? AT_FIGURE : AT_OTHER,
           .optional = allocated ? 0 : -5);
     if (s->json)
         put_interval(s->json, "allocated_bytes_ci95", recording_allocated_interval, rec, sum);
     SHEET(s, COUNT, "allocated_objects", allocated ? "Objects" : NULL,
-          .number = heap_whole(sum->allocated_objects), .place = DETAILS, .optional = -4);
+          .number = heap_whole(sum->allocated_objects), .place = AT_DETAILS, .optional = -4);
     SHEET(s, BYTES, "freed_bytes", churn ? "Freed" : NULL, .number = heap_whole(sum->freed_bytes),
-          .place = DETAILS, .optional = -4);
+          .place = AT_DETAILS, .optional = -4);
     SHEET(s, BYTES, "untracked_bytes", NULL, .number = heap_whole(sum->untracked_bytes));
     SHEET(s, COUNT, "freed_objects", NULL, .number = heap_whole(sum->freed_objects));
     SHEET(s, BYTES, "churn_bytes", churn ? "Churn" : NULL,
-          .number = heap_whole(recording_churn(sum)), .place = FIGURE);
+          .number = heap_whole(recording_churn(sum)), .place = AT_FIGURE);
     if (s->json)
         put_details(s->json, rec, sum);
     if (s->table)
         ranked_columns(s, v, sum);
     SHEET(s, TIME, "median_lifetime_ns", churn ? "Median life" : NULL, .number = median,
-          .unknown = median < 0, .place = DETAILS, .optional = -1);
+          .unknown = median < 0, .place = AT_DETAILS, .optional = -1);
     if (!s->json)
         return;
     json_add_array(s->json, "lifetimes");
@@ -129,27 +130,28 @@ static void peak_columns(struct sheet *s, const struct view *v, const struct rec
 {
     bool peak = v->by == HEAP_PEAK;
     SHEET(s, BYTES, "peak_bytes", peak ? "At peak" : NULL, .number = heap_whole(sum->peak_bytes),
-          .place = FIGURE);
+          .place = AT_FIGURE);
     if (s->json)
         put_interval(s->json, "peak_bytes_ci95", recording_peak_interval, &v->heap->rec, sum);
     SHEET(s, COUNT, "peak_objects", peak ? "Objects" : NULL,
-          .number = heap_whole(sum->peak_objects), .place = DETAILS, .optional = -4);
+          .number = heap_whole(sum->peak_objects), .place = AT_DETAILS, .optional = -4);
 }
 
+/* The row is the number of a site. */
 static void site_columns(struct sheet *s, const void *ctx, const void *of)
 {
     const struct view *v = ctx;
-    const struct heap_site *site = of;
+    const struct heap_site *site = &v->heap->sites[*(const uint32_t *)of];
     char place[700] = "";
     char *name = s->table ? heap_name(site->function, site->mmap) : NULL;
     char *callers = s->table ? heap_callers(v->heap, site) : NULL;
     SHEET(s, TEXT, "function", "Site", .text = site->function, .shown = name);
     SHEET(s, TEXT, "module", NULL, .text = site->module);
-    SHEET(s, TEXT, "file", "Place", .text = site->file, .place = PLACE, .optional = -3,
+    SHEET(s, TEXT, "file", "Place", .text = site->file, .place = AT_PLACE, .optional = -3,
           .shown = s->table ? heap_place(place, sizeof(place), site->file, site->line) : NULL);
     SHEET(s, COUNT, "line", NULL, .count = site->line, .unknown = site->line == 0);
-    SHEET(s, TEXT, "caller", "Called by", .text = site->caller, .shown = callers, .place = CALLERS,
-          .optional = -2);
+    SHEET(s, TEXT, "caller", "Called by", .text = site->caller, .shown = callers,
+          .place = AT_CALLERS, .optional = -2);
     sum_columns(s, v, &site->sum);
     peak_columns(s, v, &site->sum);
     SHEET(s, TEXT, "kind", NULL, .text = site->mmap ? "mmap" : "malloc");
@@ -190,7 +192,7 @@ static int print_table(FILE *out, const struct profile *heap, enum heap_by by,
         return 0;
     }
     for (size_t i = 0; i < shown && err == 0; i++)
-        sheet_table(&t, site_columns, &v, &heap->sites[sites[i]]);
+        sheet_table(&t, site_columns, &v, &sites[i]);
     for (size_t i = shown; err == 0 && i < count; i++)
         rest += heap_figure(&heap->sites[sites[i]].sum, by);
     if (err == 0)
@@ -279,39 +281,34 @@ static struct order *sorted(const struct view *v, bool stacks, size_t top, size_
     return list;
 }
 
-static void put_stack(struct json_writer *w, const struct view *v, uint32_t index,
-                      const struct symbol_frame **frames)
+/* The columns of a stack, which are in no table. The row is its number. */
+static void stack_columns(struct sheet *s, const void *ctx, const void *of)
 {
+    const struct view *v = ctx;
+    uint32_t index = *(const uint32_t *)of;
     const struct recording_stack *stack = &v->heap->rec.stacks[index];
-    struct sheet s = {.json = w};
-    json_add_row(w);
-    sum_columns(&s, v, &stack->sum);
-    peak_columns(&s, v, &stack->sum);
-    json_add_text(w, "kind", stack->flags & PIANO_STACK_MMAP ? "mmap" : "malloc");
-    json_add_flag(w, "truncated", stack->flags & (PIANO_STACK_LOST | PIANO_STACK_FULL));
-    json_add_count(w, "site_frame", v->heap->stacks[index].site_frame);
-    report_put_stack(w, v->heap, index, frames);
-    json_close(w);
+    bool cut = stack->flags & (PIANO_STACK_LOST | PIANO_STACK_FULL);
+    sum_columns(s, v, &stack->sum);
+    peak_columns(s, v, &stack->sum);
+    SHEET(s, TEXT, "kind", NULL, .text = stack->flags & PIANO_STACK_MMAP ? "mmap" : "malloc");
+    SHEET(s, FLAG, "truncated", NULL, .count = cut);
+    SHEET(s, COUNT, "site_frame", NULL, .count = v->heap->stacks[index].site_frame);
+    report_put_stack(s->json, v->heap, index, v->frames);
 }
 
 static void put_rows(struct json_writer *w, const struct view *v, const char *key, bool stacks,
                      size_t top)
 {
-    const struct symbol_frame **frames = calloc(PROFILE_MAX_FRAMES, sizeof(*frames));
     size_t count = 0;
     struct order *list = sorted(v, stacks, top, &count);
-    json_keep_error(w, frames && list ? 0 : -ENOMEM);
+    json_keep_error(w, list ? 0 : -ENOMEM);
     json_line(w);
     json_add_array(w, key);
-    for (size_t i = 0; i < count && w->err == 0; i++)
-        if (stacks)
-            put_stack(w, v, list[i].index, frames);
-        else
-            sheet_put_row(w, site_columns, v, &v->heap->sites[list[i].index]);
+    for (size_t i = 0; list && i < count && w->err == 0; i++)
+        sheet_put_row(w, stacks ? stack_columns : site_columns, v, &list[i].index);
     json_line(w);
     json_close(w);
     free(list);
-    free(frames);
 }
 
 static void put_snapshots(struct json_writer *w, const struct recording *rec)
@@ -380,8 +377,10 @@ int heap_report_json(FILE *out, const struct profile *heap, const struct heap_op
                      const struct report_options *o)
 {
     const struct recording *rec = &heap->rec;
-    const struct view v = {.heap = heap, .by = h->mode == HEAP_AT_PEAK ? HEAP_PEAK : h->by};
-    struct json_writer w = {.out = out};
+    const struct view v = {.heap = heap,
+                           .by = h->mode == HEAP_AT_PEAK ? HEAP_PEAK : h->by,
+                           .frames = calloc(PROFILE_MAX_FRAMES, sizeof(*v.frames))};
+    struct json_writer w = {.out = out, .err = v.frames ? 0 : -ENOMEM};
     json_add_object(&w, NULL);
     sheet_put(&w, sum_columns, &v, &rec->total);
     json_add_number(&w, "peak_bytes", heap_whole(rec->header.peak_bytes));
@@ -400,5 +399,6 @@ int heap_report_json(FILE *out, const struct profile *heap, const struct heap_op
     if (h->growth)
         heap_add_growth(&w, heap, h->growth);
     report_put_recording(&w, rec);
+    free(v.frames);
     return json_finish(&w);
 }

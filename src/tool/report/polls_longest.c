@@ -161,9 +161,9 @@ static void put_stacks(struct json_writer *w, struct polls *p, const struct poll
     free(list);
 }
 
-static void put_cause(struct json_writer *w, const struct polls *p, const struct poll *poll)
+static void put_cause(struct sheet *s, const struct polls *p, const struct poll *poll)
 {
-    struct sheet s = {.json = w};
+    struct json_writer *w = s->json;
     if (!poll->woken && !poll->spawned) {
         json_add_null(w, "cause");
         return;
@@ -173,41 +173,46 @@ static void put_cause(struct json_writer *w, const struct polls *p, const struct
     json_add_text(w, "kind", poll->woken ? "wake" : "spawn");
     polls_put_moment(w, "at_ns", p, poll->cause_ns);
     json_add_count(w, "late_ns", poll->begin_ns - poll->cause_ns);
-    polls_thread_columns(&s, p, poll->waker_track, "thread", NULL);
+    polls_thread_columns(s, p, poll->waker_track, "thread", NULL);
     json_add_text(w, "task", named ? p->groups[poll->waker_group].name : NULL);
     json_close(w);
 }
 
-static void put_poll(struct json_writer *w, struct polls *p, const struct poll *poll,
-                     const struct symbol_frame **frames)
+struct view {
+    struct polls *polls;
+    const struct symbol_frame **frames; /* PROFILE_MAX_FRAMES */
+};
+
+/* The columns of a poll, which are in no table. */
+static void columns(struct sheet *s, const void *ctx, const void *of)
 {
-    const struct polls_group *g = &p->groups[poll->group];
+    const struct view *v = ctx;
+    const struct poll *poll = of;
+    const struct polls_group *g = &v->polls->groups[poll->group];
     uint64_t duration = (uint64_t)polls_duration(poll);
-    struct sheet s = {.json = w};
-    json_add_row(w);
-    polls_put_moment(w, "start_ns", p, poll->begin_ns);
-    json_add_count(w, "duration_ns", duration);
-    polls_thread_columns(&s, p, poll->track, "thread", NULL);
-    json_add_text(w, "task", g->name);
-    json_add_known_count(w, "task_id", g->kind != POLLS_LOOP, poll->task);
-    json_add_flag(w, "open", poll->open);
-    json_add_count(w, "depth", poll->depth);
-    json_add_known_count(w, "wait_returned", poll->returned > 0, poll->returned - 1);
-    polls_time_columns(&s, p, &poll->time, duration, NULL);
-    put_stacks(w, p, poll, PIANO_SAMPLE_CPU, frames);
-    put_stacks(w, p, poll, PIANO_SAMPLE_OFF, frames);
-    put_cause(w, p, poll);
-    json_close(w);
+    polls_put_moment(s->json, "start_ns", v->polls, poll->begin_ns);
+    SHEET(s, TIME, "duration_ns", NULL, .count = duration);
+    polls_thread_columns(s, v->polls, poll->track, "thread", NULL);
+    SHEET(s, TEXT, "task", NULL, .text = g->name);
+    SHEET(s, COUNT, "task_id", NULL, .count = poll->task, .unknown = g->kind == POLLS_LOOP);
+    SHEET(s, FLAG, "open", NULL, .count = poll->open);
+    SHEET(s, COUNT, "depth", NULL, .count = poll->depth);
+    SHEET(s, COUNT, "wait_returned", NULL, .count = poll->returned - 1,
+          .unknown = poll->returned == 0);
+    polls_time_columns(s, v->polls, &poll->time, duration, NULL);
+    put_stacks(s->json, v->polls, poll, PIANO_SAMPLE_CPU, v->frames);
+    put_stacks(s->json, v->polls, poll, PIANO_SAMPLE_OFF, v->frames);
+    put_cause(s, v->polls, poll);
 }
 
 void polls_put_longest(struct json_writer *w, struct polls *p)
 {
-    const struct symbol_frame **frames = calloc(PROFILE_MAX_FRAMES, sizeof(*frames));
-    json_keep_error(w, frames ? 0 : -ENOMEM);
+    const struct view v = {p, calloc(PROFILE_MAX_FRAMES, sizeof(*v.frames))};
+    json_keep_error(w, v.frames ? 0 : -ENOMEM);
     json_line(w);
     json_add_array(w, "longest");
     for (size_t i = 0; i < p->longest_count && w->err == 0; i++)
-        put_poll(w, p, &p->longest[i], frames);
+        sheet_put_row(w, columns, &v, &p->longest[i]);
     json_close(w);
-    free(frames);
+    free(v.frames);
 }
