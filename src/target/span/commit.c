@@ -56,7 +56,7 @@ static void write_text(struct piano__thread *t)
     uint64_t all = UINT64_MAX, before = 0;
     bool blocked = syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof all) == 0;
     if (t->text_len > 0 && claim(t, PIANO_CLAIM_WRITING)) {
-        uint64_t size = atomic_load_explicit(&piano__run.file_bytes, memory_order_relaxed);
+        uint64_t size = __atomic_load_n(&piano__run.file_bytes, __ATOMIC_RELAXED);
         /* Rule 5: `flush_at` is read after a kill. `commit` pairs with the acquire in
          * common/live.c. */
         __atomic_store_n(&t->flush_at, size + 1, __ATOMIC_RELEASE);

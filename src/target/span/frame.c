@@ -58,7 +58,8 @@ static uint32_t id_of(struct piano__thread *t, const struct piano__slot *slot)
     return (uint32_t)(slot - piano__slots(t));
 }
 
-/* Readers must see a tally replaced in one step: while `moving` is set, they use `moved`. */
+/* Readers must see a tally replaced in one step: while `moving` is set, they use `moved`. Only a
+ * reader after a kill reads it, so no partner but rule 5 of docs/memory-order.md. */
 static void begin_move(struct piano__thread *t, uint32_t moving)
 {
     __atomic_store_n(&t->moving, moving, __ATOMIC_RELEASE);
@@ -67,7 +68,7 @@ static void begin_move(struct piano__thread *t, uint32_t moving)
 
 static void end_move(struct piano__thread *t)
 {
-    __atomic_store_n(&t->moving, 0, __ATOMIC_RELEASE);
+    __atomic_store_n(&t->moving, 0, __ATOMIC_RELEASE); /* rule 5 */
 }
 
 void piano__frame_touch(struct piano__thread *t, struct piano__slot *slot)
@@ -247,7 +248,7 @@ static void sum_and_clear(struct piano__thread *t, bool now, bool kept)
         t->now_list = 0;
     if (kept)
         t->kept_list = 0;
-    __atomic_store_n(&t->clearing, 0, __ATOMIC_RELEASE);
+    __atomic_store_n(&t->clearing, 0, __ATOMIC_RELEASE); /* rule 5 */
 }
 
 static void write_kept(struct piano__thread *t, int64_t now)
@@ -355,7 +356,7 @@ static int64_t deep_reserve(int32_t depth)
 static bool may_write_line(struct piano__thread *t, const struct frame_line *f, int64_t wall_ns,
                            int64_t now)
 {
-    if (atomic_load_explicit(&piano__run.file_bytes, memory_order_relaxed) > MAX_FILE_BYTES)
+    if (__atomic_load_n(&piano__run.file_bytes, __ATOMIC_RELAXED) > MAX_FILE_BYTES)
         return false;
     int64_t since_us = piano__ticks_ns(now - t->token_tick, scale()) / 1000;
     if (since_us >= 1000) {
@@ -393,8 +394,8 @@ static void merge_selves(struct piano__thread *t, struct piano__merged_root *ent
 
 static void merge_frame(struct piano__thread *t, const struct frame_line *f, int64_t now)
 {
-    bool may_write = t->tokens > 0 && atomic_load_explicit(&piano__run.file_bytes,
-                                                           memory_order_relaxed) <= MAX_FILE_BYTES;
+    bool may_write = t->tokens > 0 &&
+                     __atomic_load_n(&piano__run.file_bytes, __ATOMIC_RELAXED) <= MAX_FILE_BYTES;
     struct piano__merged_root *entry =
         piano__merged_entry(t, f->root, f->depth, f->under, may_write, now);
     piano__merged_add(t, entry, f->wall, now);
@@ -426,7 +427,7 @@ void piano__frame_end(struct piano__thread *t, struct piano__entry *entry, int64
     f.onoff = piano__onoff_frame(t, entry, f.took, wall_ns);
 
     if (slot->framed)
-        atomic_store_explicit(&piano__run.repeated, true, memory_order_relaxed);
+        __atomic_store_n(&piano__run.repeated, true, __ATOMIC_RELAXED);
     slot->framed = 1;
     slot->window_frames++;
     t->frames++;
@@ -436,7 +437,7 @@ void piano__frame_end(struct piano__thread *t, struct piano__entry *entry, int64
     settle_sampled(t);
     piano__mode_frame(t, end_frame_of_slots(t, wall));
     if (may_write_line(t, &f, wall_ns, began)) {
-        f.number = atomic_fetch_add_explicit(&piano__run.frame_numbers, 1, memory_order_relaxed);
+        f.number = __atomic_fetch_add(&piano__run.frame_numbers, 1, __ATOMIC_RELAXED);
         uint32_t length = piano__commit_line(
             t, put_frame, &f, PIANO_CLEAR_NOW | (f.with_kept ? PIANO_CLEAR_KEPT : 0), began);
         t->tokens -= length;

@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdatomic.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -42,7 +41,7 @@ int64_t piano__onoff_torn = INT64_MAX;
 
 /* `owner` is a tid, or 0. Each thread claims and releases its own file. */
 static struct {
-    _Atomic int owner;
+    int owner;
     int fd;
     struct piano__file_id id;
 } files[MAX_FILES];
@@ -143,12 +142,14 @@ static void take_file(struct piano__thread *t)
     t->runq_file = 0;
     for (uint32_t i = 0; i < allowed; i++) {
         int unowned = 0;
-        if (!atomic_compare_exchange_strong(&files[i].owner, &unowned, t->tid))
+        /* Takes the entry, as a lock: rule 6; pairs with the stores of 0 below. */
+        if (!__atomic_compare_exchange_n(&files[i].owner, &unowned, t->tid, false, __ATOMIC_SEQ_CST,
+                                         __ATOMIC_SEQ_CST))
             continue;
         if (open_file(i))
             t->runq_file = i + 1;
         else
-            atomic_store(&files[i].owner, 0);
+            __atomic_store_n(&files[i].owner, 0, __ATOMIC_SEQ_CST); /* rule 6 */
         return;
     }
 }
@@ -164,7 +165,7 @@ static void close_file(uint32_t i)
 {
     if (is_ours(i))
         piano__file_close(files[i].fd);
-    atomic_store(&files[i].owner, 0);
+    __atomic_store_n(&files[i].owner, 0, __ATOMIC_SEQ_CST); /* rule 6 */
 }
 
 /* Returns the second number of text like "3828374 9283744 12\n", or -1. */
@@ -328,7 +329,7 @@ void piano__onoff_detach(struct piano__thread *t)
 void piano__onoff_forget(void)
 {
     for (uint32_t i = 0; i < MAX_FILES; i++)
-        if (atomic_load(&files[i].owner))
+        if (__atomic_load_n(&files[i].owner, __ATOMIC_SEQ_CST)) /* rule 7: one thread */
             close_file(i);
 }
 

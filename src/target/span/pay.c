@@ -121,6 +121,7 @@ static void give(struct piano__thread *t, struct piano__slot *slot, int64_t tick
 static struct piano__slot *seen_in(struct piano__thread *t, const struct piano__slot *caller,
                                    const struct piece *p)
 {
+    /* Pairs with the release in watch.c: the function is then written, too. */
     if (__atomic_load_n(&t->look_tick, __ATOMIC_ACQUIRE) <= p->start)
         return NULL;
     struct piano__slot *found = &piano__slots(t)[__atomic_load_n(&t->look_slot, __ATOMIC_RELAXED)];

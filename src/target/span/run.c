@@ -347,14 +347,14 @@ void piano__run_write(const char *text, size_t len)
     if (err != 0)
         piano__dropped_add(&piano__run.header->dropped.write);
     else
-        atomic_fetch_add_explicit(&piano__run.file_bytes, len, memory_order_relaxed);
+        __atomic_fetch_add(&piano__run.file_bytes, len, __ATOMIC_RELAXED);
 }
 
 /* Sums for the v1 file. Field by field and without a lock: a signal handler may call exit() in the
  * middle, and the exit path reads the sums. */
 void piano__run_sum(uint32_t id, const struct piano__tally *tally)
 {
-    if (atomic_load_explicit(&piano__run.repeated, memory_order_relaxed) || !piano__run.sums)
+    if (__atomic_load_n(&piano__run.repeated, __ATOMIC_RELAXED) || !piano__run.sums)
         return;
     struct piano__tally *sum = &piano__run.sums[id];
     __atomic_fetch_add(&sum->calls, tally->calls, __ATOMIC_RELAXED);
@@ -399,7 +399,7 @@ __attribute__((destructor(101))) static void end_run(void)
     /* Pairs with the acquire in piano__run_start(): later calls are not recorded. */
     __atomic_store_n(&piano__run.state, PIANO_RUN_OFF, __ATOMIC_SEQ_CST);
     bool all = piano__take_write(now);
-    if (!atomic_load(&piano__run.repeated))
+    if (!__atomic_load_n(&piano__run.repeated, __ATOMIC_SEQ_CST))
         piano__header_write_v1();
     write_sync();
     write_end(now);
@@ -432,10 +432,10 @@ static void in_child(void)
         /* No partner: a forked child has one thread. */
         __atomic_store_n(&piano__run.announced_fns, 0, __ATOMIC_SEQ_CST);
         __atomic_store_n(&piano__run.thread_numbers, 0, __ATOMIC_SEQ_CST);
-        atomic_store(&piano__run.frame_numbers, 0);
-        atomic_store(&piano__run.file_bytes, 0);
+        __atomic_store_n(&piano__run.frame_numbers, 0, __ATOMIC_SEQ_CST);
+        __atomic_store_n(&piano__run.file_bytes, 0, __ATOMIC_SEQ_CST);
         __atomic_store_n(&piano__run.planned, 0, __ATOMIC_SEQ_CST);
-        atomic_store(&piano__run.repeated, false);
+        __atomic_store_n(&piano__run.repeated, false, __ATOMIC_SEQ_CST);
         __atomic_store_n(&piano__run.state, PIANO_RUN_NONE, __ATOMIC_SEQ_CST);
     }
 }

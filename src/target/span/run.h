@@ -2,7 +2,6 @@
 #ifndef PIANO_TARGET_SPAN_RUN_H
 #define PIANO_TARGET_SPAN_RUN_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -26,11 +25,11 @@ struct piano__run {
     uint64_t missed;        /* calls while the run was starting */
     uint32_t announced_fns; /* functions named in the file so far */
     uint32_t thread_numbers;
-    _Atomic uint64_t frame_numbers;
-    _Atomic uint64_t file_bytes;
+    uint64_t frame_numbers;
+    uint64_t file_bytes;
     uint64_t start_mono_ns;    /* CLOCK_MONOTONIC at the header's `start_ticks` */
     int64_t next_sync;         /* tick at which the two clocks are compared again */
-    _Atomic bool repeated;     /* some frame root was called more than once */
+    bool repeated;             /* some frame root was called more than once */
     struct piano__tally *sums; /* per function: sums of all lines, for the v1 file */
     char stem[4096];           /* path of the run file without extension */
     size_t planned;            /* bytes that threads are about to append */

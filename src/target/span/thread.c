@@ -84,7 +84,7 @@ static void reset(struct piano__thread *t)
     t->deep_tokens = PIANO_FIRST_DEEP;
     t->stack_low = t->stack_high = 0;
     t->tid = (int32_t)syscall(SYS_gettid);
-    t->watched = atomic_load_explicit(&piano__watch_runs, memory_order_relaxed);
+    t->watched = __atomic_load_n(&piano__watch_runs, __ATOMIC_RELAXED);
     t->random = (uint64_t)now * 0x9e3779b97f4a7c15u ^ (uint64_t)t->tid << 32;
     prctl(PR_GET_NAME, t->name);
     piano__onoff_attach(t);

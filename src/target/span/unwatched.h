@@ -14,7 +14,7 @@ static inline void piano__unwatched_add(struct piano__thread *t, struct piano__s
                                         int64_t self, int64_t now)
 {
     slot->unwatched += self;
-    if (atomic_load_explicit(&piano__watch_runs, memory_order_relaxed))
+    if (__atomic_load_n(&piano__watch_runs, __ATOMIC_RELAXED))
         piano__unwatched_end(t, now);
 }
 

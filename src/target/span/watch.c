@@ -19,7 +19,6 @@
 #include <linux/futex.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,9 +44,9 @@ enum {
 #define NOT_SANITIZED __attribute__((no_sanitize("address", "thread", "undefined")))
 
 static struct {
-    _Atomic bool started;
-    _Atomic int stop; /* the watcher waits on it */
-    uint32_t cpus;    /* CPUs this process may use */
+    bool started;
+    int stop;      /* the watcher waits on it */
+    uint32_t cpus; /* CPUs this process may use */
 } watch;
 
 static __attribute__((aligned(64))) char stack[STACK_BYTES];
@@ -86,7 +85,7 @@ NOT_SANITIZED static inline void pause_cpu(void)
 }
 
 int64_t piano__watch_ticks;
-_Atomic bool piano__watch_runs;
+bool piano__watch_runs;
 
 void piano__watch_prepare(uint64_t ns_per_tick_32)
 {
@@ -173,6 +172,7 @@ NOT_SANITIZED static void keep_burst(struct piano__thread *t, const struct burst
     t->burst_count = b->count;
     if (b->last < 0)
         return;
+    /* The time is stored last: the release pairs with the acquire in pay.c. */
     __atomic_store_n(&t->look_slot, (uint32_t)b->last, __ATOMIC_RELAXED);
     __atomic_store_n(&t->look_tick, now, __ATOMIC_RELEASE);
 }
@@ -246,7 +246,7 @@ NOT_SANITIZED static int watch_threads(void *arg)
     drop_capabilities();
     int64_t last = piano__ticks();
     uint64_t random = (uint64_t)last | 1;
-    while (!atomic_load_explicit(&watch.stop, memory_order_relaxed)) {
+    while (!__atomic_load_n(&watch.stop, __ATOMIC_RELAXED)) {
         call(SYS_futex, (long)&watch.stop, FUTEX_WAIT_PRIVATE, 0, (long)&pause);
         int64_t now = piano__ticks();
         int64_t ticks = now - last < 2 * period ? now - last : 2 * period;
@@ -270,29 +270,32 @@ static void start(void)
     call(SYS_rt_sigprocmask, SIG_SETMASK, (long)&all, (long)&before, SIGNAL_SET_BYTES);
     int flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM;
     if (clone(watch_threads, stack + sizeof stack, flags, &piano__watch_ticks) > 0)
-        atomic_store_explicit(&piano__watch_runs, true, memory_order_relaxed);
+        __atomic_store_n(&piano__watch_runs, true, __ATOMIC_RELAXED);
     call(SYS_rt_sigprocmask, SIG_SETMASK, (long)&before, 0, SIGNAL_SET_BYTES);
 }
 
 void piano__watch_begin(void)
 {
     int saved = errno;
-    if (!atomic_load_explicit(&watch.started, memory_order_relaxed) &&
-        !atomic_exchange(&watch.started, true))
+    /* One thread starts it: the exchange pairs with itself. */
+    if (!__atomic_load_n(&watch.started, __ATOMIC_RELAXED) &&
+        !__atomic_exchange_n(&watch.started, true, __ATOMIC_SEQ_CST))
         start();
     errno = saved;
 }
 
 void piano__watch_end(void)
 {
-    atomic_store(&watch.stop, 1);
-    if (atomic_load(&watch.started))
+    /* Pairs with the futex wait of the watcher, and with the exchange above. */
+    __atomic_store_n(&watch.stop, 1, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&watch.started, __ATOMIC_SEQ_CST))
         call(SYS_futex, (long)&watch.stop, FUTEX_WAKE_PRIVATE, 1, 0);
 }
 
 void piano__watch_forget(void)
 {
-    atomic_store(&piano__watch_runs, false);
-    atomic_store(&watch.started, false);
-    atomic_store(&watch.stop, 0);
+    /* The child of a fork has one thread: rule 7, no partner. */
+    __atomic_store_n(&piano__watch_runs, false, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&watch.started, false, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&watch.stop, 0, __ATOMIC_SEQ_CST);
 }

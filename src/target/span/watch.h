@@ -2,7 +2,6 @@
 #ifndef PIANO_TARGET_SPAN_WATCH_H
 #define PIANO_TARGET_SPAN_WATCH_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -13,7 +12,7 @@ void piano__watch_end(void);
 /* Resets the state in a forked child, which has no watcher thread. */
 void piano__watch_forget(void);
 
-extern _Atomic bool piano__watch_runs;
+extern bool piano__watch_runs;
 
 /* Ticks between two looks; set once the clock rate is known. */
 extern int64_t piano__watch_ticks;
