@@ -33,7 +33,7 @@ static int begin(void **state)
     memset(&block, 0, sizeof block);
     piano__run.header = &header;
     piano__capacity = 4;
-    atomic_store(&piano__watch_runs, false);
+    __atomic_store_n(&piano__watch_runs, false, __ATOMIC_RELAXED);
     block.t.real_limit = piano__head_offset(4);
     for (int i = 0; i < 4; i++)
         slot(i)->in_now = 1;
@@ -60,7 +60,7 @@ static void test_open_calls_get_their_self_time_when_the_watcher_starts(void **s
     block.t.attributed = 80; /* 30 in function 0 before 400, 50 in function 1 */
     block.t.overhead = 20 * 256;
     entries[1].overhead = 10 * 256;
-    atomic_store(&piano__watch_runs, true);
+    __atomic_store_n(&piano__watch_runs, true, __ATOMIC_RELAXED);
     piano__unwatched_add(&block.t, slot(2), 7, 1000);
     assert_int_equal(block.t.watched, 1);
     assert_int_equal(slot(2)->now.unwatched, 7);
