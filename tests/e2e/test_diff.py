@@ -286,8 +286,8 @@ def test_time_that_wanders_between_a_tiny_function_and_its_caller(project: Proje
     assert lines["overlap"][1].startswith("~4.8ms") and lines["overlap"][2].startswith("~9.3ms")
     assert lines["collide"][1:3] == ["2.1ms", "0ns"]
     assert "slower" not in out and "faster" not in out
-    assert "no word: changed by less than the probes can tell" in out
-    assert "~ timed by sample, or too small to tell" in out
+    assert "blank: below timing resolution" in out
+    assert "~ estimated from a sample of calls, or below timing resolution" in out
 
 
 def test_a_tiny_function_that_did_get_slower(project: Project) -> None:

@@ -290,7 +290,7 @@ def test_empty_export_is_reported(project: Project, program: Path, form: str) ->
     out = project.root / "out"
     done = project.piano("export", path, "--format", form, "-o", out)
     what = "the export" if form == "collapsed" else "what it opens with"  # the others have all figures in them
-    assert f"{what} is empty: nothing is live, as far as was sampled; 3.0MB with --by peak" in done.err
+    assert f"{what} is empty: nothing is live, as far as sampled; 3.0MB with --by peak" in done.err
     for by in ("peak", "allocated"):
         assert "is empty" not in project.piano("export", path, "--format", form, "--by", by, "-o", out, "--force").err
     nothing = put(project, make.Recording(), "9-9.rec")

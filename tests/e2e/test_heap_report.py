@@ -103,7 +103,7 @@ def test_first_line_names_program_duration_status_and_rate(project: Project, pro
 @tool
 @pytest.mark.parametrize("status,state,end,words", [
     (1 + (3 << 8), make.ENDED, 15, "exit status 3"), (1 + 9, make.ACTIVE, 0, "ended by signal 9 (Killed)"),
-    (0, make.ENDED, 15, "| ended |"), (0, make.ACTIVE, 0, "gone without a word"),
+    (0, make.ENDED, 15, "| ended |"), (0, make.ACTIVE, 0, "no exit record"),
 ])
 def test_first_line_says_how_the_program_ended(project: Project, program: Path, status: int, state: int, end: int,
                       words: str) -> None:
@@ -131,7 +131,7 @@ print(flush=True); sys.stdin.read()""", str(path)], stdin=subprocess.PIPE, stdou
         assert project.json("report", path)["run"]["end"] == "running"
     finally:
         holder.communicate()
-    assert "gone without a word" in project.piano("report", path).out
+    assert "no exit record" in project.piano("report", path).out
 
 
 @tool

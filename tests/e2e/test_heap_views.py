@@ -101,7 +101,7 @@ def test_known_wrappers_are_skipped(project: Project) -> None:
     assert places("--no-skip", "--skip", "pool_get") == [("xmalloc", "parse"), ("xmalloc", "load")]
     assert places("--skip", "*") == [("xmalloc", None)], "when all are, the innermost"
     text = project.piano("report", paths[0]).out
-    assert "sites are who called xmalloc and other wrappers: --no-skip" in text
+    assert "sites are the callers of xmalloc and other wrappers: --no-skip" in text
     assert "other wrappers" not in project.piano("report", paths[0], "--no-skip").out
     changes = project.json("diff", *paths, "--skip", "pool_get")["functions"]
     assert [c["name"] for c in changes] == ["load", "parse"]

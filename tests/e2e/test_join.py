@@ -250,7 +250,7 @@ def test_run_without_clock_sync_is_not_joined(project: Project) -> None:
     done = project.piano("report", "--frames", "--json", run)
     data = json.loads(done.out)
     assert data["run"]["recording"] and all(f["inside"] is None for f in data["frames"])
-    assert "does not tell its clock" in done.err
+    assert "has no clock sync" in done.err
 
 
 def begins_of(project: Project, syncs: list[dict], starts: list[int]) -> tuple[list[int], list[dict]]:

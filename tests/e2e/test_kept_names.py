@@ -193,7 +193,7 @@ def test_ctrl_c_skips_only_the_names(project: Project, stops: str) -> None:
     said = recorder.communicate(timeout=LIMIT_S)[1]
     assert recorder.returncode == (0 if stops == "once" else -signal.SIGINT), said
     assert "recording: out.rec" in said
-    assert ("interrupted: the names" in said and "next: piano report" in said) == (stops == "once"), said
+    assert ("interrupted: function names" in said and "next: piano report" in said) == (stops == "once"), said
     assert make.SYMBOLS not in types_of(path)
     assert "maker_old" in project.piano("report", "--heap", path).out
 
@@ -232,7 +232,7 @@ def test_names_beyond_the_size_limit_are_left_out(project: Project) -> None:
     """)
     path = project.root / "small.rec"
     done = project.piano("record", "--heap=1", "--max-size", "1M", "-o", path, "--", prog)
-    assert "no room for all names of functions" in done.err and path.stat().st_size <= 1 << 20
+    assert "no room for all function names" in done.err and path.stat().st_size <= 1 << 20
     assert "leaks" in project.piano("report", "--heap", path).out
 
 
@@ -325,11 +325,11 @@ def symbols_at(rec: Any) -> int:
 
 @tool
 @pytest.mark.parametrize("offset, value, said", [
-    (0, 0, "a kept name that cannot be read: the rest of its chunk is left out"),
-    (0, 0xFFFFFFF8, "a kept name that cannot be read"),
-    (0, 20, "a kept name that cannot be read"),
-    (0, 60000, "a kept name that cannot be read"),
-    (8, 0, "a kept name that makes no sense"),
+    (0, 0, "a stored name that cannot be read: the rest of its chunk is left out"),
+    (0, 0xFFFFFFF8, "a stored name that cannot be read"),
+    (0, 20, "a stored name that cannot be read"),
+    (0, 60000, "a stored name that cannot be read"),
+    (8, 0, "an invalid stored name"),
     (16, 0x41414141, None),
 ])
 def test_damaged_names_are_reported_by_byte(project: Project, offset: int, value: int, said: str | None) -> None:
@@ -340,7 +340,7 @@ def test_damaged_names_are_reported_by_byte(project: Project, offset: int, value
     path.write_bytes(data)
     done = project.piano("report", "--heap", path)
     if said:
-        assert f"byte{'s' if 'sense' in said else ''} {symbols_at(rec)}" in done.err and said in done.err, done.err
+        assert f"byte{'s' if 'invalid' in said else ''} {symbols_at(rec)}" in done.err and said in done.err, done.err
         assert "app+0x100f" in done.out
     assert project.json("report", "--heap", path)["live_bytes"] == 100
 
@@ -379,4 +379,4 @@ def test_symbols_that_do_not_fit_together(project: Project, what: str) -> None:
     elif what == "type":
         assert "1 chunk of a kind this piano does not know" in done.err
     else:
-        assert "no sense" in done.err
+        assert "invalid" in done.err

@@ -64,7 +64,7 @@ def test_the_newest_events_are_kept(project: Project, flags: list[str]) -> None:
     assert r.trace["events"] >= 2 * most, "all that were written"
     assert re.search(r"\d+ events, the oldest given up \(\d+\.\dMB\)", done.err), done.err
     said = project.piano("report", "--polls", path)
-    assert re.search(r"\d+ chunks of old events were given up", said.err)
+    assert re.search(r"\d+ chunks of old events were overwritten", said.err)
     assert project.json("report", "--polls", path)["dropped"]["recycled_chunks"] == r.trace["recycled"]
 
 

@@ -197,7 +197,7 @@ static int several(const char *word, size_t count)
 {
     char safe[300];
     return say_error("piano diff A B, one recording each",
-                     "`%s` names %zu recordings; one a side can be compared",
+                     "`%s` names %zu recordings; only one per side can be compared",
                      say_safe(safe, sizeof(safe), word), count);
 }
 
@@ -250,8 +250,8 @@ static int diff(void *request)
     const char *const labels[2] = {texts[0], texts[1]};
     q->word_count = q->words[1] ? 2 : q->words[0] ? 1 : 0;
     if (q->word_count == 1)
-        return say_usage("diff", "one run is nothing to compare; name two, or none for the latest "
-                                 "two");
+        return say_usage("diff",
+                         "one run cannot be compared; name two, or none for the latest two");
     q->options.width = table_terminal(stdout);
     q->options.colour = say_colour(stdout);
     int err = q->word_count == 0 ? latest_two(paths, &error) : 0;

@@ -69,8 +69,7 @@ static void check_compilers(void)
         tell(BAD, "no compiler: neither gcc nor clang is in PATH%s",
              packages_advice(advice, sizeof(advice), &package));
     else if (!gcc || !clang)
-        tell(GOOD, "%s: not here, which is fine unless a project asks for it",
-             gcc ? "clang" : "gcc");
+        tell(GOOD, "%s: not installed; only projects that use it need it", gcc ? "clang" : "gcc");
 }
 
 static void check_libclang(void)
@@ -151,8 +150,8 @@ static void check_preload(const char *lib)
     if (leaves_recording(plain, dir))
         tell(GOOD, "recording: libpiano.so can be loaded into other programs");
     else
-        tell(WARN, "recording: `true` left none with libpiano.so loaded into it "
-                   "(is LD_PRELOAD forbidden here?)");
+        tell(WARN, "recording: `true` left no recording with libpiano.so preloaded (is LD_PRELOAD "
+                   "forbidden here?)");
     rmdir(dir);
     free(plain);
 }
@@ -222,7 +221,7 @@ static void check_perf(void)
         tell(WARN, "perf events: %s, so `piano record` takes CPU samples %s%s%s", why,
              have_timers() ? "by timers in the program, without waits, and of no process that runs "
                              "already"
-                           : "of nothing: there are no CPU-time timers either",
+                           : "not at all: there are no CPU-time timers either",
              hint ? "; try: " : "", hint ? hint : "");
         return;
     }

@@ -95,7 +95,7 @@ static void notice_empty(const struct recording *rec, const struct format *forma
     for (size_t i = 0; i < 2; i++) {
         double there = heap_figure(&rec->total, others[i]);
         if (there > 0) {
-            say("%s is empty: nothing is %s, as far as was sampled; %s with --by %s",
+            say("%s is empty: nothing is %s, as far as sampled; %s with --by %s",
                 format->has_all ? "what it opens with" : "the export", heap_by_names[by],
                 heap_bytes(text, there), heap_by_names[others[i]]);
             return;

@@ -38,17 +38,16 @@ static int say_no_recording(pid_t pid, int err)
     char hint[128];
     bool there = kill(pid, 0) == 0 || errno == EPERM;
     if (!there)
-        return say_error("pgrep -a NAME, for the ids of those that run",
+        return say_error("pgrep -a NAME lists the ids of running processes",
                          "there is no process %d; if it was recorded, it has ended", (int)pid);
     if (process_is_zombie(pid))
         return say_error("piano report", "process %d has ended already", (int)pid);
     if (err == -ENODATA)
         return say_error(NULL, "the recording of process %d was deleted", (int)pid);
     if ((err == -EACCES || err == -EPERM || err == -ESRCH) && is_ours(pid))
-        return say_error(
-            "start it with: piano record -- PROGRAM",
-            "process %d does not let itself be looked at: what it has mapped cannot be read%s",
-            (int)pid, geteuid() == 0 ? ", not even by root, in this container" : "");
+        return say_error("start it with: piano record -- PROGRAM",
+                         "process %d does not allow reading its memory map%s", (int)pid,
+                         geteuid() == 0 ? ", not even by root, in this container" : "");
     if (err == -EACCES || err == -EPERM || err == -ESRCH) { /* -ESRCH: /proc is hidden */
         snprintf(hint, sizeof hint, "sudo piano snapshot %d", (int)pid);
         return say_error(hint, "process %d is not yours, but %s's", (int)pid,

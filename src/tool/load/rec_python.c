@@ -30,7 +30,7 @@ static int take_code(struct rec_reader *r, void *ctx, const char *record, uint32
     const char *text = record + sizeof(c);
     uint64_t said = (uint64_t)c.name_len + c.file_len + c.table_len;
     if (c.id == 0 || c.id > PIANO_PYTHON_MOST || said > bytes - sizeof(c)) {
-        rec_gap(rec, at, at + bytes, "a code object that makes no sense");
+        rec_gap(rec, at, at + bytes, "an invalid code object");
         return 0;
     }
     if (rec->code_count == REC_MAX_CODES) {

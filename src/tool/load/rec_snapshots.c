@@ -29,7 +29,7 @@ static int take_part(struct rec_reader *r, struct parts *parts, const char *reco
     memcpy(&p.head, record, sizeof(p.head));
     size_t room = (bytes - sizeof(p.head)) / sizeof(struct piano__snapshot_entry);
     if (p.head.count > room || p.head.part >= p.head.parts) {
-        rec_gap(r->rec, at, at + bytes, "a snapshot that makes no sense");
+        rec_gap(r->rec, at, at + bytes, "an invalid snapshot");
         return 0;
     }
     if (VEC_ROOM(parts->list, parts->count, parts->cap) != 0)

@@ -25,7 +25,7 @@ static int add_module(struct rec_reader *r, void *ctx, const char *record, uint3
     const char *path = record + sizeof(m);
     const char *end = memchr(path, '\0', bytes - sizeof(m));
     if (!end || m.end <= m.start || m.build_id_len > sizeof(m.build_id)) {
-        rec_gap(rec, at, at + bytes, "a module that makes no sense");
+        rec_gap(rec, at, at + bytes, "an invalid module");
         return 0;
     }
     if (rec->module_count == REC_MAX_MODULES) {
@@ -145,7 +145,7 @@ static int take_stack(struct rec_reader *r, void *known, const char *record, uin
     bool sane = s.id > 0 && s.depth <= PIANO_MAX_FRAMES &&
                 sizeof(s) + (size_t)s.depth * sizeof(s.pcs[0]) <= bytes;
     if (!sane) {
-        rec_gap(r->rec, at, at + bytes, "a stack that makes no sense");
+        rec_gap(r->rec, at, at + bytes, "an invalid stack");
         return 0;
     }
     if (r->id_count >= REC_MAX_STACKS) {

@@ -64,11 +64,11 @@ static int take_text(struct rec_reader *r, struct recording_symbols *s, const ch
     memcpy(&t, record, sizeof(t));
     const char *text = t.id > 0 ? keep(s, record + sizeof(t), bytes - sizeof(t)) : NULL;
     if (!text) {
-        rec_gap(r->rec, at, at + bytes, "a kept name that makes no sense");
+        rec_gap(r->rec, at, at + bytes, "an invalid stored name");
         return 0;
     }
     if (s->text_count == REC_MAX_TEXTS) {
-        rec_gap(r->rec, at, at + bytes, "more kept names than can be read");
+        rec_gap(r->rec, at, at + bytes, "more stored names than can be read");
         return 0;
     }
     if (VEC_ROOM(s->texts, s->text_count, s->text_cap) != 0)
@@ -82,18 +82,18 @@ static int take_module(struct rec_reader *r, struct recording_symbols *s, const 
 {
     struct piano__symbol_module m;
     if (bytes < sizeof(m)) {
-        rec_gap(r->rec, at, at + bytes, "a module with kept names that makes no sense");
+        rec_gap(r->rec, at, at + bytes, "an invalid module with stored names");
         return 0;
     }
     memcpy(&m, record, sizeof(m));
     bool sane = m.id > 0 && m.build_id_len <= sizeof(m.build_id);
     const char *path = sane ? keep(s, record + sizeof(m), bytes - sizeof(m)) : NULL;
     if (!path) {
-        rec_gap(r->rec, at, at + bytes, "a module with kept names that makes no sense");
+        rec_gap(r->rec, at, at + bytes, "an invalid module with stored names");
         return 0;
     }
     if (s->module_count == REC_MAX_MODULES) {
-        rec_gap(r->rec, at, at + bytes, "more modules with kept names than can be read");
+        rec_gap(r->rec, at, at + bytes, "more modules with stored names than can be read");
         return 0;
     }
     if (VEC_ROOM(s->modules, s->module_count, s->module_cap) != 0)
@@ -113,11 +113,11 @@ static int take_address(struct rec_reader *r, struct recording_symbols *s, const
         memcpy(&a, record, sizeof(a));
     if (!sane || a.count == 0 || a.count > FRAMES_MOST ||
         sizeof(a) + a.count * sizeof(a.frames[0]) > bytes) {
-        rec_gap(r->rec, at, at + bytes, "kept names of an address that make no sense");
+        rec_gap(r->rec, at, at + bytes, "invalid stored names of an address");
         return 0;
     }
     if (s->count == REC_MAX_SYMBOLS) {
-        rec_gap(r->rec, at, at + bytes, "more addresses with kept names than can be read");
+        rec_gap(r->rec, at, at + bytes, "more addresses with stored names than can be read");
         return 0;
     }
     if (VEC_ROOM(s->list, s->count, s->cap) != 0)
@@ -184,7 +184,7 @@ int rec_read_symbols(struct rec_reader *r)
         return -ENOMEM;
     int err =
         rec_each(r, PIANO_CHUNK_SYMBOLS, sizeof(struct piano__symbol_text),
-                 "a kept name that cannot be read: the rest of its chunk is left out", take, s);
+                 "a stored name that cannot be read: the rest of its chunk is left out", take, s);
     if (s->text_count)
         qsort(s->texts, s->text_count, sizeof(*s->texts), compare_texts);
     if (s->count)

@@ -37,7 +37,7 @@ static int take_name(struct rec_reader *r, void *ctx, const char *record, uint32
     memcpy(&n, record, sizeof(n));
     const char *text = record + sizeof(n), *end = memchr(text, '\0', bytes - sizeof(n));
     if (!end || n.id == 0) {
-        rec_gap(rec, at, at + bytes, "a name that makes no sense");
+        rec_gap(rec, at, at + bytes, "an invalid name");
         return 0;
     }
     if (rec->name_count == REC_MAX_NAMES) {

@@ -15,9 +15,8 @@ static void notice_python(const struct recording *rec)
         python = python_is_interpreter(&frame);
     }
     if (python && rec->cpu_samples > 0 && rec->header.trace.cpu_source != PIANO_CPU_TIMERS)
-        say("Python's own functions are not in these stacks: they are where `piano record` starts "
-            "the interpreter itself (not --pid, --kernel or a shim: name what sys.executable "
-            "says)");
+        say("these stacks have no Python functions: `piano record` must start the interpreter "
+            "itself (no --pid, --kernel or shim; use the path in sys.executable)");
 }
 
 void cpu_notices(const struct cpu *c)
@@ -25,23 +24,22 @@ void cpu_notices(const struct cpu *c)
     const struct piano__trace *t = &c->rec->header.trace;
     heap_notice_reading(c->profile);
     if (c->rec->header.samples_given_up)
-        say("%llu CPU samples and waits were given up for new ones: the recording begins later "
+        say("%llu CPU samples and waits were overwritten by new ones: the recording begins later "
             "than the program",
             (unsigned long long)c->rec->header.samples_given_up);
     if (t->samples_lost)
-        say("%llu CPU samples were lost: the shares are of those that were not",
+        say("%llu CPU samples were lost: percentages refer to the rest",
             (unsigned long long)t->samples_lost);
     if (t->samples - t->samples_unwound > t->samples / CUT_SAID)
-        say("%llu of %llu stacks are cut short: their outermost frames, and so the functions' "
-            "totals, are "
-            "not those of the program",
+        say("%llu of %llu stacks are truncated: their outermost frames are missing, so the "
+            "functions' totals are too small",
             (unsigned long long)(t->samples - t->samples_unwound), (unsigned long long)t->samples);
     if (t->threads_missed)
-        say("%llu thread%s could not be sampled: no timer or perf event was to be had for %s",
+        say("%llu thread%s could not be sampled: no timer or perf event was available for %s",
             (unsigned long long)t->threads_missed, t->threads_missed == 1 ? "" : "s",
             t->threads_missed == 1 ? "it" : "them");
     if (c->rec->cpu_samples == 0 && t->samples_lost == 0)
-        say("there is no CPU sample: the program was hardly on a CPU, or not for long enough");
+        say("there is no CPU sample: the program used too little CPU time");
     notice_python(c->rec);
     heap_notice_symbols(c->profile);
 }

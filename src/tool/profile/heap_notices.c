@@ -38,7 +38,7 @@ static void notice_shortfall(const struct recording *rec)
     double short_by = rec->header.allocated_bytes - rec->total.allocated_bytes;
     if (rec->gap_count == 0 || short_by <= rec->header.allocated_bytes / COMPARABLE)
         return;
-    say("%s of %s allocated are of parts that are missing; the figures below are without them",
+    say("%s of %s allocated are in missing parts of the file; the figures below leave them out",
         heap_bytes(lost, short_by), heap_bytes(all, rec->header.allocated_bytes));
 }
 
@@ -75,12 +75,11 @@ static void notice_dropped(const struct piano__heap_stats *s)
     } drops[] = {
         {s->dropped_memory,
          "times there was no room to record: no memory, a full disk, the file gone"},
-        {s->dropped_live,
-         "samples were not followed, the table of live blocks was full: what they stand for is "
-         "neither in what is live nor in what was freed"},
+        {s->dropped_live, "samples were not followed because the table of live blocks was full: "
+                          "their memory counts neither as live nor as freed"},
         {s->dropped_stacks, "samples have no stack: the table of stacks was full"},
-        {s->dropped_busy, "allocations were not sampled: they came from a signal handler in the "
-                          "middle of a sample"},
+        {s->dropped_busy,
+         "allocations were not sampled: a signal handler made them while a sample was taken"},
         {s->stale, "sampled blocks were freed in a way that could not be seen"},
         {s->map_partial, "times a part of a mapping was unmapped: not followed"},
     };

@@ -11,17 +11,17 @@ void polls_notices(const struct polls *p)
         const char *text;
     } drops[] = {
         {t->dropped_memory, "events had no room: no memory, a full disk, the file gone"},
-        {t->dropped_busy, "events of signal handlers in the middle of another are missing"},
-        {t->dropped_names, "names did not fit: what they name is shown without"},
-        {t->recycled, "chunks of old events were given up for new ones: the recording begins later "
-                      "than the program"},
+        {t->dropped_busy, "events from signal handlers that interrupted another event are missing"},
+        {t->dropped_names, "names did not fit: their tasks and queues are shown without a name"},
+        {t->recycled, "chunks of old events were overwritten by new ones: the recording begins "
+                      "later than the program"},
         {t->samples_lost, "CPU samples were lost"},
-        {rec->header.samples_given_up, "old CPU samples and waits were given up for new ones"},
+        {rec->header.samples_given_up, "old CPU samples and waits were overwritten by new ones"},
         {rec->events.unknown, "events are of kinds this piano does not know"},
         {rec->events.bad, "events have fields that could not be read"},
         {p->stray_ends, "polls ended that had not begun"},
         {p->too_deep, "polls never ended"},
-        {p->untracked, "events of tasks or queues beyond those that can be followed"},
+        {p->untracked, "events belong to tasks or queues beyond the limit"},
     };
     heap_notice_reading(p->profile);
     for (size_t i = 0; i < sizeof(drops) / sizeof(*drops); i++)

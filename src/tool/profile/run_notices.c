@@ -16,7 +16,7 @@ static const char *const drop_texts[RUN_DROP_KINDS] = {
     "functions were not measured: beyond the capacity",
     "calls were too deep to be timed: counted only",
     "", /* writes: reported earlier */
-    "calls from signal handlers were not measured: piano was at work",
+    "calls from signal handlers were not measured: they interrupted piano",
 };
 
 static void notice_reading(const struct run *run)
@@ -62,7 +62,8 @@ static void notice_estimates(const struct run *run)
         free(name);
     }
     if (sampled && looked == 0 && run->by_piano && run->wall_ns > WATCHED_NS)
-        say("no watcher ran: a long call that was merely counted is in its caller's time");
+        say("no watcher ran: the time of a long call that was counted but not timed is in its "
+            "caller");
 }
 
 void run_notices(const struct run *run, bool per_frame)
@@ -80,5 +81,5 @@ void run_notices(const struct run *run, bool per_frame)
             : run->merged_selves ? "in p50, p99 of a part of the functions"
                                  : "not in p50, p99 of functions");
     if (run->wall_estimated)
-        say("frames without a wall time in the file: the sum of their functions stands in");
+        say("frames without a wall time in the file: the sum of their functions is used");
 }

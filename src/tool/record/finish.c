@@ -214,20 +214,20 @@ static void say_nothing_sampled(const struct record *r, const struct piano__rec_
 {
     char name[NAME_MAX];
     if (h->trace.samples_lost > 0)
-        say("nothing was sampled: %s blocks the signal that samples come by, has a handler of its "
-            "own there, as programs in Go have, or became another program",
+        say("nothing was sampled: %s blocks the sampling signal, has its own handler for it (as Go "
+            "programs do), or executed another program",
             program_name(name, sizeof name, h));
     else if (may_have_changed(h, status))
-        say("nothing was sampled: if %s became another program, that one cannot be recorded "
+        say("nothing was sampled: if %s executed another program, that one cannot be recorded "
             "(statically linked, or started without LD_PRELOAD)",
             program_name(name, sizeof name, h));
     else if (!r->heap && !r->cpu)
         say("there were no events: no thread waited in a call that is known to wait, and the "
-            "program told nothing through piano.h%s",
+            "program reported nothing through piano.h%s",
             r->children ? "" : "; --children if others do its work");
     else if (!r->heap)
-        say("nothing was sampled: the program took less CPU time than there is between two "
-            "samples; try --cpu=999");
+        say("nothing was sampled: the program used less CPU time than one sampling period; try "
+            "--cpu=999");
     else
         say_nothing_allocated(r);
 }
@@ -288,7 +288,7 @@ void finish_attached(const struct record *r, struct sampler *cpu)
     say_missed(cpu);
     keeping_names(&one, 1);
     if (cpu->journal.trace.samples == 0)
-        say("nothing was sampled: the process did not run in this time, or hardly");
+        say("nothing was sampled: the process used almost no CPU time");
     else if (r->output)
         say("next: piano report %s", paths_short(path, sizeof path, one.path));
     else

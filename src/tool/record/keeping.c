@@ -88,16 +88,14 @@ static bool is_over(const struct recording *r)
 static void say_without(int err, bool is_one, size_t without)
 {
     if (err == -EINTR)
-        say("interrupted: the names of functions are not in the recording%s, and lost when the "
-            "program is built again",
+        say("interrupted: function names are not stored in the recording%s; they are lost if the "
+            "program is rebuilt",
             is_one ? "" : "s");
     else if (err == -ENOSPC)
-        say("no room for all names of functions in %s: they are lost when the program is built "
-            "again",
+        say("no room for all function names in %s: they are lost if the program is rebuilt",
             is_one ? "the recording" : "some of the recordings");
     else if (err != 0)
-        say("the names of functions are not in %s: %s; they are lost when the program is built "
-            "again",
+        say("function names are not stored in %s: %s; they are lost if the program is rebuilt",
             is_one         ? "the recording"
             : without == 1 ? "a recording"
                            : "some of the recordings",

@@ -170,13 +170,13 @@ const char *perf_why(int err, const char **hint)
         return "this kernel has no perf events, or a seccomp filter hides them";
     case -EINVAL:
         *hint = "--cpu=99, or a larger kernel.perf_event_max_sample_rate";
-        return "the kernel takes fewer samples a second, or is too old for what is asked of it";
+        return "the kernel allows fewer samples per second, or is too old";
     case -ESRCH:
         return "there is no such process";
     case -EMFILE:
     case -ENFILE:
         *hint = "ulimit -n, with a larger number";
-        return "it takes a descriptor for every thread and CPU, and there are not so many to have";
+        return "it needs a file descriptor for every thread and CPU, and the limit is lower";
     case -ENOMEM:
         return "no memory for the kernel's rings (ulimit -l, perf_event_mlock_kb)";
     default:

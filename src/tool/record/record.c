@@ -110,7 +110,7 @@ static struct sampler *prepare_cpu(struct record *r, const char *image)
     const char *hint;
     if (image && !r->kernel && interpreter_is_python(image)) {
         r->cpu_inside = true;
-        say_inside(r, "it is Python, and only the program itself can tell its functions", NULL);
+        say_inside(r, "it is Python, and only the interpreter itself can name its functions", NULL);
         return NULL;
     }
     struct sampler *cpu = malloc(sizeof *cpu);
@@ -309,10 +309,10 @@ static int attach(const struct record *r, struct sampler *cpu, const char *path,
                          say_safe(safe, sizeof safe, path), strerror(-err));
     cpu->is_owner = true;
     if (signals->ignores_int)
-        say("sampling process %d; kill -TERM %d ends that, the process goes on", (int)r->pid,
-            (int)getpid());
+        say("sampling process %d; kill -TERM %d stops sampling, the process keeps running",
+            (int)r->pid, (int)getpid());
     else
-        say("sampling process %d; Ctrl-C ends it, the process goes on", (int)r->pid);
+        say("sampling process %d; Ctrl-C stops sampling, the process keeps running", (int)r->pid);
     watch_process(r, cpu, signals);
     finish_attached(r, cpu);
     return EXIT_DONE;

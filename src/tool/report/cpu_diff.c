@@ -77,8 +77,8 @@ int cpu_diff_print(FILE *out, const struct cpu_diff *d, const struct report_opti
     diff_more(out, shown, all, "function", o);
     print_total(out, d);
     report_dim(out, o->colour,
-               "slower, faster: more than 2.58 times the error of the samples (99 %%); what "
-               "differs from run to run is not in that");
+               "slower, faster: beyond 2.58 times the sampling error (99 %%); differences between "
+               "runs are not included");
     return 0;
 }
 

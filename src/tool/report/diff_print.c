@@ -127,9 +127,9 @@ static void print_notes(FILE *out, const struct diff *d, size_t shown, bool colo
         unresolved |= row->unresolved && row->untold;
     }
     if (sampled)
-        report_dim(out, colour, "~ timed by sample, or too small to tell");
+        report_dim(out, colour, "~ estimated from a sample of calls, or below timing resolution");
     if (unresolved)
-        report_dim(out, colour, "no word: changed by less than the probes can tell");
+        report_dim(out, colour, "blank: below timing resolution");
 }
 
 static void print_footer(FILE *out, const struct diff *d)
@@ -148,8 +148,7 @@ static void print_footer(FILE *out, const struct diff *d)
     if (d->sides[0].count > 1 || d->sides[1].count > 1)
         fprintf(out, "means of %zu and %zu runs\n", d->sides[0].count, d->sides[1].count);
     else if (any_verdict(d))
-        fputs("one run a side: judged by their frames alone; repeated runs would show the noise\n",
-              out);
+        fputs("one run per side: judged by frames only; repeated runs would show the noise\n", out);
 }
 
 int diff_print(FILE *out, const struct diff *d, const struct report_options *o)

@@ -217,7 +217,8 @@ static void footnotes(FILE *out, const struct run *run, const struct table *t,
     if (is_shown(t, "\u00b1"))
         report_dim(out, colour, "\u00b1 the 95 %% interval of the self time");
     if (residue)
-        report_dim(out, colour, "- too small to tell beside the calls it makes (docs/timing.md)");
+        report_dim(out, colour,
+                   "- below timing resolution beside the calls it makes (docs/timing.md)");
 }
 
 /* In a table ranked by CPU time, the function that waits most may be below the rows shown. */

@@ -187,7 +187,7 @@ static int print_table(FILE *out, const struct profile *heap, enum heap_by by,
         v.all += heap_figure(&heap->sites[i].sum, by);
     print_heading(out, by, &heap->rec, o);
     if (err == 0 && count == 0) {
-        fputs("nobody, as far as was sampled\n", out);
+        fputs("no samples\n", out);
         free(sites);
         return 0;
     }

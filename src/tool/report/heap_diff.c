@@ -92,7 +92,7 @@ int heap_diff_print(FILE *out, const struct heap_diff *d, const struct report_op
     fputc('\n', out);
     for (int f = 0; f < HEAP_DIFFS; f++)
         print_total(out, d, (enum heap_diff_figure)f);
-    report_dim(out, o->colour, "more, less: the 95 %% intervals of both sides do not touch");
+    report_dim(out, o->colour, "more, less: the 95 %% intervals of both sides do not overlap");
     return 0;
 }
 

@@ -115,7 +115,7 @@ int heap_print_growth(FILE *out, const struct profile *heap, const struct heap_g
     if (err == 0 && g->count > 0)
         err = table_print(&t, out, o->width, o->colour);
     else if (err == 0)
-        fputs("nothing was live at either, as far as was sampled\n", out);
+        fputs("no live memory was sampled at either\n", out);
     if (err == 0 && shown < g->count)
         report_dim(out, o->colour, "%zu more site%s%s", g->count - shown,
                    g->count - shown == 1 ? "" : "s", o->top ? "" : ": --all");

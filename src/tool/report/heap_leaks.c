@@ -211,7 +211,7 @@ int heap_print_leaks(FILE *out, const struct profile *heap, const struct report_
                    heap->rec.end == RECORDING_RUNNING ? "Not freed so far, by stack"
                                                       : "Not freed at the end, by stack");
     if (count == 0)
-        fputs("nothing, as far as was sampled\n", out);
+        fputs("no samples\n", out);
     int err = print_list(out, heap, leaks, count, o);
     free(leaks);
     return err;

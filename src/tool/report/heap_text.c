@@ -107,7 +107,8 @@ void heap_print_wrappers(FILE *out, const struct profile *heap, const struct rep
     char *name = heap->wrapper ? heap_name(heap->wrapper, false) : NULL;
     if (name)
         report_dim(out, o->colour,
-                   "sites are who called %s and other wrappers: --no-skip shows them", name);
+                   "sites are the callers of %s and other wrappers: --no-skip shows the wrappers",
+                   name);
     free(name);
 }
 
@@ -158,7 +159,7 @@ static void print_end(FILE *out, const struct recording *rec)
         break;
     default:
         fputs(rec->header.state == PIANO_REC_TERMINATED ? "shut down by the program"
-                                                        : "gone without a word (killed?)",
+                                                        : "no exit record (killed?)",
               out);
     }
 }
@@ -253,7 +254,7 @@ void heap_print_answer(FILE *out, const struct profile *heap, const struct repor
     fputc('\n', out);
     if (all->untracked_bytes > 0) {
         print_sum(out, "Not followed", all->untracked_bytes, all->untracked_objects);
-        fputs(": live or freed, nobody knows\n", out);
+        fputs(": not known to be live or freed\n", out);
     }
     print_sum(out, "Peak", h->peak_bytes, h->peak_objects);
     if (h->peak_ns >= h->start_mono_ns && h->peak_bytes > 0)

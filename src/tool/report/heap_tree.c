@@ -108,7 +108,7 @@ int heap_print_tree(FILE *out, const struct profile *heap, enum heap_by by,
         fprintf(out, "\n%s%9s %7s  %s%s\n", o->colour ? "\x1b[1m" : "", titles[by], "%", "Function",
                 o->colour ? "\x1b[0m" : "");
         if (t.nodes[0].child == TREE_NONE)
-            fputs("nothing, as far as was sampled\n", out);
+            fputs("no samples\n", out);
         print_below(&p, 0, 0);
         if (!o->all && t.count > 1)
             report_dim(out, o->colour, "branches below 1 %% are folded: --all");

@@ -46,8 +46,7 @@ struct inside *inside_open(const struct run *run)
     if (!in)
         return NULL;
     if (run->pair_count == 0) {
-        say("the run does not tell its clock: what the recording knows of its frames cannot be "
-            "told");
+        say("the run has no clock sync: its frames cannot be joined with the recording");
         free(in);
         return NULL;
     }
@@ -162,7 +161,7 @@ static void print_head(FILE *out, const struct inside *in, size_t index, const s
             cut, units_time(text, frame->wall_ns));
     free(root);
     if ((double)(f->span.end_ns - f->span.begin_ns) > 1.1 * (double)frame->wall_ns)
-        fprintf(out, " (%s with what measuring took)",
+        fprintf(out, " (%s with the cost of measuring)",
                 units_time(text, (int64_t)(f->span.end_ns - f->span.begin_ns)));
     fprintf(out, " at %s on thread %u", units_time(text, frame->start_ns), frame->thread);
     if (thread && thread->name && *thread->name)

@@ -149,8 +149,7 @@ static int print_tasks(FILE *out, struct polls *p, const struct report_options *
         return -ENOMEM;
     report_heading(out, o->colour, "Polls by task");
     if (count == 0)
-        fputs("none: no thread told its polls, and none came back to a wait again and again\n",
-              out);
+        fputs("none: no thread reported polls or returned repeatedly to the same wait\n", out);
     for (size_t i = 0; i < shown; i++)
         sheet_table(&t, task_columns, p, &sorted[i]);
     int err = count ? table_print(&t, out, o->width, o->colour) : 0;

@@ -66,7 +66,7 @@ int polls_diff_print(FILE *out, const struct polls_diff *d, const struct report_
     if (err)
         return err;
     diff_more(out, shown, d->count, "task", o);
-    report_dim(out, o->colour, "slower, faster: the 95 %% intervals of both sides do not touch");
+    report_dim(out, o->colour, "slower, faster: the 95 %% intervals of both sides do not overlap");
     return 0;
 }
 

@@ -55,7 +55,7 @@ static void print_cause(FILE *out, const struct polls *p, const struct poll *pol
 {
     char late[UNITS_LEN], thread[200];
     if (poll->returned > 1)
-        fprintf(out, "     the wait before it came back with %llu\n",
+        fprintf(out, "     the wait before it returned %llu\n",
                 (unsigned long long)poll->returned - 1);
     else if (poll->returned == 1)
         fputs("     the wait before it ended by its timeout\n", out);
@@ -115,7 +115,7 @@ int polls_print_longest(FILE *out, struct polls *p, const struct report_options 
     for (size_t i = 0; i < p->longest_count && err == 0; i++)
         err = print_poll(out, p, i, o, frames);
     if (err == 0 && p->exact && p->longest_count)
-        report_dim(out, o->colour, "off: blocked there; wait: it could go on, and no CPU was free");
+        report_dim(out, o->colour, "off: blocked there; wait: ready to run, but no CPU was free");
     free(frames);
     return err;
 }

@@ -183,7 +183,7 @@ static void print_heading(FILE *out, const struct run *run, const struct block *
     if (b->threads > 1)
         fprintf(out, "%s (%zu threads", *name ? name : "unnamed", b->threads);
     else if (t->number == 0)
-        fprintf(out, "all threads (the run does not tell them apart");
+        fprintf(out, "all threads (the run does not distinguish them");
     else
         fprintf(out, "%s (thread %u", *name ? name : "unnamed", t->number);
     fprintf(out, ")%s | %s self", colour ? "\x1b[0m" : "", report_time(text, b->self_ns));
@@ -214,7 +214,7 @@ static int print_block(FILE *out, const struct run *run, struct block *b,
 /* A run without thread data (v1) is one block with all its functions. */
 static int no_threads(FILE *out, const struct run *run, const struct report_options *o)
 {
-    fputs("This run does not tell threads apart.\n\n", out);
+    fputs("This run does not distinguish threads.\n\n", out);
     return report_functions(out, run, o);
 }
 
@@ -234,7 +234,7 @@ int report_threads(FILE *out, const struct run *run, const struct report_options
         err = print_block(out, run, &blocks[i], o);
     }
     if (err == 0 && fold && count < run->thread_count)
-        report_dim(out, o->colour, "\nthreads alike are shown together; one by one: --all");
+        report_dim(out, o->colour, "\nsimilar threads are shown together; --all shows each");
     for (size_t i = 0; blocks && i < count; i++) {
         free(blocks[i].name);
         free(blocks[i].rows);

@@ -268,7 +268,7 @@ static void finish_stays(struct packer *k, struct stays *s, const char *what)
     k->pack.failed |= s->failed;
     if (s->left_out == 0)
         return;
-    packer_notice(k, "%llu %s of %s or less are not on the page; the sums have them",
+    packer_notice(k, "%llu %s of %s or less are not on the page; sums include them",
                   (unsigned long long)s->left_out, what, units_time(text, s->least));
 }
 
@@ -304,10 +304,9 @@ int packer_add_events(struct packer *k, struct polls *p)
         put_tasks(k, p);
         name_workers(k, p);
         if (c.left_out)
-            packer_notice(k,
-                          "%llu values, marks and depths of queues are not on the page: the "
-                          "latest",
-                          (unsigned long long)c.left_out);
+            packer_notice(
+                k, "%llu values, marks and queue depths are not on the page: the latest ones",
+                (unsigned long long)c.left_out);
     }
     free(c.polls.list);
     free(c.parks.list);

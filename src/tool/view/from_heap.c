@@ -101,7 +101,8 @@ static int put_blocks(struct packer *k, struct packer_stacks *s)
     }
     qsort(blocks, count, sizeof(*blocks), compare_births);
     if (count > MOST_BLOCKS) { /* keep the oldest, which matter most */
-        packer_notice(k, "%zu of %zu live blocks are not on the page one by one: the youngest",
+        packer_notice(k,
+                      "%zu of %zu live blocks are not listed one by one on the page: the youngest",
                       count - MOST_BLOCKS, count);
         count = MOST_BLOCKS;
     }

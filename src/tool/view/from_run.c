@@ -95,8 +95,9 @@ static void join_clocks(struct packer *k, const struct run *run)
         int64_t later = (run->timestamp_ms - k->about.started_ms) * 1000000;
         mono = saturating_add(began, later);
         k->run_offset_ns = later > 0 ? later : 0;
-        packer_notice(k, "the run does not tell its clock: its frames are placed to the "
-                         "millisecond among what was recorded");
+        packer_notice(
+            k,
+            "the run has no clock sync: its frames are placed in the recording to the millisecond");
     }
     if (mono > 0 && mono < began) {
         k->base_ns = (uint64_t)mono;

@@ -41,7 +41,7 @@ void remote_say(unsigned port)
     const char *connection = getenv("SSH_CONNECTION");
     if (connection && *connection) {
         put_target(target, sizeof(target), connection);
-        say("to see it on the machine you sit at, type there: ssh -L %u:127.0.0.1:%u%s", port, port,
+        say("to open it on your own machine, run there: ssh -L %u:127.0.0.1:%u%s", port, port,
             target);
         say("and open the address above; or write a file and copy it: %s", FILE_HINT);
     } else if (!browser_possible()) {

@@ -213,7 +213,7 @@ static void negative_residues_are_not_shown(void **state)
           "------------------------------------\n"
           "g             1  50ns  100.0%   50ns\n"
           "f             1     -       -      -\n"
-          "- too small to tell beside the calls it makes (docs/timing.md)\n");
+          "- below timing resolution beside the calls it makes (docs/timing.md)\n");
     char *text = text_of(file, report_functions_json, (struct report_options){0}, false);
     assert_non_null(strstr(text, "\"self_ns\":-25"));
     free(text);
