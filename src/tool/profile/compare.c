@@ -26,11 +26,6 @@ int compare_texts(const char *a, const char *b)
     return strcmp(a ? a : "", b ? b : "");
 }
 
-int compare_largest(double a, double b)
-{
-    return (a < b) - (a > b);
-}
-
 double compare_percent(const double v[2])
 {
     return v[0] > 0 ? (v[1] - v[0]) / v[0] * 100.0 : v[1] > 0 ? INFINITY : 0;

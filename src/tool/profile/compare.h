@@ -15,8 +15,6 @@ int compare_groups(void *parts, size_t count, size_t size, compare_order *order,
 
 /* Compares texts that may be NULL; NULL is as "". */
 int compare_texts(const char *a, const char *b);
-/* Descending order of doubles. */
-int compare_largest(double a, double b);
 
 /* Change from V[0] to V[1] in percent; infinite if it was zero. */
 double compare_percent(const double v[2]);

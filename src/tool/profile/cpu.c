@@ -6,72 +6,65 @@
 #include <string.h>
 
 #include "tool/util/map.h"
+#include "tool/util/order.h"
 #include "tool/util/say.h"
+#include "tool/util/vec.h"
 
 /* ---- processes and threads ---- */
 
-static void add_sample(struct cpu_part *p, const struct recording_sample *s)
+struct parts {
+    struct cpu_part *list;
+    size_t count, cap;
+    struct map index; /* by pid and tid */
+};
+
+/* Adds S to the part of PID and TID. */
+static int add_sample(struct parts *parts, uint32_t pid, uint32_t tid,
+                      const struct recording_sample *s)
 {
     bool cpu = s->kind == PIANO_SAMPLE_CPU, preempted = s->flags & PIANO_SAMPLE_PREEMPTED;
+    uint64_t key = (uint64_t)pid << 32 | tid;
+    uint32_t at = map_find(&parts->index, key);
+    if (at == MAP_NONE) {
+        at = (uint32_t)parts->count;
+        if (VEC_ROOM(parts->list, parts->count, parts->cap) || map_put(&parts->index, key, at))
+            return -ENOMEM;
+        parts->list[parts->count++] = (struct cpu_part){.pid = pid, .tid = tid};
+    }
+    struct cpu_part *p = &parts->list[at];
     p->cpu_ns += cpu ? s->value : 0;
     p->samples += cpu;
     p->off_ns += !cpu && !preempted ? s->value : 0;
     p->preempted_ns += !cpu && preempted ? s->value : 0;
+    return 0;
 }
 
 static int compare_parts(const void *a, const void *b)
 {
     const struct cpu_part *x = a, *y = b;
-    if (x->cpu_ns != y->cpu_ns)
-        return x->cpu_ns > y->cpu_ns ? -1 : 1;
-    if (x->pid != y->pid)
-        return x->pid < y->pid ? -1 : 1;
-    return (x->tid > y->tid) - (x->tid < y->tid);
+    return ORDER(y->cpu_ns, x->cpu_ns) ?: ORDER(x->pid, y->pid) ?: ORDER(x->tid, y->tid);
 }
 
-/* Finds or creates the part of the list for KEY. Samples of one thread are neighbours. */
-static int add_to(struct cpu_part **list, size_t *count, size_t *cap, struct map *map, uint64_t key,
-                  struct cpu_part new, const struct recording_sample *s)
+static struct cpu_part *sort_parts(struct parts *parts)
 {
-    uint32_t at = map_find(map, key);
-    if (at == MAP_NONE) {
-        if (*count == *cap) {
-            size_t more_cap = *cap ? *cap * 2 : 16;
-            struct cpu_part *more = realloc(*list, more_cap * sizeof(*more));
-            if (!more)
-                return -ENOMEM;
-            *list = more;
-            *cap = more_cap;
-        }
-        at = (uint32_t)*count;
-        if (map_put(map, key, at) != 0)
-            return -ENOMEM;
-        (*list)[(*count)++] = new;
-    }
-    add_sample(&(*list)[at], s);
-    return 0;
+    if (parts->count)
+        qsort(parts->list, parts->count, sizeof(*parts->list), compare_parts);
+    map_release(&parts->index);
+    return parts->list;
 }
 
 static int find_parts(struct cpu *c)
 {
-    struct map pids = {.slots = NULL}, tids = {.slots = NULL};
-    size_t process_cap = 0, thread_cap = 0;
+    struct parts processes = {.list = NULL}, threads = {.list = NULL};
     int err = 0;
     for (size_t i = 0; i < c->rec->sample_count && err == 0; i++) {
         const struct recording_sample *s = &c->rec->samples[i];
-        err = add_to(&c->processes, &c->process_count, &process_cap, &pids, s->pid,
-                     (struct cpu_part){.pid = s->pid}, s);
-        if (err == 0)
-            err = add_to(&c->threads, &c->thread_count, &thread_cap, &tids,
-                         (uint64_t)s->pid << 32 | s->tid,
-                         (struct cpu_part){.pid = s->pid, .tid = s->tid}, s);
+        err = add_sample(&processes, s->pid, 0, s) ?: add_sample(&threads, s->pid, s->tid, s);
     }
-    if (c->process_count)
-        qsort(c->processes, c->process_count, sizeof(*c->processes), compare_parts);
-    if (c->thread_count)
-        qsort(c->threads, c->thread_count, sizeof(*c->threads), compare_parts);
-    map_release(&pids);
-    map_release(&tids);
+    c->processes = sort_parts(&processes);
+    c->process_count = processes.count;
+    c->threads = sort_parts(&threads);
+    c->thread_count = threads.count;
     return err;
 }
 
@@ -105,38 +98,23 @@ void cpu_release(struct cpu *c)
 
 struct maker {
     struct cpu_flat *f;
-    struct map rows; /* from the pointer of a name to its first row */
+    struct map rows; /* by a hash of the pointers of function and module */
 };
 
 static struct cpu_row *row_of(struct maker *m, const struct symbol_frame *frame)
 {
     struct cpu_flat *f = m->f;
-    uint32_t first = map_find(&m->rows, (uintptr_t)frame->function);
-    for (uint32_t at = first; at != MAP_NONE; at = f->rows[at].next)
-        if (f->rows[at].module == frame->module)
+    const char *const names[] = {frame->function, frame->module};
+    uint64_t key = map_hash(names, sizeof(names));
+    uint32_t at;
+    for (; (at = map_find(&m->rows, key)) != MAP_NONE; key++)
+        if (f->rows[at].function == frame->function && f->rows[at].module == frame->module)
             return &f->rows[at];
-    if (f->count == f->cap) {
-        size_t cap = f->cap ? f->cap * 2 : 128;
-        struct cpu_row *more = realloc(f->rows, cap * sizeof(*more));
-        if (!more)
-            return NULL;
-        f->rows = more;
-        f->cap = cap;
-    }
-    uint32_t new = (uint32_t)f->count;
-    f->rows[new] = (struct cpu_row){.function = frame->function,
-                                    .module = frame->module,
-                                    .file = frame->file,
-                                    .next = MAP_NONE};
-    if (first == MAP_NONE) {
-        if (map_put(&m->rows, (uintptr_t)frame->function, new) != 0)
-            return NULL;
-    } else {
-        f->rows[new].next = f->rows[first].next;
-        f->rows[first].next = new;
-    }
-    f->count++;
-    return &f->rows[new];
+    if (VEC_ROOM(f->rows, f->count, f->cap) || map_put(&m->rows, key, (uint32_t)f->count))
+        return NULL;
+    f->rows[f->count] =
+        (struct cpu_row){.function = frame->function, .module = frame->module, .file = frame->file};
+    return &f->rows[f->count++];
 }
 
 static int add_stack(struct maker *m, const struct profile *named, uint32_t stack,
@@ -163,13 +141,9 @@ static int add_stack(struct maker *m, const struct profile *named, uint32_t stac
 static int compare_rows(const void *a, const void *b)
 {
     const struct cpu_row *x = a, *y = b;
-    const uint64_t keys[2][3] = {{x->self_ns, x->total_ns, x->off_ns},
-                                 {y->self_ns, y->total_ns, y->off_ns}};
-    for (int i = 0; i < 3; i++)
-        if (keys[0][i] != keys[1][i])
-            return keys[0][i] > keys[1][i] ? -1 : 1;
-    int order = strcmp(x->function, y->function);
-    return order ? order : strcmp(x->module, y->module);
+    return ORDER(y->self_ns, x->self_ns) ?: ORDER(y->total_ns, x->total_ns)
+        ?: ORDER(y->off_ns, x->off_ns) ?: strcmp(x->function, y->function)
+        ?: strcmp(x->module, y->module);
 }
 
 /* Sums by stack of the samples of PID and TID. */

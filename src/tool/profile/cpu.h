@@ -19,8 +19,7 @@ struct cpu_row {
     uint64_t self_samples, total_samples;
     double self_squares; /* see struct recording_sum */
     uint64_t off_ns;     /* off the CPU in it or in its callees */
-    uint32_t next;       /* next row of the same name; used while rows are built */
-    uint32_t seen;       /* the last stack counted for it, + 1 */
+    uint32_t seen;       /* the last stack counted for it, + 1; used while rows are built */
 };
 
 /* Functions of a selection of samples. */

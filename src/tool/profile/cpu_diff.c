@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "tool/profile/compare.h"
+#include "tool/util/order.h"
 #include "tool/util/paths.h"
 
 static const double two_sided_99 = 2.576; /* standard deviations */
@@ -49,25 +50,21 @@ static size_t module_len(const char *module)
 static int compare_modules(const char *a, const char *b)
 {
     size_t x = module_len(a), y = module_len(b);
-    int order = strncmp(a, b, x < y ? x : y);
-    return order ? order : (x > y) - (x < y);
+    return strncmp(a, b, x < y ? x : y) ?: ORDER(x, y);
 }
 
 static int compare_functions(const void *a, const void *b)
 {
     const struct part *x = a, *y = b;
-    int order = strcmp(x->matched, y->matched);
-    order = order ? order : (int)x->is_own - (int)y->is_own;
-    return order || x->is_own ? order : compare_modules(x->module, y->module);
+    return strcmp(x->matched, y->matched) ?: ORDER(x->is_own, y->is_own)
+        ?: (x->is_own ? 0 : compare_modules(x->module, y->module));
 }
 
 /* By function, then the newer side first, because its file is the one shown. */
 static int compare_parts(const void *a, const void *b)
 {
     const struct part *x = a, *y = b;
-    int order = compare_functions(x, y);
-    order = order ? order : y->side - x->side;
-    return order ? order : strcmp(x->module, y->module);
+    return compare_functions(x, y) ?: ORDER(y->side, x->side) ?: strcmp(x->module, y->module);
 }
 
 static void add_part(struct cpu_change *c, const struct part *p)
@@ -106,13 +103,16 @@ static int add_row(void *ctx, void *group, size_t count)
     return 0;
 }
 
+static double change_of(const struct cpu_change *c)
+{
+    return fabs(c->self_ns[1] - c->self_ns[0]);
+}
+
 static int compare_rows(const void *a, const void *b)
 {
     const struct cpu_change *x = a, *y = b;
-    int order =
-        compare_largest(fabs(x->self_ns[1] - x->self_ns[0]), fabs(y->self_ns[1] - y->self_ns[0]));
-    order = order ? order : strcmp(x->function, y->function);
-    return order ? order : strcmp(x->module, y->module);
+    return ORDER(change_of(y), change_of(x)) ?: strcmp(x->function, y->function)
+        ?: strcmp(x->module, y->module);
 }
 
 static struct part part_of(const struct recording *rec, int side, const char *function,
@@ -137,14 +137,14 @@ static size_t add_rows(struct part *parts, const struct cpu_flat *f, const struc
     return f->count;
 }
 
-static size_t add_sites(struct part *parts, const struct profile *heap, int side)
+static size_t add_sites(struct part *parts, const struct profile *p, int side)
 {
-    for (size_t i = 0; i < heap->site_count; i++) {
-        const struct heap_site *s = &heap->sites[i];
-        parts[i] = part_of(&heap->rec, side, s->function, s->module, s->file);
+    for (size_t i = 0; i < p->site_count; i++) {
+        const struct heap_site *s = &p->sites[i];
+        parts[i] = part_of(&p->rec, side, s->function, s->module, s->file);
         parts[i].site = s;
     }
-    return heap->site_count;
+    return p->site_count;
 }
 
 static void sum_up(struct cpu_diff *d, const struct cpu_flat flats[2])

@@ -17,6 +17,7 @@
 #include "tool/load/estimates.h"
 #include "tool/profile/compare.h"
 #include "tool/profile/functions.h"
+#include "tool/util/order.h"
 
 /* One function of one run. */
 struct item {
@@ -31,16 +32,13 @@ struct item {
 static int compare_names(const void *a, const void *b)
 {
     const struct item *x = a, *y = b;
-    int order = strcmp(x->name, y->name);
-    return order ? order : compare_texts(x->file, y->file);
+    return strcmp(x->name, y->name) ?: compare_texts(x->file, y->file);
 }
 
 static int compare_items(const void *a, const void *b)
 {
     const struct item *x = a, *y = b;
-    int order = compare_names(a, b);
-    order = order ? order : x->side - y->side;
-    return order ? order : (x->run > y->run) - (x->run < y->run);
+    return compare_names(a, b) ?: ORDER(x->side, y->side) ?: ORDER(x->run, y->run);
 }
 
 static int collect(const struct diff *d, struct item **out, size_t *count)
@@ -218,8 +216,8 @@ static int compare_rows(const void *a, const void *b)
     const struct diff_row *x = a, *y = b;
     int order = 0;
     for (int m = 0; m < DIFF_MEASURES && order == 0; m++)
-        order = compare_largest(x->impact[m], y->impact[m]);
-    return order ? order : strcmp(x->name, y->name);
+        order = ORDER(y->impact[m], x->impact[m]);
+    return order ?: strcmp(x->name, y->name);
 }
 
 /* Compares per frame if every run has frames and their numbers differ. */

@@ -11,8 +11,8 @@
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
+#include "tool/util/order.h"
 #include "tool/util/say.h"
 
 enum { LATE_POINTS = 3 };
@@ -89,11 +89,9 @@ static int choose(struct heap_growth *g, const struct recording *rec, long from,
 /* All snapshots of the window, by time. Includes the end if it is one of the bounds. */
 static int make_window(struct heap_growth *g, const struct recording *rec)
 {
-    uint64_t first = g->from->at_ns, last = g->to->at_ns, middle;
-    if (first > last) {
-        first = g->to->at_ns;
-        last = g->from->at_ns;
-    }
+    bool backwards = g->from->at_ns > g->to->at_ns;
+    uint64_t first = backwards ? g->to->at_ns : g->from->at_ns;
+    uint64_t last = backwards ? g->from->at_ns : g->to->at_ns, middle = first + (last - first) / 2;
     g->window = calloc(rec->snapshot_count + 1, sizeof(*g->window));
     if (!g->window)
         return -ENOMEM;
@@ -102,7 +100,6 @@ static int make_window(struct heap_growth *g, const struct recording *rec)
             g->window[g->points++] = &rec->snapshots[i];
     if (g->from == &g->end || g->to == &g->end)
         g->window[g->points++] = &g->end;
-    middle = first + (last - first) / 2;
     while (g->late < g->points && g->window[g->late]->at_ns < middle)
         g->late++;
     if (g->late + LATE_POINTS > g->points)
@@ -127,9 +124,9 @@ struct trend {
     uint32_t seen;    /* number of snapshots of the later half with this site */
 };
 
-static double seconds(const struct profile *heap, const struct recording_snapshot *s)
+static double seconds(const struct profile *p, const struct recording_snapshot *s)
 {
-    return ((double)s->at_ns - (double)heap->rec.header.start_mono_ns) / 1e9;
+    return ((double)s->at_ns - (double)p->rec.header.start_mono_ns) / 1e9;
 }
 
 static void add_point(struct line *l, double t, double y)
@@ -141,15 +138,15 @@ static void add_point(struct line *l, double t, double y)
 
 /* Adds the values of S. It only touches sites that are in S, so many snapshots of few sites are
  * cheap. */
-static void add_moment(const struct profile *heap, struct trend *trends,
+static void add_moment(const struct profile *p, struct trend *trends,
                        const struct recording_snapshot *s, bool late, double *live)
 {
-    double t = seconds(heap, s);
+    double t = seconds(p, s);
     for (size_t i = 0; i < s->count; i++)
-        if (profile_has_site(heap, s->entries[i].stack))
-            live[heap->stacks[s->entries[i].stack].site] += s->entries[i].live_bytes;
+        if (profile_has_site(p, s->entries[i].stack))
+            live[p->stacks[s->entries[i].stack].site] += s->entries[i].live_bytes;
     for (size_t i = 0; i < s->count; i++) {
-        uint32_t site = heap->stacks[s->entries[i].stack].site;
+        uint32_t site = p->stacks[s->entries[i].stack].site;
         struct trend *trend = &trends[site];
         if (live[site] <= 0)
             continue;
@@ -164,11 +161,11 @@ static void add_moment(const struct profile *heap, struct trend *trends,
     }
 }
 
-static struct times times_of(const struct profile *heap, const struct heap_growth *g, size_t from)
+static struct times times_of(const struct profile *p, const struct heap_growth *g, size_t from)
 {
     struct times times = {.count = (double)(g->points - from)};
     for (size_t i = from; i < g->points; i++) {
-        double t = seconds(heap, g->window[i]);
+        double t = seconds(p, g->window[i]);
         times.sum += t;
         times.square += t * t;
     }
@@ -189,10 +186,10 @@ static double fit(const struct line *l, const struct times *times, double *corre
     return together / spread;
 }
 
-static void fit_lines(struct heap_growth *g, const struct profile *heap, const struct trend *trends)
+static void fit_lines(struct heap_growth *g, const struct profile *p, const struct trend *trends)
 {
-    struct times whole = times_of(heap, g, 0), late = times_of(heap, g, g->late);
-    for (size_t i = 0; i < heap->site_count; i++) {
+    struct times whole = times_of(p, g, 0), late = times_of(p, g, g->late);
+    for (size_t i = 0; i < p->site_count; i++) {
         struct heap_growth_row *row = &g->rows[i];
         const struct trend *t = &trends[i];
         row->per_second = fit(&t->whole, &whole, &row->correlation);
@@ -212,9 +209,9 @@ static void add_entries(struct recording_entry *sums, const struct recording_sna
     }
 }
 
-static int add_changes(struct heap_growth *g, const struct profile *heap)
+static int add_changes(struct heap_growth *g, const struct profile *p)
 {
-    const struct recording *rec = &heap->rec;
+    const struct recording *rec = &p->rec;
     bool backwards = g->from->at_ns > g->to->at_ns;
     struct recording_entry *from = calloc(rec->stack_count + 1, sizeof(*from));
     struct recording_entry *to = calloc(rec->stack_count + 1, sizeof(*to));
@@ -224,8 +221,8 @@ static int add_changes(struct heap_growth *g, const struct profile *heap)
         add_entries(to, g->to);
     }
     for (uint32_t i = 0; err == 0 && i < rec->stack_count; i++) {
-        struct heap_growth_row *row = &g->rows[heap->stacks[i].site];
-        if (!profile_has_site(heap, i))
+        struct heap_growth_row *row = &g->rows[p->stacks[i].site];
+        if (!profile_has_site(p, i))
             continue;
         row->from += from[i].live_bytes;
         row->to += to[i].live_bytes;
@@ -240,28 +237,24 @@ static int add_changes(struct heap_growth *g, const struct profile *heap)
 static int compare_rows(const void *a, const void *b)
 {
     const struct heap_growth_row *x = a, *y = b;
-    double dx = x->to - x->from, dy = y->to - y->from;
-    if (dx > dy || dx < dy)
-        return dx > dy ? -1 : 1;
-    if (x->to > y->to || x->to < y->to)
-        return x->to > y->to ? -1 : 1;
-    return (x->site > y->site) - (x->site < y->site);
+    return ORDER(y->to - y->from, x->to - x->from)
+        ?: ORDER(y->to, x->to) ?: ORDER(x->site, y->site);
 }
 
-static int make_rows(struct heap_growth *g, const struct profile *heap)
+static int make_rows(struct heap_growth *g, const struct profile *p)
 {
-    size_t n = heap->site_count + 1;
+    size_t n = p->site_count + 1;
     struct trend *trends = calloc(n, sizeof(*trends));
     double *live = calloc(n, sizeof(*live));
     g->rows = calloc(n, sizeof(*g->rows));
-    int err = trends && live && g->rows ? add_changes(g, heap) : -ENOMEM;
+    int err = trends && live && g->rows ? add_changes(g, p) : -ENOMEM;
     if (err == 0) {
-        for (uint32_t i = 0; i < heap->site_count; i++)
+        for (uint32_t i = 0; i < p->site_count; i++)
             g->rows[i].site = i;
         for (size_t i = 0; i < g->points; i++)
-            add_moment(heap, trends, g->window[i], i >= g->late, live);
-        fit_lines(g, heap, trends);
-        for (size_t i = 0; i < heap->site_count; i++)
+            add_moment(p, trends, g->window[i], i >= g->late, live);
+        fit_lines(g, p, trends);
+        for (size_t i = 0; i < p->site_count; i++)
             if (g->rows[i].from > 0 || g->rows[i].to > 0)
                 g->rows[g->count++] = g->rows[i];
         qsort(g->rows, g->count, sizeof(*g->rows), compare_rows);
@@ -271,18 +264,18 @@ static int make_rows(struct heap_growth *g, const struct profile *heap)
     return err;
 }
 
-int heap_growth_make(struct heap_growth *g, const struct profile *heap, long from, long to,
+int heap_growth_make(struct heap_growth *g, const struct profile *p, long from, long to,
                      struct run_error *error)
 {
     *g = (struct heap_growth){.points = 0};
     *error = (struct run_error){.text = ""};
-    int err = make_end(g, &heap->rec);
+    int err = make_end(g, &p->rec);
     if (err == 0)
-        err = choose(g, &heap->rec, from, to, error);
+        err = choose(g, &p->rec, from, to, error);
     if (err == 0)
-        err = make_window(g, &heap->rec);
+        err = make_window(g, &p->rec);
     if (err == 0)
-        err = make_rows(g, heap);
+        err = make_rows(g, p);
     if (err && !error->text[0])
         snprintf(error->text, sizeof(error->text), "not enough memory");
     if (err)

@@ -28,7 +28,7 @@ struct heap_growth {
 
 /* FROM and TO are numbers of snapshots, GROWTH_TO_END or GROWTH_NOT_GIVEN.
  * 0, or negative errno with ERROR filled: fewer than two moments, or no snapshot of that number. */
-int heap_growth_make(struct heap_growth *g, const struct profile *heap, long from, long to,
+int heap_growth_make(struct heap_growth *g, const struct profile *p, long from, long to,
                      struct run_error *error);
 void heap_growth_release(struct heap_growth *g);
 /* "grows", "grew, then flat", "shrinks", "shrank, then flat", "varies", "flat", or NULL if there

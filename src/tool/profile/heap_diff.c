@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "tool/profile/compare.h"
+#include "tool/util/order.h"
 #include "tool/util/paths.h"
 #include "tool/util/say.h"
 
@@ -42,19 +43,16 @@ struct part {
 static int compare_names(const void *a, const void *b)
 {
     const struct part *x = a, *y = b;
-    int order = strcmp(x->function, y->function);
-    order = order ? order : compare_texts(x->caller, y->caller);
-    return order ? order : (int)x->site->mmap - (int)y->site->mmap;
+    return strcmp(x->function, y->function) ?: compare_texts(x->caller, y->caller)
+        ?: ORDER(x->site->mmap, y->site->mmap);
 }
 
 /* By name, then the newer side first, because its file is the one shown. */
 static int compare_parts(const void *a, const void *b)
 {
     const struct part *x = a, *y = b;
-    int order = compare_names(x, y);
-    order = order ? order : y->side - x->side;
-    order = order ? order : compare_texts(x->site->file, y->site->file);
-    return order ? order : (x->site->line > y->site->line) - (x->site->line < y->site->line);
+    return compare_names(x, y) ?: ORDER(y->side, x->side)
+        ?: compare_texts(x->site->file, y->site->file) ?: ORDER(x->site->line, y->site->line);
 }
 
 static void judge_row(const struct heap_diff *d, struct heap_change *c)
@@ -74,9 +72,8 @@ static void judge_row(const struct heap_diff *d, struct heap_change *c)
 static int compare_rows(const void *a, const void *b)
 {
     const struct heap_change *x = a, *y = b;
-    int order = compare_largest(x->impact, y->impact);
-    order = order ? order : strcmp(x->function, y->function);
-    return order ? order : compare_texts(x->caller, y->caller);
+    return ORDER(y->impact, x->impact) ?: strcmp(x->function, y->function)
+        ?: compare_texts(x->caller, y->caller);
 }
 
 static struct part part_of(const struct heap_site *site, int side, const char *program)
@@ -146,16 +143,11 @@ bool heap_diff_grew(const struct heap_diff *d, const struct heap_change *c,
            compare_grew(v, percent, v[1], figure_of(&d->total.sum[1], figure));
 }
 
-static const char *program_of(char *safe, size_t size, const struct recording *rec)
-{
-    return say_safe(safe, size, paths_base(rec->header.program));
-}
-
 void heap_diff_notices(const struct recording *a, const struct recording *b)
 {
     char first[300], second[300];
-    program_of(first, sizeof(first), a);
-    program_of(second, sizeof(second), b);
+    say_safe(first, sizeof(first), paths_base(a->header.program));
+    say_safe(second, sizeof(second), paths_base(b->header.program));
     if (strcmp(first, second) != 0)
         say("these are recordings of different programs: %s and %s", first, second);
 }

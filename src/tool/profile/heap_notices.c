@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "tool/profile/python.h"
+#include "tool/util/order.h"
 #include "tool/util/paths.h"
 #include "tool/util/say.h"
 #include "tool/util/units.h"
@@ -116,10 +117,10 @@ static bool is_unnamed(const struct symbol_frame *f)
     return strncmp(f->function, f->module, len) == 0 && strncmp(f->function + len, "+0x", 3) == 0;
 }
 
-static bool is_complained_of(const struct profile *heap, const char *module)
+static bool is_complained_of(const struct profile *p, const char *module)
 {
     const struct symbol_complaint *list = NULL;
-    size_t count = symbols_complaints(heap->symbols, &list);
+    size_t count = symbols_complaints(p->symbols, &list);
     for (size_t i = 0; i < count; i++)
         if (strcmp(paths_base(list[i].module), module) == 0)
             return true;
@@ -140,17 +141,17 @@ static struct nameless *nameless_of(struct nameless *list, size_t *count, size_t
 }
 
 /* A stack counts once per module, however many frames it has there. */
-static void add_stack_bytes(const struct profile *heap, uint32_t stack, struct nameless *list,
+static void add_stack_bytes(const struct profile *p, uint32_t stack, struct nameless *list,
                             size_t *count, size_t cap, uint32_t *last_stack)
 {
-    const struct profile_stack *s = &heap->stacks[stack];
+    const struct profile_stack *s = &p->stacks[stack];
     for (uint32_t k = 0; k < s->depth; k++) {
-        const struct profile_pc *pc = &heap->pcs[s->pcs[k]];
+        const struct profile_pc *pc = &p->pcs[s->pcs[k]];
         const struct symbol_frame *f = &pc->frames[pc->count - 1];
         struct nameless *n = is_unnamed(f) ? nameless_of(list, count, cap, f->module) : NULL;
         if (n && last_stack[n - list] != stack + 1) {
             last_stack[n - list] = stack + 1;
-            n->bytes += heap->rec.stacks[stack].sum.allocated_bytes;
+            n->bytes += p->rec.stacks[stack].sum.allocated_bytes;
         }
     }
 }
@@ -158,34 +159,34 @@ static void add_stack_bytes(const struct profile *heap, uint32_t stack, struct n
 static int compare_nameless(const void *a, const void *b)
 {
     const struct nameless *x = a, *y = b;
-    return (x->bytes < y->bytes) - (x->bytes > y->bytes);
+    return ORDER(y->bytes, x->bytes);
 }
 
-static void notice_nameless(const struct profile *heap)
+static void notice_nameless(const struct profile *p)
 {
     enum { MODULES = 64 };
     struct nameless list[MODULES];
     uint32_t last_stack[MODULES] = {0};
-    double all = heap->rec.total.allocated_bytes;
+    double all = p->rec.total.allocated_bytes;
     size_t count = 0, shown = 0;
     char safe[300];
-    for (size_t i = 0; i < heap->pc_count; i++) {
-        const struct symbol_frame *f = &heap->pcs[i].frames[heap->pcs[i].count - 1];
+    for (size_t i = 0; i < p->pc_count; i++) {
+        const struct symbol_frame *f = &p->pcs[i].frames[p->pcs[i].count - 1];
         struct nameless *n = nameless_of(list, &count, MODULES, f->module);
         if (n) {
             n->pcs++;
             n->unnamed += is_unnamed(f);
         }
     }
-    for (uint32_t i = 0; i < heap->rec.stack_count; i++)
-        if (profile_has_site(heap, i))
-            add_stack_bytes(heap, i, list, &count, MODULES, last_stack);
+    for (uint32_t i = 0; i < p->rec.stack_count; i++)
+        if (profile_has_site(p, i))
+            add_stack_bytes(p, i, list, &count, MODULES, last_stack);
     qsort(list, count, sizeof(*list), compare_nameless);
     for (size_t i = 0; i < count && shown < COMPLAINTS_SHOWN; i++) {
         const struct symbol_frame of = {.function = "", .module = list[i].module};
         if (list[i].bytes < all * matters || list[i].unnamed * 3 < list[i].pcs ||
-            heap_is_plumbing(&of) || (heap->rec.code_count > 0 && python_is_interpreter(&of)) ||
-            is_complained_of(heap, list[i].module))
+            heap_is_plumbing(&of) || (p->rec.code_count > 0 && python_is_interpreter(&of)) ||
+            is_complained_of(p, list[i].module))
             continue;
         say("no symbols for %s (%.0f %% of the bytes): install its debug symbols%s",
             say_safe(safe, sizeof(safe), list[i].module), list[i].bytes / all * 100,
@@ -205,17 +206,17 @@ static const char *finer(char *text, size_t size, uint64_t rate)
     return text;
 }
 
-void heap_notices(struct profile *heap)
+void heap_notices(struct profile *p)
 {
-    const struct recording *rec = &heap->rec;
+    const struct recording *rec = &p->rec;
     uint64_t live = rec->total.live_samples;
-    unsigned kinds = heap->instruments; /* for the suggested command */
+    unsigned kinds = p->instruments; /* for the suggested command */
     char rate[32];
-    heap_notice_reading(heap);
+    heap_notice_reading(p);
     notice_dropped(&rec->header.stats);
-    heap_notice_symbols(heap);
+    heap_notice_symbols(p);
     if (rec->total.allocated_bytes > 0)
-        notice_nameless(heap);
+        notice_nameless(p);
     if (rec->header.rate > 1 && live > 0 && live < FEW_SAMPLES)
         say("only %llu sampled block%s live: the figures of single sites are rough; "
             "`piano record --heap=%s%s%s` takes more samples",

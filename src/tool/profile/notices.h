@@ -10,7 +10,7 @@
 
 /* PER_FRAME: figures of single frames, or percentiles over them, are shown. */
 void run_notices(const struct run *run, bool per_frame);
-void heap_notices(struct profile *heap);
+void heap_notices(struct profile *p);
 void cpu_notices(const struct cpu *c);
 void polls_notices(const struct polls *p);
 /* About the file itself, and about names that could not be resolved. */

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "tool/profile/compare.h"
+#include "tool/util/order.h"
 
 static const double two_sided_95 = 1.96;
 static const double quantiles[POLLS_DIFFS] = {0.50, 0.99};
@@ -49,21 +50,13 @@ static char *plain_name(const struct polls_group *g)
 static int compare_names(const void *a, const void *b)
 {
     const struct part *x = a, *y = b;
-    int order = strcmp(x->name, y->name);
-    return order ? order : (int)x->group->kind - (int)y->group->kind;
+    return strcmp(x->name, y->name) ?: ORDER(x->group->kind, y->group->kind);
 }
 
 static int compare_parts(const void *a, const void *b)
 {
     const struct part *x = a, *y = b;
-    int order = compare_names(x, y);
-    return order ? order : x->side - y->side;
-}
-
-/* The poll at RANK. */
-static double at_rank(const struct samples *s, double rank)
-{
-    return (double)samples_rank(s, (uint64_t)rank);
+    return compare_names(x, y) ?: ORDER(x->side, y->side);
 }
 
 static void find_interval(struct polls_change *c, int figure, int side, struct samples *s)
@@ -72,8 +65,8 @@ static void find_interval(struct polls_change *c, int figure, int side, struct s
     c->ns[figure][side] = (double)samples_percentile(s, p);
     double half = two_sided_95 * sqrt((double)s->count * p * (1 - p));
     double low = floor(p * last - half), high = ceil(p * last + half);
-    c->low[figure][side] = low >= 0 ? at_rank(s, low) : 0;
-    c->high[figure][side] = high <= last ? at_rank(s, high) : INFINITY;
+    c->low[figure][side] = low >= 0 ? (double)samples_rank(s, (uint64_t)low) : 0;
+    c->high[figure][side] = high <= last ? (double)samples_rank(s, (uint64_t)high) : INFINITY;
 }
 
 static void judge(struct polls_change *c, struct samples durations[2])
@@ -121,8 +114,7 @@ static double change_of(const struct polls_change *c)
 static int compare_rows(const void *a, const void *b)
 {
     const struct polls_change *x = a, *y = b;
-    int order = compare_largest(change_of(x), change_of(y));
-    return order ? order : strcmp(x->name, y->name);
+    return ORDER(change_of(y), change_of(x)) ?: strcmp(x->name, y->name);
 }
 
 static size_t take_parts(struct part *parts, struct polls *p, int side)

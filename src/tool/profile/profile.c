@@ -1,4 +1,4 @@
-/* A heap recording with names. Every distinct address is resolved once, and stacks become lists
+/* A recording with names. Every distinct address is resolved once, and stacks become lists
  * of resolved addresses. The symbolizer shares its strings (equal strings are one pointer), so
  * functions are compared by pointer from here on. */
 #include "tool/profile/profile.h"
@@ -7,17 +7,16 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
-#include <unistd.h>
 
 #include "common/python.h"
 #include "tool/profile/kept.h"
-#include "tool/symbol/kernel.h"
 #include "tool/profile/python.h"
 #include "tool/profile/sites.h"
+#include "tool/symbol/kernel.h"
 #include "tool/util/paths.h"
 #include "tool/util/say.h"
 #include "tool/util/units.h"
+#include "tool/util/vec.h"
 
 const char *const heap_by_names[HEAP_ALL_BYS] = {"live",  "allocated", "peak",
                                                  "churn", "cpu",       "off-cpu"};
@@ -59,44 +58,7 @@ const char *heap_figure_text(char *text, double figure, enum heap_by by)
 
 /* ---- addresses ---- */
 
-/* Open addressing from (pc, module) to an index in `pcs`, + 1; see `struct set` in the reader of
- * stacks. */
-struct profile_addresses {
-    uint32_t *slots;
-    size_t size;
-    size_t cap; /* capacity of `pcs` */
-    uint64_t seed;
-};
-
-static size_t hash_of(const struct profile_addresses *a, uint64_t pc,
-                      const struct recording_module *module)
-{
-    uint64_t h = (a->seed ^ pc) * 0xff51afd7ed558ccdu;
-    h = (h ^ h >> 32 ^ (uintptr_t)module) * 0xc4ceb9fe1a85ec53u;
-    return (size_t)(h ^ h >> 29) & (a->size - 1);
-}
-
-static int grow(struct profile_addresses *a, const struct profile *heap)
-{
-    if (heap->pc_count * 2 < a->size)
-        return 0;
-    struct profile_addresses more = {
-        .size = a->size ? a->size * 2 : 1024, .cap = a->cap, .seed = a->seed};
-    more.slots = calloc(more.size, sizeof(*more.slots));
-    if (!more.slots)
-        return -ENOMEM;
-    for (size_t i = 0; i < heap->pc_count; i++) {
-        size_t at = hash_of(&more, heap->pcs[i].pc, heap->pcs[i].module);
-        while (more.slots[at])
-            at = (at + 1) & (more.size - 1);
-        more.slots[at] = (uint32_t)i + 1;
-    }
-    free(a->slots);
-    *a = more;
-    return 0;
-}
-
-static int resolve(struct profile *heap, struct profile_pc *pc)
+static int resolve(struct profile *p, struct profile_pc *pc)
 {
     const struct recording_module *m = pc->module;
     struct symbol_module module;
@@ -105,14 +67,14 @@ static int resolve(struct profile *heap, struct profile_pc *pc)
         pc->frames = malloc(sizeof(*pc->frames));
         pc->count = pc->frames != NULL;
         if (pc->frames && !kernel_is(pc->pc))
-            *pc->frames = python_resolve(&heap->rec, pc->pc);
-        else if (pc->frames && !kept_kernel(&heap->rec, pc->pc, pc->frames))
+            *pc->frames = python_resolve(&p->rec, pc->pc);
+        else if (pc->frames && !kept_kernel(&p->rec, pc->pc, pc->frames))
             *pc->frames = kernel_resolve(pc->pc);
         return pc->frames ? 0 : -ENOMEM;
     }
     if (m)
         module = kept_module(m);
-    size_t count = symbols_resolve(heap->symbols, m ? &module : NULL, pc->pc, &frames);
+    size_t count = symbols_resolve(p->symbols, m ? &module : NULL, pc->pc, &frames);
     size_t skip = count > PROFILE_MAX_INLINES ? count - PROFILE_MAX_INLINES : 0;
     pc->frames = malloc((count - skip) * sizeof(*frames));
     if (!pc->frames)
@@ -123,42 +85,31 @@ static int resolve(struct profile *heap, struct profile_pc *pc)
 }
 
 /* Index of the resolved call before return address PC; or negative errno. */
-static int64_t address(struct profile *heap, struct profile_addresses *a, uint64_t pc,
-                       uint64_t generation)
+static int64_t address(struct profile *p, uint64_t pc, uint64_t generation)
 {
     pc -= pc > 0 && !piano__python_is(pc);
-    const struct recording_module *module = recording_module_of(&heap->rec, pc, generation);
-    int err = grow(a, heap);
-    if (err)
-        return err;
-    size_t at = hash_of(a, pc, module);
-    for (; a->slots[at]; at = (at + 1) & (a->size - 1)) {
-        const struct profile_pc *known = &heap->pcs[a->slots[at] - 1];
-        if (known->pc == pc && known->module == module)
-            return a->slots[at] - 1;
-    }
-    if (heap->pc_count >= PROFILE_MAX_PCS) /* limit: the rest share one entry */
+    const struct recording_module *module = recording_module_of(&p->rec, pc, generation);
+    uint64_t key = map_hash((const uint64_t[]){pc, (uintptr_t)module}, 2 * sizeof(uint64_t));
+    uint32_t at;
+    for (; (at = map_find(&p->pc_index, key)) != MAP_NONE; key++)
+        if (p->pcs[at].pc == pc && p->pcs[at].module == module)
+            return at;
+    if (p->pc_count >= PROFILE_MAX_PCS) /* limit: the rest share one entry */
         return 0;
-    if (heap->pc_count == a->cap) {
-        size_t cap = a->cap ? a->cap * 2 : 1024;
-        struct profile_pc *more = realloc(heap->pcs, cap * sizeof(*more));
-        if (!more)
-            return -ENOMEM;
-        heap->pcs = more;
-        a->cap = cap;
-    }
-    heap->pcs[heap->pc_count] = (struct profile_pc){.pc = pc, .module = module};
-    err = resolve(heap, &heap->pcs[heap->pc_count]);
-    if (err)
-        return err;
-    a->slots[at] = (uint32_t)++heap->pc_count;
-    return (int64_t)heap->pc_count - 1;
+    if (VEC_ROOM(p->pcs, p->pc_count, p->pc_cap) != 0)
+        return -ENOMEM;
+    struct profile_pc *new = &p->pcs[p->pc_count];
+    *new = (struct profile_pc){.pc = pc, .module = module};
+    if (resolve(p, new) != 0)
+        return -ENOMEM;
+    at = (uint32_t)p->pc_count++;
+    return map_put(&p->pc_index, key, at) != 0 ? -ENOMEM : (int64_t)at;
 }
 
-int profile_name_stack(struct profile *heap, uint32_t stack)
+int profile_name_stack(struct profile *p, uint32_t stack)
 {
-    const struct recording_stack *from = &heap->rec.stacks[stack];
-    struct profile_stack *to = &heap->stacks[stack];
+    const struct recording_stack *from = &p->rec.stacks[stack];
+    struct profile_stack *to = &p->stacks[stack];
     if (to->pcs)
         return 0;
     to->pcs = calloc(from->depth + 1, sizeof(*to->pcs));
@@ -166,23 +117,22 @@ int profile_name_stack(struct profile *heap, uint32_t stack)
         return -ENOMEM;
     say_progress_again();
     for (uint32_t k = 0; k < from->depth; k++) {
-        int64_t at = address(heap, heap->addresses, from->pcs[k], from->generation);
+        int64_t at = address(p, from->pcs[k], from->generation);
         if (at < 0)
             return (int)at;
         to->pcs[k] = (uint32_t)at;
         to->depth = k + 1;
     }
-    to->depth = python_trim(heap, to->pcs, to->depth);
+    to->depth = python_trim(p, to->pcs, to->depth);
     return 0;
 }
 
-size_t profile_frames(const struct profile *heap, uint32_t stack,
-                      const struct symbol_frame **frames)
+size_t profile_frames(const struct profile *p, uint32_t stack, const struct symbol_frame **frames)
 {
-    const struct profile_stack *s = &heap->stacks[stack];
+    const struct profile_stack *s = &p->stacks[stack];
     size_t count = 0;
     for (uint32_t i = 0; i < s->depth; i++) {
-        const struct profile_pc *pc = &heap->pcs[s->pcs[i]];
+        const struct profile_pc *pc = &p->pcs[s->pcs[i]];
         for (uint32_t k = 0; k < pc->count; k++)
             frames[count++] = &pc->frames[k];
     }
@@ -191,9 +141,9 @@ size_t profile_frames(const struct profile *heap, uint32_t stack,
     return count;
 }
 
-const char *profile_program(const struct profile *heap)
+const char *profile_program(const struct profile *p)
 {
-    return paths_base(heap->rec.header.program);
+    return paths_base(p->rec.header.program);
 }
 
 const char *profile_name_within(const char *name, const char *program)
@@ -251,16 +201,13 @@ int profile_read(struct profile *p, struct run_error *error)
         return err;
     }
     p->symbols = symbols_new();
-    p->addresses = calloc(1, sizeof(*p->addresses));
     p->stacks = calloc(p->rec.stack_count + 1, sizeof(*p->stacks));
-    if (!p->symbols || !p->addresses || !p->stacks) {
+    if (!p->symbols || !p->stacks) {
         say_progress_done();
         out_of_memory(error, p->rec.path);
         profile_close(p);
         return -ENOMEM;
     }
-    if (getrandom(&p->addresses->seed, sizeof(p->addresses->seed), GRND_NONBLOCK) < 0)
-        p->addresses->seed = (uintptr_t)p;
     symbols_progress(p->symbols, progress, NULL);
     kept_give(&p->rec, p->symbols);
     return 0;
@@ -293,20 +240,18 @@ int profile_make_sites(struct profile *p, const struct heap_skip *skip, struct r
     return err ? out_of_memory(error, p->rec.path) : 0;
 }
 
-void profile_close(struct profile *heap)
+void profile_close(struct profile *p)
 {
-    for (size_t i = 0; heap->stacks && i < heap->rec.stack_count; i++)
-        free(heap->stacks[i].pcs);
-    for (size_t i = 0; i < heap->pc_count; i++)
-        free(heap->pcs[i].frames);
-    if (heap->addresses)
-        free(heap->addresses->slots);
-    free(heap->addresses);
-    free(heap->stacks);
-    free(heap->pcs);
-    free(heap->sites);
-    if (heap->symbols)
-        symbols_free(heap->symbols);
-    recording_unload(&heap->rec);
-    *heap = (struct profile){.pc_count = 0};
+    for (size_t i = 0; p->stacks && i < p->rec.stack_count; i++)
+        free(p->stacks[i].pcs);
+    for (size_t i = 0; i < p->pc_count; i++)
+        free(p->pcs[i].frames);
+    map_release(&p->pc_index);
+    free(p->stacks);
+    free(p->pcs);
+    free(p->sites);
+    if (p->symbols)
+        symbols_free(p->symbols);
+    recording_unload(&p->rec);
+    *p = (struct profile){.pc_count = 0};
 }

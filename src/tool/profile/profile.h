@@ -12,6 +12,7 @@
 
 #include "tool/load/recording.h"
 #include "tool/symbol/symbol.h"
+#include "tool/util/map.h"
 
 enum {
     PROFILE_MAX_INLINES = 32, /* frames of one address, including the function itself */
@@ -28,7 +29,7 @@ struct profile_pc {
 };
 
 struct profile_stack {
-    uint32_t *pcs; /* indices in `pcs` of the heap; NULL: no samples */
+    uint32_t *pcs; /* indices in `pcs` of the profile; NULL: no samples */
     uint32_t depth;
     uint32_t site;
     uint32_t site_frame;   /* index of the site's frame, including inlined frames */
@@ -69,9 +70,9 @@ struct profile {
     struct profile_said said;
     struct symbols *symbols;
     struct profile_pc *pcs;
-    size_t pc_count;
-    struct profile_addresses *addresses; /* index of `pcs` */
-    struct profile_stack *stacks;        /* in the order of `rec` */
+    size_t pc_count, pc_cap;
+    struct map pc_index;          /* of `pcs`, by a hash of address and module */
+    struct profile_stack *stacks; /* in the order of `rec` */
     struct heap_site *sites;
     size_t site_count;
     struct heap_skip skip;
@@ -104,11 +105,11 @@ int profile_read(struct profile *p, struct run_error *error);
 /* Does both. */
 int profile_open(struct profile *p, const char *path, struct run_error *error);
 /* Resolves the frames of STACK, once. 0 or -ENOMEM. */
-int profile_name_stack(struct profile *heap, uint32_t stack);
-void profile_close(struct profile *heap);
+int profile_name_stack(struct profile *p, uint32_t stack);
+void profile_close(struct profile *p);
 
 /* Module name of the program itself: the last part of its path. */
-const char *profile_program(const struct profile *heap);
+const char *profile_program(const struct profile *p);
 /* Returns NAME, except for an address in PROGRAM without a name: for "program+0x1139" it returns
  * "+0x1139". This makes two recordings comparable even if the files of their programs have
  * different names. */
@@ -116,8 +117,7 @@ const char *profile_name_within(const char *name, const char *program);
 
 /* Writes the frames of a stack, innermost first, into FRAMES of PROFILE_MAX_FRAMES. An unknown
  * stack has one frame. Returns the number of frames. */
-size_t profile_frames(const struct profile *heap, uint32_t stack,
-                      const struct symbol_frame **frames);
+size_t profile_frames(const struct profile *p, uint32_t stack, const struct symbol_frame **frames);
 
 /* Names the stacks of allocations and assigns them to sites. Skips the wrappers of SKIP, too, if it
  * is not NULL. 0, or negative errno with ERROR filled. */
@@ -129,13 +129,13 @@ bool heap_is_plumbing(const struct symbol_frame *frame);
 /* Whether FRAME is a wrapper. */
 bool heap_skip_is(const struct heap_skip *skip, const struct symbol_frame *frame);
 /* Removes the frames inside the sites from the stacks. */
-void heap_trim(struct profile *heap);
+void heap_trim(struct profile *p);
 /* PATTERN must outlive SKIP. 0, or -E2BIG. */
 int heap_skip_add(struct heap_skip *skip, const char *pattern);
 /* Start of the qualified name in a demangled one, after the return type. */
 const char *heap_qualified(const char *name);
 /* Indices of all sites with a figure above 0, largest first; malloc'd, or NULL. */
-uint32_t *heap_sorted(const struct profile *heap, enum heap_by by, size_t *count);
+uint32_t *heap_sorted(const struct profile *p, enum heap_by by, size_t *count);
 
 /* ---- text ---- */
 
@@ -144,6 +144,6 @@ const char *heap_bytes(char *text, double v);
 /* A name that is safe to show, with " (mmap)" for mappings; malloc'd, or NULL. */
 char *heap_name(const char *function, bool mmap);
 /* "f < g": the callers of the site in its largest stack; malloc'd, or NULL. */
-char *heap_callers(const struct profile *heap, const struct heap_site *site);
+char *heap_callers(const struct profile *p, const struct heap_site *site);
 
 #endif

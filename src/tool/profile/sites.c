@@ -19,7 +19,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tool/profile/compare.h"
 #include "tool/profile/python.h"
+#include "tool/util/order.h"
 #include "tool/util/say.h"
 
 static const char *const plumbing_modules[] = {
@@ -90,27 +92,24 @@ struct claim {
 /* Strings are shared: equal names are one pointer. */
 static int compare_key(const struct claim *x, const struct claim *y)
 {
-    const uintptr_t keys[2][5] = {
-        {(uintptr_t)x->frame.function, (uintptr_t)x->frame.file, (uintptr_t)x->frame.module,
-         (uintptr_t)x->frame.line * 2 + x->mmap, (uintptr_t)x->caller},
-        {(uintptr_t)y->frame.function, (uintptr_t)y->frame.file, (uintptr_t)y->frame.module,
-         (uintptr_t)y->frame.line * 2 + y->mmap, (uintptr_t)y->caller}};
-    for (int i = 0; i < 5; i++)
-        if (keys[0][i] != keys[1][i])
-            return keys[0][i] < keys[1][i] ? -1 : 1;
-    return 0;
+    const struct symbol_frame *f = &x->frame, *g = &y->frame;
+    return ORDER((uintptr_t)f->function, (uintptr_t)g->function)
+        ?: ORDER((uintptr_t)f->file, (uintptr_t)g->file)
+        ?: ORDER((uintptr_t)f->module, (uintptr_t)g->module)
+        ?: ORDER(f->line, g->line)
+        ?: ORDER(x->mmap, y->mmap)
+        ?: ORDER((uintptr_t)x->caller, (uintptr_t)y->caller);
 }
 
 static int compare_claims(const void *a, const void *b)
 {
     const struct claim *x = a, *y = b;
-    int order = compare_key(x, y);
-    return order ? order : (x->stack > y->stack) - (x->stack < y->stack);
+    return compare_key(x, y) ?: ORDER(x->stack, y->stack);
 }
 
-static bool is_passed(const struct profile *heap, const struct symbol_frame *frame)
+static bool is_passed(const struct profile *p, const struct symbol_frame *frame)
 {
-    return heap_is_plumbing(frame) || heap_skip_is(&heap->skip, frame);
+    return heap_is_plumbing(frame) || heap_skip_is(&p->skip, frame);
 }
 
 static bool has_python(const struct symbol_frame *const *frames, size_t count)
@@ -130,40 +129,39 @@ static bool is_beneath(const struct symbol_frame *frame)
 
 /* The next frame outwards from AT that is another function and not skipped; COUNT if there is
  * none. */
-static size_t caller_of(const struct profile *heap, const struct symbol_frame *const *frames,
+static size_t caller_of(const struct profile *p, const struct symbol_frame *const *frames,
                         size_t count, size_t at)
 {
     const char *function = frames[at]->function;
-    while (++at < count && (frames[at]->function == function || is_passed(heap, frames[at])))
+    while (++at < count && (frames[at]->function == function || is_passed(p, frames[at])))
         ;
     return at;
 }
 
 /* Index of the frame that is the site. */
-static size_t site_of(struct profile *heap, const struct symbol_frame *const *frames, size_t count)
+static size_t site_of(struct profile *p, const struct symbol_frame *const *frames, size_t count)
 {
     size_t own = 0, at;
     bool python = has_python(frames, count);
     while (own < count && (heap_is_plumbing(frames[own]) || (python && is_beneath(frames[own]))))
         own++;
-    for (at = own;
-         at < count && (is_passed(heap, frames[at]) || (python && is_beneath(frames[at]))); at++)
+    for (at = own; at < count && (is_passed(p, frames[at]) || (python && is_beneath(frames[at])));
+         at++)
         ;
-    if (at < count && at > own && !heap->wrapper)
-        heap->wrapper = frames[own]->function;
+    if (at < count && at > own && !p->wrapper)
+        p->wrapper = frames[own]->function;
     return at < count ? at : own < count ? own : 0;
 }
 
-static struct claim claim_of(struct profile *heap, uint32_t stack,
-                             const struct symbol_frame **frames)
+static struct claim claim_of(struct profile *p, uint32_t stack, const struct symbol_frame **frames)
 {
-    size_t count = profile_frames(heap, stack, frames), at = site_of(heap, frames, count);
-    size_t caller = caller_of(heap, frames, count, at);
-    heap->stacks[stack].site_frame = (uint32_t)at;
-    heap->stacks[stack].caller_frame = caller < count ? (uint32_t)caller : PROFILE_NO_FRAME;
+    size_t count = profile_frames(p, stack, frames), at = site_of(p, frames, count);
+    size_t caller = caller_of(p, frames, count, at);
+    p->stacks[stack].site_frame = (uint32_t)at;
+    p->stacks[stack].caller_frame = caller < count ? (uint32_t)caller : PROFILE_NO_FRAME;
     return (struct claim){.frame = *frames[at],
                           .caller = caller < count ? frames[caller]->function : NULL,
-                          .mmap = (heap->rec.stacks[stack].flags & PIANO_STACK_MMAP) != 0,
+                          .mmap = (p->rec.stacks[stack].flags & PIANO_STACK_MMAP) != 0,
                           .stack = stack};
 }
 
@@ -174,42 +172,42 @@ static bool heavier(const struct recording_sum *a, const struct recording_sum *b
     return a->allocated_bytes > b->allocated_bytes;
 }
 
-static void add_to_site(struct profile *heap, const struct claim *c, bool new)
+static void add_to_site(struct profile *p, const struct claim *c, bool new)
 {
-    const struct recording_sum *sum = &heap->rec.stacks[c->stack].sum;
+    const struct recording_sum *sum = &p->rec.stacks[c->stack].sum;
     if (new)
-        heap->sites[heap->site_count++] = (struct heap_site){.function = c->frame.function,
-                                                             .file = c->frame.file,
-                                                             .module = c->frame.module,
-                                                             .line = c->frame.line,
-                                                             .caller = c->caller,
-                                                             .mmap = c->mmap,
-                                                             .best = c->stack};
-    struct heap_site *site = &heap->sites[heap->site_count - 1];
+        p->sites[p->site_count++] = (struct heap_site){.function = c->frame.function,
+                                                       .file = c->frame.file,
+                                                       .module = c->frame.module,
+                                                       .line = c->frame.line,
+                                                       .caller = c->caller,
+                                                       .mmap = c->mmap,
+                                                       .best = c->stack};
+    struct heap_site *site = &p->sites[p->site_count - 1];
     recording_sum_add(&site->sum, sum);
     site->stacks++;
-    if (heavier(sum, &heap->rec.stacks[site->best].sum))
+    if (heavier(sum, &p->rec.stacks[site->best].sum))
         site->best = c->stack;
-    heap->stacks[c->stack].site = (uint32_t)(heap->site_count - 1);
+    p->stacks[c->stack].site = (uint32_t)(p->site_count - 1);
 }
 
-int sites_make(struct profile *heap)
+int sites_make(struct profile *p)
 {
     const struct symbol_frame **frames = calloc(PROFILE_MAX_FRAMES, sizeof(*frames));
-    struct claim *claims = calloc(heap->rec.stack_count + 1, sizeof(*claims));
+    struct claim *claims = calloc(p->rec.stack_count + 1, sizeof(*claims));
     size_t count = 0;
-    free(heap->sites);
-    heap->site_count = 0;
-    heap->wrapper = NULL;
-    for (uint32_t i = 0; frames && claims && i < heap->rec.stack_count; i++)
-        if (profile_has_site(heap, i))
-            claims[count++] = claim_of(heap, i, frames);
-    heap->sites = calloc(count + 1, sizeof(*heap->sites));
-    bool fine = frames && claims && heap->sites;
+    free(p->sites);
+    p->site_count = 0;
+    p->wrapper = NULL;
+    for (uint32_t i = 0; frames && claims && i < p->rec.stack_count; i++)
+        if (profile_has_site(p, i))
+            claims[count++] = claim_of(p, i, frames);
+    p->sites = calloc(count + 1, sizeof(*p->sites));
+    bool fine = frames && claims && p->sites;
     if (fine && count)
         qsort(claims, count, sizeof(*claims), compare_claims);
     for (size_t i = 0; fine && i < count; i++)
-        add_to_site(heap, &claims[i], i == 0 || compare_key(&claims[i - 1], &claims[i]) != 0);
+        add_to_site(p, &claims[i], i == 0 || compare_key(&claims[i - 1], &claims[i]) != 0);
     free(claims);
     free(frames);
     return fine ? 0 : -ENOMEM;
@@ -223,43 +221,34 @@ struct ranked {
     uint32_t index;
 };
 
-static int compare_text(const char *a, const char *b)
-{
-    return strcmp(a ? a : "", b ? b : "");
-}
-
 /* Equal figures are sorted by name, so that the same file always gives the same text. */
 static int compare_ranked(const void *a, const void *b)
 {
     const struct ranked *x = a, *y = b;
-    if (x->figure > y->figure || x->figure < y->figure)
-        return x->figure > y->figure ? -1 : 1;
-    int order = strcmp(x->site->function, y->site->function);
-    order = order ? order : compare_text(x->site->file, y->site->file);
-    order = order ? order : (x->site->line > y->site->line) - (x->site->line < y->site->line);
-    order = order ? order : compare_text(x->site->caller, y->site->caller);
-    order = order ? order : strcmp(x->site->module, y->site->module);
-    return order ? order : (int)x->site->mmap - (int)y->site->mmap;
+    const struct heap_site *s = x->site, *t = y->site;
+    return ORDER(y->figure, x->figure)
+        ?: strcmp(s->function, t->function)
+        ?: compare_texts(s->file, t->file)
+        ?: ORDER(s->line, t->line)
+        ?: compare_texts(s->caller, t->caller)
+        ?: strcmp(s->module, t->module)
+        ?: ORDER(s->mmap, t->mmap);
 }
 
-uint32_t *heap_sorted(const struct profile *heap, enum heap_by by, size_t *count)
+uint32_t *heap_sorted(const struct profile *p, enum heap_by by, size_t *count)
 {
-    struct ranked *ranked = calloc(heap->site_count + 1, sizeof(*ranked));
-    uint32_t *out = calloc(heap->site_count + 1, sizeof(*out));
+    struct ranked *ranked = calloc(p->site_count + 1, sizeof(*ranked));
+    uint32_t *out = ranked ? calloc(p->site_count + 1, sizeof(*out)) : NULL;
     *count = 0;
-    for (uint32_t i = 0; ranked && i < heap->site_count; i++) {
-        double figure = heap_figure(&heap->sites[i].sum, by);
+    for (uint32_t i = 0; out && i < p->site_count; i++) {
+        double figure = heap_figure(&p->sites[i].sum, by);
         if (figure > 0)
-            ranked[(*count)++] = (struct ranked){figure, &heap->sites[i], i};
+            ranked[(*count)++] = (struct ranked){figure, &p->sites[i], i};
     }
-    if (ranked && *count)
+    if (*count)
         qsort(ranked, *count, sizeof(*ranked), compare_ranked);
-    for (size_t i = 0; ranked && out && i < *count; i++)
+    for (size_t i = 0; i < *count; i++)
         out[i] = ranked[i].index;
-    if (!ranked) {
-        free(out);
-        out = NULL;
-    }
     free(ranked);
     return out;
 }
@@ -278,16 +267,16 @@ char *heap_name(const char *function, bool mmap)
     return safe;
 }
 
-char *heap_callers(const struct profile *heap, const struct heap_site *site)
+char *heap_callers(const struct profile *p, const struct heap_site *site)
 {
     enum { CALLERS = 2 };
     const struct symbol_frame **frames = calloc(PROFILE_MAX_FRAMES, sizeof(*frames));
     struct buf b = {0};
     if (!frames)
         return NULL;
-    size_t count = profile_frames(heap, site->best, frames), shown = 0;
-    size_t at = heap->stacks[site->best].site_frame;
-    while (shown < CALLERS && (at = caller_of(heap, frames, count, at)) < count) {
+    size_t count = profile_frames(p, site->best, frames), shown = 0;
+    size_t at = p->stacks[site->best].site_frame;
+    while (shown < CALLERS && (at = caller_of(p, frames, count, at)) < count) {
         char *name = heap_name(frames[at]->function, false);
         buf_printf(&b, "%s%s", shown++ ? " < " : "", name ? name : "?");
         free(name);

@@ -3,7 +3,8 @@
 #include "tool/profile/stretch.h"
 
 #include <stdlib.h>
-#include <string.h>
+
+#include "tool/util/order.h"
 
 struct found {
     struct stretch_stack sum;
@@ -13,41 +14,29 @@ struct found {
 
 static int compare_functions(const struct found *x, const struct found *y)
 {
-    if (x->sum.preempted != y->sum.preempted)
-        return x->sum.preempted ? 1 : -1;
-    if (x->depth != y->depth)
-        return x->depth < y->depth ? -1 : 1;
-    for (size_t i = 0; i < x->depth; i++)
-        if (x->functions[i] != y->functions[i])
-            return (uintptr_t)x->functions[i] < (uintptr_t)y->functions[i] ? -1 : 1;
-    return 0;
+    int order = ORDER(x->sum.preempted, y->sum.preempted) ?: ORDER(x->depth, y->depth);
+    for (size_t i = 0; order == 0 && i < x->depth; i++)
+        order = ORDER((uintptr_t)x->functions[i], (uintptr_t)y->functions[i]);
+    return order;
 }
 
 static int by_functions(const void *a, const void *b)
 {
     const struct found *x = a, *y = b;
-    int order = compare_functions(x, y);
-    return order ? order : (x->sum.stack > y->sum.stack) - (x->sum.stack < y->sum.stack);
+    return compare_functions(x, y) ?: ORDER(x->sum.stack, y->sum.stack);
 }
 
 static int by_stack(const void *a, const void *b)
 {
     const struct stretch_stack *x = a, *y = b;
-    if (x->stack != y->stack)
-        return x->stack < y->stack ? -1 : 1;
-    return (int)x->preempted - (int)y->preempted;
+    return ORDER(x->stack, y->stack) ?: ORDER(x->preempted, y->preempted);
 }
 
 static int by_weight(const void *a, const void *b)
 {
     const struct stretch_stack *x = a, *y = b;
-    if (x->ns != y->ns)
-        return x->ns > y->ns ? -1 : 1;
-    if (x->bytes > y->bytes || x->bytes < y->bytes)
-        return x->bytes > y->bytes ? -1 : 1;
-    if (x->samples != y->samples)
-        return x->samples > y->samples ? -1 : 1;
-    return by_stack(a, b);
+    return ORDER(y->ns, x->ns) ?: ORDER(y->bytes, x->bytes) ?: ORDER(y->samples, x->samples)
+        ?: by_stack(a, b);
 }
 
 /* The samples of the thread that may be in SPAN: *FROM to *TO. Includes one earlier time off the

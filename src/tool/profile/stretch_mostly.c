@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "tool/util/map.h"
-#include "tool/util/buf.h"
+#include "tool/util/vec.h"
 
 struct hits {
     const char *function;
@@ -28,15 +28,8 @@ static struct hits *hits_of(struct table_of_hits *t, const char *function)
     uint32_t at = map_find(&t->rows, (uintptr_t)function);
     if (at != MAP_NONE)
         return &t->list[at];
-    if (t->count == t->cap) {
-        size_t cap = t->cap ? t->cap * 2 : 64;
-        struct hits *more = realloc(t->list, cap * sizeof(*more));
-        if (!more)
-            return NULL;
-        t->list = more;
-        t->cap = cap;
-    }
-    if (map_put(&t->rows, (uintptr_t)function, (uint32_t)t->count) != 0)
+    if (VEC_ROOM(t->list, t->count, t->cap) != 0 ||
+        map_put(&t->rows, (uintptr_t)function, (uint32_t)t->count) != 0)
         return NULL;
     t->list[t->count] = (struct hits){.function = function};
     return &t->list[t->count++];

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tool/util/vec.h"
+
 enum { MAX_NODES = 1 << 22 };
 
 static bool is_child(const struct tree_node *n, uint32_t parent, const struct symbol_frame *f,
@@ -13,69 +15,41 @@ static bool is_child(const struct tree_node *n, uint32_t parent, const struct sy
            n->inlined == f->inlined && n->mmap == mmap;
 }
 
-static size_t slot_of(const struct tree *t, uint32_t parent, const char *function)
-{
-    uint64_t h = ((uintptr_t)function ^ (uint64_t)parent << 32) * 0xff51afd7ed558ccdu;
-    return (size_t)(h ^ h >> 31) & (t->slot_count - 1);
-}
-
-/* Makes room for one more node; false if it cannot. */
-static bool make_room(struct tree *t)
-{
-    if (t->count < t->cap)
-        return true;
-    size_t cap = t->cap ? t->cap * 2 : 256;
-    struct tree_node *nodes = cap <= MAX_NODES ? realloc(t->nodes, cap * sizeof(*nodes)) : NULL;
-    uint32_t *slots = nodes ? calloc(cap * 2, sizeof(*slots)) : NULL;
-    t->nodes = nodes ? nodes : t->nodes;
-    if (!slots) {
-        t->failed |= cap <= MAX_NODES;
-        return false;
-    }
-    free(t->slots);
-    t->slots = slots;
-    t->slot_count = cap * 2;
-    t->cap = cap;
-    for (uint32_t i = 1; i < t->count; i++) {
-        size_t at = slot_of(t, t->nodes[i].parent, t->nodes[i].function);
-        while (slots[at])
-            at = (at + 1) & (t->slot_count - 1);
-        slots[at] = i;
-    }
-    return true;
-}
-
 /* Finds or creates the child of PARENT for frame F; TREE_NONE if there is no room. */
 static uint32_t child_of(struct tree *t, uint32_t parent, const struct symbol_frame *f, bool mmap)
 {
-    if (!make_room(t) && t->failed)
+    const uint64_t id[] = {(uintptr_t)f->function, (uintptr_t)f->module,
+                           (uint64_t)parent << 2 | (uint64_t)f->inlined << 1 | mmap};
+    uint64_t key = map_hash(id, sizeof(id));
+    uint32_t at;
+    for (; (at = map_find(&t->index, key)) != MAP_NONE; key++)
+        if (is_child(&t->nodes[at], parent, f, mmap))
+            return at;
+    if (t->count == MAX_NODES)
         return TREE_NONE;
-    size_t at = slot_of(t, parent, f->function);
-    for (; t->slots[at]; at = (at + 1) & (t->slot_count - 1))
-        if (is_child(&t->nodes[t->slots[at]], parent, f, mmap))
-            return t->slots[at];
-    if (t->count == t->cap)
+    uint32_t new = (uint32_t)t->count;
+    if (VEC_ROOM(t->nodes, t->count, t->cap) != 0 || map_put(&t->index, key, new) != 0) {
+        t->failed = true;
         return TREE_NONE;
-    uint32_t new = (uint32_t)t->count++;
-    t->slots[at] = new;
-    t->nodes[new] = (struct tree_node){.function = f->function,
-                                       .file = f->file,
-                                       .module = f->module,
-                                       .line = f->line,
-                                       .inlined = f->inlined,
-                                       .mmap = mmap,
-                                       .parent = parent,
-                                       .child = TREE_NONE,
-                                       .next = t->nodes[parent].child};
+    }
+    t->nodes[t->count++] = (struct tree_node){.function = f->function,
+                                              .file = f->file,
+                                              .module = f->module,
+                                              .line = f->line,
+                                              .inlined = f->inlined,
+                                              .mmap = mmap,
+                                              .parent = parent,
+                                              .child = TREE_NONE,
+                                              .next = t->nodes[parent].child};
     t->nodes[parent].child = new;
     return new;
 }
 
-static int add_stack(struct tree *t, const struct profile *heap, uint32_t stack, double weight,
+static int add_stack(struct tree *t, const struct profile *p, uint32_t stack, double weight,
                      const struct symbol_frame **frames)
 {
-    size_t count = profile_frames(heap, stack, frames);
-    bool mmap = (heap->rec.stacks[stack].flags & PIANO_STACK_MMAP) != 0;
+    size_t count = profile_frames(p, stack, frames);
+    bool mmap = (p->rec.stacks[stack].flags & PIANO_STACK_MMAP) != 0;
     uint32_t at = 0, child;
     t->nodes[0].weight += weight;
     for (size_t i = count; i-- > 0;) {
@@ -131,18 +105,18 @@ static uint32_t sort_list(struct tree_node *nodes, uint32_t list)
     return list;
 }
 
-int tree_make(struct tree *t, const struct profile *heap, enum heap_by by)
+int tree_make(struct tree *t, const struct profile *p, enum heap_by by)
 {
     const struct symbol_frame **frames = calloc(PROFILE_MAX_FRAMES, sizeof(*frames));
     *t = (struct tree){.nodes = NULL};
-    int err = frames && make_room(t) ? 0 : -ENOMEM;
+    int err = frames && VEC_ROOM(t->nodes, t->count, t->cap) == 0 ? 0 : -ENOMEM;
     if (err == 0)
         t->nodes[t->count++] =
             (struct tree_node){.function = "", .module = "", .child = TREE_NONE, .next = TREE_NONE};
-    for (uint32_t i = 0; i < heap->rec.stack_count && err == 0; i++) {
-        double weight = heap_figure(&heap->rec.stacks[i].sum, by);
-        if (heap->stacks[i].pcs && weight > 0)
-            err = add_stack(t, heap, i, weight, frames);
+    for (uint32_t i = 0; i < p->rec.stack_count && err == 0; i++) {
+        double weight = heap_figure(&p->rec.stacks[i].sum, by);
+        if (p->stacks[i].pcs && weight > 0)
+            err = add_stack(t, p, i, weight, frames);
     }
     for (size_t i = 0; i < t->count && err == 0; i++)
         t->nodes[i].child = sort_list(t->nodes, t->nodes[i].child);
@@ -152,6 +126,6 @@ int tree_make(struct tree *t, const struct profile *heap, enum heap_by by)
 
 void tree_release(struct tree *t)
 {
-    free(t->slots);
+    map_release(&t->index);
     free(t->nodes);
 }

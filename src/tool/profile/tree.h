@@ -19,13 +19,12 @@ struct tree_node {
 struct tree {
     struct tree_node *nodes; /* 0 is the common root */
     size_t count, cap;
-    uint32_t *slots; /* open addressing from parent and function to the node; 0: free */
-    size_t slot_count;
+    struct map index; /* by a hash of parent and frame */
     bool failed;
 };
 
 /* Release T in any case. 0 or -ENOMEM. A tree is cut at a large number of nodes. */
-int tree_make(struct tree *t, const struct profile *heap, enum heap_by by);
+int tree_make(struct tree *t, const struct profile *p, enum heap_by by);
 void tree_release(struct tree *t);
 
 #endif

@@ -64,13 +64,13 @@ bool heap_skip_is(const struct heap_skip *skip, const struct symbol_frame *frame
 }
 
 /* Removes whole addresses only: a wrapper that is inlined into the site stays. */
-void heap_trim(struct profile *heap)
+void heap_trim(struct profile *p)
 {
-    for (uint32_t i = 0; i < heap->rec.stack_count; i++) {
-        struct profile_stack *s = &heap->stacks[i];
+    for (uint32_t i = 0; i < p->rec.stack_count; i++) {
+        struct profile_stack *s = &p->stacks[i];
         uint32_t first = 0, site = s->site_frame;
-        while (first + 1 < s->depth && heap->pcs[s->pcs[first]].count <= s->site_frame)
-            s->site_frame -= heap->pcs[s->pcs[first++]].count;
+        while (first + 1 < s->depth && p->pcs[s->pcs[first]].count <= s->site_frame)
+            s->site_frame -= p->pcs[s->pcs[first++]].count;
         s->caller_frame -= s->caller_frame == PROFILE_NO_FRAME ? 0 : site - s->site_frame;
         for (uint32_t k = first; k < s->depth; k++)
             s->pcs[k - first] = s->pcs[k];
