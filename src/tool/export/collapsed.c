@@ -5,15 +5,14 @@
 #include "tool/export/export.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tool/util/buf.h"
-#include "tool/util/say.h"
+#include "tool/util/order.h"
 
 struct line {
-    char *text;
+    char *text; /* first, for `order_text` */
     double weight;
 };
 
@@ -28,18 +27,17 @@ int64_t export_round(struct export_rounding *r, double value)
 static void put_name(struct buf *b, const char *name)
 {
     char *safe = heap_name(name, false);
-    for (char *p = safe; p && *p; p++)
-        if (*p == ';' || *p == ' ')
-            *p = *p == ';' ? ':' : '_';
+    for (char *c = safe; c && *c; c++)
+        if (*c == ';' || *c == ' ')
+            *c = *c == ';' ? ':' : '_';
     buf_puts(b, safe && *safe ? safe : "?");
     free(safe);
 }
 
-static char *stack_text(const struct profile *heap, uint32_t stack,
-                        const struct symbol_frame **frames)
+static char *stack_text(const struct profile *p, uint32_t stack, const struct symbol_frame **frames)
 {
     struct buf b = {0};
-    for (size_t i = profile_frames(heap, stack, frames); i-- > 0;) {
+    for (size_t i = profile_frames(p, stack, frames); i-- > 0;) {
         put_name(&b, frames[i]->function);
         buf_puts(&b, i ? ";" : "");
     }
@@ -48,12 +46,6 @@ static char *stack_text(const struct profile *heap, uint32_t stack,
         return NULL;
     }
     return b.data;
-}
-
-static int compare(const void *a, const void *b)
-{
-    const struct line *x = a, *y = b;
-    return strcmp(x->text, y->text);
 }
 
 static int print(FILE *out, struct line *lines, size_t count)
@@ -71,22 +63,22 @@ static int print(FILE *out, struct line *lines, size_t count)
     return 0;
 }
 
-int export_collapsed(FILE *out, const struct profile *heap, enum heap_by by)
+int export_collapsed(FILE *out, const struct profile *p, enum heap_by by)
 {
     const struct symbol_frame **frames = calloc(PROFILE_MAX_FRAMES, sizeof(*frames));
-    struct line *lines = calloc(heap->rec.stack_count + 1, sizeof(*lines));
+    struct line *lines = calloc(p->rec.stack_count + 1, sizeof(*lines));
     size_t count = 0;
     int err = frames && lines ? 0 : -ENOMEM;
-    for (uint32_t i = 0; i < heap->rec.stack_count && err == 0; i++) {
-        double weight = heap_figure(&heap->rec.stacks[i].sum, by);
-        if (!heap->stacks[i].pcs || weight <= 0)
+    for (uint32_t i = 0; i < p->rec.stack_count && err == 0; i++) {
+        double weight = heap_figure(&p->rec.stacks[i].sum, by);
+        if (!p->stacks[i].pcs || weight <= 0)
             continue;
-        lines[count] = (struct line){stack_text(heap, i, frames), weight};
+        lines[count] = (struct line){stack_text(p, i, frames), weight};
         err = lines[count].text ? 0 : -ENOMEM;
         count += err == 0;
     }
     if (count)
-        qsort(lines, count, sizeof(*lines), compare);
+        qsort(lines, count, sizeof(*lines), order_text);
     if (err == 0)
         err = print(out, lines, count);
     for (size_t i = 0; i < count; i++)

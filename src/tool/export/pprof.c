@@ -11,6 +11,8 @@
 #include <string.h>
 
 #include "tool/export/proto.h"
+#include "tool/util/map.h"
+#include "tool/util/vec.h"
 
 enum { /* fields of Profile */
        P_SAMPLE_TYPE = 1,
@@ -33,13 +35,13 @@ enum { MAX_VALUES = 6 };
 struct names {
     struct name {
         const char *text, *file;
-        uint32_t number;
-    } * slots;
-    size_t count, size;
+    } * list;
+    size_t count, cap;
+    struct map index; /* by a hash of both */
 };
 
 struct writer {
-    const struct profile *heap;
+    const struct profile *profile;
     FILE *out;
     struct buf b;               /* the profile so far */
     struct buf message, inside; /* the current message, and one nested in it */
@@ -53,41 +55,9 @@ struct writer {
 
 /* ---- tables ---- */
 
-static uint64_t hash_text(const char *s, uint64_t h)
-{
-    for (; s && *s; s++)
-        h = (h ^ (unsigned char)*s) * 0x100000001b3u;
-    return (h ^ 0xff) * 0x100000001b3u;
-}
-
 static bool same_text(const char *a, const char *b)
 {
     return a == b || (a && b && strcmp(a, b) == 0);
-}
-
-static struct name *find(struct names *n, const char *text, const char *file)
-{
-    size_t at = hash_text(file, hash_text(text, 0xcbf29ce484222325u)) & (n->size - 1);
-    while (n->slots[at].number &&
-           (!same_text(n->slots[at].text, text) || !same_text(n->slots[at].file, file)))
-        at = (at + 1) & (n->size - 1);
-    return &n->slots[at];
-}
-
-static bool names_grow(struct names *n)
-{
-    if (n->count * 2 < n->size)
-        return true;
-    struct names more = {.count = n->count, .size = n->size ? n->size * 2 : 1024};
-    more.slots = calloc(more.size, sizeof(*more.slots));
-    if (!more.slots)
-        return false;
-    for (size_t i = 0; i < n->size; i++)
-        if (n->slots[i].number)
-            *find(&more, n->slots[i].text, n->slots[i].file) = n->slots[i];
-    free(n->slots);
-    *n = more;
-    return true;
 }
 
 /* The number of TEXT (in FILE). Sets *NEW if it was added. TEXT is not copied and must stay
@@ -95,17 +65,22 @@ static bool names_grow(struct names *n)
 static uint32_t number_of(struct writer *w, struct names *n, const char *text, const char *file,
                           bool *new)
 {
+    const uint64_t hashes[] = {map_hash(text, strlen(text)),
+                               file ? map_hash(file, strlen(file)) : 0};
+    uint64_t key = map_hash(hashes, sizeof(hashes));
+    uint32_t at;
     *new = false;
-    if (!names_grow(n)) {
+    for (; (at = map_find(&n->index, key)) != MAP_NONE; key++)
+        if (same_text(n->list[at].text, text) && same_text(n->list[at].file, file))
+            return at + 1;
+    at = (uint32_t)n->count;
+    if (VEC_ROOM(n->list, n->count, n->cap) != 0 || map_put(&n->index, key, at) != 0) {
         w->failed = true;
         return 0;
     }
-    struct name *slot = find(n, text, file);
-    if (!slot->number) {
-        *slot = (struct name){text, file, (uint32_t)++n->count};
-        *new = true;
-    }
-    return slot->number;
+    n->list[n->count++] = (struct name){text, file};
+    *new = true;
+    return at + 1;
 }
 
 /* Strings of a profile are UTF-8 and are printed on terminals, so they are made safe. */
@@ -151,10 +126,10 @@ static void put_type(struct writer *w, unsigned field, const char *type, const c
 
 static int put_location(struct writer *w, size_t i)
 {
-    const struct profile_pc *pc = &w->heap->pcs[i];
+    const struct profile_pc *pc = &w->profile->pcs[i];
     proto_number(&w->message, 1, i + 1);
     if (pc->module)
-        proto_number(&w->message, 2, (uint64_t)(pc->module - w->heap->rec.modules) + 1);
+        proto_number(&w->message, 2, (uint64_t)(pc->module - w->profile->rec.modules) + 1);
     proto_number(&w->message, 3, pc->pc);
     for (uint32_t k = 0; k < pc->count; k++) {
         proto_number(&w->inside, 1, function(w, &pc->frames[k]));
@@ -167,7 +142,7 @@ static int put_location(struct writer *w, size_t i)
 
 static int put_mappings(struct writer *w)
 {
-    const struct recording *rec = &w->heap->rec;
+    const struct recording *rec = &w->profile->rec;
     for (size_t i = 0; i < rec->module_count; i++) {
         const struct recording_module *m = &rec->modules[i];
         for (size_t k = 0; k < m->build_id_len; k++)
@@ -188,12 +163,11 @@ static int put_mappings(struct writer *w)
 static int put_sample(struct writer *w, uint32_t stack, const double *values, size_t count,
                       struct export_rounding *rounding)
 {
-    const struct profile_stack *s = &w->heap->stacks[stack];
+    const struct profile_stack *s = &w->profile->stacks[stack];
     for (uint32_t i = 0; i < s->depth; i++)
         proto_varint(&w->inside, s->pcs[i] + 1);
     if (s->depth == 0)
-        proto_varint(&w->inside, w->heap->pc_count + 1); /* the location for samples without a
-                                                          * stack */
+        proto_varint(&w->inside, w->profile->pc_count + 1); /* "(no stack)" */
     proto_message(&w->message, 1, &w->inside);
     for (size_t i = 0; i < count; i++)
         proto_varint(&w->inside, (uint64_t)export_round(&rounding[i], values[i]));
@@ -204,7 +178,7 @@ static int put_sample(struct writer *w, uint32_t stack, const double *values, si
 
 static int put_samples(struct writer *w, size_t count)
 {
-    const struct recording *rec = &w->heap->rec;
+    const struct recording *rec = &w->profile->rec;
     struct export_rounding rounding[MAX_VALUES] = {{0}};
     int err = 0;
     for (uint32_t i = 0; i < rec->stack_count && err == 0; i++) {
@@ -213,7 +187,7 @@ static int put_samples(struct writer *w, size_t count)
                                          s->live_bytes,        s->peak_objects,    s->peak_bytes};
         const double cpu[MAX_VALUES] = {(double)s->cpu_samples, (double)s->cpu_ns,
                                         (double)s->off_samples, (double)s->off_ns};
-        if (w->heap->stacks[i].pcs)
+        if (w->profile->stacks[i].pcs)
             err = put_sample(w, i, w->by < HEAP_BYS ? heap : cpu, count, rounding);
     }
     return err;
@@ -223,9 +197,9 @@ static int put_locations(struct writer *w)
 {
     static const struct symbol_frame none = {.function = "(no stack)"};
     int err = 0;
-    for (size_t i = 0; i < w->heap->pc_count && err == 0; i++)
+    for (size_t i = 0; i < w->profile->pc_count && err == 0; i++)
         err = put_location(w, i);
-    proto_number(&w->message, 1, w->heap->pc_count + 1);
+    proto_number(&w->message, 1, w->profile->pc_count + 1);
     proto_number(&w->inside, 1, function(w, &none));
     proto_message(&w->message, 4, &w->inside);
     proto_message(&w->b, P_LOCATION, &w->message);
@@ -255,7 +229,7 @@ static size_t put_types(struct writer *w)
 
 static int put_all(struct writer *w)
 {
-    const struct recording *rec = &w->heap->rec;
+    const struct recording *rec = &w->profile->rec;
     proto_bytes(&w->strings, P_STRINGS, "", 0);
     size_t count = put_types(w);
     uint64_t hz = rec->header.trace.cpu_hz;
@@ -276,16 +250,19 @@ static int put_all(struct writer *w)
     return err ? err : buf_flush(&w->b, w->out, true);
 }
 
-int export_pprof(FILE *out, const struct profile *heap, enum heap_by by)
+int export_pprof(FILE *out, const struct profile *p, enum heap_by by)
 {
-    struct writer w = {.heap = heap, .out = out, .by = by};
-    w.build_ids = calloc(heap->rec.module_count + 1, sizeof(*w.build_ids));
+    struct writer w = {.profile = p, .out = out, .by = by};
+    w.build_ids = calloc(p->rec.module_count + 1, sizeof(*w.build_ids));
     int err = w.build_ids ? put_all(&w) : -ENOMEM;
     struct buf *const bufs[] = {&w.b, &w.message, &w.inside, &w.strings, &w.function_table};
     for (size_t i = 0; i < sizeof(bufs) / sizeof(*bufs); i++)
         buf_free(bufs[i]);
-    free(w.texts.slots);
-    free(w.functions.slots);
+    struct names *const tables[] = {&w.texts, &w.functions};
+    for (size_t i = 0; i < 2; i++) {
+        free(tables[i]->list);
+        map_release(&tables[i]->index);
+    }
     free(w.build_ids);
     return err;
 }

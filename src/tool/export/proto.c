@@ -2,8 +2,6 @@
  * bytes), then its value. A varint has seven bits per byte, lowest first. */
 #include "tool/export/proto.h"
 
-#include <string.h>
-
 enum { WIRE_VARINT = 0, WIRE_BYTES = 2 };
 
 void proto_varint(struct buf *b, uint64_t value)

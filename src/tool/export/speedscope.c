@@ -6,85 +6,53 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "tool/util/json.h"
+#include "tool/util/map.h"
 #include "tool/util/program.h"
+#include "tool/util/vec.h"
 
 /* The frames of the file: functions by name, file and line. Equal strings have equal pointers, so
  * comparing pointers is enough. */
 struct frames {
     const struct symbol_frame **list;
-    uint32_t *slots; /* open addressing, index + 1 */
-    size_t count, size;
+    size_t count, cap;
+    struct map index; /* by a hash of those pointers and the line */
 };
 
-static size_t hash_of(const struct frames *f, const struct symbol_frame *frame)
-{
-    uint64_t h = (uintptr_t)frame->function * 0xff51afd7ed558ccdu;
-    h = (h ^ h >> 32 ^ (uintptr_t)frame->file ^ (uint64_t)frame->line << 40) * 0xc4ceb9fe1a85ec53u;
-    return (size_t)(h ^ h >> 31) & (f->size - 1);
-}
-
-static bool same(const struct symbol_frame *a, const struct symbol_frame *b)
-{
-    return a->function == b->function && a->file == b->file && a->line == b->line;
-}
-
-static int frames_grow(struct frames *f)
-{
-    if (f->count * 2 < f->size)
-        return 0;
-    size_t size = f->size ? f->size * 2 : 1024;
-    struct frames more = {.size = size, .count = f->count};
-    more.list = realloc(f->list, size * sizeof(*more.list));
-    if (more.list)
-        f->list = more.list;
-    more.slots = calloc(size, sizeof(*more.slots));
-    if (!more.list || !more.slots) {
-        free(more.slots);
-        return -ENOMEM;
-    }
-    for (uint32_t i = 0; i < f->count; i++) {
-        size_t at = hash_of(&more, more.list[i]);
-        while (more.slots[at])
-            at = (at + 1) & (size - 1);
-        more.slots[at] = i + 1;
-    }
-    free(f->slots);
-    *f = more;
-    return 0;
-}
-
-/* The number of FRAME in the file, or negative errno. */
+/* The number of FRAME in the file, or -ENOMEM. */
 static int64_t number_of(struct frames *f, const struct symbol_frame *frame)
 {
-    if (frames_grow(f) != 0)
+    const uint64_t id[] = {(uintptr_t)frame->function, (uintptr_t)frame->file, frame->line};
+    uint64_t key = map_hash(id, sizeof(id));
+    uint32_t at;
+    for (; (at = map_find(&f->index, key)) != MAP_NONE; key++) {
+        const struct symbol_frame *g = f->list[at];
+        if (g->function == frame->function && g->file == frame->file && g->line == frame->line)
+            return at;
+    }
+    at = (uint32_t)f->count;
+    if (VEC_ROOM(f->list, f->count, f->cap) != 0 || map_put(&f->index, key, at) != 0)
         return -ENOMEM;
-    size_t at = hash_of(f, frame);
-    for (; f->slots[at]; at = (at + 1) & (f->size - 1))
-        if (same(f->list[f->slots[at] - 1], frame))
-            return f->slots[at] - 1;
     f->list[f->count++] = frame;
-    f->slots[at] = (uint32_t)f->count;
-    return (int64_t)f->count - 1;
+    return at;
 }
 
-static bool is_shown(const struct profile *heap, uint32_t stack, enum heap_by by)
+static bool is_shown(const struct profile *p, uint32_t stack, enum heap_by by)
 {
-    return heap->stacks[stack].pcs && heap_figure(&heap->rec.stacks[stack].sum, by) > 0;
+    return p->stacks[stack].pcs && heap_figure(&p->rec.stacks[stack].sum, by) > 0;
 }
 
-static int put_samples(struct buf *b, FILE *out, const struct profile *heap, enum heap_by by,
+static int put_samples(struct buf *b, FILE *out, const struct profile *p, enum heap_by by,
                        struct frames *f, const struct symbol_frame **frames)
 {
     const char *comma = "";
     int err = 0;
-    for (uint32_t i = 0; i < heap->rec.stack_count && err == 0; i++) {
-        if (!is_shown(heap, i, by))
+    for (uint32_t i = 0; i < p->rec.stack_count && err == 0; i++) {
+        if (!is_shown(p, i, by))
             continue;
         buf_printf(b, "%s[", comma);
-        for (size_t k = profile_frames(heap, i, frames); k-- > 0 && err == 0;) {
+        for (size_t k = profile_frames(p, i, frames); k-- > 0 && err == 0;) {
             int64_t number = number_of(f, frames[k]);
             err = number < 0 ? (int)number : 0;
             buf_printf(b, "%lld%s", (long long)number, k ? "," : "");
@@ -98,21 +66,21 @@ static int put_samples(struct buf *b, FILE *out, const struct profile *heap, enu
 }
 
 /* Returns the sum of the weights. */
-static int64_t put_weights(struct buf *b, const struct profile *heap, enum heap_by by)
+static int64_t put_weights(struct buf *b, const struct profile *p, enum heap_by by)
 {
     struct export_rounding rounding = {0};
     const char *comma = "";
-    for (uint32_t i = 0; i < heap->rec.stack_count; i++) {
-        if (!is_shown(heap, i, by))
+    for (uint32_t i = 0; i < p->rec.stack_count; i++) {
+        if (!is_shown(p, i, by))
             continue;
-        double weight = heap_figure(&heap->rec.stacks[i].sum, by);
+        double weight = heap_figure(&p->rec.stacks[i].sum, by);
         buf_printf(b, "%s%lld", comma, (long long)export_round(&rounding, weight));
         comma = ",";
     }
     return rounding.given;
 }
 
-static int put_profile(struct buf *b, FILE *out, const struct profile *heap, enum heap_by by,
+static int put_profile(struct buf *b, FILE *out, const struct profile *p, enum heap_by by,
                        struct frames *f, const struct symbol_frame **frames)
 {
     static const char *const names[HEAP_ALL_BYS] = {
@@ -120,9 +88,9 @@ static int put_profile(struct buf *b, FILE *out, const struct profile *heap, enu
         "churned bytes", "CPU time",        "time off the CPU"};
     buf_printf(b, "{\"type\":\"sampled\",\"name\":\"%s\",\"unit\":\"%s\",\"samples\":[\n",
                names[by], by < HEAP_BYS ? "bytes" : "nanoseconds");
-    int err = put_samples(b, out, heap, by, f, frames);
+    int err = put_samples(b, out, p, by, f, frames);
     buf_puts(b, "],\"weights\":[");
-    int64_t sum = put_weights(b, heap, by);
+    int64_t sum = put_weights(b, p, by);
     buf_printf(b, "],\"startValue\":0,\"endValue\":%lld}", (long long)sum);
     return err;
 }
@@ -144,7 +112,7 @@ static void put_frames(struct buf *b, const struct frames *f)
     buf_puts(b, "]}");
 }
 
-int export_speedscope(FILE *out, const struct profile *heap, enum heap_by by)
+int export_speedscope(FILE *out, const struct profile *p, enum heap_by by)
 {
     static const enum heap_by memory[] = {HEAP_LIVE, HEAP_ALLOCATED, HEAP_PEAK};
     static const enum heap_by time[] = {HEAP_CPU, HEAP_OFF_CPU};
@@ -153,18 +121,18 @@ int export_speedscope(FILE *out, const struct profile *heap, enum heap_by by)
     const struct symbol_frame **frames = calloc(PROFILE_MAX_FRAMES, sizeof(*frames));
     struct frames f = {.list = NULL};
     struct buf b = {0};
-    const struct piano__rec_header *h = &heap->rec.header;
+    const struct piano__rec_header *h = &p->rec.header;
     char name[PIANO_REC_PATH];
     int err = frames ? 0 : -ENOMEM;
     buf_puts(&b, "{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\"name\":");
     json_put_string(&b, program_called(name, sizeof(name), h->program, h->command));
     buf_puts(&b, ",\"exporter\":\"piano\",\"activeProfileIndex\":0,\"profiles\":[");
     if (err == 0)
-        err = put_profile(&b, out, heap, by, &f, frames);
+        err = put_profile(&b, out, p, by, &f, frames);
     for (size_t i = 0; i < count && err == 0; i++)
         if (all[i] != by) {
             buf_puts(&b, ",\n");
-            err = put_profile(&b, out, heap, all[i], &f, frames);
+            err = put_profile(&b, out, p, all[i], &f, frames);
         }
     buf_puts(&b, "],\n");
     put_frames(&b, &f);
@@ -173,7 +141,7 @@ int export_speedscope(FILE *out, const struct profile *heap, enum heap_by by)
         err = buf_flush(&b, out, true);
     buf_free(&b);
     free(f.list);
-    free(f.slots);
+    map_release(&f.index);
     free(frames);
     return err;
 }
