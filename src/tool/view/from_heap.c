@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "tool/util/say.h"
+#include "tool/util/order.h"
 #include "tool/view/packer.h"
 
 enum {
@@ -22,9 +22,7 @@ struct placed {
 static int compare_placed(const void *a, const void *b)
 {
     const struct placed *x = a, *y = b;
-    if (x->node != y->node)
-        return x->node < y->node ? -1 : 1;
-    return (x->stack > y->stack) - (x->stack < y->stack);
+    return ORDER(x->node, y->node) ?: ORDER(x->stack, y->stack);
 }
 
 static void put_site(const struct packer *k, struct pack_table *t, const struct profile *heap,
@@ -89,15 +87,13 @@ static int put_sites(struct packer *k, struct packer_stacks *s, uint32_t *site_o
 static int compare_births(const void *a, const void *b)
 {
     const struct recording_block *x = a, *y = b;
-    if (x->birth_ns != y->birth_ns)
-        return x->birth_ns < y->birth_ns ? -1 : 1;
-    return (x->tid > y->tid) - (x->tid < y->tid);
+    return ORDER(x->birth_ns, y->birth_ns) ?: ORDER(x->tid, y->tid);
 }
 
 static int put_blocks(struct packer *k, struct packer_stacks *s)
 {
     struct recording_block *blocks = NULL;
-    size_t count = 0, from = 0;
+    size_t count = 0;
     int err = recording_blocks(&s->heap->rec, &blocks, &count);
     if (err || count == 0) {
         free(blocks);
@@ -110,7 +106,7 @@ static int put_blocks(struct packer *k, struct packer_stacks *s)
         count = MOST_BLOCKS;
     }
     struct pack_table *t = pack_add(&k->pack, SCHEMA_blocks_live);
-    for (size_t i = from; t && i < count; i++) {
+    for (size_t i = 0; t && i < count; i++) {
         const struct recording_block *b = &blocks[i];
         column_put(&t->columns[0], packer_moment(k, b->birth_ns));
         column_put(&t->columns[1], b->size < (uint64_t)INT64_MAX ? (int64_t)b->size : INT64_MAX);
@@ -133,9 +129,7 @@ struct ranked {
 static int compare_ranked(const void *a, const void *b)
 {
     const struct ranked *x = a, *y = b;
-    if (x->most > y->most || x->most < y->most)
-        return x->most > y->most ? -1 : 1;
-    return (x->site > y->site) - (x->site < y->site);
+    return ORDER(y->most, x->most) ?: ORDER(x->site, y->site);
 }
 
 /* Chooses the sites that are shown separately, by the most they ever held. SLOT_OF receives 1 + the
@@ -178,9 +172,7 @@ static int compare_moments(const void *a, const void *b)
 {
     const struct recording_snapshot *x = *(const struct recording_snapshot *const *)a,
                                     *y = *(const struct recording_snapshot *const *)b;
-    if (x->at_ns != y->at_ns)
-        return x->at_ns < y->at_ns ? -1 : 1;
-    return (x->number > y->number) - (x->number < y->number);
+    return ORDER(x->at_ns, y->at_ns) ?: ORDER(x->number, y->number);
 }
 
 /* Writes one snapshot: its row, and what each chosen site held. */

@@ -4,9 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tool/profile/cpu.h"
+#include "tool/util/order.h"
 #include "tool/util/paths.h"
 #include "tool/util/say.h"
+#include "tool/util/vec.h"
 #include "tool/view/packer.h"
 
 /* ---- stacks ---- */
@@ -40,9 +41,7 @@ static int compare_samples(const void *a, const void *b, void *list)
 {
     uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
     const struct recording_sample *samples = list, *s = &samples[x], *t = &samples[y];
-    if (s->at_ns != t->at_ns)
-        return s->at_ns < t->at_ns ? -1 : 1;
-    return (x > y) - (x < y);
+    return ORDER(s->at_ns, t->at_ns) ?: ORDER(x, y);
 }
 
 static void put_sample(struct packer *k, struct packer_stacks *s, struct pack_table *t,
@@ -244,15 +243,8 @@ static struct node_sums *row_of(struct sums *s, uint32_t node)
     uint32_t at = map_find(&s->row_of, node);
     if (at != MAP_NONE)
         return &s->rows[at];
-    if (s->count == s->cap) {
-        size_t cap = s->cap ? s->cap * 2 : 1024;
-        struct node_sums *more = realloc(s->rows, cap * sizeof(*more));
-        if (!more)
-            return NULL;
-        s->rows = more;
-        s->cap = cap;
-    }
-    if (map_put(&s->row_of, node, (uint32_t)s->count) != 0)
+    if (VEC_ROOM(s->rows, s->count, s->cap) != 0 ||
+        map_put(&s->row_of, node, (uint32_t)s->count) != 0)
         return NULL;
     s->rows[s->count] = (struct node_sums){.node = node, .site = node};
     return &s->rows[s->count++];

@@ -7,9 +7,9 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
+#include "tool/util/order.h"
 #include "tool/util/paths.h"
 #include "tool/util/say.h"
 #include "tool/view/packer.h"
@@ -218,12 +218,6 @@ static void *read_portion(void *arg)
     return NULL;
 }
 
-static int compare_walls(const void *a, const void *b)
-{
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x < y) - (x > y);
-}
-
 /* The minimum wall time of frames that keep their functions, so that there are at most
  * MOST_ROWS. */
 static int64_t least_wall(struct packer *k, const struct run *run)
@@ -241,8 +235,9 @@ static int64_t least_wall(struct packer *k, const struct run *run)
     }
     for (size_t i = 0; i < run->frame_count; i++)
         walls[i] = run->frames[i].wall_ns;
-    qsort(walls, run->frame_count, sizeof(*walls), compare_walls);
-    int64_t least = saturating_add(walls[kept < run->frame_count ? kept : run->frame_count - 1], 1);
+    qsort(walls, run->frame_count, sizeof(*walls), order_i64);
+    int64_t least =
+        saturating_add(walls[kept < run->frame_count ? run->frame_count - 1 - kept : 0], 1);
     free(walls);
     packer_notice(k,
                   "the functions of single frames are kept of the slowest %zu of %zu frames: the "

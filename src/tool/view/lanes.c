@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "tool/util/vec.h"
+
 #define NUMBERED ((uint64_t)1 << 32) /* keys of threads without a tid are above all tids */
 
 static uint32_t lane_of(struct lanes *l, uint64_t key)
@@ -12,17 +14,8 @@ static uint32_t lane_of(struct lanes *l, uint64_t key)
     uint32_t found = map_find(&l->by_key, key);
     if (found != MAP_NONE)
         return found;
-    if (l->count == l->cap) {
-        size_t cap = l->cap ? l->cap * 2 : 32;
-        struct lane *more = realloc(l->list, cap * sizeof(*more));
-        if (!more) {
-            l->failed = true;
-            return 0;
-        }
-        l->list = more;
-        l->cap = cap;
-    }
-    if (map_put(&l->by_key, key, (uint32_t)l->count) != 0) {
+    if (VEC_ROOM(l->list, l->count, l->cap) != 0 ||
+        map_put(&l->by_key, key, (uint32_t)l->count) != 0) {
         l->failed = true;
         return 0;
     }

@@ -7,11 +7,10 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 #include <zlib.h>
 
-#include "tool/util/json.h"
+#include "tool/util/order.h"
 #include "tool/util/say.h"
 
 enum {
@@ -209,7 +208,7 @@ static int compare_jobs(const void *a, const void *b)
 {
     const struct job *x = a, *y = b;
     size_t bytes[2] = {x->column ? x->column->bytes : 0, y->column ? y->column->bytes : 0};
-    return (bytes[0] < bytes[1]) - (bytes[0] > bytes[1]);
+    return ORDER(bytes[1], bytes[0]);
 }
 
 /* The maximum number of blocks: one per column, and the one that small columns share. */

@@ -24,7 +24,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "tool/util/buf.h"
 #include "tool/util/say.h"
 #include "tool/view/browser.h"
 #include "tool/view/remote.h"

@@ -1,21 +1,18 @@
 /* Texts of a page. They come from files and may contain any bytes. Invalid UTF-8 becomes U+FFFD
- * here, so that a page is UTF-8 throughout. Texts are looked up by a hash with a random seed; on a
- * collision, the next key is tried. */
+ * here, so that a page is UTF-8 throughout. */
 #include "tool/view/texts.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "tool/util/json.h"
+#include "tool/util/vec.h"
 
 int texts_start(struct texts *s, struct pack *p)
 {
     static const struct column_kind kind = {.name = "text", .type = COLUMN_TEXT};
     *s = (struct texts){.table = pack_table(p, "strings", &kind, 1)};
-    if (getrandom(&s->seed, sizeof(s->seed), GRND_NONBLOCK) < 0)
-        s->seed = (uintptr_t)s;
     return s->table ? 0 : -ENOMEM;
 }
 
@@ -25,20 +22,6 @@ void texts_release(struct texts *s)
     map_release(&s->by_pointer);
     free(s->ends);
     *s = (struct texts){.table = NULL};
-}
-
-static uint64_t hash_of(const struct texts *s, const char *text, size_t len)
-{
-    uint64_t h = s->seed ^ len;
-    for (; len >= 8; len -= 8, text += 8) {
-        uint64_t word;
-        memcpy(&word, text, sizeof(word));
-        h = (h ^ word) * 0xff51afd7ed558ccdu;
-        h ^= h >> 32;
-    }
-    for (; len > 0; len--, text++)
-        h = (h ^ (unsigned char)*text) * 0xc4ceb9fe1a85ec53u;
-    return h ^ h >> 29;
 }
 
 /* Is text NUMBER this one? */
@@ -52,34 +35,22 @@ static bool is_text(const struct texts *s, uint32_t number, const char *text, si
 static uint32_t add(struct texts *s, const char *text, size_t len, uint64_t key)
 {
     struct column *c = &s->table->columns[0];
-    if (s->count == s->cap) {
-        size_t cap = s->cap ? s->cap * 2 : 256;
-        size_t *more = realloc(s->ends, cap * sizeof(*more));
-        if (!more) {
-            c->failed = true;
-            return PACK_NONE;
-        }
-        s->ends = more;
-        s->cap = cap;
-    }
+    c->failed |= VEC_ROOM(s->ends, s->count, s->cap) != 0;
     column_put_text(c, text, len);
-    if (c->failed || map_put(&s->by_text, key, (uint32_t)s->count) != 0) {
-        c->failed = true;
+    c->failed = c->failed || map_put(&s->by_text, key, (uint32_t)s->count) != 0;
+    if (c->failed)
         return PACK_NONE;
-    }
     s->ends[s->count] = c->bytes;
     return (uint32_t)s->count++;
 }
 
 static uint32_t find(struct texts *s, const char *text, size_t len)
 {
-    uint64_t key = hash_of(s, text, len);
+    uint64_t key = map_hash(text, len);
     uint32_t found;
-    while ((found = map_find(&s->by_text, key)) != MAP_NONE) {
+    for (; (found = map_find(&s->by_text, key)) != MAP_NONE; key++)
         if (is_text(s, found, text, len))
             return found;
-        key++;
-    }
     return add(s, text, len, key);
 }
 

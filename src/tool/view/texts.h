@@ -9,8 +9,7 @@ struct texts {
     struct pack_table *table;
     struct map by_text;    /* by a hash of the text */
     struct map by_pointer; /* for shared texts, see `texts_shared` */
-    uint64_t seed;
-    size_t *ends; /* end of each text in the table's column */
+    size_t *ends;          /* end of each text in the table's column */
     size_t count, cap;
 };
 

@@ -1,29 +1,11 @@
-/* Stacks as a tree. Codes and nodes are looked up by a hash of their contents; on a collision of
- * codes, the next key is tried. Parents have lower numbers than their children. */
+/* Stacks as a tree. Parents have lower numbers than their children. */
 #include "tool/view/trie.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "tool/profile/stretch.h"
-
-static uint64_t mix(uint64_t h, uint64_t more)
-{
-    h = (h ^ more) * 0xff51afd7ed558ccdu;
-    return h ^ h >> 32;
-}
-
-/* ARRAY with room for one more element; NULL: out of memory. */
-static void *grown(void *array, size_t count, size_t *cap, size_t size)
-{
-    if (count < *cap)
-        return array;
-    size_t more_cap = *cap ? *cap * 2 : 1024;
-    void *more = realloc(array, more_cap * size);
-    if (more)
-        *cap = more_cap;
-    return more;
-}
+#include "tool/util/vec.h"
 
 static bool same_code(const struct trie *t, const struct trie_code *a, const struct trie_code *b)
 {
@@ -58,17 +40,14 @@ static uint32_t code_of(struct trie *t, struct texts *s, const struct symbol_fra
                              .line = f->line,
                              .inlined = f->inlined,
                              .plumbing = stretch_is_passed(f)};
-    uint64_t key = mix(mix(code.function, code.module), code.inlined);
-    key = t->by_name ? key : mix(mix(key, code.file), code.line);
+    uint32_t id[] = {code.function, code.module, code.inlined, code.file, code.line};
+    uint64_t key = map_hash(id, t->by_name ? 3 * sizeof(*id) : sizeof(id));
     uint32_t found;
-    while ((found = map_find(&t->code_of, key)) != MAP_NONE) {
+    for (; (found = map_find(&t->code_of, key)) != MAP_NONE; key++)
         if (same_code(t, &t->codes[found], &code))
             return found;
-        key++;
-    }
-    struct trie_code *more = grown(t->codes, t->code_count, &t->code_cap, sizeof(*more));
-    t->codes = more ? more : t->codes;
-    if (!more || map_put(&t->code_of, key, (uint32_t)t->code_count) != 0) {
+    if (VEC_ROOM(t->codes, t->code_count, t->code_cap) != 0 ||
+        map_put(&t->code_of, key, (uint32_t)t->code_count) != 0) {
         t->failed = true;
         return PACK_NONE;
     }
@@ -82,9 +61,8 @@ static uint32_t node_of(struct trie *t, uint32_t parent, uint32_t code)
     uint32_t found = map_find(&t->node_of, key);
     if (found != MAP_NONE)
         return found;
-    struct trie_node *more = grown(t->nodes, t->node_count, &t->node_cap, sizeof(*more));
-    t->nodes = more ? more : t->nodes;
-    if (!more || map_put(&t->node_of, key, (uint32_t)t->node_count) != 0) {
+    if (VEC_ROOM(t->nodes, t->node_count, t->node_cap) != 0 ||
+        map_put(&t->node_of, key, (uint32_t)t->node_count) != 0) {
         t->failed = true;
         return PACK_NONE;
     }
@@ -92,16 +70,16 @@ static uint32_t node_of(struct trie *t, uint32_t parent, uint32_t code)
     return (uint32_t)t->node_count++;
 }
 
-uint32_t trie_stack(struct trie *t, struct texts *s, struct profile *heap, uint32_t stack)
+uint32_t trie_stack(struct trie *t, struct texts *s, struct profile *p, uint32_t stack)
 {
     if (!t->frames)
         t->frames = calloc(PROFILE_MAX_FRAMES, sizeof(*t->frames));
-    if (!t->frames || profile_name_stack(heap, stack) != 0) {
+    if (!t->frames || profile_name_stack(p, stack) != 0) {
         t->failed = true;
         return PACK_NONE;
     }
     uint32_t node = PACK_NONE;
-    for (size_t i = profile_frames(heap, stack, t->frames); i-- > 0 && !t->failed;) {
+    for (size_t i = profile_frames(p, stack, t->frames); i-- > 0 && !t->failed;) {
         uint32_t code = code_of(t, s, t->frames[i]);
         node = t->failed ? PACK_NONE : node_of(t, node, code);
     }

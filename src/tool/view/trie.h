@@ -32,8 +32,8 @@ struct trie {
     bool failed;
 };
 
-/* Names STACK of HEAP and adds it. Returns its node, or PACK_NONE when out of memory. */
-uint32_t trie_stack(struct trie *t, struct texts *s, struct profile *heap, uint32_t stack);
+/* Names STACK of P and adds it. Returns its node, or PACK_NONE when out of memory. */
+uint32_t trie_stack(struct trie *t, struct texts *s, struct profile *p, uint32_t stack);
 /* The node FRAMES further out, or the outermost. */
 uint32_t trie_outwards(const struct trie *t, uint32_t node, uint32_t frames);
 /* Writes the tables `code` and `nodes`. */
