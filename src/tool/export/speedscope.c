@@ -23,7 +23,8 @@ struct frames {
 /* The number of FRAME in the file, or -ENOMEM. */
 static int64_t number_of(struct frames *f, const struct symbol_frame *frame)
 {
-    const uint64_t id[] = {(uintptr_t)frame->function, (uintptr_t)frame->file, frame->line};
+    const uint64_t id[] = {(uintptr_t)frame->function,
+                           (uintptr_t)frame->file ^ (uint64_t)frame->line << 32};
     uint64_t key = map_hash(id, sizeof(id));
     uint32_t at;
     for (; (at = map_find(&f->index, key)) != MAP_NONE; key++) {

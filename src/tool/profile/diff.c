@@ -55,14 +55,10 @@ static int collect(const struct diff *d, struct item **out, size_t *count)
             struct run *run = &d->sides[s].runs[r];
             for (size_t i = 0; i < run->fn_count; i++) {
                 struct run_fn *f = &run->fns[i];
+                bool sampled = run_is_sampled(run, (uint32_t)i, &f->sum);
                 if (f->sum.seen && !f->alias)
-                    items[n++] = (struct item){f->name,
-                                               f->file,
-                                               s,
-                                               r,
-                                               &f->sum,
-                                               &f->frames,
-                                               run_is_sampled(run, (uint32_t)i, &f->sum)};
+                    items[n++] =
+                        (struct item){f->name, f->file, s, r, &f->sum, &f->frames, sampled};
             }
         }
     *out = items;
@@ -78,39 +74,29 @@ static double measure(const struct tally *t, enum diff_measure m)
 
 /* Values of a row, one per run of each side; zero if the function is absent. */
 struct series {
-    double *of[DIFF_MEASURES][2];
-    double *calls[2];
+    double *of[DIFF_MEASURES][2], *calls[2];
+    double *all; /* the array that they point into */
+    size_t count;
 };
-
-static void series_release(struct series *s)
-{
-    for (int side = 0; side < 2; side++) {
-        free(s->calls[side]);
-        for (int m = 0; m < DIFF_MEASURES; m++)
-            free(s->of[m][side]);
-    }
-}
 
 static int series_init(struct series *s, const struct diff *d)
 {
-    bool good = true;
-    for (int side = 0; side < 2; side++) {
-        size_t n = d->sides[side].count;
-        good &= (s->calls[side] = calloc(n, sizeof(double))) != NULL;
-        for (int m = 0; m < DIFF_MEASURES; m++)
-            good &= (s->of[m][side] = calloc(n, sizeof(double))) != NULL;
+    s->count = (DIFF_MEASURES + 1) * (d->sides[0].count + d->sides[1].count);
+    s->all = calloc(s->count, sizeof(*s->all));
+    double *next = s->all;
+    for (int side = 0; next && side < 2; side++) {
+        size_t runs = d->sides[side].count;
+        for (int m = 0; m < DIFF_MEASURES; m++, next += runs)
+            s->of[m][side] = next;
+        s->calls[side] = next;
+        next += runs;
     }
-    return good ? 0 : -ENOMEM;
+    return s->all ? 0 : -ENOMEM;
 }
 
-static void series_fill(struct series *s, const struct diff *d, const struct item *items, size_t n)
+static void series_fill(struct series *s, const struct item *items, size_t n)
 {
-    for (int side = 0; side < 2; side++) {
-        size_t bytes = d->sides[side].count * sizeof(double);
-        memset(s->calls[side], 0, bytes);
-        for (int m = 0; m < DIFF_MEASURES; m++)
-            memset(s->of[m][side], 0, bytes);
-    }
+    memset(s->all, 0, s->count * sizeof(*s->all));
     for (size_t i = 0; i < n; i++) {
         s->calls[items[i].side][items[i].run] += (double)items[i].sum->calls;
         for (int m = 0; m < DIFF_MEASURES; m++)
@@ -143,44 +129,53 @@ static enum verdict test_frames(const struct diff *d, const struct diff_row *row
     return verdict == VERDICT_REAL && !agrees ? VERDICT_NOISE : verdict;
 }
 
+static void add_item(struct diff_row *row, const struct diff *d, const struct item *item)
+{
+    const struct tally *sum = item->sum;
+    int side = item->side;
+    double runs = (double)d->sides[side].count;
+    row->present[side] = true;
+    row->sampled[side] |= item->sampled;
+    row->residue[side] |= sum->self_ns < 0;
+    row->wait[side] += (double)sum->wait_ns / runs;
+    row->half[side] += (double)estimates_change_half(sum) / runs;
+    row->total[side] = sum->has_total && row->total[side] >= 0
+                           ? row->total[side] + (double)sum->total_ns / runs
+                           : -1;
+    row->by_frame |= d->by_frame && item->frames->count > 0;
+}
+
+/* Compares the VALUES of measure M: one per run of each side, for whole runs. Changes them to
+ * values per frame if ROW is compared per frame. */
+static void fill_measure(struct diff_row *row, const struct diff *d, enum diff_measure m,
+                         double *const values[2])
+{
+    for (int side = 0; side < 2; side++) {
+        size_t runs = d->sides[side].count;
+        row->value[m][side] = stats_mean(values[side], runs);
+        for (size_t r = 0; r < runs; r++) {
+            double *v = &values[side][r], frames = frames_of(d, side, r);
+            double each = frames > 0 ? *v / frames : 0;
+            row->per_frame[m][side] += each / (double)runs;
+            *v = row->by_frame ? each : *v;
+        }
+    }
+    double change = fabs(diff_figure(row, m, 1) - diff_figure(row, m, 0));
+    row->impact[m] = row->by_frame ? change * d->frames[1] : change;
+    row->real[m] = stats_t_test(values[0], d->sides[0].count, values[1], d->sides[1].count);
+}
+
 static void fill_row(struct diff_row *row, const struct diff *d, struct series *s,
                      const struct item *items, size_t n)
 {
     row->name = items[0].name;
     row->file = items[0].file;
-    for (size_t i = 0; i < n; i++) {
-        const struct tally *sum = items[i].sum;
-        int side = items[i].side;
-        row->present[side] = true;
-        row->sampled[side] |= items[i].sampled;
-        row->residue[side] |= sum->self_ns < 0;
-        row->wait[side] += (double)sum->wait_ns / (double)d->sides[side].count;
-        row->half[side] += (double)estimates_change_half(sum) / (double)d->sides[side].count;
-        row->total[side] =
-            sum->has_total && row->total[side] >= 0
-                ? row->total[side] + (double)sum->total_ns / (double)d->sides[side].count
-                : -1;
-        row->by_frame |= d->by_frame && items[i].frames->count > 0;
-    }
+    for (size_t i = 0; i < n; i++)
+        add_item(row, d, &items[i]);
     for (int side = 0; side < 2; side++)
         row->calls[side] = stats_mean(s->calls[side], d->sides[side].count);
-    for (int m = 0; m < DIFF_MEASURES; m++) {
-        for (int side = 0; side < 2; side++) {
-            double *v = s->of[m][side];
-            size_t runs = d->sides[side].count;
-            row->value[m][side] = stats_mean(v, runs);
-            for (size_t r = 0; r < runs; r++) {
-                double frames = frames_of(d, side, r), each = frames > 0 ? v[r] / frames : 0;
-                row->per_frame[m][side] += each / (double)runs;
-                if (row->by_frame)
-                    v[r] = each;
-            }
-        }
-        double change = fabs(diff_figure(row, (enum diff_measure)m, 1) -
-                             diff_figure(row, (enum diff_measure)m, 0));
-        row->impact[m] = row->by_frame ? change * d->frames[1] : change;
-        row->real[m] = stats_t_test(s->of[m][0], d->sides[0].count, s->of[m][1], d->sides[1].count);
-    }
+    for (int m = 0; m < DIFF_MEASURES; m++)
+        fill_measure(row, d, (enum diff_measure)m, s->of[m]);
     if (row->real[DIFF_SELF] == VERDICT_UNKNOWN)
         row->real[DIFF_SELF] = test_frames(d, row, items, n);
     double change = row->value[DIFF_SELF][1] - row->value[DIFF_SELF][0];
@@ -252,7 +247,7 @@ static int add_row(void *ctx, void *items, size_t count)
 {
     struct maker *m = ctx;
     struct diff_row *row = &m->d->rows[m->d->count++];
-    series_fill(&m->series, m->d, items, count);
+    series_fill(&m->series, items, count);
     fill_row(row, m->d, &m->series, items, count);
     if (m->d->count > 1 && strcmp(row[-1].name, row->name) == 0) /* sorted by name */
         row[-1].namesake = row->namesake = true;
@@ -280,7 +275,7 @@ int diff_make(struct diff *d, struct diff_side sides[2])
         qsort(d->rows, d->count, sizeof(*d->rows), compare_rows);
         sum_up(d);
     }
-    series_release(&m.series);
+    free(m.series.all);
     free(items);
     if (err)
         diff_release(d);

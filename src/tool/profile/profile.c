@@ -103,7 +103,7 @@ static int64_t address(struct profile *p, uint64_t pc, uint64_t generation)
     if (resolve(p, new) != 0)
         return -ENOMEM;
     at = (uint32_t)p->pc_count++;
-    return map_put(&p->pc_index, key, at) == 0 ? (int64_t)at : -ENOMEM;
+    return map_put(&p->pc_index, key, at) != 0 ? -ENOMEM : (int64_t)at;
 }
 
 int profile_name_stack(struct profile *p, uint32_t stack)

@@ -8,6 +8,9 @@
 
 enum { MAX_NODES = 1 << 22 };
 
+/* Between the keys of functions with equal names: no difference of two pointers or parents. */
+#define STEP 0x9e3779b97f4a7c15u
+
 static bool is_child(const struct tree_node *n, uint32_t parent, const struct symbol_frame *f,
                      bool mmap)
 {
@@ -18,11 +21,9 @@ static bool is_child(const struct tree_node *n, uint32_t parent, const struct sy
 /* Finds or creates the child of PARENT for frame F; TREE_NONE if there is no room. */
 static uint32_t child_of(struct tree *t, uint32_t parent, const struct symbol_frame *f, bool mmap)
 {
-    const uint64_t id[] = {(uintptr_t)f->function, (uintptr_t)f->module,
-                           (uint64_t)parent << 2 | (uint64_t)f->inlined << 1 | mmap};
-    uint64_t key = map_hash(id, sizeof(id));
+    uint64_t key = (uintptr_t)f->function ^ (uint64_t)parent << 32;
     uint32_t at;
-    for (; (at = map_find(&t->index, key)) != MAP_NONE; key++)
+    for (; (at = map_find(&t->index, key)) != MAP_NONE; key += STEP)
         if (is_child(&t->nodes[at], parent, f, mmap))
             return at;
     if (t->count == MAX_NODES)

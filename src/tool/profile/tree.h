@@ -19,7 +19,7 @@ struct tree_node {
 struct tree {
     struct tree_node *nodes; /* 0 is the common root */
     size_t count, cap;
-    struct map index; /* by a hash of parent and frame */
+    struct map index; /* by parent and function */
     bool failed;
 };
 

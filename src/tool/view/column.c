@@ -138,12 +138,6 @@ void column_release(struct column *c)
 
 /* ---- encoding ---- */
 
-/* The position of byte K of value I, of COUNT values of WIDTH bytes. */
-static size_t place(bool planes, size_t i, size_t k, size_t count, size_t width)
-{
-    return planes ? k * count + i : i * width + k;
-}
-
 void column_encode(const struct column *c, unsigned char *out)
 {
     size_t width = column_width(c->kind.type);
@@ -159,22 +153,6 @@ void column_encode(const struct column *c, unsigned char *out)
         uint64_t value = fetch(c->data + i * width, width), coded = delta ? value - before : value;
         before = value;
         for (size_t k = 0; k < width; k++)
-            out[place(planes, i, k, c->rows, width)] = (unsigned char)(coded >> 8 * k);
-    }
-}
-
-void column_decode(enum column_type type, enum column_code code, const unsigned char *in,
-                   unsigned char *out, size_t count)
-{
-    size_t width = column_width(type);
-    bool delta = code == COLUMN_DELTA || code == COLUMN_DELTA_PLANES;
-    bool planes = code == COLUMN_PLANES || code == COLUMN_DELTA_PLANES;
-    uint64_t before = 0;
-    for (size_t i = 0; i < count; i++) {
-        uint64_t value = 0;
-        for (size_t k = 0; k < width; k++)
-            value |= (uint64_t)in[place(planes, i, k, count, width)] << 8 * k;
-        before = delta ? before + value : value;
-        store(out + i * width, before, width);
+            out[planes ? k * c->rows + i : i * width + k] = (unsigned char)(coded >> 8 * k);
     }
 }

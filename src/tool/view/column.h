@@ -43,8 +43,5 @@ void column_release(struct column *c);
 size_t column_width(enum column_type type);
 /* Writes the encoded values to OUT, which has C->bytes bytes. */
 void column_encode(const struct column *c, unsigned char *out);
-/* The inverse, as in a reader: decodes COUNT values of TYPE from IN to OUT. */
-void column_decode(enum column_type type, enum column_code code, const unsigned char *in,
-                   unsigned char *out, size_t count);
 
 #endif

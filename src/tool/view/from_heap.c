@@ -25,10 +25,10 @@ static int compare_placed(const void *a, const void *b)
     return ORDER(x->node, y->node) ?: ORDER(x->stack, y->stack);
 }
 
-static void put_site(const struct packer *k, struct pack_table *t, const struct profile *heap,
+static void put_site(const struct packer *k, struct pack_table *t, const struct profile *p,
                      const struct placed *placed, uint32_t flags, const struct recording_sum *s)
 {
-    const struct profile_stack *stack = &heap->stacks[placed->stack];
+    const struct profile_stack *stack = &p->stacks[placed->stack];
     uint32_t node = placed->node, caller = PACK_NONE;
     struct column *c = t->columns;
     if (stack->caller_frame != PROFILE_NO_FRAME)
@@ -54,13 +54,13 @@ static void put_site(const struct packer *k, struct pack_table *t, const struct 
 /* Stacks with equal frames are one site. SITE_OF receives the row of each stack. */
 static int put_sites(struct packer *k, struct packer_stacks *s, uint32_t *site_of, size_t *count)
 {
-    struct profile *heap = s->heap;
-    struct placed *list = calloc(heap->rec.stack_count + 1, sizeof(*list));
+    struct profile *p = s->profile;
+    struct placed *list = calloc(p->rec.stack_count + 1, sizeof(*list));
     struct pack_table *t = pack_add(&k->pack, SCHEMA_sites);
     size_t placed = 0;
     *count = 0;
-    for (uint32_t i = 0; list && i < heap->rec.stack_count; i++)
-        if (profile_has_site(heap, i))
+    for (uint32_t i = 0; list && i < p->rec.stack_count; i++)
+        if (profile_has_site(p, i))
             list[placed++] = (struct placed){packer_node(k, s, i), i};
     if (!list || !t || k->trie.failed) {
         free(list);
@@ -71,11 +71,11 @@ static int put_sites(struct packer *k, struct packer_stacks *s, uint32_t *site_o
         struct recording_sum sum = {.samples = 0};
         uint32_t flags = 0;
         for (end = i; end < placed && list[end].node == list[i].node; end++) {
-            recording_sum_add(&sum, &heap->rec.stacks[list[end].stack].sum);
-            flags |= heap->rec.stacks[list[end].stack].flags;
+            recording_sum_add(&sum, &p->rec.stacks[list[end].stack].sum);
+            flags |= p->rec.stacks[list[end].stack].flags;
             site_of[list[end].stack] = (uint32_t)*count;
         }
-        put_site(k, t, heap, &list[i], flags, &sum);
+        put_site(k, t, p, &list[i], flags, &sum);
         ++*count;
     }
     free(list);
@@ -94,7 +94,7 @@ static int put_blocks(struct packer *k, struct packer_stacks *s)
 {
     struct recording_block *blocks = NULL;
     size_t count = 0;
-    int err = recording_blocks(&s->heap->rec, &blocks, &count);
+    int err = recording_blocks(&s->profile->rec, &blocks, &count);
     if (err || count == 0) {
         free(blocks);
         return err;
@@ -232,21 +232,21 @@ static int put_snapshots(struct packer *k, const struct recording *rec, const ui
 
 int packer_add_heap(struct packer *k, struct packer_stacks *s)
 {
-    struct profile *heap = s->heap;
-    uint32_t *site_of = malloc((heap->rec.stack_count + 1) * sizeof(*site_of));
+    struct profile *p = s->profile;
+    uint32_t *site_of = malloc((p->rec.stack_count + 1) * sizeof(*site_of));
     size_t sites = 0;
     struct run_error error;
-    int err = site_of ? profile_make_sites(heap, NULL, &error) : -ENOMEM;
-    for (size_t i = 0; site_of && i <= heap->rec.stack_count; i++)
+    int err = site_of ? profile_make_sites(p, NULL, &error) : -ENOMEM;
+    for (size_t i = 0; site_of && i <= p->rec.stack_count; i++)
         site_of[i] = PACK_NONE;
     if (err == 0) {
-        heap_notices(heap);
-        err = k->digest.heap(k->digest.to, heap);
+        heap_notices(p);
+        err = k->digest.heap(k->digest.to, p);
     }
     if (err == 0)
         err = put_sites(k, s, site_of, &sites);
     if (err == 0)
-        err = put_snapshots(k, &heap->rec, site_of, sites);
+        err = put_snapshots(k, &p->rec, site_of, sites);
     if (err == 0)
         err = put_blocks(k, s);
     free(site_of);

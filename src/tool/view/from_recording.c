@@ -1,4 +1,4 @@
-/* Converts a recording to tables: its heap, samples and events, as far as present. Also compares
+/* Converts a recording to tables: its p, samples and events, as far as present. Also compares
  * two recordings. */
 #include <errno.h>
 #include <stdlib.h>
@@ -12,26 +12,26 @@
 
 /* ---- stacks ---- */
 
-static int stacks_start(struct packer_stacks *s, struct profile *heap)
+static int stacks_start(struct packer_stacks *s, struct profile *p)
 {
-    *s = (struct packer_stacks){.heap = heap};
-    s->nodes = malloc((heap->rec.stack_count + 1) * sizeof(*s->nodes));
+    *s = (struct packer_stacks){.profile = p};
+    s->nodes = malloc((p->rec.stack_count + 1) * sizeof(*s->nodes));
     if (!s->nodes)
         return -ENOMEM;
-    memset(s->nodes, 0xff, (heap->rec.stack_count + 1) * sizeof(*s->nodes));
+    memset(s->nodes, 0xff, (p->rec.stack_count + 1) * sizeof(*s->nodes));
     return 0;
 }
 
 static void stacks_release(struct packer_stacks *s)
 {
     free(s->nodes);
-    *s = (struct packer_stacks){.heap = NULL};
+    *s = (struct packer_stacks){.profile = NULL};
 }
 
 uint32_t packer_node(struct packer *k, struct packer_stacks *s, uint32_t stack)
 {
     if (s->nodes[stack] == PACK_NONE)
-        s->nodes[stack] = trie_stack(&k->trie, &k->texts, s->heap, stack);
+        s->nodes[stack] = trie_stack(&k->trie, &k->texts, s->profile, stack);
     return s->nodes[stack];
 }
 
@@ -54,7 +54,7 @@ static void put_sample(struct packer *k, struct packer_stacks *s, struct pack_ta
 
 static int add_samples(struct packer *k, struct packer_stacks *s)
 {
-    const struct recording *rec = &s->heap->rec;
+    const struct recording *rec = &s->profile->rec;
     if (rec->sample_count == 0)
         return 0;
     struct pack_table *t = pack_add(&k->pack, SCHEMA_samples);
@@ -240,18 +240,18 @@ static struct node_sums *row_of(struct sums *s, uint32_t node)
     return &s->rows[s->count++];
 }
 
-static int add_side(struct packer *k, struct sums *sums, struct profile *heap, int side)
+static int add_side(struct packer *k, struct sums *sums, struct profile *p, int side)
 {
-    for (uint32_t i = 0; i < heap->rec.stack_count; i++) {
-        const struct recording_sum *sum = &heap->rec.stacks[i].sum;
+    for (uint32_t i = 0; i < p->rec.stack_count; i++) {
+        const struct recording_sum *sum = &p->rec.stacks[i].sum;
         if (sum->samples == 0 && sum->live_samples == 0 && sum->cpu_samples == 0)
             continue;
-        uint32_t node = trie_stack(&k->trie, &k->texts, heap, i);
+        uint32_t node = trie_stack(&k->trie, &k->texts, p, i);
         struct node_sums *row = node == PACK_NONE ? NULL : row_of(sums, node);
         if (!row)
             return -ENOMEM;
         if (sum->samples > 0 || sum->live_samples > 0)
-            row->site = trie_outwards(&k->trie, node, heap->stacks[i].site_frame);
+            row->site = trie_outwards(&k->trie, node, p->stacks[i].site_frame);
         row->figures[0][side] += (double)sum->cpu_ns;
         row->figures[1][side] += sum->allocated_bytes;
         row->figures[2][side] += sum->live_bytes;
@@ -275,9 +275,9 @@ static int put_sums(struct packer *k, const struct sums *sums)
 
 /* app-old and app-new are two builds of one program: their functions are matched as if both files
  * had the name of the first. */
-static void name_alike(struct trie *t, const struct profile heaps[2])
+static void name_alike(struct trie *t, const struct profile profiles[2])
 {
-    const char *one = profile_program(&heaps[0]), *other = profile_program(&heaps[1]);
+    const char *one = profile_program(&profiles[0]), *other = profile_program(&profiles[1]);
     bool differ = *one && *other && strcmp(one, other) != 0;
     t->program = differ ? other : NULL;
     t->program_as = differ ? one : NULL;
@@ -287,30 +287,30 @@ int packer_add_other_recording(struct packer *k, const char *path, const char *o
                                struct run_error *error)
 {
     const char *const paths[2] = {path, other};
-    struct profile heaps[2] = {{.pc_count = 0}, {.pc_count = 0}};
+    struct profile profiles[2] = {{.pc_count = 0}, {.pc_count = 0}};
     struct sums sums = {.rows = NULL};
     int err = 0, memory = 0;
     for (int i = 0; i < 2 && err == 0; i++) {
-        err = profile_open(&heaps[i], paths[i], error);
-        err = err ? err : profile_make_sites(&heaps[i], NULL, error);
+        err = profile_open(&profiles[i], paths[i], error);
+        err = err ? err : profile_make_sites(&profiles[i], NULL, error);
     }
     if (err == 0) {
         k->compared = true;
-        add_about(&k->other, &heaps[1].rec);
-        k->other.duration_ns = heaps[1].rec.duration_ns;
-        heap_notices(&heaps[1]);
+        add_about(&k->other, &profiles[1].rec);
+        k->other.duration_ns = profiles[1].rec.duration_ns;
+        heap_notices(&profiles[1]);
         if (k->kinds & PACKER_HEAP)
-            memory = k->digest.heap_diff(k->digest.to, heaps);
-        memory = memory ? memory : add_side(k, &sums, &heaps[0], 0);
-        name_alike(&k->trie, heaps);
-        memory = memory ? memory : add_side(k, &sums, &heaps[1], 1);
+            memory = k->digest.heap_diff(k->digest.to, profiles);
+        memory = memory ? memory : add_side(k, &sums, &profiles[0], 0);
+        name_alike(&k->trie, profiles);
+        memory = memory ? memory : add_side(k, &sums, &profiles[1], 1);
         k->trie.program = k->trie.program_as = NULL;
         memory = memory ? memory : put_sums(k, &sums);
         err = memory ? packer_no_memory(error, other) : 0;
     }
     for (int i = 0; i < 2; i++)
-        if (heaps[i].symbols)
-            profile_close(&heaps[i]);
+        if (profiles[i].symbols)
+            profile_close(&profiles[i]);
     texts_forget(&k->texts);
     map_release(&sums.row_of);
     free(sums.rows);

@@ -87,7 +87,7 @@ int packer_no_memory(struct run_error *error, const char *path);
 
 /* A recording whose stacks go into the page. */
 struct packer_stacks {
-    struct profile *heap;
+    struct profile *profile;
     uint32_t *nodes; /* of each stack; PACK_NONE: not created yet */
 };
 /* PACK_NONE: out of memory. */

@@ -40,8 +40,10 @@ static uint32_t code_of(struct trie *t, struct texts *s, const struct symbol_fra
                              .line = f->line,
                              .inlined = f->inlined,
                              .plumbing = stretch_is_passed(f)};
-    uint32_t id[] = {code.function, code.module, code.inlined, code.file, code.line};
-    uint64_t key = map_hash(id, t->by_name ? 3 * sizeof(*id) : sizeof(id));
+    const uint64_t id[] = {(uint64_t)code.function << 33 ^ (uint64_t)code.module << 1 ^
+                               code.inlined,
+                           t->by_name ? 0 : (uint64_t)code.file << 32 | code.line};
+    uint64_t key = map_hash(id, sizeof(id));
     uint32_t found;
     for (; (found = map_find(&t->code_of, key)) != MAP_NONE; key++)
         if (same_code(t, &t->codes[found], &code))
