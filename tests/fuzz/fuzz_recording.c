@@ -24,7 +24,7 @@ static void report_all(FILE *out, const struct profile *heap)
     const struct report_options o = {.all = true};
     for (int mode = HEAP_SUMMARY; mode <= HEAP_AT_PEAK; mode++) {
         struct heap_options h = {.mode = (enum heap_mode)mode,
-                                 .by = (enum heap_by)(mode % HEAP_BYS),
+                                 .by = (enum figure)(mode % FIGURES_OF_HEAP),
                                  .from = HEAP_NOT_GIVEN,
                                  .to = HEAP_NOT_GIVEN};
         struct heap_growth growth;
@@ -41,10 +41,10 @@ static void report_all(FILE *out, const struct profile *heap)
 
 static void export_all(FILE *out, const struct profile *heap)
 {
-    for (int by = HEAP_LIVE; by < HEAP_BYS; by++) {
-        (void)export_speedscope(out, heap, (enum heap_by)by);
-        (void)export_pprof(out, heap, (enum heap_by)by);
-        (void)export_collapsed(out, heap, (enum heap_by)by);
+    for (int by = FIGURE_LIVE; by < FIGURES_OF_HEAP; by++) {
+        (void)export_speedscope(out, heap, (enum figure)by);
+        (void)export_pprof(out, heap, (enum figure)by);
+        (void)export_collapsed(out, heap, (enum figure)by);
     }
 }
 

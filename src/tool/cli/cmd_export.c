@@ -15,7 +15,7 @@
 
 struct format {
     const char *name;
-    int (*write)(FILE *out, const struct profile *heap, enum heap_by by); /* NULL: chrome */
+    int (*write)(FILE *out, const struct profile *heap, enum figure by); /* NULL: chrome */
     bool binary;
     bool has_all; /* writes all figures, not only that of --by */
 };
@@ -28,7 +28,7 @@ enum { FORMAT_COUNT = sizeof(formats) / sizeof(*formats) };
 
 struct request {
     const struct format *format;
-    int by; /* enum heap_by; < 0: not given */
+    int by; /* enum figure; < 0: not given */
     const char *output, *run;
     struct heap_skip skip;
     bool force;
@@ -86,18 +86,18 @@ static int open_file(struct output *o, const struct request *q)
 }
 
 /* An empty export is not an error, but probably not what the user wanted. */
-static void notice_empty(const struct recording *rec, const struct format *format, enum heap_by by)
+static void notice_empty(const struct recording *rec, const struct format *format, enum figure by)
 {
-    const enum heap_by others[] = {HEAP_PEAK, HEAP_ALLOCATED};
+    const enum figure others[] = {FIGURE_PEAK, FIGURE_ALLOCATED};
     char text[UNITS_LEN];
-    if (heap_figure(&rec->total, by) > 0)
+    if (figure_value(&rec->total, by) > 0)
         return;
     for (size_t i = 0; i < 2; i++) {
-        double there = heap_figure(&rec->total, others[i]);
+        double there = figure_value(&rec->total, others[i]);
         if (there > 0) {
             say("%s is empty: nothing is %s, as far as sampled; %s with --by %s",
-                format->has_all ? "what it opens with" : "the export", heap_by_names[by],
-                heap_bytes(text, there), heap_by_names[others[i]]);
+                format->has_all ? "what it opens with" : "the export", figure_names[by],
+                figure_bytes(text, there), figure_names[others[i]]);
             return;
         }
     }
@@ -158,7 +158,7 @@ static int write_chrome(const struct request *q, struct profile *p)
     if (status == EXIT_DONE)
         status = output_close(&file, export_chrome(file.out, &polls));
     polls_notices(&polls);
-    heap_notice_symbols(p);
+    profile_notice_symbols(p);
     polls_release(&polls);
     return status;
 }
@@ -170,13 +170,13 @@ static int write_profile(struct request *q, struct profile *p)
     int (*write)(const struct request *q, struct profile *p) = write_heap;
     struct run_error error;
     if (q->by < 0)
-        q->by = !(found & PROFILE_HEAP) && found & PROFILE_CPU ? HEAP_CPU : HEAP_LIVE;
+        q->by = !(found & PROFILE_HEAP) && found & PROFILE_CPU ? FIGURE_CPU : FIGURE_LIVE;
     if (!q->format->write) {
         write = write_chrome;
         if (found && !(found & (PROFILE_CPU | PROFILE_EVENTS)))
             return outcome_not_recorded(path, "events or CPU samples: there is no timeline",
                                         "piano record --events --cpu -- PROGRAM");
-    } else if (q->by >= HEAP_BYS) {
+    } else if (q->by >= FIGURES_OF_HEAP) {
         write = write_cpu;
         if (found && !(found & PROFILE_CPU))
             return outcome_not_recorded(path, "CPU samples", "piano record --cpu -- PROGRAM");

@@ -94,7 +94,7 @@ static const struct flag flags[] = {
  * flags. */
 static int pick(const char *command, struct report_request *q)
 {
-    bool given = q->by >= 0, time = q->by >= HEAP_BYS;
+    bool given = q->by >= 0, time = q->by >= FIGURES_OF_HEAP;
     bool memory = q->leaks || q->growth || q->peak || (given && !time);
     if ((memory && (q->cpu || q->polls)) || (q->polls && (q->tree || time)))
         return say_usage(command, "%s is not for %s",
@@ -141,7 +141,7 @@ int report_check(const char *command, struct report_request *q)
     if (moments && !q->growth)
         return say_usage(command, "--from and --to are for --growth");
     h->by_given = q->by >= 0;
-    h->by = h->by_given ? (enum heap_by)q->by : HEAP_LIVE;
+    h->by = h->by_given ? (enum figure)q->by : FIGURE_LIVE;
     h->mode = q->tree     ? HEAP_TREE
               : q->leaks  ? HEAP_LEAKS
               : q->growth ? HEAP_GROWTH
@@ -217,7 +217,7 @@ static int report_cpu(const struct report_request *q, struct profile *profile)
     struct run_error error;
     struct cpu_options options = {.tree = q->tree || (q->by >= 0 && !q->threads),
                                   .threads = q->threads,
-                                  .off = q->heap_options.by == HEAP_OFF_CPU};
+                                  .off = q->heap_options.by == FIGURE_OFF_CPU};
     int err = cpu_make(&cpu, profile, &error);
     if (err)
         return outcome_failed(err, &error);
@@ -241,7 +241,7 @@ static int report_polls(const struct report_request *q, struct profile *profile)
     polls_notices(&polls);
     err = q->json ? polls_report_json(stdout, &polls, &q->options)
                   : polls_report(stdout, &polls, &q->options);
-    heap_notice_symbols(profile);
+    profile_notice_symbols(profile);
     polls_release(&polls);
     return outcome_written("the report", err);
 }

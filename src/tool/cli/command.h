@@ -54,7 +54,7 @@ flag_reader flag_number; /* a double of at least `least` */
 flag_reader flag_count;  /* the same, as a size_t */
 flag_reader flag_time;   /* with its unit (ns, us, ms or s), above zero, in nanoseconds */
 flag_reader flag_skip;   /* a wrapper of malloc, for struct heap_skip; may be repeated */
-flag_reader flag_by;     /* one of `words` as an enum heap_by, in an int */
+flag_reader flag_by;     /* one of `words` as an enum figure, in an int */
 
 /* Words that are not flags. */
 struct command_words {

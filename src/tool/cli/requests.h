@@ -12,7 +12,7 @@ struct report_request {
     struct heap_options heap_options;
     bool frames, threads, json, uncorrected, cpu_time, wall;
     bool heap, tree, leaks, growth, peak;
-    int by; /* enum heap_by; < 0: not given */
+    int by; /* enum figure; < 0: not given */
     bool cpu, polls;
     struct heap_skip skip;
     int64_t budget_ns;

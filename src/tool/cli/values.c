@@ -81,8 +81,8 @@ int flag_skip(const struct flag_line *line, const char *text, void *field)
 
 int flag_by(const struct flag_line *line, const char *text, void *field)
 {
-    for (int i = 0; i < HEAP_ALL_BYS; i++)
-        if (flags_has(line->flag->words, text) && strcmp(text, heap_by_names[i]) == 0) {
+    for (int i = 0; i < FIGURES; i++)
+        if (flags_has(line->flag->words, text) && strcmp(text, figure_names[i]) == 0) {
             *(int *)field = i;
             return EXIT_DONE;
         }

@@ -19,14 +19,14 @@ struct line {
 int64_t export_round(struct export_rounding *r, double value)
 {
     r->sum += value;
-    int64_t upto = heap_whole(r->sum), one = upto - r->given;
+    int64_t upto = figure_whole(r->sum), one = upto - r->given;
     r->given = upto;
     return one;
 }
 
 static void put_name(struct buf *b, const char *name)
 {
-    char *safe = heap_name(name, false);
+    char *safe = profile_safe_name(name, false);
     for (char *c = safe; c && *c; c++)
         if (*c == ';' || *c == ' ')
             *c = *c == ';' ? ':' : '_';
@@ -63,14 +63,14 @@ static int print(FILE *out, struct line *lines, size_t count)
     return 0;
 }
 
-int export_collapsed(FILE *out, const struct profile *p, enum heap_by by)
+int export_collapsed(FILE *out, const struct profile *p, enum figure by)
 {
     const struct symbol_frame **frames = calloc(PROFILE_MAX_FRAMES, sizeof(*frames));
     struct line *lines = calloc(p->rec.stack_count + 1, sizeof(*lines));
     size_t count = 0;
     int err = frames && lines ? 0 : -ENOMEM;
     for (uint32_t i = 0; i < p->rec.stack_count && err == 0; i++) {
-        double weight = heap_figure(&p->rec.stacks[i].sum, by);
+        double weight = figure_value(&p->rec.stacks[i].sum, by);
         if (!p->stacks[i].pcs || weight <= 0)
             continue;
         lines[count] = (struct line){stack_text(p, i, frames), weight};

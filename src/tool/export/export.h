@@ -8,9 +8,9 @@
 #include "tool/profile/profile.h"
 #include "tool/profile/polls.h"
 
-int export_speedscope(FILE *out, const struct profile *p, enum heap_by by);
-int export_pprof(FILE *out, const struct profile *p, enum heap_by by);
-int export_collapsed(FILE *out, const struct profile *p, enum heap_by by);
+int export_speedscope(FILE *out, const struct profile *p, enum figure by);
+int export_pprof(FILE *out, const struct profile *p, enum figure by);
+int export_collapsed(FILE *out, const struct profile *p, enum figure by);
 /* P is open, but `polls_go` was not called yet. */
 int export_chrome(FILE *out, struct polls *p);
 

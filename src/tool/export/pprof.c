@@ -49,7 +49,7 @@ struct writer {
     struct buf function_table;  /* the encoded function table */
     struct names texts, functions;
     char (*build_ids)[65]; /* build-ids of the modules, as text */
-    enum heap_by by;
+    enum figure by;
     bool failed;
 };
 
@@ -90,7 +90,7 @@ static uint32_t string(struct writer *w, const char *text)
     if (!text || !*text)
         return 0;
     uint32_t number = number_of(w, &w->texts, text, NULL, &new);
-    char *safe = new ? heap_name(text, false) : NULL;
+    char *safe = new ? profile_safe_name(text, false) : NULL;
     w->failed |= new && !safe;
     if (safe)
         proto_bytes(&w->strings, P_STRINGS, safe, strlen(safe));
@@ -188,7 +188,7 @@ static int put_samples(struct writer *w, size_t count)
         const double cpu[MAX_VALUES] = {(double)s->cpu_samples, (double)s->cpu_ns,
                                         (double)s->off_samples, (double)s->off_ns};
         if (w->profile->stacks[i].pcs)
-            err = put_sample(w, i, w->by < HEAP_BYS ? heap : cpu, count, rounding);
+            err = put_sample(w, i, w->by < FIGURES_OF_HEAP ? heap : cpu, count, rounding);
     }
     return err;
 }
@@ -216,10 +216,10 @@ static size_t put_types(struct writer *w)
                                          {"cpu", "nanoseconds"},
                                          {"switches", "count"},
                                          {"off_cpu", "nanoseconds"}};
-    static const char *const chosen[HEAP_ALL_BYS] = {"inuse_space", "alloc_space", "peak_space",
-                                                     "alloc_space", "cpu",         "off_cpu"};
-    bool time = w->by >= HEAP_BYS;
-    size_t count = w->by == HEAP_PEAK ? MAX_VALUES : MAX_VALUES - 2;
+    static const char *const chosen[FIGURES] = {"inuse_space", "alloc_space", "peak_space",
+                                                "alloc_space", "cpu",         "off_cpu"};
+    bool time = w->by >= FIGURES_OF_HEAP;
+    size_t count = w->by == FIGURE_PEAK ? MAX_VALUES : MAX_VALUES - 2;
     for (size_t i = 0; i < count; i++)
         put_type(w, P_SAMPLE_TYPE, time ? cpu[i][0] : heap[i][0], time ? cpu[i][1] : heap[i][1]);
     put_type(w, P_PERIOD_TYPE, time ? "cpu" : "space", time ? "nanoseconds" : "bytes");
@@ -233,7 +233,10 @@ static int put_all(struct writer *w)
     proto_bytes(&w->strings, P_STRINGS, "", 0);
     size_t count = put_types(w);
     uint64_t hz = rec->header.trace.cpu_hz;
-    proto_number(&w->b, P_PERIOD, w->by < HEAP_BYS ? rec->header.rate : hz ? 1000000000 / hz : 0);
+    proto_number(&w->b, P_PERIOD,
+                 w->by < FIGURES_OF_HEAP ? rec->header.rate
+                 : hz                    ? 1000000000 / hz
+                                         : 0);
     proto_number(&w->b, P_TIME_NANOS, rec->header.start_real_ns);
     if (rec->duration_ns > 0)
         proto_number(&w->b, P_DURATION_NANOS, (uint64_t)rec->duration_ns);
@@ -250,7 +253,7 @@ static int put_all(struct writer *w)
     return err ? err : buf_flush(&w->b, w->out, true);
 }
 
-int export_pprof(FILE *out, const struct profile *p, enum heap_by by)
+int export_pprof(FILE *out, const struct profile *p, enum figure by)
 {
     struct writer w = {.profile = p, .out = out, .by = by};
     w.build_ids = calloc(p->rec.module_count + 1, sizeof(*w.build_ids));

@@ -39,12 +39,12 @@ static int64_t number_of(struct frames *f, const struct symbol_frame *frame)
     return at;
 }
 
-static bool is_shown(const struct profile *p, uint32_t stack, enum heap_by by)
+static bool is_shown(const struct profile *p, uint32_t stack, enum figure by)
 {
-    return p->stacks[stack].pcs && heap_figure(&p->rec.stacks[stack].sum, by) > 0;
+    return p->stacks[stack].pcs && figure_value(&p->rec.stacks[stack].sum, by) > 0;
 }
 
-static int put_samples(struct buf *b, FILE *out, const struct profile *p, enum heap_by by,
+static int put_samples(struct buf *b, FILE *out, const struct profile *p, enum figure by,
                        struct frames *f, const struct symbol_frame **frames)
 {
     const char *comma = "";
@@ -67,28 +67,28 @@ static int put_samples(struct buf *b, FILE *out, const struct profile *p, enum h
 }
 
 /* Returns the sum of the weights. */
-static int64_t put_weights(struct buf *b, const struct profile *p, enum heap_by by)
+static int64_t put_weights(struct buf *b, const struct profile *p, enum figure by)
 {
     struct export_rounding rounding = {0};
     const char *comma = "";
     for (uint32_t i = 0; i < p->rec.stack_count; i++) {
         if (!is_shown(p, i, by))
             continue;
-        double weight = heap_figure(&p->rec.stacks[i].sum, by);
+        double weight = figure_value(&p->rec.stacks[i].sum, by);
         buf_printf(b, "%s%lld", comma, (long long)export_round(&rounding, weight));
         comma = ",";
     }
     return rounding.given;
 }
 
-static int put_profile(struct buf *b, FILE *out, const struct profile *p, enum heap_by by,
+static int put_profile(struct buf *b, FILE *out, const struct profile *p, enum figure by,
                        struct frames *f, const struct symbol_frame **frames)
 {
-    static const char *const names[HEAP_ALL_BYS] = {
+    static const char *const names[FIGURES] = {
         "live bytes",    "allocated bytes", "bytes live at the peak",
         "churned bytes", "CPU time",        "time off the CPU"};
     buf_printf(b, "{\"type\":\"sampled\",\"name\":\"%s\",\"unit\":\"%s\",\"samples\":[\n",
-               names[by], by < HEAP_BYS ? "bytes" : "nanoseconds");
+               names[by], by < FIGURES_OF_HEAP ? "bytes" : "nanoseconds");
     int err = put_samples(b, out, p, by, f, frames);
     buf_puts(b, "],\"weights\":[");
     int64_t sum = put_weights(b, p, by);
@@ -113,12 +113,12 @@ static void put_frames(struct buf *b, const struct frames *f)
     buf_puts(b, "]}");
 }
 
-int export_speedscope(FILE *out, const struct profile *p, enum heap_by by)
+int export_speedscope(FILE *out, const struct profile *p, enum figure by)
 {
-    static const enum heap_by memory[] = {HEAP_LIVE, HEAP_ALLOCATED, HEAP_PEAK};
-    static const enum heap_by time[] = {HEAP_CPU, HEAP_OFF_CPU};
-    const enum heap_by *all = by < HEAP_BYS ? memory : time;
-    size_t count = by < HEAP_BYS ? 3 : 2;
+    static const enum figure memory[] = {FIGURE_LIVE, FIGURE_ALLOCATED, FIGURE_PEAK};
+    static const enum figure time[] = {FIGURE_CPU, FIGURE_OFF_CPU};
+    const enum figure *all = by < FIGURES_OF_HEAP ? memory : time;
+    size_t count = by < FIGURES_OF_HEAP ? 3 : 2;
     const struct symbol_frame **frames = calloc(PROFILE_MAX_FRAMES, sizeof(*frames));
     struct frames f = {.list = NULL};
     struct buf b = {0};

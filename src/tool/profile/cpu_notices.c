@@ -22,7 +22,7 @@ static void notice_python(const struct recording *rec)
 void cpu_notices(const struct cpu *c)
 {
     const struct piano__trace *t = &c->rec->header.trace;
-    heap_notice_reading(c->profile);
+    profile_notice_reading(c->profile);
     if (c->rec->header.samples_given_up)
         say("%llu CPU samples and waits were overwritten by new ones: the recording begins later "
             "than the program",
@@ -41,5 +41,5 @@ void cpu_notices(const struct cpu *c)
     if (c->rec->cpu_samples == 0 && t->samples_lost == 0)
         say("there is no CPU sample: the program used too little CPU time");
     notice_python(c->rec);
-    heap_notice_symbols(c->profile);
+    profile_notice_symbols(c->profile);
 }

@@ -39,10 +39,10 @@ static void notice_shortfall(const struct recording *rec)
     if (rec->gap_count == 0 || short_by <= rec->header.allocated_bytes / COMPARABLE)
         return;
     say("%s of %s allocated are in missing parts of the file; the figures below leave them out",
-        heap_bytes(lost, short_by), heap_bytes(all, rec->header.allocated_bytes));
+        figure_bytes(lost, short_by), figure_bytes(all, rec->header.allocated_bytes));
 }
 
-void heap_notice_reading(struct profile *p)
+void profile_notice_reading(struct profile *p)
 {
     const struct recording *rec = &p->rec;
     if (p->said.reading)
@@ -88,7 +88,7 @@ static void notice_dropped(const struct piano__heap_stats *s)
             say("%llu %s", (unsigned long long)drops[i].count, drops[i].text);
 }
 
-void heap_notice_symbols(struct profile *p)
+void profile_notice_symbols(struct profile *p)
 {
     const struct symbol_complaint *list = NULL;
     size_t count = symbols_complaints(p->symbols, &list), first = p->said.complaints;
@@ -184,7 +184,7 @@ static void notice_nameless(const struct profile *p)
     for (size_t i = 0; i < count && shown < COMPLAINTS_SHOWN; i++) {
         const struct symbol_frame of = {.function = "", .module = list[i].module};
         if (list[i].bytes < all * matters || list[i].unnamed * 3 < list[i].pcs ||
-            heap_is_plumbing(&of) || (p->rec.code_count > 0 && python_is_interpreter(&of)) ||
+            profile_is_plumbing(&of) || (p->rec.code_count > 0 && python_is_interpreter(&of)) ||
             is_complained_of(p, list[i].module))
             continue;
         say("no symbols for %s (%.0f %% of the bytes): install its debug symbols%s",
@@ -211,9 +211,9 @@ void heap_notices(struct profile *p)
     uint64_t live = rec->total.live_samples;
     unsigned kinds = p->instruments; /* for the suggested command */
     char rate[32];
-    heap_notice_reading(p);
+    profile_notice_reading(p);
     notice_dropped(&rec->header.stats);
-    heap_notice_symbols(p);
+    profile_notice_symbols(p);
     if (rec->total.allocated_bytes > 0)
         notice_nameless(p);
     if (rec->header.rate > 1 && live > 0 && live < FEW_SAMPLES)

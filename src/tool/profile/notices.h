@@ -14,7 +14,7 @@ void heap_notices(struct profile *p);
 void cpu_notices(const struct cpu *c);
 void polls_notices(const struct polls *p);
 /* About the file itself, and about names that could not be resolved. */
-void heap_notice_reading(struct profile *p);
-void heap_notice_symbols(struct profile *p);
+void profile_notice_reading(struct profile *p);
+void profile_notice_symbols(struct profile *p);
 
 #endif

@@ -23,7 +23,7 @@ void polls_notices(const struct polls *p)
         {p->too_deep, "polls never ended"},
         {p->untracked, "events belong to tasks or queues beyond the limit"},
     };
-    heap_notice_reading(p->profile);
+    profile_notice_reading(p->profile);
     for (size_t i = 0; i < sizeof(drops) / sizeof(*drops); i++)
         if (drops[i].count > 0)
             say("%llu %s", (unsigned long long)drops[i].count, drops[i].text);

@@ -18,42 +18,42 @@
 #include "tool/util/units.h"
 #include "tool/util/vec.h"
 
-const char *const heap_by_names[HEAP_ALL_BYS] = {"live",  "allocated", "peak",
-                                                 "churn", "cpu",       "off-cpu"};
+const char *const figure_names[FIGURES] = {"live", "allocated", "peak", "churn", "cpu", "off-cpu"};
 
 static const struct symbol_frame no_stack = {.function = "(no stack)", .module = ""};
 
-double heap_figure(const struct recording_sum *sum, enum heap_by by)
+double figure_value(const struct recording_sum *sum, enum figure by)
 {
     switch (by) {
-    case HEAP_ALLOCATED:
+    case FIGURE_ALLOCATED:
         return sum->allocated_bytes;
-    case HEAP_PEAK:
+    case FIGURE_PEAK:
         return sum->peak_bytes;
-    case HEAP_CHURN:
+    case FIGURE_CHURN:
         return recording_churn(sum);
-    case HEAP_CPU:
+    case FIGURE_CPU:
         return (double)sum->cpu_ns;
-    case HEAP_OFF_CPU:
+    case FIGURE_OFF_CPU:
         return (double)sum->off_ns;
     default:
         return sum->live_bytes;
     }
 }
 
-int64_t heap_whole(double v)
+int64_t figure_whole(double v)
 {
     return fabs(v) < 9e18 ? (int64_t)llround(v) : v > 0 ? INT64_MAX : -INT64_MAX;
 }
 
-const char *heap_bytes(char *text, double v)
+const char *figure_bytes(char *text, double v)
 {
-    return units_bytes(text, heap_whole(v));
+    return units_bytes(text, figure_whole(v));
 }
 
-const char *heap_figure_text(char *text, double figure, enum heap_by by)
+const char *figure_text(char *text, double figure, enum figure by)
 {
-    return by < HEAP_BYS ? heap_bytes(text, figure) : units_time(text, heap_whole(figure));
+    return by < FIGURES_OF_HEAP ? figure_bytes(text, figure)
+                                : units_time(text, figure_whole(figure));
 }
 
 /* ---- addresses ---- */

@@ -79,21 +79,21 @@ struct profile {
     const char *wrapper; /* a wrapper that was skipped to find a site; NULL: none */
 };
 
-/* The figure to show. Those from HEAP_BYS on are CPU samples, in nanoseconds. */
-enum heap_by {
-    HEAP_LIVE,
-    HEAP_ALLOCATED,
-    HEAP_PEAK,
-    HEAP_CHURN,
-    HEAP_BYS,
-    HEAP_CPU = HEAP_BYS,
-    HEAP_OFF_CPU,
-    HEAP_ALL_BYS
+/* The figure to show. Those from FIGURES_OF_HEAP on are CPU samples, in nanoseconds. */
+enum figure {
+    FIGURE_LIVE,
+    FIGURE_ALLOCATED,
+    FIGURE_PEAK,
+    FIGURE_CHURN,
+    FIGURES_OF_HEAP,
+    FIGURE_CPU = FIGURES_OF_HEAP,
+    FIGURE_OFF_CPU,
+    FIGURES
 };
-extern const char *const heap_by_names[HEAP_ALL_BYS]; /* "live", ... */
+extern const char *const figure_names[FIGURES]; /* "live", ... */
 /* Formats a figure into TEXT of UNITS_LEN. */
-const char *heap_figure_text(char *text, double figure, enum heap_by by);
-double heap_figure(const struct recording_sum *sum, enum heap_by by);
+const char *figure_text(char *text, double figure, enum figure by);
+double figure_value(const struct recording_sum *sum, enum figure by);
 
 /* The instruments of a recording, from its header; 0 if the header does not name them. */
 unsigned profile_instruments(const struct recording *rec);
@@ -125,7 +125,7 @@ int profile_make_sites(struct profile *p, const struct heap_skip *skip, struct r
 /* Whether STACK allocated memory: only such stacks have sites. */
 bool profile_has_site(const struct profile *p, uint32_t stack);
 /* Whether this frame is plumbing between a program and its memory. */
-bool heap_is_plumbing(const struct symbol_frame *frame);
+bool profile_is_plumbing(const struct symbol_frame *frame);
 /* Whether FRAME is a wrapper. */
 bool heap_skip_is(const struct heap_skip *skip, const struct symbol_frame *frame);
 /* Removes the frames inside the sites from the stacks. */
@@ -133,16 +133,16 @@ void heap_trim(struct profile *p);
 /* PATTERN must outlive SKIP. 0, or -E2BIG. */
 int heap_skip_add(struct heap_skip *skip, const char *pattern);
 /* Start of the qualified name in a demangled one, after the return type. */
-const char *heap_qualified(const char *name);
+const char *profile_qualified(const char *name);
 /* Indices of all sites with a figure above 0, largest first; malloc'd, or NULL. */
-uint32_t *heap_sorted(const struct profile *p, enum heap_by by, size_t *count);
+uint32_t *heap_sorted(const struct profile *p, enum figure by, size_t *count);
 
 /* ---- text ---- */
 
-int64_t heap_whole(double v); /* rounded, within int64_t */
-const char *heap_bytes(char *text, double v);
+int64_t figure_whole(double v); /* rounded, within int64_t */
+const char *figure_bytes(char *text, double v);
 /* A name that is safe to show, with " (mmap)" for mappings; malloc'd, or NULL. */
-char *heap_name(const char *function, bool mmap);
+char *profile_safe_name(const char *function, bool mmap);
 /* "f < g": the callers of the site in its largest stack; malloc'd, or NULL. */
 char *heap_callers(const struct profile *p, const struct heap_site *site);
 

@@ -61,7 +61,7 @@ uint32_t python_trim(const struct profile *heap, uint32_t *pcs, uint32_t depth)
             last = kept;
     }
     for (uint32_t i = last; i < kept; i++)
-        if (!heap_is_plumbing(frame_of(heap, pcs[i])))
+        if (!profile_is_plumbing(frame_of(heap, pcs[i])))
             return kept;
     return last;
 }

@@ -41,7 +41,7 @@ static const char *const plumbing_prefixes[] = {
 
 /* Start of the qualified name in a demangled one: after the return type, which template
  * instances have. */
-const char *heap_qualified(const char *name)
+const char *profile_qualified(const char *name)
 {
     const char *start = name;
     int depth = 0;
@@ -62,14 +62,14 @@ const char *heap_qualified(const char *name)
     return start;
 }
 
-bool heap_is_plumbing(const struct symbol_frame *frame)
+bool profile_is_plumbing(const struct symbol_frame *frame)
 {
     if (frame->python)
         return false; /* whatever its name */
     for (size_t i = 0; i < sizeof(plumbing_modules) / sizeof(*plumbing_modules); i++)
         if (strncmp(frame->module, plumbing_modules[i], strlen(plumbing_modules[i])) == 0)
             return true;
-    const char *name = heap_qualified(frame->function);
+    const char *name = profile_qualified(frame->function);
     for (size_t i = 0; i < sizeof(plumbing_prefixes) / sizeof(*plumbing_prefixes); i++)
         if (strncmp(name, plumbing_prefixes[i], strlen(plumbing_prefixes[i])) == 0)
             return true;
@@ -109,7 +109,7 @@ static int compare_claims(const void *a, const void *b)
 
 static bool is_passed(const struct profile *p, const struct symbol_frame *frame)
 {
-    return heap_is_plumbing(frame) || heap_skip_is(&p->skip, frame);
+    return profile_is_plumbing(frame) || heap_skip_is(&p->skip, frame);
 }
 
 static bool has_python(const struct symbol_frame *const *frames, size_t count)
@@ -143,7 +143,7 @@ static size_t site_of(struct profile *p, const struct symbol_frame *const *frame
 {
     size_t own = 0, at;
     bool python = has_python(frames, count);
-    while (own < count && (heap_is_plumbing(frames[own]) || (python && is_beneath(frames[own]))))
+    while (own < count && (profile_is_plumbing(frames[own]) || (python && is_beneath(frames[own]))))
         own++;
     for (at = own; at < count && (is_passed(p, frames[at]) || (python && is_beneath(frames[at])));
          at++)
@@ -235,13 +235,13 @@ static int compare_ranked(const void *a, const void *b)
         ?: ORDER(s->mmap, t->mmap);
 }
 
-uint32_t *heap_sorted(const struct profile *p, enum heap_by by, size_t *count)
+uint32_t *heap_sorted(const struct profile *p, enum figure by, size_t *count)
 {
     struct ranked *ranked = calloc(p->site_count + 1, sizeof(*ranked));
     uint32_t *out = ranked ? calloc(p->site_count + 1, sizeof(*out)) : NULL;
     *count = 0;
     for (uint32_t i = 0; out && i < p->site_count; i++) {
-        double figure = heap_figure(&p->sites[i].sum, by);
+        double figure = figure_value(&p->sites[i].sum, by);
         if (figure > 0)
             ranked[(*count)++] = (struct ranked){figure, &p->sites[i], i};
     }
@@ -255,7 +255,7 @@ uint32_t *heap_sorted(const struct profile *p, enum heap_by by, size_t *count)
 
 /* ---- text ---- */
 
-char *heap_name(const char *function, bool mmap)
+char *profile_safe_name(const char *function, bool mmap)
 {
     static const char mark[] = " (mmap)";
     size_t size = strlen(function) * 8 + 1; /* the longest result of `say_safe` */
@@ -277,7 +277,7 @@ char *heap_callers(const struct profile *p, const struct heap_site *site)
     size_t count = profile_frames(p, site->best, frames), shown = 0;
     size_t at = p->stacks[site->best].site_frame;
     while (shown < CALLERS && (at = caller_of(p, frames, count, at)) < count) {
-        char *name = heap_name(frames[at]->function, false);
+        char *name = profile_safe_name(frames[at]->function, false);
         buf_printf(&b, "%s%s", shown++ ? " < " : "", name ? name : "?");
         free(name);
     }

@@ -106,7 +106,7 @@ static uint32_t sort_list(struct tree_node *nodes, uint32_t list)
     return list;
 }
 
-int tree_make(struct tree *t, const struct profile *p, enum heap_by by)
+int tree_make(struct tree *t, const struct profile *p, enum figure by)
 {
     const struct symbol_frame **frames = calloc(PROFILE_MAX_FRAMES, sizeof(*frames));
     *t = (struct tree){.nodes = NULL};
@@ -115,7 +115,7 @@ int tree_make(struct tree *t, const struct profile *p, enum heap_by by)
         t->nodes[t->count++] =
             (struct tree_node){.function = "", .module = "", .child = TREE_NONE, .next = TREE_NONE};
     for (uint32_t i = 0; i < p->rec.stack_count && err == 0; i++) {
-        double weight = heap_figure(&p->rec.stacks[i].sum, by);
+        double weight = figure_value(&p->rec.stacks[i].sum, by);
         if (p->stacks[i].pcs && weight > 0)
             err = add_stack(t, p, i, weight, frames);
     }

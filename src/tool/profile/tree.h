@@ -24,7 +24,7 @@ struct tree {
 };
 
 /* Release T in any case. 0 or -ENOMEM. A tree is cut at a large number of nodes. */
-int tree_make(struct tree *t, const struct profile *p, enum heap_by by);
+int tree_make(struct tree *t, const struct profile *p, enum figure by);
 void tree_release(struct tree *t);
 
 #endif

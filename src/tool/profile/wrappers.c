@@ -51,7 +51,7 @@ static bool matches(const char *pattern, const char *name, const char *bare)
 bool heap_skip_is(const struct heap_skip *skip, const struct symbol_frame *frame)
 {
     char bare[512];
-    const char *name = heap_qualified(frame->function);
+    const char *name = profile_qualified(frame->function);
     size_t len = strcspn(name, "(");
     snprintf(bare, sizeof(bare), "%.*s", len > 0 && len < sizeof(bare) ? (int)len : 0, name);
     for (size_t i = 0; skip && i < skip->count; i++)

@@ -135,7 +135,7 @@ int cpu_report(FILE *out, struct cpu *c, const struct cpu_options *h,
 {
     print_answer(out, c);
     if (h->tree)
-        return heap_print_tree(out, c->profile, h->off ? HEAP_OFF_CPU : HEAP_CPU, o);
+        return heap_print_tree(out, c->profile, h->off ? FIGURE_OFF_CPU : FIGURE_CPU, o);
     if (h->threads)
         return print_parts(out, c, c->threads, c->thread_count, o);
     int err = print_all(out, c, o);
@@ -216,7 +216,7 @@ int cpu_report_json(FILE *out, struct cpu *c, const struct cpu_options *h,
     put_parts(&w, c, "threads", c->threads, c->thread_count, h->threads, o);
     put_summary(&w, c->rec);
     if (h->tree)
-        report_put_tree(&w, c->profile, h->off ? HEAP_OFF_CPU : HEAP_CPU);
+        report_put_tree(&w, c->profile, h->off ? FIGURE_OFF_CPU : FIGURE_CPU);
     report_put_missing(&w, c->rec);
     report_put_recording(&w, c->rec);
     return json_finish(&w);

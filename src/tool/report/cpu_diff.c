@@ -13,14 +13,14 @@
 static int add_row(struct table *t, const struct cpu_change *c)
 {
     char text[UNITS_LEN], module[300];
-    char *name = heap_name(c->function, false);
+    char *name = profile_safe_name(c->function, false);
     if (!name)
         return -ENOMEM;
     table_cell(t, name);
     free(name);
     for (int s = 0; s < 2; s++)
-        table_cell(t, c->present[s] ? units_time(text, heap_whole(c->self_ns[s])) : "-");
-    table_cell(t, units_time_signed(text, heap_whole(c->self_ns[1] - c->self_ns[0])));
+        table_cell(t, c->present[s] ? units_time(text, figure_whole(c->self_ns[s])) : "-");
+    table_cell(t, units_time_signed(text, figure_whole(c->self_ns[1] - c->self_ns[0])));
     diff_percent_cell(t, c->present, c->self_ns);
     table_cell(t, diff_verdict(c->self_ns, c->is_beyond, "slower", "faster"));
     diff_count_cell(t, c->samples);
@@ -49,9 +49,9 @@ static void print_total(FILE *out, const struct cpu_diff *d)
 {
     char from[UNITS_LEN], to[UNITS_LEN], delta[UNITS_LEN];
     const double *v = d->total.self_ns;
-    fprintf(out, "\nCPU time %s -> %s in all ", units_time(from, heap_whole(v[0])),
-            units_time(to, heap_whole(v[1])));
-    diff_total(out, v, units_time_signed(delta, heap_whole(v[1] - v[0])));
+    fprintf(out, "\nCPU time %s -> %s in all ", units_time(from, figure_whole(v[0])),
+            units_time(to, figure_whole(v[1])));
+    diff_total(out, v, units_time_signed(delta, figure_whole(v[1] - v[0])));
     fputs(d->total.is_beyond ? "\n" : ", within the noise of the samples\n", out);
 }
 
@@ -90,7 +90,7 @@ static void put_times(struct buf *b, const struct cpu_diff *d, const struct cpu_
     diff_put_pair(b, "self_ns", c->self_ns);
     diff_put_pair(b, "total_ns", c->total_ns);
     buf_printf(b, "\"samples\":[%llu,%llu],\"noise_ns\":%lld,", (unsigned long long)c->samples[0],
-               (unsigned long long)c->samples[1], (long long)heap_whole(c->noise));
+               (unsigned long long)c->samples[1], (long long)figure_whole(c->noise));
     diff_put_percent(b, "delta_pct", compare_percent(c->self_ns));
     if (fail_above >= 0)
         diff_put_flag(b, "failed", cpu_diff_grew(d, c, fail_above));

@@ -58,8 +58,8 @@ void diff_total(FILE *out, const double v[2], const char *delta)
 
 void diff_put_pair(struct buf *b, const char *key, const double v[2])
 {
-    buf_printf(b, "\"%s\":[%lld,%lld],", key, (long long)heap_whole(v[0]),
-               (long long)heap_whole(v[1]));
+    buf_printf(b, "\"%s\":[%lld,%lld],", key, (long long)figure_whole(v[0]),
+               (long long)figure_whole(v[1]));
 }
 
 void diff_put_percent(struct buf *b, const char *key, double percent)

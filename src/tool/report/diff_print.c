@@ -34,7 +34,7 @@ static const char *count_text(char *text, double v)
     if (fabs(v) < 1000 && fabs(v - round(v)) >= 0.05)
         snprintf(text, UNITS_LEN, "%.1f", v);
     else
-        units_count(text, heap_whole(v));
+        units_count(text, figure_whole(v));
     return text;
 }
 
@@ -43,7 +43,7 @@ static const char *count_delta(char *text, double v)
     if (fabs(v) < 1000 && fabs(v - round(v)) >= 0.05)
         snprintf(text, UNITS_LEN, "%+.1f", v);
     else
-        units_count_signed(text, heap_whole(v));
+        units_count_signed(text, figure_whole(v));
     return text;
 }
 
@@ -51,7 +51,7 @@ static const char *count_delta(char *text, double v)
 static void time_cell(struct table *t, const struct diff_row *row, int side)
 {
     char text[UNITS_LEN], marked[UNITS_LEN + 1];
-    int64_t ns = heap_whole(diff_figure(row, DIFF_SELF, side));
+    int64_t ns = figure_whole(diff_figure(row, DIFF_SELF, side));
     bool residue = ns == 0 && row->residue[side];
     snprintf(marked, sizeof(marked), "%s%s", row->sampled[side] ? "~" : "", report_time(text, ns));
     table_cell(t, !row->present[side] ? "-" : residue ? "~0" : marked);
@@ -105,7 +105,7 @@ static void add_row(struct table *t, const struct diff *d, size_t at, bool alloc
     name_cell(t, d, at);
     for (int s = 0; s < 2; s++)
         time_cell(t, row, s);
-    table_cell(t, units_time_signed(text, heap_whole(self[1] - self[0])));
+    table_cell(t, units_time_signed(text, figure_whole(self[1] - self[0])));
     diff_percent_cell(t, row->present, self);
     if (verdict)
         verdict_cell(t, row, self);
@@ -115,7 +115,7 @@ static void add_row(struct table *t, const struct diff *d, size_t at, bool alloc
              count_text(second, count[1]));
     table_cell(t, pair);
     table_cell(t, count_delta(text, count[1] - count[0]));
-    table_cell(t, units_bytes_signed(text, heap_whole(bytes[1] - bytes[0])));
+    table_cell(t, units_bytes_signed(text, figure_whole(bytes[1] - bytes[0])));
 }
 
 static void print_notes(FILE *out, const struct diff *d, size_t shown, bool colour)
@@ -138,13 +138,13 @@ static void print_footer(FILE *out, const struct diff *d)
     double v[2];
     for (int s = 0; s < 2; s++)
         v[s] = d->by_frame ? d->sum[DIFF_SELF][s] / d->frames[s] : d->sum[DIFF_SELF][s];
-    fprintf(out, "\n%s -> %s in all ", report_time(a, heap_whole(v[0])),
-            report_time(b, heap_whole(v[1])));
-    diff_total(out, v, units_time_signed(delta, heap_whole(v[1] - v[0])));
+    fprintf(out, "\n%s -> %s in all ", report_time(a, figure_whole(v[0])),
+            report_time(b, figure_whole(v[1])));
+    diff_total(out, v, units_time_signed(delta, figure_whole(v[1] - v[0])));
     fputc('\n', out);
     if (d->by_frame)
         fprintf(out, "per frame: %lld frames against %lld (outside frames: per run)\n",
-                (long long)heap_whole(d->frames[0]), (long long)heap_whole(d->frames[1]));
+                (long long)figure_whole(d->frames[0]), (long long)figure_whole(d->frames[1]));
     if (d->sides[0].count > 1 || d->sides[1].count > 1)
         fprintf(out, "means of %zu and %zu runs\n", d->sides[0].count, d->sides[1].count);
     else if (any_verdict(d))

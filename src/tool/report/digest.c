@@ -141,15 +141,16 @@ static void tell_heap(struct digest *r, const struct profile *heap)
     char live[UNITS_LEN], all[UNITS_LEN], peak[UNITS_LEN];
     size_t count = 0;
     tell(r, "heap", "%s live, %s allocated, %s at the peak",
-         heap_bytes(live, heap->rec.total.live_bytes),
-         heap_bytes(all, heap->rec.total.allocated_bytes),
-         heap_bytes(peak, heap->rec.header.peak_bytes));
-    uint32_t *sorted = heap_sorted(heap, HEAP_LIVE, &count);
+         figure_bytes(live, heap->rec.total.live_bytes),
+         figure_bytes(all, heap->rec.total.allocated_bytes),
+         figure_bytes(peak, heap->rec.header.peak_bytes));
+    uint32_t *sorted = heap_sorted(heap, FIGURE_LIVE, &count);
     if (sorted && count) {
         const struct heap_site *site = &heap->sites[sorted[0]];
-        char *name = heap_name(site->function, site->mmap);
+        char *name = profile_safe_name(site->function, site->mmap);
         tell(r, "heap", "holds most: %s, %s in %lld objects", name ? name : "?",
-             heap_bytes(live, site->sum.live_bytes), (long long)heap_whole(site->sum.live_objects));
+             figure_bytes(live, site->sum.live_bytes),
+             (long long)figure_whole(site->sum.live_objects));
         free(name);
     }
     free(sorted);
@@ -170,9 +171,9 @@ static int put_growth(struct digest *r, const struct profile *heap)
         const char *trend = heap_trend(&g, &g.rows[i]);
         if (!trend || strcmp(trend, "grows") != 0)
             continue;
-        char *name = heap_name(heap->sites[g.rows[i].site].function, false);
+        char *name = profile_safe_name(heap->sites[g.rows[i].site].function, false);
         tell(r, "heap", "grows all the time: %s, by %s a second", name ? name : "?",
-             heap_bytes(text, g.rows[i].per_second));
+             figure_bytes(text, g.rows[i].per_second));
         free(name);
     }
     g.count = g.count < TOP ? g.count : TOP;
@@ -194,7 +195,7 @@ static int put_growth(struct digest *r, const struct profile *heap)
 static int write_heap(FILE *out, void *what, size_t top)
 {
     const struct heap_options asked = {
-        .mode = HEAP_SUMMARY, .by = HEAP_LIVE, .from = GROWTH_NOT_GIVEN, .to = GROWTH_NOT_GIVEN};
+        .mode = HEAP_SUMMARY, .by = FIGURE_LIVE, .from = GROWTH_NOT_GIVEN, .to = GROWTH_NOT_GIVEN};
     const struct report_options options = {.top = top};
     return heap_report_json(out, what, &asked, &options);
 }
@@ -216,7 +217,7 @@ static int tell_cpu(struct digest *r, struct cpu *c)
     char time[UNITS_LEN], share[UNITS_LEN];
     int err = cpu_flat_make(&f, c, 0, 0);
     if (err == 0 && f.count > 0 && f.cpu_ns > 0) {
-        char *name = heap_name(f.rows[0].function, false);
+        char *name = profile_safe_name(f.rows[0].function, false);
         tell(r, "cpu", "%s on the CPU; most of it in %s (%s)", units_time(time, (int64_t)f.cpu_ns),
              name ? name : "?", units_percent(share, (double)f.rows[0].self_ns / (double)f.cpu_ns));
         free(name);

@@ -13,7 +13,7 @@ enum { HEAP_TOP = 10, SOON_BUCKET = 10 };
 
 struct view {
     const struct profile *heap;
-    enum heap_by by;                    /* the figure that ranks the table */
+    enum figure by;                     /* the figure that ranks the table */
     double all;                         /* its sum */
     const struct symbol_frame **frames; /* PROFILE_MAX_FRAMES, for the stacks in JSON */
 };
@@ -29,12 +29,12 @@ typedef void interval(const struct recording *rec, const struct recording_sum *s
 /* Half of the 95 % interval of the figure; 0: it is exact. */
 static double half_width(const struct view *v, const struct recording_sum *sum)
 {
-    interval *of = v->by == HEAP_LIVE   ? recording_live_interval
-                   : v->by == HEAP_PEAK ? recording_peak_interval
-                                        : recording_allocated_interval;
+    interval *of = v->by == FIGURE_LIVE   ? recording_live_interval
+                   : v->by == FIGURE_PEAK ? recording_peak_interval
+                                          : recording_allocated_interval;
     double low, high;
     of(&v->heap->rec, sum, &low, &high);
-    return high - heap_figure(sum, v->by);
+    return high - figure_value(sum, v->by);
 }
 
 static void put_interval(struct json_writer *w, const char *key, interval *of,
@@ -42,7 +42,7 @@ static void put_interval(struct json_writer *w, const char *key, interval *of,
 {
     double low, high;
     of(rec, sum, &low, &high);
-    json_add_range(w, key, heap_whole(low), heap_whole(high));
+    json_add_range(w, key, figure_whole(low), figure_whole(high));
 }
 
 /* Adds a time of CLOCK_MONOTONIC as time since the start. */
@@ -70,18 +70,18 @@ static void put_details(struct json_writer *w, const struct recording *rec,
 /* The columns that depend on what the table is ranked by. */
 static void ranked_columns(struct sheet *s, const struct view *v, const struct recording_sum *sum)
 {
-    double value = heap_figure(sum, v->by);
+    double value = figure_value(sum, v->by);
     uint64_t freed = recording_freed_within(sum, PIANO_LIFETIMES - 1);
     uint64_t soon = recording_freed_within(sum, SOON_BUCKET);
     SHEET(s, SHARE, NULL, "%", .real = v->all > 0 ? value / v->all : 0, .optional = 2,
           .place = AT_SHARE);
-    if (v->by == HEAP_CHURN) {
+    if (v->by == FIGURE_CHURN) {
         SHEET(s, SHARE, NULL, "<1ms", .real = (double)soon / (double)(freed ? freed : 1),
               .place = AT_DETAILS);
         return;
     }
     double half = half_width(v, sum);
-    SHEET(s, BYTES, NULL, "+-", .number = heap_whole(half), .shown = half > 0 ? NULL : "",
+    SHEET(s, BYTES, NULL, "+-", .number = figure_whole(half), .shown = half > 0 ? NULL : "",
           .optional = 3, .place = AT_SHARE);
 }
 
@@ -90,28 +90,28 @@ static void sum_columns(struct sheet *s, const void *ctx, const void *of)
     const struct view *v = ctx;
     const struct recording *rec = &v->heap->rec;
     const struct recording_sum *sum = of;
-    bool live = v->by == HEAP_LIVE, allocated = v->by == HEAP_ALLOCATED,
-         churn = v->by == HEAP_CHURN;
+    bool live = v->by == FIGURE_LIVE, allocated = v->by == FIGURE_ALLOCATED,
+         churn = v->by == FIGURE_CHURN;
     int64_t median = recording_median_life(sum);
-    SHEET(s, BYTES, "live_bytes", churn ? NULL : "Live", .number = heap_whole(sum->live_bytes),
+    SHEET(s, BYTES, "live_bytes", churn ? NULL : "Live", .number = figure_whole(sum->live_bytes),
           .place = live ? AT_FIGURE : AT_OTHER, .optional = live ? 0 : -5);
     if (s->json)
         put_interval(s->json, "live_bytes_ci95", recording_live_interval, rec, sum);
     SHEET(s, COUNT, "live_objects", live ? "Objects" : NULL,
-          .number = heap_whole(sum->live_objects), .place = AT_DETAILS, .optional = -4);
+          .number = figure_whole(sum->live_objects), .place = AT_DETAILS, .optional = -4);
     SHEET(s, BYTES, "allocated_bytes", live || allocated ? "Allocated" : NULL,
-          .number = heap_whole(sum->allocated_bytes), .place = allocated ? AT_FIGURE : AT_OTHER,
+          .number = figure_whole(sum->allocated_bytes), .place = allocated ? AT_FIGURE : AT_OTHER,
           .optional = allocated ? 0 : -5);
     if (s->json)
         put_interval(s->json, "allocated_bytes_ci95", recording_allocated_interval, rec, sum);
     SHEET(s, COUNT, "allocated_objects", allocated ? "Objects" : NULL,
-          .number = heap_whole(sum->allocated_objects), .place = AT_DETAILS, .optional = -4);
-    SHEET(s, BYTES, "freed_bytes", churn ? "Freed" : NULL, .number = heap_whole(sum->freed_bytes),
+          .number = figure_whole(sum->allocated_objects), .place = AT_DETAILS, .optional = -4);
+    SHEET(s, BYTES, "freed_bytes", churn ? "Freed" : NULL, .number = figure_whole(sum->freed_bytes),
           .place = AT_DETAILS, .optional = -4);
-    SHEET(s, BYTES, "untracked_bytes", NULL, .number = heap_whole(sum->untracked_bytes));
-    SHEET(s, COUNT, "freed_objects", NULL, .number = heap_whole(sum->freed_objects));
+    SHEET(s, BYTES, "untracked_bytes", NULL, .number = figure_whole(sum->untracked_bytes));
+    SHEET(s, COUNT, "freed_objects", NULL, .number = figure_whole(sum->freed_objects));
     SHEET(s, BYTES, "churn_bytes", churn ? "Churn" : NULL,
-          .number = heap_whole(recording_churn(sum)), .place = AT_FIGURE);
+          .number = figure_whole(recording_churn(sum)), .place = AT_FIGURE);
     if (s->json)
         put_details(s->json, rec, sum);
     if (s->table)
@@ -128,13 +128,13 @@ static void sum_columns(struct sheet *s, const void *ctx, const void *of)
 
 static void peak_columns(struct sheet *s, const struct view *v, const struct recording_sum *sum)
 {
-    bool peak = v->by == HEAP_PEAK;
-    SHEET(s, BYTES, "peak_bytes", peak ? "At peak" : NULL, .number = heap_whole(sum->peak_bytes),
+    bool peak = v->by == FIGURE_PEAK;
+    SHEET(s, BYTES, "peak_bytes", peak ? "At peak" : NULL, .number = figure_whole(sum->peak_bytes),
           .place = AT_FIGURE);
     if (s->json)
         put_interval(s->json, "peak_bytes_ci95", recording_peak_interval, &v->heap->rec, sum);
     SHEET(s, COUNT, "peak_objects", peak ? "Objects" : NULL,
-          .number = heap_whole(sum->peak_objects), .place = AT_DETAILS, .optional = -4);
+          .number = figure_whole(sum->peak_objects), .place = AT_DETAILS, .optional = -4);
 }
 
 /* The row is the number of a site. */
@@ -143,7 +143,7 @@ static void site_columns(struct sheet *s, const void *ctx, const void *of)
     const struct view *v = ctx;
     const struct heap_site *site = &v->heap->sites[*(const uint32_t *)of];
     char place[700] = "";
-    char *name = s->table ? heap_name(site->function, site->mmap) : NULL;
+    char *name = s->table ? profile_safe_name(site->function, site->mmap) : NULL;
     char *callers = s->table ? heap_callers(v->heap, site) : NULL;
     SHEET(s, TEXT, "function", "Site", .text = site->function, .shown = name);
     SHEET(s, TEXT, "module", NULL, .text = site->module);
@@ -162,17 +162,17 @@ static void site_columns(struct sheet *s, const void *ctx, const void *of)
 
 /* ---- tables ---- */
 
-static void print_heading(FILE *out, enum heap_by by, const struct recording *rec,
+static void print_heading(FILE *out, enum figure by, const struct recording *rec,
                           const struct report_options *o)
 {
-    const char *texts[HEAP_BYS] = {
+    const char *texts[FIGURES_OF_HEAP] = {
         rec->end == RECORDING_RUNNING ? "Who holds memory now" : "Who held memory at the end",
         "Who asked for memory, over the whole run", "Who held memory at the peak",
         "Who asked for memory and freed it within about 1 ms"};
     report_heading(out, o->colour, texts[by]);
 }
 
-static int print_table(FILE *out, const struct profile *heap, enum heap_by by,
+static int print_table(FILE *out, const struct profile *heap, enum figure by,
                        const struct report_options *o)
 {
     struct view v = {.heap = heap, .by = by};
@@ -184,7 +184,7 @@ static int print_table(FILE *out, const struct profile *heap, enum heap_by by,
     char text[UNITS_LEN];
     int err = sites ? 0 : -ENOMEM;
     for (size_t i = 0; i < heap->site_count; i++)
-        v.all += heap_figure(&heap->sites[i].sum, by);
+        v.all += figure_value(&heap->sites[i].sum, by);
     print_heading(out, by, &heap->rec, o);
     if (err == 0 && count == 0) {
         fputs("no samples\n", out);
@@ -194,12 +194,13 @@ static int print_table(FILE *out, const struct profile *heap, enum heap_by by,
     for (size_t i = 0; i < shown && err == 0; i++)
         sheet_table(&t, site_columns, &v, &sites[i]);
     for (size_t i = shown; err == 0 && i < count; i++)
-        rest += heap_figure(&heap->sites[sites[i]].sum, by);
+        rest += figure_value(&heap->sites[sites[i]].sum, by);
     if (err == 0)
         err = table_print(&t, out, o->width, o->colour);
     if (err == 0 && shown < count)
         report_dim(out, o->colour, "%zu more site%s with %s%s", count - shown,
-                   count - shown == 1 ? "" : "s", heap_bytes(text, rest), o->top ? "" : ": --all");
+                   count - shown == 1 ? "" : "s", figure_bytes(text, rest),
+                   o->top ? "" : ": --all");
     table_release(&t);
     free(sites);
     return err;
@@ -208,12 +209,12 @@ static int print_table(FILE *out, const struct profile *heap, enum heap_by by,
 static int print_tables(FILE *out, const struct profile *heap, const struct heap_options *h,
                         const struct report_options *o)
 {
-    static const enum heap_by usual[] = {HEAP_LIVE, HEAP_ALLOCATED, HEAP_CHURN};
+    static const enum figure usual[] = {FIGURE_LIVE, FIGURE_ALLOCATED, FIGURE_CHURN};
     if (h->mode == HEAP_AT_PEAK)
-        return print_table(out, heap, HEAP_PEAK, o);
+        return print_table(out, heap, FIGURE_PEAK, o);
     int err = 0;
-    if (!h->by_given && h->by == HEAP_LIVE && heap_is_past_peak(heap))
-        err = print_table(out, heap, HEAP_PEAK, o);
+    if (!h->by_given && h->by == FIGURE_LIVE && heap_is_past_peak(heap))
+        err = print_table(out, heap, FIGURE_PEAK, o);
     if (err == 0)
         err = print_table(out, heap, h->by, o);
     for (size_t i = 0; i < 3 && err == 0; i++)
@@ -273,7 +274,7 @@ static struct order *sorted(const struct view *v, bool stacks, size_t top, size_
         const struct recording_sum *sum =
             stacks ? &v->heap->rec.stacks[i].sum : &v->heap->sites[i].sum;
         if (!stacks || profile_has_site(v->heap, i))
-            list[(*count)++] = (struct order){heap_figure(sum, v->by), i};
+            list[(*count)++] = (struct order){figure_value(sum, v->by), i};
     }
     if (list && *count)
         qsort(list, *count, sizeof(*list), compare_order);
@@ -322,8 +323,8 @@ static void put_snapshots(struct json_writer *w, const struct recording *rec)
         json_add_count(w, "number", s->number);
         put_moment(w, "at_ns", rec, true, s->at_ns);
         json_add_text(w, "kind", kinds[s->kind < 4 ? s->kind : 0]);
-        json_add_number(w, "live_bytes", heap_whole(s->live_bytes));
-        json_add_number(w, "allocated_bytes", heap_whole(s->allocated_bytes));
+        json_add_number(w, "live_bytes", figure_whole(s->live_bytes));
+        json_add_number(w, "allocated_bytes", figure_whole(s->allocated_bytes));
         json_add_known_count(w, "resident_bytes", s->resident_bytes > 0, s->resident_bytes);
         json_add_count(w, "stacks", s->count);
         json_close(w);
@@ -378,13 +379,13 @@ int heap_report_json(FILE *out, const struct profile *heap, const struct heap_op
 {
     const struct recording *rec = &heap->rec;
     const struct view v = {.heap = heap,
-                           .by = h->mode == HEAP_AT_PEAK ? HEAP_PEAK : h->by,
+                           .by = h->mode == HEAP_AT_PEAK ? FIGURE_PEAK : h->by,
                            .frames = calloc(PROFILE_MAX_FRAMES, sizeof(*v.frames))};
     struct json_writer w = {.out = out, .err = v.frames ? 0 : -ENOMEM};
     json_add_object(&w, NULL);
     sheet_put(&w, sum_columns, &v, &rec->total);
-    json_add_number(&w, "peak_bytes", heap_whole(rec->header.peak_bytes));
-    json_add_number(&w, "peak_objects", heap_whole(rec->header.peak_objects));
+    json_add_number(&w, "peak_bytes", figure_whole(rec->header.peak_bytes));
+    json_add_number(&w, "peak_objects", figure_whole(rec->header.peak_objects));
     put_moment(&w, "peak_at_ns", rec, rec->header.peak_bytes > 0, rec->header.peak_ns);
     json_add_known_count(&w, "resident_bytes_max", heap_resident(rec) > 0, heap_resident(rec));
     put_rows(&w, &v, "sites", true, o->top);

@@ -17,7 +17,7 @@ enum heap_mode { HEAP_SUMMARY, HEAP_TREE, HEAP_LEAKS, HEAP_GROWTH, HEAP_AT_PEAK 
 
 struct heap_options {
     enum heap_mode mode;
-    enum heap_by by;
+    enum figure by;
     bool by_given;                    /* given by the user, not the default */
     long from, to;                    /* numbers of snapshots, GROWTH_TO_END or GROWTH_NOT_GIVEN */
     const struct heap_growth *growth; /* for HEAP_GROWTH */
@@ -37,7 +37,7 @@ const char *heap_place(char *text, size_t size, const char *file, unsigned line)
 /* Members of the JSON report of any recording, each on a line of its own. */
 void report_put_recording(struct json_writer *w, const struct recording *rec); /* "run" */
 void report_put_missing(struct json_writer *w, const struct recording *rec);
-void report_put_tree(struct json_writer *w, const struct profile *p, enum heap_by by);
+void report_put_tree(struct json_writer *w, const struct profile *p, enum figure by);
 /* The source of the CPU samples, and its frequency. */
 void report_put_source(struct json_writer *w, const struct recording *rec);
 /* "stack":[...] of a named stack; FRAMES of PROFILE_MAX_FRAMES. */
@@ -61,7 +61,7 @@ void heap_print_past_peak(FILE *out, const struct profile *heap, const struct he
                           const struct report_options *o);
 void heap_print_wrappers(FILE *out, const struct profile *heap, const struct report_options *o);
 
-int heap_print_tree(FILE *out, const struct profile *heap, enum heap_by by,
+int heap_print_tree(FILE *out, const struct profile *heap, enum figure by,
                     const struct report_options *o);
 int heap_print_leaks(FILE *out, const struct profile *heap, const struct report_options *o);
 int heap_print_growth(FILE *out, const struct profile *heap, const struct heap_growth *g,

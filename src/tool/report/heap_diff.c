@@ -14,8 +14,8 @@ static const char *const keys[HEAP_DIFFS] = {"live_bytes", "peak_bytes", "alloc_
 
 static char *row_name(const struct heap_change *c)
 {
-    char *name = heap_name(c->function, c->mmap);
-    char *caller = c->caller ? heap_name(c->caller, false) : NULL;
+    char *name = profile_safe_name(c->function, c->mmap);
+    char *caller = c->caller ? profile_safe_name(c->caller, false) : NULL;
     struct buf b = {0};
     if (name)
         buf_printf(&b, "%s%s%s", name, caller ? " < " : "", caller ? caller : "");
@@ -30,8 +30,8 @@ static void figure_cells(struct table *t, const struct heap_change *c, enum heap
     double v[2];
     heap_diff_values(c, figure, v);
     for (int s = 0; s < 2; s++)
-        table_cell(t, c->present[s] ? heap_bytes(text, v[s]) : "-");
-    table_cell(t, units_bytes_signed(text, heap_whole(v[1] - v[0])));
+        table_cell(t, c->present[s] ? figure_bytes(text, v[s]) : "-");
+    table_cell(t, units_bytes_signed(text, figure_whole(v[1] - v[0])));
     diff_percent_cell(t, c->present, v);
     table_cell(t, diff_verdict(v, c->differs[figure], "more", "less"));
 }
@@ -69,8 +69,8 @@ static void print_total(FILE *out, const struct heap_diff *d, enum heap_diff_fig
     char from[UNITS_LEN], to[UNITS_LEN], delta[UNITS_LEN];
     double v[2];
     heap_diff_values(&d->total, figure, v);
-    fprintf(out, "%s %s -> %s ", names[figure], heap_bytes(from, v[0]), heap_bytes(to, v[1]));
-    diff_total(out, v, units_bytes_signed(delta, heap_whole(v[1] - v[0])));
+    fprintf(out, "%s %s -> %s ", names[figure], figure_bytes(from, v[0]), figure_bytes(to, v[1]));
+    diff_total(out, v, units_bytes_signed(delta, figure_whole(v[1] - v[0])));
     fputs(d->total.differs[figure] ? "\n" : ", within the 95 % intervals\n", out);
 }
 
@@ -104,9 +104,9 @@ static void put_intervals(struct buf *b, const char *key, const struct heap_diff
     double v[2][2];
     for (int s = 0; s < 2; s++)
         heap_diff_intervals[figure](&d->sides[s].rec, &c->sum[s], &v[s][0], &v[s][1]);
-    buf_printf(b, "\"%s\":[[%lld,%lld],[%lld,%lld]],", key, (long long)heap_whole(v[0][0]),
-               (long long)heap_whole(v[0][1]), (long long)heap_whole(v[1][0]),
-               (long long)heap_whole(v[1][1]));
+    buf_printf(b, "\"%s\":[[%lld,%lld],[%lld,%lld]],", key, (long long)figure_whole(v[0][0]),
+               (long long)figure_whole(v[0][1]), (long long)figure_whole(v[1][0]),
+               (long long)figure_whole(v[1][1]));
 }
 
 static void put_figure(struct buf *b, const struct heap_diff *d, const struct heap_change *c,

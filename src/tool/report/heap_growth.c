@@ -29,7 +29,7 @@ static const char *slope_text(char *text, double per_second)
 {
     char bytes[UNITS_LEN];
     bool slow = fabs(per_second) < 1024;
-    units_bytes_signed(bytes, heap_whole(slow ? per_second * 60 : per_second));
+    units_bytes_signed(bytes, figure_whole(slow ? per_second * 60 : per_second));
     snprintf(text, SLOPE_LEN, "%s/%s", bytes, slow ? "min" : "s");
     return text;
 }
@@ -45,9 +45,9 @@ static void columns(struct sheet *s, const void *ctx, const void *of)
     const struct heap_growth_row *row = of;
     const struct heap_site *site = &v->heap->sites[row->site];
     const char *trend = heap_trend(v->growth, row);
-    int64_t from = heap_whole(row->from), to = heap_whole(row->to);
+    int64_t from = figure_whole(row->from), to = figure_whole(row->to);
     char slope[SLOPE_LEN], place[700];
-    char *name = s->table ? heap_name(site->function, site->mmap) : NULL;
+    char *name = s->table ? profile_safe_name(site->function, site->mmap) : NULL;
     char *callers = s->table ? heap_callers(v->heap, site) : NULL;
     SHEET(s, TEXT, "function", "Site", .text = site->function, .shown = name);
     SHEET(s, TEXT, "caller", "Called by", .text = site->caller, .shown = callers, .optional = -3,
@@ -60,8 +60,8 @@ static void columns(struct sheet *s, const void *ctx, const void *of)
         json_add_range(s->json, "live_bytes", from, to);
     SHEET(s, BYTES, NULL, "From", .number = from, .optional = 1);
     SHEET(s, BYTES, NULL, "To", .number = to);
-    SHEET(s, BYTES_SIGNED, "delta_bytes", "Delta", .number = heap_whole(row->to - row->from));
-    SHEET(s, BYTES, "delta_ci95", "+-", .number = heap_whole(heap_growth_half_width(row)),
+    SHEET(s, BYTES_SIGNED, "delta_bytes", "Delta", .number = figure_whole(row->to - row->from));
+    SHEET(s, BYTES, "delta_ci95", "+-", .number = figure_whole(heap_growth_half_width(row)),
           .optional = 2, .shown = row->variance > 0 ? NULL : "");
     SHEET(s, REAL, NULL, "Trend", .unknown = !trend, .optional = -2,
           .shown = trend && s->table ? slope_text(slope, row->per_second) : NULL);
@@ -87,7 +87,7 @@ static void print_fullest(FILE *out, const struct recording *rec, const struct h
     }
     if (fullest && fullest->live_bytes > 2 * g->to->live_bytes)
         report_dim(out, o->colour, "%s were live at snapshot %u, before most was freed: --to %u",
-                   heap_bytes(text, fullest->live_bytes), fullest->number, fullest->number);
+                   figure_bytes(text, fullest->live_bytes), fullest->number, fullest->number);
 }
 
 int heap_print_growth(FILE *out, const struct profile *heap, const struct heap_growth *g,
@@ -103,7 +103,7 @@ int heap_print_growth(FILE *out, const struct profile *heap, const struct heap_g
     moment_text(to, sizeof(to), heap, g, g->to);
     fprintf(out, "\n%sFrom %s to %s%s: live %s", o->colour ? "\x1b[1m" : "", from, to,
             o->colour ? "\x1b[0m" : "",
-            units_bytes_signed(text, heap_whole(g->to->live_bytes - g->from->live_bytes)));
+            units_bytes_signed(text, figure_whole(g->to->live_bytes - g->from->live_bytes)));
     size_t taken = g->points - (g->from == &g->end || g->to == &g->end);
     if (taken < heap->rec.snapshot_count)
         fprintf(out, ", %zu of %zu snapshots\n", taken, heap->rec.snapshot_count);
@@ -135,7 +135,7 @@ static void put_moment(struct json_writer *w, const char *key, const struct prof
     json_add_object(w, key);
     json_add_known(w, "snapshot", s != &g->end, s->number);
     json_add_count(w, "at_ns", s->at_ns > start ? s->at_ns - start : 0);
-    json_add_number(w, "live_bytes", heap_whole(s->live_bytes));
+    json_add_number(w, "live_bytes", figure_whole(s->live_bytes));
     json_close(w);
 }
 

@@ -111,17 +111,17 @@ static void print_head(FILE *out, const struct profile *heap, size_t number,
     double low, high;
     recording_live_interval(&heap->rec, s, &low, &high);
     fprintf(out, "\n%s%zu. %s", o->colour ? "\x1b[1m" : "", number,
-            heap_bytes(text, s->live_bytes));
+            figure_bytes(text, s->live_bytes));
     if (high - s->live_bytes > 0.5)
-        fprintf(out, " +- %s", heap_bytes(text, high - s->live_bytes));
-    fprintf(out, " in %lld object%s%s", (long long)heap_whole(s->live_objects),
-            heap_whole(s->live_objects) == 1 ? "" : "s", o->colour ? "\x1b[0m" : "");
+        fprintf(out, " +- %s", figure_bytes(text, high - s->live_bytes));
+    fprintf(out, " in %lld object%s%s", (long long)figure_whole(s->live_objects),
+            figure_whole(s->live_objects) == 1 ? "" : "s", o->colour ? "\x1b[0m" : "");
     if (s->live_samples > 0) {
         uint64_t end = heap->rec.end_ns;
         int64_t age = end > s->oldest_ns ? (int64_t)(end - s->oldest_ns) : 0;
-        fprintf(out, " | %s", units_bytes(text, heap_whole((double)s->size_min)));
+        fprintf(out, " | %s", units_bytes(text, figure_whole((double)s->size_min)));
         if (s->size_max > s->size_min)
-            fprintf(out, " to %s", units_bytes(other, heap_whole((double)s->size_max)));
+            fprintf(out, " to %s", units_bytes(other, figure_whole((double)s->size_max)));
         fprintf(out, " each | oldest %s | %llu sample%s", units_time(text, age),
                 (unsigned long long)s->live_samples, s->live_samples == 1 ? "" : "s");
     }
@@ -137,7 +137,7 @@ static int print_stack(FILE *out, const struct profile *heap, uint32_t stack,
     uint32_t flags = heap->rec.stacks[stack].flags;
     char place[700], cut[1024];
     for (size_t i = 0; i < count; i++) {
-        char *name = heap_name(frames[i]->function, false);
+        char *name = profile_safe_name(frames[i]->function, false);
         struct buf b = {0};
         if (!name)
             return -ENOMEM;
@@ -184,7 +184,8 @@ static int print_list(FILE *out, const struct profile *heap, const struct leak *
     if (err == 0 && shown < count) {
         fputc('\n', out);
         report_dim(out, o->colour, "%zu more stack%s with %s%s", count - shown,
-                   count - shown == 1 ? "" : "s", heap_bytes(text, rest), o->top ? "" : ": --all");
+                   count - shown == 1 ? "" : "s", figure_bytes(text, rest),
+                   o->top ? "" : ": --all");
     }
     free(frames);
     return err;

@@ -65,7 +65,7 @@ static void print_resident(FILE *out, const struct recording *rec)
         resident - heap < LEAST_UNEXPLAINED)
         return;
     fprintf(out, "%-13s %9s at most; the heap explains %.0f %% of it: try --maps when recording\n",
-            "Resident", heap_bytes(text, resident), heap / resident * 100);
+            "Resident", figure_bytes(text, resident), heap / resident * 100);
 }
 
 /* ---- stacks ---- */
@@ -92,11 +92,11 @@ bool heap_is_past_peak(const struct profile *heap)
 void heap_print_past_peak(FILE *out, const struct profile *heap, const struct heap_options *h,
                           const struct report_options *o)
 {
-    bool of_live = h->mode == HEAP_LEAKS || (h->mode == HEAP_TREE && h->by == HEAP_LIVE);
+    bool of_live = h->mode == HEAP_LEAKS || (h->mode == HEAP_TREE && h->by == FIGURE_LIVE);
     char text[UNITS_LEN];
     if (of_live && heap_is_past_peak(heap))
         report_dim(out, o->colour, "%s at the peak: piano report --peak%s",
-                   heap_bytes(text, heap->rec.header.peak_bytes),
+                   figure_bytes(text, heap->rec.header.peak_bytes),
                    h->mode == HEAP_TREE ? ", or --tree --by peak" : "");
 }
 
@@ -104,7 +104,7 @@ void heap_print_past_peak(FILE *out, const struct profile *heap, const struct he
 
 void heap_print_wrappers(FILE *out, const struct profile *heap, const struct report_options *o)
 {
-    char *name = heap->wrapper ? heap_name(heap->wrapper, false) : NULL;
+    char *name = heap->wrapper ? profile_safe_name(heap->wrapper, false) : NULL;
     if (name)
         report_dim(out, o->colour,
                    "sites are the callers of %s and other wrappers: --no-skip shows the wrappers",
@@ -183,10 +183,10 @@ static void print_program(FILE *out, const struct recording *rec)
     heap_print_program(out, rec);
     if (rec->rate_low < rec->rate_high)
         fprintf(out, " | a sample every %s to %s, as it was changed",
-                units_bytes(text, heap_whole((double)rec->rate_low)),
-                units_bytes(most, heap_whole((double)rec->rate_high)));
+                units_bytes(text, figure_whole((double)rec->rate_low)),
+                units_bytes(most, figure_whole((double)rec->rate_high)));
     else if (h->rate > 1)
-        fprintf(out, " | a sample every %s", units_bytes(text, heap_whole((double)h->rate)));
+        fprintf(out, " | a sample every %s", units_bytes(text, figure_whole((double)h->rate)));
     else
         fputs(" | every allocation", out);
     fprintf(out, " | %llu sample%s\n", (unsigned long long)rec->total.samples,
@@ -196,14 +196,14 @@ static void print_program(FILE *out, const struct recording *rec)
 static void print_sum(FILE *out, const char *title, double bytes, double objects)
 {
     char text[UNITS_LEN];
-    fprintf(out, "%-13s %9s in %lld object%s", title, heap_bytes(text, bytes),
-            (long long)heap_whole(objects), heap_whole(objects) == 1 ? "" : "s");
+    fprintf(out, "%-13s %9s in %lld object%s", title, figure_bytes(text, bytes),
+            (long long)figure_whole(objects), figure_whole(objects) == 1 ? "" : "s");
 }
 
 static void print_interval(FILE *out, double low, double high)
 {
     char a[UNITS_LEN], b[UNITS_LEN];
-    fprintf(out, ", 95 %%: %s to %s", heap_bytes(a, low), heap_bytes(b, high));
+    fprintf(out, ", 95 %%: %s to %s", figure_bytes(a, low), figure_bytes(b, high));
 }
 
 double heap_cut_share(const struct piano__heap_stats *s)

@@ -23,14 +23,14 @@ struct printer {
     const struct tree *t;
     const struct report_options *o;
     double floor_at; /* lighter branches are folded */
-    enum heap_by by;
+    enum figure by;
 };
 
 static void print_line(const struct printer *p, double weight, size_t indent, const char *text)
 {
     char figure[UNITS_LEN], part[UNITS_LEN], cut[1024];
     size_t used = 19 + indent;
-    heap_figure_text(figure, weight, p->by);
+    figure_text(figure, weight, p->by);
     units_percent(part, p->t->nodes[0].weight > 0 ? weight / p->t->nodes[0].weight : 0);
     if (p->o->width > used + 20)
         table_shorten(cut, sizeof(cut), text, p->o->width - used);
@@ -42,7 +42,7 @@ static void print_line(const struct printer *p, double weight, size_t indent, co
 static void print_node(const struct printer *p, const struct tree_node *n, size_t indent)
 {
     char place[700];
-    char *name = heap_name(n->function, n->mmap);
+    char *name = profile_safe_name(n->function, n->mmap);
     struct buf b = {0};
     buf_puts(&b, name ? name : "?");
     if (n->inlined)
@@ -96,11 +96,11 @@ static void print_below(const struct printer *p, uint32_t node,
     }
 }
 
-int heap_print_tree(FILE *out, const struct profile *heap, enum heap_by by,
+int heap_print_tree(FILE *out, const struct profile *heap, enum figure by,
                     const struct report_options *o)
 {
-    static const char *const titles[HEAP_ALL_BYS] = {"Live",  "Allocated", "At peak",
-                                                     "Churn", "CPU",       "Off CPU"};
+    static const char *const titles[FIGURES] = {"Live",  "Allocated", "At peak",
+                                                "Churn", "CPU",       "Off CPU"};
     struct tree t;
     int err = tree_make(&t, heap, by);
     if (err == 0) {
@@ -131,8 +131,8 @@ static void put_node(struct json_writer *w, const char *key, const struct tree *
     json_add_text(w, "file", n->file);
     json_add_known(w, "line", n->line > 0, n->line);
     json_add_flag(w, "inlined", n->inlined);
-    json_add_number(w, unit, heap_whole(n->weight));
-    json_add_number(w, own, heap_whole(n->own));
+    json_add_number(w, unit, figure_whole(n->weight));
+    json_add_number(w, own, figure_whole(n->own));
     json_add_array(w, "children");
     for (uint32_t c = n->child; c != TREE_NONE; c = t->nodes[c].next)
         put_node(w, NULL, t, unit, c);
@@ -140,14 +140,14 @@ static void put_node(struct json_writer *w, const char *key, const struct tree *
     json_close(w);
 }
 
-void report_put_tree(struct json_writer *w, const struct profile *p, enum heap_by by)
+void report_put_tree(struct json_writer *w, const struct profile *p, enum figure by)
 {
     struct tree t;
     json_keep_error(w, tree_make(&t, p, by));
     if (w->err == 0) {
         json_line(w);
-        json_add_text(w, "tree_by", heap_by_names[by]);
-        put_node(w, "tree", &t, by < HEAP_BYS ? "bytes" : "ns", 0);
+        json_add_text(w, "tree_by", figure_names[by]);
+        put_node(w, "tree", &t, by < FIGURES_OF_HEAP ? "bytes" : "ns", 0);
     }
     tree_release(&t);
 }

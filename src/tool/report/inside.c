@@ -138,7 +138,7 @@ static int print_stacks(FILE *out, struct inside *in, enum kind kind,
             snprintf(what, sizeof(what), "%s %8s", list[i].preempted ? "wait" : "off ",
                      units_time(text, (int64_t)list[i].ns));
         else
-            snprintf(what, sizeof(what), "live %8s", heap_bytes(text, list[i].bytes));
+            snprintf(what, sizeof(what), "live %8s", figure_bytes(text, list[i].bytes));
         err = print_stack(out, in, what, list[i].stack, kind == LIVE, o);
     }
     if (err == 0 && shown < count)
@@ -175,7 +175,8 @@ static void print_head(FILE *out, const struct inside *in, size_t index, const s
                 units_plural(f->cpu_samples));
     if (f->blocks)
         fprintf(out, " | %s allocated in it are alive (%llu sampled block%s)",
-                heap_bytes(text, f->bytes), (unsigned long long)f->blocks, units_plural(f->blocks));
+                figure_bytes(text, f->bytes), (unsigned long long)f->blocks,
+                units_plural(f->blocks));
     fputc('\n', out);
 }
 
@@ -215,8 +216,8 @@ static void put_stacks(struct json_writer *w, struct inside *in, const char *key
         json_add_object(w, NULL);
         json_add_count(w, kind == LIVE ? "blocks" : "samples", s->samples);
         if (kind == LIVE) {
-            json_add_number(w, "bytes", heap_whole(s->bytes));
-            json_add_number(w, "objects", heap_whole(s->objects));
+            json_add_number(w, "bytes", figure_whole(s->bytes));
+            json_add_number(w, "objects", figure_whole(s->objects));
         } else {
             json_add_count(w, kind == ON_CPU ? "cpu_ns" : "off_cpu_ns", s->ns);
         }
@@ -245,7 +246,7 @@ void inside_put(struct json_writer *w, struct inside *in, const struct run_frame
     json_add_known_count(w, "off_cpu_ns", in->exact, f.off_ns);
     json_add_known_count(w, "run_queue_ns", in->exact, f.preempted_ns);
     json_add_known_count(w, "live_blocks", heap, f.blocks);
-    json_add_known_count(w, "live_bytes", heap, (uint64_t)heap_whole(f.bytes));
+    json_add_known_count(w, "live_bytes", heap, (uint64_t)figure_whole(f.bytes));
     put_stacks(w, in, "stacks", ON_CPU, f.cpu, f.cpu_count);
     put_stacks(w, in, "blocked", OFF_CPU, f.off, f.off_count);
     put_stacks(w, in, "live", LIVE, f.live, f.live_count);

@@ -42,7 +42,7 @@ static int show_polls(FILE *out, struct profile *profile, const char *run,
         fprintf(out, "%llu polls, no red flags\n", (unsigned long long)p.polls);
     for (size_t i = 0; sorted && err == 0 && i < count && i < ROWS; i++) {
         struct polls_group *g = &p.groups[sorted[i]];
-        char *name = heap_name(g->name, false);
+        char *name = profile_safe_name(g->name, false);
         fprintf(out, "  %s: %llu polls, p50 %s, p99 %s, max %s\n", name ? name : "?",
                 (unsigned long long)g->polls,
                 units_time(text[0], samples_percentile(&g->durations, 0.50)),
@@ -72,7 +72,7 @@ static int show_cpu(FILE *out, struct profile *profile, const char *run,
     fprintf(out, "%s on the CPU, %llu samples, %s\n", units_time(text, (int64_t)f.cpu_ns),
             (unsigned long long)f.samples, cpu_source_text(source, sizeof(source), c.rec));
     for (size_t i = 0; err == 0 && i < f.count && i < ROWS && f.rows[i].self_ns > 0; i++) {
-        char *name = heap_name(f.rows[i].function, false);
+        char *name = profile_safe_name(f.rows[i].function, false);
         fprintf(out, "  %6s  %s\n",
                 units_percent(text, (double)f.rows[i].self_ns / (double)f.cpu_ns),
                 name ? name : "?");
@@ -92,16 +92,16 @@ static int show_heap(FILE *out, struct profile *profile, const char *run,
     int err = profile_make_sites(profile, NULL, error);
     if (err)
         return err;
-    uint32_t *sites = heap_sorted(profile, HEAP_LIVE, &count);
+    uint32_t *sites = heap_sorted(profile, FIGURE_LIVE, &count);
     report_heading(out, o->colour, "Heap");
     fprintf(out, "%s live, %s allocated, %s at the peak\n",
-            heap_bytes(live, profile->rec.total.live_bytes),
-            heap_bytes(all, profile->rec.total.allocated_bytes),
-            heap_bytes(peak, profile->rec.header.peak_bytes));
+            figure_bytes(live, profile->rec.total.live_bytes),
+            figure_bytes(all, profile->rec.total.allocated_bytes),
+            figure_bytes(peak, profile->rec.header.peak_bytes));
     for (size_t i = 0; sites && i < count && i < ROWS; i++) {
         const struct heap_site *site = &profile->sites[sites[i]];
-        char *name = heap_name(site->function, site->mmap);
-        fprintf(out, "  %9s  %s\n", heap_bytes(live, site->sum.live_bytes), name ? name : "?");
+        char *name = profile_safe_name(site->function, site->mmap);
+        fprintf(out, "  %9s  %s\n", figure_bytes(live, site->sum.live_bytes), name ? name : "?");
         free(name);
     }
     free(sites);
@@ -125,9 +125,9 @@ static int overview_json(FILE *out, const struct recording *rec, unsigned found,
     json_close(&w);
     json_line(&w);
     json_add_object(&w, "heap");
-    json_add_number(&w, "live_bytes", heap_whole(h->live_bytes));
-    json_add_number(&w, "allocated_bytes", heap_whole(h->allocated_bytes));
-    json_add_number(&w, "peak_bytes", heap_whole(h->peak_bytes));
+    json_add_number(&w, "live_bytes", figure_whole(h->live_bytes));
+    json_add_number(&w, "allocated_bytes", figure_whole(h->allocated_bytes));
+    json_add_number(&w, "peak_bytes", figure_whole(h->peak_bytes));
     json_add_count(&w, "samples", h->stats.samples);
     json_close(&w);
     json_line(&w);
@@ -151,7 +151,7 @@ int overview_report(FILE *out, struct profile *p, const char *run, bool json,
                     const struct report_options *o, struct run_error *error)
 {
     if (json) {
-        heap_notice_reading(p);
+        profile_notice_reading(p);
         return overview_json(out, &p->rec, p->instruments, error);
     }
     heap_print_program(out, &p->rec);

@@ -16,7 +16,7 @@ static void figure_cells(struct table *t, const struct polls_change *c, enum pol
     const bool present[2] = {c->polls[0] > 0, c->polls[1] > 0};
     bool both = present[0] && present[1];
     for (int s = 0; s < 2; s++)
-        table_cell(t, present[s] ? units_time(text, heap_whole(c->ns[f][s])) : "-");
+        table_cell(t, present[s] ? units_time(text, figure_whole(c->ns[f][s])) : "-");
     diff_percent_cell(t, present, c->ns[f]);
     table_cell(t, both ? diff_verdict(c->ns[f], c->differs[f], "slower", "faster") : "");
 }
@@ -24,7 +24,7 @@ static void figure_cells(struct table *t, const struct polls_change *c, enum pol
 static int add_cells(struct table *t, const struct polls_change *c)
 {
     char text[UNITS_LEN];
-    char *name = heap_name(c->name, false);
+    char *name = profile_safe_name(c->name, false);
     if (!name)
         return -ENOMEM;
     table_cell(t, name);
@@ -79,7 +79,7 @@ static void put_times(struct buf *b, const char *key, const struct polls_change 
     buf_printf(b, "\"%s_ns\":[", key);
     for (int s = 0; s < 2; s++) {
         if (c->polls[s])
-            buf_printf(b, "%s%lld", s ? "," : "", (long long)heap_whole(ns[s]));
+            buf_printf(b, "%s%lld", s ? "," : "", (long long)figure_whole(ns[s]));
         else
             buf_printf(b, "%snull", s ? "," : "");
     }

@@ -68,7 +68,7 @@ static void print_cause(FILE *out, const struct polls *p, const struct poll *pol
         fprintf(out, "by %s\n", thread);
         return;
     }
-    char *name = heap_name(p->groups[poll->waker_group].name, false);
+    char *name = profile_safe_name(p->groups[poll->waker_group].name, false);
     fprintf(out, "by %s on %s\n", name ? name : "?", thread);
     free(name);
 }
@@ -79,7 +79,7 @@ static int print_poll(FILE *out, struct polls *p, size_t number, const struct re
     const struct poll *poll = &p->longest[number];
     const struct polls_group *g = &p->groups[poll->group];
     char duration[UNITS_LEN], at[UNITS_LEN], share[UNITS_LEN], thread[200];
-    char *name = heap_name(g->name, false);
+    char *name = profile_safe_name(g->name, false);
     if (!name)
         return -ENOMEM;
     double on_cpu = polls_on_cpu(p, &poll->time, (uint64_t)polls_duration(poll));

@@ -1,7 +1,7 @@
 /* A stack in one line, innermost function first.
  *
  * Two places matter to the reader: where the thread was, and the first function of the program
- * itself. Between them is plumbing (`heap_is_plumbing`: the C library, internals of libstdc++),
+ * itself. Between them is plumbing (`profile_is_plumbing`: the C library, internals of libstdc++),
  * a dozen frames for a C++ mutex. Of each run of plumbing, the line shows the frame that the
  * program called, and for the innermost run also the leaf. The rest is "...".
  *
@@ -34,13 +34,13 @@ struct line {
 
 bool stretch_is_passed(const struct symbol_frame *frame)
 {
-    return heap_is_plumbing(frame) || strncmp(frame->function, "__gthread", 9) == 0;
+    return profile_is_plumbing(frame) || strncmp(frame->function, "__gthread", 9) == 0;
 }
 
 static void add(struct line *l, const struct symbol_frame *frame)
 {
     if (l->count < FRAMES_SHOWN)
-        l->names[l->count++] = frame ? heap_name(frame->function, false) : NULL;
+        l->names[l->count++] = frame ? profile_safe_name(frame->function, false) : NULL;
 }
 
 /* Chooses the frames to show, starting at FIRST. */
@@ -129,7 +129,7 @@ static void put_all(struct buf *b, const struct symbol_frame *const *frames, siz
                     size_t count)
 {
     for (size_t i = first; i < count; i++) {
-        char *name = heap_name(frames[i]->function, false);
+        char *name = profile_safe_name(frames[i]->function, false);
         buf_printf(b, "%s%s", i > first ? between : "", name ? name : "?");
         free(name);
     }
@@ -163,7 +163,7 @@ char *stretch_text(const struct profile *profile, uint32_t stack, const struct r
                    size_t indent, bool memory, const struct symbol_frame **frames)
 {
     size_t count = profile_frames(profile, stack, frames), first = 0;
-    while (memory && first + 1 < count && heap_is_plumbing(frames[first]))
+    while (memory && first + 1 < count && profile_is_plumbing(frames[first]))
         first++;
     if (!o->all)
         return stretch_line(frames, first, count, o, indent);

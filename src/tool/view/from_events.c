@@ -222,11 +222,11 @@ static void put_tasks(struct packer *k, struct polls *p)
         const int64_t values[] = {name,
                                   g->kind == POLLS_PLACE ? name : PACK_NONE,
                                   g->kind,
-                                  heap_whole((double)g->polls),
-                                  heap_whole((double)g->total_ns),
+                                  figure_whole((double)g->polls),
+                                  figure_whole((double)g->total_ns),
                                   samples_percentile(&g->durations, 0.50),
                                   samples_percentile(&g->durations, 0.99),
-                                  heap_whole((double)g->max_ns)};
+                                  figure_whole((double)g->max_ns)};
         SCHEMA_WRITES(tasks, sizeof(values) / sizeof(*values) + 1);
         for (size_t c = 0; c < 8; c++)
             column_put(&t->columns[c], values[c]);

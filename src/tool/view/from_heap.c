@@ -41,10 +41,10 @@ static void put_site(const struct packer *k, struct pack_table *t, const struct 
     for (size_t i = 0; i < 7; i++)
         column_put_f64(&c[1 + i], figures[i]);
     column_put(&c[8], recording_median_life(s));
-    column_put(&c[9], heap_whole((double)s->live_samples));
-    column_put(&c[10], heap_whole((double)s->samples));
+    column_put(&c[9], figure_whole((double)s->live_samples));
+    column_put(&c[10], figure_whole((double)s->samples));
     column_put(&c[11], s->live_samples ? packer_moment(k, s->oldest_ns) : -1);
-    column_put(&c[12], heap_whole((double)s->freed_samples));
+    column_put(&c[12], figure_whole((double)s->freed_samples));
     column_put(&c[13], trie_outwards(&k->trie, node, stack->site_frame));
     column_put(&c[14], (flags & PIANO_STACK_MMAP ? 1 : 0) | (cut ? 2 : 0));
     column_put(&c[15], caller);

@@ -187,7 +187,7 @@ int packer_add_recording(struct packer *k, const char *path, struct run_error *e
     if (err == 0) {
         name_threads(k, p.rec);
         polls_notices(&p);
-        heap_notice_symbols(&profile);
+        profile_notice_symbols(&profile);
         int64_t end = end_of(k, &p);
         k->about.duration_ns = end > k->about.duration_ns ? end : k->about.duration_ns;
     }

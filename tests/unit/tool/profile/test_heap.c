@@ -35,7 +35,7 @@ static void allocator_functions_are_recognised(void **state)
     };
     for (size_t k = 0; k < sizeof(cases) / sizeof(*cases); k++) {
         struct symbol_frame f = {.function = cases[k].function, .module = cases[k].module};
-        if (heap_is_plumbing(&f) != cases[k].is)
+        if (profile_is_plumbing(&f) != cases[k].is)
             fail_msg("%s in %s", cases[k].function, cases[k].module);
     }
 }
