@@ -161,7 +161,6 @@ static int put_growth(struct digest *r, const struct profile *heap)
 {
     struct heap_growth g = {.rows = NULL};
     struct run_error error;
-    struct buf b = {0};
     char text[UNITS_LEN];
     if (heap_growth_make(&g, heap, GROWTH_NOT_GIVEN, GROWTH_NOT_GIVEN, &error) != 0) {
         heap_growth_release(&g);
@@ -177,19 +176,10 @@ static int put_growth(struct digest *r, const struct profile *heap)
         free(name);
     }
     g.count = g.count < TOP ? g.count : TOP;
-    heap_put_growth(&b, heap, &g);
-    static const char before[] = "\"growth\":";
-    size_t head = sizeof(before) - 1, end = b.len;
-    while (end > 0 && b.data[end - 1] != '}')
-        end--; /* the comma after it */
-    if (!b.failed && end > head) {
-        buf_printf(&r->text, "%s\"growth\":", r->text.len ? ",\n" : "");
-        buf_put(&r->text, b.data + head, end - head);
-    }
-    int err = b.failed || r->text.failed ? -ENOMEM : 0;
-    buf_free(&b);
+    buf_puts(&r->text, r->text.len ? ",\n" : "");
+    heap_put_growth(&r->text, heap, &g);
     heap_growth_release(&g);
-    return err;
+    return r->text.failed ? -ENOMEM : 0;
 }
 
 static int write_heap(FILE *out, void *what, size_t top)

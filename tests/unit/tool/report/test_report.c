@@ -252,7 +252,7 @@ static void open_calls_are_no_sample(void **state)
           "Function  Calls   Self      \u00b1      %\n"
           "------------------------------------\n"
           "main          1   30ns         50.0%\n"
-          "hot        1000  ~20ns  4.4us  33.3%\n"
+          "hot        1000  ~20ns  4.5us  33.3%\n"
           "often       300   10ns         16.7%\n"
           "~ estimate: 80 of 1000 calls were timed\n"
           "\u00b1 the 95 % interval of the self time\n");
