@@ -171,7 +171,7 @@ def test_snapshot_of_a_process_that_hides(project: Project) -> None:
         hidden.communicate()
     if "piano: " not in done.err:
         pytest.skip("another user cannot reach the tool here")
-    assert done.status == 1 and "does not let itself be looked at" in done.err and "sudo" not in done.err, done
+    assert done.status == 1 and "does not allow reading its memory map" in done.err and "sudo" not in done.err, done
 
 
 @pytest.mark.tool
