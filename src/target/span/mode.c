@@ -56,6 +56,7 @@ enum {
 };
 
 bool piano__mode_pinned;
+bool piano__mode_exact;
 
 static double square(double x)
 {
@@ -65,7 +66,8 @@ static double square(double x)
 void piano__mode_init(void)
 {
     const char *timing = secure_getenv("PIANO_TIMING");
-    piano__mode_pinned = timing && strcmp(timing, "all") == 0;
+    piano__mode_exact = timing && strcmp(timing, "all") == 0;
+    piano__mode_pinned = piano__mode_exact;
 }
 
 static int64_t ns_of(int64_t ticks)

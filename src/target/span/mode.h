@@ -36,6 +36,8 @@ int64_t piano__mode_long(void);
 
 /* If set, no function changes its mode: during calibration, and with PIANO_TIMING=all. */
 extern bool piano__mode_pinned;
+/* PIANO_TIMING=all: every probe measures itself (toll.h). */
+extern bool piano__mode_exact;
 void piano__mode_init(void);
 
 #endif

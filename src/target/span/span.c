@@ -462,7 +462,7 @@ enter_fast(struct piano__thread *t, struct piano__head *head, struct caller from
     mark_recursive(t, slot, entries);
     if (unlikely(slot->toll.seen < PIANO_TOLL_LEARN))
         flags = PIANO_ENTRY_FENCED | PIANO_ENTRY_DRAWN;
-    if (unlikely(!piano__toll_is_hot(t, start) || start < t->crowded_until))
+    if (unlikely(piano__mode_exact || !piano__toll_is_hot(t, start) || start < t->crowded_until))
         flags = PIANO_ENTRY_FENCED;
     struct piano__entry *e = push(t, slot, head, from, flags);
     unlock_in(t, false);

@@ -8,6 +8,7 @@
  * toll changes.
  *
  * Every probe measures itself
+ *  - if the user asked for every call to be timed (PIANO_TIMING=all): callers must be exact;
  *  - if the function is timed with the plain clock;
  *  - for the first PIANO_TOLL_LEARN calls of a function;
  *  - if the thread timed no call within the last PIANO_TOLL_HOT_NS: the caches may be cold;
