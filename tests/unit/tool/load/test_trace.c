@@ -13,7 +13,6 @@
 
 #include "target/sys/clock.h"
 #include "tool/load/rec.h"
-#include "tool/util/map.h"
 #include "event_image.h"
 
 /* ---- events ---- */
@@ -320,22 +319,6 @@ static void test_samples_in_order_of_time(void **state)
     recording_unload(&rec);
 }
 
-static void test_map(void **state)
-{
-    (void)state;
-    struct map m = {.slots = NULL};
-    assert_int_equal(map_find(&m, 1), MAP_NONE);
-    map_remove(&m, 1);
-    for (uint32_t i = 0; i < 5000; i++)
-        assert_int_equal(map_put(&m, (uint64_t)i * 256, i), 0);
-    for (uint32_t i = 0; i < 5000; i += 2)
-        map_remove(&m, (uint64_t)i * 256);
-    assert_int_equal(m.count, 2500);
-    for (uint32_t i = 0; i < 5000; i++)
-        assert_int_equal(map_find(&m, (uint64_t)i * 256), i % 2 ? i : MAP_NONE);
-    map_release(&m);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -349,7 +332,6 @@ int main(void)
         cmocka_unit_test(test_later_thread_records_replace_earlier_ones),
         cmocka_unit_test(test_samples_are_found_by_thread_and_time),
         cmocka_unit_test(test_samples_in_order_of_time),
-        cmocka_unit_test(test_map),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
