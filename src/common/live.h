@@ -96,6 +96,7 @@ struct piano__tally {
     /* Ticks: how long the watcher found the thread in this function, see target/span/watch.c. */
     int64_t looked;
     double looked_var; /* variance of `looked`, in ticks squared */
+    int64_t held;      /* the part of `looked` between two looks that met the same call */
     int64_t unwatched; /* ticks of self time before the watcher ran, see target/span/unwatched.c */
     int64_t longest;   /* ticks: the longest timed call */
     uint64_t alloc_count;
@@ -209,8 +210,10 @@ struct piano__slot {
     int64_t spent;
     int64_t looked;      /* ticks in total; only the watcher writes it */
     double looked_var;   /* variance of `looked`, in ticks squared; only the watcher writes it */
+    int64_t held;        /* the part of `looked` between two looks that met the same call */
     int64_t looked_seen; /* the part of `looked` that is already in tallies */
     double looked_var_seen;
+    int64_t held_seen;
     int64_t unwatched;  /* ticks of self time, while the watcher does not run */
     int64_t debt;       /* ticks that samples estimated, but for which no measured time was left */
     double seen_ever;   /* ticks in timed calls, older ones weighted less */

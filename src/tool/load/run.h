@@ -27,6 +27,7 @@ struct tally {
     int64_t free_bytes;
     int64_t looked_ns; /* how long the watcher found a thread in the function */
     double looked_var; /* ns squared: variance of looked_ns; 0 in files without it */
+    int64_t held_ns;   /* the part of looked_ns between two looks that met the same call */
     int64_t
         unwatched_ns;  /* of the self time, what was before the watcher ran: timed, not estimated */
     double looked_sys; /* ns: how far that may be off in the same direction in every line */
