@@ -345,4 +345,7 @@ void driver_release(struct driver *d)
     free(d->state);
     free(d->log);
     free(d->detect.dir);
+    for (size_t i = 0; i < d->cargo.count; i++)
+        free(d->cargo.items[i]);
+    free(d->cargo.items);
 }

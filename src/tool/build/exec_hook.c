@@ -129,6 +129,8 @@ static bool is_compiler(const char *path, char *const envp[])
 {
     static const char *const known[] = {"cc", "c++", "gcc", "g++", "clang", "clang++"};
     const char *name = base_name(path);
+    if (strcmp(name, "rustc") == 0) /* rustup's rustc starts another one */
+        return !value_of(envp, "PIANO_RUSTC");
     size_t len = without_version(name);
     const char *stem = name;
     for (size_t i = 0; i < len; i++) {

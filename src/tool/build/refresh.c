@@ -31,8 +31,9 @@ void refresh_put_identity(struct buf *b, const char *path)
 
 int refresh_all(const char *state)
 {
-    static const char *const products[] = {"tree",  "cmake", "meson",         "units",
-                                           "links", "log",   "tree.manifest", "configured"};
+    static const char *const products[] = {"tree",          "cmake",     "meson", "cargo",
+                                           "rust",          "units",     "links", "log",
+                                           "tree.manifest", "configured"};
     int err = 0;
     for (size_t i = 0; i < sizeof products / sizeof products[0] && err == 0; i++) {
         char *path = paths_join(state, products[i]);

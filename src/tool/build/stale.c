@@ -93,7 +93,9 @@ bool stale_is_dir(const char *path, const char *name)
         if (strcmp(name, names[i]) == 0)
             return true;
     }
-    return has(path, "CMakeCache.txt") || has(path, "meson-private");
+    /* The last one is cargo's. */
+    return has(path, "CMakeCache.txt") || has(path, "meson-private") ||
+           has(path, ".rustc_info.json");
 }
 
 static bool ends_with(const char *name, const char *tail)

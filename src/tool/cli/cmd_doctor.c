@@ -15,6 +15,7 @@
 
 #include "tool/util/child.h"
 #include "tool/build/libclang.h"
+#include "tool/build/rust.h"
 #include "tool/cli/command.h"
 #include "tool/record/perf.h"
 #include "tool/util/buf.h"
@@ -86,6 +87,16 @@ static void check_libclang(void)
     CXString version = clang->getClangVersion();
     tell(GOOD, "libclang: %s", say_safe(safe, sizeof(safe), clang->getCString(version)));
     clang->disposeString(version);
+}
+
+static void check_rust(void)
+{
+    bool has_cargo = child_in_path("cargo");
+    if (rust_can_read() && has_cargo)
+        tell(GOOD, "Rust: cargo and piano-rust");
+    else
+        tell(GOOD, "Rust: %s; `piano build` does not work in Cargo projects",
+             has_cargo ? "piano-rust is not built" : "there is no cargo");
 }
 
 /* Checks symbol look-up: names, inlined functions and lines of programs that piano did not
@@ -267,6 +278,7 @@ static int doctor(void *request)
     char *lib = paths_lib_dir();
     check_compilers();
     check_libclang();
+    check_rust();
     check_symbols();
     check_library(lib, "libpiano.so");
     check_library(lib, "libpiano_exec.so");

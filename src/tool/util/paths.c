@@ -12,10 +12,12 @@
 #include <unistd.h>
 
 #include "common/owner.h"
+#include "tool/util/buf.h"
 #include "tool/util/say.h"
 
-static const char *const build_files[] = {
-    "Makefile", "makefile", "GNUmakefile", "CMakeLists.txt", "meson.build", "configure", ".git"};
+static const char *const build_files[] = {"Makefile",       "makefile",    "GNUmakefile",
+                                          "CMakeLists.txt", "meson.build", "Cargo.toml",
+                                          "configure",      ".git"};
 
 char *paths_join(const char *dir, const char *name)
 {
@@ -93,6 +95,30 @@ static void climb_parts(char *root, const char *name)
     }
 }
 
+/* Does the Cargo.toml of DIR describe a workspace? */
+static bool is_workspace(const char *dir)
+{
+    char *path = paths_join(dir, "Cargo.toml");
+    struct buf text = {0};
+    bool found = path && buf_read_file(&text, path) == 0 && text.data &&
+                 (strncmp(text.data, "[workspace", 10) == 0 || strstr(text.data, "\n[workspace"));
+    buf_free(&text);
+    free(path);
+    return found;
+}
+
+/* A package of Cargo is built as a part of its workspace, which may be several directories above. */
+static char *climb_workspace(char *root)
+{
+    if (holds_state(root) || !holds(root, "Cargo.toml") || is_workspace(root))
+        return root;
+    char *above = nearest_above(root, is_workspace);
+    if (!above)
+        return root;
+    free(root);
+    return above;
+}
+
 char *paths_build_root(void)
 {
     char *cwd = getcwd(NULL, 0);
@@ -104,7 +130,7 @@ char *paths_build_root(void)
     climb_parts(root, "CMakeLists.txt");
     climb_parts(root, "meson.build");
     free(cwd);
-    return root;
+    return climb_workspace(root);
 }
 
 char *paths_project_root(void)
