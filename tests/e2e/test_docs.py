@@ -11,7 +11,7 @@ from conftest import ROOT, Project
 from test_cli import COMMANDS
 
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("integrations/*/*.md")])
-FLAG = re.compile(r"(?<![\w-])(--[a-z][a-z-]*|-[jo])(?![\w-])")
+FLAG = re.compile(r"(?<![\w-])(--[a-z][a-z-]*|-[jop])(?![\w-])")
 
 
 def flags(text: str) -> set[str]:
