@@ -83,7 +83,7 @@ short   = if [ -t 2 ]; then printf '\r  compiled %s%s files\r' $(1) '$(call of, 
 find_c = $(sort $(wildcard $(1)/*.c $(1)/*/*.c $(1)/*/*/*.c))
 
 COMMON_SRC  := $(call find_c,src/common)
-EXEC_SRC    := src/tool/build/exec_hook.c
+EXEC_SRC    := src/tool/build/exec_hook.c src/tool/build/exec_image.c
 MAIN_SRC    := src/tool/cli/main.c
 TOOL_SRC    := $(filter-out $(EXEC_SRC),$(call find_c,src/tool))
 WRAP_SRC    := src/target/preload/wrap.c
@@ -151,7 +151,7 @@ $(B)/lib/piano_wrap.o: $(patsubst src/%.c,$(B)/obj/loaded/%.o,$(WRAP_SRC)) Makef
 $(B)/lib/libpiano_exec.so: $(patsubst src/%.c,$(B)/obj/loaded/%.o,$(EXEC_SRC))
 	@mkdir -p $(@D)
 	$(call say,LINK $@)
-	$(Q)$(CC) $(CFLAGS) $(LOADED_SAN) $(LDFLAGS) -shared -Wl,-soname,libpiano_exec.so -o $@ $< -ldl
+	$(Q)$(CC) $(CFLAGS) $(LOADED_SAN) $(LDFLAGS) -shared -Wl,-soname,libpiano_exec.so -o $@ $^ -ldl
 
 # Without the registry, and without its crates in cargo's cache, piano is made without it: `piano build` then says what a
 # Cargo project needs.

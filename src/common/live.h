@@ -416,7 +416,7 @@ struct piano__written {
 };
 
 /* Calls SINK with the text that is not in the file WRITTEN: whole lines, each ending in a newline,
- * possibly several per call. IMAGE may contain anything. Returns 0, or -EINVAL if it is not a live
+ * possibly several per call. IMAGE may contain anything, and is aligned to a page. Returns 0, or -EINVAL if it is not a live
  * image of this version. */
 int piano__live_lines(const void *image, size_t size, struct piano__written written,
                       void (*sink)(void *ctx, const char *text, size_t len), void *ctx);

@@ -55,7 +55,7 @@ static char *read_log(const char *path, const char *mirror, const char *root)
 {
     struct buf raw = {0};
     char *text = NULL;
-    if (buf_read_file(&raw, path) == 0 && raw.data && raw.len > 0) {
+    if (buf_read_own_file(&raw, path) == 0 && raw.data && raw.len > 0) {
         size_t len = strlen(raw.data);
         text = mirror ? mirror_replace(raw.data, &len, mirror, root) : strdup(raw.data);
     }

@@ -79,6 +79,8 @@ static int make_places(struct driver *d)
 {
     struct selection *s = &d->selection;
     d->root = paths_build_root();
+    if (!d->root)
+        return paths_say_failure();
     d->cwd = getcwd(NULL, 0);
     char *piano = d->root ? paths_join(d->root, ".piano") : NULL;
     d->state = piano ? paths_join(piano, "build") : NULL;

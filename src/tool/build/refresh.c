@@ -51,7 +51,7 @@ int refresh_fingerprint(const char *state, const char *fingerprint)
     char *units = paths_join(state, "units");
     int err = path && units ? 0 : -ENOMEM;
     buf_puts(&new, fingerprint);
-    bool same = err == 0 && buf_read_file(&old, path) == 0 &&
+    bool same = err == 0 && buf_read_own_file(&old, path) == 0 &&
                 old.len == new.len &&memcmp(old.data, new.data, new.len) == 0 &&
                 access(units, F_OK) == 0;
     if (err == 0 && !same) {

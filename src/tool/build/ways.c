@@ -96,7 +96,7 @@ static double file_s(const struct stat *st)
 /* Reads the source from the first line of a unit's record, `unit SOURCE OUTPUT`. */
 static void read_source(int dir, const char *name, char *source, size_t size)
 {
-    int fd = openat(dir, name, O_RDONLY | O_CLOEXEC);
+    int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     ssize_t len = fd < 0 ? 0 : read(fd, source, size - 1);
     source[len > 0 ? len : 0] = '\0';
     if (fd >= 0)
@@ -162,7 +162,7 @@ static int open_output(const struct driver *d, const struct step *step)
 static bool is_colon_error(const struct driver *d)
 {
     struct buf text = {0};
-    bool is_it = strchr(d->root, ':') && buf_read_file(&text, d->log) == 0 && text.data &&
+    bool is_it = strchr(d->root, ':') && buf_read_own_file(&text, d->log) == 0 && text.data &&
                  strstr(text.data, "target pattern");
     buf_free(&text);
     return is_it;
@@ -350,7 +350,7 @@ static int build_configure(struct driver *d)
     int status = script && stamp && dir ? 0 : out_of_memory();
     if (status == 0) {
         refresh_put_identity(&now, script);
-        bool done = buf_read_file(&last, stamp) == 0 && last.len == now.len &&
+        bool done = buf_read_own_file(&last, stamp) == 0 && last.len == now.len &&
                     memcmp(last.data, now.data, now.len) == 0;
         const char *const words[] = {"./configure", NULL};
         if (!done)

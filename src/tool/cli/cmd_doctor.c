@@ -249,6 +249,13 @@ static void check_perf(void)
              wish.without_switches ? ", without the stacks of threads that wait" : "");
 }
 
+static void tell_no_runs_dir(void)
+{
+    char text[PATH_MAX + 128], hint[PATH_MAX + 256];
+    paths_failure(text, sizeof(text), hint, sizeof(hint));
+    tell(BAD, "runs directory: %s", text);
+}
+
 static void check_runs_dir(void)
 {
     char *dir = paths_runs_dir(), room[UNITS_LEN];
@@ -257,7 +264,7 @@ static void check_runs_dir(void)
     while (at && access(at, F_OK) != 0 && strrchr(at, '/') && strrchr(at, '/') != at)
         *strrchr(at, '/') = '\0';
     if (!at)
-        tell(BAD, "runs directory: out of memory");
+        tell_no_runs_dir();
     else if (access(at, W_OK | X_OK) != 0)
         tell(BAD, "runs directory: %s cannot be written to: %s (set PIANO_RUNS_DIR)", at,
              strerror(errno));

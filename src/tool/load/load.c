@@ -19,6 +19,7 @@
 #include "common/live.h"
 #include "tool/load/foreign.h"
 #include "tool/load/reader.h"
+#include "tool/util/file.h"
 #include "tool/util/owner.h"
 #include "tool/util/say.h"
 
@@ -139,15 +140,12 @@ static bool is_foreign(const char *path, const struct stat *st)
 
 static int map_file(struct run *run, const char *path, struct run_error *e)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    int fd = file_open(path, O_RDONLY);
     if (fd < 0)
-        return fail(e, -errno, errno == ENOENT ? "piano list" : NULL, path, strerror(errno));
+        return fail(e, fd, fd == -ENOENT || fd == -EINVAL ? "piano list" : NULL, path,
+                    fd == -EINVAL ? "is not a regular file" : strerror(-fd));
     struct stat st;
-    int err = fstat(fd, &st) != 0 ? -errno : 0;
-    if (err == 0 && !S_ISREG(st.st_mode))
-        err = fail(e, -EINVAL, "piano list", path, "is not a regular file");
-    else if (err)
-        fail(e, err, NULL, path, strerror(-err));
+    int err = fstat(fd, &st) != 0 ? fail(e, -errno, NULL, path, strerror(errno)) : 0;
     if (err == 0 && st.st_size > 0) {
         void *map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
         if (map == MAP_FAILED) {
@@ -173,21 +171,19 @@ static int read_live(struct run *run)
 {
     const char *dot = strrchr(run->path, '.');
     size_t stem = dot && !strchr(dot, '/') ? (size_t)(dot - run->path) : strlen(run->path);
-    struct buf path = {0}, image = {0};
-    struct stat st;
+    struct buf path = {0};
+    struct file_map image = {0};
     buf_put(&path, run->path, stem);
     buf_puts(&path, ".live");
     int err = path.failed ? -ENOMEM : 0;
-    bool there = err == 0 && stat(path.data, &st) == 0 && S_ISREG(st.st_mode) &&
-                 st.st_size <= MAX_LIVE_BYTES;
     struct piano__written written = {run->map, run->map_len};
-    if (there && buf_read_file(&image, path.data) == 0 && image.len > 0 &&
+    if (err == 0 && file_copy(&image, path.data, MAX_LIVE_BYTES) == 0 && image.len > 0 &&
         piano__live_lines(image.data, image.len, written, take_live, &run->live) == 0) {
         run->recovered = true;
         if (run->live.failed)
             err = -ENOMEM;
     }
-    buf_free(&image);
+    file_unmap(&image);
     buf_free(&path);
     return err;
 }

@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "tool/load/rec.h"
+#include "tool/util/file.h"
 #include "tool/util/order.h"
 #include "tool/util/owner.h"
 #include "tool/util/say.h"
@@ -109,10 +110,8 @@ bool recording_named(const char *name)
 bool recording_is(const char *path)
 {
     char magic[sizeof(PIANO_REC_MAGIC) - 1];
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    struct stat st;
-    bool is = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
-              pread(fd, magic, sizeof(magic), 0) == (ssize_t)sizeof(magic) &&
+    int fd = file_open(path, O_RDONLY);
+    bool is = fd >= 0 && pread(fd, magic, sizeof(magic), 0) == (ssize_t)sizeof(magic) &&
               memcmp(magic, PIANO_REC_MAGIC, sizeof(magic)) == 0;
     if (fd >= 0)
         close(fd);
@@ -137,12 +136,10 @@ static int fail_at(struct run_error *e, const char *path, uint64_t at, const cha
 
 static int map_file(struct recording *rec, const char *path, struct stat *st, struct run_error *e)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    int fd = file_open(path, O_RDONLY);
     if (fd < 0)
-        return fail(e, -errno, path, strerror(errno));
+        return fail(e, fd, path, fd == -EINVAL ? "is not a regular file" : strerror(-fd));
     int err = fstat(fd, st) != 0 ? fail(e, -errno, path, strerror(errno)) : 0;
-    if (err == 0 && !S_ISREG(st->st_mode))
-        err = fail(e, -EINVAL, path, "is not a regular file");
     if (err == 0 && st->st_size > 0) {
         void *map = mmap(NULL, (size_t)st->st_size, PROT_READ, MAP_SHARED, fd, 0);
         if (map == MAP_FAILED) {
@@ -398,8 +395,8 @@ typedef int stage(struct rec_reader *r);
 
 static int read_chunks(struct recording *rec, stage *const *stages, size_t count)
 {
-    struct rec_reader r = {.rec = rec, .fd = open(rec->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
-    int err = r.fd < 0 ? -errno : find_chunks(&r);
+    struct rec_reader r = {.rec = rec, .fd = file_open(rec->path, O_RDONLY)};
+    int err = r.fd < 0 ? r.fd : find_chunks(&r);
     if (r.fd >= 0)
         close(r.fd);
     for (size_t i = 0; i < count && err == 0; i++) {

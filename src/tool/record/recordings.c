@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "tool/record/process.h"
+#include "tool/util/file.h"
 #include "tool/util/paths.h"
 #include "tool/util/vec.h"
 
@@ -50,9 +51,9 @@ void recordings_release(struct recordings *r)
 
 int recordings_header(const char *path, struct piano__rec_header *h)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    int fd = file_open(path, O_RDONLY | O_NOFOLLOW);
     if (fd < 0)
-        return -errno;
+        return fd;
     ssize_t got = pread(fd, h, sizeof *h, 0);
     close(fd);
     if (got != (ssize_t)sizeof *h)

@@ -17,6 +17,7 @@
 
 #include "common/events.h"
 #include "tool/record/process.h"
+#include "tool/util/file.h"
 
 enum { SECOND = 1000000000, SLACK_NS = 30000000 }; /* before the first and after the last sample */
 
@@ -72,7 +73,7 @@ static void tally(const char *path)
     if (recordings_header(path, &h) != 0 || !(h.flags & PIANO_REC_HAS_EVENTS) ||
         h.trace.end_ticks != 0)
         return;
-    int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    int fd = file_open(path, O_RDWR | O_NOFOLLOW);
     uint64_t count = fd >= 0 ? sum_of(fd, h.chunks, PIANO_CHUNK_EVENTS, count_in) : 0;
     const off_t at = offsetof(struct piano__rec_header, trace.events);
     if (count > h.trace.events && pwrite(fd, &count, sizeof count, at) < 0)
@@ -94,7 +95,7 @@ void tally_events(const struct recordings *r)
 /* CPU time that the samples of ONE account for, including lost samples. */
 static uint64_t time_of(const struct recording *one, const struct piano__rec_header *h)
 {
-    int fd = open(one->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    int fd = file_open(one->path, O_RDONLY | O_NOFOLLOW);
     uint64_t sum = fd >= 0 ? sum_of(fd, h->chunks, PIANO_CHUNK_SAMPLES, time_in) : 0;
     if (fd >= 0)
         close(fd);
@@ -104,7 +105,7 @@ static uint64_t time_of(const struct recording *one, const struct piano__rec_hea
 static void add_lost(const char *path, uint64_t lost)
 {
     const off_t at = offsetof(struct piano__rec_header, trace.samples_lost);
-    int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    int fd = file_open(path, O_WRONLY | O_NOFOLLOW);
     if (fd >= 0 && pwrite(fd, &lost, sizeof lost, at) < 0)
         lost = 0; /* the header is unchanged */
     if (fd >= 0)
