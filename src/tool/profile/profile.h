@@ -95,7 +95,8 @@ extern const char *const figure_names[FIGURES]; /* "live", ... */
 const char *figure_text(char *text, double figure, enum figure by);
 double figure_value(const struct recording_sum *sum, enum figure by);
 
-/* The instruments of a recording, from its header; 0 if the header does not name them. */
+/* The instruments of a recording, from its header; 0 if the header does not name them. Without the
+ * heap if its figures are not known (load/own.h). */
 unsigned profile_instruments(const struct recording *rec);
 /* Reads the header of a recording: enough for `rec.header` and `instruments`. 0, or negative errno
  * with ERROR filled. */
