@@ -233,28 +233,26 @@ static inline size_t product(size_t count, size_t size)
                                                           : slow_drop(&drop_slots[i], PASSED);     \
     }
 
+#define FROM(X, t, u) X(t##0) X(t##1) X(t##2) X(t##3) X(t##4) X(t##5) X(t##6) X(t##7) u
 #define TIMES_2(X) X(0) X(1)
-#define TIMES_8(X) TIMES_2(X) X(2) X(3) X(4) X(5) X(6) X(7)
-#define TIMES_16(X) TIMES_8(X) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
-#define TIMES_48(X)                                                                                \
-    TIMES_16(X)                                                                                    \
-    X(16)                                                                                          \
-    X(17)                                                                                          \
-    X(18) X(19) X(20) X(21) X(22) X(23) X(24) X(25) X(26) X(27) X(28) X(29) X(30) X(31) X(32)      \
-        X(33) X(34) X(35) X(36) X(37) X(38) X(39) X(40) X(41) X(42) X(43) X(44) X(45) X(46) X(47)
+#define TIMES_8(X) FROM(X, , )
+#define TIMES_10(X) FROM(X, , X(8) X(9))
+#define TIMES_20(X) TIMES_10(X) FROM(X, 1, X(18) X(19))
+#define TIMES_30(X) TIMES_20(X) FROM(X, 2, X(28) X(29))
+#define TIMES_50(X) TIMES_30(X) FROM(X, 3, X(38) X(39)) FROM(X, 4, X(48) X(49))
 
 /* X(what, number of hooks, their definition) */
 #define EVERY(X)                                                                                   \
-    X(take, TAKE, 48)                                                                              \
-    X(take_many, TAKE_MANY, 16)                                                                    \
-    X(take_in, TAKE_IN, 16)                                                                        \
+    X(take, TAKE, 50)                                                                              \
+    X(take_many, TAKE_MANY, 20)                                                                    \
+    X(take_in, TAKE_IN, 20)                                                                        \
     X(take_many_in, TAKE_MANY_IN, 8)                                                               \
     X(take_at, TAKE_AT, 8)                                                                         \
-    X(resize, RESIZE, 16)                                                                          \
+    X(resize, RESIZE, 20)                                                                          \
     X(resize_many, RESIZE_MANY, 8)                                                                 \
     X(resize_in, RESIZE_IN, 8)                                                                     \
     X(resize_there, RESIZE_THERE, 2)                                                               \
-    X(drop, DROP, 48)
+    X(drop, DROP, 50)
 
 #define DEFINE(name, WHAT, count)                                                                  \
     static struct slot name##_slots[count];                                                        \
