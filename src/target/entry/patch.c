@@ -32,9 +32,13 @@ struct change {
     uint8_t before[PIANO_CODE_JUMP], after[PIANO_CODE_JUMP];
 };
 
+bool piano__patch_threads_for_tests;
+
 static bool is_single(void)
 {
     struct stat st;
+    if (piano__patch_threads_for_tests)
+        return true;
     /* The directory has two links, and one for each thread. */
     return stat("/proc/self/task", &st) == 0 && st.st_nlink == 3;
 }

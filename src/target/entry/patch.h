@@ -2,6 +2,7 @@
 #ifndef PIANO_TARGET_ENTRY_PATCH_H
 #define PIANO_TARGET_ENTRY_PATCH_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -38,5 +39,8 @@ enum { PIANO_PATCH_MOST = 192 };
  *   -ENOMEM  no free memory near enough
  *   -E2BIG   too many functions */
 int piano__patch(const struct piano__patch *patch, const struct piano__symbols *symbols);
+
+/* Threads are ignored: those of an emulator run no code of the program. */
+extern bool piano__patch_threads_for_tests;
 
 #endif

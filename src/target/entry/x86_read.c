@@ -180,7 +180,7 @@ bool piano__x86_read(const uint8_t *code, size_t room, struct piano__x86_insn *i
     *insn = (struct piano__x86_insn){.length = 0};
     char letter = read_opcode(&r);
     insn->opcode = r.at - 1;
-    if (letter == 'x')
+    if (letter == 'x' || letter == 'p') /* nothing but prefixes */
         return false;
     if (strchr("mbzFGI", letter))
         read_modrm(&r);
