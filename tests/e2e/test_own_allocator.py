@@ -205,6 +205,7 @@ def test_functions_of_mimalloc(project: Project) -> None:
     _, heap = record_same(project, program)
     assert heap.made("all") == (5, 1500) or heap.made("all") == (5, 1500 + 56), "an inner function may be the one that is sampled"
     assert heap.live("all")[0] == 4
+    assert {site["stack"][site["site_frame"]]["function"] for site in heap.through("all")} == {"all"}, "mi_malloc_aligned is no site"
     assert heap["run"]["own_allocator"] == "mimalloc"
 
 
@@ -459,3 +460,23 @@ def test_an_instrumented_program_that_is_recorded(project: Project) -> None:
     done, heap = record(project, program, status=3)
     check(heap, done.out, "malloc")
     assert tally(project.report().row("churn")) == (150, 50 * 105300, 150)
+
+
+def test_counts_of_an_allocator_that_cannot_be_hooked(project: Project) -> None:
+    """Those of malloc alone would be numbers, and wrong."""
+    if platform.machine() != "x86_64":
+        pytest.skip("the code is for x86-64")
+    code = "xor %eax, %eax\\n1: inc %eax\\ncmp $3, %eax\\njne 1b\\nret"
+    project.write({"pool.c": MIMALLOC.replace("mi_", "je_").replace("void je_free(", "void je_free(void *); void old_free(") + f"""
+        __asm__(".text\\n.globl je_free\\n.type je_free, @function\\nje_free: {code}\\n.size je_free, . - je_free\\n");
+    """})
+    compile(project, USE, "-DA=je_", "pool.c")  # writes prog.c
+    project.build("--fn", "keep", "--fn", "churn", "--file", "prog.c", "--", "gcc", "-O2", "-fno-builtin", "-w", "-DA=je_", "prog.c",
+                  "pool.c", "-o", "prog")
+    assert project.piano("run", check=False).status == 3
+    report = project.report()
+    assert [report.row("keep")[key] for key in ("alloc_count", "alloc_bytes", "free_count", "free_bytes")] == [None] * 4
+    assert report.data["dropped"]["allocators"] == 1
+    shown = project.piano("report")
+    assert "1 allocator in the executable cannot be seen: allocations are not known" in shown.err
+    assert [line.split()[-2:] for line in shown.out.splitlines() if line.startswith(("keep", "churn"))] == [["-", "-"]] * 2

@@ -17,10 +17,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "target/heap/hidden.h"
 #include "target/heap/rooms.h"
 #include "target/heap/stacks.h"
 #include "target/heap/sums.h"
-#include "target/heap/hooks.h"
 #include "target/heap/pymalloc.h"
 #include "target/python/frames.h"
 #include "target/record/control.h"
@@ -353,25 +353,15 @@ static uint64_t blocks_for(uint64_t rate)
     return blocks < BLOCKS ? BLOCKS : blocks > MANY_BLOCKS ? MANY_BLOCKS : blocks;
 }
 
-static void set_own(const struct piano__own *own)
-{
-    struct piano__heap_stats *s = &header()->stats;
-    s->own_state = own->state;
-    s->own_kind = own->kind;
-    s->own_reason = own->reason;
-}
-
 static int begin(uint64_t rate)
 {
-    struct piano__own own = {.state = PIANO_OWN_UNKNOWN};
-    if (piano__alloc_own)
-        own = piano__alloc_own();
+    struct piano__own own = piano__hidden_find();
     if (own.state == PIANO_OWN_HIDDEN)
         return -ENOTSUP;
     int err = piano__control_open();
     if (err != 0)
         return err;
-    set_own(&own);
+    piano__hidden_note(&own);
     header()->rate = rate;
     if (!piano__live_init(blocks_for(rate)) ||
         !piano__stacks_init(rate < MANY_BELOW ? MANY_STACKS : STACKS) || !prepare())
@@ -416,21 +406,6 @@ int piano__heap_start(uint64_t rate)
     int err = start(rate);
     piano__lock_release(&piano__control_changing);
     return err;
-}
-
-void piano__heap_cannot_see(uint64_t rate)
-{
-    struct piano__own own = {.state = PIANO_OWN_UNKNOWN};
-    if (piano__alloc_own)
-        own = piano__alloc_own();
-    if (own.state != PIANO_OWN_HIDDEN || !piano__lock_try(&piano__control_changing))
-        return;
-    if (piano__control_open() == 0) {
-        set_own(&own);
-        header()->rate = rate;
-        piano__control_started(PIANO_REC_HAS_HEAP);
-    }
-    piano__lock_release(&piano__control_changing);
 }
 
 static int stop(void)

@@ -148,8 +148,6 @@ void piano__heap_watch(bool on);
 
 /* Control the recording. Return 0 or a negative errno. RATE 0 means the current rate. */
 int piano__heap_start(uint64_t rate);
-/* If `piano__heap_start` returned -ENOTSUP: creates a recording that says why it has no samples. */
-void piano__heap_cannot_see(uint64_t rate);
 int piano__heap_stop(void);
 int piano__heap_shutdown(void);
 int piano__heap_snapshot(void);

@@ -3,6 +3,8 @@
 #ifndef PIANO_TARGET_HEAP_HOOKS_H
 #define PIANO_TARGET_HEAP_HOOKS_H
 
+#include <stdbool.h>
+
 #include "common/allocators.h"
 
 /* An allocator in the executable. */
@@ -10,6 +12,7 @@ struct piano__own {
     enum piano__own_state state;
     enum piano__own_kind kind;
     enum piano__own_reason reason; /* if it is hidden */
+    bool is_uncounted;             /* it is hidden for instrumented functions, too */
 };
 
 /* Interposes the hooks before the program's allocator. Cheap if nothing has to be done. May be

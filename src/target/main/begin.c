@@ -8,6 +8,7 @@
 
 #include "target/cpu/cpu.h"
 #include "target/heap/heap.h"
+#include "target/heap/hidden.h"
 #include "target/heap/hooks.h"
 #include "target/record/control.h"
 #include "target/record/gate.h"
@@ -24,7 +25,7 @@ static void start_as_asked(void)
         return;
     uint64_t rate = piano__control_number("PIANO_HEAP");
     if (piano__alloc_place && rate > 0 && piano__heap_start(rate) == -ENOTSUP)
-        piano__heap_cannot_see(rate);
+        piano__hidden_record(rate);
     if (piano__control_number("PIANO_EVENTS") == 1)
         (void)piano__events_start(piano__control_number("PIANO_EVENTS_MAX"));
     uint64_t hz = piano__control_number("PIANO_CPU");

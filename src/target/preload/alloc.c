@@ -18,7 +18,6 @@
  * function are what its blocks could hold, and the allocated bytes are what it requested. */
 #include <dlfcn.h>
 #include <errno.h>
-#include <link.h>
 #include <malloc.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -240,22 +239,6 @@ static void call_every_kind(void)
     next.free(next.memalign(64, 1));
 }
 
-/* Returns whether the executable defines the malloc that all libraries call. Its own code calls that
- * directly. */
-static bool is_in_executable(void)
-{
-    Dl_info info;
-    struct link_map *map = NULL;
-    void *symbol = NULL;
-    void *first = dlsym(RTLD_DEFAULT, "malloc");
-    bool found = first && first != (void *)malloc &&
-                 dladdr1(first, &info, (void **)&map, RTLD_DL_LINKMAP) != 0 && map &&
-                 dladdr1(first, &info, &symbol, RTLD_DL_SYMENT) != 0 && symbol;
-    /* In a program that is not position-independent, the address may be that of a jump to these
-     * hooks, with an undefined symbol. */
-    return found && map->l_name[0] == '\0' && ((const ElfW(Sym) *)symbol)->st_shndx != SHN_UNDEF;
-}
-
 struct redirection {
     const char *name;
     void *ours;
@@ -309,7 +292,7 @@ struct piano__own piano__alloc_own(void)
     if (!ready())
         return piano__own_found();
     uintptr_t own_before = piano__heap_own_begin();
-    struct piano__own own = piano__own_place(!is_in_line() && is_in_executable());
+    struct piano__own own = piano__own_place(!is_in_line());
     piano__heap_own_end(own_before);
     return own;
 }

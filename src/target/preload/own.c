@@ -6,7 +6,7 @@
  *
  * WHICH FUNCTIONS. Names with the prefixes of jemalloc (`je_`, `_rjem_`, or what comes before
  * `mallocx`), mimalloc and tcmalloc are what they seem. `malloc` without a prefix is the allocator if
- * libraries call it too (IS_FIRST), or if no other malloc is used: a program may have a local
+ * libraries call it too (`is_first`), or if no other malloc is used: a program may have a local
  * function of that name. C++'s operators are hooked beside an allocator.
  *
  * RUST. A global allocator written in Rust is part of the same program as its callers, and the
@@ -14,8 +14,10 @@
  * allocators above, or malloc, are seen there. */
 #include "target/preload/own.h"
 
+#include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>
+#include <link.h>
 #include <string.h>
 
 #include "target/entry/patch.h"
@@ -395,12 +397,28 @@ static int place(bool is_first)
     return err;
 }
 
-struct piano__own piano__own_place(bool is_first)
+/* Returns whether the executable defines the malloc that all libraries call. Its own code calls that
+ * directly. */
+static bool is_in_executable(void)
+{
+    Dl_info info;
+    struct link_map *map = NULL;
+    void *symbol = NULL;
+    void *first = dlsym(RTLD_DEFAULT, "malloc");
+    bool found = first && dladdr1(first, &info, (void **)&map, RTLD_DL_LINKMAP) != 0 && map &&
+                 dladdr1(first, &info, &symbol, RTLD_DL_SYMENT) != 0 && symbol;
+    /* In a program that is not position-independent, the address may be that of a jump to these
+     * hooks, with an undefined symbol. */
+    return found && map->l_name[0] == '\0' && ((const ElfW(Sym) *)symbol)->st_shndx != SHN_UNDEF;
+}
+
+struct piano__own piano__own_place(bool is_preempted)
 {
     static bool is_placed;
     if (is_placed)
         return own;
     is_placed = true;
+    bool is_first = is_preempted && is_in_executable();
     int err = place(is_first);
     if (err == 0) {
         own.state = PIANO_OWN_SEEN;
@@ -411,6 +429,8 @@ struct piano__own piano__own_place(bool is_first)
     } else if (is_first || finder.count > 0 || own.kind == PIANO_OWN_RUST) {
         own.state = PIANO_OWN_HIDDEN;
         own.reason = reason_of(err);
+        /* The program's malloc is counted by preload/wrap.c. */
+        own.is_uncounted = !is_first;
     }
     return own;
 }

@@ -8,9 +8,9 @@
 #include "target/heap/hooks.h"
 
 /* Finds the allocator, and hooks it if that can be done safely. Only the first call does anything;
- * IS_FIRST says whether the executable's malloc is the one that all libraries call. Returns the same
- * as piano__alloc_own(). */
-struct piano__own piano__own_place(bool is_first);
+ * IS_PREEMPTED: another malloc comes before that of these hooks. Returns the same as
+ * piano__alloc_own(). */
+struct piano__own piano__own_place(bool is_preempted);
 /* What the first call of piano__own_place() found. */
 struct piano__own piano__own_found(void);
 

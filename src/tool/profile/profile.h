@@ -129,6 +129,8 @@ bool profile_has_site(const struct profile *p, uint32_t stack);
 bool profile_is_plumbing(const struct symbol_frame *frame);
 /* Whether FRAME is a wrapper. */
 bool heap_skip_is(const struct heap_skip *skip, const struct symbol_frame *frame);
+/* Whether NAME is a function of an allocator that may be in the executable (allocators.c). */
+bool allocator_is_function(const char *name);
 /* Removes the frames inside the sites from the stacks. */
 void heap_trim(struct profile *p);
 /* PATTERN must outlive SKIP. 0, or -E2BIG. */
