@@ -228,6 +228,7 @@ void piano__line_dropped(struct piano__text *text, const char *head,
     piano__text_field(text, "depth", (int64_t)dropped->depth);
     piano__text_field(text, "write", (int64_t)dropped->write);
     piano__text_field(text, "busy", (int64_t)dropped->busy);
+    piano__text_field(text, "allocators", (int64_t)dropped->allocators);
     piano__text_puts(text, "}}\n");
 }
 

@@ -47,6 +47,8 @@ struct piano__dropped {
     uint64_t depth;     /* calls deeper than the span stack: counted, not timed */
     uint64_t write;     /* failed writes */
     uint64_t busy;      /* calls from a signal handler that interrupted the runtime */
+    uint64_t
+        allocators; /* 1: allocations are not known, an allocator in the executable is hidden */
 };
 
 struct piano__bias {     /* cost of the probes, in 1/256 ticks; see target/span/calibrate.c */

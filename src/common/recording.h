@@ -83,7 +83,11 @@ struct piano__heap_stats {
     uint64_t map_calls;    /* mmap and munmap of anonymous memory, if recorded */
     uint64_t map_partial;  /* munmap of a part of a mapping: not tracked */
     uint64_t walked_least; /* 1 + the depth of the shallowest stack; 0: none was walked */
-    uint64_t reserved[12];
+    /* An allocator in the executable: enum piano__own_state, _kind and _reason. */
+    uint64_t own_state;
+    uint64_t own_kind;
+    uint64_t own_reason;
+    uint64_t reserved[9];
 };
 
 enum piano__rec_state {

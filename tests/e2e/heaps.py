@@ -10,6 +10,8 @@ import textwrap
 from pathlib import Path
 from typing import Any, Iterable
 
+import pytest
+
 from conftest import OLD_LIBC, Done, Project, need
 
 # KEEP: the compiler cannot drop an allocation.
@@ -97,6 +99,14 @@ def compile(project: Project, source: str, *flags: Any, name: str = "prog", cxx:
 
 def compile_library(project: Project, source: str, name: str, *flags: Any) -> Path:
     return compile(project, source, "-shared", "-fPIC", *flags, name=name)
+
+
+def archive(name: str) -> Path:
+    """The static library NAME, or a skip that says that it is missing."""
+    found = [path for path in Path("/usr/lib").glob(f"*/lib{name}.a")] + list(Path("/usr/lib64").glob(f"lib{name}.a"))
+    if not found:
+        pytest.skip(f"lib{name}.a is not installed")
+    return found[0]
 
 
 def read(project: Project, path: Path | str, *arguments: Any) -> Heap:

@@ -142,36 +142,6 @@ def test_delete_in_a_library_loaded_later(project: Project) -> None:
     assert sum(site["live_bytes"] for site in made if site["allocated_bytes"] >= 3000) < 3000
 
 
-def test_allocator_in_the_executable_is_reported_as_not_recorded(project: Project) -> None:
-    """Its own calls go by no hook; what libraries allocate and it frees would look like leaks."""
-    program = compile(project, r"""
-        static char pool[16 << 20];
-        static size_t used;
-        void *malloc(size_t n)
-        {
-            n = (n + 31) & ~(size_t)15;
-            if (used + n > sizeof pool) return NULL;
-            size_t *p = (size_t *)(pool + used);
-            used += n;
-            *p = n;
-            return p + 2;
-        }
-        void free(void *p) { (void)p; }
-        void *calloc(size_t a, size_t b) { return malloc(a * b); }
-        void *realloc(void *p, size_t n) { void *q = malloc(n); if (p && q) memcpy(q, p, n); return q; }
-        int main(void)
-        {
-            for (int i = 0; i < 100; i++) free(strdup("some string that is long enough to be seen"));
-            puts("fine");
-            return 0;
-        }
-    """, "-fno-builtin")
-    done = project.piano("record", "--heap=1", "-o", "out.rec", "--", program, check=False)
-    assert (done.status, done.out) == (0, "fine\n")
-    assert not (project.root / "out.rec").exists()
-    assert "malloc of its own" in done.err, done.err
-
-
 def test_forks_in_the_middle_of_a_sample(project: Project) -> None:
     program = compile(project, r"""
         #include <signal.h>

@@ -17,10 +17,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "target/heap/hidden.h"
 #include "target/heap/rooms.h"
 #include "target/heap/stacks.h"
 #include "target/heap/sums.h"
-#include "target/heap/hooks.h"
 #include "target/heap/pymalloc.h"
 #include "target/python/frames.h"
 #include "target/record/control.h"
@@ -49,10 +49,11 @@ static struct piano__rec_header *header(void)
     return piano__recording.view.header;
 }
 
-/* A recording may have no heap samples. */
+/* A recording may have no heap samples, because nobody asked or the allocator is hidden. */
 static bool has_heap(void)
 {
-    return header() && header()->flags & PIANO_REC_HAS_HEAP;
+    return header() && header()->flags & PIANO_REC_HAS_HEAP &&
+           header()->stats.own_state != PIANO_OWN_HIDDEN;
 }
 
 static void set_left(struct piano__heap_self *self, uint64_t left)
@@ -354,11 +355,13 @@ static uint64_t blocks_for(uint64_t rate)
 
 static int begin(uint64_t rate)
 {
-    if (piano__alloc_is_hidden && piano__alloc_is_hidden())
+    struct piano__own own = piano__hidden_find();
+    if (own.state == PIANO_OWN_HIDDEN)
         return -ENOTSUP;
     int err = piano__control_open();
     if (err != 0)
         return err;
+    piano__hidden_note(&own);
     header()->rate = rate;
     if (!piano__live_init(blocks_for(rate)) ||
         !piano__stacks_init(rate < MANY_BELOW ? MANY_STACKS : STACKS) || !prepare())

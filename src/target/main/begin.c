@@ -8,6 +8,7 @@
 
 #include "target/cpu/cpu.h"
 #include "target/heap/heap.h"
+#include "target/heap/hidden.h"
 #include "target/heap/hooks.h"
 #include "target/record/control.h"
 #include "target/record/gate.h"
@@ -22,8 +23,9 @@ static void start_as_asked(void)
     const char *path = secure_getenv("PIANO_RECORD");
     if (!path || !*path || !piano__control_is_for_us())
         return;
-    if (piano__alloc_place && piano__control_number("PIANO_HEAP") > 0)
-        (void)piano__heap_start(piano__control_number("PIANO_HEAP"));
+    uint64_t rate = piano__control_number("PIANO_HEAP");
+    if (piano__alloc_place && rate > 0 && piano__heap_start(rate) == -ENOTSUP)
+        piano__hidden_record(rate);
     if (piano__control_number("PIANO_EVENTS") == 1)
         (void)piano__events_start(piano__control_number("PIANO_EVENTS_MAX"));
     uint64_t hz = piano__control_number("PIANO_CPU");

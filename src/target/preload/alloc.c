@@ -18,7 +18,6 @@
  * function are what its blocks could hold, and the allocated bytes are what it requested. */
 #include <dlfcn.h>
 #include <errno.h>
-#include <link.h>
 #include <malloc.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -29,7 +28,9 @@
 #include "target/heap/hooks.h"
 #include "target/span/usable.h"
 #include "target/preload/got.h"
+#include "target/preload/own.h"
 #include "target/preload/place.h"
+#include "target/record/control.h"
 
 #define EXPORT __attribute__((visibility("default")))
 #define likely(x) __builtin_expect(!!(x), 1)
@@ -238,25 +239,6 @@ static void call_every_kind(void)
     next.free(next.memalign(64, 1));
 }
 
-/* Returns whether the executable defines malloc. Its own code calls that directly, so its
- * allocations and frees cannot be seen. What libraries allocate and it frees would look like
- * leaks. */
-bool piano__alloc_is_hidden(void)
-{
-    Dl_info info;
-    struct link_map *map = NULL;
-    void *symbol = NULL;
-    uintptr_t own_before = piano__heap_own_begin();
-    void *first = dlsym(RTLD_DEFAULT, "malloc");
-    bool found = first && first != (void *)malloc &&
-                 dladdr1(first, &info, (void **)&map, RTLD_DL_LINKMAP) != 0 && map &&
-                 dladdr1(first, &info, &symbol, RTLD_DL_SYMENT) != 0 && symbol;
-    piano__heap_own_end(own_before);
-    /* In a program that is not position-independent, the address may be that of a jump to these
-     * hooks, with an undefined symbol. */
-    return found && map->l_name[0] == '\0' && ((const ElfW(Sym) *)symbol)->st_shndx != SHN_UNDEF;
-}
-
 struct redirection {
     const char *name;
     void *ours;
@@ -293,30 +275,55 @@ static void take_its_place(void)
     piano__got_redirect(redirects, count);
 }
 
-/* Called again after an instrumented library was loaded: its calls may be bound to another
- * allocator as well. */
-void piano__alloc_place(void)
+/* Returns whether calls of malloc reach these hooks by their symbols. */
+static bool is_in_line(void)
 {
     static enum { UNKNOWN, IN_LINE, PREEMPTED } place;
-    if (!ready())
-        return;
-    uintptr_t own_before = piano__heap_own_begin();
     if (place == UNKNOWN) {
         bool ours =
             dlsym(RTLD_DEFAULT, "malloc") == (void *)malloc || reaches_us(call_first_malloc);
         place = ours ? IN_LINE : PREEMPTED;
     }
-    if (place == PREEMPTED)
+    return place == IN_LINE;
+}
+
+struct piano__own piano__alloc_own(void)
+{
+    if (!ready())
+        return piano__own_found();
+    uintptr_t own_before = piano__heap_own_begin();
+    struct piano__own own = piano__own_place(!is_in_line());
+    piano__heap_own_end(own_before);
+    return own;
+}
+
+static void place(void)
+{
+    if (!ready())
+        return;
+    uintptr_t own_before = piano__heap_own_begin();
+    if (!is_in_line() && !piano__count_is_hooked)
         take_its_place();
     piano__operators_place((void *)next.malloc, reaches_us);
     piano__heap_own_end(own_before);
 }
 
+/* Called again after an instrumented library was loaded: its calls may be bound to another
+ * allocator as well. */
+void piano__alloc_place(void)
+{
+    (void)piano__alloc_own();
+    place();
+}
+
 __attribute__((constructor(101))) static void place_early(void)
 {
-    piano__alloc_place();
+    if (piano__control_is_for_us() && piano__control_number("PIANO_HEAP") > 0)
+        (void)piano__alloc_own();
+    place();
     uintptr_t own_before = piano__heap_own_begin();
-    piano__heap_always_watched = piano__hooks_nest = reaches_us(call_every_kind);
+    piano__heap_always_watched = reaches_us(call_every_kind);
+    piano__hooks_nest = piano__heap_always_watched || piano__own_found().state == PIANO_OWN_SEEN;
     piano__heap_own_end(own_before);
 }
 
@@ -330,10 +337,17 @@ static bool begin(void)
     return outermost;
 }
 
+/* Returns whether this call may become a sample: not if it comes from inside an allocator that calls
+ * itself by these hooks. Inside the hooks of own_hooks.c it may. */
+static bool is_sampled(bool outermost)
+{
+    return outermost || !piano__heap_always_watched;
+}
+
 static void *done(bool outermost, void *p, size_t size)
 {
     piano__hook_done(outermost && !piano__heap_is_own(), p, size);
-    if (p && outermost && !piano__heap_passes_hidden(size))
+    if (p && is_sampled(outermost) && !piano__heap_passes_hidden(size))
         piano__heap_allocated(p, size, 0);
     if (p)
         piano__heap_note(p, size);
@@ -406,9 +420,9 @@ static void *resized(bool outermost, void *fresh, size_t old_size, bool had, siz
 {
     struct piano__thread *t = piano__self_thread();
     piano__hooks_open--;
-    if (!outermost)
+    if (!is_sampled(outermost))
         return fresh;
-    bool is_counted = !piano__heap_is_own();
+    bool is_counted = outermost && !piano__heap_is_own();
     if (is_counted && had && (fresh || size == 0))
         piano__count_free(t, old_size);
     if (fresh) {

@@ -10,6 +10,7 @@
 
 __thread int piano__hooks_open;
 bool piano__hooks_nest = true; /* until it is known */
+bool piano__count_is_hooked;
 
 extern size_t malloc_usable_size(void *) __attribute__((weak));
 /* So that a static program needs no -ldl before glibc 2.34. It never calls this. */
@@ -17,12 +18,14 @@ extern size_t malloc_usable_size(void *) __attribute__((weak));
 
 void __piano_count_alloc(unsigned long bytes)
 {
-    piano__count_alloc(piano__self_thread(), bytes);
+    if (!piano__count_is_hooked)
+        piano__count_alloc(piano__self_thread(), bytes);
 }
 
 void __piano_count_free(unsigned long bytes)
 {
-    piano__count_free(piano__self_thread(), bytes);
+    if (!piano__count_is_hooked)
+        piano__count_free(piano__self_thread(), bytes);
 }
 
 size_t __piano_usable_size(void *p, void *malloc_function)

@@ -13,6 +13,10 @@
  * handler and counts like any other. */
 extern bool piano__hooks_nest;
 
+/* The hooks also see the calls of a program that was linked with preload/wrap.c. Then only they
+ * count. */
+extern bool piano__count_is_hooked;
+
 /* Hooks of this thread that have called the allocator and not returned. */
 extern __thread int piano__hooks_open
     __attribute__((tls_model("initial-exec"), visibility("hidden")));

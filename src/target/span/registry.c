@@ -196,8 +196,11 @@ void __piano_register(struct __piano_unit *unit)
     }
     piano__run_prepare();
     piano__run_functions_added();
-    if (piano__alloc_place)
-        piano__alloc_place();
+    if (!piano__alloc_place || !piano__alloc_own)
+        return;
+    piano__alloc_place();
+    if (piano__run.header && piano__alloc_own().is_uncounted)
+        piano__run.header->dropped.allocators = 1;
 }
 
 void piano__registry_forget(void)

@@ -6,6 +6,7 @@
 #include "tool/cli/command.h"
 #include "tool/cli/outcome.h"
 #include "tool/export/export.h"
+#include "tool/load/own.h"
 #include "tool/load/runs.h"
 #include "tool/report/cpu.h"
 #include "tool/util/nearest.h"
@@ -171,6 +172,7 @@ static int write_profile(struct request *q, struct profile *p)
     struct run_error error;
     if (q->by < 0)
         q->by = !(found & PROFILE_HEAP) && found & PROFILE_CPU ? FIGURE_CPU : FIGURE_LIVE;
+    heap_notice_hidden(p);
     if (!q->format->write) {
         write = write_chrome;
         if (found && !(found & (PROFILE_CPU | PROFILE_EVENTS)))
@@ -180,7 +182,7 @@ static int write_profile(struct request *q, struct profile *p)
         write = write_cpu;
         if (found && !(found & PROFILE_CPU))
             return outcome_not_recorded(path, "CPU samples", "piano record --cpu -- PROGRAM");
-    } else if (found && !(found & PROFILE_HEAP)) {
+    } else if ((found && !(found & PROFILE_HEAP)) || own_is_hidden(&p->rec.header)) {
         return outcome_not_recorded(path, "heap samples: there are no bytes to export",
                                     found & PROFILE_EVENTS && !(found & PROFILE_CPU)
                                         ? "piano export --format chrome"

@@ -8,6 +8,7 @@
 #include "tool/cli/outcome.h"
 #include "tool/cli/requests.h"
 #include "tool/load/companion.h"
+#include "tool/load/own.h"
 #include "tool/load/recording.h"
 #include "tool/load/runs.h"
 #include "tool/report/cpu.h"
@@ -271,19 +272,28 @@ static unsigned instrument_of(const struct report_request *q, unsigned found)
     return 0;
 }
 
+static int report_hidden(const struct report_request *q, const struct profile *p)
+{
+    return outcome_written("the report", q->json ? heap_report_hidden_json(stdout, &p->rec)
+                                                 : heap_report_hidden(stdout, &p->rec));
+}
+
 static int report_profile(const struct report_request *q, struct profile *p)
 {
     struct run_error error;
-    unsigned asked = instrument_of(q, p->instruments);
+    bool is_hidden = own_is_hidden(&p->rec.header);
+    unsigned asked = instrument_of(q, p->instruments | (is_hidden ? PROFILE_HEAP : 0));
     if (asked == 0) {
         int err = overview_report(stdout, p, q->run, q->json, &q->options, &error);
         return err ? outcome_failed(err, &error) : EXIT_DONE;
     }
-    if (p->instruments && !(p->instruments & asked))
+    if (p->instruments && !(p->instruments & asked) && !(is_hidden && asked == PROFILE_HEAP))
         return not_recorded(p->rec.path, asked);
     int err = profile_read(p, &error);
     if (err)
         return outcome_failed(err, &error);
+    if (is_hidden && asked == PROFILE_HEAP)
+        return report_hidden(q, p);
     return asked == PROFILE_EVENTS ? report_polls(q, p)
            : asked == PROFILE_CPU  ? report_cpu(q, p)
                                    : report_heap(q, p);

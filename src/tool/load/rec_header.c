@@ -10,6 +10,8 @@
 #include <math.h>
 #include <stddef.h>
 
+#include "common/allocators.h"
+
 static const uint64_t MOST_OFTEN = (uint64_t)1 << 43;    /* a million times a second for 100 days */
 static const uint64_t MOST_RECYCLED = (uint64_t)1 << 30; /* chunks of 64 KB */
 static const uint64_t MOST_HZ = 1000000000;
@@ -70,6 +72,8 @@ static void clean_heap_counts(struct recording *rec)
         {&s->map_partial, MOST_OFTEN},
     };
     bound_all(rec, bounds, sizeof(bounds) / sizeof(*bounds));
+    if (s->own_state > PIANO_OWN_HIDDEN || s->own_kind >= PIANO_OWN_KINDS)
+        s->own_state = PIANO_OWN_UNKNOWN;
 }
 
 static void clean_trace_counts(struct recording *rec)

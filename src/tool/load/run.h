@@ -160,6 +160,7 @@ enum run_drop {
     RUN_DROP_DEPTH,
     RUN_DROP_WRITE,
     RUN_DROP_BUSY,
+    RUN_DROP_ALLOCATORS, /* not 0: allocations are not known */
     RUN_DROP_KINDS
 };
 

@@ -13,8 +13,8 @@
 #include "tool/util/order.h"
 #include "tool/util/vec.h"
 
-const char *const run_drop_names[RUN_DROP_KINDS] = {"frames", "threads", "functions",
-                                                    "depth",  "write",   "busy"};
+const char *const run_drop_names[RUN_DROP_KINDS] = {"frames", "threads", "functions", "depth",
+                                                    "write",  "busy",    "allocators"};
 
 /* "src/a.c:12" -> file and line; without a line number, the whole text is the file. */
 static int split_place(struct run_fn *fn)

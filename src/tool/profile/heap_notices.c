@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tool/load/own.h"
 #include "tool/profile/python.h"
 #include "tool/util/order.h"
 #include "tool/util/paths.h"
@@ -203,6 +204,13 @@ static const char *finer(char *text, size_t size, uint64_t rate)
     else
         snprintf(text, size, "%llu", (unsigned long long)less);
     return text;
+}
+
+void heap_notice_hidden(const struct profile *p)
+{
+    char text[OWN_NOTICE];
+    if (own_is_hidden(&p->rec.header))
+        say("%s", own_notice(text, &p->rec.header));
 }
 
 void heap_notices(struct profile *p)

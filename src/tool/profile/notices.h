@@ -11,6 +11,8 @@
 /* PER_FRAME: figures of single frames, or percentiles over them, are shown. */
 void run_notices(const struct run *run, bool per_frame);
 void heap_notices(struct profile *p);
+/* Says that the heap figures are not known, if they were asked for and an allocator is hidden. */
+void heap_notice_hidden(const struct profile *p);
 void cpu_notices(const struct cpu *c);
 void polls_notices(const struct polls *p);
 /* About the file itself, and about names that could not be resolved. */

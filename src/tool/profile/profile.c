@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "common/python.h"
+#include "tool/load/own.h"
 #include "tool/profile/kept.h"
 #include "tool/profile/python.h"
 #include "tool/profile/sites.h"
@@ -174,7 +175,7 @@ unsigned profile_instruments(const struct recording *rec)
 {
     const struct piano__rec_header *h = &rec->header;
     unsigned found = 0;
-    if (h->flags & PIANO_REC_HAS_HEAP || h->stats.samples > 0)
+    if ((h->flags & PIANO_REC_HAS_HEAP || h->stats.samples > 0) && !own_is_hidden(h))
         found |= PROFILE_HEAP;
     if (h->flags & PIANO_REC_HAS_CPU || h->trace.samples > 0)
         found |= PROFILE_CPU;

@@ -95,7 +95,8 @@ extern const char *const figure_names[FIGURES]; /* "live", ... */
 const char *figure_text(char *text, double figure, enum figure by);
 double figure_value(const struct recording_sum *sum, enum figure by);
 
-/* The instruments of a recording, from its header; 0 if the header does not name them. */
+/* The instruments of a recording, from its header; 0 if the header does not name them. Without the
+ * heap if its figures are not known (load/own.h). */
 unsigned profile_instruments(const struct recording *rec);
 /* Reads the header of a recording: enough for `rec.header` and `instruments`. 0, or negative errno
  * with ERROR filled. */
@@ -128,6 +129,8 @@ bool profile_has_site(const struct profile *p, uint32_t stack);
 bool profile_is_plumbing(const struct symbol_frame *frame);
 /* Whether FRAME is a wrapper. */
 bool heap_skip_is(const struct heap_skip *skip, const struct symbol_frame *frame);
+/* Whether NAME is a function of an allocator that may be in the executable (allocators.c). */
+bool allocator_is_function(const char *name);
 /* Removes the frames inside the sites from the stacks. */
 void heap_trim(struct profile *p);
 /* PATTERN must outlive SKIP. 0, or -E2BIG. */

@@ -17,6 +17,7 @@ static const char *const drop_texts[RUN_DROP_KINDS] = {
     "calls were too deep to be timed: counted only",
     "", /* writes: reported earlier */
     "calls from signal handlers were not measured: they interrupted piano",
+    "allocator in the executable cannot be seen: allocations are not known",
 };
 
 static void notice_reading(const struct run *run)

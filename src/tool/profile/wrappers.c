@@ -60,7 +60,7 @@ bool heap_skip_is(const struct heap_skip *skip, const struct symbol_frame *frame
     for (size_t i = 0; !(skip && skip->none) && i < sizeof(known) / sizeof(*known); i++)
         if (*known[i] == *frame->function && fnmatch(known[i], frame->function, 0) == 0)
             return true;
-    return false;
+    return !(skip && skip->none) && allocator_is_function(frame->function);
 }
 
 /* Removes whole addresses only: a wrapper that is inlined into the site stays. */

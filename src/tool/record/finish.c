@@ -16,8 +16,10 @@
 #include <unistd.h>
 
 #include "tool/load/companion.h"
+#include "tool/load/own.h"
 #include "tool/record/keeping.h"
 #include "tool/record/names.h"
+#include "tool/record/stripped.h"
 #include "tool/record/tally.h"
 #include "tool/util/buf.h"
 #include "tool/util/paths.h"
@@ -118,11 +120,13 @@ static void say_one(const struct recording *one, bool is_asked)
 {
     struct piano__rec_header h;
     char path[PATH_MAX];
-    char name[NAME_MAX];
+    char name[NAME_MAX], hidden[OWN_NOTICE];
     struct buf b = {0};
     if (recordings_header(one->path, &h) != 0)
         return;
-    if (h.flags & PIANO_REC_HAS_HEAP)
+    if (own_is_hidden(&h))
+        buf_printf(&b, "heap unknown");
+    else if (h.flags & PIANO_REC_HAS_HEAP)
         put_heap(&b, &h);
     put_trace(&b, &h);
     paths_short(path, sizeof path, one->path);
@@ -132,6 +136,8 @@ static void say_one(const struct recording *one, bool is_asked)
     else
         say("also: %s (%s, process %d: %s)", path, program_name(name, sizeof name, &h),
             (int)one->pid, figures);
+    if (own_is_hidden(&h))
+        say("%s", own_notice(hidden, &h));
     buf_free(&b);
 }
 
@@ -180,11 +186,9 @@ static void say_nothing_recorded(const struct record *r, const struct recordings
     if (lstat(recordings->path, &st) == 0)
         say_error(NULL, "%s ended before its recording %s was begun", safe, path);
     else
-        say_error(
-            "piano doctor; a program that clears its environment must not be in between",
-            "%s left no recording: libpiano.so was not loaded into it, could not write %s, or "
-            "the program has a malloc of its own in its executable, which no hook reaches",
-            safe, path);
+        say_error("piano doctor; a program that clears its environment must not be in between",
+                  "%s left no recording: libpiano.so was not loaded into it, or could not write %s",
+                  safe, path);
 }
 
 /* The program ended by itself but not through exit: `env -i PROGRAM` is env until it becomes a
@@ -213,6 +217,8 @@ static void say_nothing_sampled(const struct record *r, const struct piano__rec_
                                 int status)
 {
     char name[NAME_MAX];
+    if (own_is_hidden(h))
+        return; /* that was said */
     if (h->trace.samples_lost > 0)
         say("nothing was sampled: %s blocks the sampling signal, has its own handler for it (as Go "
             "programs do), or executed another program",
@@ -306,6 +312,7 @@ void finish(const struct record *r, struct recordings *recordings, struct sample
     tally_events(recordings);
     if (r->cpu_inside)
         tally_samples(recordings, w->cpu_ns);
+    stripped_look(recordings);
     names_settle(recordings);
     size_t empty = names_drop_empty(recordings);
     const struct recording *main_one = asked_for(recordings);

@@ -185,7 +185,7 @@ static void look_around(struct view *v)
     v->kinds = run->group_count > 1;
     for (size_t i = 0; i < run->frame_count; i++) {
         v->threads |= run->frames[i].thread != run->frames[0].thread;
-        v->allocs |= run->frames[i].alloc_count > 0;
+        v->allocs |= run->frames[i].alloc_count > 0 || run->dropped[RUN_DROP_ALLOCATORS] > 0;
         v->turns |= run->frames[i].turn != 0;
     }
     onoff_columns(v);
@@ -236,6 +236,7 @@ static void columns(struct sheet *s, const void *ctx, const void *of)
     int64_t index = f - v->run->frames, off = f->wall_ns - f->cpu_ns,
             blocked = run_frame_blocked(f);
     bool has_root = f->root != RUN_NO_ROOT, no_cpu = f->cpu_ns < 0, no_runq = f->runq_ns < 0;
+    bool no_allocs = v->run->dropped[RUN_DROP_ALLOCATORS] > 0;
     char number[UNITS_LEN], thread[64];
     char *root = s->table && has_root ? run_fn_name(v->run, f->root) : NULL;
     SHEET(s, COUNT, "frame", "Frame", .number = index,
@@ -260,9 +261,9 @@ static void columns(struct sheet *s, const void *ctx, const void *of)
     SHEET(s, TIME, NULL, v->off ? "Off CPU" : NULL, .number = off > 0 ? off : 0, .unknown = no_cpu);
     function_columns(s, v);
     SHEET(s, COUNT, "alloc_count", v->allocs ? "Allocs" : NULL, .number = f->alloc_count,
-          .place = 2);
+          .unknown = no_allocs, .place = 2);
     SHEET(s, BYTES, "alloc_bytes", v->allocs ? "Bytes" : NULL, .number = f->alloc_bytes,
-          .place = 2);
+          .unknown = no_allocs, .place = 2);
     SHEET(s, FLAG, "spike", NULL, .count = f->spike);
     SHEET(s, TEXT, "why", "", .text = f->spike ? whys[f->why] : NULL, .shown = spike_mark(f),
           .place = 2);

@@ -52,7 +52,7 @@ static struct shape shape_of(const struct run *run, const struct report_row *row
     for (size_t i = 0; i < count; i++) {
         const struct tally *sum = &rows[i].sum;
         s.total |= sum->seen && sum->has_total && !run->uncorrected; /* there is no raw total */
-        s.allocs |= sum->alloc_count > 0;
+        s.allocs |= sum->alloc_count > 0 || run->dropped[RUN_DROP_ALLOCATORS] > 0;
         s.percentiles |= percentiles && run->fns[rows[i].fn].frames.count > 0;
         const struct run_fn *f = &run->fns[rows[i].fn];
         s.worst |= percentiles && !run->uncorrected && f->worst_ns >= 0 && sum->calls > 1;
@@ -113,6 +113,9 @@ static void columns(struct sheet *s, const void *ctx, const void *of)
     const struct tally *sum = &row->sum;
     const struct run_fn *f = &v->run->fns[row->fn];
     bool estimated = run_is_estimated(v->run, row->fn, sum), places = v->places;
+    bool no_allocs = v->run->dropped[RUN_DROP_ALLOCATORS] > 0;
+    /* A freed block has a size: 0 bytes mean that the allocator has no function that knows it. */
+    bool no_sizes = sum->free_count > 0 && sum->free_bytes == 0;
     int64_t cpu = tally_self_cpu(sum), self = sum->self_ns;
     char *name = s->table ? run_fn_name(v->run, row->fn) : NULL;
     SHEET(s, TEXT, "name", "Function", .text = f->name, .shown = name);
@@ -133,11 +136,12 @@ static void columns(struct sheet *s, const void *ctx, const void *of)
     if (s->json)
         put_intervals(s->json, sum);
     SHEET(s, COUNT, "alloc_count", v->allocs ? "Allocs" : NULL, .number = sum->alloc_count,
-          .optional = -2, .place = 3);
+          .unknown = no_allocs, .optional = -2, .place = 3);
     SHEET(s, BYTES, "alloc_bytes", v->allocs ? "Bytes" : NULL, .number = sum->alloc_bytes,
-          .optional = -3, .place = 3);
-    SHEET(s, COUNT, "free_count", NULL, .number = sum->free_count);
-    SHEET(s, BYTES, "free_bytes", NULL, .number = sum->free_bytes);
+          .unknown = no_allocs, .optional = -3, .place = 3);
+    SHEET(s, COUNT, "free_count", NULL, .number = sum->free_count, .unknown = no_allocs);
+    SHEET(s, BYTES, "free_bytes", NULL, .number = sum->free_bytes,
+          .unknown = no_allocs || no_sizes);
     SHEET(s, COUNT, "timed_calls", NULL, .number = sum->timed);
     SHEET(s, FLAG, "sampled", NULL, .count = run_is_sampled(v->run, row->fn, sum));
     SHEET(s, FLAG, "estimated", NULL, .count = estimated);

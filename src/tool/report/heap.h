@@ -29,6 +29,10 @@ int heap_report(FILE *out, const struct profile *heap, const struct heap_options
 int heap_report_json(FILE *out, const struct profile *heap, const struct heap_options *h,
                      const struct report_options *o);
 
+/* If the figures are not known (load/own.h). */
+int heap_report_hidden(FILE *out, const struct recording *rec);
+int heap_report_hidden_json(FILE *out, const struct recording *rec);
+
 /* ---- pieces ---- */
 
 /* "file.c:12", the path shortened for a table; "-" if unknown. */

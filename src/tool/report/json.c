@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tool/load/own.h"
 #include "tool/util/paths.h"
 
 /* The name of a run in the runs directory: its file name without the extension. */
@@ -142,6 +143,8 @@ void report_put_recording(struct json_writer *w, const struct recording *rec)
     json_add_count(w, NULL, rec->rate_high);
     json_close(w);
     json_add_flag(w, "maps", h->flags & PIANO_REC_HAS_MAPS);
+    json_add_text(w, "own_allocator", own_name(h));
+    json_add_text(w, "own_allocator_hidden", own_reason(h));
     json_add_flag(w, "child", h->flags & PIANO_REC_CHILD);
     json_add_count(w, "format_version", h->version);
     json_close(w);

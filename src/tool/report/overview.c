@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tool/load/own.h"
 #include "tool/report/cpu.h"
 #include "tool/report/polls.h"
 #include "tool/util/say.h"
@@ -109,6 +110,13 @@ static int show_heap(FILE *out, struct profile *profile, const char *run,
     return err;
 }
 
+static void show_hidden(FILE *out, const struct recording *rec, const struct report_options *o)
+{
+    char text[OWN_NOTICE];
+    report_heading(out, o->colour, "Heap");
+    fprintf(out, "- live, - allocated, - at the peak\n%s\n", own_notice(text, &rec->header));
+}
+
 /* ---- all ---- */
 
 static int overview_json(FILE *out, const struct recording *rec, unsigned found,
@@ -124,11 +132,12 @@ static int overview_json(FILE *out, const struct recording *rec, unsigned found,
             json_add_text(&w, NULL, names[i]);
     json_close(&w);
     json_line(&w);
+    bool known = !own_is_hidden(h);
     json_add_object(&w, "heap");
-    json_add_number(&w, "live_bytes", figure_whole(h->live_bytes));
-    json_add_number(&w, "allocated_bytes", figure_whole(h->allocated_bytes));
-    json_add_number(&w, "peak_bytes", figure_whole(h->peak_bytes));
-    json_add_count(&w, "samples", h->stats.samples);
+    json_add_known(&w, "live_bytes", known, figure_whole(h->live_bytes));
+    json_add_known(&w, "allocated_bytes", known, figure_whole(h->allocated_bytes));
+    json_add_known(&w, "peak_bytes", known, figure_whole(h->peak_bytes));
+    json_add_known_count(&w, "samples", known, h->stats.samples);
     json_close(&w);
     json_line(&w);
     json_add_object(&w, "cpu");
@@ -163,5 +172,7 @@ int overview_report(FILE *out, struct profile *p, const char *run, bool json,
         err = show_cpu(out, p, run, o, error);
     if (err == 0 && p->instruments & PROFILE_HEAP)
         err = show_heap(out, p, run, o, error);
+    if (err == 0 && own_is_hidden(&p->rec.header))
+        show_hidden(out, &p->rec, o);
     return err;
 }

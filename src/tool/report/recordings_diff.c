@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tool/load/own.h"
 #include "tool/profile/compare.h"
 #include "tool/profile/notices.h"
 #include "tool/util/json.h"
@@ -24,7 +25,10 @@ static int find_common(struct recordings_diff *d, const char *const paths[2], un
         int err = profile_peek(&d->profiles[s], paths[s], error);
         if (err)
             return err;
-        found[s] = d->profiles[s].instruments ? d->profiles[s].instruments : PROFILE_HEAP;
+        bool is_hidden = own_is_hidden(&d->profiles[s].rec.header);
+        heap_notice_hidden(&d->profiles[s]);
+        found[s] =
+            d->profiles[s].instruments || is_hidden ? d->profiles[s].instruments : PROFILE_HEAP;
     }
     return 0;
 }

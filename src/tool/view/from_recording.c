@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tool/util/order.h"
+#include "tool/load/own.h"
 #include "tool/util/paths.h"
 #include "tool/util/say.h"
 #include "tool/util/vec.h"
@@ -183,7 +184,8 @@ int packer_add_recording(struct packer *k, const char *path, struct run_error *e
     add_about(&k->about, p.rec);
     add_dropped(k, p.rec);
     add_threads(k, p.rec);
-    err = add_parts(k, &p, found ? found : PROFILE_HEAP);
+    heap_notice_hidden(&profile);
+    err = add_parts(k, &p, found || own_is_hidden(&p.rec->header) ? found : PROFILE_HEAP);
     if (err == 0) {
         name_threads(k, p.rec);
         polls_notices(&p);

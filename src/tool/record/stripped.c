@@ -1,0 +1,92 @@
+#include "tool/record/stripped.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/allocators.h"
+#include "common/recording.h"
+
+/* Parts of messages. They are joined at run time, so that they are not found in piano itself. */
+static const struct {
+    enum piano__own_kind kind;
+    const char *parts[2];
+} marks[] = {{PIANO_OWN_JEMALLOC, {"<jemalloc>: ", "Conf string ends with"}},
+             {PIANO_OWN_MIMALLOC, {"mimalloc: ", "error: "}},
+             {PIANO_OWN_TCMALLOC, {"tcmalloc.", "central_cache_free"}}};
+
+/* Returns whether the file contains the messages of an allocator. */
+static bool find_allocator(const char *data, size_t len, enum piano__own_kind *kind)
+{
+    char mark[64];
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
+        int length = snprintf(mark, sizeof mark, "%s%s", marks[i].parts[0], marks[i].parts[1]);
+        *kind = marks[i].kind;
+        if (memmem(data, len, mark, (size_t)length))
+            return true;
+    }
+    return false;
+}
+
+static bool has_allocator(const char *path, enum piano__own_kind *kind)
+{
+    struct stat st;
+    bool found = false;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return false;
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0) {
+        size_t len = (size_t)st.st_size;
+        void *data = mmap(NULL, len, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (data != MAP_FAILED) {
+            found = find_allocator(data, len, kind);
+            munmap(data, len);
+        }
+    }
+    close(fd);
+    return found;
+}
+
+static void mark_hidden(const char *path, enum piano__own_kind kind)
+{
+    const uint64_t words[] = {PIANO_OWN_HIDDEN, kind, PIANO_OWN_STRIPPED};
+    int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return;
+    ssize_t written =
+        pwrite(fd, words, sizeof words, offsetof(struct piano__rec_header, stats.own_state));
+    (void)written; /* then the figures are those of the other allocator */
+    close(fd);
+}
+
+/* Whether the runtime found no symbols, so that a closer look helps. */
+static bool is_stripped(const struct piano__rec_header *h)
+{
+    const struct piano__heap_stats *s = &h->stats;
+    bool is_nameless = s->own_state == PIANO_OWN_HIDDEN && s->own_kind == PIANO_OWN_MALLOC &&
+                       s->own_reason == PIANO_OWN_STRIPPED;
+    return h->flags & PIANO_REC_HAS_HEAP && (s->own_state == PIANO_OWN_UNKNOWN || is_nameless);
+}
+
+void stripped_look(const struct recordings *r)
+{
+    char last[PIANO_REC_PATH] = "";
+    enum piano__own_kind kind = PIANO_OWN_MALLOC;
+    bool found = false;
+    for (size_t i = 0; i < r->count; i++) {
+        struct piano__rec_header h;
+        if (recordings_header(r->list[i].path, &h) != 0 || !is_stripped(&h))
+            continue;
+        h.program[sizeof h.program - 1] = '\0';
+        if (strcmp(last, h.program) != 0)
+            found = has_allocator(h.program, &kind);
+        memcpy(last, h.program, sizeof last);
+        if (found)
+            mark_hidden(r->list[i].path, kind);
+    }
+}
