@@ -250,6 +250,9 @@ void profile_close(struct profile *p)
     free(p->stacks);
     free(p->pcs);
     free(p->sites);
+    free(p->site_stacks);
+    for (size_t i = 0; i < p->found.count; i++)
+        free(p->found.names[i]);
     if (p->symbols)
         symbols_free(p->symbols);
     recording_unload(&p->rec);
