@@ -11,6 +11,7 @@
 
 #include <string.h>
 
+#include "tool/profile/jitted.h"
 #include "tool/util/paths.h"
 
 #define COUNT(list) (sizeof(list) / sizeof(*(list)))
@@ -143,6 +144,8 @@ enum profile_origin origin_of_name(const struct symbol_frame *frame)
     const char *name = frame->function;
     if (frame->python)
         return ORIGIN_OWN;
+    if (jitted_is_unnamed(frame))
+        return ORIGIN_STANDARD;
     if (may_be_rust(frame)) {
         if (begins_with_any(name, rust_allocators, COUNT(rust_allocators)))
             return ORIGIN_PLUMBING;

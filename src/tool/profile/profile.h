@@ -63,12 +63,15 @@ struct heap_found {
     size_t count;
 };
 
+struct jitted;
+
 enum profile_instrument { PROFILE_HEAP = 1, PROFILE_CPU = 2, PROFILE_EVENTS = 4 };
 
 /* Notices that were printed, so that each is printed once. */
 struct profile_said {
     bool reading;      /* about the file */
     size_t complaints; /* about modules without names: how many */
+    bool jitted;       /* about JIT code without names */
 };
 
 struct profile {
@@ -76,6 +79,7 @@ struct profile {
     unsigned instruments; /* enum profile_instrument; see `profile_instruments` */
     struct profile_said said;
     struct symbols *symbols;
+    struct jitted *jitted; /* names of code outside of files */
     struct profile_pc *pcs;
     size_t pc_count, pc_cap;
     struct map pc_index;          /* of `pcs`, by a hash of address and module */
