@@ -36,7 +36,7 @@ static const char *const plumbing_prefixes[] = {
 static bool begins_with_any(const char *text, const char *const *list, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (strncmp(text, list[i], strlen(list[i])) == 0)
+        if (*text == *list[i] && strncmp(text, list[i], strlen(list[i])) == 0)
             return true;
     return false;
 }

@@ -53,8 +53,7 @@ static const char *const known[] = {
     "Arena::grow*", "Arena::Amalloc*", "resource_allocate_bytes*", "ChunkPool::*",
     /* V8 and node; operators of single classes */
     "v8::internal::AllocWithRetry*", "v8::internal::Malloced::*", "v8::internal::NewArray*",
-    "node::Malloc*", "node::UncheckedMalloc*", "node::Realloc*", "node::UncheckedRealloc*",
-    "*::operator new*"};
+    "node::Malloc*", "node::UncheckedMalloc*", "node::Realloc*", "node::UncheckedRealloc*"};
 
 int heap_skip_add(struct heap_skip *skip, const char *pattern)
 {
@@ -69,10 +68,24 @@ static bool matches(const char *pattern, const char *name, const char *bare)
     return fnmatch(pattern, name, 0) == 0 || fnmatch(pattern, bare, 0) == 0;
 }
 
-static bool is_known(const char *pattern, const char *name, const char *bare)
+/* Whether NAME is one of the known wrappers, or the `operator new` of a class. BARE is the name
+ * without return type and arguments. */
+static bool is_known(const char *name, const char *bare)
 {
-    return *pattern == '*' ? fnmatch(pattern, bare, 0) == 0
-                           : *pattern == *bare && matches(pattern, name, bare);
+    for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++) {
+        size_t fixed = *known[i] == *bare ? strcspn(known[i], "*") : 0; /* fnmatch is slow */
+        if (fixed > 0 && strncmp(known[i], bare, fixed) == 0 && matches(known[i], name, bare))
+            return true;
+    }
+    return strstr(bare, "::operator new") != NULL;
+}
+
+static bool is_found(const struct heap_found *found, const char *name)
+{
+    for (size_t i = 0; i < found->count; i++)
+        if (strcmp(found->names[i], name) == 0)
+            return true;
+    return false;
 }
 
 bool heap_skip_is(const struct profile *p, const struct symbol_frame *frame)
@@ -80,19 +93,14 @@ bool heap_skip_is(const struct profile *p, const struct symbol_frame *frame)
     char bare[512];
     const char *name = profile_qualified(frame->function);
     size_t len = strcspn(name, "(");
-    snprintf(bare, sizeof(bare), "%.*s", len > 0 && len < sizeof(bare) ? (int)len : 0, name);
+    len = len < sizeof(bare) ? len : 0;
+    memcpy(bare, name, len);
+    bare[len] = '\0';
     for (size_t i = 0; i < p->skip.count; i++)
         if (matches(p->skip.patterns[i], frame->function, bare))
             return true;
-    if (p->skip.none || frame->python)
-        return false;
-    for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++)
-        if (is_known(known[i], frame->function, bare))
-            return true;
-    for (size_t i = 0; i < p->found.count; i++)
-        if (strcmp(p->found.names[i], frame->function) == 0)
-            return true;
-    return false;
+    return !p->skip.none && !frame->python &&
+           (is_known(frame->function, bare) || is_found(&p->found, frame->function));
 }
 
 /* ---- wrappers that the recording shows ---- */
