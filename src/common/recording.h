@@ -206,6 +206,9 @@ struct piano__module {
     char path[]; /* ends with a NUL */
 };
 
+/* The path of a mapping with code but no file, as a runtime makes it for JIT code. */
+#define PIANO_NO_FILE "//anon"
+
 enum piano__stack_flags {
     PIANO_STACK_LOST = 1,  /* the walk ended early */
     PIANO_STACK_FULL = 2,  /* deeper than PIANO_MAX_FRAMES */
@@ -332,12 +335,13 @@ struct piano__python_code {
     char text[]; /* its qualified name, its file, its table of lines (co_linetable) */
 };
 
-/* The meaning of addresses, written by the tool while the files that ran still exist. Three kinds
+/* The meaning of addresses, written by the tool while the files that ran still exist. Four kinds
  * of log records share one chunk type. Texts and modules are numbered from 1. */
 enum piano__symbol_kind {
     PIANO_SYMBOL_TEXT = 1,
     PIANO_SYMBOL_MODULE = 2,
     PIANO_SYMBOL_ADDRESS = 3,
+    PIANO_SYMBOL_JIT = 4,
 };
 
 struct piano__symbol_text {
@@ -377,6 +381,21 @@ struct piano__symbol_address {
      * memory. */
     uint64_t address;
     struct piano__symbol_frame frames[];
+};
+
+/* A function at an address of process `pid` that is in no file (JIT code), from `since` until
+ * before `until` (CLOCK_MONOTONIC; 0 and UINT64_MAX: at any time). Of several that hold at one
+ * time, the first in the file counts. */
+struct piano__symbol_jit {
+    uint32_t bytes;
+    uint32_t kind;
+    uint32_t pid;
+    uint32_t line;    /* 0: unknown */
+    uint64_t address; /* in memory; the address of the call for a return address */
+    uint64_t since;
+    uint64_t until;
+    uint32_t function; /* number of a text */
+    uint32_t file;     /* number of a text; 0: unknown */
 };
 
 enum piano__sample_kind {
@@ -420,6 +439,7 @@ _Static_assert(sizeof(struct piano__totals) == 256, "a format is bytes");
 _Static_assert(sizeof(struct piano__live) == 48, "a format is bytes");
 _Static_assert(sizeof(struct piano__snapshot_entry) == 40, "a format is bytes");
 _Static_assert(sizeof(struct piano__symbol_frame) == 16, "a format is bytes");
+_Static_assert(sizeof(struct piano__symbol_jit) == 48, "a format is bytes");
 _Static_assert(offsetof(struct piano__rec_header, stats) == 176, "a format is bytes");
 
 #endif

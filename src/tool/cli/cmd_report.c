@@ -87,7 +87,9 @@ static const struct flag flags[] = {
      "a wrapper of malloc: its memory counts for its caller. May be repeated; * and ? as in the "
      "shell",
      FLAG_READ("PATTERN", flag_skip, struct heap_skip, skip)},
-    {"--no-skip", "not even well-known wrappers (xmalloc, g_malloc, ...)", FLAG_SWITCH(skip.none)},
+    {"--no-skip",
+     "the innermost frames are the sites, also in libraries and wrappers (xmalloc, ...)",
+     FLAG_SWITCH(skip.none)},
     {0},
 };
 

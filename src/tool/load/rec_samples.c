@@ -51,21 +51,39 @@ static int take_sample(struct rec_reader *r, void *ctx, const char *record, uint
     return 0;
 }
 
+static struct recording_sum sum_of(const struct recording_sample *s)
+{
+    bool cpu = s->kind == PIANO_SAMPLE_CPU, preempted = s->flags & PIANO_SAMPLE_PREEMPTED;
+    return (struct recording_sum){.cpu_samples = cpu,
+                                  .cpu_ns = cpu ? s->value : 0,
+                                  .cpu_squares = cpu ? (double)s->value * (double)s->value : 0,
+                                  .off_samples = !cpu && !preempted,
+                                  .off_ns = !cpu && !preempted ? s->value : 0,
+                                  .preempted_ns = !cpu && preempted ? s->value : 0};
+}
+
 static void add_sums(struct recording *rec)
 {
     for (size_t i = 0; i < rec->sample_count; i++) {
-        const struct recording_sample *s = &rec->samples[i];
-        bool cpu = s->kind == PIANO_SAMPLE_CPU, preempted = s->flags & PIANO_SAMPLE_PREEMPTED;
-        struct recording_sum *const sums[] = {&rec->stacks[s->stack].sum, &rec->total};
-        for (int k = 0; k < 2; k++) {
-            sums[k]->cpu_samples += cpu;
-            sums[k]->cpu_ns += cpu ? s->value : 0;
-            sums[k]->cpu_squares += cpu ? (double)s->value * (double)s->value : 0;
-            sums[k]->off_samples += !cpu && !preempted;
-            sums[k]->off_ns += !cpu && !preempted ? s->value : 0;
-            sums[k]->preempted_ns += !cpu && preempted ? s->value : 0;
-        }
+        const struct recording_sum sum = sum_of(&rec->samples[i]);
+        recording_sum_add(&rec->stacks[rec->samples[i].stack].sum, &sum);
+        recording_sum_add(&rec->total, &sum);
     }
+}
+
+void recording_move_sample(struct recording *rec, size_t sample, uint32_t stack)
+{
+    struct recording_sample *s = &rec->samples[sample];
+    const struct recording_sum sum = sum_of(s);
+    struct recording_sum *from = &rec->stacks[s->stack].sum;
+    from->cpu_samples -= sum.cpu_samples;
+    from->cpu_ns -= sum.cpu_ns;
+    from->cpu_squares -= sum.cpu_squares;
+    from->off_samples -= sum.off_samples;
+    from->off_ns -= sum.off_ns;
+    from->preempted_ns -= sum.preempted_ns;
+    recording_sum_add(&rec->stacks[stack].sum, &sum);
+    s->stack = stack;
 }
 
 static int compare(const void *a, const void *b)

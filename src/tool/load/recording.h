@@ -46,6 +46,7 @@ struct recording_stack {
     uint32_t depth;
     uint64_t generation;
     const uint64_t *pcs; /* innermost first; in the mapped file */
+    uint64_t last_ns;    /* of its newest heap sample; 0: none */
     struct recording_sum sum;
 };
 
@@ -253,6 +254,22 @@ size_t recording_symbol_frames(const struct recording_symbols *s, uint32_t modul
                                const struct piano__symbol_frame **frames);
 /* Returns text ID, or NULL. It is valid as long as the recording. */
 const char *recording_symbol_text(const struct recording_symbols *s, uint32_t id);
+
+/* A function in JIT code. */
+struct recording_jit {
+    const char *function, *file; /* FILE may be NULL; both are valid as long as the recording */
+    uint32_t line;
+};
+
+/* Whether any names of JIT code are stored. S may be NULL. */
+bool recording_symbol_has_jit(const struct recording_symbols *s);
+/* Finds the function at ADDRESS of process PID at AT_NS (UINT64_MAX: at last). Returns false if
+ * none is stored. */
+bool recording_symbol_jit(const struct recording_symbols *s, uint32_t pid, uint64_t address,
+                          uint64_t at_ns, struct recording_jit *found);
+
+/* Moves a sample, and what it adds to the sums, to another stack. */
+void recording_move_sample(struct recording *rec, size_t sample, uint32_t stack);
 
 /* Returns the index of the first sample of TID at or after AT_NS. *END is the index after its
  * last. */

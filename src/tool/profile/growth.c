@@ -209,6 +209,18 @@ static void add_entries(struct recording_entry *sums, const struct recording_sna
     }
 }
 
+/* Live bytes by stack at both moments. */
+struct change {
+    const struct recording_entry *from, *to;
+};
+
+static double change_of_stack(const void *change, const struct profile *p, uint32_t stack)
+{
+    const struct change *c = change;
+    (void)p;
+    return c->to[stack].live_bytes - c->from[stack].live_bytes;
+}
+
 static int add_changes(struct heap_growth *g, const struct profile *p)
 {
     const struct recording *rec = &p->rec;
@@ -229,6 +241,9 @@ static int add_changes(struct heap_growth *g, const struct profile *p)
         row->variance += backwards ? recording_change_variance(rec, &to[i], &from[i])
                                    : recording_change_variance(rec, &from[i], &to[i]);
     }
+    for (size_t i = 0; err == 0 && i < p->site_count; i++)
+        g->rows[i].leader =
+            heap_leader_by(p, &p->sites[i], change_of_stack, &(const struct change){from, to});
     free(from);
     free(to);
     return err;

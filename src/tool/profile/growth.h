@@ -8,6 +8,7 @@ enum { GROWTH_TO_END = -1, GROWTH_NOT_GIVEN = -2, GROWTH_TREND_POINTS = 4 };
 
 struct heap_growth_row {
     uint32_t site;
+    uint32_t leader;        /* the stack that grew most */
     double from, to;        /* live bytes */
     double variance;        /* upper bound of the variance of the difference */
     double per_second;      /* slope over the window */

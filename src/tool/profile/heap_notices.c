@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "tool/load/own.h"
+#include "tool/profile/jitted.h"
 #include "tool/profile/python.h"
 #include "tool/util/order.h"
 #include "tool/util/paths.h"
@@ -89,6 +90,17 @@ static void notice_dropped(const struct piano__heap_stats *s)
             say("%llu %s", (unsigned long long)drops[i].count, drops[i].text);
 }
 
+/* JIT code has no names: says why, if the runtime left a file with names. */
+static void notice_jitted(struct profile *p)
+{
+    const char *why = p->jitted ? jitted_complaint(p->jitted) : NULL;
+    for (size_t i = 0; why && i < p->pc_count && !p->said.jitted; i++) {
+        p->said.jitted = jitted_is_unnamed(p->pcs[i].frames);
+        if (p->said.jitted)
+            say("no names for JIT code: %s", why);
+    }
+}
+
 void profile_notice_symbols(struct profile *p)
 {
     const struct symbol_complaint *list = NULL;
@@ -100,6 +112,7 @@ void profile_notice_symbols(struct profile *p)
     if (count > first + COMPLAINTS_SHOWN)
         say("and no names for %zu more modules", count - first - COMPLAINTS_SHOWN);
     p->said.complaints = count;
+    notice_jitted(p);
 }
 
 /* ---- modules without names ---- */

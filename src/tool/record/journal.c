@@ -133,7 +133,9 @@ uint32_t journal_stack(struct journal *j, uint32_t generation, const struct unwi
 
 void journal_module(struct journal *j, uint32_t generation, const struct mapping *m)
 {
-    const struct code *code = m->code;
+    static char no_path[] = PIANO_NO_FILE;
+    static const struct code no_file = {.path = no_path};
+    const struct code *code = m->code ? m->code : &no_file;
     bool good = code->is_good;
     struct kept_module k = {.head = {.since = generation,
                                      .until = generation + 1,

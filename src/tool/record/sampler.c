@@ -80,7 +80,7 @@ static void tell_modules(struct sampler *c, struct space *space, const struct un
 {
     for (uint32_t i = 0; i < s->depth; i++) {
         struct mapping *m = space_find(space, unwinder_codes(c->unwinder), s->pcs[i] - 1);
-        if (!m || m->is_told || !m->code)
+        if (!m || m->is_told)
             continue;
         m->is_told = true;
         journal_module(&c->journal, space->generation, m);
@@ -256,13 +256,33 @@ static void end_absences(struct sampler *c)
 
 /* Everything else ------------------------------------------------------------------------------ */
 
+/* A runtime that dumps its JIT code maps the dump, so that profilers learn where it is. */
+static bool is_dump(const char *path)
+{
+    const char *base = strrchr(path, '/');
+    size_t len = strlen(path);
+    return base && strncmp(base, "/jit-", 5) == 0 && strcmp(path + len - 5, ".dump") == 0;
+}
+
+void sampler_map(struct sampler *c, struct space *space, const struct mapped *m)
+{
+    bool is_file = m->path[0] == '/' && m->path[1] != '/'; /* PIANO_NO_FILE is not */
+    struct code *code = NULL;
+    if (is_file || strcmp(m->path, "[vdso]") == 0)
+        code = codes_get(unwinder_codes(c->unwinder), m->path, is_file ? m->inode : 0);
+    space_map(space, m->start, m->end, m->offset, code, &c->tasks.generations);
+    struct mapping *found =
+        is_dump(m->path) ? space_find(space, unwinder_codes(c->unwinder), m->start) : NULL;
+    if (found && found->code && !found->is_told) {
+        found->is_told = true;
+        journal_module(&c->journal, space->generation, found);
+    }
+}
+
 static void map(struct sampler *c, struct thread *t, const struct perf_event *e)
 {
-    bool is_file = e->name[0] == '/' && e->name[1] != '/'; /* "//anon" is not a file */
-    struct code *code = NULL;
-    if (is_file || strcmp(e->name, "[vdso]") == 0)
-        code = codes_get(unwinder_codes(c->unwinder), e->name, is_file ? e->inode : 0);
-    space_map(&t->process->space, e->start, e->end, e->offset, code, &c->tasks.generations);
+    const struct mapped m = {e->name, e->start, e->end, e->offset, e->inode};
+    sampler_map(c, &t->process->space, &m);
 }
 
 static void fork_task(struct sampler *c, const struct perf_event *e)

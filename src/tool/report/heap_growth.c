@@ -48,10 +48,11 @@ static void columns(struct sheet *s, const void *ctx, const void *of)
     int64_t from = figure_whole(row->from), to = figure_whole(row->to);
     char slope[SLOPE_LEN], place[700];
     char *name = s->table ? profile_safe_name(site->function, site->mmap) : NULL;
-    char *callers = s->table ? heap_callers(v->heap, site) : NULL;
+    char *callers = s->table ? heap_callers_text(v->heap, site, row->leader) : NULL;
     SHEET(s, TEXT, "function", "Site", .text = site->function, .shown = name);
     SHEET(s, TEXT, "caller", "Called by", .text = site->caller, .shown = callers, .optional = -3,
           .place = 2);
+    heap_put_callers(s, v->heap, row->leader);
     SHEET(s, TEXT, "file", "Place", .text = site->file, .optional = -4, .place = 1,
           .shown = s->table ? heap_place(place, sizeof(place), site->file, site->line) : NULL);
     SHEET(s, COUNT, "line", NULL, .count = site->line);

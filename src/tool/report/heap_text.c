@@ -102,14 +102,37 @@ void heap_print_past_peak(FILE *out, const struct profile *heap, const struct he
 
 /* ---- wrappers ---- */
 
+/* Prints BEFORE, FUNCTION and AFTER, unless FUNCTION is NULL. */
+static void print_skipped(FILE *out, const struct report_options *o, const char *before,
+                          const char *function, const char *after)
+{
+    char *name = function ? profile_safe_name(function, false) : NULL;
+    if (name)
+        report_dim(out, o->colour, "%s%s%s", before, name, after);
+    free(name);
+}
+
 void heap_print_wrappers(FILE *out, const struct profile *heap, const struct report_options *o)
 {
-    char *name = heap->wrapper ? profile_safe_name(heap->wrapper, false) : NULL;
-    if (name)
-        report_dim(out, o->colour,
-                   "sites are the callers of %s and other wrappers: --no-skip shows the wrappers",
-                   name);
-    free(name);
+    print_skipped(out, o, "sites are the callers of ", heap->wrapper,
+                  " and other wrappers: --no-skip shows the wrappers");
+    print_skipped(out, o, "sites are in the program's own code, not in ", heap->library,
+                  " and other functions of libraries: --no-skip shows those");
+    for (size_t i = 0; i < heap->found.count; i++)
+        print_skipped(out, o, "", heap->found.names[i],
+                      " counts as a wrapper: many functions call it, for many sizes");
+}
+
+void heap_put_callers(struct sheet *s, const struct profile *heap, uint32_t stack)
+{
+    const char *callers[HEAP_CALLERS];
+    if (!s->json)
+        return;
+    size_t count = heap_callers(heap, stack, callers);
+    json_add_array(s->json, "callers");
+    for (size_t i = 0; i < count; i++)
+        json_add_text(s->json, NULL, callers[i]);
+    json_close(s->json);
 }
 
 /* ---- places ---- */

@@ -94,7 +94,9 @@ static int compare(struct recordings_diff *d, unsigned common, const char *const
     bool alone = !d->has_cpu && !d->has_polls;
     d->has_heap =
         common & PROFILE_HEAP && (alone || h[0].rec.total.samples + h[1].rec.total.samples > 0);
-    int err = d->has_heap ? heap_diff_make(&d->heap, h, labels) : 0;
+    int err = d->has_heap ? profile_share_wrappers(d->profiles) : 0;
+    if (err == 0 && d->has_heap)
+        err = heap_diff_make(&d->heap, h, labels);
     if (err == 0 && (d->has_cpu || (d->has_polls && d->has_heap)))
         err = cpu_diff_make(&d->functions, d->has_cpu ? d->cpus : NULL, d->has_heap ? h : NULL,
                             labels);

@@ -302,7 +302,8 @@ int packer_add_other_recording(struct packer *k, const char *path, const char *o
         k->other.duration_ns = profiles[1].rec.duration_ns;
         heap_notices(&profiles[1]);
         if (k->kinds & PACKER_HEAP)
-            memory = k->digest.heap_diff(k->digest.to, profiles);
+            memory =
+                profile_share_wrappers(profiles) ?: k->digest.heap_diff(k->digest.to, profiles);
         memory = memory ? memory : add_side(k, &sums, &profiles[0], 0);
         name_alike(&k->trie, profiles);
         memory = memory ? memory : add_side(k, &sums, &profiles[1], 1);
