@@ -128,7 +128,11 @@ struct piano__trace {
     uint64_t samples_unwound; /* samples with a complete stack */
     uint64_t switches;
     uint64_t threads_missed; /* threads that got neither a timer nor a perf event */
-    uint64_t reserved[15];
+    uint64_t reserved[12];
+    uint64_t sampled_ns; /* CPU time that all samples represent */
+    /* CPU time of what was sampled as the kernel counts it, written by the tool; 0: unknown. */
+    uint64_t kernel_ns;
+    uint64_t cpu_error; /* errno: why there are no CPU samples although they were asked for */
 };
 
 struct piano__rec_header {
