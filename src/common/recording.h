@@ -171,6 +171,7 @@ struct piano__rec_header {
     double untracked_bytes;    /* over all stacks, see struct piano__totals */
     uint64_t max_chunks;       /* limit on the number of chunks; 0: PIANO_REC_MAX_CHUNKS */
     uint64_t samples_given_up; /* old CPU samples and switches that were overwritten by new ones */
+    double peak_variance;      /* `live_variance` at the peak */
 };
 
 /* Returns the largest number of chunks that the recording may have. */

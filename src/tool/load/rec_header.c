@@ -100,9 +100,9 @@ static void clean_trace_counts(struct recording *rec)
 void rec_clean_header(struct recording *rec)
 {
     struct piano__rec_header *h = &rec->header;
-    double *const sums[] = {&h->live_bytes,         &h->live_objects, &h->allocated_bytes,
-                            &h->allocated_objects,  &h->peak_bytes,   &h->peak_objects,
-                            &h->allocated_variance, &h->live_variance};
+    double *const sums[] = {&h->live_bytes,         &h->live_objects,  &h->allocated_bytes,
+                            &h->allocated_objects,  &h->peak_bytes,    &h->peak_objects,
+                            &h->allocated_variance, &h->live_variance, &h->peak_variance};
     for (size_t i = 0; i < sizeof(sums) / sizeof(*sums); i++) {
         bool squared = i >= 6; /* then the limit is squared too */
         double v = squared ? sqrt(fmax(*sums[i], 0)) : *sums[i];
