@@ -13,6 +13,8 @@
 static const uint64_t MOST_OFTEN = (uint64_t)1 << 43;    /* a million times a second for 100 days */
 static const uint64_t MOST_RECYCLED = (uint64_t)1 << 30; /* chunks of 64 KB */
 static const uint64_t MOST_HZ = 1000000000;
+static const uint64_t MOST_NS = (uint64_t)1 << 60; /* of CPU time: 36 years */
+static const uint64_t MOST_ERRNO = 4095;
 static const double rounding = 1e-6; /* of sums, from adding up */
 enum { RACE = 1024, LEAST_SAMPLE = sizeof(struct piano__sample) };
 
@@ -89,6 +91,9 @@ static void clean_trace_counts(struct recording *rec)
         {&t->dropped_busy, MOST_OFTEN},
         {&t->dropped_names, MOST_OFTEN},
         {&t->threads_missed, MOST_OFTEN},
+        {&t->sampled_ns, MOST_NS},
+        {&t->kernel_ns, MOST_NS},
+        {&t->cpu_error, MOST_ERRNO},
         {&t->cpu_hz, MOST_HZ},
     };
     bound_all(rec, second, sizeof(second) / sizeof(*second));
