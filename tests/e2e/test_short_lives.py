@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from conftest import PIANO, Done, Project
+from pages import Page
 from samples import CPU, DENY, DENY_CPUS, DENY_LATER, WORK, Recording, compiled
 from test_cpu import REFUSED
 
@@ -171,6 +172,8 @@ def test_missing_samples_are_said_everywhere(project: Project) -> None:
     assert covered(project.piano("report", "--cpu", "x.rec").out) == (share, seconds)
     assert covered(project.piano("report", "x.rec").out) == (share, seconds)
     project.piano("view", "x.rec", "-o", "x.html")
+    page = Page((project.root / "x.html").read_text())
+    assert any(covered(notice) == (share, seconds) for notice in page.meta["notices"]), page.meta["notices"]
 
 
 @pytest.mark.parametrize("how", [pytest.param("perf", marks=PERF), "timers"])
