@@ -49,6 +49,7 @@ STATS = ("samples freed stacks collisions filter_passes filter_misses stale drop
          "map_calls map_partial").split()
 TRACE = ("start_ticks end_ticks end_mono_ns clocks cpu_hz events dropped_memory dropped_busy dropped_names recycled "
          "samples samples_lost samples_unwound switches").split()
+TRACE_END = "sampled_ns kernel_ns cpu_error".split()
 SECOND = 10**9
 
 
@@ -111,13 +112,14 @@ class Recording:
         self.stats = dict.fromkeys(STATS, 0)
         self.given = stats
         self.peak = [0.0, 0.0]
+        self.peak_variance = 0.0
         self.peak_ns = self.peak_epoch = 0
         self.now_ns = start_ns
         self.threads, self.names, self.samples = [], [], []
         self.symbols, self.symbol_texts, self.symbol_modules = [], [], []
         self.events = {}  # by tid: [(at_ns, code, fields)]
         self.ticks_per_ns = ticks_per_ns  # None: there is no counter, ticks are nanoseconds
-        self.trace = dict.fromkeys(TRACE, 0)
+        self.trace = dict.fromkeys(TRACE + TRACE_END, 0)
         self.trace["cpu_hz"] = cpu_hz
         self.cpu_source = 1
         self.end_pair = True
@@ -163,6 +165,7 @@ class Recording:
 
     def mark_peak(self):
         self.peak = [self._live(0), self._live(1)]
+        self.peak_variance = self._live(2)
         self.peak_ns, self.peak_epoch = self.now_ns, self.peak_epoch + 1
 
     def free(self, stack, size, lived_us, rate=None):
@@ -270,7 +273,9 @@ class Recording:
         t["events"] = t["events"] or sum(len(events) for events in self.events.values())
         t["samples"] = t["samples"] or sum(s[0] == CPU for s in self.samples)
         t["switches"] = t["switches"] or sum(s[0] == OFF for s in self.samples)
-        return struct.pack(f"<{len(TRACE) + 16}Q", *[t[name] for name in TRACE], *[0] * 16)
+        t["sampled_ns"] = t["sampled_ns"] or sum(s[5] for s in self.samples if s[0] == CPU)
+        gap = 30 - len(TRACE) - len(TRACE_END)
+        return struct.pack("<30Q", *[t[name] for name in TRACE], *[0] * gap, *[t[name] for name in TRACE_END])
 
     def _flags(self):
         if self.flags is not None:
@@ -300,6 +305,7 @@ class Recording:
         program = self.program.encode() if isinstance(self.program, str) else self.program
         out += program[:1023].ljust(1024, b"\0") + words[:1023].ljust(1024, b"\0")
         out += self._trace_header()
+        out += struct.pack("<d2Qd", 0, 0, 0, self.peak_variance)  # none untracked, no limit, none given up
         return out.ljust(HEADER, b"\0")
 
     def _records(self):

@@ -132,7 +132,11 @@ struct piano__trace {
     uint64_t samples_unwound; /* samples with a complete stack */
     uint64_t switches;
     uint64_t threads_missed; /* threads that got neither a timer nor a perf event */
-    uint64_t reserved[15];
+    uint64_t reserved[12];
+    uint64_t sampled_ns; /* CPU time that all samples represent */
+    /* CPU time of what was sampled as the kernel counts it, written by the tool; 0: unknown. */
+    uint64_t kernel_ns;
+    uint64_t cpu_error; /* errno: why there are no CPU samples although they were asked for */
 };
 
 struct piano__rec_header {
@@ -171,6 +175,7 @@ struct piano__rec_header {
     double untracked_bytes;    /* over all stacks, see struct piano__totals */
     uint64_t max_chunks;       /* limit on the number of chunks; 0: PIANO_REC_MAX_CHUNKS */
     uint64_t samples_given_up; /* old CPU samples and switches that were overwritten by new ones */
+    double peak_variance;      /* `live_variance` at the peak */
 };
 
 /* Returns the largest number of chunks that the recording may have. */

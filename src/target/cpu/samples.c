@@ -328,6 +328,8 @@ void piano__cpu_samples_put(struct piano__cpu_thread *t, uint64_t ns)
         /* Pairs with the acquire in take_lane(). */
         __atomic_store_n(&l->busy, 0, __ATOMIC_RELEASE);
     piano__trace_add(is_kept ? &stats->samples : &stats->samples_lost, 1);
+    if (is_kept)
+        piano__trace_add(&stats->sampled_ns, ns);
     if (is_kept && !(t->walk.flags & (PIANO_STACK_LOST | PIANO_STACK_FULL)))
         piano__trace_add(&stats->samples_unwound, 1);
 }

@@ -289,8 +289,10 @@ static int report_profile(const struct report_request *q, struct profile *p)
         int err = overview_report(stdout, p, q->run, q->json, &q->options, &error);
         return err ? outcome_failed(err, &error) : EXIT_DONE;
     }
-    if (p->instruments && !(p->instruments & asked) && !(is_hidden && asked == PROFILE_HEAP))
+    if (p->instruments && !(p->instruments & asked) && !(is_hidden && asked == PROFILE_HEAP)) {
+        profile_notice_reading(p);
         return not_recorded(p->rec.path, asked);
+    }
     int err = profile_read(p, &error);
     if (err)
         return outcome_failed(err, &error);

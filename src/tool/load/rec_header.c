@@ -15,6 +15,8 @@
 static const uint64_t MOST_OFTEN = (uint64_t)1 << 43;    /* a million times a second for 100 days */
 static const uint64_t MOST_RECYCLED = (uint64_t)1 << 30; /* chunks of 64 KB */
 static const uint64_t MOST_HZ = 1000000000;
+static const uint64_t MOST_NS = (uint64_t)1 << 60; /* of CPU time: 36 years */
+static const uint64_t MOST_ERRNO = 4095;
 static const double rounding = 1e-6; /* of sums, from adding up */
 enum { RACE = 1024, LEAST_SAMPLE = sizeof(struct piano__sample) };
 
@@ -93,6 +95,9 @@ static void clean_trace_counts(struct recording *rec)
         {&t->dropped_busy, MOST_OFTEN},
         {&t->dropped_names, MOST_OFTEN},
         {&t->threads_missed, MOST_OFTEN},
+        {&t->sampled_ns, MOST_NS},
+        {&t->kernel_ns, MOST_NS},
+        {&t->cpu_error, MOST_ERRNO},
         {&t->cpu_hz, MOST_HZ},
     };
     bound_all(rec, second, sizeof(second) / sizeof(*second));
@@ -104,9 +109,9 @@ static void clean_trace_counts(struct recording *rec)
 void rec_clean_header(struct recording *rec)
 {
     struct piano__rec_header *h = &rec->header;
-    double *const sums[] = {&h->live_bytes,         &h->live_objects, &h->allocated_bytes,
-                            &h->allocated_objects,  &h->peak_bytes,   &h->peak_objects,
-                            &h->allocated_variance, &h->live_variance};
+    double *const sums[] = {&h->live_bytes,         &h->live_objects,  &h->allocated_bytes,
+                            &h->allocated_objects,  &h->peak_bytes,    &h->peak_objects,
+                            &h->allocated_variance, &h->live_variance, &h->peak_variance};
     for (size_t i = 0; i < sizeof(sums) / sizeof(*sums); i++) {
         bool squared = i >= 6; /* then the limit is squared too */
         double v = squared ? sqrt(fmax(*sums[i], 0)) : *sums[i];

@@ -309,6 +309,8 @@ void recording_allocated_interval(const struct recording *rec, const struct reco
 /* The same for what was live at the peak. Wider than necessary, see docs/heap.md. */
 void recording_peak_interval(const struct recording *rec, const struct recording_sum *sum,
                              double *low, double *high);
+/* The same for all that was live at the peak. */
+void recording_whole_peak_interval(const struct recording *rec, double *low, double *high);
 /* Upper bound of the mean bytes between samples. Infinite if the rate was changed, because freed
  * blocks do not record theirs. */
 double recording_rate_bound(const struct recording *rec);

@@ -64,13 +64,17 @@ void profile_notice_reading(struct profile *p)
     if (rec->unknown_chunks)
         say("%s: %llu chunk%s of a kind this piano does not know", path,
             (unsigned long long)rec->unknown_chunks, units_plural(rec->unknown_chunks));
+    if (rec->header.trace.cpu_error)
+        say("%s has no CPU samples, although they were asked for: %s", path,
+            strerror((int)rec->header.trace.cpu_error));
     if (rec->orphans)
         say("%s: the stacks of %llu sample%s are not in the file", path,
             (unsigned long long)rec->orphans, units_plural(rec->orphans));
 }
 
-static void notice_dropped(const struct piano__heap_stats *s)
+void heap_notice_losses(const struct profile *p)
 {
+    const struct piano__heap_stats *s = &p->rec.header.stats;
     const struct {
         uint64_t count;
         const char *text;
@@ -233,7 +237,7 @@ void heap_notices(struct profile *p)
     unsigned kinds = p->instruments; /* for the suggested command */
     char rate[32];
     profile_notice_reading(p);
-    notice_dropped(&rec->header.stats);
+    heap_notice_losses(p);
     profile_notice_symbols(p);
     if (rec->total.allocated_bytes > 0)
         notice_nameless(p);

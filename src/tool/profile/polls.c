@@ -318,6 +318,13 @@ static int take(struct polls *p, const struct recording_event *e)
 
 /* ---- all of them ---- */
 
+/* Programs use epoll and piano_park in a loop only, so one wait is enough. Other waits occur outside
+ * of loops too. */
+static uint64_t least_parks(int kind)
+{
+    return kind == PIANO_PARK_EPOLL || kind == PIANO_PARK_API ? 1 : POLLS_LOOP_PARKS;
+}
+
 /* The kind of wait that the loop of a thread returns to: the most frequent wait for input,
  * otherwise the most frequent other wait. */
 static int loop_of(const struct recording_track *t)
@@ -329,11 +336,11 @@ static int loop_of(const struct recording_track *t)
     if (t->polls > 0)
         return -1;
     for (size_t i = 0; i < sizeof(input) / sizeof(*input); i++)
-        if (t->parks[input[i]] >= POLLS_LOOP_PARKS &&
+        if (t->parks[input[i]] >= least_parks(input[i]) &&
             (best < 0 || t->parks[input[i]] > t->parks[best]))
             best = input[i];
     for (size_t i = 0; best < 0 && i < sizeof(other) / sizeof(*other); i++)
-        if (t->parks[other[i]] >= POLLS_LOOP_PARKS &&
+        if (t->parks[other[i]] >= least_parks(other[i]) &&
             (i == 0 || t->parks[other[i]] > t->parks[other[0]]))
             best = other[i];
     return best;
@@ -374,8 +381,8 @@ static int finish_tracks(struct polls *p)
         if (t->in_turn) {
             t->turn.open = true;
             last = t->parked ? p->end_ns : last; /* it is waiting inside the turn */
-            last = last > t->turn.begin_ns ? last : t->turn.begin_ns;
-            err = finish_poll(p, t, &t->turn, last);
+            if (last > t->turn.begin_ns)         /* else nothing is known of it */
+                err = finish_poll(p, t, &t->turn, last);
         }
         while (t->depth > 0 && err == 0) {
             struct poll *poll = &t->stack[--t->depth];

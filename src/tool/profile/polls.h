@@ -25,7 +25,7 @@ enum {
     POLLS_STARVED_NS = 5 * 1000000,
     POLLS_BLOCKED_NS = 10 * 1000000, /* a smaller sum over all polls of a task is not reported */
     POLLS_AWAY_NS = 100 * 1000,      /* shorter times off the CPU are not recorded */
-    POLLS_LOOP_PARKS = 4,            /* a thread with this many parks has a loop */
+    POLLS_LOOP_PARKS = 4,            /* a thread with this many parks of a kind has a loop */
     POLLS_MAX_DEPTH = 64,            /* nested polls */
     POLLS_MAX_TASKS = 1 << 20,       /* alive at the same time */
     POLLS_MAX_GROUPS = 1 << 18,

@@ -15,8 +15,6 @@ void polls_notices(const struct polls *p)
         {t->dropped_names, "names did not fit: their tasks and queues are shown without a name"},
         {t->recycled, "chunks of old events were overwritten by new ones: the recording begins "
                       "later than the program"},
-        {t->samples_lost, "CPU samples were lost"},
-        {rec->header.samples_given_up, "old CPU samples and waits were overwritten by new ones"},
         {rec->events.unknown, "events are of kinds this piano does not know"},
         {rec->events.bad, "events have fields that could not be read"},
         {p->stray_ends, "polls ended that had not begun"},
@@ -24,6 +22,7 @@ void polls_notices(const struct polls *p)
         {p->untracked, "events belong to tasks or queues beyond the limit"},
     };
     profile_notice_reading(p->profile);
+    profile_notice_samples(p->profile);
     for (size_t i = 0; i < sizeof(drops) / sizeof(*drops); i++)
         if (drops[i].count > 0)
             say("%llu %s", (unsigned long long)drops[i].count, drops[i].text);

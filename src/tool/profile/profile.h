@@ -70,6 +70,7 @@ enum profile_instrument { PROFILE_HEAP = 1, PROFILE_CPU = 2, PROFILE_EVENTS = 4 
 /* Notices that were printed, so that each is printed once. */
 struct profile_said {
     bool reading;      /* about the file */
+    bool samples;      /* about CPU samples that are missing */
     size_t complaints; /* about modules without names: how many */
     bool jitted;       /* about JIT code without names */
 };

@@ -317,6 +317,7 @@ static void write_header(struct journal *j, uint32_t flag)
     h->trace.cpu_source = t->cpu_source;
     h->trace.cpu_hz = t->cpu_hz;
     h->trace.samples = t->samples;
+    h->trace.sampled_ns = t->sampled_ns;
     h->trace.samples_lost = t->samples_lost + j->dropped;
     h->trace.samples_unwound = t->samples_unwound;
     h->trace.switches = t->switches;
@@ -348,7 +349,7 @@ static void empty_old(struct journal *j)
         if (j->logs[i].chunk && i == PIANO_CHUNK_SAMPLES)
             __atomic_store_n(&j->logs[i].chunk->used, 0, __ATOMIC_RELEASE);
     }
-    h->trace.samples = h->trace.samples_lost = 0;
+    h->trace.samples = h->trace.samples_lost = h->trace.sampled_ns = 0;
     h->trace.samples_unwound = h->trace.switches = 0;
     h->samples_given_up = 0;
     __atomic_fetch_and(&h->flags, ~(uint32_t)PIANO_REC_HAS_CPU, __ATOMIC_RELAXED);

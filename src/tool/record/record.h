@@ -14,6 +14,7 @@ struct record {
     bool cpu;           /* take CPU samples */
     unsigned cpu_hz;    /* samples per second of CPU time */
     bool cpu_inside;    /* by timers in the program: no perf events, or Python */
+    int cpu_err;        /* negative errno: why no CPU samples are taken */
     bool kernel;        /* with the kernel's frames */
     bool events;        /* activity of event loops and workers */
     pid_t pid;          /* attach to this process; 0: run a program */

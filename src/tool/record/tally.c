@@ -33,23 +33,8 @@ static uint64_t count_in(const unsigned char *payload, uint64_t used)
     return count;
 }
 
-/* CPU time that the samples in the USED bytes of a payload represent. */
-static uint64_t time_in(const unsigned char *payload, uint64_t used)
-{
-    uint64_t sum = 0;
-    struct piano__sample s;
-    for (uint64_t at = 0; at + sizeof s <= used; at += s.bytes) {
-        memcpy(&s, payload + at, sizeof s);
-        if (s.bytes < sizeof s)
-            break;
-        sum += s.kind == PIANO_SAMPLE_CPU ? s.value : 0;
-    }
-    return sum;
-}
-
-/* Sum of EACH over the chunks of TYPE. */
-static uint64_t sum_of(int fd, uint64_t chunks, uint32_t type,
-                       uint64_t (*each)(const unsigned char *, uint64_t))
+/* Number of events in all chunks. */
+static uint64_t count_all(int fd, uint64_t chunks)
 {
     unsigned char *payload = malloc(PIANO_REC_PAYLOAD);
     uint64_t sum = 0;
@@ -58,10 +43,10 @@ static uint64_t sum_of(int fd, uint64_t chunks, uint32_t type,
         struct piano__chunk c;
         if (pread(fd, &c, sizeof c, at) != (ssize_t)sizeof c)
             break;
-        if (c.type != type || c.ready != 1 || c.used > PIANO_REC_PAYLOAD)
+        if (c.type != PIANO_CHUNK_EVENTS || c.ready != 1 || c.used > PIANO_REC_PAYLOAD)
             continue;
         ssize_t got = pread(fd, payload, c.used, at + (off_t)sizeof c);
-        sum += got > 0 ? each(payload, (uint64_t)got) : 0;
+        sum += got > 0 ? count_in(payload, (uint64_t)got) : 0;
     }
     free(payload);
     return sum;
@@ -74,7 +59,7 @@ static void tally(const char *path)
         h.trace.end_ticks != 0)
         return;
     int fd = file_open(path, O_RDWR | O_NOFOLLOW);
-    uint64_t count = fd >= 0 ? sum_of(fd, h.chunks, PIANO_CHUNK_EVENTS, count_in) : 0;
+    uint64_t count = fd >= 0 ? count_all(fd, h.chunks) : 0;
     const off_t at = offsetof(struct piano__rec_header, trace.events);
     if (count > h.trace.events && pwrite(fd, &count, sizeof count, at) < 0)
         count = 0; /* a file that cannot be written keeps its old number */
@@ -90,16 +75,6 @@ void tally_events(const struct recordings *r)
         if (r->list[i].over || pid == r->program || is_gone)
             tally(r->list[i].path);
     }
-}
-
-/* CPU time that the samples of ONE account for, including lost samples. */
-static uint64_t time_of(const struct recording *one, const struct piano__rec_header *h)
-{
-    int fd = file_open(one->path, O_RDONLY | O_NOFOLLOW);
-    uint64_t sum = fd >= 0 ? sum_of(fd, h->chunks, PIANO_CHUNK_SAMPLES, time_in) : 0;
-    if (fd >= 0)
-        close(fd);
-    return sum + h->trace.samples_lost * (SECOND / h->trace.cpu_hz);
 }
 
 static void add_lost(const char *path, uint64_t lost)
@@ -123,7 +98,7 @@ void tally_samples(const struct recordings *r, uint64_t cpu_ns)
         if (r->list[i].pid != r->program || recordings_header(r->list[i].path, &h) != 0 ||
             !(h.flags & PIANO_REC_HAS_CPU) || h.trace.cpu_hz == 0 || h.trace.cpu_hz > SECOND)
             continue;
-        known += time_of(&r->list[i], &h);
+        known += h.trace.sampled_ns + h.trace.samples_lost * (SECOND / h.trace.cpu_hz);
         if (h.trace.end_ticks != 0)
             continue; /* it has counted its own */
         last = r->list[i].path;

@@ -16,6 +16,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -167,14 +168,23 @@ static bool is_end(const struct signalfd_siginfo *info, const struct launch_sign
     return info->ssi_signo != SIGCHLD && info->ssi_signo != SIGUSR2;
 }
 
-/* The CPU time is available after the end of the process and before waitpid. */
+static uint64_t time_ns(struct timeval t)
+{
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_usec * 1000u;
+}
+
+/* The CPU time of the process alone is available after its end and before it is waited for. */
 static bool is_over(pid_t pid, struct watch *w)
 {
     siginfo_t info = {.si_pid = 0};
     if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == 0)
         return false;
+    struct rusage used = {.ru_utime = {0}};
+    w->end_ns = (uint64_t)(now_s() * 1e9);
     w->cpu_ns = process_cpu_ns(pid);
-    waitpid(pid, &w->status, 0);
+    wait4(pid, &w->status, 0, &used);
+    w->family_user_ns = time_ns(used.ru_utime);
+    w->family_ns = w->family_user_ns + time_ns(used.ru_stime);
     return true;
 }
 
@@ -215,21 +225,33 @@ static bool has_ended(pid_t pid, int pidfd)
     return (kill(pid, 0) != 0 && errno == ESRCH) || process_is_zombie(pid);
 }
 
+/* Updates the CPU time since BEGIN_NS. A process that is gone has no clock: then the newest value
+ * remains. */
+static void note_use(pid_t pid, uint64_t begin_ns, struct watch *w)
+{
+    uint64_t now = process_cpu_ns(pid);
+    w->cpu_ns = now > begin_ns ? now - begin_ns : w->cpu_ns;
+}
+
 void watch_process(const struct record *r, struct sampler *cpu,
-                   const struct launch_signals *signals)
+                   const struct launch_signals *signals, struct watch *w)
 {
     const sigset_t *awaited = &signals->awaited;
     struct waits waits;
     struct signalfd_siginfo info;
     double end_s = now_s() + (r->duration_s > 0 ? r->duration_s : INFINITY);
     int pidfd = (int)syscall(SYS_pidfd_open, r->pid, 0);
+    uint64_t begin_ns = process_cpu_ns(r->pid);
+    *w = (struct watch){0};
     waits_open(&waits, awaited, cpu);
     while (!has_ended(r->pid, pidfd) && now_s() < end_s) {
+        note_use(r->pid, begin_ns, w);
         sampler_drain(cpu, false);
         double wait = fmax(fmin(sampler_patience(cpu), end_s - now_s()), 0);
         if (waits_for(&waits, awaited, wait, &info) && is_end(&info, signals))
             break;
     }
+    note_use(r->pid, begin_ns, w);
     sampler_drain(cpu, true);
     waits_close(&waits);
     if (pidfd >= 0)

@@ -45,6 +45,13 @@ static void put_interval(struct json_writer *w, const char *key, interval *of,
     json_add_range(w, key, figure_whole(low), figure_whole(high));
 }
 
+static void put_whole_peak(struct json_writer *w, const struct recording *rec)
+{
+    double low, high;
+    recording_whole_peak_interval(rec, &low, &high);
+    json_add_range(w, "peak_bytes_ci95", figure_whole(low), figure_whole(high));
+}
+
 /* Adds a time of CLOCK_MONOTONIC as time since the start. */
 static void put_moment(struct json_writer *w, const char *key, const struct recording *rec,
                        bool known, uint64_t at_ns)
@@ -397,6 +404,7 @@ int heap_report_json(FILE *out, const struct profile *heap, const struct heap_op
     json_add_object(&w, NULL);
     sheet_put(&w, sum_columns, &v, &rec->total);
     json_add_number(&w, "peak_bytes", figure_whole(rec->header.peak_bytes));
+    put_whole_peak(&w, rec);
     json_add_number(&w, "peak_objects", figure_whole(rec->header.peak_objects));
     put_moment(&w, "peak_at_ns", rec, rec->header.peak_bytes > 0, rec->header.peak_ns);
     json_add_known_count(&w, "resident_bytes_max", heap_resident(rec) > 0, heap_resident(rec));

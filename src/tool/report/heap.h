@@ -45,6 +45,8 @@ void report_put_missing(struct json_writer *w, const struct recording *rec);
 void report_put_tree(struct json_writer *w, const struct profile *p, enum figure by);
 /* The source of the CPU samples, and its frequency. */
 void report_put_source(struct json_writer *w, const struct recording *rec);
+/* The kernel's CPU time, and how much of it the samples represent. */
+void report_put_coverage(struct json_writer *w, const struct piano__trace *t);
 /* "stack":[...] of a named stack; FRAMES of PROFILE_MAX_FRAMES. */
 void report_put_stack(struct json_writer *w, const struct profile *p, uint32_t stack,
                       const struct symbol_frame **frames);

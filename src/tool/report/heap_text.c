@@ -280,6 +280,9 @@ void heap_print_answer(FILE *out, const struct profile *heap, const struct repor
         fputs(": not known to be live or freed\n", out);
     }
     print_sum(out, "Peak", h->peak_bytes, h->peak_objects);
+    recording_whole_peak_interval(rec, &low, &high);
+    if (rec->rate_high > 1)
+        print_interval(out, low, high);
     if (h->peak_ns >= h->start_mono_ns && h->peak_bytes > 0)
         fprintf(out, ", after %s", units_time(text, (int64_t)(h->peak_ns - h->start_mono_ns)));
     fputc('\n', out);

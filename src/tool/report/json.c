@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tool/load/own.h"
+#include "tool/load/coverage.h"
 #include "tool/util/paths.h"
 
 /* The name of a run in the runs directory: its file name without the extension. */
@@ -61,6 +62,17 @@ void report_put_source(struct json_writer *w, const struct recording *rec)
     const struct piano__trace *t = &rec->header.trace;
     json_add_text(w, "source", sources[t->cpu_source < 4 ? t->cpu_source : 0]);
     json_add_count(w, "hz", t->cpu_hz);
+}
+
+void report_put_coverage(struct json_writer *w, const struct piano__trace *t)
+{
+    struct coverage c = coverage_of(t);
+    json_add_known_count(w, "kernel_cpu_ns", c.is_known, c.kernel_ns);
+    if (c.is_known)
+        json_add_real(w, "coverage", 4, c.share);
+    else
+        json_add_null(w, "coverage");
+    json_add_flag(w, "incomplete", c.is_short);
 }
 
 void report_put_stack(struct json_writer *w, const struct profile *p, uint32_t stack,

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "tool/load/own.h"
+#include "tool/load/coverage.h"
 #include "tool/report/cpu.h"
 #include "tool/report/polls.h"
 #include "tool/util/say.h"
@@ -64,14 +65,16 @@ static int show_cpu(FILE *out, struct profile *profile, const char *run,
 {
     struct cpu c;
     struct cpu_flat f;
-    char text[UNITS_LEN], source[80];
+    char text[UNITS_LEN], source[80], covered[80];
     int err = cpu_make(&c, profile, error);
     if (err)
         return err;
     err = cpu_flat_make(&f, &c, 0, 0);
     report_heading(out, o->colour, "CPU");
-    fprintf(out, "%s on the CPU, %llu samples, %s\n", units_time(text, (int64_t)f.cpu_ns),
-            (unsigned long long)f.samples, cpu_source_text(source, sizeof(source), c.rec));
+    coverage_text(covered, sizeof(covered), &c.rec->header.trace);
+    fprintf(out, "%s on the CPU, %llu samples, %s%s%s\n", units_time(text, (int64_t)f.cpu_ns),
+            (unsigned long long)f.samples, cpu_source_text(source, sizeof(source), c.rec),
+            *covered ? ", " : "", covered);
     for (size_t i = 0; err == 0 && i < f.count && i < ROWS && f.rows[i].self_ns > 0; i++) {
         char *name = profile_safe_name(f.rows[i].function, false);
         fprintf(out, "  %6s  %s\n",
@@ -79,6 +82,7 @@ static int show_cpu(FILE *out, struct profile *profile, const char *run,
                 name ? name : "?");
         free(name);
     }
+    cpu_notices(&c);
     cpu_flat_release(&f);
     cpu_release(&c);
     more(out, "--cpu", run, o);
@@ -105,6 +109,7 @@ static int show_heap(FILE *out, struct profile *profile, const char *run,
         fprintf(out, "  %9s  %s\n", figure_bytes(live, site->sum.live_bytes), name ? name : "?");
         free(name);
     }
+    heap_notice_losses(profile);
     free(sites);
     more(out, "--heap", run, o);
     return err;
@@ -144,6 +149,7 @@ static int overview_json(FILE *out, const struct recording *rec, unsigned found,
     json_add_count(&w, "samples", h->trace.samples);
     json_add_count(&w, "switches", h->trace.switches);
     json_add_count(&w, "lost", h->trace.samples_lost);
+    report_put_coverage(&w, &h->trace);
     json_close(&w);
     json_line(&w);
     json_add_object(&w, "polls");
@@ -161,11 +167,15 @@ int overview_report(FILE *out, struct profile *p, const char *run, bool json,
 {
     if (json) {
         profile_notice_reading(p);
+        profile_notice_samples(p);
+        heap_notice_losses(p);
         return overview_json(out, &p->rec, p->instruments, error);
     }
     heap_print_program(out, &p->rec);
     fputc('\n', out);
     int err = profile_read(p, error);
+    if (err == 0)
+        profile_notice_reading(p);
     if (err == 0 && p->instruments & PROFILE_EVENTS)
         err = show_polls(out, p, run, o, error);
     if (err == 0 && p->instruments & PROFILE_CPU)

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "tool/load/coverage.h"
 #include "tool/util/say.h"
 #include "tool/util/units.h"
 
@@ -115,6 +116,7 @@ static void thread_columns(struct sheet *s, const void *ctx, const void *of)
 static void print_answer(FILE *out, const struct polls *p)
 {
     const struct recording *rec = p->rec;
+    char covered[80];
     heap_print_program(out, rec);
     fprintf(out, " | %llu event%s on %zu thread%s | %llu poll%s",
             (unsigned long long)rec->events.count, units_plural(rec->events.count),
@@ -123,6 +125,8 @@ static void print_answer(FILE *out, const struct polls *p)
     if (rec->cpu_samples)
         fprintf(out, " | %llu CPU sample%s", (unsigned long long)rec->cpu_samples,
                 units_plural(rec->cpu_samples));
+    if (*coverage_text(covered, sizeof(covered), &rec->header.trace))
+        fprintf(out, " | %s", covered);
     if (rec->off_samples)
         fprintf(out, " | %llu switch%s", (unsigned long long)rec->off_samples,
                 rec->off_samples == 1 ? "" : "es");

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tool/load/coverage.h"
 #include "tool/util/order.h"
 #include "tool/load/own.h"
 #include "tool/util/paths.h"
@@ -145,6 +146,7 @@ static void name_threads(struct packer *k, const struct recording *rec)
 static int add_parts(struct packer *k, struct polls *p, unsigned found)
 {
     struct packer_stacks s;
+    char covered[80];
     int err = stacks_start(&s, p->profile);
     if (err == 0 && found & PROFILE_HEAP) {
         k->kinds |= PACKER_HEAP;
@@ -152,6 +154,8 @@ static int add_parts(struct packer *k, struct polls *p, unsigned found)
     }
     if (err == 0 && found & PROFILE_CPU) {
         k->kinds |= PACKER_CPU;
+        if (*coverage_text(covered, sizeof(covered), &p->rec->header.trace))
+            packer_notice(k, "%s of CPU time", covered);
         err = k->digest.cpu(k->digest.to, p->profile);
         if (err == 0)
             err = add_samples(k, &s);
