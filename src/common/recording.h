@@ -11,7 +11,7 @@
  * unknown types.
  *
  * Tables (TOTALS, LIVE) are arrays of fixed-size records: chunk `index` i holds records i*n to
- * i*n+n-1. Logs (all other types except EVENTS) hold `used` bytes of records. A record begins with
+ * i*n+n-1. Logs (all other types except EVENTS and DEFINITIONS) hold `used` bytes of records. A record begins with
  * its length and never crosses a chunk boundary. Everything is little-endian and aligned to 8
  * bytes.
  *
@@ -33,6 +33,9 @@ enum {
     PIANO_REC_MAX_CHUNKS = 16384, /* 1 GB */
     PIANO_MAX_FRAMES = 128,
     PIANO_LIFETIMES = 32,
+    /* A chunk of DEFINITIONS has this many parts, each with a header of its own. */
+    PIANO_DEFINITION_PARTS = 16,
+    PIANO_DEFINITION_BYTES = PIANO_REC_PAYLOAD / PIANO_DEFINITION_PARTS & ~7,
 };
 
 enum piano__chunk_type {
@@ -47,6 +50,10 @@ enum piano__chunk_type {
     PIANO_CHUNK_NAMES = 9,
     PIANO_CHUNK_PYTHON = 10, /* common/python.h */
     PIANO_CHUNK_SYMBOLS = 11,
+    /* Events that say what exists: tasks and workers. EVENTS are reused when they are full; these
+     * are not. */
+    PIANO_CHUNK_DEFINITIONS = 12,
+    PIANO_CHUNK_TYPES, /* all known types are below */
 };
 
 struct piano__chunk {
@@ -56,8 +63,16 @@ struct piano__chunk {
     uint64_t used;  /* committed payload bytes of a log; release store after the record */
     /* SNAPSHOT: 1 if several tools write to it, one at a time (flock on the file). */
     uint64_t shared;
-    uint64_t reserved[4];
+    /* EVENTS: 1 + the index of the chunk that holds the events before; 0: there are none;
+     * PIANO_EVENTS_GAP: some were dropped. */
+    uint64_t previous;
+    /* EVENTS, once the chunk is full: time of the newest event, number of events. */
+    uint64_t last_ns;
+    uint64_t events;
+    uint64_t reserved;
 };
+
+#define PIANO_EVENTS_GAP UINT64_MAX
 
 /* Counters by cause. Any thread adds (relaxed). */
 struct piano__heap_stats {
@@ -128,7 +143,14 @@ struct piano__trace {
     uint64_t samples_unwound; /* samples with a complete stack */
     uint64_t switches;
     uint64_t threads_missed; /* threads that got neither a timer nor a perf event */
-    uint64_t reserved[15];
+    /* The ring of events: chunks it has so far, and how many it may have. */
+    uint64_t ring_chunks;
+    uint64_t ring_most;
+    uint64_t overwritten;    /* events in recycled chunks */
+    uint64_t overwritten_ns; /* time of the newest of them: all later events are there */
+    /* Definitions in the ring, where they may be overwritten: their log was full. */
+    uint64_t definitions_in_ring;
+    uint64_t reserved[10];
 };
 
 struct piano__rec_header {

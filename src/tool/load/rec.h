@@ -47,8 +47,9 @@ struct rec_chunk {
     uint32_t type;
     uint64_t index;
     const char *payload;
-    size_t used;  /* committed bytes of a log that are in the file */
-    size_t there; /* payload bytes that are in the file */
+    size_t used;       /* committed bytes of a log that are in the file */
+    size_t there;      /* payload bytes that are in the file */
+    uint64_t previous; /* EVENTS: see struct piano__chunk */
 };
 
 /* Maps an id in the file to an index in `stacks`. */
@@ -61,7 +62,7 @@ struct rec_reader {
     struct recording *rec;
     int fd;
     struct rec_chunk *chunks; /* by type, then index */
-    size_t chunk_count;
+    size_t chunk_count, chunk_room;
     struct rec_id *ids; /* by id */
     size_t id_count;
 };

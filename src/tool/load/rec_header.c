@@ -79,7 +79,8 @@ static void clean_trace_counts(struct recording *rec)
     const struct bound first[] = {{&h->samples_given_up, MOST_OFTEN},
                                   {&t->recycled, MOST_RECYCLED}};
     bound_all(rec, first, sizeof(first) / sizeof(*first));
-    const uint64_t room = rec->map_len + t->recycled * PIANO_REC_CHUNK_BYTES;
+    const uint64_t recycled = t->recycled * PIANO_REC_CHUNK_BYTES;
+    const uint64_t room = rec->map_len + recycled;
     const struct bound second[] = {
         {&t->events, room},
         {&t->samples, rec->map_len / LEAST_SAMPLE + h->samples_given_up + RACE},
@@ -89,6 +90,9 @@ static void clean_trace_counts(struct recording *rec)
         {&t->dropped_busy, MOST_OFTEN},
         {&t->dropped_names, MOST_OFTEN},
         {&t->threads_missed, MOST_OFTEN},
+        {&t->overwritten, recycled},
+        {&t->definitions_in_ring, MOST_OFTEN},
+        {&t->ring_chunks, PIANO_REC_MAX_CHUNKS},
         {&t->cpu_hz, MOST_HZ},
     };
     bound_all(rec, second, sizeof(second) / sizeof(*second));

@@ -26,6 +26,7 @@
 #include "tool/util/order.h"
 #include "tool/util/owner.h"
 #include "tool/util/say.h"
+#include "tool/util/vec.h"
 
 static const double rounding_below =
     -4096; /* largest negative difference of sums that rounding can cause */
@@ -302,6 +303,30 @@ static bool is_table(uint32_t type)
     return type == PIANO_CHUNK_TOTALS || type == PIANO_CHUNK_LIVE;
 }
 
+/* A chunk of definitions at byte AT of the file, of which THERE bytes of payload are there: each
+ * part in use becomes a chunk. Parts are never reused, so they need no copy. */
+static void take_parts(struct rec_reader *r, uint64_t at, size_t there)
+{
+    const size_t most = PIANO_DEFINITION_BYTES - sizeof(struct piano__chunk);
+    at += sizeof(struct piano__chunk);
+    for (size_t from = 0; from + PIANO_DEFINITION_BYTES <= there; from += PIANO_DEFINITION_BYTES) {
+        const struct piano__chunk *c = (const void *)(r->rec->map + at + from);
+        /* Pairs with the release in target/trace/buffers.c: the head of the part is complete. */
+        if (!__atomic_load_n(&c->ready, __ATOMIC_ACQUIRE))
+            continue;
+        uint64_t used = __atomic_load_n(&c->used, __ATOMIC_ACQUIRE);
+        if (used > most)
+            rec_gap(r->rec, at + from + offsetof(struct piano__chunk, used), 0,
+                    "a part of definitions says it holds more than fits");
+        r->chunks[r->chunk_count++] = (struct rec_chunk){.at = at + from,
+                                                         .type = PIANO_CHUNK_DEFINITIONS,
+                                                         .index = c->index,
+                                                         .payload = (const char *)(c + 1),
+                                                         .used = used < most ? used : most,
+                                                         .there = most};
+    }
+}
+
 static void take_chunk(struct rec_reader *r, uint64_t at)
 {
     struct recording *rec = r->rec;
@@ -319,7 +344,7 @@ static void take_chunk(struct rec_reader *r, uint64_t at)
      * reused chunk last. */
     c.index = __atomic_load_n(&in_file->index, __ATOMIC_ACQUIRE);
     c.used = __atomic_load_n(&in_file->used, __ATOMIC_ACQUIRE);
-    if (c.type < PIANO_CHUNK_MODULES || c.type > PIANO_CHUNK_SYMBOLS) {
+    if (c.type < PIANO_CHUNK_MODULES || c.type >= PIANO_CHUNK_TYPES) {
         rec->unknown_chunks++;
         return;
     }
@@ -330,6 +355,10 @@ static void take_chunk(struct rec_reader *r, uint64_t at)
     else if (!is_table(c.type) && c.used > PIANO_REC_PAYLOAD)
         rec_gap(rec, at + offsetof(struct piano__chunk, used), 0,
                 "a chunk says it holds more than fits");
+    if (c.type == PIANO_CHUNK_DEFINITIONS) {
+        take_parts(r, at, there);
+        return;
+    }
     size_t used = c.used < there ? c.used : there;
     bool may_go = c.type == PIANO_CHUNK_EVENTS || c.type == PIANO_CHUNK_SAMPLES;
     const char *payload = rec->map + at + sizeof(c);
@@ -338,7 +367,8 @@ static void take_chunk(struct rec_reader *r, uint64_t at)
         there = used;
     }
     if (payload)
-        r->chunks[r->chunk_count++] = (struct rec_chunk){at, c.type, c.index, payload, used, there};
+        r->chunks[r->chunk_count++] =
+            (struct rec_chunk){at, c.type, c.index, payload, used, there, c.previous};
     else
         rec->unfinished_chunks++;
 }
@@ -360,11 +390,14 @@ static int find_chunks(struct rec_reader *r)
                 "the file is longer than can be read");
         count = REC_MAX_CHUNKS;
     }
-    r->chunks = calloc(count + 1, sizeof(*r->chunks));
-    if (!r->chunks)
-        return -ENOMEM;
-    for (uint64_t n = 0; n < count; n++)
+    for (uint64_t n = 0; n < count; n++) {
+        if (vec_reserve(&r->chunks, &r->chunk_room, r->chunk_count + PIANO_DEFINITION_PARTS,
+                        sizeof(*r->chunks)) != 0)
+            return -ENOMEM;
         take_chunk(r, PIANO_REC_HEADER_BYTES + n * PIANO_REC_CHUNK_BYTES);
+    }
+    if (r->chunk_count == 0)
+        return 0;
     qsort(r->chunks, r->chunk_count, sizeof(*r->chunks), compare_chunks);
     size_t kept = 0;
     for (size_t i = 0; i < r->chunk_count; i++) {

@@ -121,7 +121,8 @@ struct recording_block {
 /* The events of one thread. */
 struct recording_track {
     uint32_t tid;
-    uint32_t segments; /* how many, from `first` */
+    uint32_t segments;    /* how many, from `first` */
+    uint32_t definitions; /* the last of them: definitions, in order of time for themselves */
     size_t first;
     uint64_t events;
     uint64_t polls;                  /* begun */
@@ -133,6 +134,8 @@ struct recording_segment {
     const char *from, *to; /* in the mapped file */
     uint64_t ticks;        /* of the event before */
     uint32_t track;
+    bool defines;
+    bool after_gap; /* events of the thread are missing before it */
 };
 
 /* At `ticks` of the events' clock, CLOCK_MONOTONIC was `ns`. */
@@ -152,13 +155,14 @@ struct recording_clock {
 struct recording_events {
     struct recording_track *tracks; /* by first event */
     size_t track_count;
-    struct recording_segment *segments; /* by track, then order of events */
+    struct recording_segment *segments; /* by track, definitions last, then order of events */
     size_t segment_count;
     struct recording_clock clock;
     uint64_t count;
     uint64_t unknown; /* events with unknown codes */
     uint64_t bad;     /* fields that do not fit their event */
     uint64_t first_ns, last_ns;
+    uint64_t complete_ns; /* later events are all there; 0: all; UINT64_MAX: unknown */
 };
 
 enum { RECORDING_GAPS = 16 };

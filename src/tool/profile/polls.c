@@ -272,9 +272,19 @@ static void note(struct polls *p, enum polls_series_kind kind, uint64_t key, uin
         polls_series_set(p, s, at_ns, value);
 }
 
+/* Events of this thread are missing. What was open ended at an unknown time. */
+static void cut(struct polls *p, struct polls_track *t)
+{
+    p->cut += t->depth + t->in_turn;
+    t->depth = 0;
+    t->in_turn = t->parked = false;
+}
+
 static int take(struct polls *p, const struct recording_event *e)
 {
     struct polls_track *t = &p->tracks[e->track];
+    if (e->after_gap)
+        cut(p, t);
     t->last_ns = e->at_ns > t->last_ns ? e->at_ns : t->last_ns;
     if (p->listener && p->listener->event)
         p->listener->event(p->listener->ctx, p, e);
@@ -440,6 +450,8 @@ int polls_start(struct polls *p, struct profile *profile, size_t longest, struct
     p->end_ns = p->rec->end_ns > p->rec->events.last_ns ? p->rec->end_ns : p->rec->events.last_ns;
     p->exact = p->rec->off_samples > 0;
     p->sampled = p->rec->cpu_samples > 0;
+    p->alive_known =
+        p->rec->header.trace.recycled == 0 || p->rec->header.trace.definitions_in_ring == 0;
     p->longest = calloc(p->longest_max + 1, sizeof(*p->longest));
     return p->longest ? 0 : out_of_memory(p, error);
 }
@@ -448,6 +460,13 @@ int polls_make(struct polls *p, struct profile *profile, size_t longest, struct 
 {
     int err = polls_start(p, profile, longest, error);
     return err ? err : polls_go(p, NULL) != 0 ? out_of_memory(p, error) : 0;
+}
+
+bool polls_covers(const struct polls *p, uint64_t *ns)
+{
+    uint64_t from = p->rec->events.complete_ns;
+    *ns = from < p->end_ns ? p->end_ns - from : 0;
+    return from > p->start_ns && from != UINT64_MAX;
 }
 
 void polls_release(struct polls *p)

@@ -167,6 +167,7 @@ struct polls {
     size_t worker_count, worker_cap;
     struct polls_series_list series[POLLS_SERIES_KINDS];
     struct polls_series alive; /* tasks spawned and not ended */
+    bool alive_known;          /* else spawns or ends may have been overwritten */
 
     struct poll *longest; /* longest first, after the pass */
     size_t longest_count, longest_max;
@@ -174,6 +175,7 @@ struct polls {
     uint64_t wake_count, late, latest_ns;
     struct poll latest;
     uint64_t polls, open, stray_ends, too_deep, untracked;
+    uint64_t cut; /* polls whose end was overwritten or dropped: in no other figure */
     uint64_t long_polls, very_long;
     uint64_t queued;    /* current depth of all queues together */
     uint64_t queued_ns; /* time so far in which it was not 0 */
@@ -200,6 +202,9 @@ int polls_go(struct polls *p, const struct polls_listener *listener);
 int polls_make(struct polls *p, struct profile *profile, size_t longest, struct run_error *error);
 void polls_release(struct polls *p);
 
+/* Returns how long before the end the events are complete, in *NS: older ones were overwritten.
+ * False if none were, or if the time is unknown. */
+bool polls_covers(const struct polls *p, uint64_t *ns);
 /* Share of TOTAL_NS on the CPU; negative: unknown. */
 double polls_on_cpu(const struct polls *p, const struct polls_time *time, uint64_t total_ns);
 /* Time off the CPU, except while another thread ran. If the recording has no times off the CPU:

@@ -144,7 +144,7 @@ static int flag_tasks(struct polls_flags *f, const struct polls *p)
 {
     const struct polls_series *s = &p->alive;
     const struct polls_group *most = NULL;
-    if (s->count == 0 || !polls_series_grows(s, TASKS_LEAST))
+    if (s->count == 0 || !p->alive_known || !polls_series_grows(s, TASKS_LEAST))
         return 0;
     for (size_t i = 0; i < p->group_count; i++) {
         const struct polls_group *g = &p->groups[i];

@@ -35,6 +35,7 @@ static int show_polls(FILE *out, struct profile *profile, const char *run,
     err = polls_flags_make(&flags, &p);
     uint32_t *sorted = polls_sorted(&p, &count);
     report_heading(out, o->colour, "Polls");
+    polls_print_covers(out, &p);
     for (size_t i = 0; err == 0 && i < flags.count && i < ROWS; i++)
         fprintf(out, "%s!%s %s\n", o->colour ? "\x1b[31m" : "", o->colour ? "\x1b[0m" : "",
                 flags.list[i].text);

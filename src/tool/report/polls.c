@@ -129,6 +129,15 @@ static void print_answer(FILE *out, const struct polls *p)
     fputc('\n', out);
 }
 
+void polls_print_covers(FILE *out, const struct polls *p)
+{
+    char text[UNITS_LEN], all[UNITS_LEN];
+    uint64_t ns;
+    if (polls_covers(p, &ns))
+        fprintf(out, "covers the last %s of %s: older events were overwritten\n",
+                units_time(text, (int64_t)ns), units_time(all, (int64_t)(p->end_ns - p->start_ns)));
+}
+
 static void print_flags(FILE *out, const struct polls_flags *flags, const struct report_options *o)
 {
     report_heading(out, o->colour, "Red flags");
@@ -222,6 +231,7 @@ int polls_report(FILE *out, struct polls *p, const struct report_options *o)
     int err = polls_flags_make(&flags, p);
     if (err == 0) {
         print_answer(out, p);
+        polls_print_covers(out, p);
         print_flags(out, &flags, o);
         err = print_tasks(out, p, o);
     }
@@ -349,6 +359,18 @@ static void put_latencies(struct json_writer *w, struct polls *p)
     json_close(w);
 }
 
+/* The time in which all events are there; null if it is not known when it begins. */
+static void put_covers(struct json_writer *w, const struct polls *p)
+{
+    uint64_t from = p->rec->events.complete_ns;
+    json_add_object(w, "covers");
+    json_add_known_count(w, "from_ns", from != UINT64_MAX,
+                         from > p->start_ns ? from - p->start_ns : 0);
+    polls_put_moment(w, "to_ns", p, p->end_ns);
+    json_add_flag(w, "all", p->rec->header.trace.recycled == 0);
+    json_close(w);
+}
+
 static void put_summary(struct json_writer *w, const struct polls *p)
 {
     const struct piano__trace *t = &p->rec->header.trace;
@@ -357,6 +379,7 @@ static void put_summary(struct json_writer *w, const struct polls *p)
     json_add_count(w, "unknown", p->rec->events.unknown);
     json_add_count(w, "unreadable_fields", p->rec->events.bad);
     json_add_count(w, "stray_ends", p->stray_ends);
+    json_add_count(w, "cut", p->cut);
     json_add_count(w, "too_deep", p->too_deep);
     json_add_count(w, "untracked", p->untracked);
     json_add_text(w, "clock", p->rec->events.clock.counter ? "counter" : "monotonic");
@@ -374,7 +397,10 @@ static void put_summary(struct json_writer *w, const struct polls *p)
     json_add_count(w, "busy", t->dropped_busy);
     json_add_count(w, "names", t->dropped_names);
     json_add_count(w, "recycled_chunks", t->recycled);
+    json_add_count(w, "overwritten", t->overwritten);
+    json_add_count(w, "definitions_in_ring", t->definitions_in_ring);
     json_close(w);
+    put_covers(w, p);
 }
 
 int polls_report_json(FILE *out, struct polls *p, const struct report_options *o)

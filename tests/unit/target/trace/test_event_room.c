@@ -17,6 +17,7 @@
 
 #include "event_file.h"
 #include "piano.h"
+#include "target/sys/clock.h"
 #include "target/trace/buffers.h"
 #include "target/trace/names.h"
 
@@ -35,6 +36,77 @@ static void test_oldest_events_are_overwritten_at_the_size_limit(void **state)
     assert_true(f.count < MANY);
     assert_int_equal(header()->trace.events, MANY);
     assert_true(header()->trace.recycled > 0);
+    release(&f);
+}
+
+static size_t count_code(const struct file *f, enum piano__event_code code)
+{
+    size_t found = 0;
+    for (size_t i = 0; i < f->count; i++)
+        found += f->events[i].code == code;
+    return found;
+}
+
+/* Spawns are there although the events after them were overwritten many times. */
+static void test_definitions_are_not_overwritten(void **state)
+{
+    (void)state;
+    enum { TASKS = 2000, MANY = 400000, CHUNKS = 8 };
+    begin_with(CHUNKS * PIANO_REC_CHUNK_BYTES);
+    piano_worker_start(3, "worker");
+    for (uint64_t i = 0; i < TASKS; i++)
+        piano_task_spawn(i, "task", "here.c:1");
+    for (uint64_t i = 0; i < MANY; i++)
+        piano_queue_depth(5, i);
+    struct file f = read_events();
+    const struct piano__trace *t = &header()->trace;
+    assert_int_equal(f.chunks, CHUNKS);
+    assert_int_equal(count_code(&f, PIANO_EVENT_WORKER_START), 1);
+    assert_int_equal(count_code(&f, PIANO_EVENT_TASK_SPAWN), TASKS);
+    assert_int_equal(t->events, MANY + TASKS + 1);
+    assert_true(t->recycled > CHUNKS && t->overwritten > 0);
+    assert_int_equal(t->overwritten + f.count, t->events);
+    assert_int_equal(t->definitions_in_ring, 0);
+    assert_int_equal(t->ring_most, CHUNKS);
+    assert_int_equal(t->ring_chunks, CHUNKS);
+    release(&f);
+}
+
+/* All events before the time that the header tells are overwritten, and none after it. */
+static void test_header_tells_since_when_events_are_complete(void **state)
+{
+    (void)state;
+    enum { MANY = 300000, CHUNKS = 4 };
+    begin_with(CHUNKS * PIANO_REC_CHUNK_BYTES);
+    for (uint64_t i = 0; i < MANY; i++)
+        piano_queue_depth(5, i);
+    struct file f = read_events();
+    const struct piano__rec_header *h = header();
+    const struct piano__clock_pair now = piano__clock_pair();
+    double rate =
+        (double)(now.mono_ns - h->start_mono_ns) / (double)(now.ticks - h->trace.start_ticks);
+    double first = (double)(f.events[0].ticks - h->trace.start_ticks) * rate;
+    double overwritten = (double)(h->trace.overwritten_ns - h->start_mono_ns);
+    double slack = (double)(now.mono_ns - h->start_mono_ns) * 0.02;
+    assert_true(overwritten <= first + slack && overwritten >= first - slack);
+    release(&f);
+}
+
+/* The log has an eighth of the room. What does not fit is in the ring. */
+static void test_definitions_beyond_their_log_go_to_the_ring(void **state)
+{
+    (void)state;
+    enum { TASKS = 30000, CHUNKS = 4 };
+    begin_with(CHUNKS * PIANO_REC_CHUNK_BYTES);
+    for (uint64_t i = 0; i < TASKS; i++)
+        piano_task_spawn(i, "task", "here.c:1");
+    struct file f = read_events();
+    const struct piano__trace *t = &header()->trace;
+    assert_int_equal(t->overwritten + f.count, TASKS);
+    assert_true(t->definitions_in_ring > TASKS / 2 && t->definitions_in_ring < TASKS);
+    assert_int_equal(f.events[0].fields[0], 0);
+    assert_int_equal(f.events[f.count - 1].fields[0], TASKS - 1);
+    assert_int_equal(t->dropped_memory, 0);
     release(&f);
 }
 
@@ -208,6 +280,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_oldest_events_are_overwritten_at_the_size_limit, end),
+        cmocka_unit_test_teardown(test_definitions_are_not_overwritten, end),
+        cmocka_unit_test_teardown(test_header_tells_since_when_events_are_complete, end),
+        cmocka_unit_test_teardown(test_definitions_beyond_their_log_go_to_the_ring, end),
         cmocka_unit_test_teardown(test_late_thread_takes_chunks_of_the_first, end),
         cmocka_unit_test_setup_teardown(test_next_chunk_is_prefaulted_and_zeroed, begin, end),
         cmocka_unit_test_setup_teardown(test_equal_names_get_the_same_number, begin, end),
