@@ -10,6 +10,7 @@
  *   `rec_symbols.c`    names of addresses, stored when the recording was made
  *   `rec_samples.c`    CPU samples and switches, by thread and time
  *   `rec_event.c`      one event, decoded
+ *   `rec_parts.c`      chunks of definitions
  *   `rec_events.c`     where the events of each thread are
  *   `rec_clock.c`      times of events
  *   `rec_walk.c`       all events in order of time
@@ -72,6 +73,9 @@ struct rec_reader {
 const char *rec_copy(struct recording *rec, const struct piano__chunk *chunk, uint64_t index,
                      size_t bytes);
 void rec_free_copies(struct recording *rec);
+/* Adds the parts of the chunk of definitions at byte AT of the file, with THERE bytes of payload, to
+ * `chunks`, which has room for them. */
+void rec_take_parts(struct rec_reader *r, uint64_t at, size_t there);
 
 int rec_read_stacks(struct rec_reader *r);
 int rec_read_tables(struct rec_reader *r);
@@ -86,6 +90,8 @@ void rec_free_python(struct recording *rec);
 int rec_read_symbols(struct rec_reader *r);
 void rec_free_symbols(struct recording *rec);
 int rec_read_samples(struct rec_reader *r);
+/* Adds the samples in the range to the sums of their stacks. */
+void rec_sum_samples(struct recording *rec);
 int rec_read_events(struct rec_reader *r);
 /* Takes ownership of PAIRS (malloc'd), in any order. */
 void rec_make_clock(struct recording *rec, struct recording_pair *pairs, size_t count);

@@ -303,30 +303,6 @@ static bool is_table(uint32_t type)
     return type == PIANO_CHUNK_TOTALS || type == PIANO_CHUNK_LIVE;
 }
 
-/* A chunk of definitions at byte AT of the file, of which THERE bytes of payload are there: each
- * part in use becomes a chunk. Parts are never reused, so they need no copy. */
-static void take_parts(struct rec_reader *r, uint64_t at, size_t there)
-{
-    const size_t most = PIANO_DEFINITION_BYTES - sizeof(struct piano__chunk);
-    at += sizeof(struct piano__chunk);
-    for (size_t from = 0; from + PIANO_DEFINITION_BYTES <= there; from += PIANO_DEFINITION_BYTES) {
-        const struct piano__chunk *c = (const void *)(r->rec->map + at + from);
-        /* Pairs with the release in target/trace/buffers.c: the head of the part is complete. */
-        if (!__atomic_load_n(&c->ready, __ATOMIC_ACQUIRE))
-            continue;
-        uint64_t used = __atomic_load_n(&c->used, __ATOMIC_ACQUIRE);
-        if (used > most)
-            rec_gap(r->rec, at + from + offsetof(struct piano__chunk, used), 0,
-                    "a part of definitions says it holds more than fits");
-        r->chunks[r->chunk_count++] = (struct rec_chunk){.at = at + from,
-                                                         .type = PIANO_CHUNK_DEFINITIONS,
-                                                         .index = c->index,
-                                                         .payload = (const char *)(c + 1),
-                                                         .used = used < most ? used : most,
-                                                         .there = most};
-    }
-}
-
 static void take_chunk(struct rec_reader *r, uint64_t at)
 {
     struct recording *rec = r->rec;
@@ -356,7 +332,7 @@ static void take_chunk(struct rec_reader *r, uint64_t at)
         rec_gap(rec, at + offsetof(struct piano__chunk, used), 0,
                 "a chunk says it holds more than fits");
     if (c.type == PIANO_CHUNK_DEFINITIONS) {
-        take_parts(r, at, there);
+        rec_take_parts(r, at, there);
         return;
     }
     size_t used = c.used < there ? c.used : there;
@@ -456,6 +432,13 @@ static int read_rest(struct recording *rec, stage *const *stages, size_t count,
         return err;
     }
     find_duration(rec);
+    err = range_resolve(&rec->range, &rec->asked, rec->header.start_mono_ns, rec->end_ns, rec->path,
+                        error);
+    if (err) {
+        recording_unload(rec);
+        return err;
+    }
+    rec_sum_samples(rec);
     return 0;
 }
 

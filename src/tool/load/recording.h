@@ -9,6 +9,7 @@
 
 #include "common/recording.h"
 #include "tool/load/event.h"
+#include "tool/load/range.h"
 #include "tool/load/run.h"
 
 struct recording_module {
@@ -174,10 +175,12 @@ struct recording {
     struct piano__rec_header header; /* a copy; texts terminated, doubles finite */
     enum recording_end end;
     int status;
-    int64_t duration_ns;   /* -1: unknown */
-    bool duration_atleast; /* up to the last thing seen, not to the end */
-    uint64_t end_ns;       /* CLOCK_MONOTONIC to which ages are counted */
-    bool foreign;          /* belongs to another user */
+    int64_t duration_ns;      /* -1: unknown */
+    bool duration_atleast;    /* up to the last thing seen, not to the end */
+    uint64_t end_ns;          /* CLOCK_MONOTONIC to which ages are counted */
+    bool foreign;             /* belongs to another user */
+    struct range_asked asked; /* set it before recording_read() */
+    struct range range;       /* of CPU samples and waits in the sums, and of events */
     uint64_t rate_low,
         rate_high; /* of the header and of all live blocks: equal unless it was changed */
 
@@ -199,9 +202,10 @@ struct recording {
     char **code_texts; /* all texts of codes */
     size_t code_text_count;
     struct recording_symbols *symbols; /* NULL: none stored */
-    struct recording_sample *samples;  /* by tid, then time */
+    struct recording_sample *samples;  /* by tid, then time; all, whatever the range */
     size_t sample_count;
-    uint64_t cpu_samples, off_samples;
+    uint64_t cpu_samples, off_samples; /* in the range */
+    bool has_cpu, has_off;             /* there are some in the whole recording */
     struct recording_events events;
 
     struct recording_gap gaps[RECORDING_GAPS]; /* the first ones */
@@ -261,6 +265,10 @@ const char *recording_symbol_text(const struct recording_symbols *s, uint32_t id
 /* Returns the index of the first sample of TID at or after AT_NS. *END is the index after its
  * last. */
 size_t recording_samples_of(const struct recording *rec, uint32_t tid, uint64_t at_ns, size_t *end);
+
+/* Returns the part of S that is in the range of REC, in *PART. False if there is none. */
+bool recording_clip(const struct recording *rec, const struct recording_sample *s,
+                    struct recording_sample *part);
 
 /* Returns the indices of all samples in order of time; samples of the same time in the order of
  * `samples`. Malloc'd; NULL: out of memory. */

@@ -38,7 +38,7 @@ void cpu_notices(const struct cpu *c)
         say("%llu thread%s could not be sampled: no timer or perf event was available for %s",
             (unsigned long long)t->threads_missed, t->threads_missed == 1 ? "" : "s",
             t->threads_missed == 1 ? "it" : "them");
-    if (c->rec->cpu_samples == 0 && t->samples_lost == 0)
+    if (!c->rec->has_cpu && t->samples_lost == 0)
         say("there is no CPU sample: the program used too little CPU time");
     notice_python(c->rec);
     profile_notice_symbols(c->profile);

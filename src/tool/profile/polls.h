@@ -81,6 +81,7 @@ struct polls_series {
     uint64_t count;
     uint64_t start_ns, since_ns;
     int64_t value, first, max, min;
+    bool has_value; /* `value` is set, perhaps by an event before the range */
     double area[POLLS_QUARTERS];
     double covered[POLLS_QUARTERS]; /* nanoseconds with a value */
 };
@@ -111,7 +112,7 @@ struct polls_track {
     bool is_worker;
     uint64_t worker, worker_name;
     int loop; /* enum piano__park that its loop waits in; -1: no loop */
-    uint64_t polls, busy_ns;
+    uint64_t events, polls, busy_ns;
     struct polls_time busy_time; /* of polls that are not nested */
     uint64_t parks, parked_ns, park_max_ns;
     uint64_t parked_by[PIANO_PARKS];
@@ -126,8 +127,11 @@ struct polls_track {
     bool in_turn, parked;
     struct poll turn;
     uint64_t park_ns, park_queued;
+    uint64_t
+        moved_ns; /* by how much `park_ns` is later than the park, which began before the range */
     event_park park_kind;
     struct polls_time park_mark;
+    struct polls_time stop; /* at the end of the range */
     uint64_t waited_ns;
     size_t sample, sample_end;
     struct polls_time passed; /* sums of whole samples so far */
@@ -155,6 +159,10 @@ struct polls {
     struct profile *profile;
     const struct recording *rec;
     uint64_t start_ns, end_ns;
+    struct range range;
+    bool is_in, is_past;  /* the pass has reached the range; it has left it */
+    uint64_t events;      /* in the range */
+    uint64_t queued_stop; /* queued_until() the end of the range */
 
     struct polls_track *tracks; /* in the order of the recording */
     struct polls_group *groups;
@@ -220,6 +228,12 @@ uint32_t *polls_sorted(const struct polls *p, size_t *count);
 struct polls_time polls_until(struct polls *p, struct polls_track *t, uint64_t at_ns);
 struct polls_time polls_between(const struct polls_time *from, const struct polls_time *to);
 void polls_time_add(struct polls_time *to, const struct polls_time *more);
+/* Nanoseconds up to AT_NS in which some queue was not empty. */
+uint64_t polls_queued_until(const struct polls *p, uint64_t at_ns);
+/* Allocates the tracks. 0 or -ENOMEM. */
+int polls_start_tracks(struct polls *p);
+/* The pass is at AT_NS: enters or leaves the range. */
+void polls_pass_edges(struct polls *p, uint64_t at_ns);
 /* Adds a poll to its group and to the longest polls. 0 or -ENOMEM. */
 int polls_note(struct polls *p, const struct poll *poll);
 uint32_t polls_group(struct polls *p, enum polls_kind kind, uint64_t key); /* or POLLS_NO_GROUP */
@@ -233,6 +247,8 @@ void polls_task_gone(struct polls *p, uint64_t id);
 /* NULL: beyond POLLS_MAX_SERIES, or out of memory; counted. */
 struct polls_series *polls_series_of(struct polls *p, enum polls_series_kind kind, uint64_t key);
 void polls_series_set(const struct polls *p, struct polls_series *s, uint64_t at_ns, int64_t value);
+/* A range begins at AT_NS: forgets all but the current value. */
+void polls_series_carry(struct polls_series *s, uint64_t at_ns);
 void polls_series_end(const struct polls *p, struct polls_series *s);
 double polls_series_mean(const struct polls_series *s, int quarter); /* negative: unknown */
 /* Whether the mean grows from quarter to quarter, and the last is at least twice the first and

@@ -17,6 +17,20 @@ static void put_stem(struct json_writer *w, const char *path)
     free(stem);
 }
 
+/* In a run or recording from START to END. */
+static void put_range(struct json_writer *w, const struct range *r, uint64_t start, uint64_t end)
+{
+    uint64_t to = r->to_ns < end ? r->to_ns : end;
+    if (!r->given) {
+        json_add_null(w, "range");
+        return;
+    }
+    json_add_object(w, "range");
+    json_add_count(w, "from_ns", r->from_ns - start);
+    json_add_count(w, "to_ns", to - start);
+    json_close(w);
+}
+
 void report_put_run(struct json_writer *w, const struct run *run)
 {
     json_line(w);
@@ -39,6 +53,7 @@ void report_put_run(struct json_writer *w, const struct run *run)
     json_add_flag(w, "truncated", run->truncated);
     json_add_count(w, "unreadable_lines", run->bad_lines);
     json_add_count(w, "saturated", run->saturated);
+    put_range(w, &run->range, 0, (uint64_t)INT64_MAX);
     json_close(w);
     json_add_object(w, "dropped");
     for (int k = 0; k < RUN_DROP_KINDS; k++)
@@ -143,6 +158,7 @@ void report_put_recording(struct json_writer *w, const struct recording *rec)
     json_close(w);
     json_add_flag(w, "maps", h->flags & PIANO_REC_HAS_MAPS);
     json_add_flag(w, "child", h->flags & PIANO_REC_CHILD);
+    put_range(w, &rec->range, h->start_mono_ns, rec->end_ns);
     json_add_count(w, "format_version", h->version);
     json_close(w);
     free(stem);

@@ -95,7 +95,8 @@ static void thread_columns(struct sheet *s, const void *ctx, const void *of)
     const struct polls_track *t = &p->tracks[track];
     polls_thread_columns(s, p, track, "name", "Thread");
     SHEET(s, TEXT, "loop", NULL, .text = t->loop >= 0 ? polls_park_names[t->loop] : NULL);
-    SHEET(s, COUNT, "events", NULL, .count = p->rec->events.tracks[track].events);
+    SHEET(s, COUNT, "events", NULL,
+          .count = p->range.given ? t->events : p->rec->events.tracks[track].events);
     SHEET(s, COUNT, "polls", "Polls", .count = t->polls);
     SHEET(s, TIME, "busy_ns", "In polls", .count = t->busy_ns);
     SHEET(s, COUNT, "parks", "Parks", .count = t->parks);
@@ -115,10 +116,10 @@ static void thread_columns(struct sheet *s, const void *ctx, const void *of)
 static void print_answer(FILE *out, const struct polls *p)
 {
     const struct recording *rec = p->rec;
+    uint64_t events = p->range.given ? p->events : rec->events.count;
     heap_print_program(out, rec);
-    fprintf(out, " | %llu event%s on %zu thread%s | %llu poll%s",
-            (unsigned long long)rec->events.count, units_plural(rec->events.count),
-            rec->events.track_count, units_plural(rec->events.track_count),
+    fprintf(out, " | %llu event%s on %zu thread%s | %llu poll%s", (unsigned long long)events,
+            units_plural(events), rec->events.track_count, units_plural(rec->events.track_count),
             (unsigned long long)p->polls, units_plural(p->polls));
     if (rec->cpu_samples)
         fprintf(out, " | %llu CPU sample%s", (unsigned long long)rec->cpu_samples,
@@ -375,7 +376,7 @@ static void put_summary(struct json_writer *w, const struct polls *p)
 {
     const struct piano__trace *t = &p->rec->header.trace;
     json_add_object(w, "events");
-    json_add_count(w, "count", p->rec->events.count);
+    json_add_count(w, "count", p->range.given ? p->events : p->rec->events.count);
     json_add_count(w, "unknown", p->rec->events.unknown);
     json_add_count(w, "unreadable_fields", p->rec->events.bad);
     json_add_count(w, "stray_ends", p->stray_ends);

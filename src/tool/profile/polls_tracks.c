@@ -1,0 +1,49 @@
+/* The threads of the pass over the events: their names, samples, and the waits of their loops. */
+#include "tool/profile/polls.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The kind of wait that the loop of a thread returns to: the most frequent wait for input,
+ * otherwise the most frequent other wait. */
+static int loop_of(const struct recording_track *t)
+{
+    static const int input[] = {PIANO_PARK_EPOLL, PIANO_PARK_POLL, PIANO_PARK_SELECT,
+                                PIANO_PARK_URING, PIANO_PARK_API};
+    static const int other[] = {PIANO_PARK_CONDITION, PIANO_PARK_SEMAPHORE};
+    int best = -1;
+    if (t->polls > 0)
+        return -1;
+    for (size_t i = 0; i < sizeof(input) / sizeof(*input); i++)
+        if (t->parks[input[i]] >= POLLS_LOOP_PARKS &&
+            (best < 0 || t->parks[input[i]] > t->parks[best]))
+            best = input[i];
+    for (size_t i = 0; best < 0 && i < sizeof(other) / sizeof(*other); i++)
+        if (t->parks[other[i]] >= POLLS_LOOP_PARKS &&
+            (i == 0 || t->parks[other[i]] > t->parks[other[0]]))
+            best = other[i];
+    return best;
+}
+
+int polls_start_tracks(struct polls *p)
+{
+    const struct recording *rec = p->rec;
+    p->tracks = calloc(rec->events.track_count + 1, sizeof(*p->tracks));
+    if (!p->tracks)
+        return -ENOMEM;
+    for (size_t i = 0; i < rec->events.track_count; i++) {
+        struct polls_track *t = &p->tracks[i];
+        t->tid = rec->events.tracks[i].tid;
+        t->loop = loop_of(&rec->events.tracks[i]);
+        const struct recording_thread *thread = recording_thread_of(rec, t->tid);
+        if (thread)
+            memcpy(t->name, thread->name, sizeof(t->name));
+        t->sample = recording_samples_of(rec, t->tid, 0, &t->sample_end);
+        for (size_t k = t->sample_end; k > t->sample && t->last_ns == 0; k--)
+            t->last_ns =
+                rec->samples[k - 1].at_ns +
+                (rec->samples[k - 1].kind == PIANO_SAMPLE_OFF ? rec->samples[k - 1].value : 0);
+    }
+    return 0;
+}
