@@ -153,6 +153,22 @@ struct piano__trace {
     uint64_t reserved[10];
 };
 
+enum piano__fired_kind {
+    PIANO_FIRED_LONG_POLL = 1, /* `value` and `limit`: nanoseconds */
+    PIANO_FIRED_GROWTH = 2, /* `value` and `limit`: thousandths of what was live a window before */
+};
+enum piano__fired_action { PIANO_FIRED_SNAPSHOT = 1, PIANO_FIRED_END = 2 };
+
+/* A condition that the user gave to `piano record` came true. */
+struct piano__fired {
+    uint64_t at_ns; /* CLOCK_MONOTONIC */
+    uint32_t kind;
+    uint32_t action;
+    uint64_t value;
+    uint64_t limit;
+    char what[160]; /* the task and its thread; ends with a NUL */
+};
+
 struct piano__rec_header {
     char magic[8];
     uint32_t version;
@@ -189,6 +205,11 @@ struct piano__rec_header {
     double untracked_bytes;    /* over all stacks, see struct piano__totals */
     uint64_t max_chunks;       /* limit on the number of chunks; 0: PIANO_REC_MAX_CHUNKS */
     uint64_t samples_given_up; /* old CPU samples and switches that were overwritten by new ones */
+    /* CLOCK_MONOTONIC: the tool has ended the recording, but not the program. Nothing later counts.
+     * 0: it has not. */
+    uint64_t ended_ns;
+    uint64_t fired; /* how often a condition came true: time n, from 0, is in `fires[n % 4]` */
+    struct piano__fired fires[4];
 };
 
 /* Returns the largest number of chunks that the recording may have. */

@@ -68,10 +68,11 @@ struct rec_reader {
     size_t id_count;
 };
 
-/* Copies the first BYTES of CHUNK, number INDEX of its kind. REC owns the copy. NULL if the chunk
- * was reused meanwhile, or without memory. */
-const char *rec_copy(struct recording *rec, const struct piano__chunk *chunk, uint64_t index,
-                     size_t bytes);
+/* Copies the bytes FROM to TO of the payload of CHUNK, number INDEX of its kind. REC owns the copy,
+ * before which there is room for the head of a chunk of events. NULL if the chunk was reused
+ * meanwhile, or without memory. */
+char *rec_copy(struct recording *rec, const struct piano__chunk *chunk, uint64_t index, size_t from,
+               size_t to);
 void rec_free_copies(struct recording *rec);
 /* Adds the parts of the chunk of definitions at byte AT of the file, with THERE bytes of payload, to
  * `chunks`, which has room for them. */
@@ -93,6 +94,15 @@ int rec_read_samples(struct rec_reader *r);
 /* Adds the samples in the range to the sums of their stacks. */
 void rec_sum_samples(struct recording *rec);
 int rec_read_events(struct rec_reader *r);
+/* The same for a recording that grows (follow.h): the chunks of R hold the events since the last
+ * call. `segments` are then those of the new events; tracks and counts go on. Their clock goes
+ * through the start and NOW. */
+int rec_read_more_events(struct rec_reader *r, const struct recording_pair *now);
+/* Returns the current moment by the clock of the events. */
+struct recording_pair rec_clock_now(const struct recording *rec);
+/* Returns the ticks NS before NOW. */
+uint64_t rec_ticks_before(const struct recording *rec, const struct recording_pair *now,
+                          uint64_t ns);
 /* Takes ownership of PAIRS (malloc'd), in any order. */
 void rec_make_clock(struct recording *rec, struct recording_pair *pairs, size_t count);
 

@@ -136,7 +136,8 @@ static int scan_chunk(struct scan *s, const struct rec_chunk *c)
     memcpy(&head, c->payload, sizeof(head));
     if (VEC_DOUBLE(s->pairs, s->pair_count) != 0)
         return -ENOMEM;
-    s->pairs[s->pair_count++] = (struct recording_pair){head.ticks, head.mono_ns};
+    if (head.mono_ns > 0) /* else follow.c made the head */
+        s->pairs[s->pair_count++] = (struct recording_pair){head.ticks, head.mono_ns};
     say_progress_again();
     return scan_events(s, c, &head);
 }
@@ -221,30 +222,67 @@ static void find_ring(struct scan *s)
         s->ring_count++;
 }
 
+static int scan_all(struct scan *s)
+{
+    struct rec_reader *r = s->r;
+    int err = 0;
+    find_ring(s);
+    for (size_t i = 0; i < r->chunk_count && err == 0 && !s->full; i++) {
+        uint32_t type = r->chunks[i].type;
+        if (type == PIANO_CHUNK_EVENTS || type == PIANO_CHUNK_DEFINITIONS)
+            err = scan_chunk(s, &r->chunks[i]);
+        if (s->full)
+            rec_gap(r->rec, r->chunks[i].at, 0, "more threads in chunks than can be read");
+    }
+    return err ? err : sort_segments(&r->rec->events);
+}
+
+static void find_times(struct recording *rec)
+{
+    if (rec->events.segment_count) {
+        find_ends(&rec->events);
+        if (rec->header.ended_ns > 0 && rec->header.ended_ns < rec->events.last_ns)
+            rec->events.last_ns = rec->header.ended_ns;
+        find_complete(rec);
+    }
+}
+
 int rec_read_events(struct rec_reader *r)
 {
     struct scan s = {.r = r};
-    struct recording_events *events = &r->rec->events;
-    int err = 0;
-    find_ring(&s);
-    for (size_t i = 0; i < r->chunk_count && err == 0 && !s.full; i++) {
-        uint32_t type = r->chunks[i].type;
-        if (type == PIANO_CHUNK_EVENTS || type == PIANO_CHUNK_DEFINITIONS)
-            err = scan_chunk(&s, &r->chunks[i]);
-        if (s.full)
-            rec_gap(r->rec, r->chunks[i].at, 0, "more threads in chunks than can be read");
-    }
-    if (err == 0)
-        err = sort_segments(events);
+    int err = scan_all(&s);
     map_release(&s.known);
     if (err) {
         free(s.pairs);
         return err;
     }
     rec_make_clock(r->rec, s.pairs, s.pair_count);
-    if (events->segment_count) {
-        find_ends(events);
-        find_complete(r->rec);
+    find_times(r->rec);
+    return 0;
+}
+
+int rec_read_more_events(struct rec_reader *r, const struct recording_pair *now)
+{
+    struct recording_events *events = &r->rec->events;
+    struct scan s = {.r = r, .pairs = malloc(sizeof(*s.pairs)), .pair_count = 1};
+    int err = s.pairs ? 0 : -ENOMEM;
+    free(events->segments);
+    events->segments = NULL;
+    events->segment_count = 0;
+    for (uint32_t i = 0; i < events->track_count && err == 0; i++) {
+        events->tracks[i].segments = events->tracks[i].definitions = 0;
+        err = map_put(&s.known, events->tracks[i].tid, i);
     }
+    if (err == 0) {
+        s.pairs[0] = *now;
+        err = scan_all(&s);
+    }
+    map_release(&s.known);
+    if (err) {
+        free(s.pairs);
+        return err;
+    }
+    rec_make_clock(r->rec, s.pairs, s.pair_count);
+    find_times(r->rec);
     return 0;
 }

@@ -101,6 +101,18 @@ static void clean_trace_counts(struct recording *rec)
     t->samples_unwound = t->samples_unwound < t->samples ? t->samples_unwound : t->samples;
 }
 
+static void clean_end(struct recording *rec)
+{
+    struct piano__rec_header *h = &rec->header;
+    uint64_t latest = h->start_mono_ns + rec_longest_ns(rec);
+    h->ended_ns = rec_count(rec, h->ended_ns, latest, offsetof(struct piano__rec_header, ended_ns));
+    h->fired = rec_count(rec, h->fired, MOST_OFTEN, offsetof(struct piano__rec_header, fired));
+    if (h->ended_ns < h->start_mono_ns)
+        h->ended_ns = 0;
+    for (size_t i = 0; i < sizeof(h->fires) / sizeof(*h->fires); i++)
+        h->fires[i].what[sizeof(h->fires[i].what) - 1] = '\0';
+}
+
 void rec_clean_header(struct recording *rec)
 {
     struct piano__rec_header *h = &rec->header;
@@ -115,6 +127,7 @@ void rec_clean_header(struct recording *rec)
     }
     clean_heap_counts(rec);
     clean_trace_counts(rec);
+    clean_end(rec);
     h->program[PIANO_REC_PATH - 1] = '\0';
     h->command[PIANO_REC_PATH - 1] = '\0';
     h->rate = rec_count(rec, h->rate, REC_MAX_RATE, offsetof(struct piano__rec_header, rate));

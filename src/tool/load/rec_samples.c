@@ -22,6 +22,8 @@ static int take_sample(struct rec_reader *r, void *ctx, const char *record, uint
     memcpy(&s, record, sizeof(s));
     if (s.kind != PIANO_SAMPLE_CPU && s.kind != PIANO_SAMPLE_OFF)
         return 0;
+    if (rec->header.ended_ns > 0 && s.at_ns > rec->header.ended_ns)
+        return 0;
     if (rec->sample_count == REC_MAX_SAMPLES) {
         rec_gap(rec, at, at + bytes, "more samples than can be read");
         return -E2BIG;

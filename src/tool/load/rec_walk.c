@@ -17,6 +17,7 @@ struct cursor {
 
 struct recording_walk {
     const struct recording_events *events;
+    uint64_t until_ns; /* the recording was ended then; 0: it was not */
     struct cursor *cursors;
     struct cursor **heap; /* the earliest first */
     size_t count;
@@ -46,7 +47,7 @@ static bool advance(const struct recording_walk *w, struct cursor *c)
             continue;
         uint64_t ns = recording_time(&w->events->clock, c->ticks, &c->pair);
         c->ns = ns > c->ns ? ns : c->ns;
-        return true;
+        return w->until_ns == 0 || ns <= w->until_ns;
     }
 }
 
@@ -81,7 +82,7 @@ struct recording_walk *recording_walk_new(const struct recording *rec)
         free(heap);
         return NULL;
     }
-    *w = (struct recording_walk){events, cursors, heap, 0};
+    *w = (struct recording_walk){events, rec->header.ended_ns, cursors, heap, 0};
     for (uint32_t i = 0; i < events->track_count; i++) {
         const struct recording_track *t = &events->tracks[i];
         size_t end = t->first + t->segments, definitions = end - t->definitions;

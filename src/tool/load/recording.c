@@ -250,6 +250,10 @@ static void find_duration(struct recording *rec)
     } else {
         rec->duration_atleast = true;
     }
+    if (h->ended_ns > 0 && h->ended_ns < last) {
+        last = h->ended_ns;
+        rec->duration_atleast = false;
+    }
     bool sane = last >= h->start_mono_ns && last - h->start_mono_ns < INT64_MAX;
     rec->end_ns = sane ? last : h->start_mono_ns;
     rec->duration_ns = sane ? (int64_t)(last - h->start_mono_ns) : -1;
@@ -339,7 +343,7 @@ static void take_chunk(struct rec_reader *r, uint64_t at)
     bool may_go = c.type == PIANO_CHUNK_EVENTS || c.type == PIANO_CHUNK_SAMPLES;
     const char *payload = rec->map + at + sizeof(c);
     if (may_go && rec->end == RECORDING_RUNNING) {
-        payload = rec_copy(rec, in_file, c.index, used);
+        payload = rec_copy(rec, in_file, c.index, 0, used);
         there = used;
     }
     if (payload)

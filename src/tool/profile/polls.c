@@ -222,7 +222,7 @@ static void task_end(struct polls *p, const struct recording_event *e)
 
 static void wake(struct polls *p, const struct polls_track *t, const struct recording_event *e)
 {
-    struct polls_task *task = polls_task_of(p, e->wake.task, true);
+    struct polls_task *task = p->is_partial ? NULL : polls_task_of(p, e->wake.task, true);
     if (!task)
         return;
     task->wake_ns = e->at_ns;
@@ -284,20 +284,20 @@ static void note(struct polls *p, enum polls_series_kind kind, uint64_t key, uin
 }
 
 /* Events of this thread are missing. What was open ended at an unknown time. */
-static void cut(struct polls *p, struct polls_track *t)
+void polls_cut(struct polls *p, struct polls_track *t)
 {
     p->cut += t->depth + t->in_turn;
     t->depth = 0;
     t->in_turn = t->parked = false;
 }
 
-static int take(struct polls *p, const struct recording_event *e)
+int polls_take(struct polls *p, const struct recording_event *e)
 {
     struct polls_track *t = &p->tracks[e->track];
     bool is_counted = range_has(&p->range, e->at_ns);
     polls_pass_edges(p, e->at_ns);
     if (e->after_gap)
-        cut(p, t);
+        polls_cut(p, t);
     t->last_ns = e->at_ns > t->last_ns ? e->at_ns : t->last_ns;
     p->events += is_counted;
     t->events += is_counted;
@@ -389,7 +389,7 @@ int polls_go(struct polls *p, const struct polls_listener *listener)
     struct recording_event e;
     int err = walk ? polls_start_tracks(p) : -ENOMEM;
     for (uint64_t n = 1; err == 0 && recording_walk_next(walk, &e); n++) {
-        err = take(p, &e);
+        err = polls_take(p, &e);
         if (n % PROGRESS_EVERY == 0)
             say_progress("going through %llu events: %llu",
                          (unsigned long long)p->rec->events.count, (unsigned long long)n);
@@ -450,7 +450,7 @@ void polls_release(struct polls *p)
         samples_release(&p->groups[i].durations);
         samples_release(&p->groups[i].wakes);
     }
-    for (size_t i = 0; p->tracks && i < p->rec->events.track_count; i++)
+    for (size_t i = 0; i < p->track_count; i++)
         free(p->tracks[i].stack);
     samples_release(&p->wakes);
     samples_release(&p->spawns);

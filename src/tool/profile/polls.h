@@ -188,7 +188,10 @@ struct polls {
     uint64_t queued;    /* current depth of all queues together */
     uint64_t queued_ns; /* time so far in which it was not 0 */
     uint64_t queued_since;
-    bool exact; /* the recording has times off the CPU */
+    bool is_live;       /* the recording grows: a trend is not known yet */
+    bool is_partial;    /* some threads were not read: nothing is known about wakes and queues */
+    size_t track_count; /* allocated */
+    bool exact;         /* the recording has times off the CPU */
     bool sampled;
     const struct polls_listener *listener;
 };
@@ -210,6 +213,19 @@ int polls_go(struct polls *p, const struct polls_listener *listener);
 int polls_make(struct polls *p, struct profile *profile, size_t longest, struct run_error *error);
 void polls_release(struct polls *p);
 
+/* ---- while the program runs (polls_live.c) ---- */
+
+/* Prepares P for the events of REC, a recording that grows (load/follow.h). PROFILE is empty. 0 or
+ * -ENOMEM. */
+int polls_live_start(struct polls *p, struct profile *profile, const struct recording *rec);
+/* Takes the new events of the recording. IS_PARTIAL: some threads were not read. 0 or -ENOMEM. */
+int polls_live_go(struct polls *p, bool is_partial);
+/* Forgets the figures so far, but not the tasks and what is open. */
+void polls_live_forget(struct polls *p);
+/* Copies the poll that is open for the longest time, with AT_NS as its end, to *POLL. False: none is
+ * open. Leaves out turns of loops: a thread may end in one without a sign. */
+bool polls_live_open(const struct polls *p, uint64_t at_ns, struct poll *poll);
+
 /* Returns how long before the end the events are complete, in *NS: older ones were overwritten.
  * False if none were, or if the time is unknown. */
 bool polls_covers(const struct polls *p, uint64_t *ns);
@@ -230,8 +246,10 @@ struct polls_time polls_between(const struct polls_time *from, const struct poll
 void polls_time_add(struct polls_time *to, const struct polls_time *more);
 /* Nanoseconds up to AT_NS in which some queue was not empty. */
 uint64_t polls_queued_until(const struct polls *p, uint64_t at_ns);
-/* Allocates the tracks. 0 or -ENOMEM. */
+/* Allocates the tracks that are new. 0 or -ENOMEM. */
 int polls_start_tracks(struct polls *p);
+int polls_take(struct polls *p, const struct recording_event *e);
+void polls_cut(struct polls *p, struct polls_track *t); /* events of T are missing */
 /* The pass is at AT_NS: enters or leaves the range. */
 void polls_pass_edges(struct polls *p, uint64_t at_ns);
 /* Adds a poll to its group and to the longest polls. 0 or -ENOMEM. */

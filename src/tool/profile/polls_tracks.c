@@ -26,24 +26,37 @@ static int loop_of(const struct recording_track *t)
     return best;
 }
 
+/* Threads of a recording that grows get their names and loops later. */
+static void update_track(struct polls *p, size_t i)
+{
+    struct polls_track *t = &p->tracks[i];
+    const struct recording_thread *thread = recording_thread_of(p->rec, t->tid);
+    if (t->loop < 0)
+        t->loop = loop_of(&p->rec->events.tracks[i]);
+    if (thread)
+        memcpy(t->name, thread->name, sizeof(t->name));
+}
+
 int polls_start_tracks(struct polls *p)
 {
     const struct recording *rec = p->rec;
-    p->tracks = calloc(rec->events.track_count + 1, sizeof(*p->tracks));
-    if (!p->tracks)
+    size_t count = rec->events.track_count;
+    struct polls_track *more = realloc(p->tracks, (count + 1) * sizeof(*more));
+    if (!more)
         return -ENOMEM;
-    for (size_t i = 0; i < rec->events.track_count; i++) {
+    p->tracks = more;
+    for (size_t i = 0; i < p->track_count; i++)
+        update_track(p, i);
+    for (size_t i = p->track_count; i < count; i++) {
         struct polls_track *t = &p->tracks[i];
-        t->tid = rec->events.tracks[i].tid;
-        t->loop = loop_of(&rec->events.tracks[i]);
-        const struct recording_thread *thread = recording_thread_of(rec, t->tid);
-        if (thread)
-            memcpy(t->name, thread->name, sizeof(t->name));
+        *t = (struct polls_track){.tid = rec->events.tracks[i].tid, .loop = -1};
+        update_track(p, i);
         t->sample = recording_samples_of(rec, t->tid, 0, &t->sample_end);
         for (size_t k = t->sample_end; k > t->sample && t->last_ns == 0; k--)
             t->last_ns =
                 rec->samples[k - 1].at_ns +
                 (rec->samples[k - 1].kind == PIANO_SAMPLE_OFF ? rec->samples[k - 1].value : 0);
     }
+    p->track_count = count;
     return 0;
 }
