@@ -206,6 +206,11 @@ static __attribute__((noinline)) struct piano__writer *make_room(struct piano__e
                                                                  bool is_definition)
 {
     int saved = errno;
+    if (piano__control_is_ended()) {
+        piano__buffers_count();
+        piano__gate_set(&piano__gate->events, 0);
+        return NULL;
+    }
     struct piano__buffer *b = self->buffer ? self->buffer : attach(self);
     struct piano__writer *w = b && is_definition ? &b->log : NULL;
     if (w && piano__writer_is_full(w) && !piano__buffers_renew_log(b, self->tid)) {

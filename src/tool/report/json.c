@@ -129,6 +129,24 @@ static void put_command(struct json_writer *w, const struct piano__rec_header *h
     json_close(w);
 }
 
+static void put_fired(struct json_writer *w, const struct piano__rec_header *h)
+{
+    const size_t room = sizeof(h->fires) / sizeof(*h->fires);
+    json_add_array(w, "fired");
+    for (uint64_t i = h->fired > room ? h->fired - room : 0; i < h->fired; i++) {
+        const struct piano__fired *f = &h->fires[i % room];
+        json_add_object(w, NULL);
+        json_add_text(w, "kind", f->kind == PIANO_FIRED_GROWTH ? "growth" : "long-poll");
+        json_add_text(w, "action", f->action == PIANO_FIRED_END ? "end" : "snapshot");
+        json_add_known_count(w, "at_ns", f->at_ns >= h->start_mono_ns, f->at_ns - h->start_mono_ns);
+        json_add_count(w, "value", f->value);
+        json_add_count(w, "limit", f->limit);
+        json_add_text(w, "what", f->what);
+        json_close(w);
+    }
+    json_close(w);
+}
+
 void report_put_recording(struct json_writer *w, const struct recording *rec)
 {
     static const char *const ends[] = {"running", "exited", "killed", "unknown"};
@@ -158,6 +176,8 @@ void report_put_recording(struct json_writer *w, const struct recording *rec)
     json_close(w);
     json_add_flag(w, "maps", h->flags & PIANO_REC_HAS_MAPS);
     json_add_flag(w, "child", h->flags & PIANO_REC_CHILD);
+    json_add_known_count(w, "ended_ns", h->ended_ns > 0, h->ended_ns - h->start_mono_ns);
+    put_fired(w, h);
     put_range(w, &rec->range, h->start_mono_ns, rec->end_ns);
     json_add_count(w, "format_version", h->version);
     json_close(w);
