@@ -10,6 +10,7 @@ import pytest
 
 import events
 from conftest import Project
+from made import make, put, tool
 from events import API, compile, environment, recordings
 
 TASKS, THREADS = 200, 2
@@ -174,3 +175,58 @@ def test_a_chunk_missing_in_the_middle_cuts_its_polls(project: Project) -> None:
         assert report["events"]["cut"] + report["events"]["stray_ends"] == sum(map(sum, halves)) - 2 * pairs
         longest = max(b.ns - a.ns for a, b in zip(whole.of("poll_begin"), whole.of("poll_end")))
         assert report["longest"][0]["duration_ns"] <= longest * 1.01 + 1000
+
+
+@tool
+def test_old_recordings_have_definitions_among_all_events(project: Project) -> None:
+    """Both ways of writing the same events give the same report: 40 threads, more spawns than one part holds."""
+    reports = []
+    for has_definitions in (False, True):
+        rec = make.Recording(ticks_per_ns=2.5)
+        rec.has_definitions = has_definitions
+        for tid in range(11, 51):
+            rec.event(tid, 1, make.WORKER_START, tid, rec.name(f"worker {tid}"))
+            for i in range(400 if tid == 11 else 3):
+                task = 1000 * tid + i
+                rec.event(tid, 2 + i, make.TASK_SPAWN, task, rec.name(f"task {i % 7}"), rec.name("here.c:1"))
+                rec.event(tid, 2 + i, make.WAKE, task)
+                rec.poll(tid, 2.2 + i, 0.5, task=task)
+                rec.event(tid, 2.8 + i, make.TASK_END, task)
+            rec.event(tid, 9000, make.WORKER_STOP)
+        path = put(project, rec, f"174000000000{int(has_definitions)}-7.rec")
+        data = project.json("report", path, "--polls", "--all")
+        for key in ("id", "path"):
+            data["run"].pop(key)
+        reports.append(data)
+    old, new = reports
+    assert sum(task["spawned"] for task in new["tasks"]) == 400 + 39 * 3 == new["polls"]
+    assert {task["name"] for task in new["tasks"]} == {f"task {i}" for i in range(7)}
+    assert len(new["workers"]) == 40 and new["missing"]["gaps"] == new["missing"]["unknown_chunks"] == 0
+    # Threads are in the order of their first events in the file.
+    for data in reports:
+        data["threads"].sort(key=lambda t: t["tid"])
+        data["workers"].sort(key=lambda w: w["tid"])
+        data["longest"].sort(key=lambda p: (p["start_ns"], p["tid"]))
+    assert old == new
+
+
+@tool
+def test_damaged_definitions_are_left_out(project: Project) -> None:
+    rec = make.Recording()
+    for tid in (11, 12):
+        rec.event(tid, 1, make.TASK_SPAWN, tid, rec.name(f"task of {tid}"), 0)
+        rec.poll(tid, 2, 1, task=tid)
+    path = put(project, rec)
+    data = bytearray(path.read_bytes())
+    at, = (at for at in range(events.HEADER, len(data), events.CHUNK) if data[at] == events.DEFINITIONS)
+    first, second = (at + events.CHUNK_HEADER + i * events.PART for i in range(2))
+    data[second + 16:second + 24] = b"\xff" * 8  # it says it holds more than fits
+    path.write_bytes(data)
+    done = project.json("report", path, "--polls")
+    assert done["missing"]["gaps"] >= 1 and done["polls"] == 2
+    assert "task of 11" in {task["name"] for task in done["tasks"]}
+    data[first + 4] = 0  # not ready
+    path.write_bytes(data)
+    assert project.json("report", path, "--polls")["polls"] == 2
+    path.write_bytes(data[:at + events.CHUNK_HEADER + 100])
+    assert project.json("report", path, "--polls")["polls"] == 2
