@@ -110,6 +110,55 @@ static void test_definitions_beyond_their_log_go_to_the_ring(void **state)
     release(&f);
 }
 
+enum { SPAWNERS = 12, SPAWNS = 1500 };
+
+struct spawner {
+    pthread_t thread;
+    uint64_t first; /* of its tasks */
+    uint32_t tid;
+};
+
+static void *spawn_many(void *of)
+{
+    struct spawner *s = of;
+    s->tid = (uint32_t)syscall(SYS_gettid);
+    piano_worker_start(s->first, "spawner");
+    for (uint64_t i = 0; i < SPAWNS; i++) {
+        piano_task_spawn(s->first + i, "task", "here.c:1");
+        piano_queue_depth(5, i);
+    }
+    piano_worker_stop();
+    return NULL;
+}
+
+/* Several threads share a chunk of definitions; later ones continue in the parts of those that ended. */
+static void test_definitions_of_threads_do_not_mix(void **state)
+{
+    (void)state;
+    struct spawner all[2 * SPAWNERS];
+    begin_with((uint64_t)128 * PIANO_REC_CHUNK_BYTES);
+    for (int i = 0; i < 2 * SPAWNERS; i++) {
+        all[i].first = (uint64_t)(i + 1) * 1000000;
+        assert_int_equal(pthread_create(&all[i].thread, NULL, spawn_many, &all[i]), 0);
+        if (i >= SPAWNERS)
+            pthread_join(all[i - SPAWNERS].thread, NULL);
+    }
+    for (int i = SPAWNERS; i < 2 * SPAWNERS; i++)
+        pthread_join(all[i].thread, NULL);
+    struct file f = read_events();
+    assert_int_equal(header()->trace.definitions_in_ring, 0);
+    for (int k = 0; k < 2 * SPAWNERS; k++) {
+        uint64_t next = all[k].first;
+        for (size_t i = 0; i < f.count; i++)
+            if (f.events[i].tid == all[k].tid && f.events[i].code == PIANO_EVENT_TASK_SPAWN)
+                assert_int_equal(f.events[i].fields[0], next++);
+        assert_int_equal(next, all[k].first + SPAWNS);
+    }
+    assert_int_equal(count_code(&f, PIANO_EVENT_WORKER_START), 2 * SPAWNERS);
+    assert_int_equal(count_code(&f, PIANO_EVENT_WORKER_STOP), 2 * SPAWNERS);
+    release(&f);
+}
+
 /* Number INDEX of the chunks of events. */
 static struct piano__chunk *events_chunk(uint64_t index)
 {
@@ -283,6 +332,7 @@ int main(void)
         cmocka_unit_test_teardown(test_definitions_are_not_overwritten, end),
         cmocka_unit_test_teardown(test_header_tells_since_when_events_are_complete, end),
         cmocka_unit_test_teardown(test_definitions_beyond_their_log_go_to_the_ring, end),
+        cmocka_unit_test_teardown(test_definitions_of_threads_do_not_mix, end),
         cmocka_unit_test_teardown(test_late_thread_takes_chunks_of_the_first, end),
         cmocka_unit_test_setup_teardown(test_next_chunk_is_prefaulted_and_zeroed, begin, end),
         cmocka_unit_test_setup_teardown(test_equal_names_get_the_same_number, begin, end),
