@@ -115,6 +115,28 @@ def test_watch_is_silent_without_red_flags(project: Project) -> None:
     assert marks(project, path) == {"before", "after"}
 
 
+def test_watch_of_a_short_program(project: Project) -> None:
+    """Also what happened in its last milliseconds, and each task that blocks has its own flag."""
+    program = compile(project, r"""
+        int main(void)
+        {
+            piano_task_spawn(1, "sleeper", "short.c:1");
+            piano_task_spawn(2, "waiter", "short.c:2");
+            for (int task = 1; task <= 2; task++) {
+                piano_poll_begin(task);
+                poll(NULL, 0, 60);
+                piano_poll_end();
+            }
+            return 0;
+        }
+    """, *API)
+    path = project.root / "r.rec"
+    done = project.piano("record", "--events", "--watch", "-o", path, "--", program)
+    flags = project.json("report", "--polls", path)["flags"]
+    assert [flag["kind"] for flag in flags] == ["long-polls", "blocking", "blocking"]
+    assert [line.split("! ", 1)[1] for line in done.err.splitlines() if "! " in line] == [flag["text"] for flag in flags]
+
+
 def test_long_poll_ends_the_recording_but_not_the_program(project: Project) -> None:
     program, path, stop = compile(project, LATE, *API), project.root / "r.rec", project.root / "stop"
     with Recorder(project, "--events", "--heap=1K", "--on-long-poll", "100ms", "-o", path, "--", program, stop, 150) as recorder:

@@ -294,12 +294,13 @@ static int read_fresh(struct follow *f, struct fresh *list, size_t count,
                       const struct recording_pair *now)
 {
     struct rec_reader r = {.rec = &f->rec, .fd = -1};
-    uint64_t until_ticks = rec_ticks_before(&f->rec, now, SETTLED_NS);
+    uint64_t settled_ns = f->is_over ? 0 : SETTLED_NS;
+    uint64_t until_ticks = rec_ticks_before(&f->rec, now, settled_ns);
     bool has_records = false;
     r.chunks = calloc(count + 1, sizeof(*r.chunks));
     if (!r.chunks)
         return -ENOMEM;
-    f->until_ns = now->ns - SETTLED_NS;
+    f->until_ns = now->ns - settled_ns;
     if (count) /* a chunk is whole before the next one of its buffer is looked at */
         qsort(list, count, sizeof(*list), compare_oldest);
     for (size_t i = 0; i < count; i++) {

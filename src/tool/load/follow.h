@@ -23,6 +23,7 @@ struct follow {
     struct recording rec;
     uint64_t skipped;  /* bytes of events */
     bool is_partial;   /* in the last step, some threads were not read */
+    bool is_over;      /* set it when the program has ended: the last events need not settle */
     uint64_t until_ns; /* CLOCK_MONOTONIC: events up to here were read */
 
     int fd;

@@ -16,7 +16,7 @@
 
 enum {
     STEP_BYTES = 128 << 10, /* about 25000 events, and as many as one step reads within 1 ms */
-    FLAG_KINDS = POLLS_FLAG_CONTENTION + 1,
+    SAID = 64,
     MOMENTS = 64, /* of the heap, in a window */
 };
 static const double FLAGS_S = 1, AGAIN_S = 10;
@@ -33,10 +33,11 @@ struct flight {
     struct profile empty; /* addresses have no names while the program runs */
     struct polls polls;
     double flags_s; /* when the flags are due */
-    struct said {
+    struct said {   /* by kind and subject; another one may replace it */
+        uint32_t key;
         double at_s;
         uint64_t worst;
-    } said[FLAG_KINDS];
+    } said[SAID];
     struct moment moments[MOMENTS];
     size_t moment_count;
     uint64_t fired_begin_ns; /* the poll that fired last */
@@ -61,30 +62,32 @@ struct flight *flight_open(const char *path, const struct flight_wish *wish)
     return f;
 }
 
-void flight_close(struct flight *f)
+/* Takes the new events. */
+static bool step(struct flight *f)
 {
-    char skipped[UNITS_LEN];
-    if (!f)
-        return;
-    if (f->follow.skipped > 0)
-        say("%s of events came faster than they are watched: their red flags are in the report "
-            "only",
-            units_bytes(skipped, (int64_t)f->follow.skipped));
-    polls_release(&f->polls);
-    follow_close(&f->follow);
-    free(f);
+    return follow_step(&f->follow, STEP_BYTES) == 0 &&
+           polls_live_go(&f->polls, f->follow.is_partial) == 0;
 }
 
 /* ---- red flags ---- */
 
+static uint32_t key_of(const struct polls_flag *flag)
+{
+    uint32_t key = 1 + (uint32_t)flag->kind;
+    for (const char *s = flag->subject ? flag->subject : ""; *s; s++)
+        key = (key ^ (unsigned char)*s) * 0x01000193u;
+    return key;
+}
+
 static void print_flag(struct flight *f, const struct polls_flag *flag, double now_s)
 {
-    struct said *said = &f->said[flag->kind];
+    uint32_t key = key_of(flag);
+    struct said *said = &f->said[key % SAID];
     uint64_t worst = flag->worst_ns ? flag->worst_ns : flag->count;
-    bool is_known = said->at_s > 0 && now_s - said->at_s < AGAIN_S && worst < 2 * said->worst;
-    if (is_known)
+    bool is_known = said->at_s > 0 && said->key == key && now_s - said->at_s < AGAIN_S;
+    if (is_known && worst < 2 * said->worst)
         return;
-    *said = (struct said){now_s, worst};
+    *said = (struct said){key, now_s, worst};
     say("%s!%s %s", say_colour(stderr) ? "\x1b[31m" : "", say_colour(stderr) ? "\x1b[0m" : "",
         flag->text);
 }
@@ -96,6 +99,14 @@ static void print_flags(struct flight *f, double now_s)
         for (size_t i = 0; i < flags.count; i++)
             print_flag(f, &flags.list[i], now_s);
     polls_flags_release(&flags);
+}
+
+/* The program has ended, or its recording: prints the flags since the last second. */
+static void print_last(struct flight *f, double now_s)
+{
+    f->follow.is_over = true;
+    if (step(f))
+        print_flags(f, now_s);
 }
 
 /* ---- conditions ---- */
@@ -170,8 +181,7 @@ static bool find_growth(struct flight *f, double now_s, struct piano__fired *fir
 bool flight_step(struct flight *f, double now_s, struct piano__fired *fired)
 {
     bool is_fired = false;
-    if (follow_step(&f->follow, STEP_BYTES) != 0 ||
-        polls_live_go(&f->polls, f->follow.is_partial) != 0)
+    if (!step(f))
         return false;
     if (f->wish.growth > 0)
         is_fired = find_growth(f, now_s, fired);
@@ -184,6 +194,22 @@ bool flight_step(struct flight *f, double now_s, struct piano__fired *fired)
         f->flags_s = now_s + FLAGS_S;
     }
     return is_fired;
+}
+
+void flight_close(struct flight *f, double now_s)
+{
+    char skipped[UNITS_LEN];
+    if (!f)
+        return;
+    if (f->wish.watch)
+        print_last(f, now_s);
+    if (f->follow.skipped > 0)
+        say("%s of events came faster than they are watched: their red flags are in the report "
+            "only",
+            units_bytes(skipped, (int64_t)f->follow.skipped));
+    polls_release(&f->polls);
+    follow_close(&f->follow);
+    free(f);
 }
 
 const char *flight_text(char *text, size_t size, const struct piano__fired *fired)

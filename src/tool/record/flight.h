@@ -33,8 +33,9 @@ struct flight *flight_open(const char *path, const struct flight_wish *wish);
 /* Looks at what is new at NOW_S, and prints red flags. Returns whether a condition came true; *FIRED
  * then says what to do. */
 bool flight_step(struct flight *f, double now_s, struct piano__fired *fired);
-/* Prints what was not watched, and frees F, which may be NULL. */
-void flight_close(struct flight *f);
+/* The recording is over: prints the last red flags and what was not watched, and frees F, which may
+ * be NULL. */
+void flight_close(struct flight *f, double now_s);
 /* "a poll took 120.0ms (read on worker 2)", safe to show, in TEXT. */
 const char *flight_text(char *text, size_t size, const struct piano__fired *fired);
 

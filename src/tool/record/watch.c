@@ -190,13 +190,6 @@ static void lookout_start(struct lookout *l, const struct record *r, double now)
     l->forecast_s = r->events && isatty(STDERR_FILENO) == 1 ? now + FORECAST_S : 0;
 }
 
-static void lookout_stop(struct lookout *l)
-{
-    flight_close(l->flight);
-    free(l->path);
-    *l = (struct lookout){.due_s = 0};
-}
-
 /* Ends the recording or takes a snapshot. Returns whether it was ended. */
 static bool act(struct recordings *recordings, struct sampler *cpu,
                 const struct piano__fired *fired)
@@ -220,12 +213,22 @@ static bool follow_newest(struct lookout *l, struct recordings *recordings)
     recordings_find(recordings);
     const char *newest = recordings_newest(recordings);
     if (newest && (!l->path || strcmp(newest, l->path) != 0)) {
-        flight_close(l->flight);
+        flight_close(l->flight, now_s());
         free(l->path);
         l->path = strdup(newest);
         l->flight = l->path ? flight_open(newest, l->wish) : NULL;
     }
     return l->flight != NULL;
+}
+
+/* A short program may have ended before its recording was found. */
+static void lookout_stop(struct lookout *l, struct recordings *recordings)
+{
+    if (l->due_s > 0)
+        (void)follow_newest(l, recordings);
+    flight_close(l->flight, now_s());
+    free(l->path);
+    *l = (struct lookout){.due_s = 0};
 }
 
 static void look_out(struct lookout *l, struct recordings *recordings, struct sampler *cpu,
@@ -239,7 +242,7 @@ static void look_out(struct lookout *l, struct recordings *recordings, struct sa
     if (!act(recordings, cpu, &fired))
         return;
     series->interval_s = 0; /* no more snapshots */
-    lookout_stop(l);
+    lookout_stop(l, recordings);
 }
 
 static void handle(const struct signalfd_siginfo *info, pid_t pid, struct recordings *recordings)
@@ -305,7 +308,7 @@ void watch_program(const struct record *r, struct recordings *recordings, struct
         if (waits_for(&waits, awaited, patience(&d, &series, &lookout, cpu, now_s()), &info))
             handle(&info, pid, recordings);
     }
-    lookout_stop(&lookout);
+    lookout_stop(&lookout, recordings);
     take_samples(recordings, cpu, true);
     waits_close(&waits);
 }
