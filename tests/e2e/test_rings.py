@@ -26,6 +26,10 @@ static void *work(void *arg)
     snprintf(name, sizeof name, "worker %d", (int)me);
     pthread_setname_np(pthread_self(), name);
     piano_worker_start(me, name);
+    for (uint64_t i = 1; i <= 200 && me == 0; i++) { /* a thread whose chunks are reused */
+        snprintf(name, sizeof name, "task %d", (int)i % 10);
+        piano_task_spawn(i, name, "storm.c:1");
+    }
     pthread_barrier_wait(&ready);
     for (long i = 0; i < polls; i++) {
         piano_poll_begin(1 + i % 200);
@@ -42,11 +46,6 @@ int main(int argc, char **argv)
     polls = atol(argv[1]);
     pthread_barrier_init(&ready, NULL, 3);
     pthread_barrier_init(&done, NULL, 3);
-    for (uint64_t i = 1; i <= 200; i++) {
-        char name[32];
-        snprintf(name, sizeof name, "task %d", (int)i % 10);
-        piano_task_spawn(i, name, "storm.c:1");
-    }
     for (uintptr_t i = 0; i < 2; i++)
         pthread_create(&threads[i], NULL, work, (void *)i);
     pthread_barrier_wait(&ready);
