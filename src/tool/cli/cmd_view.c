@@ -23,6 +23,7 @@ struct request {
     size_t word_count;
     const char *output;
     double port;
+    struct range_asked range;
     bool force, no_open, alone;
 };
 
@@ -38,6 +39,7 @@ static const struct flag flags[] = {
      .clash = "--port" SERVED},
     {"--no-open", "do not open a browser", FLAG_SWITCH(no_open), .others = "--output",
      .clash = "--no-open" SERVED},
+    FLAGS_RANGE,
     {"--alone", "without the recording (or the run) of the same process", FLAG_SWITCH(alone)},
     {0},
 };
@@ -107,13 +109,15 @@ static int choose(struct content *c, const struct request *q)
 
 /* ---- the page ---- */
 
-static int pack(struct packer *k, const struct content *c, struct run_error *error)
+static int pack(struct packer *k, const struct content *c, const struct range_asked *range,
+                struct run_error *error)
 {
     struct digest to = {.text = {0}};
     const struct packer_digest digest = {&to,          digest_run,  digest_heap,      digest_cpu,
                                          digest_polls, digest_diff, digest_heap_diff, digest_put};
     int err = packer_start(k, &digest, error);
     k->trie.by_name = c->other != NULL;
+    k->range = *range;
     if (err == 0 && c->run && c->recording)
         err = packer_join(k, c->recording, error);
     if (err == 0 && c->run)
@@ -196,8 +200,11 @@ static int view(void *request)
         status = say_error("-o FILE, or a pipe", "a page is not for a terminal");
     if (status == EXIT_DONE)
         status = choose(&c, q);
+    if (status == EXIT_DONE && !c.recording && (q->range.from.given || q->range.to.given))
+        status = say_error("piano report --frames --from 10s --to 12s",
+                           "a page of a run shows all of it; a range of time is for recordings");
     if (status == EXIT_DONE) {
-        int err = pack(&k, &c, &error);
+        int err = pack(&k, &c, &q->range, &error);
         status = err ? outcome_failed(err, &error) : q->output ? write_file(&k, q) : serve(&k, q);
         packer_release(&k);
     }

@@ -15,6 +15,7 @@ struct report_request {
     int by; /* enum figure; < 0: not given */
     bool cpu, polls;
     struct heap_skip skip;
+    struct range_asked range;
     int64_t budget_ns;
     const char *run;
 };

@@ -314,6 +314,39 @@ static void fail_foreign(const struct run *run, struct run_error *e)
     snprintf(e->hint, sizeof(e->hint), "piano list, for those there are");
 }
 
+/* Leaves out the frames that do not begin in the range. */
+static int keep_range(struct run *run, const struct range_asked *asked, struct run_error *e)
+{
+    int64_t end = run->wall_ns > 0 ? run->wall_ns : 0;
+    for (size_t i = 0; i < run->frame_count; i++) {
+        int64_t over = saturating_add(run->frames[i].start_ns, run->frames[i].wall_ns);
+        end = over > end ? over : end;
+    }
+    run->all_frames = run->frame_count;
+    int err = range_resolve(&run->range, asked, 0, (uint64_t)end, run->path, e);
+    if (err || !run->range.given)
+        return err;
+    int64_t *place = calloc(run->frame_count + 1, sizeof(*place)); /* new index; -1: left out */
+    size_t kept = 0;
+    if (!place)
+        return -ENOMEM;
+    for (size_t i = 0; i < run->frame_count; i++) {
+        bool is_in = run->frames[i].start_ns >= 0 &&
+                     range_has(&run->range, (uint64_t)run->frames[i].start_ns);
+        place[i] = is_in ? (int64_t)kept : -1;
+        if (is_in)
+            run->frames[kept++] = run->frames[i];
+    }
+    while (run->frames_before < run->frame_count && place[run->frames_before] < 0)
+        run->frames_before++;
+    for (size_t i = 0; i < run->fn_count; i++)
+        if (run->fns[i].worst_frame >= 0)
+            run->fns[i].worst_frame = place[run->fns[i].worst_frame];
+    run->frame_count = kept;
+    free(place);
+    return 0;
+}
+
 int run_load(struct run *run, const char *path, const struct run_options *options,
              struct run_error *error)
 {
@@ -336,6 +369,8 @@ int run_load(struct run *run, const char *path, const struct run_options *option
         run->run_id = strdup("");
     if (err == 0 && !run->run_id)
         err = -ENOMEM;
+    if (err == 0)
+        err = keep_range(run, options ? &options->range : &plain.range, error);
     if (err == -ENOMEM)
         fail(error, err, NULL, path, "not enough memory to load it");
     if (err)

@@ -8,16 +8,17 @@
 
 struct rec_copy {
     struct rec_copy *next;
+    char head[sizeof(struct piano__events_head)]; /* room for follow.c */
     char bytes[];
 };
 
-const char *rec_copy(struct recording *rec, const struct piano__chunk *chunk, uint64_t index,
-                     size_t bytes)
+char *rec_copy(struct recording *rec, const struct piano__chunk *chunk, uint64_t index, size_t from,
+               size_t to)
 {
-    struct rec_copy *copy = malloc(sizeof(*copy) + bytes);
+    struct rec_copy *copy = malloc(sizeof(*copy) + (to - from));
     if (!copy)
         return NULL;
-    memcpy(copy->bytes, chunk + 1, bytes);
+    memcpy(copy->bytes, (const char *)(chunk + 1) + from, to - from);
     /* Pairs with the release in src/target/trace/buffers.c, and in src/tool/record/view.c. */
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
     if (__atomic_load_n(&chunk->ready, __ATOMIC_RELAXED) != 1 ||

@@ -27,6 +27,7 @@
 #include "tool/util/order.h"
 #include "tool/util/owner.h"
 #include "tool/util/say.h"
+#include "tool/util/vec.h"
 
 static const double rounding_below =
     -4096; /* largest negative difference of sums that rounding can cause */
@@ -246,6 +247,10 @@ static void find_duration(struct recording *rec)
     } else {
         rec->duration_atleast = true;
     }
+    if (h->ended_ns > 0 && h->ended_ns < last) {
+        last = h->ended_ns;
+        rec->duration_atleast = false;
+    }
     bool sane = last >= h->start_mono_ns && last - h->start_mono_ns < INT64_MAX;
     rec->end_ns = sane ? last : h->start_mono_ns;
     rec->duration_ns = sane ? (int64_t)(last - h->start_mono_ns) : -1;
@@ -316,7 +321,7 @@ static void take_chunk(struct rec_reader *r, uint64_t at)
      * reused chunk last. */
     c.index = __atomic_load_n(&in_file->index, __ATOMIC_ACQUIRE);
     c.used = __atomic_load_n(&in_file->used, __ATOMIC_ACQUIRE);
-    if (c.type < PIANO_CHUNK_MODULES || c.type > PIANO_CHUNK_SYMBOLS) {
+    if (c.type < PIANO_CHUNK_MODULES || c.type >= PIANO_CHUNK_TYPES) {
         rec->unknown_chunks++;
         return;
     }
@@ -327,15 +332,20 @@ static void take_chunk(struct rec_reader *r, uint64_t at)
     else if (!is_table(c.type) && c.used > PIANO_REC_PAYLOAD)
         rec_gap(rec, at + offsetof(struct piano__chunk, used), 0,
                 "a chunk says it holds more than fits");
+    if (c.type == PIANO_CHUNK_DEFINITIONS) {
+        rec_take_parts(r, at, there);
+        return;
+    }
     size_t used = c.used < there ? c.used : there;
     bool may_go = c.type == PIANO_CHUNK_EVENTS || c.type == PIANO_CHUNK_SAMPLES;
     const char *payload = rec->map + at + sizeof(c);
     if (may_go && rec->end == RECORDING_RUNNING) {
-        payload = rec_copy(rec, in_file, c.index, used);
+        payload = rec_copy(rec, in_file, c.index, 0, used);
         there = used;
     }
     if (payload)
-        r->chunks[r->chunk_count++] = (struct rec_chunk){at, c.type, c.index, payload, used, there};
+        r->chunks[r->chunk_count++] =
+            (struct rec_chunk){at, c.type, c.index, payload, used, there, c.previous};
     else
         rec->unfinished_chunks++;
 }
@@ -357,11 +367,14 @@ static int find_chunks(struct rec_reader *r)
                 "the file is longer than can be read");
         count = REC_MAX_CHUNKS;
     }
-    r->chunks = calloc(count + 1, sizeof(*r->chunks));
-    if (!r->chunks)
-        return -ENOMEM;
-    for (uint64_t n = 0; n < count; n++)
+    for (uint64_t n = 0; n < count; n++) {
+        if (vec_reserve(&r->chunks, &r->chunk_room, r->chunk_count + PIANO_DEFINITION_PARTS,
+                        sizeof(*r->chunks)) != 0)
+            return -ENOMEM;
         take_chunk(r, PIANO_REC_HEADER_BYTES + n * PIANO_REC_CHUNK_BYTES);
+    }
+    if (r->chunk_count == 0)
+        return 0;
     qsort(r->chunks, r->chunk_count, sizeof(*r->chunks), compare_chunks);
     size_t kept = 0;
     for (size_t i = 0; i < r->chunk_count; i++) {
@@ -420,6 +433,13 @@ static int read_rest(struct recording *rec, stage *const *stages, size_t count,
         return err;
     }
     find_duration(rec);
+    err = range_resolve(&rec->range, &rec->asked, rec->header.start_mono_ns, rec->end_ns, rec->path,
+                        error);
+    if (err) {
+        recording_unload(rec);
+        return err;
+    }
+    rec_sum_samples(rec);
     return 0;
 }
 

@@ -9,6 +9,7 @@
 
 #include "common/recording.h"
 #include "tool/load/event.h"
+#include "tool/load/range.h"
 #include "tool/load/run.h"
 
 struct recording_module {
@@ -122,7 +123,8 @@ struct recording_block {
 /* The events of one thread. */
 struct recording_track {
     uint32_t tid;
-    uint32_t segments; /* how many, from `first` */
+    uint32_t segments;    /* how many, from `first` */
+    uint32_t definitions; /* the last of them: definitions, in order of time for themselves */
     size_t first;
     uint64_t events;
     uint64_t polls;                  /* begun */
@@ -134,6 +136,8 @@ struct recording_segment {
     const char *from, *to; /* in the mapped file */
     uint64_t ticks;        /* of the event before */
     uint32_t track;
+    bool defines;
+    bool after_gap; /* events of the thread are missing before it */
 };
 
 /* At `ticks` of the events' clock, CLOCK_MONOTONIC was `ns`. */
@@ -153,13 +157,14 @@ struct recording_clock {
 struct recording_events {
     struct recording_track *tracks; /* by first event */
     size_t track_count;
-    struct recording_segment *segments; /* by track, then order of events */
+    struct recording_segment *segments; /* by track, definitions last, then order of events */
     size_t segment_count;
     struct recording_clock clock;
     uint64_t count;
     uint64_t unknown; /* events with unknown codes */
     uint64_t bad;     /* fields that do not fit their event */
     uint64_t first_ns, last_ns;
+    uint64_t complete_ns; /* later events are all there; 0: all; UINT64_MAX: unknown */
 };
 
 enum { RECORDING_GAPS = 16 };
@@ -171,10 +176,12 @@ struct recording {
     struct piano__rec_header header; /* a copy; texts terminated, doubles finite */
     enum recording_end end;
     int status;
-    int64_t duration_ns;   /* -1: unknown */
-    bool duration_atleast; /* up to the last thing seen, not to the end */
-    uint64_t end_ns;       /* CLOCK_MONOTONIC to which ages are counted */
-    bool foreign;          /* belongs to another user */
+    int64_t duration_ns;      /* -1: unknown */
+    bool duration_atleast;    /* up to the last thing seen, not to the end */
+    uint64_t end_ns;          /* CLOCK_MONOTONIC to which ages are counted */
+    bool foreign;             /* belongs to another user */
+    struct range_asked asked; /* set it before recording_read() */
+    struct range range;       /* of CPU samples and waits in the sums, and of events */
     uint64_t rate_low,
         rate_high; /* of the header and of all live blocks: equal unless it was changed */
 
@@ -196,9 +203,10 @@ struct recording {
     char **code_texts; /* all texts of codes */
     size_t code_text_count;
     struct recording_symbols *symbols; /* NULL: none stored */
-    struct recording_sample *samples;  /* by tid, then time */
+    struct recording_sample *samples;  /* by tid, then time; all, whatever the range */
     size_t sample_count;
-    uint64_t cpu_samples, off_samples;
+    uint64_t cpu_samples, off_samples; /* in the range */
+    bool has_cpu, has_off;             /* there are some in the whole recording */
     struct recording_events events;
 
     struct recording_gap gaps[RECORDING_GAPS]; /* the first ones */
@@ -274,6 +282,10 @@ void recording_move_sample(struct recording *rec, size_t sample, uint32_t stack)
 /* Returns the index of the first sample of TID at or after AT_NS. *END is the index after its
  * last. */
 size_t recording_samples_of(const struct recording *rec, uint32_t tid, uint64_t at_ns, size_t *end);
+
+/* Returns the part of S that is in the range of REC, in *PART. False if there is none. */
+bool recording_clip(const struct recording *rec, const struct recording_sample *s,
+                    struct recording_sample *part);
 
 /* Returns the indices of all samples in order of time; samples of the same time in the order of
  * `samples`. Malloc'd; NULL: out of memory. */

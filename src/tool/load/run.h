@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "tool/load/range.h"
 #include "tool/load/samples.h"
 #include "tool/util/buf.h"
 
@@ -220,12 +221,16 @@ struct run {
     bool merged_selves; /* percentiles of functions count merged frames, to within 6 % */
     int64_t unlisted;   /* times a function was in a merged frame and its self time was not kept */
     int64_t budget_ns;  /* as in the options */
+    struct range range; /* of `frames`; times as in frames */
+    size_t frames_before, all_frames; /* frames with a line of their own: before it, and in all */
 };
 
 struct run_options {
     bool uncorrected;  /* self times as measured, without the correction for the probes */
     bool threads;      /* per-thread sums too */
     int64_t budget_ns; /* frames that took longer are spikes; 0: more than twice the median */
+    /* Keeps only the frames that begin in it. Groups, and so spikes, are still those of the run. */
+    struct range_asked range;
 };
 
 /* Why a file could not be loaded. */

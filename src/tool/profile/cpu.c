@@ -58,8 +58,9 @@ static int find_parts(struct cpu *c)
     struct parts processes = {.list = NULL}, threads = {.list = NULL};
     int err = 0;
     for (size_t i = 0; i < c->rec->sample_count && err == 0; i++) {
-        const struct recording_sample *s = &c->rec->samples[i];
-        err = add_sample(&processes, s->pid, 0, s) ?: add_sample(&threads, s->pid, s->tid, s);
+        struct recording_sample s;
+        if (recording_clip(c->rec, &c->rec->samples[i], &s))
+            err = add_sample(&processes, s.pid, 0, &s) ?: add_sample(&threads, s.pid, s.tid, &s);
     }
     c->processes = sort_parts(&processes);
     c->process_count = processes.count;
@@ -155,10 +156,11 @@ static struct recording_sum *sums_of(const struct cpu *c, uint32_t pid, uint32_t
     if (tid)
         from = recording_samples_of(rec, tid, 0, &to);
     for (size_t i = from; sums && i < to; i++) {
-        const struct recording_sample *s = &rec->samples[i];
-        bool cpu = s->kind == PIANO_SAMPLE_CPU, preempted = s->flags & PIANO_SAMPLE_PREEMPTED;
-        if (pid && s->pid != pid)
+        struct recording_sample part;
+        const struct recording_sample *s = &part;
+        if ((pid && rec->samples[i].pid != pid) || !recording_clip(rec, &rec->samples[i], &part))
             continue;
+        bool cpu = s->kind == PIANO_SAMPLE_CPU, preempted = s->flags & PIANO_SAMPLE_PREEMPTED;
         sums[s->stack].cpu_samples += cpu;
         sums[s->stack].cpu_ns += cpu ? s->value : 0;
         sums[s->stack].cpu_squares += cpu ? (double)s->value * (double)s->value : 0;

@@ -44,6 +44,28 @@ static void notice_shortfall(const struct recording *rec)
         figure_bytes(lost, short_by), figure_bytes(all, rec->header.allocated_bytes));
 }
 
+/* What made `piano record` take a snapshot or end the recording: the last four times. */
+static void notice_fired(const struct piano__rec_header *h)
+{
+    const size_t room = sizeof(h->fires) / sizeof(*h->fires);
+    char at[UNITS_LEN], what[200], value[UNITS_LEN];
+    for (uint64_t i = h->fired > room ? h->fired - room : 0; i < h->fired; i++) {
+        const struct piano__fired *f = &h->fires[i % room];
+        bool is_growth = f->kind == PIANO_FIRED_GROWTH;
+        uint64_t since = f->at_ns > h->start_mono_ns ? f->at_ns - h->start_mono_ns : 0;
+        if (is_growth)
+            units_percent(value, (double)f->value / 1000);
+        else
+            units_time(value, (int64_t)f->value);
+        say("after %s: %s%s%s%s%s", units_time(at, (int64_t)since),
+            is_growth ? "the heap grew by " : "a poll took ", value, *f->what ? " (" : "",
+            *f->what ? say_safe(what, sizeof(what), f->what) : "", *f->what ? ")" : "");
+        if (f->action == PIANO_FIRED_END)
+            say("the recording ends there: --on-%s, although the program went on",
+                is_growth ? "growth" : "long-poll");
+    }
+}
+
 void profile_notice_reading(struct profile *p)
 {
     const struct recording *rec = &p->rec;
@@ -54,6 +76,7 @@ void profile_notice_reading(struct profile *p)
     say_safe(path, sizeof(path), rec->path);
     if (rec->foreign)
         say("%s belongs to another user", path);
+    notice_fired(&rec->header);
     notice_gaps(rec, path);
     notice_shortfall(rec);
     if (rec->bad_numbers)

@@ -242,10 +242,18 @@ int profile_read(struct profile *p, struct run_error *error)
     return 0;
 }
 
-int profile_open(struct profile *p, const char *path, struct run_error *error)
+int profile_open_range(struct profile *p, const char *path, const struct range_asked *range,
+                       struct run_error *error)
 {
     int err = profile_peek(p, path, error);
+    p->rec.asked = *range;
     return err ? err : profile_read(p, error);
+}
+
+int profile_open(struct profile *p, const char *path, struct run_error *error)
+{
+    const struct range_asked all = {.from = {.given = false}};
+    return profile_open_range(p, path, &all, error);
 }
 
 bool profile_has_site(const struct profile *p, uint32_t stack)

@@ -120,6 +120,9 @@ int profile_peek(struct profile *p, const char *path, struct run_error *error);
 int profile_read(struct profile *p, struct run_error *error);
 /* Does both. */
 int profile_open(struct profile *p, const char *path, struct run_error *error);
+/* The same, for the samples and events in RANGE. */
+int profile_open_range(struct profile *p, const char *path, const struct range_asked *range,
+                       struct run_error *error);
 /* Resolves the frames of STACK, once. 0 or -ENOMEM. */
 int profile_name_stack(struct profile *p, uint32_t stack);
 void profile_close(struct profile *p);

@@ -69,6 +69,20 @@ void finish_limits(const char *words)
     limits = words;
 }
 
+/* How much of the time the events cover. A program that did not end by itself ended just now. */
+static void put_covers(struct buf *b, const struct piano__rec_header *h)
+{
+    char kept[UNITS_LEN], all[UNITS_LEN];
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    uint64_t end = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    uint64_t from = h->trace.overwritten_ns;
+    end = h->end_mono_ns > 0 && h->end_mono_ns < end ? h->end_mono_ns : end;
+    if (from > h->start_mono_ns && from < end)
+        buf_printf(b, ": they cover the last %s of %s", units_time(kept, (int64_t)(end - from)),
+                   units_time(all, (int64_t)(end - h->start_mono_ns)));
+}
+
 static void put_trace(struct buf *b, const struct piano__rec_header *h)
 {
     static const char *const sources[] = {"", "cpu-clock", "cycles", "timers"};
@@ -100,6 +114,7 @@ static void put_trace(struct buf *b, const struct piano__rec_header *h)
             buf_printf(
                 b, ", the oldest given up (%s)",
                 units_bytes(size, (int64_t)(t->recycled % MAX_RECYCLED) * PIANO_REC_CHUNK_BYTES));
+        put_covers(b, h);
     }
 }
 

@@ -6,6 +6,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "tool/record/flight.h"
+
 struct record {
     char *const *words; /* the program and its arguments, NULL-terminated */
     const char *output; /* NULL: a new file in the runs directory */
@@ -24,6 +26,7 @@ struct record {
     uint64_t max_bytes; /* of a recording; 0: the default */
     double duration_s;  /* 0: until it ends by itself */
     double kill_s;
+    struct flight_wish flight;
 };
 
 /* Returns the exit status of the program, or EXIT_FAILED when it was not started. Prints errors and

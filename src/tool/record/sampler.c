@@ -463,6 +463,15 @@ void sampler_drain(struct sampler *c, bool is_last)
     journal_flush(&c->journal);
 }
 
+void sampler_stop(struct sampler *c)
+{
+    if (!c->is_open)
+        return;
+    sampler_drain(c, true);
+    perf_close(&c->perf);
+    c->is_open = false;
+}
+
 double sampler_patience(const struct sampler *c)
 {
     static const double USUAL_S = 0.1;

@@ -63,6 +63,8 @@ int sampler_attach(struct sampler *c, pid_t pid);
 
 /* Processes the records up to a moment ago; IS_LAST: all records. */
 void sampler_drain(struct sampler *c, bool is_last);
+/* Processes all records and takes no more samples. */
+void sampler_stop(struct sampler *c);
 /* How long the next drain can wait, in seconds. */
 double sampler_patience(const struct sampler *c);
 

@@ -33,8 +33,22 @@ static uint64_t count_in(const unsigned char *payload, uint64_t used)
     return count;
 }
 
-/* Number of events in all chunks. */
-static uint64_t count_all(int fd, uint64_t chunks)
+/* The same for a chunk of definitions, which has parts. */
+static uint64_t count_in_parts(const unsigned char *payload, uint64_t used)
+{
+    uint64_t count = 0;
+    struct piano__chunk c;
+    for (uint64_t at = 0; at + PIANO_DEFINITION_BYTES <= used; at += PIANO_DEFINITION_BYTES) {
+        memcpy(&c, payload + at, sizeof c);
+        if (c.ready == 1 && c.used <= PIANO_DEFINITION_BYTES - sizeof c)
+            count += count_in(payload + at + sizeof c, c.used);
+    }
+    return count;
+}
+
+/* Number of events in chunks of TYPE, counted by EACH. */
+static uint64_t sum_of(int fd, uint64_t chunks, uint32_t type,
+                       uint64_t (*each)(const unsigned char *, uint64_t))
 {
     unsigned char *payload = malloc(PIANO_REC_PAYLOAD);
     uint64_t sum = 0;
@@ -43,10 +57,11 @@ static uint64_t count_all(int fd, uint64_t chunks)
         struct piano__chunk c;
         if (pread(fd, &c, sizeof c, at) != (ssize_t)sizeof c)
             break;
-        if (c.type != PIANO_CHUNK_EVENTS || c.ready != 1 || c.used > PIANO_REC_PAYLOAD)
+        if (c.type != type || c.ready != 1 || c.used > PIANO_REC_PAYLOAD)
             continue;
-        ssize_t got = pread(fd, payload, c.used, at + (off_t)sizeof c);
-        sum += got > 0 ? count_in(payload, (uint64_t)got) : 0;
+        uint64_t used = type == PIANO_CHUNK_DEFINITIONS ? PIANO_REC_PAYLOAD : c.used;
+        ssize_t got = pread(fd, payload, used, at + (off_t)sizeof c);
+        sum += got > 0 ? each(payload, (uint64_t)got) : 0;
     }
     free(payload);
     return sum;
@@ -59,7 +74,10 @@ static void tally(const char *path)
         h.trace.end_ticks != 0)
         return;
     int fd = file_open(path, O_RDWR | O_NOFOLLOW);
-    uint64_t count = fd >= 0 ? count_all(fd, h.chunks) : 0;
+    uint64_t count = h.trace.overwritten;
+    if (fd >= 0)
+        count += sum_of(fd, h.chunks, PIANO_CHUNK_EVENTS, count_in) +
+                 sum_of(fd, h.chunks, PIANO_CHUNK_DEFINITIONS, count_in_parts);
     const off_t at = offsetof(struct piano__rec_header, trace.events);
     if (count > h.trace.events && pwrite(fd, &count, sizeof count, at) < 0)
         count = 0; /* a file that cannot be written keeps its old number */

@@ -88,7 +88,7 @@ static void print_part_name(FILE *out, const struct cpu *c, const struct cpu_par
     fprintf(out, "%s | on the CPU %s, %llu sample%s", o->colour ? "\x1b[0m" : "",
             units_time(cpu, (int64_t)p->cpu_ns), (unsigned long long)p->samples,
             units_plural(p->samples));
-    if (c->rec->off_samples)
+    if (c->rec->has_off)
         fprintf(out, " | off %s", units_time(cpu, (int64_t)p->off_ns));
     if (p->preempted_ns)
         fprintf(out, ", waiting for a CPU %s", units_time(cpu, (int64_t)p->preempted_ns));
@@ -157,7 +157,7 @@ static void put_functions(struct json_writer *w, struct cpu *c, uint32_t pid, ui
                           const struct report_options *o)
 {
     struct cpu_flat f;
-    const struct view v = {&f, c->rec->off_samples > 0, false};
+    const struct view v = {&f, c->rec->has_off, false};
     json_keep_error(w, cpu_flat_make(&f, c, pid, tid));
     size_t count = o->top && o->top < f.count ? o->top : f.count;
     json_add_array(w, "functions");
@@ -171,7 +171,7 @@ static void put_parts(struct json_writer *w, struct cpu *c, const char *key,
                       const struct cpu_part *list, size_t count, bool functions,
                       const struct report_options *o)
 {
-    bool off = c->rec->off_samples > 0;
+    bool off = c->rec->has_off;
     json_line(w);
     json_add_array(w, key);
     for (size_t i = 0; i < count && w->err == 0; i++) {

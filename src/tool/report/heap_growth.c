@@ -19,6 +19,8 @@ static void moment_text(char *text, size_t size, const struct profile *heap,
                s->at_ns > start && s->at_ns - start < INT64_MAX ? (int64_t)(s->at_ns - start) : 0);
     if (s == &g->end)
         snprintf(text, size, "the end (after %s)", at);
+    else if (s == &g->start)
+        snprintf(text, size, "the start");
     else
         snprintf(text, size, "snapshot %u (after %s)", s->number, at);
 }
@@ -105,7 +107,7 @@ int heap_print_growth(FILE *out, const struct profile *heap, const struct heap_g
     fprintf(out, "\n%sFrom %s to %s%s: live %s", o->colour ? "\x1b[1m" : "", from, to,
             o->colour ? "\x1b[0m" : "",
             units_bytes_signed(text, figure_whole(g->to->live_bytes - g->from->live_bytes)));
-    size_t taken = g->points - (g->from == &g->end || g->to == &g->end);
+    size_t taken = g->points - (g->from == &g->end || g->to == &g->end) - (g->from == &g->start);
     if (taken < heap->rec.snapshot_count)
         fprintf(out, ", %zu of %zu snapshots\n", taken, heap->rec.snapshot_count);
     else
@@ -134,7 +136,7 @@ static void put_moment(struct json_writer *w, const char *key, const struct prof
 {
     uint64_t start = heap->rec.header.start_mono_ns;
     json_add_object(w, key);
-    json_add_known(w, "snapshot", s != &g->end, s->number);
+    json_add_known(w, "snapshot", s != &g->end && s != &g->start, s->number);
     json_add_count(w, "at_ns", s->at_ns > start ? s->at_ns - start : 0);
     json_add_number(w, "live_bytes", figure_whole(s->live_bytes));
     json_close(w);

@@ -187,16 +187,26 @@ static void print_end(FILE *out, const struct recording *rec)
     }
 }
 
+static const char *range_end_text(char *text, const struct recording *rec, uint64_t at_ns)
+{
+    uint64_t end = rec->end_ns < at_ns ? rec->end_ns : at_ns;
+    return units_time(text, (int64_t)(end - rec->header.start_mono_ns));
+}
+
 void heap_print_program(FILE *out, const struct recording *rec)
 {
     const struct piano__rec_header *h = &rec->header;
     char safe[PIANO_REC_PATH], text[UNITS_LEN], name[PIANO_REC_PATH];
+    char from[UNITS_LEN], to[UNITS_LEN];
     program_called(name, sizeof(name), h->program, h->command);
     fprintf(out, "%s (pid %u) | ", *name ? say_safe(safe, sizeof(safe), name) : "-", h->pid);
     if (rec->duration_ns >= 0)
         fprintf(out, "%s%s | ", rec->duration_atleast ? "at least " : "",
                 units_time(text, rec->duration_ns));
     print_end(out, rec);
+    if (rec->range.given)
+        fprintf(out, " | from %s to %s", range_end_text(from, rec, rec->range.from_ns),
+                range_end_text(to, rec, rec->range.to_ns));
 }
 
 static void print_program(FILE *out, const struct recording *rec)

@@ -9,6 +9,7 @@
 #include "tool/load/own.h"
 #include "tool/util/paths.h"
 #include "tool/util/say.h"
+#include "tool/util/units.h"
 #include "tool/util/vec.h"
 #include "tool/view/packer.h"
 
@@ -66,8 +67,11 @@ static int add_samples(struct packer *k, struct packer_stacks *s)
         return -ENOMEM;
     }
     say_progress("placing %zu samples", rec->sample_count);
-    for (size_t i = 0; i < rec->sample_count; i++)
-        put_sample(k, s, t, &rec->samples[order[i]]);
+    for (size_t i = 0; i < rec->sample_count; i++) {
+        struct recording_sample part;
+        if (recording_clip(rec, &rec->samples[order[i]], &part))
+            put_sample(k, s, t, &part);
+    }
     free(order);
     return k->trie.failed ? -ENOMEM : 0;
 }
@@ -170,11 +174,22 @@ static int add_parts(struct packer *k, struct polls *p, unsigned found)
     return err;
 }
 
+static void notice_range(struct packer *k, const struct recording *rec)
+{
+    char from[UNITS_LEN], to[UNITS_LEN];
+    uint64_t start = rec->header.start_mono_ns;
+    packer_notice(k,
+                  "samples, waits and polls are those from %s to %s; memory is that of the whole "
+                  "recording",
+                  units_time(from, (int64_t)(rec->range.from_ns - start)),
+                  units_time(to, (int64_t)(rec->range.to_ns - start)));
+}
+
 int packer_add_recording(struct packer *k, const char *path, struct run_error *error)
 {
     struct profile profile;
     struct polls p;
-    int err = profile_open(&profile, path, error);
+    int err = profile_open_range(&profile, path, &k->range, error);
     if (err)
         return err;
     err = polls_start(&p, &profile, POLLS_TOP, error);
@@ -183,6 +198,8 @@ int packer_add_recording(struct packer *k, const char *path, struct run_error *e
         return err;
     }
     unsigned found = profile.instruments;
+    if (profile.rec.range.given)
+        notice_range(k, &profile.rec);
     if (k->base_ns == 0)
         k->base_ns = p.start_ns;
     add_about(&k->about, p.rec);
@@ -297,7 +314,7 @@ int packer_add_other_recording(struct packer *k, const char *path, const char *o
     struct sums sums = {.rows = NULL};
     int err = 0, memory = 0;
     for (int i = 0; i < 2 && err == 0; i++) {
-        err = profile_open(&profiles[i], paths[i], error);
+        err = profile_open_range(&profiles[i], paths[i], &k->range, error);
         err = err ? err : profile_make_sites(&profiles[i], NULL, error);
     }
     if (err == 0) {
