@@ -9,6 +9,7 @@
  *   `rec_python.c`     code objects of CPython
  *   `rec_symbols.c`    names of addresses, stored when the recording was made
  *   `rec_samples.c`    CPU samples and switches, by thread and time
+ *   `rec_seen.c`       which samples are new, if the recording was read before
  *   `rec_event.c`      one event, decoded
  *   `rec_events.c`     where the events of each thread are
  *   `rec_clock.c`      times of events
@@ -49,6 +50,7 @@ struct rec_chunk {
     const char *payload;
     size_t used;  /* committed bytes of a log that are in the file */
     size_t there; /* payload bytes that are in the file */
+    size_t skip;  /* payload bytes that were read before */
 };
 
 /* Maps an id in the file to an index in `stacks`. */
@@ -71,6 +73,8 @@ struct rec_reader {
 const char *rec_copy(struct recording *rec, const struct piano__chunk *chunk, uint64_t index,
                      size_t bytes);
 void rec_free_copies(struct recording *rec);
+/* Returns whether a tool is writing to the recording at PATH (PIANO_REC_HELD_AT). */
+bool rec_is_held(const char *path);
 
 int rec_read_stacks(struct rec_reader *r);
 int rec_read_tables(struct rec_reader *r);
@@ -85,6 +89,14 @@ void rec_free_python(struct recording *rec);
 int rec_read_symbols(struct rec_reader *r);
 void rec_free_symbols(struct recording *rec);
 int rec_read_samples(struct rec_reader *r);
+/* Is there nothing to read in CHUNK at AT, with USED bytes? *SKIP: bytes that were read before. */
+bool rec_seen_has(struct recording_seen *seen, uint64_t at, const struct piano__chunk *chunk,
+                  size_t used, size_t *skip);
+/* Adds a new sample of stack STACK (in the file) to the sums, then cuts a wait that began before. 0
+ * or -ENOMEM. */
+int rec_seen_add(struct recording_seen *seen, uint32_t stack, struct recording_sample *s);
+/* Adds all sums to their stacks. */
+void rec_seen_sums(struct rec_reader *r);
 int rec_read_events(struct rec_reader *r);
 /* Takes ownership of PAIRS (malloc'd), in any order. */
 void rec_make_clock(struct recording *rec, struct recording_pair *pairs, size_t count);

@@ -10,6 +10,7 @@
 #include "common/recording.h"
 #include "tool/load/event.h"
 #include "tool/load/run.h"
+#include "tool/util/map.h"
 
 struct recording_module {
     char *path;
@@ -161,6 +162,25 @@ struct recording_events {
     uint64_t first_ns, last_ns;
 };
 
+/* What was read of a recording before, so that only new samples are read. Start with zeros. */
+struct recording_seen {
+    uint64_t since_ns; /* the reader sets it: waits that began before are cut there */
+    struct recording_seen_chunk {
+        uint64_t index;
+        size_t used;
+    } * chunks; /* by position in the file */
+    size_t chunk_count;
+    /* All samples so far, by number of the stack in the file, and by pid << 32 | tid. */
+    struct recording_seen_sums {
+        struct recording_seen_sum {
+            uint64_t key;
+            struct recording_sum sum;
+        } * list;
+        size_t count, cap;
+        struct map of;
+    } stacks, threads;
+};
+
 enum { RECORDING_GAPS = 16 };
 
 struct recording {
@@ -216,7 +236,8 @@ struct recording {
     size_t live_chunk_count;
     struct rec_id *ids;
     size_t id_count;
-    struct rec_copy *copies; /* of chunks, if the program is running */
+    struct rec_copy *copies;     /* of chunks, if the program is running */
+    struct recording_seen *seen; /* NULL: everything is read */
 };
 
 /* Returns whether PATH holds a recording or is at least named like one. */
@@ -229,6 +250,10 @@ bool recording_named(const char *name);
 int recording_peek(struct recording *rec, const char *path, struct run_error *error);
 /* Loads the rest of a recording that was peeked; unloads it if that fails. */
 int recording_read(struct recording *rec, struct run_error *error);
+/* Loads the rest without events, and of samples those that are not in SEEN, which is updated. The
+ * sums of stacks count all samples, those in SEEN too. */
+int recording_read_new(struct recording *rec, struct recording_seen *seen, struct run_error *error);
+void recording_seen_release(struct recording_seen *seen);
 /* Loads everything. */
 int recording_load(struct recording *rec, const char *path, struct run_error *error);
 /* Loads only addresses and their stored names: modules, stacks, names, symbols. */
@@ -283,6 +308,7 @@ void recording_walk_free(struct recording_walk *w);
 uint64_t recording_time(const struct recording_clock *clock, uint64_t ticks, size_t *at);
 
 void recording_sum_add(struct recording_sum *to, const struct recording_sum *more);
+void recording_sum_sample(struct recording_sum *sum, const struct recording_sample *s);
 /* 95 % interval of live (or allocated) bytes of SUM, which belongs to REC. Never below what was
  * seen. With no sample, the upper end is what escapes sampling with a probability of 2.5 %. */
 void recording_live_interval(const struct recording *rec, const struct recording_sum *sum,

@@ -191,16 +191,25 @@ int profile_peek(struct profile *p, const char *path, struct run_error *error)
     return err;
 }
 
-int profile_read(struct profile *p, struct run_error *error)
+void profile_share(struct profile *p, struct symbols *symbols)
+{
+    p->symbols = symbols;
+    p->shares_symbols = true;
+}
+
+int profile_read_new(struct profile *p, struct recording_seen *seen, struct run_error *error)
 {
     char safe[300];
     say_progress("reading %s", say_safe(safe, sizeof(safe), p->rec.path));
-    int err = recording_read(&p->rec, error);
+    int err = seen ? recording_read_new(&p->rec, seen, error) : recording_read(&p->rec, error);
     if (err) {
         say_progress_done();
         return err;
     }
-    p->symbols = symbols_new();
+    if (p->rec.symbols || !p->shares_symbols) {
+        p->symbols = symbols_new();
+        p->shares_symbols = false;
+    }
     p->stacks = calloc(p->rec.stack_count + 1, sizeof(*p->stacks));
     if (!p->symbols || !p->stacks) {
         say_progress_done();
@@ -211,6 +220,11 @@ int profile_read(struct profile *p, struct run_error *error)
     symbols_progress(p->symbols, progress, NULL);
     kept_give(&p->rec, p->symbols);
     return 0;
+}
+
+int profile_read(struct profile *p, struct run_error *error)
+{
+    return profile_read_new(p, NULL, error);
 }
 
 int profile_open(struct profile *p, const char *path, struct run_error *error)
@@ -250,7 +264,7 @@ void profile_close(struct profile *p)
     free(p->stacks);
     free(p->pcs);
     free(p->sites);
-    if (p->symbols)
+    if (p->symbols && !p->shares_symbols)
         symbols_free(p->symbols);
     recording_unload(&p->rec);
     *p = (struct profile){.pc_count = 0};

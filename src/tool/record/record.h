@@ -23,6 +23,7 @@ struct record {
     uint64_t max_bytes; /* of a recording; 0: the default */
     double duration_s;  /* 0: until it ends by itself */
     double kill_s;
+    int tell; /* the process id and the path are written here once it runs; 0: nowhere */
 };
 
 /* Returns the exit status of the program, or EXIT_FAILED when it was not started. Prints errors and
