@@ -1,19 +1,13 @@
 /* `piano top`: functions, memory, polls and threads of a program while it runs. */
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "tool/top/top.h"
 #define REQUEST struct top
 #include "tool/cli/command.h"
-#include "tool/cli/outcome.h"
+#include "tool/cli/recorded.h"
 #include "tool/cli/requests.h"
 #include "tool/load/recording.h"
-#include "tool/load/runs.h"
-#include "tool/record/process.h"
 #include "tool/util/say.h"
 
 enum { LONGEST_S = 3600 };
@@ -36,60 +30,18 @@ static const struct flag flags[] = {
     {0},
 };
 
-/* The process id that WORD is; 0: none. */
-static pid_t parse_pid(const char *word)
-{
-    char *end = NULL;
-    errno = 0;
-    long pid = *word >= '1' && *word <= '9' ? strtol(word, &end, 10) : 0;
-    return pid > 0 && errno == 0 && *end == '\0' && pid <= INT_MAX ? (pid_t)pid : 0;
-}
-
-/* The recording that process PID is writing, malloc'd; NULL: none. */
-static char *recording_of(pid_t pid)
-{
-    char *path = NULL;
-    int fd = process_open_recording(pid, &path);
-    if (fd >= 0)
-        close(fd);
-    return path;
-}
-
-/* The recording that WORD means, malloc'd; NULL after printing an error. */
-static char *resolve(const char *word)
-{
-    struct runs_paths paths;
-    struct run_error error;
-    char safe[512];
-    int err = runs_resolve_kind(word, RUNS_RECORDING, &paths, &error);
-    if (err) {
-        outcome_failed(err, &error);
-        return NULL;
-    }
-    char *path = strdup(runs_paths_newest(&paths));
-    runs_paths_release(&paths);
-    if (!path || recording_is(path))
-        return path;
-    say_error("piano record PROGRAM",
-              "%s is a run of instrumented functions: `piano top` shows "
-              "recordings",
-              say_safe(safe, sizeof(safe), path));
-    free(path);
-    return NULL;
-}
-
 /* Decides what the words mean. *PATH: malloc'd, of the recording to follow; NULL: start one. */
 static int choose(struct top *t, char **path)
 {
     struct record *r = &t->record;
     const char *word = r->words[0], *before = r->words[-1];
     bool is_program = word && (strcmp(before, "--") == 0 || r->words[1]);
-    pid_t pid = word && !is_program ? parse_pid(word) : 0;
-    if (pid && !(*path = recording_of(pid))) {
+    pid_t pid = word && !is_program ? recorded_pid(word) : 0;
+    if (pid && !(*path = recorded_path(pid))) {
         r->pid = pid;
         r->words++; /* no program */
     } else if (!word || (!pid && !is_program && recording_is(word))) {
-        *path = resolve(word);
+        *path = recorded_named(word);
         if (!*path)
             return EXIT_FAILED;
     }

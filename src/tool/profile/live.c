@@ -18,7 +18,7 @@
 
 /* Of a CPU: one over this for new samples and the heap, and the same for polls. */
 static const double share = 200;
-static const double first_polls_s = 10; /* the cost of the first reading contains that of names */
+static const double most_after_first_s = 2; /* its cost contains that of names */
 
 struct cost {
     double last_s, before_s; /* CPU time of the last two readings */
@@ -61,7 +61,7 @@ static double seconds_to_wait(const struct cost *c)
 {
     double cost = c->readings > 1 && c->before_s < c->last_s ? c->before_s : c->last_s;
     double wait = cost * share;
-    return c->readings == 1 && wait > first_polls_s ? first_polls_s : wait;
+    return c->readings == 1 && wait > most_after_first_s ? most_after_first_s : wait;
 }
 
 double live_patience(const struct live *l, double least_s)

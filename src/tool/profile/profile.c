@@ -197,6 +197,16 @@ void profile_share(struct profile *p, struct symbols *symbols)
     p->shares_symbols = true;
 }
 
+struct symbols *profile_names_new(void)
+{
+    return symbols_new();
+}
+
+void profile_names_free(struct symbols *names)
+{
+    symbols_free(names);
+}
+
 int profile_read_new(struct profile *p, struct recording_seen *seen, struct run_error *error)
 {
     char safe[300];

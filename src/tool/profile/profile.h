@@ -104,6 +104,8 @@ int profile_peek(struct profile *p, const char *path, struct run_error *error);
 /* Makes P use SYMBOLS of the caller, who reads the recording again and again while it is written.
  * Call it before `profile_read`. If the recording has stored names, these are used. */
 void profile_share(struct profile *p, struct symbols *symbols);
+struct symbols *profile_names_new(void); /* NULL: out of memory */
+void profile_names_free(struct symbols *names);
 /* Reads the rest, without names; shows progress on stderr. Closes P if that fails. */
 int profile_read(struct profile *p, struct run_error *error);
 /* The same, but only what is not in SEEN, and no events (`recording_read_new`). */

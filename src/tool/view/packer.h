@@ -40,6 +40,9 @@ struct packer {
     struct packer_digest digest;
     struct packer_about about, other; /* OTHER: the second in a comparison */
     bool compared;
+    bool is_live;          /* the page asks for newer data */
+    bool is_quiet;         /* notices only in the page */
+    struct symbols *names; /* kept by the caller from one page to the next; NULL: none */
     unsigned kinds;        /* enum packer_kind */
     uint64_t base_ns;      /* CLOCK_MONOTONIC at time 0 of the page; 0 without a recording */
     int64_t run_offset_ns; /* time 0 of the run, on the page */
