@@ -75,7 +75,7 @@ static char *resolve(const char *word)
 struct content {
     char *run, *recording; /* of one process, if both are set */
     char *other;           /* of the same kind as the one that is set */
-    bool is_live, is_quiet;
+    bool is_live, is_growing, is_quiet;
     struct symbols *names; /* of a page that is live */
 };
 
@@ -140,6 +140,7 @@ static int pack(struct packer *k, const struct content *c, struct run_error *err
                                          digest_polls, digest_diff, digest_heap_diff, digest_put};
     int err = packer_start(k, &digest, error);
     k->is_live = c->is_live;
+    k->is_growing = c->is_growing;
     k->is_quiet = c->is_quiet;
     k->names = c->names;
     k->trie.by_name = c->other != NULL;
@@ -186,25 +187,40 @@ static int page_in_memory(const struct packer *k, FILE **out, char **text, size_
     return err;
 }
 
-/* Packs the recording again. */
+/* Whether nobody writes to the recording any more. */
+static bool has_ended(void *content)
+{
+    const struct content *c = content;
+    struct profile now;
+    struct run_error error;
+    if (profile_peek(&now, c->recording, &error) != 0)
+        return true;
+    bool has = now.rec.end != RECORDING_RUNNING;
+    profile_close(&now);
+    return has;
+}
+
+/* Packs a recording that may still be written. */
+static int pack_live(struct packer *k, struct content *c, struct run_error *error)
+{
+    c->is_growing = !has_ended(c);
+    return pack(k, c, error);
+}
+
+/* The same again, for the page that is open. */
 static int pack_newer(void *content, struct packer *k, bool *is_over)
 {
     struct content *c = content;
-    struct profile now;
     struct run_error error = {.text = ""};
-    *k = (struct packer){.compared = false};
-    int err = profile_peek(&now, c->recording, &error);
-    if (err)
-        return err;
-    *is_over = now.rec.end != RECORDING_RUNNING;
-    profile_close(&now);
     c->is_quiet = true;
-    return pack(k, c, &error);
+    int err = pack_live(k, c, &error);
+    *is_over = !c->is_growing;
+    return err;
 }
 
 static int serve(struct packer *k, struct content *c, const struct request *q)
 {
-    struct live_page live = {.pack = pack_newer, .ctx = c};
+    struct live_page live = {.pack = pack_newer, .has_ended = has_ended, .ctx = c};
     FILE *memory = NULL;
     char *text = NULL;
     size_t len = 0;
@@ -248,7 +264,7 @@ static int view(void *request)
     if (status == EXIT_DONE)
         status = q->live ? choose_live(&c, q) : choose(&c, q);
     if (status == EXIT_DONE) {
-        int err = pack(&k, &c, &error);
+        int err = c.is_live ? pack_live(&k, &c, &error) : pack(&k, &c, &error);
         status = err         ? outcome_failed(err, &error)
                  : q->output ? write_file(&k, q)
                              : serve(&k, &c, q);

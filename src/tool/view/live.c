@@ -74,7 +74,7 @@ void live_page_newer(void *ctx, uint64_t has, bool may_change, struct server_dat
 {
     struct live_page *l = ctx;
     int64_t left_ns = l->next_ns - clock_ns(CLOCK_MONOTONIC);
-    if (!l->is_over && left_ns <= 0 && may_change) {
+    if (!l->is_over && may_change && (left_ns <= 0 || l->has_ended(l->ctx))) {
         pack(l);
         left_ns = l->next_ns - clock_ns(CLOCK_MONOTONIC);
     }

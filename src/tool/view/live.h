@@ -12,6 +12,7 @@ struct live_page {
     /* Packs the recording into K, which is released in any case. Sets *IS_OVER if it is complete. 0
      * or negative errno. */
     int (*pack)(void *ctx, struct packer *k, bool *is_over);
+    bool (*has_ended)(void *ctx); /* cheap: the recording is complete, so it is packed at once */
     void *ctx;
     uint64_t number;   /* of the data: 1 is in the page itself */
     bool is_over;      /* there will be no newer data */

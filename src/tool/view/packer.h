@@ -41,6 +41,7 @@ struct packer {
     struct packer_about about, other; /* OTHER: the second in a comparison */
     bool compared;
     bool is_live;          /* the page asks for newer data */
+    bool is_growing;       /* the recording is not complete: only the longest polls and parks */
     bool is_quiet;         /* notices only in the page */
     struct symbols *names; /* kept by the caller from one page to the next; NULL: none */
     unsigned kinds;        /* enum packer_kind */

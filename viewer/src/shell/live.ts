@@ -17,6 +17,9 @@ interface Note {
 }
 
 const LEAST_MS = 1000;
+/** The server is asked this often even if it says that newer data takes longer, because the recording may end. */
+const MOST_MS = 2000;
+const TOLD_MS = 3000;
 const LOST_MS = 5000;
 const MOST_LOST = 3;
 
@@ -46,6 +49,7 @@ export class Live {
   private paused = false;
   private over = false;
   private lost = 0;
+  private every = 0;
   private asking = false;
   private timer: number | undefined;
 
@@ -66,7 +70,8 @@ export class Live {
 
   private say(): void {
     const state = this.over ? "ended" : this.lost >= MOST_LOST ? "lost" : this.paused ? "paused" : "live";
-    const words = { ended: "ended", lost: "piano has stopped: this is the last state", paused: "paused", live: "live" };
+    const often = this.every < TOLD_MS ? "" : `, every ${Math.round(this.every / 1000)} s`;
+    const words = { ended: "ended", lost: "piano has stopped: this is the last state", paused: "paused", live: `live${often}` };
     this.element.dataset["state"] = state;
     this.element.dataset["number"] = String(this.number);
     this.text.textContent = words[state];
@@ -110,6 +115,7 @@ export class Live {
       this.number = note.number;
     }
     this.over = note.state === "ended";
-    return Math.max(LEAST_MS, note.wait_ms);
+    this.every = Math.max(note.meta_bytes > 0 ? 0 : this.every, note.wait_ms);
+    return Math.min(MOST_MS, Math.max(LEAST_MS, note.wait_ms));
   }
 }
