@@ -41,7 +41,7 @@ test("each row of one reading is found in another reading of the same data", asy
   assert.ok(rows(old).length > 200);
   for (const selection of rows(old)) {
     const found = followSelection(selection, old, next);
-    assert.ok(found && found.kind === selection.kind, JSON.stringify(selection));
+    if (found?.kind !== selection.kind) assert.fail(JSON.stringify(selection));
     assert.deepEqual(what(found, next), what(selection, old));
   }
 });

@@ -1,7 +1,6 @@
 /* Two readings of a recording that is being written. Row numbers differ between them, so a selection is
  * found again by what it is: a thread by its id, a poll by its thread and start, a stack by its frames. */
 import type { Model } from "./model";
-import { NONE } from "./schema";
 import type { Selection } from "./state";
 
 /** SELECTION of OLD as a selection of NEXT; null if it is not there. */
@@ -37,12 +36,12 @@ export function followSelection(selection: Selection, old: Model, next: Model): 
       return task < 0 ? null : { kind: "task", task };
     }
     case "node": {
-      const node = nodeOf(old, next, selection.node);
-      return node === null ? null : { kind: "node", node };
+      const [node] = nodesOf(old, next, selection.node);
+      return node === undefined ? null : { kind: "node", node };
     }
     case "site": {
-      const node = nodeOf(old, next, old.tables.sites.node[selection.site]!), { sites } = next.tables;
-      const site = sites.node.findIndex((row, at) => row === node &&
+      const nodes = nodesOf(old, next, old.tables.sites.node[selection.site]!), { sites } = next.tables;
+      const site = sites.node.findIndex((row, at) => nodes.includes(row) &&
         sites.flags[at] === old.tables.sites.flags[selection.site]);
       return site < 0 ? null : { kind: "site", site };
     }
@@ -89,17 +88,14 @@ function frameText(model: Model, node: number): string {
     model.text(code.module[row]!), code.inlined[row]]);
 }
 
-function nodeOf(old: Model, next: Model, node: number): number | null {
+/** The rows with the same frames. The tool writes each stack once, but the format allows more. */
+function nodesOf(old: Model, next: Model, node: number): number[] {
   const { start, list } = next.children();
-  let at = next.tables.nodes.rows; // the key of the roots
+  let here = [next.tables.nodes.rows]; // the key of the roots
   for (const step of old.stack(node)) {
     const wanted = frameText(old, step);
-    let found = NONE;
-    for (let i = start[at]!; i < start[at + 1]!; i++) {
-      if (frameText(next, list[i]!) === wanted) found = list[i]!;
-    }
-    if (found === NONE) return null;
-    at = found;
+    here = here.flatMap((at) => [...list.subarray(start[at]!, start[at + 1]!)])
+      .filter((row) => frameText(next, row) === wanted);
   }
-  return at;
+  return here;
 }
