@@ -41,7 +41,8 @@ test("each row of one reading is found in another reading of the same data", asy
   assert.ok(rows(old).length > 200);
   for (const selection of rows(old)) {
     const found = followSelection(selection, old, next);
-    if (found?.kind !== selection.kind) assert.fail(JSON.stringify(selection));
+    if (found === null) throw new Error(`not found: ${JSON.stringify(selection)}`);
+    assert.equal(found.kind, selection.kind);
     assert.deepEqual(what(found, next), what(selection, old));
   }
 });
