@@ -322,6 +322,14 @@ def test_following_ends_with_the_recording(project: Project, recorded: Any) -> N
         assert s.end() == 0
 
 
+def test_program_that_replaces_itself_is_followed(project: Project, program: Path) -> None:
+    got = readings(project, "--interval", "0.2", "-o", "out.rec", "--cpu=500", "--heap=1", "--", "sh", "-c", f"exec '{program}' 1.5")
+    assert [g["program"].rsplit("/", 1)[-1] for g in got if g["state"] == "running"][-1] == "turns"
+    assert got[-1]["program"].endswith("/turns") and got[-1]["exit_status"] == 5
+    assert got[-1]["functions"][0]["name"] == "burn_hot"
+    assert got[-1]["live_bytes"] == project.json("report", "--heap", "out.rec")["live_bytes"]
+
+
 # ---- what to show ----
 
 

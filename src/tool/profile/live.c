@@ -5,6 +5,7 @@
 #include "tool/profile/live.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -127,12 +128,26 @@ const char *live_path(const struct live *l)
     return l->path;
 }
 
-/* FILE.N; false: it does not exist. */
+/* The process of the recording at PATH; 0: there is none, or it has no header yet. */
+static uint32_t process_of(const char *path)
+{
+    struct piano__rec_header h = {.pid = 0};
+    const size_t size = offsetof(struct piano__rec_header, flags);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    bool is_one = fd >= 0 && pread(fd, &h, size, 0) == (ssize_t)size &&
+                  memcmp(h.magic, PIANO_REC_MAGIC, sizeof(h.magic)) == 0;
+    if (fd >= 0)
+        close(fd);
+    return is_one ? h.pid : 0;
+}
+
+/* Is FILE.N a recording of the same process as FILE? */
 static bool is_there(const char *base, unsigned number)
 {
     char path[PATH_MAX];
     snprintf(path, sizeof(path), "%s.%u", base, number);
-    return access(path, F_OK) == 0;
+    uint32_t pid = process_of(path);
+    return pid > 0 && pid == process_of(base);
 }
 
 /* A program that replaces itself by exec goes on in FILE.2, FILE.3. When it has ended, its last
@@ -261,25 +276,14 @@ static int fill(struct live *l, struct live_picture *to, struct run_error *error
     return err;
 }
 
-/* Is there a header yet? The program makes the file, and then writes to it. */
-static bool has_begun(const char *path)
-{
-    char magic[sizeof(PIANO_REC_MAGIC)] = "";
-    FILE *f = fopen(path, "re");
-    bool has = f && fread(magic, 1, sizeof(magic) - 1, f) == sizeof(magic) - 1 &&
-               strcmp(magic, PIANO_REC_MAGIC) == 0;
-    if (f)
-        fclose(f);
-    return has;
-}
-
 int live_read(struct live *l, struct live_picture *to, struct run_error *error)
 {
     uint64_t began = now_ns(CLOCK_THREAD_CPUTIME_ID);
     *to = (struct live_picture){.wall_ns = -1};
     *error = (struct run_error){.text = ""};
     int err = find_newest(l);
-    if (err == 0 && !has_begun(l->path))
+    if (err == 0 &&
+        process_of(l->path) == 0) /* the program makes the file, and then writes to it */
         return -EAGAIN;
     err = err ? err : open_profile(l, error);
     if (err)

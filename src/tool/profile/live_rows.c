@@ -40,7 +40,7 @@ int live_functions(struct live_picture *to, const struct cpu_flat *now, const st
     err = to->functions ? err : -ENOMEM;
     for (size_t i = 0; i < limited(all->count) && err == 0; i++) {
         const struct cpu_row *row = &all->rows[i];
-        uint32_t at = map_find(&of, key_of(row));
+        uint32_t at = now ? map_find(&of, key_of(row)) : MAP_NONE;
         const struct cpu_row none = {.self_ns = 0}, *new = at == MAP_NONE ? &none : &now->rows[at];
         to->functions[to->function_count++] =
             (struct live_function){.function = copy(to, row->function),
@@ -136,7 +136,7 @@ int live_sites(struct live_picture *to, struct profile *p, struct live_before *b
     int err = to->sites && trends ? 0 : -ENOMEM;
     for (size_t i = 0; i < p->site_count && err == 0; i++)
         err = put_site(to, &p->sites[i], trends[i], before);
-    if (to->site_count)
+    if (to->sites && to->site_count)
         qsort(to->sites, to->site_count, sizeof(*to->sites), compare_sites);
     to->site_count = limited(to->site_count);
     free(trends);
