@@ -4,10 +4,11 @@ import json
 import os
 import signal
 import subprocess
+import tempfile
 import time
 import urllib.request
 
-from common import FOREIGN, PIANO, Failed, Run, fresh, sources
+from common import FOREIGN, PIANO, Failed, Run, fresh, sources, text_of
 
 MOST = 1.0  # per cent of a CPU
 LOADS = (("calm: 100 turns a second", 100), ("busy: 20,000 turns a second", 20_000), ("storm: as many as it can", 10_000_000))
@@ -48,16 +49,16 @@ def used(pid):
 
 def watch_by_top(recorded, start_s, seconds):
     """(share of a CPU in per cent after START_S, CPU ms of the start, readings)."""
-    top = subprocess.Popen([PIANO, "top", "--json", "--duration", str(start_s + seconds), recorded.file], env=environment(), stdout=subprocess.PIPE)
-    time.sleep(start_s)
-    start = used(top.pid)
-    began = time.monotonic()
-    time.sleep(seconds - 0.5)
-    share = 100 * (used(top.pid) - start) / (time.monotonic() - began)
-    out, _ = top.communicate()
-    if top.returncode != 0:
-        raise Failed("piano top failed")
-    return share, 1e3 * start, len(out.splitlines())
+    with tempfile.TemporaryFile() as out:  # not a pipe, which would be full
+        top = subprocess.Popen([PIANO, "top", "--json", "--duration", str(start_s + seconds), recorded.file], env=environment(), stdout=out)
+        time.sleep(start_s)
+        start = used(top.pid)
+        began = time.monotonic()
+        time.sleep(seconds - 0.5)
+        share = 100 * (used(top.pid) - start) / (time.monotonic() - began)
+        if top.wait() != 0:
+            raise Failed("piano top failed")
+        return share, 1e3 * start, len(text_of(out).splitlines())
 
 
 def watch_by_page(recorded, start_s, seconds):
