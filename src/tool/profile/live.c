@@ -73,8 +73,11 @@ double live_patience(const struct live *l, double least_s)
 
 static bool are_polls_due(const struct live *l)
 {
-    double passed = (double)(now_ns(CLOCK_MONOTONIC) - l->polls_cost.at_ns) / 1e9;
-    return l->polls_cost.readings == 0 || passed >= seconds_to_wait(&l->polls_cost);
+    const struct cost *c = &l->polls_cost;
+    double passed = (double)(now_ns(CLOCK_MONOTONIC) - c->at_ns) / 1e9;
+    /* After some readings nearly all names are known, and events only get more. */
+    double wait = c->readings > 2 ? c->last_s * share : seconds_to_wait(c);
+    return c->readings == 0 || passed >= wait;
 }
 
 /* ---- the file ---- */
