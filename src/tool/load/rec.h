@@ -95,8 +95,8 @@ bool rec_seen_has(struct recording_seen *seen, uint64_t at, const struct piano__
 /* Adds a new sample of stack STACK (in the file) to the sums, then cuts a wait that began before. 0
  * or -ENOMEM. */
 int rec_seen_add(struct recording_seen *seen, uint32_t stack, struct recording_sample *s);
-/* Adds all sums to their stacks. */
-void rec_seen_sums(struct rec_reader *r);
+/* Makes the sums of the stacks those of all samples, not only of the new ones. */
+void rec_seen_sums(struct recording *rec);
 int rec_read_events(struct rec_reader *r);
 /* Takes ownership of PAIRS (malloc'd), in any order. */
 void rec_make_clock(struct recording *rec, struct recording_pair *pairs, size_t count);

@@ -36,34 +36,37 @@ static int take_sample(struct rec_reader *r, void *ctx, const char *record, uint
         return 0;
     uint32_t stack = rec_stack_of(r, s.stack);
     rec->orphans += s.stack != 0 && stack == 0;
-    struct recording_sample *new = &rec->samples[rec->sample_count++];
-    *new = (struct recording_sample){.at_ns = s.at_ns,
-                                     .value = s.value,
-                                     .tid = s.tid,
-                                     .pid = s.pid,
-                                     .stack = stack,
-                                     .kind = s.kind,
-                                     .flags = s.flags,
-                                     .cpu = s.cpu};
-    if (rec->seen && rec_seen_add(rec->seen, s.stack, new) != 0)
-        return -ENOMEM;
+    rec->samples[rec->sample_count++] = (struct recording_sample){.at_ns = s.at_ns,
+                                                                  .value = s.value,
+                                                                  .tid = s.tid,
+                                                                  .pid = s.pid,
+                                                                  .stack = stack,
+                                                                  .kind = s.kind,
+                                                                  .flags = s.flags,
+                                                                  .cpu = s.cpu};
     rec->cpu_samples += s.kind == PIANO_SAMPLE_CPU;
     rec->off_samples += s.kind == PIANO_SAMPLE_OFF;
     uint64_t end = s.at_ns + (s.kind == PIANO_SAMPLE_OFF ? s.value : 0);
     rec->end_ns = end > rec->end_ns ? end : rec->end_ns;
+    if (rec->seen)
+        return rec_seen_add(rec->seen, s.stack, &rec->samples[rec->sample_count - 1]);
     return 0;
 }
 
-static void add_sums(struct rec_reader *r)
+static void add_sums(struct recording *rec)
 {
-    struct recording *rec = r->rec;
-    if (rec->seen) {
-        rec_seen_sums(r);
-        return;
-    }
     for (size_t i = 0; i < rec->sample_count; i++) {
-        recording_sum_sample(&rec->stacks[rec->samples[i].stack].sum, &rec->samples[i]);
-        recording_sum_sample(&rec->total, &rec->samples[i]);
+        const struct recording_sample *s = &rec->samples[i];
+        bool cpu = s->kind == PIANO_SAMPLE_CPU, preempted = s->flags & PIANO_SAMPLE_PREEMPTED;
+        struct recording_sum *const sums[] = {&rec->stacks[s->stack].sum, &rec->total};
+        for (int k = 0; k < 2; k++) {
+            sums[k]->cpu_samples += cpu;
+            sums[k]->cpu_ns += cpu ? s->value : 0;
+            sums[k]->cpu_squares += cpu ? (double)s->value * (double)s->value : 0;
+            sums[k]->off_samples += !cpu && !preempted;
+            sums[k]->off_ns += !cpu && !preempted ? s->value : 0;
+            sums[k]->preempted_ns += !cpu && preempted ? s->value : 0;
+        }
     }
 }
 
@@ -170,7 +173,7 @@ int rec_read_samples(struct rec_reader *r)
     if (err && err != -E2BIG)
         return err;
     err = rec->sample_count ? sort_samples(rec) : 0;
-    add_sums(r);
+    add_sums(rec);
     return err;
 }
 

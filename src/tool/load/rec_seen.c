@@ -45,7 +45,7 @@ static struct recording_sum *sum_of(struct recording_seen_sums *s, uint64_t key)
     return &s->list[at].sum;
 }
 
-void recording_sum_sample(struct recording_sum *sum, const struct recording_sample *s)
+static void add_sample(struct recording_sum *sum, const struct recording_sample *s)
 {
     bool cpu = s->kind == PIANO_SAMPLE_CPU, preempted = s->flags & PIANO_SAMPLE_PREEMPTED;
     sum->cpu_samples += cpu;
@@ -62,8 +62,8 @@ int rec_seen_add(struct recording_seen *seen, uint32_t stack, struct recording_s
     struct recording_sum *of_thread = sum_of(&seen->threads, (uint64_t)s->pid << 32 | s->tid);
     if (!of_stack || !of_thread)
         return -ENOMEM;
-    recording_sum_sample(of_stack, s);
-    recording_sum_sample(of_thread, s);
+    add_sample(of_stack, s);
+    add_sample(of_thread, s);
     if (s->at_ns < seen->since_ns && s->kind == PIANO_SAMPLE_OFF) { /* a wait that ended now */
         uint64_t before = seen->since_ns - s->at_ns;
         s->value -= before < s->value ? before : s->value;
@@ -72,12 +72,21 @@ int rec_seen_add(struct recording_seen *seen, uint32_t stack, struct recording_s
     return 0;
 }
 
-void rec_seen_sums(struct rec_reader *r)
+static void clear_sum(struct recording_sum *sum)
 {
-    struct recording *rec = r->rec;
+    sum->cpu_samples = sum->cpu_ns = sum->off_samples = sum->off_ns = sum->preempted_ns = 0;
+    sum->cpu_squares = 0;
+}
+
+void rec_seen_sums(struct recording *rec)
+{
+    const struct rec_reader r = {.rec = rec, .ids = rec->ids, .id_count = rec->id_count};
     const struct recording_seen_sums *stacks = &rec->seen->stacks;
+    for (size_t i = 0; i < rec->stack_count; i++)
+        clear_sum(&rec->stacks[i].sum);
+    clear_sum(&rec->total);
     for (size_t i = 0; i < stacks->count; i++) {
-        uint32_t stack = rec_stack_of(r, (uint32_t)stacks->list[i].key);
+        uint32_t stack = rec_stack_of(&r, (uint32_t)stacks->list[i].key);
         recording_sum_add(&rec->stacks[stack].sum, &stacks->list[i].sum);
         recording_sum_add(&rec->total, &stacks->list[i].sum);
     }

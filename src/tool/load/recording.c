@@ -444,7 +444,10 @@ int recording_read_new(struct recording *rec, struct recording_seen *seen, struc
                                   rec_read_threads, rec_read_python, rec_read_symbols,
                                   rec_read_samples};
     rec->seen = seen;
-    return read_rest(rec, some, sizeof(some) / sizeof(*some), error);
+    int err = read_rest(rec, some, sizeof(some) / sizeof(*some), error);
+    if (err == 0)
+        rec_seen_sums(rec);
+    return err;
 }
 
 int recording_load(struct recording *rec, const char *path, struct run_error *error)

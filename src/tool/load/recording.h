@@ -308,7 +308,6 @@ void recording_walk_free(struct recording_walk *w);
 uint64_t recording_time(const struct recording_clock *clock, uint64_t ticks, size_t *at);
 
 void recording_sum_add(struct recording_sum *to, const struct recording_sum *more);
-void recording_sum_sample(struct recording_sum *sum, const struct recording_sample *s);
 /* 95 % interval of live (or allocated) bytes of SUM, which belongs to REC. Never below what was
  * seen. With no sample, the upper end is what escapes sampling with a probability of 2.5 %. */
 void recording_live_interval(const struct recording *rec, const struct recording_sum *sum,

@@ -156,8 +156,15 @@ static struct recording_sum *sums_of(const struct cpu *c, uint32_t pid, uint32_t
         from = recording_samples_of(rec, tid, 0, &to);
     for (size_t i = from; sums && i < to; i++) {
         const struct recording_sample *s = &rec->samples[i];
-        if (!pid || s->pid == pid)
-            recording_sum_sample(&sums[s->stack], s);
+        bool cpu = s->kind == PIANO_SAMPLE_CPU, preempted = s->flags & PIANO_SAMPLE_PREEMPTED;
+        if (pid && s->pid != pid)
+            continue;
+        sums[s->stack].cpu_samples += cpu;
+        sums[s->stack].cpu_ns += cpu ? s->value : 0;
+        sums[s->stack].cpu_squares += cpu ? (double)s->value * (double)s->value : 0;
+        sums[s->stack].off_samples += !cpu && !preempted;
+        sums[s->stack].off_ns += !cpu && !preempted ? s->value : 0;
+        sums[s->stack].preempted_ns += !cpu && preempted ? s->value : 0;
     }
     return sums;
 }
