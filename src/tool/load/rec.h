@@ -89,6 +89,8 @@ void rec_free_python(struct recording *rec);
 int rec_read_symbols(struct rec_reader *r);
 void rec_free_symbols(struct recording *rec);
 int rec_read_samples(struct rec_reader *r);
+/* Is the chunk at AT known to have events, which are not read again? */
+bool rec_seen_is_events(const struct recording_seen *seen, uint64_t at);
 /* Is there nothing to read in CHUNK at AT, with USED bytes? *SKIP: bytes that were read before. */
 bool rec_seen_has(struct recording_seen *seen, uint64_t at, const struct piano__chunk *chunk,
                   size_t used, size_t *skip);

@@ -10,13 +10,25 @@
 
 #include "tool/util/vec.h"
 
+static uint64_t number_of(uint64_t at)
+{
+    return (at - PIANO_REC_HEADER_BYTES) / PIANO_REC_CHUNK_BYTES;
+}
+
+bool rec_seen_is_events(const struct recording_seen *seen, uint64_t at)
+{
+    uint64_t n = number_of(at);
+    return n < seen->chunk_count && seen->chunks[n].is_events;
+}
+
 bool rec_seen_has(struct recording_seen *seen, uint64_t at, const struct piano__chunk *chunk,
                   size_t used, size_t *skip)
 {
-    uint64_t n = (at - PIANO_REC_HEADER_BYTES) / PIANO_REC_CHUNK_BYTES;
+    bool is_events = chunk->type == PIANO_CHUNK_EVENTS;
+    uint64_t n = number_of(at);
     *skip = 0;
-    if (chunk->type != PIANO_CHUNK_SAMPLES)
-        return chunk->type == PIANO_CHUNK_EVENTS;
+    if (chunk->type != PIANO_CHUNK_SAMPLES && !is_events)
+        return false;
     if (n >= seen->chunk_count) {
         size_t cap = seen->chunk_count;
         if (vec_reserve(&seen->chunks, &cap, n + 1, sizeof(*seen->chunks)) != 0)
@@ -25,10 +37,13 @@ bool rec_seen_has(struct recording_seen *seen, uint64_t at, const struct piano__
             seen->chunks[seen->chunk_count] = (struct recording_seen_chunk){.index = UINT64_MAX};
     }
     struct recording_seen_chunk *c = &seen->chunks[n];
+    c->is_events = is_events;
+    if (is_events)
+        return true;
     *skip = c->index == chunk->index && c->used <= used ? c->used : 0;
     if (*skip == used)
         return true;
-    *c = (struct recording_seen_chunk){chunk->index, used};
+    *c = (struct recording_seen_chunk){.index = chunk->index, .used = used};
     return false;
 }
 

@@ -309,6 +309,8 @@ static void take_chunk(struct rec_reader *r, uint64_t at)
     struct piano__chunk c;
     const struct piano__chunk *in_file = (const void *)(rec->map + at);
     size_t there = rec->map_len - at - sizeof(c);
+    if (rec->seen && rec_seen_is_events(rec->seen, at))
+        return;
     /* Uses pread before touching the mapping, so a hole in the file costs no page. */
     if (pread(r->fd, &c, sizeof(c), (off_t)at) != (ssize_t)sizeof(c) || !c.ready ||
         !__atomic_load_n(&in_file->ready, __ATOMIC_ACQUIRE)) {

@@ -168,7 +168,8 @@ struct recording_seen {
     struct recording_seen_chunk {
         uint64_t index;
         size_t used;
-    } * chunks; /* by position in the file */
+        bool is_events; /* nothing else of the chunk counts: its type never changes */
+    } * chunks;         /* by position in the file */
     size_t chunk_count;
     /* All samples so far, by number of the stack in the file, and by pid << 32 | tid. */
     struct recording_seen_sums {

@@ -17,8 +17,9 @@
 #include "tool/profile/polls.h"
 #include "tool/util/say.h"
 
-/* Of a CPU: one over this for new samples and the heap, and the same for polls. */
-static const double share = 200;
+/* Of a CPU: one over this for new samples and the heap, and the same for polls. Together less than
+ * one hundredth, because the next reading of a recording that grows costs more than the last. */
+static const double share = 250;
 static const double most_after_first_s = 2; /* its cost contains that of names */
 
 struct cost {

@@ -52,6 +52,9 @@ static void other_chunks_are_read_again_but_events_never(void **state)
             assert_int_equal(rec_seen_has(&seen, FIRST, &c, 80, &skip), type == PIANO_CHUNK_EVENTS);
             assert_int_equal(skip, 0);
         }
+        if (type == PIANO_CHUNK_EVENTS)
+            assert_true(rec_seen_is_events(&seen, FIRST));
+        assert_false(rec_seen_is_events(&seen, FIRST + 7 * SIZE));
     }
     recording_seen_release(&seen);
 }
