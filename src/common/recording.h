@@ -24,6 +24,10 @@
 
 #define PIANO_REC_MAGIC "PIANOREC"
 
+/* A tool that writes to a recording holds a read lock (F_OFD_SETLK) on this byte, far beyond the
+ * file. So readers see that it is being written even if the program has not mapped it. */
+#define PIANO_REC_HELD_AT ((int64_t)1 << 40)
+
 enum {
     PIANO_REC_VERSION = 1, /* readers refuse a higher one */
     PIANO_REC_HEADER_BYTES = 4096,

@@ -6,6 +6,7 @@
 
 #define REQUEST struct record
 #include "tool/cli/command.h"
+#include "tool/cli/requests.h"
 #include "tool/load/prune.h"
 #include "tool/load/range.h"
 #include "tool/record/record.h"
@@ -14,10 +15,10 @@
 
 static const double SHORTEST_S = 0.01;
 static const int64_t SHORTEST_WINDOW_NS = 100000000, LONGEST_WINDOW_NS = 86400000000000;
-enum { USUAL_HZ = 99, MAX_HZ = 10000 };
-enum { USUAL_RATE = 512 << 10, LEAST_BYTES = 1 << 20, MOST_BYTES = 1 << 30 };
+enum { MAX_HZ = 10000 };
+enum { LEAST_BYTES = 1 << 20, MOST_BYTES = 1 << 30 };
 
-static int read_heap(const struct flag_line *line, const char *text, void *record)
+int record_read_heap(const struct flag_line *line, const char *text, void *record)
 {
     struct record *r = record;
     r->heap = true;
@@ -39,7 +40,7 @@ static unsigned parse_number(const char *text, unsigned most)
     return at == text || *at || value > most ? 0 : value;
 }
 
-static int read_cpu(const struct flag_line *line, const char *text, void *record)
+int record_read_cpu(const struct flag_line *line, const char *text, void *record)
 {
     struct record *r = record;
     r->cpu = true;
@@ -139,9 +140,9 @@ static const struct flag flags[] = {
     {"--heap",
      "sample one allocation in RATE bytes on average; default 512K; 1 = every allocation; K, M and "
      "G are understood",
-     .value = "[=RATE]", .read = read_heap},
+     .value = "[=RATE]", .read = record_read_heap},
     {"--cpu", "sample what the CPU does, HZ times in a second of CPU time; default 99",
-     .value = "[=HZ]", .read = read_cpu},
+     .value = "[=HZ]", .read = record_read_cpu},
     {"--events", "turns of event loops, and what the program reports through piano.h",
      FLAG_SWITCH(events)},
     {.help = ""},
@@ -189,8 +190,7 @@ static bool lacks_sign(const char *before, const char *word)
                     (strcmp(before, "--cpu") == 0 && parse_number(word, MAX_HZ) > 0));
 }
 
-/* Checks for contradicting flags and sets the defaults of missing ones. */
-static int settle(struct record *r)
+int record_settle(struct record *r)
 {
     const char *before = r->words[-1], *word = r->words[0]; /* `record` is before all others */
     if (lacks_sign(before, word))
@@ -219,7 +219,7 @@ static int settle(struct record *r)
 static int record(void *request)
 {
     struct record *r = request;
-    int status = settle(r);
+    int status = record_settle(r);
     if (status != EXIT_DONE)
         return status;
     status = record_run(r);
@@ -246,5 +246,6 @@ const struct command command_record = {
                 "record --children --duration 60 make -j4",
     .words = {WORDS_ARE_PROGRAM, FLAG_FIELD(char *const *, words), "program", 0, NULL},
     .run = record,
-    COMMAND_REQUEST(.heap_rate = USUAL_RATE, .cpu_hz = USUAL_HZ, .every_s = -1, .kill_s = 10),
+    COMMAND_REQUEST(.heap_rate = RECORD_USUAL_RATE, .cpu_hz = RECORD_USUAL_HZ, .every_s = -1,
+                    .kill_s = 10),
 };

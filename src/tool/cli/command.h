@@ -101,7 +101,7 @@ struct command {
 #define COMMANDS(X)                                                                                \
     X(profile)                                                                                     \
     X(build)                                                                                       \
-    X(run) X(record) X(snapshot) X(report) X(diff) X(export) X(view) X(list) X(tag) X(doctor)
+    X(run) X(record) X(top) X(snapshot) X(report) X(diff) X(export) X(view) X(list) X(tag) X(doctor)
 #define COMMAND_DECLARE(name) extern const struct command command_##name;
 COMMANDS(COMMAND_DECLARE)
 

@@ -50,6 +50,8 @@ static int take_sample(struct rec_reader *r, void *ctx, const char *record, uint
     rec->has_off |= s.kind == PIANO_SAMPLE_OFF;
     uint64_t end = s.at_ns + (s.kind == PIANO_SAMPLE_OFF ? s.value : 0);
     rec->end_ns = end > rec->end_ns ? end : rec->end_ns;
+    if (rec->seen)
+        return rec_seen_add(rec->seen, s.stack, &rec->samples[rec->sample_count - 1]);
     return 0;
 }
 

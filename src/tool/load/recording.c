@@ -81,7 +81,7 @@ int rec_each(struct rec_reader *r, uint32_t type, size_t least, const char *what
     for (size_t i = 0; i < r->chunk_count && err == 0; i++) {
         const struct rec_chunk *c = &r->chunks[i];
         const char *record;
-        size_t at = 0;
+        size_t at = c->skip;
         uint32_t bytes = 0;
         while (c->type == type && err == 0 &&
                (record = rec_next(r->rec, c, &at, least, what, &bytes)))
@@ -222,7 +222,8 @@ static void find_end(struct recording *rec, const struct stat *st)
     } else if (h->state == PIANO_REC_ENDED) {
         rec->end = RECORDING_EXITED;
     } else {
-        rec->end = has_mapped(h->pid, st) ? RECORDING_RUNNING : RECORDING_UNKNOWN;
+        bool is_written = has_mapped(h->pid, st) || rec_is_held(rec->path);
+        rec->end = is_written ? RECORDING_RUNNING : RECORDING_UNKNOWN;
     }
 }
 
@@ -310,6 +311,8 @@ static void take_chunk(struct rec_reader *r, uint64_t at)
     struct piano__chunk c;
     const struct piano__chunk *in_file = (const void *)(rec->map + at);
     size_t there = rec->map_len - at - sizeof(c);
+    if (rec->seen && rec_seen_is_events(rec->seen, at))
+        return;
     /* Uses pread before touching the mapping, so a hole in the file costs no page. */
     if (pread(r->fd, &c, sizeof(c), (off_t)at) != (ssize_t)sizeof(c) || !c.ready ||
         !__atomic_load_n(&in_file->ready, __ATOMIC_ACQUIRE)) {
@@ -333,10 +336,13 @@ static void take_chunk(struct rec_reader *r, uint64_t at)
         rec_gap(rec, at + offsetof(struct piano__chunk, used), 0,
                 "a chunk says it holds more than fits");
     if (c.type == PIANO_CHUNK_DEFINITIONS) {
-        rec_take_parts(r, at, there);
+        if (!rec->seen) /* they belong to events, which are not read again either */
+            rec_take_parts(r, at, there);
         return;
     }
-    size_t used = c.used < there ? c.used : there;
+    size_t used = c.used < there ? c.used : there, skip = 0;
+    if (rec->seen && rec_seen_has(rec->seen, at, &c, used, &skip))
+        return;
     bool may_go = c.type == PIANO_CHUNK_EVENTS || c.type == PIANO_CHUNK_SAMPLES;
     const char *payload = rec->map + at + sizeof(c);
     if (may_go && rec->end == RECORDING_RUNNING) {
@@ -345,7 +351,7 @@ static void take_chunk(struct rec_reader *r, uint64_t at)
     }
     if (payload)
         r->chunks[r->chunk_count++] =
-            (struct rec_chunk){at, c.type, c.index, payload, used, there, c.previous};
+            (struct rec_chunk){at, c.type, c.index, payload, used, there, c.previous, skip};
     else
         rec->unfinished_chunks++;
 }
@@ -449,6 +455,18 @@ int recording_read(struct recording *rec, struct run_error *error)
                                  rec_read_threads, rec_read_python, rec_read_symbols,
                                  rec_read_samples, rec_read_events};
     return read_rest(rec, all, sizeof(all) / sizeof(*all), error);
+}
+
+int recording_read_new(struct recording *rec, struct recording_seen *seen, struct run_error *error)
+{
+    static stage *const some[] = {rec_read_stacks,  rec_read_tables, rec_read_snapshots,
+                                  rec_read_threads, rec_read_python, rec_read_symbols,
+                                  rec_read_samples};
+    rec->seen = seen;
+    int err = read_rest(rec, some, sizeof(some) / sizeof(*some), error);
+    if (err == 0)
+        rec_seen_sums(rec);
+    return err;
 }
 
 int recording_load(struct recording *rec, const char *path, struct run_error *error)

@@ -11,6 +11,7 @@
 #include "tool/load/event.h"
 #include "tool/load/range.h"
 #include "tool/load/run.h"
+#include "tool/util/map.h"
 
 struct recording_module {
     char *path;
@@ -167,6 +168,26 @@ struct recording_events {
     uint64_t complete_ns; /* later events are all there; 0: all; UINT64_MAX: unknown */
 };
 
+/* What was read of a recording before, so that only new samples are read. Start with zeros. */
+struct recording_seen {
+    uint64_t since_ns; /* the reader sets it: waits that began before are cut there */
+    struct recording_seen_chunk {
+        uint64_t index;
+        size_t used;
+        bool is_events; /* nothing else of the chunk counts: its type never changes */
+    } * chunks;         /* by position in the file */
+    size_t chunk_count;
+    /* All samples so far, by number of the stack in the file, and by pid << 32 | tid. */
+    struct recording_seen_sums {
+        struct recording_seen_sum {
+            uint64_t key;
+            struct recording_sum sum;
+        } * list;
+        size_t count, cap;
+        struct map of;
+    } stacks, threads;
+};
+
 enum { RECORDING_GAPS = 16 };
 
 struct recording {
@@ -225,7 +246,8 @@ struct recording {
     size_t live_chunk_count;
     struct rec_id *ids;
     size_t id_count;
-    struct rec_copy *copies; /* of chunks, if the program is running */
+    struct rec_copy *copies;     /* of chunks, if the program is running */
+    struct recording_seen *seen; /* NULL: everything is read */
 };
 
 /* Returns whether PATH holds a recording or is at least named like one. */
@@ -238,6 +260,10 @@ bool recording_named(const char *name);
 int recording_peek(struct recording *rec, const char *path, struct run_error *error);
 /* Loads the rest of a recording that was peeked; unloads it if that fails. */
 int recording_read(struct recording *rec, struct run_error *error);
+/* Loads the rest without events, and of samples those that are not in SEEN, which is updated. The
+ * sums of stacks count all samples, those in SEEN too. */
+int recording_read_new(struct recording *rec, struct recording_seen *seen, struct run_error *error);
+void recording_seen_release(struct recording_seen *seen);
 /* Loads everything. */
 int recording_load(struct recording *rec, const char *path, struct run_error *error);
 /* Loads only addresses and their stored names: modules, stacks, names, symbols. */

@@ -218,16 +218,35 @@ int profile_peek(struct profile *p, const char *path, struct run_error *error)
     return err;
 }
 
-int profile_read(struct profile *p, struct run_error *error)
+void profile_share(struct profile *p, struct symbols *symbols)
+{
+    p->symbols = symbols;
+    p->shares_symbols = true;
+}
+
+struct symbols *profile_names_new(void)
+{
+    return symbols_new();
+}
+
+void profile_names_free(struct symbols *names)
+{
+    symbols_free(names);
+}
+
+int profile_read_new(struct profile *p, struct recording_seen *seen, struct run_error *error)
 {
     char safe[300];
     say_progress("reading %s", say_safe(safe, sizeof(safe), p->rec.path));
-    int err = recording_read(&p->rec, error);
+    int err = seen ? recording_read_new(&p->rec, seen, error) : recording_read(&p->rec, error);
     if (err) {
         say_progress_done();
         return err;
     }
-    p->symbols = symbols_new();
+    if (p->rec.symbols || !p->shares_symbols) {
+        p->symbols = symbols_new();
+        p->shares_symbols = false;
+    }
     p->jitted = jitted_new(&p->rec);
     err = p->jitted ? jitted_split(p->jitted, &p->rec) : -ENOMEM;
     p->stacks = calloc(p->rec.stack_count + 1, sizeof(*p->stacks));
@@ -240,6 +259,11 @@ int profile_read(struct profile *p, struct run_error *error)
     symbols_progress(p->symbols, progress, NULL);
     kept_give(&p->rec, p->symbols);
     return 0;
+}
+
+int profile_read(struct profile *p, struct run_error *error)
+{
+    return profile_read_new(p, NULL, error);
 }
 
 int profile_open_range(struct profile *p, const char *path, const struct range_asked *range,
@@ -291,7 +315,7 @@ void profile_close(struct profile *p)
     jitted_free(p->jitted);
     for (size_t i = 0; i < p->found.count; i++)
         free(p->found.names[i]);
-    if (p->symbols)
+    if (p->symbols && !p->shares_symbols)
         symbols_free(p->symbols);
     recording_unload(&p->rec);
     *p = (struct profile){.pc_count = 0};

@@ -81,6 +81,7 @@ struct profile {
     struct profile_said said;
     struct symbols *symbols;
     struct jitted *jitted; /* names of code outside of files */
+    bool shares_symbols;   /* they belong to the caller */
     struct profile_pc *pcs;
     size_t pc_count, pc_cap;
     struct map pc_index;          /* of `pcs`, by a hash of address and module */
@@ -116,8 +117,15 @@ unsigned profile_instruments(const struct recording *rec);
 /* Reads the header of a recording: enough for `rec.header` and `instruments`. 0, or negative errno
  * with ERROR filled. */
 int profile_peek(struct profile *p, const char *path, struct run_error *error);
+/* Makes P use SYMBOLS of the caller, who reads the recording again and again while it is written.
+ * Call it before `profile_read`. If the recording has stored names, these are used. */
+void profile_share(struct profile *p, struct symbols *symbols);
+struct symbols *profile_names_new(void); /* NULL: out of memory */
+void profile_names_free(struct symbols *names);
 /* Reads the rest, without names; shows progress on stderr. Closes P if that fails. */
 int profile_read(struct profile *p, struct run_error *error);
+/* The same, but only what is not in SEEN, and no events (`recording_read_new`). */
+int profile_read_new(struct profile *p, struct recording_seen *seen, struct run_error *error);
 /* Does both. */
 int profile_open(struct profile *p, const char *path, struct run_error *error);
 /* The same, for the samples and events in RANGE. */

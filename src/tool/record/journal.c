@@ -373,6 +373,7 @@ int journal_move(struct journal *j, const char *path)
         view_close(&j->view);
         free(j->path);
     }
+    view_hold(&view);
     j->view = view;
     j->path = copy;
     j->modules.written = j->stacks.written = j->threads.written = 0;

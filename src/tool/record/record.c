@@ -143,6 +143,13 @@ static void free_cpu(struct sampler *cpu)
     free(cpu);
 }
 
+/* Tells `piano top` what is recorded, and where. */
+static void tell(const struct record *r, pid_t pid, const char *path)
+{
+    if (r->tell > 0)
+        dprintf(r->tell, "%d %s\n", (int)pid, path);
+}
+
 /* Running a program ---------------------------------------------------------------------------- */
 
 /* The program, from fork to its end. */
@@ -238,6 +245,7 @@ static int run(struct session *s)
     recordings_init(&recordings, path, pid, r->children, since);
     if (!s->library)
         make_recording(s, &recordings);
+    tell(r, pid, recordings.path);
     watch_program(r, &recordings, s->cpu, s->signals, &watch);
     if (is_unstarted(s, &recordings, watch.status)) {
         if (s->cpu && s->cpu->is_owner)
@@ -319,6 +327,7 @@ static int attach(const struct record *r, struct sampler *cpu, const char *path,
     else
         say("sampling process %d; Ctrl-C stops sampling, the process keeps running", (int)r->pid);
     struct watch watch;
+    tell(r, r->pid, path);
     watch_process(r, cpu, signals, &watch);
     finish_attached(r, cpu, &watch);
     return EXIT_DONE;

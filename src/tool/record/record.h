@@ -27,6 +27,7 @@ struct record {
     double duration_s;  /* 0: until it ends by itself */
     double kill_s;
     struct flight_wish flight;
+    int tell; /* the process id and the path are written here once it runs; 0: nowhere */
 };
 
 /* Returns the exit status of the program, or EXIT_FAILED when it was not started. Prints errors and

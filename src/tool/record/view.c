@@ -224,6 +224,13 @@ int view_open_fd(struct view *v, int fd)
     return err;
 }
 
+void view_hold(const struct view *v)
+{
+    const struct flock hold = {
+        .l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = PIANO_REC_HELD_AT, .l_len = 1};
+    (void)fcntl(v->fd, F_OFD_SETLK, &hold); /* without it, readers do not know; nothing is lost */
+}
+
 int view_open(struct view *v, const char *path)
 {
     int fd = file_open(path, O_RDWR | O_NOFOLLOW);

@@ -189,7 +189,13 @@ int packer_add_recording(struct packer *k, const char *path, struct run_error *e
 {
     struct profile profile;
     struct polls p;
-    int err = profile_open_range(&profile, path, &k->range, error);
+    int err = profile_peek(&profile, path, error);
+    if (err)
+        return err;
+    profile.rec.asked = k->range;
+    if (k->names)
+        profile_share(&profile, k->names);
+    err = profile_read(&profile, error);
     if (err)
         return err;
     err = polls_start(&p, &profile, POLLS_TOP, error);
