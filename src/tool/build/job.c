@@ -14,6 +14,7 @@
 
 #include "tool/build/cc_run.h"
 #include "tool/build/libclang.h"
+#include "tool/build/pch.h"
 #include "tool/build/rewrite.h"
 #include "tool/build/scratch.h"
 #include "tool/build/selection.h"
@@ -85,6 +86,8 @@ static int preprocess(struct job *j, struct buf *text)
     if (err == 0 && (r.status != 0 || r.out.len > MAX_TEXT))
         err = -EIO;
     *text = r.out;
+    if (err == 0)
+        pch_unmark(text, j->selection);
     r.out = (struct buf){0};
     cc_run_release(&r);
     words_release(&command);
