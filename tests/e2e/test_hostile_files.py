@@ -48,6 +48,21 @@ def test_fifo_among_the_tags_does_not_block(project: Project) -> None:
     assert done.status in (0, 1), done
 
 
+@pytest.mark.tool
+def test_tag_that_is_far_too_large_hides_no_run(project: Project) -> None:
+    """A sparse file of a terabyte takes no space on the disk."""
+    put_run(project, "1740000000123-77", GOOD)
+    tags = project.runs / "tags"
+    tags.mkdir()
+    with open(tags / "x", "wb") as tag:
+        try:
+            tag.truncate(1 << 40)
+        except OSError as error:
+            pytest.skip(f"no sparse files here: {error}")
+    assert len(project.json("list")["runs"]) == 1
+    assert project.report().frame_count == 12
+
+
 def files_of(place: Path) -> list[str]:
     """The names of the files below PLACE, without the copy of the project."""
     return sorted(str(path.relative_to(place)) for path in place.rglob("*")

@@ -101,6 +101,21 @@ def test_changed_selection_spares_units_it_does_not_concern(project: Project) ->
     assert "main" not in seen, "main.c has neither function"
 
 
+@pytest.mark.parametrize("options,want", [(["--fn", "unit_3"], {3}), (["--fn", "nit_3"], {3}), (["--fn", "unit_"], set(range(6))),
+                                          (["--fn", "N::unit_3"], {3}), (["--fn", "vfprintf"], set())], ids=str)
+def test_one_more_function_compiles_only_the_units_that_have_it(project: Project, options: list[str], want: set[int]) -> None:
+    """The others were not searched, but their words are known."""
+    for i in range(6):
+        project.write({f"unit{i}.cc": f"#include <cstdio>\nnamespace N {{ int unit_{i}() {{ return printf(\"%d\", {i}); }} }}\n"})
+    project.write({"main.cc": "int main() { return 0; }\n",
+                   "Makefile": "app: main.o " + " ".join(f"unit{i}.o" for i in range(6)) + "\n\tg++ -o $@ $^\n"})
+    objects = project.root / ".piano/build/tree" / project.root.name
+    project.build("--fn", "main")
+    before = {i: (objects / f"unit{i}.o").stat().st_mtime_ns for i in range(6)}
+    project.piano("build", "--fn", "main", *options, check=False)
+    assert {i for i in range(6) if (objects / f"unit{i}.o").stat().st_mtime_ns != before[i]} == want
+
+
 def test_changed_frame_function_takes_effect(project: Project) -> None:
     logged = Logged(project, "make")
     project.command(logged.build("--frame", "update"))

@@ -340,6 +340,60 @@ def test_a_part_whose_end_another_thread_tells(project: Project, after: str) -> 
         ([] if after == "create" else [(second[1].ns, True)])
 
 
+# `main` has begun a part of an untied task. Its rest is in the queue already, `second` runs it, another task in the middle of it,
+# and comes back to it while `main` is still in its own part.
+EARLY = TELLS.partition("static void *second")[0] + r"""
+static void *second(void *unused)
+{
+    union data mine = {0};
+    CALL(7, BEGIN, &region, &mine, 2, 1, IMPLICIT);
+    SCHEDULE(&mine, SWITCH, &untied);
+    CALL(5, &untied, NULL, &other, EXPLICIT, 0, NULL);
+    SCHEDULE(&untied, SWITCH, &other);
+    SCHEDULE(&other, COMPLETE, &untied);
+    SCHEDULE(&untied, SWITCH, &mine);
+    CALL(7, END, NULL, &mine, 2, 1, IMPLICIT);
+    return NULL;
+}
+
+int main(int count, char **arguments)
+{
+    struct { int (*initialize)(void *, int, void *); } *tool =
+        ((void *(*)(unsigned, const char *))dlsym(RTLD_DEFAULT, "ompt_start_tool"))(202011, "a runtime");
+    union data program = {0}, mine = {0};
+    union data more[20];
+    pthread_t thread;
+    int nested = atoi(arguments[1]);
+    CHECK(tool && tool->initialize((void *)lookup, 0, NULL) == 1);
+    CALL(3, &program, NULL, &region, 2, 0, NULL);
+    CALL(7, BEGIN, &region, &mine, 2, 0, IMPLICIT);
+    for (int i = 0; i < nested; i++) { /* each in a taskyield of the one before */
+        CALL(5, &mine, NULL, &more[i], EXPLICIT | UNTIED, 0, NULL);
+        SCHEDULE(i ? &more[i - 1] : &mine, SWITCH, &more[i]);
+    }
+    for (int i = nested; i-- > 0;)
+        SCHEDULE(&more[i], COMPLETE, i ? &more[i - 1] : &mine);
+    CALL(5, &mine, NULL, &untied, EXPLICIT | UNTIED, 0, NULL);
+    SCHEDULE(&mine, SWITCH, &untied);
+    CHECK(pthread_create(&thread, NULL, second, NULL) == 0);
+    CHECK(pthread_join(thread, NULL) == 0);
+    SCHEDULE(&untied, COMPLETE, &mine);
+    CALL(7, END, NULL, &mine, 2, 0, IMPLICIT);
+    CALL(4, &region, &program, 0, NULL);
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("nested", [0, 1, 16, 17, 20])
+def test_rest_of_a_task_that_begins_before_its_first_part_is_over(project: Project, nested: int) -> None:
+    r, _ = record(project, compile(project, EARLY, *API), str(nested))
+    replay = Replay(r)
+    tasks = 2 + nested
+    assert replay.spawned == replay.ended == {"omp parallel": 1, "omp task": tasks}
+    assert replay.count("omp parallel") == 2 and replay.count("omp task") == tasks
+
+
 # Some hundred tasks of a loop are made by tasks of the runtime's own, and those of untied fib by one thread at once.
 LOOPS = FIB.replace("KIND", "untied") + r"""
 int main(int argc, char **argv)

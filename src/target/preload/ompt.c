@@ -34,6 +34,11 @@
  * elsewhere stores the time (`over`). This is not done for tied tasks: the thread that creates the
  * tasks of a long taskloop is reported in the place of another thread's task.
  *
+ * The next thread may also begin the rest before the first has left its part. Then the task is
+ * RUNNING, and the part of the next thread has no poll. So that such a thread does not take the
+ * other's part for its own when it comes back to the task, each thread stores which parts it began
+ * (`parts`).
+ *
  * Workers are notified of the end of a region late, possibly when they are needed for the next one.
  * So a poll ends with the wait at the end of the region, and not with the implicit task. libomp 14
  * has no separate kind for this wait. For a worker it has no address, and for the thread that began
@@ -65,7 +70,7 @@
 #define BEHIND ((uint64_t)0xf << BEHIND_AT) /* enum piano__park; 0: none */
 #define ADDRESS (((uint64_t)1 << 56) - 1)
 
-enum { SITES = 256, OVER = 64, NUMBER_BITS = 16, BEHIND_AT = 56 };
+enum { SITES = 256, OVER = 64, PARTS = 16, NUMBER_BITS = 16, BEHIND_AT = 56 };
 
 /* Numbers of regions are in a range that addresses, small numbers and other runtimes do not use. */
 #define FIRST_REGION ((uint64_t)1 << 41)
@@ -78,6 +83,10 @@ static __thread struct {
     uint64_t untied;         /* the untied task that it runs a part of; 0: none */
     enum piano__park behind; /* BEHIND of that task */
     enum piano__park wait;   /* 0: it does not wait */
+    /* Untied tasks of which this thread has begun a part that is not over. If they are more than
+     * PARTS, the others are only counted. */
+    uint32_t part_count;
+    uint64_t parts[PARTS];
 } self __attribute__((tls_model("initial-exec")));
 
 /* Tasks that are over, and since when. If two have the same place, the later one stays. */
@@ -210,10 +219,42 @@ static enum piano__park behind(uint64_t word)
     return (enum piano__park)((word & BEHIND) >> BEHIND_AT);
 }
 
+static void add_part(uint64_t task)
+{
+    if (self.part_count < PARTS)
+        self.parts[self.part_count] = task;
+    self.part_count++;
+}
+
+static bool has_part(uint64_t task)
+{
+    for (uint32_t i = 0; i < self.part_count && i < PARTS; i++)
+        if (self.parts[i] == task)
+            return true;
+    return self.part_count > PARTS;
+}
+
+/* Removes the newest part of TASK. */
+static void remove_part(uint64_t task)
+{
+    uint32_t at = self.part_count;
+    if (at > PARTS) {
+        self.part_count--;
+        return;
+    }
+    while (at > 0 && self.parts[at - 1] != task)
+        at--;
+    if (at == 0)
+        return;
+    for (; at < self.part_count; at++)
+        self.parts[at - 1] = self.parts[at];
+    self.part_count--;
+}
+
 /* This thread now runs the task of WORD. */
 static void runs(uint64_t word)
 {
-    bool is_untied = word & EXPLICIT && word & UNTIED && word & RUNNING;
+    bool is_untied = word & EXPLICIT && word & UNTIED && word & RUNNING && has_part(word & ADDRESS);
     self.untied = is_untied ? word & ADDRESS : 0;
     self.behind = is_untied ? behind(word) : 0;
 }
@@ -226,6 +267,7 @@ static void find(uint64_t word)
     if (self.untied == 0 || self.untied == explicit_task(word) || has_ended)
         return;
     piano__events_poll_ended(over_since(self.untied), self.behind);
+    remove_part(self.untied);
     self.wait = self.behind;
     piano__events_self.parked = self.behind != 0;
     runs(word);
@@ -342,6 +384,8 @@ static void begin_part(union ompt_data *task)
 {
     task->value = (task->value & ~BEHIND) | RUNNING | (uint64_t)self.wait << BEHIND_AT;
     end_wait();
+    if (task->value & UNTIED)
+        add_part(task->value & ADDRESS);
     runs(task->value);
     if (self.untied)
         forget_over(self.untied);
@@ -361,6 +405,7 @@ static void end_part(union ompt_data *task, bool is_over, bool is_here)
     if (is_here) {
         task->value &= ~RUNNING;
         end_wait();
+        remove_part(task->value & ADDRESS);
         piano__events_poll_end();
     } else if (is_over) {
         note_over(task->value & ADDRESS);

@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tool/util/buf.h"
 #include "tool/util/paths.h"
@@ -96,9 +97,29 @@ static void add_source(const struct arg *source, const char *path, bool preproce
     words_add(out, path);
 }
 
+/* clang reads the header of `-include-pch X.pch` before all others. */
+static void add_precompiled(const struct args *a, struct words *out)
+{
+    for (size_t i = 0; i < a->count; i++) {
+        const char *word = a->words.items[a->list[i].at];
+        if (a->list[i].words != 2 || strcmp(word, "-include-pch") != 0)
+            continue;
+        char *header = strdup(a->words.items[a->list[i].at + 1]);
+        char *dot = header ? strrchr(header, '.') : NULL;
+        if (dot && strcmp(dot, ".pch") == 0)
+            *dot = '\0';
+        if (dot && access(header, R_OK) == 0) {
+            words_add(out, "-include");
+            words_add(out, header);
+        }
+        free(header);
+    }
+}
+
 void args_preprocess(const struct args *a, const struct arg *source, struct words *out)
 {
     add_command(a, out);
+    add_precompiled(a, out);
     add_roles(a, 1u << ARG_FLAG | 1u << ARG_PREPROCESS | 1u << ARG_DEPEND | 1u << ARG_STRICT, out);
     if (a->depends)
         add_depfile(a, source, out);

@@ -6,7 +6,6 @@
  * are never shown: if the user's code is wrong, the original command reports it. */
 #include "tool/build/job.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -14,8 +13,10 @@
 
 #include "tool/build/cc_run.h"
 #include "tool/build/libclang.h"
+#include "tool/build/pch.h"
 #include "tool/build/rewrite.h"
 #include "tool/build/scratch.h"
+#include "tool/build/search.h"
 #include "tool/build/selection.h"
 #include "tool/build/unit.h"
 #include "tool/util/paths.h"
@@ -39,6 +40,7 @@ void job_release(struct job *j)
 {
     place_release(&j->place);
     analyse_release(&j->functions);
+    buf_free(&j->words);
     free(j->output);
     free(j->note);
     free(j->failed);
@@ -63,6 +65,7 @@ void job_save(const struct job *j)
                      .output = j->output,
                      .note = j->note,
                      .failed = j->failed,
+                     .words = j->words.len > 0 ? j->words.data : NULL,
                      .functions = j->analysed ? &j->functions : NULL};
     (void)unit_save(&u); /* a missing record must not fail the build */
 }
@@ -85,43 +88,14 @@ static int preprocess(struct job *j, struct buf *text)
     if (err == 0 && (r.status != 0 || r.out.len > MAX_TEXT))
         err = -EIO;
     *text = r.out;
+    if (err == 0)
+        pch_unmark(text, j->selection);
     r.out = (struct buf){0};
     cc_run_release(&r);
     words_release(&command);
     if (err != 0 && err != -EINTR)
         job_note(j, "compiled untouched: it could not be preprocessed");
     return err;
-}
-
-/* The last identifier of PATTERN. A text without it cannot match. NULL for patterns of another kind
- * (`operator+` can be written in several ways). */
-static const char *last_identifier(const char *pattern)
-{
-    const char *colon = strrchr(pattern, ':');
-    const char *word = colon ? colon + 1 : pattern;
-    for (const char *p = word; *p; p++) {
-        if (!isalnum((unsigned char)*p) && *p != '_')
-            return NULL;
-    }
-    return *word ? word : NULL;
-}
-
-static bool may_occur(const struct buf *text, const char *pattern)
-{
-    const char *word = last_identifier(pattern);
-    return !word || memmem(text->data, text->len, word, strlen(word));
-}
-
-/* Parsing a text with libclang takes longer than searching it for a word. */
-static bool may_match(const struct selection *s, const struct buf *text)
-{
-    if (s->fns.count == 0 || s->files.count + s->dirs.count > 0)
-        return true;
-    for (size_t i = 0; i < s->fns.count; i++) {
-        if (may_occur(text, s->fns.items[i]))
-            return true;
-    }
-    return s->frame && may_occur(text, s->frame);
 }
 
 /* Marks the functions to guard. Returns their number. */
@@ -236,8 +210,9 @@ int job_compile(struct job *j)
 {
     struct buf text = {0};
     int err = preprocess(j, &text);
-    if (err == 0 && !may_match(j->selection, &text)) {
+    if (err == 0 && !search_may_match(j->selection, text.data, text.len)) {
         job_note(j, "not searched: no pattern occurs in it");
+        search_collect(&j->words, &text, j->selection);
         err = -ENOENT;
     }
     if (err == 0)

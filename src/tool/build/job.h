@@ -7,6 +7,7 @@
 #include "tool/build/analyse.h"
 #include "tool/build/args.h"
 #include "tool/build/place.h"
+#include "tool/util/buf.h"
 
 struct selection;
 
@@ -22,6 +23,7 @@ struct job {
     const char *object; /* the object, unless it is at the command's own output; see scratch.h */
     char *output;       /* absolute: the output of the command */
     char *note;
+    struct buf words; /* of the text, if it was not searched; see search.h */
     char *failed;
 };
 

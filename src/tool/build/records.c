@@ -68,6 +68,8 @@ static int unit_parse(struct record_unit *u)
             u->output = fields[2];
         } else if (strcmp(fields[0], "note") == 0 && count >= 2) {
             u->note = fields[1];
+        } else if (strcmp(fields[0], "words") == 0 && count >= 2) {
+            u->words = fields[1];
         } else if (strcmp(fields[0], "fn") == 0 && count >= 5) {
             err = add_fn(u, fields);
         }

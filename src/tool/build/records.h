@@ -21,7 +21,8 @@ struct record_unit {
     char *text; /* the strings below point into it */
     const char *source;
     const char *output;
-    const char *note; /* why it was compiled untouched, or NULL */
+    const char *note;  /* why it was compiled untouched, or NULL */
+    const char *words; /* of a unit that was not searched, see search.h; or NULL */
     struct record_fn *fns;
     size_t fn_count;
     struct timespec time; /* when the record was written */

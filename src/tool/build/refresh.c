@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "tool/build/mirror.h"
+#include "tool/build/search.h"
 #include "tool/util/paths.h"
 
 void refresh_put_identity(struct buf *b, const char *path)
@@ -104,7 +105,7 @@ bool refresh_is_changed(const struct record_unit *u, const struct selection *bef
     bool same_choice = is_same_choice(before, now);
     bool same_setting = is_same_setting(before, now);
     if (!same_choice && u->note && strstr(u->note, "not searched"))
-        return true;
+        return !u->words || search_may_match(now, u->words, strlen(u->words));
     for (size_t i = 0; i < u->fn_count; i++) {
         const struct record_fn *fn = &u->fns[i];
         bool holds = fn->status == RECORD_INSTRUMENTED;

@@ -82,6 +82,8 @@ int unit_save(const struct unit *u)
     put_line(&b, "unit", u->source, u->output);
     if (u->note)
         put_line(&b, "note", u->note, NULL);
+    if (u->words)
+        put_line(&b, "words", u->words, NULL);
     for (size_t i = 0; u->functions && i < u->functions->count; i++)
         put_fn(&b, &u->functions->fns[i], u->failed);
     uint64_t hash = hash_string(hash_string(HASH_START, u->output), u->source);

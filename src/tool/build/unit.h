@@ -13,6 +13,7 @@ struct unit {
     const char *output;              /* absolute */
     const char *note;                /* why it was compiled untouched, or another remark; or NULL */
     const char *failed;              /* if not NULL: why no chosen function is instrumented */
+    const char *words;               /* of a unit that was not searched, see search.h; or NULL */
     const struct analyse *functions; /* or NULL */
 };
 

@@ -257,14 +257,8 @@ static int build_cmake(struct driver *d)
     int status = dir && cache && source ? 0 : out_of_memory();
     snprintf(jobs, sizeof jobs, "-j%d", d->jobs);
     if (status == 0 && access(cache, F_OK) != 0) {
-        const char *const words[] = {"cmake",
-                                     "-S",
-                                     source,
-                                     "-B",
-                                     dir,
-                                     "-DCMAKE_BUILD_TYPE=RelWithDebInfo",
-                                     "-DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON",
-                                     NULL};
+        const char *const words[] = {
+            "cmake", "-S", source, "-B", dir, "-DCMAKE_BUILD_TYPE=RelWithDebInfo", NULL};
         status = run_words(d, words, source, false);
         /* A failed configuration must not be reused the next time. */
         if (status != 0)

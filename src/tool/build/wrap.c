@@ -25,6 +25,7 @@
 #include "tool/build/job.h"
 #include "tool/build/link.h"
 #include "tool/build/rust.h"
+#include "tool/build/pch.h"
 #include "tool/build/cc_run.h"
 #include "tool/build/scratch.h"
 #include "tool/build/selection.h"
@@ -449,6 +450,7 @@ int wrap_run(int argc, char **argv)
     if (wrap_init(&w, argc, argv) != 0 || w.args.count == 0)
         return exec_original(&w);
     note_assembler(&w);
+    pch_add_header(&w.args);
     bool links = w.args.mode == ARGS_LINK;
     if (w.args.sources == 0 && (!links || !link_has_instrumented(&w.args)))
         return exec_original(&w);

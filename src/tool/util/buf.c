@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,7 @@
 #include "tool/util/file.h"
 #include "tool/util/vec.h"
 
-enum { FLUSH_BYTES = 1 << 16 };
+enum { FLUSH_BYTES = 1 << 16, MAX_OWN_BYTES = 256 << 20 };
 
 static bool reserve(struct buf *b, size_t more)
 {
@@ -78,13 +79,13 @@ void buf_free(struct buf *b)
     *b = (struct buf){0};
 }
 
-static int read_file(struct buf *b, const char *path, int flags)
+static int read_file(struct buf *b, const char *path, int flags, off_t most)
 {
     int fd = file_open(path, O_RDONLY | flags);
     if (fd < 0)
         return fd;
     struct stat st;
-    int err = fstat(fd, &st) != 0 ? -errno : 0;
+    int err = fstat(fd, &st) != 0 ? -errno : st.st_size > most ? -EFBIG : 0;
     while (err == 0) {
         size_t room = b->len == 0 ? (size_t)st.st_size + 1 : 65536;
         if (!reserve(b, room)) {
@@ -108,12 +109,12 @@ static int read_file(struct buf *b, const char *path, int flags)
 
 int buf_read_file(struct buf *b, const char *path)
 {
-    return read_file(b, path, 0);
+    return read_file(b, path, 0, INT64_MAX);
 }
 
 int buf_read_own_file(struct buf *b, const char *path)
 {
-    return read_file(b, path, O_NOFOLLOW);
+    return read_file(b, path, O_NOFOLLOW, MAX_OWN_BYTES);
 }
 
 static int write_all(int fd, const char *data, size_t len)

@@ -26,7 +26,8 @@ void buf_free(struct buf *b);
 /* Reads a whole regular file and never blocks. Returns 0, then `data` is not NULL, or a negative
  * errno. */
 int buf_read_file(struct buf *b, const char *path);
-/* The same for piano's own state: fails if PATH is a symbolic link. */
+/* The same for piano's own state: fails if PATH is a symbolic link, or larger than any such file
+ * (-EFBIG): a sparse file costs its owner nothing, but reading it takes all memory. */
 int buf_read_own_file(struct buf *b, const char *path);
 /* Writes to PATH.tmp-PID with mode 0600, then renames it to PATH. Returns 0 or negative errno. */
 int buf_write_file(const struct buf *b, const char *path);

@@ -190,7 +190,10 @@ static void test_changed_units(void **state)
     selection_add(&now.fns, "naked"); /* left out before, and would be again */
     assert_false(refresh_is_changed(&u, &before, &now));
     assert_true(refresh_is_changed(&unsearched, &before, &now));
+    unsearched.words = "int main redraw "; /* nothing in it can be chosen */
+    assert_false(refresh_is_changed(&unsearched, &before, &now));
     selection_add(&now.fns, "dra");
+    assert_true(refresh_is_changed(&unsearched, &before, &now)); /* a part of a name is enough */
     assert_true(refresh_is_changed(&u, &before, &now));
     selection_release(&now);
     now = project();

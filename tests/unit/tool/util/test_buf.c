@@ -1,4 +1,5 @@
 /* The byte string. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -42,11 +43,30 @@ static void empty_file_is_an_empty_text(void **state)
     unlink(path);
 }
 
+static void own_file_that_is_far_too_large_is_refused(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/piano-buf-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    struct buf b = {0};
+    assert_int_equal(ftruncate(fd, (off_t)1 << 40), 0);
+    assert_int_equal(buf_read_own_file(&b, path), -EFBIG);
+    assert_null(b.data);
+    assert_int_equal(ftruncate(fd, 3), 0);
+    assert_int_equal(buf_read_own_file(&b, path), 0);
+    assert_int_equal(b.len, 3);
+    buf_free(&b);
+    close(fd);
+    unlink(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(buf_holds_what_was_put),
         cmocka_unit_test(empty_file_is_an_empty_text),
+        cmocka_unit_test(own_file_that_is_far_too_large_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
