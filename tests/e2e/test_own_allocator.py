@@ -431,6 +431,13 @@ def test_threads_before_the_allocator_could_be_hooked(project: Project) -> None:
     check_unknown(project, program, "malloc", "threads were running before it could be hooked")
 
 
+def test_children_with_an_allocator_that_cannot_be_seen(project: Project) -> None:
+    """Nothing was sampled in them, so their recordings are removed, but not without a word."""
+    program = own(project, "-s")
+    done = project.piano("record", "--heap=1", "--children", "-o", "x.rec", "--", "sh", "-c", f"{program}; {program}; exit 0")
+    assert done.err.count(NOTICE.format("malloc", "its symbols are stripped")) == 1, done.err
+
+
 # ---- instrumented programs ----
 
 def tally(row: dict[str, Any]) -> tuple[int, int, int]:
