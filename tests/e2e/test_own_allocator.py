@@ -487,3 +487,8 @@ def test_counts_of_an_allocator_that_cannot_be_hooked(project: Project) -> None:
     shown = project.piano("report")
     assert "1 allocator in the executable cannot be seen: allocations are not known" in shown.err
     assert [line.split()[-2:] for line in shown.out.splitlines() if line.startswith(("keep", "churn"))] == [["-", "-"]] * 2
+    project.piano("run", check=False)
+    runs = sorted((project.root / ".piano/runs").glob("*.*json"))
+    compared = project.json("diff", runs[0], runs[-1])
+    assert {row["alloc_count"] for row in compared["functions"]} == {None}
+    assert "Allocs" not in project.piano("diff", runs[0], runs[-1]).out
