@@ -343,6 +343,7 @@ def check_unknown(project: Project, program: Path, allocator: str, why: str, **o
     assert project.json("report", "all.rec")["heap"] == {"live_bytes": None, "allocated_bytes": None, "peak_bytes": None,
                                                          "samples": None}
     assert notice in project.piano("view", "all.rec", "-o", "page.html", "--force").err
+    assert "that piano cannot see: heap figures are unknown" in (project.root / "page.html").read_text()
 
 
 def test_malloc_of_a_stripped_program(project: Project) -> None:
