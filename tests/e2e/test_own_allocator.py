@@ -343,6 +343,7 @@ def check_unknown(project: Project, program: Path, allocator: str, why: str, **o
     assert project.json("report", "all.rec")["heap"] == {"live_bytes": None, "allocated_bytes": None, "peak_bytes": None,
                                                          "samples": None}
     assert notice in project.piano("view", "all.rec", "-o", "page.html", "--force").err
+    assert "that piano cannot see: heap figures are unknown" in (project.root / "page.html").read_text()
 
 
 def test_malloc_of_a_stripped_program(project: Project) -> None:
@@ -431,6 +432,13 @@ def test_threads_before_the_allocator_could_be_hooked(project: Project) -> None:
     check_unknown(project, program, "malloc", "threads were running before it could be hooked")
 
 
+def test_children_with_an_allocator_that_cannot_be_seen(project: Project) -> None:
+    """Nothing was sampled in them, so their recordings are removed, but not without a word."""
+    program = own(project, "-s")
+    done = project.piano("record", "--heap=1", "--children", "-o", "x.rec", "--", "sh", "-c", f"{program}; {program}; exit 0")
+    assert done.err.count(NOTICE.format("malloc", "its symbols are stripped")) == 1, done.err
+
+
 # ---- instrumented programs ----
 
 def tally(row: dict[str, Any]) -> tuple[int, int, int]:
@@ -480,3 +488,8 @@ def test_counts_of_an_allocator_that_cannot_be_hooked(project: Project) -> None:
     shown = project.piano("report")
     assert "1 allocator in the executable cannot be seen: allocations are not known" in shown.err
     assert [line.split()[-2:] for line in shown.out.splitlines() if line.startswith(("keep", "churn"))] == [["-", "-"]] * 2
+    project.piano("run", check=False)
+    runs = sorted((project.root / ".piano/runs").glob("*.*json"))
+    compared = project.json("diff", runs[0], runs[-1])
+    assert {row["alloc_count"] for row in compared["functions"]} == {None}
+    assert "Allocs" not in project.piano("diff", runs[0], runs[-1]).out

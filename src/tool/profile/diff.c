@@ -94,12 +94,12 @@ static int series_init(struct series *s, const struct diff *d)
     return s->all ? 0 : -ENOMEM;
 }
 
-static void series_fill(struct series *s, const struct item *items, size_t n)
+static void series_fill(struct series *s, const struct diff *d, const struct item *items, size_t n)
 {
     memset(s->all, 0, s->count * sizeof(*s->all));
     for (size_t i = 0; i < n; i++) {
         s->calls[items[i].side][items[i].run] += (double)items[i].sum->calls;
-        for (int m = 0; m < DIFF_MEASURES; m++)
+        for (int m = 0; m < (d->lacks_allocs ? DIFF_ALLOCS : DIFF_MEASURES); m++)
             s->of[m][items[i].side][items[i].run] += measure(items[i].sum, (enum diff_measure)m);
     }
 }
@@ -247,11 +247,20 @@ static int add_row(void *ctx, void *items, size_t count)
 {
     struct maker *m = ctx;
     struct diff_row *row = &m->d->rows[m->d->count++];
-    series_fill(&m->series, items, count);
+    series_fill(&m->series, m->d, items, count);
     fill_row(row, m->d, &m->series, items, count);
     if (m->d->count > 1 && strcmp(row[-1].name, row->name) == 0) /* sorted by name */
         row[-1].namesake = row->namesake = true;
     return 0;
+}
+
+static bool lacks_allocs(const struct diff_side sides[2])
+{
+    for (int s = 0; s < 2; s++)
+        for (size_t r = 0; r < sides[s].count; r++)
+            if (sides[s].runs[r].dropped[RUN_DROP_ALLOCATORS] > 0)
+                return true;
+    return false;
 }
 
 int diff_make(struct diff *d, struct diff_side sides[2])
@@ -259,7 +268,7 @@ int diff_make(struct diff *d, struct diff_side sides[2])
     struct item *items = NULL;
     struct maker m = {.d = d};
     size_t n = 0;
-    *d = (struct diff){.sides = sides};
+    *d = (struct diff){.sides = sides, .lacks_allocs = lacks_allocs(sides)};
     choose_basis(d);
     int err = collect(d, &items, &n);
     if (err == 0)

@@ -43,7 +43,8 @@ struct diff {
     const struct diff_side *sides; /* two */
     struct diff_row *rows;         /* largest change first */
     size_t count;
-    bool by_frame; /* compared per frame: the runs differ in length and all have frames */
+    bool by_frame;     /* compared per frame: the runs differ in length and all have frames */
+    bool lacks_allocs; /* a run does not know its allocations: those of all count as 0 here */
     double frames[2];
     double sum[DIFF_MEASURES][2]; /* over all functions, whole runs */
 };

@@ -362,6 +362,7 @@ void finish(const struct record *r, struct recordings *recordings, struct sample
     if (r->cpu_inside)
         tally_samples(recordings, w->cpu_ns);
     stripped_look(recordings);
+    stripped_say_dropped(recordings);
     names_settle(recordings);
     size_t empty = names_drop_empty(recordings);
     const struct recording *main_one = asked_for(recordings);

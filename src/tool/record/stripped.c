@@ -11,6 +11,10 @@
 
 #include "common/allocators.h"
 #include "common/recording.h"
+#include "tool/load/own.h"
+#include "tool/util/say.h"
+
+enum { MAX_SAID = 3 };
 
 /* Parts of messages. They are joined at run time, so that they are not found in piano itself. */
 static const struct {
@@ -88,5 +92,27 @@ void stripped_look(const struct recordings *r)
         memcpy(last, h.program, sizeof last);
         if (found)
             mark_hidden(r->list[i].path, kind);
+    }
+}
+
+/* Recordings of other processes without samples are removed: nothing else would mention them. */
+static bool is_dropped(const struct recordings *r, const struct recording *one,
+                       const struct piano__rec_header *h)
+{
+    return one->pid != r->program && own_is_hidden(h) && h->stats.samples == 0 &&
+           h->trace.samples == 0 && h->trace.events == 0;
+}
+
+void stripped_say_dropped(const struct recordings *r)
+{
+    char last[OWN_NOTICE] = "", notice[OWN_NOTICE];
+    for (size_t i = 0, said = 0; i < r->count && said < MAX_SAID; i++) {
+        struct piano__rec_header h;
+        if (recordings_header(r->list[i].path, &h) != 0 || !is_dropped(r, &r->list[i], &h) ||
+            strcmp(last, own_notice(notice, &h)) == 0)
+            continue;
+        say("%s", notice);
+        memcpy(last, notice, sizeof last);
+        said++;
     }
 }

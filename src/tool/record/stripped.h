@@ -8,5 +8,8 @@
  * looks for messages of known allocators in the executable, and notes in the recording what it
  * found. */
 void stripped_look(const struct recordings *r);
+/* Says which other processes have an allocator that cannot be seen, of those whose recordings are
+ * removed because nothing was sampled. */
+void stripped_say_dropped(const struct recordings *r);
 
 #endif

@@ -191,14 +191,21 @@ static void put_row(struct buf *b, const struct diff *d, const struct diff_row *
     diff_put_pair(b, "self_ns", row->value[DIFF_SELF]);
     diff_put_percent(b, "delta_pct", diff_percent(row, DIFF_SELF));
     diff_put_pair(b, "calls", row->calls);
-    diff_put_pair(b, "alloc_count", row->value[DIFF_ALLOCS]);
-    diff_put_percent(b, "alloc_count_delta_pct", diff_percent(row, DIFF_ALLOCS));
-    diff_put_pair(b, "alloc_bytes", row->value[DIFF_BYTES]);
-    diff_put_percent(b, "alloc_bytes_delta_pct", diff_percent(row, DIFF_BYTES));
+    if (d->lacks_allocs) {
+        buf_puts(b, "\"alloc_count\":null,\"alloc_count_delta_pct\":null,\"alloc_bytes\":null,"
+                    "\"alloc_bytes_delta_pct\":null,");
+    } else {
+        diff_put_pair(b, "alloc_count", row->value[DIFF_ALLOCS]);
+        diff_put_percent(b, "alloc_count_delta_pct", diff_percent(row, DIFF_ALLOCS));
+        diff_put_pair(b, "alloc_bytes", row->value[DIFF_BYTES]);
+        diff_put_percent(b, "alloc_bytes_delta_pct", diff_percent(row, DIFF_BYTES));
+    }
     if (row->by_frame) {
         put_means(b, "self_ns_per_frame", row->per_frame[DIFF_SELF]);
-        put_means(b, "alloc_count_per_frame", row->per_frame[DIFF_ALLOCS]);
-        put_means(b, "alloc_bytes_per_frame", row->per_frame[DIFF_BYTES]);
+        if (!d->lacks_allocs) {
+            put_means(b, "alloc_count_per_frame", row->per_frame[DIFF_ALLOCS]);
+            put_means(b, "alloc_bytes_per_frame", row->per_frame[DIFF_BYTES]);
+        }
     }
     diff_put_flags(b, "present", row->present);
     buf_printf(b, "\"alloc_count_significant\":%s,\"alloc_bytes_significant\":%s,",

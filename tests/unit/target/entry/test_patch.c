@@ -16,7 +16,7 @@
 
 /* On pages of their own: the code that changes a page must not be on it. */
 __asm__(".pushsection apart, \"ax\"\n.balign 65536\n.popsection");
-#define NOINLINE __attribute__((noinline, noclone, used, section("apart")))
+#define NOINLINE __attribute__((noinline, noclone, used, section("apart"), aligned(16)))
 
 /* Functions of different shapes. */
 static volatile int shared = 7;
