@@ -8,7 +8,7 @@ import shutil
 import signal
 import subprocess
 from pathlib import Path
-from typing import Any
+from typing import Any, Iterator
 
 import pytest
 
@@ -141,6 +141,16 @@ def runtime(project: Project) -> Path:
     return compiled(project, RUNTIME, "-O1", "-g", name="runtime")
 
 
+@pytest.fixture(autouse=True)
+def no_maps_stay() -> Iterator[None]:
+    """Maps are named after their process: those of processes that ended during a test are removed."""
+    before = set(Path("/tmp").glob("perf-*.map"))
+    yield
+    for path in set(Path("/tmp").glob("perf-*.map")) - before:
+        if not Path(f"/proc/{path.stem[5:]}").exists() and path.is_file() and path.stat().st_uid == os.geteuid():
+            path.unlink()
+
+
 def recorded(project: Project, *command: Any, flags: tuple = ("--cpu=499",), **options: Any) -> Done:
     (project.root / "x.rec").unlink(missing_ok=True)
     return project.piano("record", *flags, "-o", "x.rec", "--", *command, **options)
@@ -245,6 +255,16 @@ def test_the_last_line_of_a_map_counts(project: Project, runtime: Path) -> None:
     recorded(project, runtime, "map", "%1$lx e newest\n", "zz 12 x\n%1$lx\n%1$lx e\n 12 e x\n\n%1$lx ffffffffffffffffffff e\n"
              "ffffffffffffffff ff high\n%1$lx 0 empty\n", "%1$lx e not_whole")
     assert set(functions(project)) == {"newest", "second()"}
+
+
+@PERF
+def test_the_map_of_a_child(project: Project, runtime: Path) -> None:
+    recorded(project, "sh", "-c", f"{runtime} map; {runtime}; true")
+    for kept in (False, True):
+        names = set(functions(project))
+        assert names == {"first function", "second()", "[JIT code of runtime]"}, kept
+        for process in project.json("report", "--cpu", "x.rec")["processes"]:
+            Path(f"/tmp/perf-{process['pid']}.map").unlink(missing_ok=True)
 
 
 @PERF

@@ -1,16 +1,18 @@
 """Which frame of a stack is the site, and who is shown as its caller."""
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import heaps
-from conftest import Project, need
+from conftest import PIANO, Project, need
 from made import MB, make, put, tool
 
 # Several ways to one site ------------------------------------------------------------------------
@@ -328,3 +330,45 @@ def test_sites_of_python_are_not_in_the_standard_library(project: Project) -> No
         assert site["file"].endswith("app.py"), site
     assert any((s["stack"][s["site_frame"]]["function"], s["stack"][s["site_frame"]]["line"]) == ("load", 5)
                for s in stacks)
+
+
+def test_sites_of_gcc_are_not_its_allocators(project: Project) -> None:
+    gcc = need("gcc")
+    compiler = subprocess.run([gcc, "-print-prog-name=cc1"], capture_output=True, text=True).stdout.strip()
+    if not Path(compiler).is_file():
+        pytest.skip("the gcc here has no cc1")
+    project.write({"x.c": "".join(f"int f{i}(int x) {{ return x * {i} + (x > {i} ? f{i - 1}(x) : x); }}\n" if i else
+                                  "int f0(int x) { return x; }\n" for i in range(400))})
+    _, heap = heaps.record(project, compiler, "-quiet", "-O1", "x.c", "-o", "x.s")
+    names = heap.names()
+    if not any("ggc_" in name or name == "xmalloc" for name in names):
+        pytest.skip("this cc1 is stripped: its allocators have no names")
+    sites = {p["function"].split("(")[0] for p in heap["places"]}
+    assert not sites & {"xmalloc", "xcalloc", "xrealloc", "ggc_internal_alloc", "ggc_internal_cleared_alloc", "ggc_realloc"}
+
+
+def test_sites_of_postgres_are_not_its_memory_contexts(project: Project) -> None:
+    """A single-user server: it must not be root."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
+    if not found:
+        pytest.skip("postgres is not installed")
+    postgres, data = found[-1], Path(tempfile.mkdtemp(prefix="piano-pg-", dir="/var/tmp"))
+    user = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
+    try:
+        if user:
+            os.chown(data, 65534, 65534)
+        made = subprocess.run([postgres.parent / "initdb", "-N", "-D", data / "d"], cwd=data, capture_output=True, text=True,
+                              env={"PATH": os.environ["PATH"], "LC_ALL": "C"}, **user)
+        if made.returncode != 0:
+            pytest.skip(f"initdb does not work here: {made.stderr.strip()[-80:]}")
+        query = "create table t as select g, md5(g::text) m from generate_series(1, 20000) g;\n"
+        subprocess.run([PIANO, "record", "--heap=4K", "-o", "pg.rec", "--", postgres, "--single", "-D", data / "d", "postgres"],
+                       input=query, cwd=data, check=True, capture_output=True, text=True, **user)
+        heap = heaps.read(project, data / "pg.rec")
+    finally:
+        shutil.rmtree(data)
+    if "palloc" not in heap.names():
+        pytest.skip("this postgres has no names")
+    plumbing = [p["function"] for p in heap["places"] if p["function"].startswith(("palloc", "MemoryContextAlloc", "AllocSet"))]
+    assert plumbing == []
+    assert {p["function"] for p in heap["places"]} & {"heap_copytuple", "InitCatCache", "RelationInitIndexAccessInfo"}

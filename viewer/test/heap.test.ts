@@ -1,14 +1,14 @@
 /* Places of allocations, stacks without library plumbing, and trends of memory. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { placesOf } from "../src/model/heap_places";
+import { leadersOf, placesOf } from "../src/model/heap_places";
 import { trendOf } from "../src/model/heap_series";
 import { NONE, SITE_MMAP } from "../src/model/schema";
 import { open } from "./open";
 import { PageWriter, type PackedPage } from "./writer";
 
 /** Stacks: main, parse, xmalloc, malloc as nodes 0 to 3; main, load, malloc as nodes 0, 4, 5. */
-function stacks(): PackedPage {
+function stacks(peak = [0, 0, 0, 0]): PackedPage {
   const w = new PageWriter();
   const names = ["main", "parse", "xmalloc", "malloc", "load"].map((name) => w.string(name));
   const each = (value: number): number[] => names.map(() => value);
@@ -18,7 +18,7 @@ function stacks(): PackedPage {
   const node = [3, 2, 5, 5];
   const all = (value: number): number[] => node.map(() => value);
   w.table("sites", 4, { node, live_bytes: [8, 16, 32, 64], live_objects: all(1), allocated_bytes: all(64), allocated_objects: all(1),
-    freed_bytes: all(0), peak_bytes: all(0), churn_bytes: all(0), median_life: all(-1), live_samples: all(1), samples: all(1),
+    freed_bytes: all(0), peak_bytes: peak, churn_bytes: all(0), median_life: all(-1), live_samples: all(1), samples: all(1),
     oldest: all(0), freed_samples: all(0), site_node: [1, 1, 4, 4], caller_node: [0, 0, NONE, NONE], flags: [0, 0, 0, SITE_MMAP] });
   return w.pack({ duration_ns: 10 });
 }
@@ -27,6 +27,14 @@ test("sites are grouped to places by function, line, caller and kind of memory",
   const places = placesOf(await open(stacks()));
   assert.deepEqual(places.map(({ name, caller, mmap, live, sites }) => [name, caller, mmap, live, sites]),
     [["load", "", true, 64, [3]], ["load", "", false, 32, [2]], ["parse", "main", false, 24, [1, 0]]]);
+});
+
+test("the site that leads a place depends on the figure", async () => {
+  const model = await open(stacks([90, 8, 0, 0]));
+  const place = placesOf(model).find(({ name }) => name === "parse")!;
+  assert.deepEqual(leadersOf(model, place, "live"), [1, 0]);
+  assert.deepEqual(leadersOf(model, place, "peak"), [0, 1]);
+  assert.deepEqual(leadersOf(model, place, "leaks"), [1, 0]);
 });
 
 test("a stack is named after its innermost function that is not plumbing", async () => {

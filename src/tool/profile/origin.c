@@ -64,28 +64,9 @@ const char *profile_qualified(const char *name)
     return start;
 }
 
-bool profile_is_plumbing(const struct symbol_frame *frame)
-{
-    if (frame->python)
-        return false; /* whatever its name */
-    if (begins_with_any(frame->module, plumbing_modules, COUNT(plumbing_modules)) ||
-        begins_with_any(profile_qualified(frame->function), plumbing_prefixes,
-                        COUNT(plumbing_prefixes)))
-        return true;
-    for (size_t i = 0; i < COUNT(plumbing_functions); i++)
-        if (strcmp(frame->function, plumbing_functions[i]) == 0)
-            return true;
-    return false;
-}
-
-/* ---- Rust and Go, by name ---- */
-
 static const char *const rust_allocators[] = {
     "__rust_",      "__rdl_",           "__rg_", "alloc::alloc::", "<alloc::alloc::Global",
     "std::alloc::", "std::sys::alloc::"};
-static const char *const rust_crates[] = {
-    "alloc::", "core::", "std::", "hashbrown::", "rustc_demangle", "compiler_builtins::"};
-static const char *const go_runtime[] = {"runtime.", "_cgo_", "x_cgo_", "crosscall"};
 
 static bool ends_with(const char *text, const char *end)
 {
@@ -99,6 +80,32 @@ static bool may_be_rust(const struct symbol_frame *f)
     return f->file ? ends_with(f->file, ".rs")
                    : !ends_with(f->function, ")") && !ends_with(f->function, ") const");
 }
+
+static bool is_rust_allocator(const struct symbol_frame *f)
+{
+    return begins_with_any(f->function, rust_allocators, COUNT(rust_allocators)) && may_be_rust(f);
+}
+
+bool profile_is_plumbing(const struct symbol_frame *frame)
+{
+    if (frame->python)
+        return false; /* whatever its name */
+    if (begins_with_any(frame->module, plumbing_modules, COUNT(plumbing_modules)) ||
+        begins_with_any(profile_qualified(frame->function), plumbing_prefixes,
+                        COUNT(plumbing_prefixes)) ||
+        is_rust_allocator(frame))
+        return true;
+    for (size_t i = 0; i < COUNT(plumbing_functions); i++)
+        if (strcmp(frame->function, plumbing_functions[i]) == 0)
+            return true;
+    return false;
+}
+
+/* ---- Rust and Go, by name ---- */
+
+static const char *const rust_crates[] = {
+    "alloc::", "core::", "std::", "hashbrown::", "rustc_demangle", "compiler_builtins::"};
+static const char *const go_runtime[] = {"runtime.", "_cgo_", "x_cgo_", "crosscall"};
 
 /* Whether the type or path at NAME is one of the standard library, or has no crate: `T`, `u8`. */
 static bool is_standard_path(const char *name)
@@ -146,12 +153,8 @@ enum profile_origin origin_of_name(const struct symbol_frame *frame)
         return ORIGIN_OWN;
     if (jitted_is_unnamed(frame))
         return ORIGIN_STANDARD;
-    if (may_be_rust(frame)) {
-        if (begins_with_any(name, rust_allocators, COUNT(rust_allocators)))
-            return ORIGIN_PLUMBING;
-        if (is_rust_standard(name))
-            return ORIGIN_STANDARD;
-    }
+    if (!is_rust_allocator(frame) && may_be_rust(frame) && is_rust_standard(name))
+        return ORIGIN_STANDARD;
     if (profile_is_plumbing(frame))
         return ORIGIN_PLUMBING;
     return begins_with_any(name, go_runtime, COUNT(go_runtime)) ? ORIGIN_STANDARD : ORIGIN_OWN;

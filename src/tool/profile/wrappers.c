@@ -52,7 +52,7 @@ static const char *const known[] = {
     "os::malloc*", "os::realloc*", "os::strdup*", "AllocateHeap*", "ReallocateHeap*",
     "Arena::grow*", "Arena::Amalloc*", "resource_allocate_bytes*", "ChunkPool::*",
     /* V8 and node; operators of single classes */
-    "v8::internal::AllocWithRetry*", "v8::internal::Malloced::*", "v8::internal::NewArray*",
+    "v8::internal::Alloc*WithRetry*", "v8::internal::Malloced::*", "v8::internal::NewArray*",
     "node::Malloc*", "node::UncheckedMalloc*", "node::Realloc*", "node::UncheckedRealloc*"};
 
 int heap_skip_add(struct heap_skip *skip, const char *pattern)

@@ -14,7 +14,7 @@ export interface Place {
   readonly caller: string;
   /** Memory from mmap, not from malloc. */
   readonly mmap: boolean;
-  /** Rows of sites; `leadersOf` orders them. */
+  /** Rows of sites, the most live first; `leadersOf` orders them by another figure. */
   readonly sites: number[];
   live: number;
   objects: number;
@@ -56,6 +56,9 @@ function group(model: Model): Place[] {
     addSite(place, model, row, logLife);
   }
   for (const [place, [sum, bytes]] of logLife) if (bytes > 0) place.life = Math.exp(sum / bytes);
+  for (const place of found.values()) {
+    place.sites.sort((a, b) => sites.live_bytes[b]! - sites.live_bytes[a]!);
+  }
   return [...found.values()];
 }
 
