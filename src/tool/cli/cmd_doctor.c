@@ -245,8 +245,11 @@ static void check_perf(void)
              "threads that wait (perf_event_paranoid is %d); try: " PERF_CURE,
              source, perf_paranoid());
     else
-        tell(wish.without_switches ? WARN : GOOD, "perf events: CPU samples by %s%s", source,
-             wish.without_switches ? ", without the stacks of threads that wait" : "");
+        tell(wish.without_switches ? WARN : GOOD, "perf events: CPU samples by %s%s%s", source,
+             wish.without_switches ? ", without the stacks of threads that wait" : "",
+             wish.by_cpu ? ""
+                         : ", without the stacks of threads that are shorter than the time between "
+                           "two samples (perf_event_paranoid above 0)");
 }
 
 static void tell_no_runs_dir(void)

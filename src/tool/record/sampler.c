@@ -145,6 +145,8 @@ static void take_sample(struct sampler *c, struct thread *t, const struct perf_e
         s.value = (uint64_t)((double)e->period * c->wish.ns_per_cycle);
     if (e->has_regs)
         s.stack = walk(c, t, &e->regs, &e->memory, e->chain, e->chain_count, &is_whole);
+    if (t->on_since_ns == 0) /* it was running when the recording began */
+        t->on_since_ns = e->time > s.value ? e->time - s.value : e->time;
     put_sample(c, t, &s, is_whole);
 }
 
