@@ -3,6 +3,7 @@ snapshot when something happens, while the program goes on."""
 from __future__ import annotations
 
 import re
+import struct
 import subprocess
 import time
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Iterable
 import pytest
 
 from conftest import LIMIT_S, PIANO, Project
+from made import make, put
 from events import API, compile
 
 MS = 1_000_000
@@ -304,3 +306,39 @@ def test_room_for_events_is_said_beforehand_on_a_terminal(project: Project) -> N
     assert "they cover the last " in said
     done = project.piano("record", "--events", "--max-size=8M", "-o", project.root / "s.rec", "--", program)
     assert "events come at" not in done.err and "they cover the last" in done.err, "nothing of it in a pipe"
+
+
+@pytest.mark.tool
+def test_end_that_the_tool_wrote_is_the_end_of_the_recording(project: Project) -> None:
+    """Byte by byte: events and samples after `ended_ns` are left out, a hostile text is shown as what it is, a time that cannot be
+    is none."""
+    rec = make.Recording()
+    name = rec.name("poll")
+    for at in (100, 500, 2000, 5000):
+        rec.poll(11, at, 10, task=1, name=name)
+        rec.cpu(11, at, rec.stack([0x1000]), ms=10)
+    rec.event(11, 990, make.POLL_BEGIN, 2, rec.name("open then"))
+    rec.events[11].sort(key=lambda e: e[0])
+    path = put(project, rec)
+    data = bytearray(path.read_bytes())
+    what = b"evil\x1b[31m\xff \"quoted\""
+    fired = struct.pack("<QIIQQ160s", rec.moment(999), 1, 2, 120 * MS, 100 * MS, what.ljust(160, b"x"))
+    struct.pack_into("<QQ", data, 2744, rec.moment(1000), 1)
+    data[2760:2760 + len(fired)] = fired
+    path.write_bytes(data)
+    report = project.json("report", path, "--polls")
+    assert {t["name"]: (t["polls"], t["open"]) for t in report["tasks"]} == {"poll": (2, 0), "open then": (1, 1)}
+    assert report["tasks"][0]["max_ns"] == 10 * MS and report["cpu"]["samples"] == 2
+    assert report["run"]["ended_ns"] == report["run"]["wall_ns"] == 1000 * MS
+    first, = report["run"]["fired"]
+    assert (first["at_ns"], first["value"]) == (999 * MS, 120 * MS) and first["what"].startswith("evil")
+    said = project.piano("report", path, "--polls").err
+    assert "after 999.0ms: a poll took 120.0ms (evil\\x1b[31m" in said and "\x1b" not in said
+    for ended, times in ((2**63, 2**63), (1, 2**44), (rec.start_ns - 1, 0)):
+        struct.pack_into("<QQ", data, 2744, ended, times)
+        path.write_bytes(data)
+        report = project.json("report", path, "--polls")
+        assert report["polls"] == 5 and report["run"]["ended_ns"] is None and report["run"]["fired"] == []
+    struct.pack_into("<QQ", data, 2744, 0, 1000)  # more often than are kept
+    path.write_bytes(data)
+    assert len(project.json("report", path, "--polls")["run"]["fired"]) == 4
