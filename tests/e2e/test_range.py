@@ -129,6 +129,7 @@ def test_range_of_the_overview(project: Project, path: Path) -> None:
 @tool
 def test_range_of_an_export(project: Project, path: Path) -> None:
     trace = json.loads(project.piano("export", path, "--format", "chrome", "--from", "4s", "--to", "7s").out)
+    assert trace["otherData"]["range_ns"] == [4000 * MS, 7000 * MS]
     begun = [e["ts"] for e in trace["traceEvents"] if e.get("cat") == "poll"]
     assert begun == [4_050_000, 5_050_000, 6_050_000]
     parks = [e for e in trace["traceEvents"] if e.get("cat") == "park"]
@@ -147,6 +148,8 @@ def test_range_of_a_comparison(project: Project, program: Path, path: Path) -> N
     assert load["self_ns"] == [300 * MS, 300 * MS]
     assert {t["name"]: t["polls"] for t in data["tasks"]} == {"early": [1, 1], "late": [2, 2]}
     assert not data.get("sites"), "memory is not compared in a range"
+    assert data["ranges"] == [[4000 * MS, 7000 * MS]] * 2 and project.json("diff", path, other)["ranges"] is None
+    assert project.piano("diff", path, other, "--from", "4s", "--to", "7s").out.startswith("from 4.0s to 7.0s\n")
 
 
 @tool
