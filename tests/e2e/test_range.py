@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import pages
 from conftest import Project
 from made import make, names, program, put, recording, tool  # noqa: F401
 
@@ -97,7 +98,11 @@ def test_range_of_the_heap_is_growth_between_the_nearest_snapshots(project: Proj
     growth = project.json("report", path, "--heap", "--from", "3.2s", "--to", "7.9s")["growth"]
     assert (growth["from"]["at_ns"], growth["to"]["at_ns"]) == (4000 * MS, 8000 * MS)
     parse, = growth["sites"]
-    assert parse["live_bytes"] == [20_000, 40_000]
+    assert parse["live_bytes"] == [20_000, 40_000] and growth["allocated_bytes"] == 20_000
+    data = project.json("report", path, "--heap", "--from", "3.2s", "--to", "7.9s")
+    assert {data[key] for key in ("live_bytes", "allocated_bytes", "peak_bytes", "samples")} == {None} and data["sites"] == []
+    text = project.piano("report", path, "--heap", "--from", "3.2s", "--to", "7.9s").out
+    assert "live +19.5KB, allocated 19.5KB" in text and "Live at exit" not in text, "no sum of the whole recording"
     growth = project.json("report", path, "--heap", "--to", "2.5s")["growth"]
     assert growth["from"] == {"snapshot": None, "at_ns": 0, "live_bytes": 0} and growth["to"]["snapshot"] == 1
     assert "From the start to snapshot 1" in project.piano("report", path, "--heap", "--to", "2.5s").out
@@ -129,6 +134,7 @@ def test_range_of_the_overview(project: Project, path: Path) -> None:
 @tool
 def test_range_of_an_export(project: Project, path: Path) -> None:
     trace = json.loads(project.piano("export", path, "--format", "chrome", "--from", "4s", "--to", "7s").out)
+    assert trace["otherData"]["range_ns"] == [4000 * MS, 7000 * MS]
     begun = [e["ts"] for e in trace["traceEvents"] if e.get("cat") == "poll"]
     assert begun == [4_050_000, 5_050_000, 6_050_000]
     parks = [e for e in trace["traceEvents"] if e.get("cat") == "park"]
@@ -147,6 +153,8 @@ def test_range_of_a_comparison(project: Project, program: Path, path: Path) -> N
     assert load["self_ns"] == [300 * MS, 300 * MS]
     assert {t["name"]: t["polls"] for t in data["tasks"]} == {"early": [1, 1], "late": [2, 2]}
     assert not data.get("sites"), "memory is not compared in a range"
+    assert data["ranges"] == [[4000 * MS, 7000 * MS]] * 2 and project.json("diff", path, other)["ranges"] is None
+    assert project.piano("diff", path, other, "--from", "4s", "--to", "7s").out.startswith("from 4.0s to 7.0s\n")
 
 
 @tool
@@ -154,6 +162,10 @@ def test_range_of_a_page(project: Project, path: Path) -> None:
     page = project.root / "page.html"
     done = project.piano("view", path, "--from", "4s", "--to", "7s", "-o", page)
     assert "samples, waits and polls are those from 4.0s to 7.0s; memory is that of the whole recording" in done.err
+    report = pages.read(page).json("report")
+    assert report["heap"]["live_bytes"] == 40_001
+    assert report["polls"]["polls"] == 3 and report["cpu"]["cpu"]["samples"] == 30
+    assert len(pages.read(page).rows("polls")) == 3 and sum(pages.read(page).column("parks", "length")) == 2_100 * MS
 
 
 @tool

@@ -3,6 +3,7 @@ snapshot when something happens, while the program goes on."""
 from __future__ import annotations
 
 import re
+import struct
 import subprocess
 import time
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Iterable
 import pytest
 
 from conftest import LIMIT_S, PIANO, Project
+from made import make, put
 from events import API, compile
 
 MS = 1_000_000
@@ -22,7 +24,7 @@ static void spend(long ms)
     struct timespec a, b;
     clock_gettime(CLOCK_MONOTONIC, &a);
     do clock_gettime(CLOCK_MONOTONIC, &b);
-    while ((b.tv_sec - a.tv_sec) * 1000 + (b.tv_nsec - a.tv_nsec) / 1000000 < ms);
+    while ((b.tv_sec - a.tv_sec) * 1000000000L + b.tv_nsec - a.tv_nsec < ms * 1000000L);
 }
 
 int main(int argc, char **argv)
@@ -83,6 +85,11 @@ class Recorder:
         self.process.stderr.close()
 
 
+def without_times(text: str) -> str:
+    """The clock of a finished recording is a little more exact."""
+    return re.sub(r"\b[0-9.]+(ns|us|ms|s)\b", "TIME", text)
+
+
 def marks(project: Project, path: Path) -> set[str]:
     return {mark["name"] for mark in project.json("report", "--polls", path)["marks"]}
 
@@ -90,15 +97,16 @@ def marks(project: Project, path: Path) -> set[str]:
 def test_red_flags_are_printed_as_they_happen(project: Project) -> None:
     program, path, stop = compile(project, LATE, *API), project.root / "r.rec", project.root / "stop"
     with Recorder(project, "--events", "--watch", "-o", path, "--", program, stop, 150) as recorder:
-        said = recorder.wait_for(r"! (1 poll took more than 50ms; the longest \S+: the long one on prog \(\d+\), \S+ after the start)")
+        said = recorder.wait_for(r"! (\d+ polls? took more than .*; the longest \S+: the long one on prog \(\d+\), \S+ after the start)")
         assert recorder.process.poll() is None, "it runs"
         stop.touch()
         assert recorder.finish() == 5
     flags = project.json("report", "--polls", path)["flags"]
     long_one, = (flag for flag in flags if flag["kind"] == "long-polls")
-    assert (long_one["count"], long_one["subject"]) == (1, "the long one")
-    assert long_one["text"] == said.group(1), "the same words, from the same code"
-    assert sum("the longest" in line for line in recorder.said) == 1, "once"
+    assert long_one["subject"] == "the long one"
+    if long_one["count"] == 1:  # a busy machine makes others long too
+        assert without_times(long_one["text"]) == without_times(said.group(1)), "the same words, from the same code"
+    assert sum("the long one" in line for line in recorder.said) == 1, "once"
 
 
 def test_watch_is_silent_without_red_flags(project: Project) -> None:
@@ -134,7 +142,8 @@ def test_watch_of_a_short_program(project: Project) -> None:
     done = project.piano("record", "--events", "--watch", "-o", path, "--", program)
     flags = project.json("report", "--polls", path)["flags"]
     assert [flag["kind"] for flag in flags] == ["long-polls", "blocking", "blocking"]
-    assert [line.split("! ", 1)[1] for line in done.err.splitlines() if "! " in line] == [flag["text"] for flag in flags]
+    said = [line.split("! ", 1)[1] for line in done.err.splitlines() if "! " in line]
+    assert sorted(map(without_times, said)) == sorted(without_times(flag["text"]) for flag in flags)
 
 
 def test_long_poll_ends_the_recording_but_not_the_program(project: Project) -> None:
@@ -147,12 +156,13 @@ def test_long_poll_ends_the_recording_but_not_the_program(project: Project) -> N
     data = project.json("report", "--polls", path)
     fired, = data["run"]["fired"]
     assert (fired["kind"], fired["action"], fired["limit"]) == ("long-poll", "end", 100 * MS)
-    assert fired["what"].startswith("the long one on ") and fired["value"] >= 150 * MS
+    # It may come true before the poll is over.
+    assert fired["what"].startswith("the long one on ") and fired["value"] >= 100 * MS
     longest = data["longest"][0]
-    assert longest["task"] == "the long one" and longest["duration_ns"] >= 150 * MS and not longest["open"]
+    assert longest["task"] == "the long one" and longest["duration_ns"] >= (100 if longest["open"] else 150) * MS
     assert fired["at_ns"] <= data["run"]["ended_ns"] == data["run"]["wall_ns"]
     assert marks(project, path) == {"before"}, "what came later is not in it"
-    assert {task["open"] for task in data["tasks"]} == {0}
+    assert sum(task["open"] for task in data["tasks"]) == longest["open"]
     assert project.json("report", "--heap", path)["snapshots"][-1]["kind"] == "asked"
     text = project.piano("report", "--polls", path)
     assert re.search(r"after \S+: a poll took \S+ \(the long one on ", text.err)
@@ -304,3 +314,39 @@ def test_room_for_events_is_said_beforehand_on_a_terminal(project: Project) -> N
     assert "they cover the last " in said
     done = project.piano("record", "--events", "--max-size=8M", "-o", project.root / "s.rec", "--", program)
     assert "events come at" not in done.err and "they cover the last" in done.err, "nothing of it in a pipe"
+
+
+@pytest.mark.tool
+def test_end_that_the_tool_wrote_is_the_end_of_the_recording(project: Project) -> None:
+    """Byte by byte: events and samples after `ended_ns` are left out, a hostile text is shown as what it is, a time that cannot be
+    is none."""
+    rec = make.Recording()
+    name = rec.name("poll")
+    for at in (100, 500, 2000, 5000):
+        rec.poll(11, at, 10, task=1, name=name)
+        rec.cpu(11, at, rec.stack([0x1000]), ms=10)
+    rec.event(11, 990, make.POLL_BEGIN, 2, rec.name("open then"))
+    rec.events[11].sort(key=lambda e: e[0])
+    path = put(project, rec)
+    data = bytearray(path.read_bytes())
+    what = b"evil\x1b[31m\xff \"quoted\""
+    fired = struct.pack("<QIIQQ160s", rec.moment(999), 1, 2, 120 * MS, 100 * MS, what.ljust(160, b"x"))
+    struct.pack_into("<QQ", data, 2744, rec.moment(1000), 1)
+    data[2760:2760 + len(fired)] = fired
+    path.write_bytes(data)
+    report = project.json("report", path, "--polls")
+    assert {t["name"]: (t["polls"], t["open"]) for t in report["tasks"]} == {"poll": (2, 0), "open then": (1, 1)}
+    assert report["tasks"][0]["max_ns"] == 10 * MS and report["cpu"]["samples"] == 2
+    assert report["run"]["ended_ns"] == report["run"]["wall_ns"] == 1000 * MS
+    first, = report["run"]["fired"]
+    assert (first["at_ns"], first["value"]) == (999 * MS, 120 * MS) and first["what"].startswith("evil")
+    said = project.piano("report", path, "--polls").err
+    assert "after 999.0ms: a poll took 120.0ms (evil\\x1b[31m" in said and "\x1b" not in said
+    for ended, times in ((2**63, 2**63), (1, 2**44), (rec.start_ns - 1, 0)):
+        struct.pack_into("<QQ", data, 2744, ended, times)
+        path.write_bytes(data)
+        report = project.json("report", path, "--polls")
+        assert report["polls"] == 5 and report["run"]["ended_ns"] is None and report["run"]["fired"] == []
+    struct.pack_into("<QQ", data, 2744, 0, 1000)  # more often than are kept
+    path.write_bytes(data)
+    assert len(project.json("report", path, "--polls")["run"]["fired"]) == 4

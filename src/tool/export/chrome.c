@@ -356,6 +356,10 @@ static void put_all(struct writer *w)
     buf_puts(&w->b,
              "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"made_by\":\"piano\",\"program\":");
     json_put_string(&w->b, rec->header.program);
+    if (rec->range.given)
+        buf_printf(&w->b, ",\"range_ns\":[%llu,%llu]",
+                   (unsigned long long)since_start(w, rec->range.from_ns),
+                   (unsigned long long)since_start(w, rec->range.to_ns));
     buf_puts(&w->b, "},\n\"traceEvents\":[");
     int err = polls_go(w->p, &listener);
     w->err = w->err ? w->err : err;

@@ -138,8 +138,10 @@ static uint64_t room_of(const struct follow_log *log)
                : PIANO_REC_PAYLOAD;
 }
 
-/* Whether LOG has new bytes, in *NEW. */
-static bool look_at(struct follow *f, struct follow_log *log, struct fresh *new)
+/* Whether LOG has new bytes, in *NEW. A chunk that begins after UNTIL_TICKS waits: it would take the
+ * place of one that can be read in this step. */
+static bool look_at(struct follow *f, struct follow_log *log, uint64_t until_ticks,
+                    struct fresh *new)
 {
     const struct piano__chunk *c = head_of(f, log);
     /* Pairs with the release in target/trace/buffers.c, in this order. */
@@ -156,6 +158,10 @@ static bool look_at(struct follow *f, struct follow_log *log, struct fresh *new)
                           .index = index,
                           .to = used < room_of(log) ? used : room_of(log),
                           .previous = c->previous};
+    const struct piano__events_head *head = (const void *)(c + 1);
+    bool is_new = log->type == PIANO_CHUNK_EVENTS && log->at == 0;
+    if (is_new && new->to >= sizeof(*head) && head->ticks > until_ticks)
+        return false;
     f->is_partial |= log->skipped;
     return !log->skipped && new->to > log->at;
 }
@@ -199,23 +205,25 @@ static bool copy(struct follow *f, struct fresh *new)
 
 /* ---- events ---- */
 
-/* Passes the events of NEW up to UNTIL_TICKS. */
+/* Passes the events of NEW up to UNTIL_TICKS. Only the walk decodes them all. */
 static void pass_events(const struct fresh *new, uint64_t until_ticks)
 {
     struct follow_log *log = new->log;
     const char *end = new->copy + (new->to - new->from);
-    struct rec_event e;
     while (log->at < new->to) {
-        size_t bytes = rec_event_at(new->copy + (log->at - new->from), end, &e);
+        const char *at = new->copy + (log->at - new->from);
+        struct rec_event e;
+        uint64_t ticks = 0;
+        size_t bytes = rec_event_skip(at, end, &ticks);
         if (bytes == 0) { /* cannot be read: leaves the rest out, like rec_events.c */
             log->skipped = true;
             break;
         }
-        if (e.ticks > until_ticks - log->ticks)
+        if (ticks > until_ticks - log->ticks)
             break;
-        log->ticks += e.ticks;
+        log->ticks += ticks;
         log->at += bytes;
-        if (e.event.code == PIANO_EVENT_THREAD)
+        if (*at == PIANO_EVENT_THREAD && rec_event_at(at, end, &e) > 0)
             log->tid = e.event.thread.tid;
     }
 }
@@ -291,16 +299,13 @@ static int compare_oldest(const void *a, const void *b)
 
 /* NOW was before the logs were looked at. */
 static int read_fresh(struct follow *f, struct fresh *list, size_t count,
-                      const struct recording_pair *now)
+                      const struct recording_pair *now, uint64_t until_ticks)
 {
     struct rec_reader r = {.rec = &f->rec, .fd = -1};
-    uint64_t settled_ns = f->is_over ? 0 : SETTLED_NS;
-    uint64_t until_ticks = rec_ticks_before(&f->rec, now, settled_ns);
     bool has_records = false;
     r.chunks = calloc(count + 1, sizeof(*r.chunks));
     if (!r.chunks)
         return -ENOMEM;
-    f->until_ns = now->ns - settled_ns;
     if (count) /* a chunk is whole before the next one of its buffer is looked at */
         qsort(list, count, sizeof(*list), compare_oldest);
     for (size_t i = 0; i < count; i++) {
@@ -335,10 +340,13 @@ int follow_step(struct follow *f, size_t most_bytes)
     size_t count = 0;
     if (!list)
         return err ? err : -ENOMEM;
+    uint64_t settled_ns = f->is_over ? 0 : SETTLED_NS;
+    uint64_t until_ticks = rec_ticks_before(&f->rec, &now, settled_ns);
+    f->until_ns = now.ns - settled_ns;
     for (size_t i = 0; i < f->log_count; i++)
-        count += look_at(f, &f->logs[i], &list[count]);
+        count += look_at(f, &f->logs[i], until_ticks, &list[count]);
     count = skip_old(f, list, count, most_bytes);
-    err = read_fresh(f, list, count, &now);
+    err = read_fresh(f, list, count, &now, until_ticks);
     free(list);
     return err;
 }

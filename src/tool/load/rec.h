@@ -127,6 +127,8 @@ struct rec_event {
     bool bad;                     /* a field was truncated and is 0 */
 };
 size_t rec_event_at(const char *at, const char *end, struct rec_event *e);
+/* The same, without its fields. */
+size_t rec_event_skip(const char *at, const char *end, uint64_t *ticks);
 
 /* Returns the index in `stacks` of the stack with this id; 0 if there is none. */
 uint32_t rec_stack_of(const struct rec_reader *r, uint32_t id);

@@ -87,6 +87,16 @@ static void decode(unsigned code, const uint64_t *raw, struct recording_event *e
     }
 }
 
+size_t rec_event_skip(const char *from, const char *to, uint64_t *ticks)
+{
+    const unsigned char *at = (const unsigned char *)from, *end = (const unsigned char *)to;
+    if (end - at < EVENT_HEAD || end - at - EVENT_HEAD < at[1])
+        return 0;
+    end = at + EVENT_HEAD + at[1];
+    at += EVENT_HEAD;
+    return varint(&at, end, ticks) ? (size_t)((const char *)end - from) : 0;
+}
+
 size_t rec_event_at(const char *from, const char *to, struct rec_event *e)
 {
     const unsigned char *at = (const unsigned char *)from, *end = (const unsigned char *)to;

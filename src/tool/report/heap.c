@@ -251,7 +251,8 @@ int heap_report(FILE *out, const struct profile *heap, const struct heap_options
         err = print_tables(out, heap, h, o);
     }
     if (err == 0) {
-        heap_print_past_peak(out, heap, h, o);
+        if (!heap->rec.range.given)
+            heap_print_past_peak(out, heap, h, o);
         if (h->mode != HEAP_TREE && h->mode != HEAP_LEAKS)
             heap_print_wrappers(out, heap, o);
     }
@@ -393,6 +394,35 @@ static void put_stats(struct json_writer *w, const struct piano__heap_stats *s)
     json_close(w);
 }
 
+/* Sums, sites and the peak are those of the whole recording: they are not known for a range. */
+static void put_unknown(struct json_writer *w)
+{
+    static const char *const sums[] = {
+        "live_bytes",      "live_bytes_ci95",      "live_objects",
+        "allocated_bytes", "allocated_bytes_ci95", "allocated_objects",
+        "freed_bytes",     "freed_objects",        "samples",
+        "peak_bytes",      "peak_objects",         "peak_at_ns"};
+    for (size_t i = 0; i < sizeof(sums) / sizeof(*sums); i++)
+        json_add_null(w, sums[i]);
+    json_add_array(w, "sites");
+    json_close(w);
+    json_add_array(w, "places");
+    json_close(w);
+}
+
+static void put_whole(struct json_writer *w, const struct view *v, const struct report_options *o)
+{
+    const struct recording *rec = &v->heap->rec;
+    sheet_put(w, sum_columns, v, &rec->total);
+    json_add_number(w, "peak_bytes", figure_whole(rec->header.peak_bytes));
+    put_whole_peak(w, rec);
+    json_add_number(w, "peak_objects", figure_whole(rec->header.peak_objects));
+    put_moment(w, "peak_at_ns", rec, rec->header.peak_bytes > 0, rec->header.peak_ns);
+    json_add_known_count(w, "resident_bytes_max", heap_resident(rec) > 0, heap_resident(rec));
+    put_rows(w, v, "sites", true, o->top);
+    put_rows(w, v, "places", false, o->top);
+}
+
 int heap_report_json(FILE *out, const struct profile *heap, const struct heap_options *h,
                      const struct report_options *o)
 {
@@ -402,14 +432,10 @@ int heap_report_json(FILE *out, const struct profile *heap, const struct heap_op
                            .frames = calloc(PROFILE_MAX_FRAMES, sizeof(*v.frames))};
     struct json_writer w = {.out = out, .err = v.frames ? 0 : -ENOMEM};
     json_add_object(&w, NULL);
-    sheet_put(&w, sum_columns, &v, &rec->total);
-    json_add_number(&w, "peak_bytes", figure_whole(rec->header.peak_bytes));
-    put_whole_peak(&w, rec);
-    json_add_number(&w, "peak_objects", figure_whole(rec->header.peak_objects));
-    put_moment(&w, "peak_at_ns", rec, rec->header.peak_bytes > 0, rec->header.peak_ns);
-    json_add_known_count(&w, "resident_bytes_max", heap_resident(rec) > 0, heap_resident(rec));
-    put_rows(&w, &v, "sites", true, o->top);
-    put_rows(&w, &v, "places", false, o->top);
+    if (rec->range.given && h->mode == HEAP_GROWTH) /* a page shows the whole memory */
+        put_unknown(&w);
+    else
+        put_whole(&w, &v, o);
     put_snapshots(&w, rec);
     put_health(&w, &rec->header.stats);
     put_wrappers(&w, heap);

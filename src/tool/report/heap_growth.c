@@ -107,6 +107,9 @@ int heap_print_growth(FILE *out, const struct profile *heap, const struct heap_g
     fprintf(out, "\n%sFrom %s to %s%s: live %s", o->colour ? "\x1b[1m" : "", from, to,
             o->colour ? "\x1b[0m" : "",
             units_bytes_signed(text, figure_whole(g->to->live_bytes - g->from->live_bytes)));
+    if (heap->rec.range.given)
+        fprintf(out, ", allocated %s",
+                units_bytes(text, figure_whole(g->to->allocated_bytes - g->from->allocated_bytes)));
     size_t taken = g->points - (g->from == &g->end || g->to == &g->end) - (g->from == &g->start);
     if (taken < heap->rec.snapshot_count)
         fprintf(out, ", %zu of %zu snapshots\n", taken, heap->rec.snapshot_count);
@@ -149,6 +152,8 @@ void heap_add_growth(struct json_writer *w, const struct profile *heap, const st
     put_moment(w, "from", heap, g, g->from);
     put_moment(w, "to", heap, g, g->to);
     json_add_count(w, "snapshots", g->points);
+    json_add_number(w, "allocated_bytes",
+                    figure_whole(g->to->allocated_bytes - g->from->allocated_bytes));
     json_add_array(w, "sites");
     for (size_t i = 0; i < g->count; i++)
         sheet_put_row(w, columns, &v, &g->rows[i]);

@@ -271,6 +271,8 @@ void heap_print_answer(FILE *out, const struct profile *heap, const struct repor
     char text[UNITS_LEN];
     print_program(out, rec);
     print_source(out, rec, o);
+    if (rec->range.given) /* the sums are those of the whole recording */
+        return;
     fputc('\n', out);
     print_sum(out, rec->end == RECORDING_RUNNING ? "Live now" : "Live at exit", all->live_bytes,
               all->live_objects);

@@ -170,11 +170,37 @@ static void heading(FILE *out, const char *text, bool first, const struct report
             o->colour ? "\x1b[0m" : "");
 }
 
+/* The range of time of side S, in nanoseconds since its start. */
+static void range_of(const struct recordings_diff *d, int s, uint64_t *from, uint64_t *to)
+{
+    const struct recording *rec = &d->profiles[s].rec;
+    uint64_t end = rec->range.to_ns < rec->end_ns ? rec->range.to_ns : rec->end_ns;
+    *from = rec->range.from_ns - rec->header.start_mono_ns;
+    *to = end - rec->header.start_mono_ns;
+}
+
+static void print_ranges(FILE *out, const struct recordings_diff *d)
+{
+    uint64_t from[2], to[2];
+    char text[4][UNITS_LEN];
+    for (int s = 0; s < 2; s++) {
+        range_of(d, s, &from[s], &to[s]);
+        units_time(text[2 * s], (int64_t)from[s]);
+        units_time(text[2 * s + 1], (int64_t)to[s]);
+    }
+    fprintf(out, "from %s to %s", text[0], text[1]);
+    if (from[0] != from[1] || to[0] != to[1])
+        fprintf(out, " | from %s to %s", text[2], text[3]);
+    fputs("\n\n", out);
+}
+
 int recordings_diff_print(FILE *out, const struct recordings_diff *d,
                           const struct report_options *o)
 {
     bool several = d->has_cpu + d->has_heap + d->has_polls > 1;
     int err = 0;
+    if (d->profiles[0].rec.range.given)
+        print_ranges(out, d);
     if (d->has_cpu) {
         if (several)
             heading(out, "CPU time by function", true, o);
@@ -194,6 +220,21 @@ int recordings_diff_print(FILE *out, const struct recordings_diff *d,
 }
 
 /* ---- JSON ---- */
+
+static void put_ranges(struct buf *b, const struct recordings_diff *d)
+{
+    if (!d->profiles[0].rec.range.given) {
+        buf_puts(b, "null");
+        return;
+    }
+    for (int s = 0; s < 2; s++) {
+        uint64_t from, to;
+        range_of(d, s, &from, &to);
+        buf_printf(b, "%s[%llu,%llu]", s ? "," : "[", (unsigned long long)from,
+                   (unsigned long long)to);
+    }
+    buf_putc(b, ']');
+}
 
 int recordings_diff_json(FILE *out, const struct recordings_diff *d, double fail_above)
 {
@@ -219,7 +260,9 @@ int recordings_diff_json(FILE *out, const struct recordings_diff *d, double fail
     json_put_string(&b, recs[0]->path);
     buf_puts(&b, "],[");
     json_put_string(&b, recs[1]->path);
-    buf_puts(&b, "]]}\n");
+    buf_puts(&b, "]],\n\"ranges\":");
+    put_ranges(&b, d);
+    buf_puts(&b, "}\n");
     if (err == 0)
         err = buf_flush(&b, out, true);
     buf_free(&b);
