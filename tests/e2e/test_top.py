@@ -314,6 +314,20 @@ def test_quitting_ends_the_program_and_restores_the_terminal(project: Project, p
             os.kill(pid, 0)
 
 
+def test_stopped_top_gives_the_terminal_back_and_goes_on(project: Project, program: Path) -> None:
+    with screen(project, program, 600) as s:
+        s.until(lambda s: "running" in s.lines[0])
+        s.press("\x1a")
+        assert os.WIFSTOPPED(os.waitpid(s.pid, os.WUNTRACED)[1])
+        s.until(lambda s: not s.is_open)
+        assert termios.tcgetattr(s.master)[3] & termios.ECHO
+        os.killpg(s.pid, signal.SIGCONT)
+        s.until(lambda s: s.is_open and "running" in s.lines[0])
+        assert not termios.tcgetattr(s.master)[3] & termios.ECHO
+        s.press("q")
+        assert s.end() == 0
+
+
 def test_killed_program_is_said(project: Project, program: Path) -> None:
     with screen(project, "--cpu=500", "--interval", "0.2", program, 600) as s:
         s.until(lambda s: s.table() and "burn_hot" in column(s, "CPU"))

@@ -21,9 +21,10 @@ MS = 10**6
 
 
 @contextlib.contextmanager
-def recording(project: Project, program: Path, name: str = "run.rec") -> Iterator[tuple[subprocess.Popen, Path, int]]:
-    file = project.root / name
-    process = subprocess.Popen([PIANO, "record", "--heap=1", "--cpu=500", "--events", "-o", file, program, "600"], cwd=project.root, env=project.env,
+def recording(project: Project, *program: Any) -> Iterator[tuple[subprocess.Popen, Path, int]]:
+    file = project.root / "run.rec"
+    command = program if len(program) > 1 else (*program, "600")
+    process = subprocess.Popen([PIANO, "record", "--heap=1", "--cpu=500", "--events", "-o", file, "--", *command], cwd=project.root, env=project.env,
                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         end = time.monotonic() + LIMIT_S
@@ -118,6 +119,21 @@ def test_recording_that_goes_away_leaves_the_last_data(project: Project, program
         assert ask(server, note["number"])[0]["state"] == "ended"
         assert ask(server, 1)[0]["meta_bytes"] > 0
         assert server.ask().status == 200
+
+
+def test_program_that_replaces_itself_is_followed(project: Project, program: Path) -> None:  # noqa: F811
+    with recording(project, "sh", "-c", f"sleep 0.2; exec '{program}' 600") as (process, file, _), serving(project, "--live", file, "--no-open") as server:
+        note, meta, _ = newer(server, 1)
+        end = time.monotonic() + LIMIT_S
+        while not meta["program"].endswith("/turns"):
+            assert time.monotonic() < end and note["state"] == "running", note
+            note, meta, _ = newer(server, note["number"])
+        process.terminate()
+        process.wait(timeout=LIMIT_S)
+        while note["state"] == "running":
+            note, meta, _ = newer(server, note["number"])
+        assert meta["program"].endswith("/turns")
+        assert meta["tables"] == Page(project.piano("view", "--alone", file, "-o", "-").out).meta["tables"]
 
 
 def test_words_that_cannot_be_followed(project: Project) -> None:

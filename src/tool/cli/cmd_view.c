@@ -191,10 +191,15 @@ static int page_in_memory(const struct packer *k, FILE **out, char **text, size_
     return err;
 }
 
-/* Whether nobody writes to the recording any more. */
+/* Whether nobody writes to the recording any more. First finds where the program goes on. */
 static bool has_ended(void *content)
 {
-    const struct content *c = content;
+    struct content *c = content;
+    char *latest = recording_latest(c->recording);
+    if (latest) {
+        free(c->recording);
+        c->recording = latest;
+    }
     struct profile now;
     struct run_error error;
     if (profile_peek(&now, c->recording, &error) != 0)

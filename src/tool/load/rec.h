@@ -16,6 +16,7 @@
  *   `rec_clock.c`      times of events
  *   `rec_walk.c`       all events in order of time
  *   `rec_sums.c`       values derived from sums
+ *   `rec_images.c`     the files of a program that replaces itself by exec
  *
  * Memory is allocated for what the file contains, never for what it claims, and each kind has a
  * limit. */

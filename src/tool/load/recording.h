@@ -255,6 +255,12 @@ bool recording_is(const char *path);
 /* Returns whether NAME ends like one (`.rec`, or `.rec.2` and `.rec-PID` of further processes). */
 bool recording_named(const char *name);
 
+/* Returns the process of the recording at PATH; 0: there is none, or it has no header yet. */
+uint32_t recording_process(const char *path);
+/* Returns the path where the program of recording BASE goes on after an exec, or BASE; malloc'd, or
+ * NULL. While the program runs, the answer changes. */
+char *recording_latest(const char *base);
+
 /* Loads only the header and how the program ended; chunk data stays empty. 0, or negative errno
  * with ERROR filled. */
 int recording_peek(struct recording *rec, const char *path, struct run_error *error);

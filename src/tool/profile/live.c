@@ -5,13 +5,10 @@
 #include "tool/profile/live.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "tool/profile/cpu.h"
 #include "tool/profile/polls.h"
@@ -132,47 +129,20 @@ const char *live_path(const struct live *l)
     return l->path;
 }
 
-/* The process of the recording at PATH; 0: there is none, or it has no header yet. */
-static uint32_t process_of(const char *path)
-{
-    struct piano__rec_header h = {.pid = 0};
-    const size_t size = offsetof(struct piano__rec_header, flags);
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    bool is_one = fd >= 0 && pread(fd, &h, size, 0) == (ssize_t)size &&
-                  memcmp(h.magic, PIANO_REC_MAGIC, sizeof(h.magic)) == 0;
-    if (fd >= 0)
-        close(fd);
-    return is_one ? h.pid : 0;
-}
-
-/* Is FILE.N a recording of the same process as FILE? */
-static bool is_there(const char *base, unsigned number)
-{
-    char path[PATH_MAX];
-    snprintf(path, sizeof(path), "%s.%u", base, number);
-    uint32_t pid = process_of(path);
-    return pid > 0 && pid == process_of(base);
-}
-
-/* A program that replaces itself by exec goes on in FILE.2, FILE.3. When it has ended, its last
- * recording is FILE, and FILE.1 is there. */
+/* A program that replaces itself by exec goes on in another file. */
 static int find_newest(struct live *l)
 {
-    char path[PATH_MAX];
-    unsigned number = 1;
-    while (!is_there(l->base, 1) && is_there(l->base, number + 1))
-        number++;
-    int len = number == 1 ? snprintf(path, sizeof(path), "%s", l->base)
-                          : snprintf(path, sizeof(path), "%s.%u", l->base, number);
-    if (len < 0 || (size_t)len >= sizeof(path) || strcmp(path, l->path) == 0)
-        return 0;
-    char *copy = strdup(path);
-    if (!copy)
+    char *path = recording_latest(l->base);
+    if (!path)
         return -ENOMEM;
+    if (strcmp(path, l->path) == 0) {
+        free(path);
+        return 0;
+    }
     close_last(l);
     forget(l);
     free(l->path);
-    l->path = copy;
+    l->path = path;
     return 0;
 }
 
@@ -286,8 +256,7 @@ int live_read(struct live *l, struct live_picture *to, struct run_error *error)
     *to = (struct live_picture){.wall_ns = -1};
     *error = (struct run_error){.text = ""};
     int err = find_newest(l);
-    if (err == 0 &&
-        process_of(l->path) == 0) /* the program makes the file, and then writes to it */
+    if (err == 0 && recording_process(l->path) == 0) /* the program makes the file, then writes */
         return -EAGAIN;
     err = err ? err : open_profile(l, error);
     if (err)

@@ -1,4 +1,4 @@
-/* Where the user is in a view: scroll positions and the focus. They are kept when the view is built again
+/* Where the user is in a view: opened rows, scroll positions and the focus. They are kept when the view is built again
  * from newer data. Elements are found again by their class and their number among those. */
 
 export interface Scroll {
@@ -29,6 +29,18 @@ export function scrollsOf(root: HTMLElement): Scroll[] {
 
 export function restoreScrolls(root: HTMLElement, scrolls: readonly Scroll[]): void {
   for (const { where, number, top, left } of scrolls) alike(root, where)[number]?.scrollTo(left, top);
+}
+
+/** The texts of the buttons that have opened something. */
+export function openedIn(root: HTMLElement): string[] {
+  return alike(root, "button[aria-expanded=true]").map((opener) => opener.textContent ?? "");
+}
+
+export function openAgain(root: HTMLElement, opened: readonly string[]): void {
+  if (opened.length === 0) return;
+  for (const opener of alike(root, "button[aria-expanded=false]")) {
+    if (opened.includes(opener.textContent ?? "")) opener.click();
+  }
 }
 
 export function focusIn(root: HTMLElement, element: Element | null): { where: string; number: number } | null {

@@ -8,7 +8,7 @@ import { Help } from "./help";
 import { Address } from "./address";
 import { followSelection } from "../model/follow";
 import { Live } from "./live";
-import { focusAgain, focusIn, restoreScrolls, scrollsOf } from "./place";
+import { focusAgain, focusIn, openAgain, openedIn, restoreScrolls, scrollsOf } from "./place";
 import { allViews } from "./views";
 import type { Model } from "../model/model";
 import { forgetPalette } from "../util/palette";
@@ -109,7 +109,7 @@ export class Shell {
     const views = allViews().filter((view) => this.errors.guard(() => view.available(model), false));
     const focus = focusIn(this.viewArea, document.activeElement);
     const tabFocus = document.activeElement?.closest(".tab")?.id;
-    const scrolled = scrollsOf(this.viewArea), opened = this.noticeArea.querySelector("details")?.open;
+    const scrolled = scrollsOf(this.viewArea), rows = openedIn(this.viewArea), opened = this.noticeArea.querySelector("details")?.open;
     const old = this.model;
     tooltip.hide();
     this.model = model;
@@ -120,6 +120,7 @@ export class Shell {
     if (notices) notices.open = opened === true;
     for (const what of ["view", "selection", "search"] as const) this.pending.add(what);
     this.draw();
+    openAgain(this.viewArea, rows);
     restoreScrolls(this.viewArea, scrolled);
     if (focus) focusAgain(this.viewArea, focus);
     if (tabFocus) document.getElementById(tabFocus)?.focus();
