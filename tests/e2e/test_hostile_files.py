@@ -2,11 +2,13 @@
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 from pathlib import Path
 
 import pytest
 
-from conftest import Project, put_run
+from conftest import PIANO_WORD, Project, put_run
 from test_bad_input import GOOD
 
 TICK = """
@@ -87,6 +89,25 @@ def test_no_file_of_piano_blocks_when_it_is_a_fifo(project: Project) -> None:
         project.piano("build", "--fn", "tick", check=False)
         if path.is_fifo():
             path.unlink()
+
+
+def test_sparse_file_of_the_largest_size_is_not_copied(project: Project) -> None:
+    """Its size and that of any other file are more than a number of 64 bits holds. Only some file systems have such files."""
+    place = Path(tempfile.mkdtemp(prefix="piano-large-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None))
+    try:
+        project.root = place / "project"
+        project.root.mkdir()
+        with open(project.root / "large", "wb") as large:
+            try:
+                large.truncate((1 << 63) - 1)
+            except OSError as error:
+                pytest.skip(f"no file of 8 EB here: {error}")
+        # tmpfs lists the newest file first, so their sizes are in the sum already.
+        project.write({"a.c": TICK, "Makefile": "a: a.c\n\t$(CC) -O1 -o a a.c\n"})
+        done = project.command("sh", "-c", f"ulimit -f 4096; exec {PIANO_WORD} build --fn tick", check=False)
+        assert done.status == 1 and "cannot copy" not in done.err and "too " in done.err, done
+    finally:
+        shutil.rmtree(place)
 
 
 @pytest.mark.parametrize("kind", ["fifo", "link to nothing", "directory"])

@@ -59,13 +59,15 @@ static int take_entry(struct manifest *l, const FTSENT *f, const char *rel)
         return 0;
     e->mtime = st->st_mtim;
     e->size = st->st_size;
+    if (st->st_size > MAX_BYTES - l->bytes) /* a sum could overflow: sparse files have any size */
+        return -EFBIG;
     l->bytes += st->st_size;
     if (e->type == 'f') {
         e->kind = stale_kind(f->fts_path, f->fts_name);
         if (stale_is_source(f->fts_name) && is_newer(e->mtime, l->newest_source))
             l->newest_source = e->mtime;
     }
-    return l->count > MAX_FILES || l->bytes > MAX_BYTES ? -EFBIG : 0;
+    return l->count > MAX_FILES ? -EFBIG : 0;
 }
 
 /* Handles one entry of the walk. */
