@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import os
 import platform
-import re
 import shutil
 import signal
 import subprocess
@@ -21,6 +20,7 @@ pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="the test
 PERF = pytest.mark.skipif(bool(REFUSED), reason=f"perf events are refused here: {REFUSED}")
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 NOBODY = 65534
+ALL = "7f0000000000 ffffffffff"  # a line of a map for wherever mmap puts code
 
 # A runtime: it makes loops that count to a number, or call back, at places in memory of its own. Its words say what it does.
 #   map       writes /tmp/perf-PID.map; what follows is added to it as it is
@@ -287,13 +287,13 @@ def test_without_names_in_the_recording_the_map_is_read(project: Project, runtim
 
 
 @PERF
-@pytest.mark.parametrize("what", ["fifo", "link", "folder", "noise", "other user"])
+@pytest.mark.parametrize("what", ["fifo", "link", "folder", "noise", "other user", "a plain file"])
 def test_hostile_maps_are_refused(project: Project, runtime: Path, what: str) -> None:
     """Anyone can create a file of that name in /tmp: nothing is followed, waited for or believed."""
     if what == "other user" and os.geteuid() != 0:
         pytest.skip("only root can give a file away")
     trap = project.root / "trap"
-    trap.write_text("".join(f"{page:x}000 1000 evil\n" for page in range(0x7f0000000, 0x7f0000010)))
+    trap.write_text(ALL + " evil\n")
     project.write({"start.sh": f"""
         map=/tmp/perf-$$.map
         rm -f $map
@@ -302,7 +302,8 @@ def test_hostile_maps_are_refused(project: Project, runtime: Path, what: str) ->
         link) ln -s {trap} $map ;;
         folder) mkdir $map ;;
         noise) head -c 100000 /dev/urandom > $map ;;
-        "other user") echo "0 7fffffffffff evil" > $map; chown {NOBODY} $map ;;
+        "other user") cp {trap} $map; chown {NOBODY} $map ;;
+        "a plain file") cp {trap} $map ;;
         esac
         exec {runtime}
     """})
@@ -310,7 +311,10 @@ def test_hostile_maps_are_refused(project: Project, runtime: Path, what: str) ->
     path = Path(f"/tmp/perf-{pid_of(project)}.map")
     try:
         (name,) = functions(project)
-        assert name.startswith("[JIT code of "), "the program was a shell, and is not any more"
+        if what == "a plain file":
+            assert name == "evil", "what the other files would have led to"
+        else:
+            assert name.startswith("[JIT code of "), "the program was a shell, and is not any more"
         if what == "other user":
             assert f"{path} belongs to another user" in project.piano("report", "--cpu", "x.rec").err
     finally:
@@ -322,14 +326,36 @@ def test_a_map_of_a_later_process_is_not_used(project: Project, runtime: Path) -
     """The number of a process is used again. What was written after the recording ended is of another one."""
     recorded(project, runtime)
     path = Path(f"/tmp/perf-{pid_of(project)}.map")
-    path.write_text("0 7fffffffffff other\n")
+    path.write_text(ALL + " other\n")
     try:
-        for days in (-1, 1):
-            when = path.stat().st_mtime + 86400 * days
-            os.utime(path, (when, when))
-            assert set(functions(project)) == {"[JIT code of runtime]"}
+        began = int.from_bytes((project.root / "x.rec").read_bytes()[56:64], "little") / 1e9
+        for days, name in ((-1, "[JIT code of runtime]"), (0, "other"), (1, "[JIT code of runtime]")):
+            os.utime(path, (began + 86400 * days,) * 2)
+            assert set(functions(project)) == {name}, days
     finally:
         path.unlink()
+
+
+@PERF
+def test_a_number_that_is_used_again_is_another_process(project: Project, runtime: Path) -> None:
+    """The recording ended long before this process, which runs now, was started: its map is not that of the recording."""
+    recorded(project, runtime)
+    old = pid_of(project)
+    child = subprocess.Popen([runtime, "map"], stdout=subprocess.PIPE, text=True, env={**os.environ, "LONG": "1"})
+    try:
+        assert child.stdout.readline() == "ready\n"
+        path = project.root / "x.rec"
+        data = path.read_bytes().replace(old.to_bytes(4, "little"), child.pid.to_bytes(4, "little"))
+        start = int.from_bytes(data[56:64], "little")
+        map = Path(f"/tmp/perf-{child.pid}.map")
+        map.write_text(ALL + " other\n")
+        path.write_bytes(data[:56] + (start - 3600 * 10**9).to_bytes(8, "little") + data[64:])
+        assert set(functions(project)) == {"[JIT code of runtime]"}
+        path.write_bytes(data[:56] + (start + 3600 * 10**9).to_bytes(8, "little") + data[64:])
+        assert set(functions(project)) == {"other"}, "it ended after that process was started"
+    finally:
+        child.kill()
+        child.wait()
 
 
 # The heap ---------------------------------------------------------------------------------------------------

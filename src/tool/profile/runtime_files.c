@@ -6,23 +6,24 @@
  * its own PID namespace: containers have another /tmp and other numbers.
  *
  * A file counts only if it belongs to the user of the process, of the recording, or of this tool,
- * or to root. After the process has ended, its number may be used again: a file that was written
- * later than the process ended, or not since the recording began, is of another process. */
+ * or to root. After the process has ended, its number may be used again: a process that was started
+ * after the recording ended is another one, and so is that of a file that was written then, or not
+ * since the recording began. */
 #include "tool/profile/runtime_files.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "tool/util/paths.h"
 #include "tool/util/say.h"
 
-enum { OWNERS = 4, SLACK_S = 2 };
+enum { OWNERS = 4, SLACK_S = 2, NS = 1000000000 };
 
 struct search {
     const struct recording *rec;
@@ -53,6 +54,36 @@ static uint32_t inner_pid(uint32_t pid)
     return inner > 0 ? inner : pid;
 }
 
+/* When the recording ended, seconds of real time; INT64_MAX: not so far, or unknown. */
+static int64_t end_of(const struct recording *rec)
+{
+    bool is_over = rec->end != RECORDING_RUNNING && rec->duration_ns >= 0 && !rec->duration_atleast;
+    return is_over ? (int64_t)((rec->header.start_real_ns + (uint64_t)rec->duration_ns) / NS) + 1
+                   : INT64_MAX;
+}
+
+/* When process PID was started, seconds of real time; INT64_MAX: it does not exist. */
+static int64_t start_of(uint32_t pid)
+{
+    char path[64], line[1024] = "";
+    unsigned long long ticks;
+    struct timespec up, now;
+    snprintf(path, sizeof(path), "/proc/%u/stat", pid);
+    FILE *f = fopen(path, "re");
+    const char *end = f && fgets(line, sizeof(line), f) ? strrchr(line, ')') : NULL;
+    if (f)
+        fclose(f);
+    /* Field 22; the name, field 2, may contain anything. */
+    if (!end || sscanf(end + 1,
+                       " %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
+                       "%*s %*s %*s %llu",
+                       &ticks) != 1)
+        return INT64_MAX;
+    clock_gettime(CLOCK_BOOTTIME, &up);
+    clock_gettime(CLOCK_REALTIME, &now);
+    return now.tv_sec - up.tv_sec + (int64_t)(ticks / (unsigned long)sysconf(_SC_CLK_TCK));
+}
+
 static void find_process(struct search *s)
 {
     char path[64];
@@ -62,7 +93,7 @@ static void find_process(struct search *s)
     if (stat(s->rec->path, &st) == 0)
         s->owners[s->owner_count++] = st.st_uid;
     snprintf(path, sizeof(path), "/proc/%u", s->pid);
-    if (stat(path, &st) != 0)
+    if (start_of(s->pid) > end_of(s->rec) || stat(path, &st) != 0)
         return;
     s->owners[s->owner_count++] = st.st_uid;
     s->inner = inner_pid(s->pid);
@@ -78,11 +109,9 @@ static bool is_of_the_process(const struct search *s, int fd)
         return true;
     if (fstat(fd, &st) != 0)
         return false;
-    int64_t start_s = (int64_t)(rec->header.start_real_ns / 1000000000u);
-    int64_t length_s = rec->duration_ns >= 0 ? rec->duration_ns / 1000000000 : 0;
-    bool is_over = rec->end != RECORDING_RUNNING && rec->duration_ns >= 0;
+    int64_t start_s = (int64_t)(rec->header.start_real_ns / NS), end_s = end_of(rec);
     return st.st_mtime >= start_s - SLACK_S &&
-           (!is_over || rec->duration_atleast || st.st_mtime <= start_s + length_s + 1 + SLACK_S);
+           (end_s == INT64_MAX || st.st_mtime <= end_s + SLACK_S);
 }
 
 static void complain(const struct search *s, const char *path, const char *why)
