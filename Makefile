@@ -83,7 +83,7 @@ short   = if [ -t 2 ]; then printf '\r  compiled %s%s files\r' $(1) '$(call of, 
 find_c = $(sort $(wildcard $(1)/*.c $(1)/*/*.c $(1)/*/*/*.c))
 
 COMMON_SRC  := $(call find_c,src/common)
-EXEC_SRC    := src/tool/build/exec_hook.c
+EXEC_SRC    := src/tool/build/exec_hook.c src/tool/build/exec_image.c
 MAIN_SRC    := src/tool/cli/main.c
 TOOL_SRC    := $(filter-out $(EXEC_SRC),$(call find_c,src/tool))
 WRAP_SRC    := src/target/preload/wrap.c
@@ -101,7 +101,12 @@ UNIT_OBJ    := $(patsubst src/%.c,$(B)/obj/unit/%.o,$(filter-out $(PRELOAD_SRC),
 UNIT_LIB    := $(B)/tests/libunder_test.a
 TESTS       := $(patsubst tests/%.c,$(B)/tests/%,$(TEST_SRC))
 
+# The reader of Rust, where there is cargo.
+RUST_SRC    := $(wildcard src/rust/Cargo.* src/rust/src/*.rs)
+CARGO       := $(if $(CROSS)$(SAN),,$(shell command -v cargo 2>/dev/null))
+
 LIBS := $(B)/lib/libpiano.so $(B)/lib/libpiano.a \
+        $(if $(CARGO),$(B)/lib/piano-rust.made) \
         $(if $(wildcard $(WRAP_SRC)),$(B)/lib/piano_wrap.o) \
         $(if $(wildcard $(EXEC_SRC)),$(B)/lib/libpiano_exec.so)
 MANS := $(patsubst docs/%.md,$(B)/man/piano-%.1,\
@@ -146,7 +151,17 @@ $(B)/lib/piano_wrap.o: $(patsubst src/%.c,$(B)/obj/loaded/%.o,$(WRAP_SRC)) Makef
 $(B)/lib/libpiano_exec.so: $(patsubst src/%.c,$(B)/obj/loaded/%.o,$(EXEC_SRC))
 	@mkdir -p $(@D)
 	$(call say,LINK $@)
-	$(Q)$(CC) $(CFLAGS) $(LOADED_SAN) $(LDFLAGS) -shared -Wl,-soname,libpiano_exec.so -o $@ $< -ldl
+	$(Q)$(CC) $(CFLAGS) $(LOADED_SAN) $(LDFLAGS) -shared -Wl,-soname,libpiano_exec.so -o $@ $^ -ldl
+
+# Without the registry, and without its crates in cargo's cache, piano is made without it: `piano build` then says what a
+# Cargo project needs.
+$(B)/lib/piano-rust.made: $(RUST_SRC)
+	@mkdir -p $(@D)
+	$(call say,RUST $(B)/lib/piano-rust)
+	$(Q)if CARGO_NET_RETRY=1 CARGO_HTTP_TIMEOUT=15 CARGO_TARGET_DIR=$(call quoted,$(CURDIR)/$(B)/rust) $(CARGO) build --quiet --release --locked --manifest-path src/rust/Cargo.toml; \
+	then cp $(B)/rust/release/piano-rust $(B)/lib/piano-rust.new && mv $(B)/lib/piano-rust.new $(B)/lib/piano-rust; \
+	else echo "piano: piano-rust could not be built, so \`piano build\` will not work in Cargo projects; to try again:" \
+	    "rm $@ && make" >&2; fi; touch $@
 
 $(B)/obj/tool/%.o: src/%.c Makefile | need-libclang
 	@mkdir -p $(@D)
@@ -173,7 +188,7 @@ $(foreach o,loaded unit,$(B)/obj/$(o)/target/span/calibrate.o): TARGET_FLAGS += 
 $(foreach o,tool/tool/cli/main tool/tool/view/packer loaded/target/span/public unit/target/span/public,$(B)/obj/$(o).o): VERSION
 
 # probe.h is embedded with .incbin, which -MMD does not see.
-$(filter $(B)/obj/tool/tool/build/%,$(TOOL_OBJ)): src/common/probe.h
+$(filter $(B)/obj/tool/tool/build/%,$(TOOL_OBJ)): src/common/probe.h src/common/probe.rs
 
 # The viewer of `piano view`: one script and one style, embedded with .incbin likewise. The style comes with the script
 # when that imports it.
@@ -288,7 +303,8 @@ install: all man
 	    $(D)/share/fish/vendor_completions.d $(D)/share/doc/piano/images
 	install -m 755 $(B)/piano $(D)/bin/piano
 	install -m 755 $(filter %.so,$(LIBS)) $(D)/lib/piano
-	install -m 644 $(filter-out %.so,$(LIBS)) $(D)/lib/piano
+	install -m 644 $(filter-out %.so %.made,$(LIBS)) $(D)/lib/piano
+	$(if $(wildcard $(B)/lib/piano-rust),install -m 755 $(B)/lib/piano-rust $(D)/lib/piano)
 	install -m 644 include/piano.h $(D)/include/piano.h
 	tools/fill-pc $(call quoted,$(PREFIX)) $(VERSION) < tools/piano.pc.in > $(D)/lib/pkgconfig/piano.pc
 	install -m 644 $(B)/man/*.1 $(D)/share/man/man1

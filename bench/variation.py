@@ -22,8 +22,9 @@ SCENARIOS = {
     "query40": "query", "asset": "get_asset", "list": "find", "flush": "put", "random": "request", "step": "body",
     "ramp": "cell", "phases": "alpha", "warm": "lookup", "depth": "walk", "threads": "job", "short": "event",
     "miss": "fetch", "own": "item", "callback": "execute",
-    "long": "token", "context": "shade", "nested": "leaf", "periodic": "voice", "tail": "drop", "sine": None,
-    "qsort": None, "allocs": None,
+    "long": "token", "context": "shade", "nested": "leaf", "periodic": "voice", "tail": "drop", "lru": "lru_get",
+    "pause": "new_cell", "layers": "texel", "hitch": "read_block", "doubling": "push", "swap": "forth", "decay": "settle",
+    "bursts": "packet", "sine": None, "qsort": None, "allocs": None,
 }
 ALL_TIMED = ("flush", "step", "nested", "qsort", "allocs")
 

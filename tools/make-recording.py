@@ -34,10 +34,13 @@ import subprocess
 MAGIC = b"PIANOREC"
 HEADER, CHUNK, CHUNK_HEAD = 4096, 65536, 64
 PAYLOAD = CHUNK - CHUNK_HEAD
-MODULES, STACKS, TOTALS, LIVE, SNAPSHOT, THREADS, EVENTS, SAMPLES, NAMES, PYTHON, SYMBOLS = range(1, 12)
+(MODULES, STACKS, TOTALS, LIVE, SNAPSHOT, THREADS, EVENTS, SAMPLES, NAMES, PYTHON, SYMBOLS,
+ DEFINITIONS) = range(1, 13)
+PARTS, PART = 16, 4088  # of a chunk of definitions
 TEXT, MODULE, ADDRESS, INLINED = 1, 2, 3, 1
 (THREAD, WORKER_START, WORKER_STOP, TASK_SPAWN, TASK_END, POLL_BEGIN, POLL_END, PARK, UNPARK, WAKE, QUEUE, MARK,
  VALUE) = range(1, 14)
+DEFINING = (WORKER_START, WORKER_STOP, TASK_SPAWN, TASK_END)
 API, EPOLL, POLL, SELECT, URING, CONDITION, SEMAPHORE = range(7)
 HAS_HEAP, HAS_MAPS, CHILD, HAS_CPU, HAS_EVENTS = 1, 2, 4, 8, 16
 CPU, OFF, PREEMPTED, TOOL_STACK = 1, 2, 1, 1 << 31
@@ -48,7 +51,9 @@ STATS = ("samples freed stacks collisions filter_passes filter_misses stale drop
          "dropped_memory dropped_busy walked walked_frames walked_lost walked_full walked_by_fp threads "
          "map_calls map_partial").split()
 TRACE = ("start_ticks end_ticks end_mono_ns clocks cpu_hz events dropped_memory dropped_busy dropped_names recycled "
-         "samples samples_lost samples_unwound switches").split()
+         "samples samples_lost samples_unwound switches threads_missed ring_chunks ring_most overwritten overwritten_ns "
+         "definitions_in_ring").split()
+TRACE_END = "sampled_ns kernel_ns cpu_error".split()
 SECOND = 10**9
 
 
@@ -111,17 +116,19 @@ class Recording:
         self.stats = dict.fromkeys(STATS, 0)
         self.given = stats
         self.peak = [0.0, 0.0]
+        self.peak_variance = 0.0
         self.peak_ns = self.peak_epoch = 0
         self.now_ns = start_ns
         self.threads, self.names, self.samples = [], [], []
         self.symbols, self.symbol_texts, self.symbol_modules = [], [], []
         self.events = {}  # by tid: [(at_ns, code, fields)]
         self.ticks_per_ns = ticks_per_ns  # None: there is no counter, ticks are nanoseconds
-        self.trace = dict.fromkeys(TRACE, 0)
+        self.trace = dict.fromkeys(TRACE + TRACE_END, 0)
         self.trace["cpu_hz"] = cpu_hz
         self.cpu_source = 1
         self.end_pair = True
         self.events_per_chunk = None  # as many as fit
+        self.has_definitions = True  # False: all events in one place, as piano 0.2.0 wrote them
         self.extra_chunks = []  # (type, index, used, payload), as they are
         self.version, self.header_bytes, self.chunk_bytes = 1, HEADER, CHUNK
 
@@ -163,6 +170,7 @@ class Recording:
 
     def mark_peak(self):
         self.peak = [self._live(0), self._live(1)]
+        self.peak_variance = self._live(2)
         self.peak_ns, self.peak_epoch = self.now_ns, self.peak_epoch + 1
 
     def free(self, stack, size, lived_us, rate=None):
@@ -241,13 +249,23 @@ class Recording:
     def ticks(self, at_ns):
         return at_ns if self.ticks_per_ns is None else 10**12 + round((at_ns - self.start_ns) * self.ticks_per_ns)
 
-    def _event_chunks(self):
-        """(time of its first event, payload) of every chunk."""
+    def _is_definition(self, e):
+        return self.has_definitions and e[1] in DEFINING
+
+    def _definition_chunks(self):
+        """Payloads of chunks, in each of which several threads have parts."""
+        parts = [payload for _, payload in self._event_chunks(self._is_definition, PART - CHUNK_HEAD)]
+        for number in range(0, len(parts), PARTS):
+            yield b"".join((struct.pack("<IIQQ5Q", DEFINITIONS, 1, number + i, len(part), *[0] * 5) + part).ljust(PART, b"\0")
+                           for i, part in enumerate(parts[number:number + PARTS]))
+
+    def _event_chunks(self, chosen, room=PAYLOAD):
+        """(time of its first event, payload) of every chunk of the CHOSEN events."""
         for tid, events in self.events.items():
             out, first, count = b"", 0, 0
-            for at, code, fields in events:
+            for at, code, fields in filter(chosen, events):
                 record = event(code, self.ticks(at) - last if out else 0, *fields)
-                if out and (len(out) + len(record) > PAYLOAD or count == self.events_per_chunk):
+                if out and (len(out) + len(record) > room or count == self.events_per_chunk):
                     yield first, out
                     out = b""
                 if not out:
@@ -270,7 +288,9 @@ class Recording:
         t["events"] = t["events"] or sum(len(events) for events in self.events.values())
         t["samples"] = t["samples"] or sum(s[0] == CPU for s in self.samples)
         t["switches"] = t["switches"] or sum(s[0] == OFF for s in self.samples)
-        return struct.pack(f"<{len(TRACE) + 16}Q", *[t[name] for name in TRACE], *[0] * 16)
+        t["sampled_ns"] = t["sampled_ns"] or sum(s[5] for s in self.samples if s[0] == CPU)
+        gap = 30 - len(TRACE) - len(TRACE_END)
+        return struct.pack("<30Q", *[t[name] for name in TRACE], *[0] * gap, *[t[name] for name in TRACE_END])
 
     def _flags(self):
         if self.flags is not None:
@@ -300,6 +320,7 @@ class Recording:
         program = self.program.encode() if isinstance(self.program, str) else self.program
         out += program[:1023].ljust(1024, b"\0") + words[:1023].ljust(1024, b"\0")
         out += self._trace_header()
+        out += struct.pack("<d2Qd", 0, 0, 0, self.peak_variance)  # none untracked, no limit, none given up
         return out.ljust(HEADER, b"\0")
 
     def _records(self):
@@ -363,8 +384,11 @@ class Recording:
         for kind, payloads in logs.items():
             for index, payload in enumerate(payloads):
                 yield kind, index, len(payload), payload
-        for index, (_, payload) in enumerate(sorted(self._event_chunks(), key=lambda c: c[0])):
+        ring = self._event_chunks(lambda e: not self._is_definition(e))
+        for index, (_, payload) in enumerate(sorted(ring, key=lambda c: c[0])):
             yield EVENTS, index, len(payload), payload
+        for index, payload in enumerate(self._definition_chunks()):
+            yield DEFINITIONS, index, 0, payload
         yield from self._table(TOTALS, {n: s.pack() for n, s in self.sums.items()}, TOTALS_BYTES)
         yield from self._table(LIVE, {i: struct.pack("<4QIIQ", *live, 0) for i, live in
                                       enumerate(self.lives)}, LIVE_BYTES)

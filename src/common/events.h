@@ -1,5 +1,6 @@
 /* The format of an EVENTS chunk: first struct piano__events_head, then events one after another,
- * `used` bytes in all (common/recording.h). Every event is
+ * `used` bytes in all (common/recording.h). A DEFINITIONS chunk has PIANO_DEFINITION_PARTS parts of
+ * PIANO_DEFINITION_BYTES, each with a chunk header and the same format. Every event is
  *
  *   code    1 byte
  *   bytes   1 byte: how many bytes follow. A reader skips them if it does not know the code

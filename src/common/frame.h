@@ -170,6 +170,16 @@ static inline void piano__frame_leave_by_fp(struct piano__frame *f, uint64_t nex
     f->general = NULL;
 }
 
+/* Steps to the caller of a function that has not pushed anything, on a machine without a link
+ * register: PC is on top of the stack. */
+static inline void piano__frame_leave_leaf(struct piano__frame *f, uint64_t pc)
+{
+    f->pc = pc;
+    f->sp += 8;
+    f->is_exact = false;
+    f->general = NULL;
+}
+
 /* Returns whether RULE reads the return address from where the kernel saved the pc of interrupted
  * code. */
 static inline bool piano__frame_is_interrupted(const struct piano__rule *rule)

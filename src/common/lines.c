@@ -101,6 +101,8 @@ void piano__line_tally(struct piano__text *text, uint32_t id, const struct piano
     if (tally->looked)
         piano__text_field(text, "seen_ns", piano__ticks_ns(tally->looked, ns_per_tick_32));
     put_root(text, "lse_ns", tally->looked_var, ns_per_tick_32);
+    if (tally->held)
+        piano__text_field(text, "held_ns", piano__ticks_ns(tally->held, ns_per_tick_32));
     if (tally->unwatched)
         piano__text_field(text, "pre_ns", piano__ticks_ns(tally->unwatched, ns_per_tick_32));
     if (tally->calls != 1 && tally->longest > 0)
@@ -249,6 +251,7 @@ void piano__tally_add(struct piano__tally *a, const struct piano__tally *b)
     a->total_var += b->total_var;
     a->looked += b->looked;
     a->looked_var += b->looked_var;
+    a->held += b->held;
     a->unwatched += b->unwatched;
     a->longest = b->longest > a->longest ? b->longest : a->longest;
     a->alloc_count += b->alloc_count;
@@ -262,7 +265,7 @@ void piano__tally_add(struct piano__tally *a, const struct piano__tally *b)
 
 size_t piano__line_bound(uint32_t count)
 {
-    /* Eighteen fields of at most 20 digits, and their keys. A merged line needs 24 bytes per
+    /* Nineteen fields of at most 20 digits, and their keys. A merged line needs 24 bytes per
      * bucket. */
-    return 568 * (size_t)count + 24 * (size_t)PIANO_HIST_BUCKETS + 1024;
+    return 600 * (size_t)count + 24 * (size_t)PIANO_HIST_BUCKETS + 1024;
 }

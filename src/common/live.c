@@ -44,12 +44,16 @@ static bool header_is_sane(const struct piano__live_header *h, size_t size)
         h->slot_bytes != sizeof(struct piano__slot) ||
         h->entry_bytes != sizeof(struct piano__entry))
         return false;
+    /* Slots and all that follows them are aligned only if the heads are a multiple of that. */
+    if ((uint64_t)h->fn_capacity * sizeof(struct piano__head) % _Alignof(struct piano__slot) != 0 ||
+        h->text_bytes % _Alignof(struct piano__merged) != 0)
+        return false;
     uint64_t need =
         sizeof(struct piano__thread) +
         (uint64_t)h->fn_capacity * (sizeof(struct piano__head) + sizeof(struct piano__slot)) +
         (uint64_t)PIANO_MAX_DEPTH * sizeof(struct piano__entry) + h->text_bytes +
         sizeof(struct piano__merged);
-    return h->block_bytes >= need && h->block_bytes % 4096 == 0 && h->text_bytes % 64 == 0;
+    return h->block_bytes >= need && h->block_bytes % 4096 == 0;
 }
 
 static void send(const struct view *v, struct piano__text *text, const char *start)

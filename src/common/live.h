@@ -98,6 +98,7 @@ struct piano__tally {
     /* Ticks: how long the watcher found the thread in this function, see target/span/watch.c. */
     int64_t looked;
     double looked_var; /* variance of `looked`, in ticks squared */
+    int64_t held;      /* the part of `looked` between two looks that met the same call */
     int64_t unwatched; /* ticks of self time before the watcher ran, see target/span/unwatched.c */
     int64_t longest;   /* ticks: the longest timed call */
     uint64_t alloc_count;
@@ -211,8 +212,10 @@ struct piano__slot {
     int64_t spent;
     int64_t looked;      /* ticks in total; only the watcher writes it */
     double looked_var;   /* variance of `looked`, in ticks squared; only the watcher writes it */
+    int64_t held;        /* the part of `looked` between two looks that met the same call */
     int64_t looked_seen; /* the part of `looked` that is already in tallies */
     double looked_var_seen;
+    int64_t held_seen;
     int64_t unwatched;  /* ticks of self time, while the watcher does not run */
     int64_t debt;       /* ticks that samples estimated, but for which no measured time was left */
     double seen_ever;   /* ticks in timed calls, older ones weighted less */
@@ -415,7 +418,7 @@ struct piano__written {
 };
 
 /* Calls SINK with the text that is not in the file WRITTEN: whole lines, each ending in a newline,
- * possibly several per call. IMAGE may contain anything. Returns 0, or -EINVAL if it is not a live
+ * possibly several per call. IMAGE may contain anything, and is aligned to a page. Returns 0, or -EINVAL if it is not a live
  * image of this version. */
 int piano__live_lines(const void *image, size_t size, struct piano__written written,
                       void (*sink)(void *ctx, const char *text, size_t len), void *ctx);

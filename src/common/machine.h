@@ -50,6 +50,16 @@ static inline bool piano__machine_is_call(const unsigned char *after)
     return false;
 }
 
+/* Returns whether the call before RETURN_PC, whose bytes end at AFTER, goes to code that begins
+ * shortly before PC: then PC is in the function that it called, as far as that can be known. */
+static inline bool piano__machine_calls(const unsigned char *after, uint64_t return_pc, uint64_t pc)
+{
+    enum { LONGEST = 4096 };
+    int32_t distance;
+    memcpy(&distance, after - 4, 4);
+    return after[-5] == 0xe8 && pc - (return_pc + (uint64_t)(int64_t)distance) < LONGEST;
+}
+
 #elif defined(__aarch64__)
 
 enum {
@@ -80,6 +90,12 @@ static inline bool piano__machine_is_call(const unsigned char *after)
     uint32_t word;
     memcpy(&word, after - 4, 4);
     return (word & 0xfc000000) == 0x94000000 || (word & 0xfefff000) == 0xd63f0000;
+}
+
+static inline bool piano__machine_calls(const unsigned char *after, uint64_t return_pc, uint64_t pc)
+{
+    (void)after, (void)return_pc, (void)pc;
+    return false;
 }
 
 #else

@@ -11,7 +11,7 @@
  * unknown types.
  *
  * Tables (TOTALS, LIVE) are arrays of fixed-size records: chunk `index` i holds records i*n to
- * i*n+n-1. Logs (all other types except EVENTS) hold `used` bytes of records. A record begins with
+ * i*n+n-1. Logs (all other types except EVENTS and DEFINITIONS) hold `used` bytes of records. A record begins with
  * its length and never crosses a chunk boundary. Everything is little-endian and aligned to 8
  * bytes.
  *
@@ -24,6 +24,10 @@
 
 #define PIANO_REC_MAGIC "PIANOREC"
 
+/* A tool that writes to a recording holds a read lock (F_OFD_SETLK) on this byte, far beyond the
+ * file. So readers see that it is being written even if the program has not mapped it. */
+#define PIANO_REC_HELD_AT ((int64_t)1 << 40)
+
 enum {
     PIANO_REC_VERSION = 1, /* readers refuse a higher one */
     PIANO_REC_HEADER_BYTES = 4096,
@@ -33,6 +37,9 @@ enum {
     PIANO_REC_MAX_CHUNKS = 16384, /* 1 GB */
     PIANO_MAX_FRAMES = 128,
     PIANO_LIFETIMES = 32,
+    /* A chunk of DEFINITIONS has this many parts, each with a header of its own. */
+    PIANO_DEFINITION_PARTS = 16,
+    PIANO_DEFINITION_BYTES = PIANO_REC_PAYLOAD / PIANO_DEFINITION_PARTS & ~7,
 };
 
 enum piano__chunk_type {
@@ -47,6 +54,10 @@ enum piano__chunk_type {
     PIANO_CHUNK_NAMES = 9,
     PIANO_CHUNK_PYTHON = 10, /* common/python.h */
     PIANO_CHUNK_SYMBOLS = 11,
+    /* Events that say what exists: tasks and workers. EVENTS are reused when they are full; these
+     * are not. */
+    PIANO_CHUNK_DEFINITIONS = 12,
+    PIANO_CHUNK_TYPES, /* all known types are below */
 };
 
 struct piano__chunk {
@@ -56,8 +67,16 @@ struct piano__chunk {
     uint64_t used;  /* committed payload bytes of a log; release store after the record */
     /* SNAPSHOT: 1 if several tools write to it, one at a time (flock on the file). */
     uint64_t shared;
-    uint64_t reserved[4];
+    /* EVENTS: 1 + the index of the chunk that holds the events before; 0: there are none;
+     * PIANO_EVENTS_GAP: some were dropped. */
+    uint64_t previous;
+    /* EVENTS, once the chunk is full: time of the newest event, number of events. */
+    uint64_t last_ns;
+    uint64_t events;
+    uint64_t reserved;
 };
+
+#define PIANO_EVENTS_GAP UINT64_MAX
 
 /* Counters by cause. Any thread adds (relaxed). */
 struct piano__heap_stats {
@@ -132,7 +151,34 @@ struct piano__trace {
     uint64_t samples_unwound; /* samples with a complete stack */
     uint64_t switches;
     uint64_t threads_missed; /* threads that got neither a timer nor a perf event */
-    uint64_t reserved[15];
+    /* The ring of events: chunks it has so far, and how many it may have. */
+    uint64_t ring_chunks;
+    uint64_t ring_most;
+    uint64_t overwritten;    /* events in recycled chunks */
+    uint64_t overwritten_ns; /* time of the newest of them: all later events are there */
+    /* Definitions in the ring, where they may be overwritten: their log was full. */
+    uint64_t definitions_in_ring;
+    uint64_t reserved[7];
+    uint64_t sampled_ns; /* CPU time that all samples represent */
+    /* CPU time of what was sampled as the kernel counts it, written by the tool; 0: unknown. */
+    uint64_t kernel_ns;
+    uint64_t cpu_error; /* errno: why there are no CPU samples although they were asked for */
+};
+
+enum piano__fired_kind {
+    PIANO_FIRED_LONG_POLL = 1, /* `value` and `limit`: nanoseconds */
+    PIANO_FIRED_GROWTH = 2, /* `value` and `limit`: thousandths of what was live a window before */
+};
+enum piano__fired_action { PIANO_FIRED_SNAPSHOT = 1, PIANO_FIRED_END = 2 };
+
+/* A condition that the user gave to `piano record` came true. */
+struct piano__fired {
+    uint64_t at_ns; /* CLOCK_MONOTONIC */
+    uint32_t kind;
+    uint32_t action;
+    uint64_t value;
+    uint64_t limit;
+    char what[160]; /* the task and its thread; ends with a NUL */
 };
 
 struct piano__rec_header {
@@ -171,6 +217,12 @@ struct piano__rec_header {
     double untracked_bytes;    /* over all stacks, see struct piano__totals */
     uint64_t max_chunks;       /* limit on the number of chunks; 0: PIANO_REC_MAX_CHUNKS */
     uint64_t samples_given_up; /* old CPU samples and switches that were overwritten by new ones */
+    double peak_variance;      /* `live_variance` at the peak */
+    /* CLOCK_MONOTONIC: the tool has ended the recording, but not the program. Nothing later counts.
+     * 0: it has not. */
+    uint64_t ended_ns;
+    uint64_t fired; /* how often a condition came true: time n, from 0, is in `fires[n % 4]` */
+    struct piano__fired fires[4];
 };
 
 /* Returns the largest number of chunks that the recording may have. */
@@ -205,6 +257,9 @@ struct piano__module {
     uint8_t build_id[32];
     char path[]; /* ends with a NUL */
 };
+
+/* The path of a mapping with code but no file, as a runtime makes it for JIT code. */
+#define PIANO_NO_FILE "//anon"
 
 enum piano__stack_flags {
     PIANO_STACK_LOST = 1,  /* the walk ended early */
@@ -332,12 +387,13 @@ struct piano__python_code {
     char text[]; /* its qualified name, its file, its table of lines (co_linetable) */
 };
 
-/* The meaning of addresses, written by the tool while the files that ran still exist. Three kinds
+/* The meaning of addresses, written by the tool while the files that ran still exist. Four kinds
  * of log records share one chunk type. Texts and modules are numbered from 1. */
 enum piano__symbol_kind {
     PIANO_SYMBOL_TEXT = 1,
     PIANO_SYMBOL_MODULE = 2,
     PIANO_SYMBOL_ADDRESS = 3,
+    PIANO_SYMBOL_JIT = 4,
 };
 
 struct piano__symbol_text {
@@ -377,6 +433,21 @@ struct piano__symbol_address {
      * memory. */
     uint64_t address;
     struct piano__symbol_frame frames[];
+};
+
+/* A function at an address of process `pid` that is in no file (JIT code), from `since` until
+ * before `until` (CLOCK_MONOTONIC; 0 and UINT64_MAX: at any time). Of several that hold at one
+ * time, the first in the file counts. */
+struct piano__symbol_jit {
+    uint32_t bytes;
+    uint32_t kind;
+    uint32_t pid;
+    uint32_t line;    /* 0: unknown */
+    uint64_t address; /* in memory; the address of the call for a return address */
+    uint64_t since;
+    uint64_t until;
+    uint32_t function; /* number of a text */
+    uint32_t file;     /* number of a text; 0: unknown */
 };
 
 enum piano__sample_kind {
@@ -420,6 +491,7 @@ _Static_assert(sizeof(struct piano__totals) == 256, "a format is bytes");
 _Static_assert(sizeof(struct piano__live) == 48, "a format is bytes");
 _Static_assert(sizeof(struct piano__snapshot_entry) == 40, "a format is bytes");
 _Static_assert(sizeof(struct piano__symbol_frame) == 16, "a format is bytes");
+_Static_assert(sizeof(struct piano__symbol_jit) == 48, "a format is bytes");
 _Static_assert(offsetof(struct piano__rec_header, stats) == 176, "a format is bytes");
 
 #endif

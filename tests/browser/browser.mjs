@@ -18,8 +18,9 @@ afterEach(async () => {
 });
 after(async () => browser?.close());
 
-/** The list of faults of PAGE; it grows while the page runs. TARGET is the only address that the page may load. */
-export function watch(page, target) {
+/** The list of faults of PAGE; it grows while the page runs. TARGET is the only address that the page may load; with
+ * LIVE, its newer data too. */
+export function watch(page, target, live = false) {
   const faults = [];
   page.on("console", (message) => {
     if (message.type() === "error" || message.type() === "warning") faults.push(`console: ${message.text()}`);
@@ -33,20 +34,21 @@ export function watch(page, target) {
     void dialog.dismiss();
   });
   page.on("request", (request) => {
-    if (request.url().split("#")[0] !== target) faults.push(`request: ${request.url()}`);
+    const url = request.url().split("#")[0];
+    if (url !== target && !(live && /^live\/\d+$/.test(url.slice(target.length)))) faults.push(`request: ${request.url()}`);
   });
   return faults;
 }
 
 /** Opens FILE (or an address) in a new window and waits for the first view. OPTIONS are those of newContext(), and
- * `hash`; with `broken` it does not wait for a view. */
-export async function show(file, { hash = "", broken = false, ...options } = {}) {
+ * `hash`; with `broken` it does not wait for a view; with `live` the page may ask for newer data. */
+export async function show(file, { hash = "", broken = false, live = false, ...options } = {}) {
   browser ??= await launch();
   const context = await browser.newContext({ viewport: { width: 1200, height: 750 }, ...options });
   context.setDefaultTimeout(LIMIT_MS);
   const page = await context.newPage();
   const target = file.startsWith("http") ? file : pathToFileURL(file).href;
-  const faults = watch(page, target);
+  const faults = watch(page, target, live);
   open.push({ context, faults });
   await page.addInitScript(() => document.addEventListener("securitypolicyviolation", (event) =>
     console.error(`refused by the policy: ${event.violatedDirective} ${event.blockedURI}`)));

@@ -11,11 +11,13 @@ from typing import Any
 from conftest import LIB, OLD_LIBC, PRELOAD, ROOT, Done, Project, need
 
 HEADER, CHUNK, CHUNK_HEADER = 4096, 65536, 64
-THREADS, EVENTS, NAMES = 6, 7, 9
+THREADS, EVENTS, NAMES, DEFINITIONS = 6, 7, 9, 12
+PARTS, PART = 16, 4088  # of a chunk of definitions
 HAS_HEAP, CHILD, HAS_EVENTS = 1, 4, 16
 TRACE_AT = 2480
 TRACE = ("start_ticks", "end_ticks", "end_mono_ns", "kinds", "cpu_hz", "events", "dropped_memory", "dropped_busy",
-         "dropped_names", "recycled")
+         "dropped_names", "recycled", "samples", "samples_lost", "samples_unwound", "switches", "threads_missed",
+         "ring_chunks", "ring_most", "overwritten", "overwritten_ns", "definitions_in_ring")
 CODES = ("", "thread", "worker_start", "worker_stop", "task_spawn", "task_end", "poll_begin", "poll_end", "park",
          "unpark", "wake", "queue", "mark", "value")
 PARKS = ("api", "epoll", "poll", "select", "uring", "condition", "semaphore", "barrier", "tasks", "idle")
@@ -38,6 +40,7 @@ class Recording:
     state: int
     pid: int
     trace: dict[str, int]
+    start_ns: int
     names: dict[int, str] = field(default_factory=dict)
     threads: dict[int, list[str]] = field(default_factory=dict)  # tid: its names, the last one is good
     events: list[Event] = field(default_factory=list)
@@ -108,10 +111,10 @@ def load(path: Path) -> Recording:
     assert data[:8] == b"PIANOREC"
     pid, _, flags, state, chunks = struct.unpack_from("<IIIIQ", data, 24)
     start_ns, = struct.unpack_from("<Q", data, 48)
-    trace = dict(zip(TRACE, struct.unpack_from("<10Q", data, TRACE_AT)))
+    trace = dict(zip(TRACE, struct.unpack_from(f"<{len(TRACE)}Q", data, TRACE_AT)))
     trace["has_counter"] = trace.pop("kinds") & 0xffffffff
-    r = Recording(flags, state, pid, trace)
-    events = []
+    r = Recording(flags, state, pid, trace, start_ns)
+    events, definitions = [], []
     for number in range(chunks):
         at = HEADER + CHUNK * number
         kind, ready, index, used = struct.unpack_from("<IIQQ", data, at) if at + CHUNK <= len(data) else (0, 0, 0, 0)
@@ -132,14 +135,39 @@ def load(path: Path) -> Recording:
                 r.threads.setdefault(tid, []).append(name)
         elif kind == EVENTS and used >= 24:
             events.append((index, at, used))
-    pairs = [(trace["start_ticks"], start_ns)] + [struct.unpack_from("<QQ", data, at + 8) for _, at, _ in events]
+        elif kind == DEFINITIONS:
+            for part in range(at, at + PARTS * PART, PART):
+                kind, ready, index, used = struct.unpack_from("<IIQQ", data, part)
+                if ready == 1 and used >= 24:
+                    assert kind == DEFINITIONS and used <= PART - CHUNK_HEADER
+                    definitions.append((index, part + CHUNK_HEADER, used))
+    pairs = [(trace["start_ticks"], start_ns)] + [struct.unpack_from("<QQ", data, at + 8)
+                                                        for _, at, _ in events + definitions]
     if trace["end_ticks"]:
         pairs.append((trace["end_ticks"], trace["end_mono_ns"]))
     clock = Clock(pairs, bool(trace["has_counter"]))
     assert len({index for index, _, _ in events}) == len(events)
     for _, at, used in sorted(events):
         decode_events(r, data, at, used, clock)
+    ring, r.events = r.events, []
+    for _, at, used in sorted(definitions):
+        decode_events(r, data, at, used, clock)
+    r.events = merged(r.events, ring)
     return r
+
+
+def merged(definitions: list[Event], ring: list[Event]) -> list[Event]:
+    """The events of each thread in order of time, of equal times the definitions first; threads in the order of the ring."""
+    out: list[Event] = []
+    waiting: dict[int, list[Event]] = {}
+    for e in definitions:
+        waiting.setdefault(e.tid, []).append(e)
+    for e in ring:
+        mine = waiting.get(e.tid, [])
+        while mine and mine[0].ticks <= e.ticks:
+            out.append(mine.pop(0))
+        out.append(e)
+    return out + [e for left in waiting.values() for e in left]
 
 
 # Programs ---------------------------------------------------------------------------------------

@@ -172,3 +172,13 @@ DENY = r"""
         return 78;
     }
 """
+
+# The same for events of whole CPUs alone (pid -1): as for a user who may sample programs of his own.
+DENY_CPUS = DENY.replace("""SYS_perf_event_open, 0, 1),""", """SYS_perf_event_open, 0, 3),
+            BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[1])),
+            BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0xffffffff, 0, 1),""").replace("{4, code}", "{6, code}")
+
+# The same for all events but those of the calling process itself (pid 0), with which piano asks what it may sample.
+DENY_LATER = DENY.replace("""SYS_perf_event_open, 0, 1),""", """SYS_perf_event_open, 0, 3),
+            BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[1])),
+            BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0),""").replace("{4, code}", "{6, code}").replace("| EPERM", "| EMFILE")

@@ -16,7 +16,7 @@ import pytest
 from conftest import BURN, LIMIT_S, PIANO, PIANO_WORD, ROOT, Project, put_run, update_run
 from test_build import write_game
 
-COMMANDS = ["build", "run", "profile", "record", "snapshot", "report", "diff", "export", "view", "list", "tag", "doctor"]
+COMMANDS = ["build", "run", "profile", "record", "top", "snapshot", "report", "diff", "export", "view", "list", "tag", "doctor"]
 
 
 # Words -------------------------------------------------------------------------------------------

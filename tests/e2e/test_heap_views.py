@@ -223,7 +223,7 @@ def test_growth_between_chosen_snapshots(project: Project, program: Path) -> Non
     done = project.piano("report", path, "--growth", "--to", "9", check=False)
     assert done.status == 1 and "no snapshot 9; there are 1 to 5" in done.err and done.out == ""
     assert project.piano("report", path, "--growth", "--to", "x", check=False).status == 2
-    assert project.piano("report", path, "--from", "1", check=False).status == 2
+    assert project.piano("report", path, "--growth", "--from", "1", "--to", "x", check=False).status == 2
 
 
 def ramp(program: Path, values: list[int], rate: int = 1) -> Any:

@@ -174,7 +174,8 @@ SLOW = """
 
 @pytest.mark.parametrize("stops", ["once", "for good"])
 def test_ctrl_c_skips_only_the_names(project: Project, stops: str) -> None:
-    """Ctrl-C ends the search for names and leaves the rest; a second one ends all, even where files are being read."""
+    """Ctrl-C ends the search for names and leaves the rest; a second one does so even where files are being read. The exit status
+    is the program's."""
     prog = compile(project, OLD)
     project.write({"slow.c": SLOW})
     project.command("gcc", "-shared", "-fPIC", "slow.c", "-o", "slow.so", "-ldl")
@@ -191,9 +192,9 @@ def test_ctrl_c_skips_only_the_names(project: Project, stops: str) -> None:
             recorder.send_signal(signal.SIGINT)
             time.sleep(0.01)
     said = recorder.communicate(timeout=LIMIT_S)[1]
-    assert recorder.returncode == (0 if stops == "once" else -signal.SIGINT), said
+    assert recorder.returncode == 0, said
     assert "recording: out.rec" in said
-    assert ("interrupted: function names" in said and "next: piano report" in said) == (stops == "once"), said
+    assert "interrupted: function names" in said and "next: piano report" in said, said
     assert make.SYMBOLS not in types_of(path)
     assert "maker_old" in project.piano("report", "--heap", path).out
 
@@ -367,7 +368,7 @@ def test_symbols_that_do_not_fit_together(project: Project, what: str) -> None:
     elif what == "kind":
         struct.pack_into("<I", data, at + 4, 9)
     elif what == "type":
-        struct.pack_into("<I", data, at - make.CHUNK_HEAD, 12)
+        struct.pack_into("<I", data, at - make.CHUNK_HEAD, 99)
     path.write_bytes(data)
     done = project.piano("report", "--heap", "--all", path)
     if what == "file":

@@ -102,7 +102,7 @@ def check(project: Project, killed: Killed, path: Path) -> tuple[int, int]:
     """(events in the recording, events it says it dropped: a busy machine can keep a chunk from a thread)"""
     data = project.json("report", path, "--polls")
     dropped = data["dropped"].pop("memory")
-    assert data["dropped"] == {"busy": 0, "names": 0, "recycled_chunks": 0}
+    assert set(data["dropped"].values()) == {0}
     assert data["missing"]["gaps"] == data["missing"]["bad_numbers"] == 0 and data["missing"]["list"] == []
     queues = {queue["queue"]: queue for queue in data["queues"]}
     for number in (0, 1):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Iterator
 
 import pytest
-from conftest import PIANO, Done, Project
+from conftest import PIANO, Done, Project, need
 
 USER, GROUP = 54321, 54322  # nobody's: names are not needed
 AS_SUDO = {"SUDO_UID": str(USER), "SUDO_GID": str(GROUP)}
@@ -99,6 +99,7 @@ def test_a_build_belongs_to_the_owner_of_the_directory(theirs: Project) -> None:
 
 def test_a_program_makes_its_run_for_the_owner(theirs: Project) -> None:
     """Started without piano."""
+    theirs.env.update(AS_SUDO)
     program = theirs.cc(TICK, select=["--fn", "tick"])
     shutil.rmtree(theirs.runs, ignore_errors=True)
     theirs.command(program, env=AS_SUDO)
@@ -179,3 +180,144 @@ def test_unreadable_directory_of_another_user_names_no_command(theirs: Project) 
     (theirs.root / ".piano" / "runs").mkdir(parents=True)
     (theirs.root / ".piano").chmod(0o700)
     assert "chown" not in as_user(theirs, "report").err
+
+
+# --- whose projects piano uses ------------------------------------------------------------------
+
+RAN = "tick: tick.c\n\ttouch {}\n\tcc -O1 -o tick tick.c\n"
+
+
+def shared(theirs: Project) -> Project:
+    """A project in a directory to which everybody may write, as /tmp: root's own, below it one more."""
+    theirs.root.chmod(0o1777)
+    os.chown(theirs.root, 0, 0)
+    top = theirs.root
+    theirs.root = top / "work"
+    theirs.root.mkdir()
+    theirs.write({"tick.c": TICK})
+    return theirs
+
+
+def plant(path: Path, text: str | None = None) -> Path:
+    """A file, or without TEXT a directory, of the other user, where all may write."""
+    if text is None:
+        path.mkdir()
+        path.chmod(0o777)
+    else:
+        path.write_text(text)
+    os.chown(path, USER, GROUP, follow_symlinks=False)
+    return path
+
+
+def refused(project: Project, planted: Path, *words: Any, **more: Any) -> None:
+    done = project.piano(*words, check=False, **more)
+    assert done.status == 1 and done.out == "", done
+    assert str(planted) in done.err and str(USER) in done.err and "PIANO_SAFE_DIRECTORIES" in done.err, done
+
+
+@pytest.mark.parametrize("name", ["Makefile", "CMakeLists.txt", "meson.build", "configure", ".git"])
+@pytest.mark.parametrize("below", [True, False], ids=["below", "there"])
+def test_build_file_of_another_user_is_not_used(theirs: Project, name: str, below: bool) -> None:
+    top = theirs.root
+    project = shared(theirs)
+    proof = theirs.home / "ran"
+    planted = plant(top / name, RAN.format(proof))
+    if not below:
+        project.root = top
+    refused(project, planted, "build")
+    refused(project, planted, "profile")
+    assert not proof.exists() and not (top / ".piano").exists()
+
+
+@pytest.mark.parametrize("words", [("record", "--", "true"), ("list",), ("report",), ("tag",), ("tag", "x"), ("run",),
+                                   ("diff", "a", "b"), ("build", "--", "cc", "-c", "tick.c")], ids=" ".join)
+@pytest.mark.parametrize("below", [True, False], ids=["below", "there"])
+def test_state_of_another_user_is_not_used(theirs: Project, words: tuple[str, ...], below: bool) -> None:
+    top = theirs.root
+    project = shared(theirs)
+    planted = plant(top / ".piano")
+    if not below:
+        project.root = top
+    refused(project, planted, *words)
+    assert list(planted.iterdir()) == []
+
+
+def test_link_of_another_user_is_not_used(theirs: Project) -> None:
+    top = theirs.root
+    project = shared(theirs)
+    own = theirs.home / "own"
+    own.mkdir()
+    (top / ".piano").symlink_to(own)
+    os.chown(top / ".piano", USER, GROUP, follow_symlinks=False)
+    refused(project, top / ".piano", "record", "--", "true")
+    assert list(own.iterdir()) == []
+
+
+def test_directory_of_another_user_is_not_built(theirs: Project) -> None:
+    """Its owner could put anything there."""
+    theirs.write({"tick.c": TICK, "Makefile": RAN.format("ran")})
+    (theirs.root / "sub").mkdir()
+    refused(theirs, theirs.root, "build")
+    theirs.root = theirs.root / "sub"
+    refused(theirs, theirs.root.parent, "build")
+    refused(theirs, theirs.root.parent, "record", "--", "true")
+
+
+def test_doctor_names_the_owner_of_the_runs_directory(theirs: Project) -> None:
+    top = theirs.root
+    project = shared(theirs)
+    plant(top / ".piano")
+    done = project.piano("doctor", check=False)
+    assert done.status == 1 and f"{top}/.piano belongs to" in done.out + done.err, done
+
+
+@pytest.mark.parametrize("env", [AS_SUDO, {"PIANO_SAFE_DIRECTORIES": "*"}, {"PIANO_SAFE_DIRECTORIES": "/nowhere:TOP/"}],
+                         ids=["sudo", "all", "named"])
+def test_trusted_project_of_another_user_is_used(theirs: Project, env: dict[str, str]) -> None:
+    top = theirs.root
+    project = shared(theirs)
+    (project.root / "tick.c").rename(top / "tick.c")
+    plant(top / "Makefile", RAN.format("ran"))
+    project.env.update({name: value.replace("TOP", str(top)) for name, value in env.items()})
+    project.piano("profile", "--fn", "tick")
+    project.root = top
+    assert project.report().calls("tick") == {"tick": 50}
+
+
+def test_other_directory_in_the_list_changes_nothing(theirs: Project) -> None:
+    top = theirs.root
+    project = shared(theirs)
+    planted = plant(top / "Makefile", RAN.format("ran"))
+    for named in (str(project.root), str(top) + "x", str(top)[:-1], "", ":", "/"):
+        refused(project, planted, "build", env={"PIANO_SAFE_DIRECTORIES": named})
+
+
+def test_own_directory_below_is_a_project_of_its_own(theirs: Project) -> None:
+    """As the hint says."""
+    top = theirs.root
+    project = shared(theirs)
+    plant(top / "Makefile", RAN.format("ran"))
+    (project.root / ".piano").mkdir()
+    project.command(project.build("--fn", "tick", "--", "gcc", "-O1", "tick.c", "-o", "tick"))
+    assert project.report().calls("tick") == {"tick": 50}
+    assert not (top / ".piano").exists()
+
+
+def test_part_of_a_foreign_cmake_project_is_built_alone(theirs: Project) -> None:
+    top = theirs.root
+    project = shared(theirs)
+    plant(top / "CMakeLists.txt", "message(FATAL_ERROR \"of another user\")\n")
+    project.write({"CMakeLists.txt": "cmake_minimum_required(VERSION 3.10)\nproject(tick C)\nadd_executable(tick tick.c)\n"})
+    need("cmake")
+    project.command(project.build("--fn", "tick"))
+    assert project.report().calls("tick") == {"tick": 50}
+
+
+def test_runs_directory_that_is_named_is_used(theirs: Project) -> None:
+    """Whoever names a directory or a file has chosen it."""
+    top = theirs.root
+    project = shared(theirs)
+    plant(top / ".piano")
+    project.piano("record", "-o", "true.rec", "--", "true")
+    project.piano("record", "--", "true", env={"PIANO_RUNS_DIR": str(theirs.home / "runs")})
+    project.piano("report", "--heap", "true.rec")

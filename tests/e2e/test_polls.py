@@ -150,6 +150,23 @@ def test_loops_are_found_without_annotation(project: Project) -> None:
 
 
 @tool
+def test_one_wait_in_epoll_is_a_loop(project: Project) -> None:
+    """Programs use epoll in loops only: one turn is enough, closed or not. Other waits need four."""
+    rec = make.Recording(end_ns=6 * make.SECOND)
+    rec.thread(4711, "main")
+    rec.event(4711, 1, make.PARK, make.EPOLL).turn(4711, 10, 300)
+    rec.event(12, 1, make.PARK, make.EPOLL).event(12, 20, make.UNPARK, 2).event(12, 520, make.MARK, rec.name("end"))
+    rec.event(13, 1, make.PARK, make.EPOLL).event(13, 20, make.UNPARK, 2)  # nothing is known of what came then
+    for tid, kind in (14, make.POLL), (15, make.SELECT), (16, make.CONDITION), (17, make.SEMAPHORE), (18, make.URING):
+        rec.event(tid, 1, make.PARK, kind)
+        for i in range(2):
+            rec.turn(tid, 10 + 100 * i, 50, kind=kind)
+    data = polls(project, rec)
+    assert sorted(poll["duration_ns"] for poll in data["longest"]) == [300 * MS, 500 * MS] and data["polls"] == 2
+    assert tasks(data)["epoll loop of main (4711)"]["polls"] == 1 and "long-polls" in flags(data)
+
+
+@tool
 def test_a_thread_that_tells_its_polls_has_no_loop(project: Project) -> None:
     rec = make.Recording()
     for i in range(10):

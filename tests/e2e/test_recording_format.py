@@ -13,7 +13,7 @@ tool = pytest.mark.tool
 HEADERS = "".join((ROOT / "src/common" / name).read_text() for name in ("recording.h", "events.h"))
 
 # Which structure each heading of the document, or line before a table, is about.
-STRUCTURES = {"## Header": "piano__rec_header", "`stats`, all u64": "piano__heap_stats",
+STRUCTURES = {"## Header": "piano__rec_header", "An entry of `fires`": "piano__fired", "`stats`, all u64": "piano__heap_stats",
               "## Chunk header": "piano__chunk", "## 1: module": "piano__module",
               "## 2: stack": "piano__stack", "## 3: totals": "piano__totals", "## 4: live": "piano__live",
               "## 5: snapshot": "piano__snapshot", "An entry, of a stack": "piano__snapshot_entry",

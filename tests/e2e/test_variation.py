@@ -111,6 +111,14 @@ def test_query_that_costs_40_times_as_much_in_some_frames(varies: Any) -> None:
     run.require_near("world", 0.4)
 
 
+def test_pauses_of_3_ms_are_the_callees(varies: Any) -> None:
+    """Two looks of the watcher meet such a call, or three: few, but they meet the same call."""
+    run = varies("pause", scale=100)
+    assert run.ns("new_cell") > run.ns("interpret")
+    assert run.right("interpret", "new_cell") >= 0.9
+    run.require_near("new_cell", 0.25)
+
+
 def test_one_call_of_20_000_takes_20_ms(varies: Any) -> None:
     run = varies("asset")
     assert run.ns("get_asset") > run.ns("draw")

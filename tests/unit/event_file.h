@@ -35,7 +35,7 @@ struct file {
     size_t size;
     struct event *events;
     size_t count;
-    size_t chunks; /* of events */
+    size_t chunks; /* of the ring */
 };
 
 static inline const struct piano__chunk *chunk_at(const struct file *f, size_t number)
@@ -90,6 +90,17 @@ static inline void decode_chunk(struct file *f, const struct piano__chunk *c)
     }
 }
 
+/* Definitions come first, whatever their time. */
+static inline void decode_parts(struct file *f, const struct piano__chunk *c)
+{
+    const char *payload = (const char *)(c + 1);
+    for (int i = 0; i < PIANO_DEFINITION_PARTS; i++) {
+        const struct piano__chunk *part = (const void *)(payload + i * PIANO_DEFINITION_BYTES);
+        if (part->ready)
+            decode_chunk(f, part);
+    }
+}
+
 static inline int by_index(const void *a, const void *b)
 {
     uint64_t x = (*(const struct piano__chunk *const *)a)->index;
@@ -100,13 +111,19 @@ static inline int by_index(const void *a, const void *b)
 static inline void decode(struct file *f)
 {
     const struct piano__chunk **all = calloc(chunks_of(f) + 1, sizeof(void *));
+    size_t room = 1;
     assert_non_null(all);
     for (size_t i = 0; i < chunks_of(f); i++)
         if (chunk_at(f, i)->ready && chunk_at(f, i)->type == PIANO_CHUNK_EVENTS)
             all[f->chunks++] = chunk_at(f, i);
+    for (size_t i = 0; i < chunks_of(f); i++)
+        room += PIANO_REC_PAYLOAD / 3;
     qsort(all, f->chunks, sizeof(void *), by_index);
-    f->events = calloc(f->chunks * (PIANO_REC_PAYLOAD / 3) + 1, sizeof *f->events);
+    f->events = calloc(room, sizeof *f->events);
     assert_non_null(f->events);
+    for (size_t i = 0; i < chunks_of(f); i++)
+        if (chunk_at(f, i)->ready && chunk_at(f, i)->type == PIANO_CHUNK_DEFINITIONS)
+            decode_parts(f, chunk_at(f, i));
     for (size_t i = 0; i < f->chunks; i++) {
         assert_true(i == 0 || all[i]->index > all[i - 1]->index);
         decode_chunk(f, all[i]);

@@ -10,7 +10,7 @@ import { Model } from "./model/model";
 import { findPage } from "./model/page";
 import { Shell } from "./shell/shell";
 import { Source } from "./model/source";
-import { Store } from "./model/state";
+import { Store, withoutRows } from "./model/state";
 import { allViews } from "./shell/views";
 
 /** Lets the browser paint and handle events. */
@@ -55,7 +55,8 @@ async function start(root: HTMLElement): Promise<void> {
   try {
     const model = await load(progress);
     const views = allViews().filter((view) => errors.guard(() => view.available(model), false));
-    const store = new Store(model, views.map((view) => view.id), window.location.hash);
+    const { hash } = window.location;
+    const store = new Store(model, views.map((view) => view.id), model.meta.live ? withoutRows(hash) : hash);
     if (views.length === 0) throw new PageError("There is nothing in this run to show.");
     errors.alone = false;
     new Shell(root, model, store, views, errors);

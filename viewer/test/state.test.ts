@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { readSelection, Store, writeSelection } from "../src/model/state";
+import { readSelection, Store, withoutRows, writeSelection } from "../src/model/state";
 import type { Selection } from "../src/model/state";
 
 const VIEWS = ["overview", "timeline"];
@@ -65,4 +65,26 @@ test("listeners are called once per change, and only if something changed", () =
   stop();
   s.set({ search: "" });
   assert.deepEqual(heard, [["search", "view"], ["selection"], ["pins"], ["options"], ["options"]]);
+});
+
+test("a run that grows keeps the range, or moves it along if it reached to the end", () => {
+  const whole = store(), fixed = store(), last = store();
+  const longer = { end: 3e9, has: () => true };
+  fixed.zoom(2e8, 4e8);
+  last.zoom(9e8, 1e9);
+  last.set({ search: "x", selection: { kind: "poll", poll: 5 }, pins: [{ kind: "site", site: 1 }, { kind: "poll", poll: 5 }] });
+  for (const s of [whole, fixed, last]) {
+    s.grow(longer, VIEWS, (selection) => selection.kind === "poll" ? { kind: "poll", poll: selection.poll + 2 } : null);
+  }
+  assert.deepEqual([whole.state.t0, whole.state.t1], [0, 3e9]);
+  assert.deepEqual([fixed.state.t0, fixed.state.t1], [2e8, 4e8]);
+  assert.deepEqual([last.state.t0, last.state.t1], [29e8, 3e9]);
+  assert.equal(whole.hash(), store().hash());
+  assert.deepEqual(last.state.selection, { kind: "poll", poll: 7 });
+  assert.deepEqual(last.state.pins, [{ kind: "poll", poll: 7 }]);
+  assert.equal(last.state.search, "x");
+});
+
+test("a link to a page that is live has no rows", () => {
+  assert.equal(withoutRows("#v=timeline&t=1-2&s=poll:3&q=s%3D&p=site:1"), "#v=timeline&t=1-2&q=s%3D");
 });

@@ -182,4 +182,95 @@ TWIN static void run_tail(int frames)
     }
 }
 
+/* An array that grows: a call that finds it full copies it. */
+FN void push(int steps)
+{
+    WORK(push, GROWN(steps));
+}
+
+FN void load_level(void)
+{
+    WORK(load_level, 20000);
+    for (int i = 1; i <= 16384; i++)
+        push((i & (i - 1)) == 0 ? 4 * i : 5);
+    MADE(load_level, 16384);
+}
+
+TWIN static void run_doubling(int frames)
+{
+    for (int i = 0; i < frames; i++, pulse())
+        load_level();
+}
+
+/* Two functions that swap their costs with every frame. */
+FN void forth(int steps)
+{
+    WORK(forth, GROWN(steps));
+}
+
+FN void back(int steps)
+{
+    WORK(back, steps);
+}
+
+FN void alternate(int odd)
+{
+    WORK(alternate, 8000);
+    for (int i = 0; i < 800; i++) {
+        forth(odd ? 120 : 8);
+        back(odd ? 8 : 120);
+    }
+    MADE(alternate, 1600);
+}
+
+TWIN static void run_swap(int frames)
+{
+    for (int i = 0; i < frames; i++, pulse())
+        alternate(i & 1);
+}
+
+/* The first calls of each frame are the expensive ones. */
+FN void settle(int steps)
+{
+    WORK(settle, GROWN(steps));
+}
+
+FN void cool(void)
+{
+    WORK(cool, 6000);
+    for (int i = 0; i < 1200; i++)
+        settle(8 + 4000 / (1 + i));
+    MADE(cool, 1200);
+}
+
+TWIN static void run_decay(int frames)
+{
+    for (int i = 0; i < frames; i++, pulse())
+        cool();
+}
+
+/* Expensive calls come in bursts of random length, which do not care for frames. */
+FN void packet(int steps)
+{
+    WORK(packet, GROWN(steps));
+}
+
+FN void loop_turn(void)
+{
+    static int left;
+    WORK(loop_turn, 4000);
+    for (int i = 0; i < 2000; i++) {
+        if (left == 0 && next_random() % 3000 == 0)
+            left = 1 + (int)(next_random() % 400);
+        packet(left > 0 ? (left--, 200) : 9);
+    }
+    MADE(loop_turn, 2000);
+}
+
+TWIN static void run_bursts(int frames)
+{
+    for (int i = 0; i < frames; i++, pulse())
+        loop_turn();
+}
+
 #endif

@@ -15,6 +15,7 @@
 #define TWIN __attribute__((noinline, noclone, no_instrument_function))
 
 enum {
+    FUNCTIONS_MOST = 128,
     PIECE = 20000, /* steps of a piece */
     PIECES = 1 << 16,
     SHARE = 20, /* one part in so many of the run goes into pieces */
@@ -24,8 +25,8 @@ struct tally {
     long calls, steps, made; /* made: calls of other functions of the table */
 };
 
-static __thread struct tally tallies[64];
-static struct tally sums[64];
+static __thread struct tally tallies[FUNCTIONS_MOST];
+static struct tally sums[FUNCTIONS_MOST];
 
 /* A call of NAME that works for STEPS. */
 #define WORK(name, steps_)                                                                         \
@@ -72,7 +73,7 @@ TWIN static void begin(void)
 /* At the end of each thread. */
 TWIN static void sum_up(void)
 {
-    for (int i = 0; i < 64; i++) {
+    for (int i = 0; i < FUNCTIONS_MOST; i++) {
         __atomic_fetch_add(&sums[i].calls, tallies[i].calls, __ATOMIC_RELAXED);
         __atomic_fetch_add(&sums[i].steps, tallies[i].steps, __ATOMIC_RELAXED);
         __atomic_fetch_add(&sums[i].made, tallies[i].made, __ATOMIC_RELAXED);

@@ -14,7 +14,10 @@
     X(gamma_) X(page) X(lookup) X(explore) X(walk) X(frame_a) X(frame_b) X(job) \
     X(short_frame) X(event) X(long_frame) X(token) X(ui) X(scene) X(shade) \
     X(compose) X(outer) X(mid) X(leaf) X(mixer) X(orchestra) X(voice) X(river) \
-    X(drop) X(fetch) X(gather) X(item) X(paint) X(access) X(execute) X(substitute)
+    X(drop) X(fetch) X(gather) X(item) X(paint) X(access) X(execute) X(substitute) \
+    X(lru_get) X(shade_row) X(new_cell) X(interpret) X(texel) X(triangle) X(mesh) X(model) X(view) \
+    X(read_block) X(index_page) X(scan_page) X(answer) X(push) X(load_level) X(forth) X(back) \
+    X(alternate) X(settle) X(cool) X(packet) X(loop_turn)
 /* clang-format on */
 
 #define AS_ID(name) ID_##name,
@@ -37,6 +40,7 @@ TWIN static unsigned next_random(void)
 }
 
 #include "spikes.h"
+#include "stalls.h"
 #include "drift.h"
 #include "twins.h"
 
@@ -68,6 +72,14 @@ static const struct {
     {"miss", run_miss, 3000},
     {"own", run_own, 4000},
     {"callback", run_callback, 5000000},
+    {"lru", run_lru, 4000},
+    {"pause", run_pause, 250},
+    {"layers", run_layers, 4000},
+    {"hitch", run_hitch, 6000},
+    {"doubling", run_doubling, 600},
+    {"swap", run_swap, 3000},
+    {"decay", run_decay, 4000},
+    {"bursts", run_bursts, 4000},
 };
 
 int main(int argc, char **argv)

@@ -22,6 +22,7 @@
 
 #include "common/python.h"
 #include "target/python/frames.h"
+#include "target/record/control.h"
 #include "target/record/modules.h"
 #include "target/sys/clock.h"
 #include "target/sys/file.h"
@@ -321,6 +322,8 @@ static bool put(struct lane *l, struct piano__cpu_thread *t, uint64_t ns)
 
 void piano__cpu_samples_put(struct piano__cpu_thread *t, uint64_t ns)
 {
+    if (piano__control_is_ended())
+        return;
     struct piano__trace *stats = piano__trace_stats();
     struct lane *l = take_lane();
     bool is_kept = l && put(l, t, ns);
@@ -328,6 +331,8 @@ void piano__cpu_samples_put(struct piano__cpu_thread *t, uint64_t ns)
         /* Pairs with the acquire in take_lane(). */
         __atomic_store_n(&l->busy, 0, __ATOMIC_RELEASE);
     piano__trace_add(is_kept ? &stats->samples : &stats->samples_lost, 1);
+    if (is_kept)
+        piano__trace_add(&stats->sampled_ns, ns);
     if (is_kept && !(t->walk.flags & (PIANO_STACK_LOST | PIANO_STACK_FULL)))
         piano__trace_add(&stats->samples_unwound, 1);
 }

@@ -23,7 +23,10 @@
 
 #include "target/cpu/perf.h"
 #include "target/cpu/samples.h"
+#include "target/cpu/timer.h"
 #include "target/sys/recording.h"
+
+enum { SECOND = 1000000000 };
 
 piano__sigaction_fn *piano__signal_next;
 
@@ -62,8 +65,7 @@ static void sample(struct piano__cpu_thread *t, const siginfo_t *info, const voi
     uint64_t ns;
     t->chain.depth = 0;
     if (taken.wish.source == PIANO_CPU_TIMERS) {
-        uint64_t more = info->si_overrun > 0 ? (uint64_t)info->si_overrun : 0;
-        ns = (1 + more) * (1000000000u / taken.wish.hz);
+        ns = piano__cpu_timer_take(t, SECOND / taken.wish.hz, info->si_overrun);
     } else {
         ns = piano__cpu_perf_take(t, &taken.wish);
     }

@@ -7,11 +7,6 @@
  * first. Then the signal contains the entry, which is valid if its tid is that of the thread: a
  * signal may be delivered after its timer was deleted and the entry given to another thread.
  *
- * THE TIMER runs on the CPU time of its thread. The kernel checks it only at its tick, usually 250
- * times a second. All expirations since the last tick come as one signal with a count. The first
- * expiration is random within a period, so that threads that end earlier get their fair share of
- * samples.
- *
  * Samples that were not taken, because the program blocks the signal or the kernel did not deliver
  * it, are detected: the thread's CPU time is compared with what its samples represent. */
 #include "target/cpu/threads.h"
@@ -26,7 +21,7 @@
 #include <unistd.h>
 
 #include "target/cpu/perf.h"
-#include "target/sys/clock.h"
+#include "target/cpu/timer.h"
 #include "target/sys/file.h"
 #include "target/sys/key.h"
 #include "target/sys/lock.h"
@@ -89,56 +84,20 @@ void piano__cpu_threads_forget(void)
 
 /* One thread ----------------------------------------------------------------------------------- */
 
-/* Returns the kernel's clock id for a thread's CPU time. */
-static clockid_t clock_of(uint32_t tid)
-{
-    enum { PER_THREAD = 4, OF_SCHEDULER = 2 };
-    return (clockid_t)(~tid << 3 | PER_THREAD | OF_SCHEDULER);
-}
-
-/* Returns 0 if the thread has ended. */
-static uint64_t cpu_time(uint32_t tid)
-{
-    struct timespec ts;
-    if (syscall(SYS_clock_gettime, clock_of(tid), &ts) != 0)
-        return 0;
-    return (uint64_t)ts.tv_sec * SECOND + (uint64_t)ts.tv_nsec;
-}
-
 static uint64_t period_ns(void)
 {
     return SECOND / threads.wish.hz;
-}
-
-static int start_timer(struct piano__cpu_thread *t)
-{
-    struct sigevent how = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = threads.signal};
-    how.sigev_value.sival_ptr = t;
-    how._sigev_un._tid = (pid_t)t->tid;
-    if (syscall(SYS_timer_create, clock_of(t->tid), &how, &t->timer) != 0)
-        return -errno;
-    uint64_t period = period_ns();
-    uint64_t random = ((uint64_t)piano__ticks() ^ t->tid) * UINT64_C(0x9e3779b97f4a7c15);
-    uint64_t first = 1 + (random >> 32) % period;
-    const struct itimerspec when = {
-        .it_interval = {(time_t)(period / SECOND), (long)(period % SECOND)},
-        .it_value = {(time_t)(first / SECOND), (long)(first % SECOND)}};
-    if (syscall(SYS_timer_settime, t->timer, 0, &when, NULL) == 0)
-        return 0;
-    int err = -errno;
-    syscall(SYS_timer_delete, t->timer);
-    return err;
 }
 
 static int arm_locked(struct piano__cpu_thread *t)
 {
     if (t->is_armed)
         return 0;
-    t->begun_ns = t->last_ns = cpu_time(t->tid);
+    t->begun_ns = t->last_ns = piano__cpu_time_of(t->tid);
     /* Relaxed: the thread is not sampled yet. */
     __atomic_store_n(&t->sampled_ns, 0, __ATOMIC_RELAXED);
     int err = threads.wish.source == PIANO_CPU_TIMERS
-                  ? start_timer(t)
+                  ? piano__cpu_timer_start(t, period_ns(), threads.signal)
                   : piano__cpu_perf_open(t, &threads.wish, threads.signal);
     t->is_armed = err == 0;
     if (err != 0 && err != -ESRCH)
@@ -150,7 +109,7 @@ static int arm_locked(struct piano__cpu_thread *t)
  * is not sampled, the expected number is unknown. */
 static uint64_t missing_locked(struct piano__cpu_thread *t)
 {
-    uint64_t now = cpu_time(t->tid);
+    uint64_t now = piano__cpu_time_of(t->tid);
     uint64_t due = __atomic_load_n(&t->sampled_ns, __ATOMIC_RELAXED) + t->begun_ns;
     bool is_all = threads.wish.source == PIANO_CPU_TIMERS || threads.wish.kernel;
     if (!is_all || now < due + 2 * period_ns() + SLACK_NS)
@@ -159,34 +118,23 @@ static uint64_t missing_locked(struct piano__cpu_thread *t)
     return (now - due) / period_ns();
 }
 
-/* At the end of a thread: returns 1 if the timer has expired since the kernel's last tick. */
-static uint64_t unnoticed_locked(const struct piano__cpu_thread *t)
-{
-    struct itimerspec left = {.it_value = {0, 0}};
-    if (threads.wish.source != PIANO_CPU_TIMERS || syscall(SYS_timer_gettime, t->timer, &left) != 0)
-        return 0;
-    return left.it_value.tv_sec == 0 && left.it_value.tv_nsec == 1;
-}
-
-static void settle_locked(struct piano__cpu_thread *t, bool is_ending)
+static void settle_locked(struct piano__cpu_thread *t)
 {
     uint64_t missing = t->is_armed ? missing_locked(t) : 0;
-    if (missing == 0 && t->is_armed && is_ending)
-        missing = unnoticed_locked(t);
     if (missing > 0)
         piano__trace_add(&piano__trace_stats()->samples_lost, missing);
 }
 
-static void disarm_locked(struct piano__cpu_thread *t, bool is_ending)
+static void disarm_locked(struct piano__cpu_thread *t)
 {
     if (!t->is_armed)
         return;
-    settle_locked(t, is_ending);
+    settle_locked(t);
     t->is_armed = false;
     if (t->fd_id)
         piano__cpu_perf_close(t);
     else
-        syscall(SYS_timer_delete, t->timer);
+        piano__cpu_timer_stop(t);
 }
 
 /* All threads ---------------------------------------------------------------------------------- */
@@ -218,7 +166,7 @@ static struct piano__cpu_thread *take_locked(uint32_t tid)
 /* T has ended, or is about to end, and is not in a handler. */
 static void give_locked(struct piano__cpu_thread *t)
 {
-    disarm_locked(t, true);
+    disarm_locked(t);
     piano__cpu_perf_free(t);
     threads.outside -= t->is_outside;
     __atomic_store_n(&threads.known, threads.known - 1, __ATOMIC_RELAXED);
@@ -309,7 +257,7 @@ void piano__cpu_threads_attach(void)
     }
     /* The thread that shut the gate may not have waited for the lock. */
     if (!piano__cpu_is_on() && self)
-        disarm_locked(self, false);
+        disarm_locked(self);
     piano__lock_release(&threads.lock);
     errno = saved;
 }
@@ -385,7 +333,7 @@ bool piano__cpu_threads_disarm(void)
         is_locked = piano__lock_try(&threads.lock);
     for (uint32_t i = 0; i < threads.count; i++) {
         if (threads.all[i].tid)
-            disarm_locked(&threads.all[i], false);
+            disarm_locked(&threads.all[i]);
     }
     if (is_locked)
         piano__lock_release(&threads.lock);
@@ -398,7 +346,7 @@ void piano__cpu_threads_settle(void)
         return;
     for (uint32_t i = 0; i < threads.count; i++) {
         if (threads.all[i].tid)
-            settle_locked(&threads.all[i], false);
+            settle_locked(&threads.all[i]);
     }
     piano__lock_release(&threads.lock);
 }

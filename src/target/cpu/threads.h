@@ -27,6 +27,7 @@ struct piano__cpu_thread {
     int fd;          /* perf event */
     uint64_t fd_id;
     void *ring;
+    uint64_t first_due; /* 1 + CPU time at which the timer's first sample is due; 0: was taken */
     /* CPU time at the newest sample, if samples are weighted by it. */
     uint64_t last_ns;
     uint64_t begun_ns; /* CPU time when the thread was armed */

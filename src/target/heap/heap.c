@@ -125,6 +125,12 @@ static bool is_due(struct piano__heap_self *self, uint64_t bytes)
         set_left(self, LOOK_AGAIN);
         return false;
     }
+    if (piano__control_is_ended()) {
+        piano__gate_set(&piano__gate->sampling, 0);
+        __atomic_store_n(&header()->state, PIANO_REC_STOPPED, __ATOMIC_RELAXED);
+        set_left(self, LOOK_AGAIN);
+        return false;
+    }
     if (self->inside && !is_left(self)) {
         __atomic_fetch_add(&header()->stats.dropped_busy, 1, __ATOMIC_RELAXED);
         return false;

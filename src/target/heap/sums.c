@@ -37,7 +37,9 @@ static void raise_peak(struct piano__rec_header *h, double live, uint64_t now_ns
                                        __ATOMIC_RELAXED))
             continue;
         double objects = load(&h->live_objects);
+        double variance = load(&h->live_variance);
         __atomic_store(&h->peak_objects, &objects, __ATOMIC_RELAXED);
+        __atomic_store(&h->peak_variance, &variance, __ATOMIC_RELAXED);
         __atomic_store_n(&h->peak_ns, now_ns, __ATOMIC_RELAXED);
         __atomic_fetch_add(&h->peak_epoch, 1, __ATOMIC_RELAXED);
         return;

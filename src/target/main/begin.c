@@ -16,6 +16,14 @@
 #include "target/sys/recording.h"
 #include "target/trace/events.h"
 
+/* If another profiler has created the recording, it says why there are no CPU samples. */
+static void note_cpu(int err)
+{
+    struct piano__rec_header *h = piano__recording.view.header;
+    if (err < 0 && h)
+        h->trace.cpu_error = (uint64_t)-err;
+}
+
 /* Starts what the environment requests. Failures are ignored: the tool sees that the data is
  * missing in the file. */
 static void start_as_asked(void)
@@ -31,7 +39,7 @@ static void start_as_asked(void)
     uint64_t hz = piano__control_number("PIANO_CPU");
     const struct piano__cpu_wish wish = {.hz = (uint32_t)hz, .source = PIANO_CPU_TIMERS};
     if (hz > 0 && hz <= PIANO_CPU_MOST_HZ)
-        (void)piano__cpu_start(&wish);
+        note_cpu(piano__cpu_start(&wish));
 }
 
 static void in_child(void)

@@ -138,6 +138,13 @@ void piano__control_started(uint32_t flags)
                                 false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
+bool piano__control_is_ended(void)
+{
+    const struct piano__rec_header *h = piano__recording.view.header;
+    /* Relaxed: it is set once, and orders no other data. */
+    return h && __atomic_load_n(&h->ended_ns, __ATOMIC_RELAXED) != 0;
+}
+
 bool piano__control_is_sampled(void)
 {
     const char *cpu = secure_getenv("PIANO_CPU");

@@ -22,6 +22,9 @@ int piano__control_open(void);
 void piano__control_abandon(void);
 /* Called when a profiler has started: FLAGS of enum piano__rec_flags. */
 void piano__control_started(uint32_t flags);
+/* Whether the tool has ended the recording. The profilers ask when they have other slow work, and
+ * then shut their gate: what is recorded until then is later than `ended_ns` and does not count. */
+bool piano__control_is_ended(void);
 /* Call these in a forked child: the first shuts the gate, the second gives up the recording.
  * IS_IN_USE: a signal handler forked while its thread was writing to the recording, so the mapping
  * stays, without the file. */

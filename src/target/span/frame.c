@@ -196,6 +196,9 @@ static void take_looks(struct piano__slot *slot)
     int64_t looked = __atomic_load_n(&slot->looked, __ATOMIC_RELAXED);
     slot->now.looked += looked - slot->looked_seen;
     slot->looked_seen = looked;
+    int64_t held = __atomic_load_n(&slot->held, __ATOMIC_RELAXED);
+    slot->now.held += held - slot->held_seen;
+    slot->held_seen = held;
     double variance;
     __atomic_load(&slot->looked_var, &variance, __ATOMIC_RELAXED);
     slot->now.looked_var += variance - slot->looked_var_seen;

@@ -25,6 +25,7 @@ enum {
     RESERVE = 64,    /* most rare long calls held in the reserve */
     RARE_PIECES = 4, /* the reserve pays for at most this many rare long calls per piece */
     LOOKS_MOST = 1024,
+    LOOKS_OF_OTHERS = 4,
     SIZE_NS = 32000
 };
 
@@ -116,16 +117,23 @@ static void give(struct piano__thread *t, struct piano__slot *slot, int64_t tick
     slot->now.total_var += variance;
 }
 
-/* Returns the function that the watcher found inside P. Returns NULL if it did not look, or if it
- * found another function with every call timed: that one already has its time. */
+/* Returns the function that the watcher found inside P. Returns NULL if it did not look, or if the
+ * look proves nothing:
+ * - It found another function with every call timed: that one already has its time.
+ * - It found a callee so near to an end of P that it may have met one of the usual calls there,
+ *   which took CALLS ticks together. */
 static struct piano__slot *seen_in(struct piano__thread *t, const struct piano__slot *caller,
-                                   const struct piece *p)
+                                   const struct piece *p, int64_t calls)
 {
     /* Pairs with the release in watch.c: the function is then written, too. */
-    if (__atomic_load_n(&t->look_tick, __ATOMIC_ACQUIRE) <= p->start)
+    int64_t tick = __atomic_load_n(&t->look_tick, __ATOMIC_ACQUIRE);
+    if (tick <= p->start)
         return NULL;
     struct piano__slot *found = &piano__slots(t)[__atomic_load_n(&t->look_slot, __ATOMIC_RELAXED)];
-    return found == caller || found->mode == PIANO_SAMPLED ? found : NULL;
+    if (found == caller)
+        return found;
+    bool is_inside = tick - p->start > calls && p->now - tick > calls;
+    return found->mode == PIANO_SAMPLED && is_inside ? found : NULL;
 }
 
 /* Pays EXCESS, ticks of a long piece P of CALLER, as the looks indicate. FOUND is the function that
@@ -147,8 +155,10 @@ static struct piano__paid divide(struct piano__thread *t, struct piano__slot *ca
     }
     double all = looks_in_all(looks);
     if (all == 0) { /* the first and last pieces have no looks: use those of inner pieces */
-        looks = &caller->looks[PIANO_PIECE_INNER][size_of(excess)];
-        all = looks_in_all(looks);
+        struct piano__looks *inner = &caller->looks[PIANO_PIECE_INNER][size_of(excess)];
+        double others = looks_in_all(inner);
+        looks = others >= LOOKS_OF_OTHERS ? inner : looks;
+        all = others >= LOOKS_OF_OTHERS ? others : 0;
     }
     for (int i = 0; i < PIANO_PAYEES && looks->count[i] > 0; i++) {
         double part = looks->count[i] / all;
@@ -195,7 +205,7 @@ static struct piano__paid pay(struct piano__thread *t, struct piano__slot *payee
     usual = usual > e->noise ? usual : e->noise;
     int64_t excess = length - usual;
     if (is_long(e, &caller->piece[p->which], length) && excess < piano__mode_long()) {
-        struct piano__slot *found = seen_in(t, caller, p);
+        struct piano__slot *found = seen_in(t, caller, p, p->now - p->start - length);
         paid = divide(t, caller, p, excess, found);
         if (!found && may_be_rare(payee, p, excess, usual))
             e->unpaid += excess - paid.ticks;

@@ -185,19 +185,32 @@ NOT_SANITIZED static bool is_still(struct piano__thread *t)
     return counted == t->burst_counted && seq == t->burst_seq;
 }
 
+/* T made no call since the last burst and is in the function that was found then: the same call
+ * took all of TICKS. */
+NOT_SANITIZED static void add_held(struct piano__thread *t, const struct burst *b, int64_t ticks)
+{
+    if (b->last < 0 || t->burst_count == 0 || (uint32_t)b->last != t->look_slot)
+        return;
+    struct piano__slot *slot = slot_of(t, t->look_slot);
+    __atomic_store_n(&slot->held, slot->held + ticks, __ATOMIC_RELAXED);
+}
+
 /* Looks COUNT times at T and divides the TICKS since the last burst among the functions found. */
 NOT_SANITIZED static void look_at(struct piano__thread *t, int count, int64_t ticks, int64_t gap)
 {
     struct burst b;
     b.count = 0;
     b.last = -1;
-    count = is_still(t) ? 1 : count;
+    bool still = is_still(t);
+    count = still ? 1 : count;
     t->burst_counted = __atomic_load_n(&t->counted, __ATOMIC_RELAXED);
     t->burst_seq = __atomic_load_n(&t->seq, __ATOMIC_RELAXED);
     int64_t now = piano__ticks();
     for (int i = 0; i < count && look(t, &b, ticks / count); i++)
         for (int64_t next = now + gap; i + 1 < count && (now = piano__ticks()) < next;)
             pause_cpu();
+    if (still)
+        add_held(t, &b, ticks);
     keep_burst(t, &b, now);
 }
 

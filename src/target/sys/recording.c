@@ -331,7 +331,7 @@ static bool is_chunk_valid(const struct piano__chunk *c)
 {
     /* Others are not published before they are ready; a chunk of events is reused meanwhile. */
     bool is_ready = __atomic_load_n(&c->ready, __ATOMIC_RELAXED) == 1;
-    return c->type >= PIANO_CHUNK_MODULES && c->type <= PIANO_CHUNK_SYMBOLS &&
+    return c->type >= PIANO_CHUNK_MODULES && c->type < PIANO_CHUNK_TYPES &&
            (is_ready || c->type == PIANO_CHUNK_EVENTS) &&
            __atomic_load_n(&c->used, __ATOMIC_RELAXED) <= PIANO_REC_PAYLOAD;
 }

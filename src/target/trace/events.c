@@ -140,14 +140,14 @@ struct fields {
         (struct fields){PIANO_EVENT_FIELDS_##code, {__VA_ARGS__}};                                 \
     })
 
-/* Writes an event. B must have room. */
-static inline __attribute__((always_inline)) void put(struct piano__buffer *b, int64_t ticks,
+/* Writes an event. W must have room. */
+static inline __attribute__((always_inline)) void put(struct piano__writer *w, int64_t ticks,
                                                       enum piano__event_code code, struct fields f)
 {
     uint64_t now = (uint64_t)ticks;
-    uint8_t *start = b->at;
+    uint8_t *start = w->at;
     /* The counters of two processors may differ by some ticks. Then time stands still. */
-    uint64_t since = now > b->ticks ? now - b->ticks : 0;
+    uint64_t since = now > w->ticks ? now - w->ticks : 0;
     uint8_t *at = put_ticks(start + 2, since);
     if (f.count > 0)
         at = put_varint(at, f.at[0]);
@@ -157,11 +157,18 @@ static inline __attribute__((always_inline)) void put(struct piano__buffer *b, i
         at = put_varint(at, f.at[2]);
     start[0] = (uint8_t)code;
     start[1] = (uint8_t)(at - start - 2);
-    b->at = at;
-    b->ticks += since;
-    __atomic_store_n(&b->events, b->events + 1, __ATOMIC_RELAXED);
+    w->at = at;
+    w->ticks += since;
+    __atomic_store_n(&w->events, w->events + 1, __ATOMIC_RELAXED);
     /* Pairs with the acquire in tool/load/recording.c: the event is complete. */
-    __atomic_store_n(&b->chunk->used, (uint64_t)(at - (uint8_t *)(b->chunk + 1)), __ATOMIC_RELEASE);
+    __atomic_store_n(&w->chunk->used, (uint64_t)(at - (uint8_t *)(w->chunk + 1)), __ATOMIC_RELEASE);
+}
+
+/* The events before this one in a chunk may be of another thread. */
+static void put_thread(struct piano__writer *w, uint32_t tid)
+{
+    if (!piano__writer_is_full(w))
+        put(w, piano__ticks(), PIANO_EVENT_THREAD, FIELDS(THREAD, tid));
 }
 
 static struct piano__buffer *attach(struct piano__events_self *self)
@@ -175,34 +182,60 @@ static struct piano__buffer *attach(struct piano__events_self *self)
     self->buffer = b;
     if (have_end_key)
         pthread_setspecific(end_key, self);
-    if (!piano__buffer_is_full(b)) {
-        put(b, piano__ticks(), PIANO_EVENT_THREAD, FIELDS(THREAD, self->tid));
-    }
+    put_thread(&b->ring, self->tid);
+    put_thread(&b->log, self->tid);
     return b;
 }
 
-/* Slow path: returns a buffer with room; NULL if there is none. */
-static __attribute__((noinline)) struct piano__buffer *make_room(struct piano__events_self *self)
+/* Returns room in the ring; NULL if there is none. */
+static struct piano__writer *make_ring_room(struct piano__events_self *self,
+                                            struct piano__buffer *b)
 {
-    int saved = errno;
-    struct piano__buffer *b = self->buffer ? self->buffer : attach(self);
-    if (b && piano__buffer_is_full(b)) {
+    if (b && piano__writer_is_full(&b->ring)) {
         piano__threads_note(self);
         if (!piano__buffers_renew(b, self->tid))
             b = NULL;
     }
     if (!b)
         piano__trace_add(&piano__trace_stats()->dropped_memory, 1);
+    return b ? &b->ring : NULL;
+}
+
+/* Slow path: returns room for an event, in the log if it is a definition; NULL if there is none. */
+static __attribute__((noinline)) struct piano__writer *make_room(struct piano__events_self *self,
+                                                                 bool is_definition)
+{
+    int saved = errno;
+    if (piano__control_is_ended()) {
+        piano__buffers_count();
+        piano__gate_set(&piano__gate->events, 0);
+        return NULL;
+    }
+    struct piano__buffer *b = self->buffer ? self->buffer : attach(self);
+    struct piano__writer *w = b && is_definition ? &b->log : NULL;
+    if (w && piano__writer_is_full(w) && !piano__buffers_renew_log(b, self->tid)) {
+        piano__trace_add(&piano__trace_stats()->definitions_in_ring, 1);
+        w = NULL;
+    }
+    if (!w)
+        w = make_ring_room(self, b);
     errno = saved;
-    return b;
+    return w;
+}
+
+/* Tasks and workers have names as long as the program runs, however many polls there are. */
+static inline bool is_definition(enum piano__event_code code)
+{
+    return code == PIANO_EVENT_WORKER_START || code == PIANO_EVENT_WORKER_STOP ||
+           code == PIANO_EVENT_TASK_SPAWN || code == PIANO_EVENT_TASK_END;
 }
 
 static void put_at(struct piano__events_self *self, int64_t ticks, enum piano__event_code code,
                    struct fields f)
 {
-    struct piano__buffer *buffer = make_room(self);
-    if (buffer)
-        put(buffer, ticks, code, f);
+    struct piano__writer *w = make_room(self, is_definition(code));
+    if (w)
+        put(w, ticks, code, f);
 }
 
 static __attribute__((noinline, cold)) void write_slowly(struct piano__events_self *self,
@@ -221,11 +254,12 @@ static inline __attribute__((always_inline)) void write_event(struct piano__even
                                                               struct fields f)
 {
     struct piano__buffer *b = self->buffer;
-    if (unlikely(!b || piano__buffer_is_full(b) || clock != BY_COUNTER)) {
+    struct piano__writer *w = b && is_definition(code) ? &b->log : b ? &b->ring : NULL;
+    if (unlikely(!w || piano__writer_is_full(w) || clock != BY_COUNTER)) {
         write_slowly(self, code, f.count, f.at[0], f.at[1], f.at[2]);
         return;
     }
-    put(b, piano__counter(), code, f);
+    put(w, piano__counter(), code, f);
     leave(self);
 }
 
@@ -373,7 +407,7 @@ static int start(uint64_t max_bytes)
      * and then be killed for one that it does not expect. */
     if (!piano__names_init(PIANO_NAMES) || !piano__buffers_init(max_bytes) ||
         !piano__threads_init(max_bytes ? max_bytes : PIANO_EVENTS_MAX) ||
-        !make_room(&piano__events_self)) {
+        !make_room(&piano__events_self, false)) {
         forget();
         piano__control_abandon();
         return -ENOMEM;

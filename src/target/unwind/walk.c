@@ -27,7 +27,8 @@
 
 struct cursor {
     struct piano__frame at;
-    unsigned flags; /* enum piano__stack_flags */
+    bool is_outermost; /* there is nothing beyond this frame */
+    unsigned flags;    /* enum piano__stack_flags */
     struct piano__stack_bounds *stack;
     struct piano__memory memory;
     struct piano__regs interrupted; /* for the registers of a signal frame */
@@ -56,6 +57,13 @@ static void set_regs(struct cursor *c, const struct piano__regs *regs)
 
 /* Steps by frame pointer ---------------------------------------------------------------------- */
 
+/* Returns whether PC follows a call in a module. */
+static bool follows_call(uintptr_t pc)
+{
+    return piano__module_has_code(pc, PIANO_LONGEST_CALL) &&
+           piano__machine_is_call((const unsigned char *)pc);
+}
+
 /* Returns whether PC follows a call in a module. For code outside of modules, only the chain of
  * frame pointers can be checked: it must continue. */
 static bool is_return_address(struct cursor *c, uintptr_t pc, uintptr_t fp, uintptr_t next_fp)
@@ -65,10 +73,26 @@ static bool is_return_address(struct cursor *c, uintptr_t pc, uintptr_t fp, uint
     if (!piano__is_code_address(pc))
         return false;
     if (piano__module_cfi(pc - 1, &cfi))
-        return piano__module_has_code(pc, PIANO_LONGEST_CALL) &&
-               piano__machine_is_call((const unsigned char *)pc);
+        return follows_call(pc);
     return next_fp > fp && piano__memory_word(&c->memory, next_fp, &word) &&
            piano__memory_word(&c->memory, next_fp + 8, &word);
+}
+
+/* Code without tables is often a leaf function without a frame, and its caller would be left out.
+ * Then the return address is on top of the stack. It must follow a call in a module: of JIT code
+ * nothing more can be checked; in a module, the call must go to the function. */
+static bool leave_leaf(struct cursor *c)
+{
+    struct piano__cfi cfi;
+    uint64_t pc;
+    if (PIANO_HAS_LINK_REGISTER || !c->at.is_exact ||
+        !piano__memory_word(&c->memory, c->at.sp, &pc) || !piano__is_code_address(pc) ||
+        !follows_call(pc) ||
+        (piano__module_cfi(c->at.pc, &cfi) &&
+         !piano__machine_calls((const unsigned char *)pc, pc, c->at.pc)))
+        return false;
+    piano__frame_leave_leaf(&c->at, pc);
+    return true;
 }
 
 static enum piano__outcome leave_by_fp(struct cursor *c)
@@ -81,8 +105,14 @@ static enum piano__outcome leave_by_fp(struct cursor *c)
         return PIANO_ENDED;
     }
     pc = piano__machine_strip(pc);
-    if (!is_return_address(c, pc, c->at.fp, next_fp))
-        return PIANO_LOST;
+    if (!is_return_address(c, pc, c->at.fp, next_fp)) {
+        /* A runtime that makes stacks itself lets the first function return to code that no call
+         * precedes (Go: runtime.goexit), and clears the frame pointer. */
+        c->is_outermost = next_fp == 0 && piano__is_code_address(pc) &&
+                          piano__module_has_code(pc, PIANO_LONGEST_CALL);
+        if (!c->is_outermost)
+            return PIANO_LOST;
+    }
     c->flags |= PIANO_STACK_BY_FP;
     piano__frame_leave_by_fp(&c->at, next_fp, pc);
     return PIANO_GOES_ON;
@@ -147,12 +177,14 @@ static __attribute__((cold, noinline)) enum piano__outcome leave_without_rule(st
      * there (makecontext does). */
     if (!c->at.is_exact && piano__rules_begin(c->at.pc))
         return PIANO_ENDED;
-    return leave_by_fp(c);
+    return leave_leaf(c) ? PIANO_GOES_ON : leave_by_fp(c);
 }
 
 static enum piano__outcome step(struct cursor *c)
 {
     struct piano__rule room;
+    if (c->is_outermost)
+        return PIANO_ENDED;
     const struct piano__rule *rule = piano__rules_find(c->at.pc - !c->at.is_exact, &room);
     if (!rule)
         return leave_without_rule(c);
@@ -194,6 +226,7 @@ static void walk(struct cursor *c, uintptr_t skip_start, uintptr_t skip_end,
 static void cursor_init(struct cursor *c, struct piano__walker *w)
 {
     c->flags = 0;
+    c->is_outermost = false;
     c->at.general = NULL;
     c->at.lr = 0;
     c->stack = &w->stack;

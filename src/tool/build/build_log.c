@@ -17,8 +17,8 @@ enum { ERROR_LINES = 25, END_LINES = 15, SHORT_END_LINES = 10 };
 
 static bool is_error(const char *line, size_t len)
 {
-    static const char *const signs[] = {"error:",      "Error:", "undefined reference",
-                                        "CMake Error", "ERROR:", "*** "};
+    static const char *const signs[] = {
+        "error:", "Error:", "undefined reference", "CMake Error", "ERROR:", "*** ", "error["};
     for (size_t i = 0; i < sizeof signs / sizeof signs[0]; i++) {
         if (memmem(line, len, signs[i], strlen(signs[i])))
             return true;
@@ -55,7 +55,7 @@ static char *read_log(const char *path, const char *mirror, const char *root)
 {
     struct buf raw = {0};
     char *text = NULL;
-    if (buf_read_file(&raw, path) == 0 && raw.data && raw.len > 0) {
+    if (buf_read_own_file(&raw, path) == 0 && raw.data && raw.len > 0) {
         size_t len = strlen(raw.data);
         text = mirror ? mirror_replace(raw.data, &len, mirror, root) : strdup(raw.data);
     }

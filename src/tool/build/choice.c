@@ -16,18 +16,16 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tool/build/selection.h"
 #include "tool/util/buf.h"
+#include "tool/util/file.h"
 #include "tool/util/paths.h"
 #include "tool/util/say.h"
 #include "tool/util/vec.h"
@@ -35,43 +33,16 @@
 /* Maximum number of functions to look for in a program, for each requested item. */
 enum { MAX_LOOKED_FOR = 16 };
 
-/* A file mapped for searching. */
-struct image {
-    void *map;
-    size_t len;
-};
-
-static struct image image_open(const char *path)
+static bool image_holds(const struct file_map *i, const char *bytes, size_t len)
 {
-    struct image i = {NULL, 0};
-    struct stat st;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0) {
-        void *map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-        if (map != MAP_FAILED)
-            i = (struct image){map, (size_t)st.st_size};
-    }
-    if (fd >= 0)
-        close(fd);
-    return i;
-}
-
-static bool image_holds(const struct image *i, const char *bytes, size_t len)
-{
-    return i->map && memmem(i->map, i->len, bytes, len);
-}
-
-static void image_close(struct image *i)
-{
-    if (i->map)
-        munmap(i->map, i->len);
+    return i->data && memmem(i->data, i->len, bytes, len);
 }
 
 static bool file_holds(const char *path, const char *word)
 {
-    struct image i = image_open(path);
-    bool found = image_holds(&i, word, strlen(word));
-    image_close(&i);
+    struct file_map i;
+    bool found = file_map(&i, path) == 0 && image_holds(&i, word, strlen(word));
+    file_unmap(&i);
     return found;
 }
 
@@ -136,7 +107,7 @@ static bool is_instrumented(const struct records *r, const char *program)
 
 /* Is the name of FN in one of the IMAGES, as a whole string or at the end of one? Linkers merge
  * strings with equal ends. */
-static bool is_in(const struct image *images, size_t count, const char *fn)
+static bool is_in(const struct file_map *images, size_t count, const char *fn)
 {
     for (size_t i = 0; i < count; i++) {
         if (image_holds(&images[i], fn, strlen(fn) + 1))
@@ -147,7 +118,7 @@ static bool is_in(const struct image *images, size_t count, const char *fn)
 
 /* Is a function that ONE chooses among the instrumented functions in IMAGES? */
 static bool has_asked(const struct selection *one, const struct records *r,
-                      const struct image *images, size_t count)
+                      const struct file_map *images, size_t count)
 {
     size_t looked = 0;
     for (size_t i = 0; i < r->unit_count; i++) {
@@ -167,7 +138,7 @@ static bool has_asked(const struct selection *one, const struct records *r,
 
 /* How many of the items of ALL are in the program in IMAGES? */
 static int count_asked(const struct selection *all, const struct records *r,
-                       const struct image *images, size_t count)
+                       const struct file_map *images, size_t count)
 {
     int found = 0;
     const struct selection_list *lists[] = {&all->fns, &all->files, &all->dirs};
@@ -184,16 +155,16 @@ static int count_asked(const struct selection *all, const struct records *r,
 }
 
 /* Maps PROGRAM and the shared libraries of the build that it uses. */
-static struct image *open_images(const struct records *r, const char *program, size_t *count)
+static struct file_map *open_images(const struct records *r, const char *program, size_t *count)
 {
-    struct image *images = calloc(r->link_count + 1, sizeof *images);
+    struct file_map *images = calloc(r->link_count + 1, sizeof *images);
     *count = 0;
     if (!images)
         return NULL;
-    images[(*count)++] = image_open(program);
+    (void)file_map(&images[(*count)++], program);
     for (size_t i = 0; i < r->link_count; i++) {
         if (r->links[i].shared && choice_uses_library(program, r->links[i].output))
-            images[(*count)++] = image_open(r->links[i].output);
+            (void)file_map(&images[(*count)++], r->links[i].output);
     }
     return images;
 }
@@ -202,10 +173,10 @@ static void score_asked(struct choice_list *l, const struct records *r, const st
 {
     for (size_t i = 0; i < l->meant; i++) {
         size_t count = 0;
-        struct image *images = open_images(r, l->items[i].output, &count);
+        struct file_map *images = open_images(r, l->items[i].output, &count);
         l->items[i].score = images ? count_asked(s, r, images, count) : 0;
         for (size_t k = 0; images && k < count; k++)
-            image_close(&images[k]);
+            file_unmap(&images[k]);
         free(images);
     }
 }
@@ -217,7 +188,7 @@ static void score_target(struct choice_list *l, const char *state)
 {
     struct buf text = {0};
     char *path = paths_join(state, "command");
-    int err = path ? buf_read_file(&text, path) : -ENOMEM;
+    int err = path ? buf_read_own_file(&text, path) : -ENOMEM;
     for (size_t i = 0; i < l->meant; i++) {
         const char *name = paths_base(l->items[i].path);
         l->items[i].score = 0;

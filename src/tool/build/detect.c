@@ -5,8 +5,8 @@
  * subdirectories that cannot be built alone, so from one of those the search continues upwards as
  * long as the parent directory has one too.
  *
- * In a directory with several build files, CMake and then Meson precede a Makefile: both generate
- * Makefiles, and projects with both keep the Makefile for convenience. But a tree that the user has
+ * In a directory with several build files, CMake, Meson and then Cargo precede a Makefile: the first
+ * two generate Makefiles, and projects with both keep the Makefile for convenience. But a tree that the user has
  * configured in place with configure is built the way it was configured. A Makefile precedes
  * configure, unless it only says "run configure first". A build system whose tool is not installed
  * is skipped if there is another. */
@@ -69,7 +69,7 @@ bool detect_wants_autoreconf(const char *dir)
 
 const char *detect_names(void)
 {
-    return "CMakeLists.txt, meson.build, Makefile, makefile, GNUmakefile, configure";
+    return "CMakeLists.txt, meson.build, Cargo.toml, Makefile, makefile, GNUmakefile, configure";
 }
 
 struct way {
@@ -88,6 +88,7 @@ static bool choose(struct detect *d, const char *dir, const char **missing)
         {configured, DETECT_MAKE, "make"},
         {has(dir, "CMakeLists.txt"), DETECT_CMAKE, "cmake"},
         {has(dir, "meson.build"), DETECT_MESON, "meson"},
+        {has(dir, "Cargo.toml"), DETECT_CARGO, "cargo"},
         {makefile && !notice, DETECT_MAKE, "make"},
         {configure, DETECT_CONFIGURE, "make"},
     };

@@ -4,7 +4,14 @@
 
 #include <stdbool.h>
 
-enum detect_kind { DETECT_CMAKE, DETECT_MESON, DETECT_MAKE, DETECT_CONFIGURE, DETECT_COMMAND };
+enum detect_kind {
+    DETECT_CMAKE,
+    DETECT_MESON,
+    DETECT_CARGO,
+    DETECT_MAKE,
+    DETECT_CONFIGURE,
+    DETECT_COMMAND
+};
 
 struct detect {
     enum detect_kind kind;

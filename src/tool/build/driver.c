@@ -79,6 +79,8 @@ static int make_places(struct driver *d)
 {
     struct selection *s = &d->selection;
     d->root = paths_build_root();
+    if (!d->root)
+        return paths_say_failure();
     d->cwd = getcwd(NULL, 0);
     char *piano = d->root ? paths_join(d->root, ".piano") : NULL;
     d->state = piano ? paths_join(piano, "build") : NULL;
@@ -345,4 +347,7 @@ void driver_release(struct driver *d)
     free(d->state);
     free(d->log);
     free(d->detect.dir);
+    for (size_t i = 0; i < d->cargo.count; i++)
+        free(d->cargo.items[i]);
+    free(d->cargo.items);
 }

@@ -8,10 +8,11 @@
 #include "tool/build/selection.h"
 
 struct driver {
-    struct selection selection; /* the user's choice; `driver_build` sets the paths in it */
-    char *const *command;       /* the build command, NULL: detect the build */
-    int jobs;                   /* 0: one per processor */
-    bool verbose;               /* the build's own output goes to stderr, not to the log */
+    struct selection selection;  /* the user's choice; `driver_build` sets the paths in it */
+    char *const *command;        /* the build command, NULL: detect the build */
+    int jobs;                    /* 0: one per processor */
+    bool verbose;                /* the build's own output goes to stderr, not to the log */
+    struct selection_list cargo; /* flags for cargo */
 
     /* filled in by driver_build, and valid until driver_release: */
     char *root;
@@ -19,6 +20,7 @@ struct driver {
     char *state; /* ROOT/.piano/build */
     char *log;
     struct detect detect;
+    bool has_cargo;   /* Rust files have guards */
     double started_s; /* CLOCK_REALTIME */
 };
 

@@ -12,6 +12,8 @@
  *    allocate from the heap, take a lock, or write to memory other than its stack or mapping.
  *  - The environment for the new program decides. Without PIANO_STATE and PIANO_TOOL in it the call
  *    is passed through unchanged; the wrapper runs the real compiler in this way.
+ *  - A program that cannot have this library in front of its own starts without it: one with a
+ *    sanitizer's runtime, which must be the first library, or one of another loader (exec_image.c).
  *  - In any doubt (no such file, name too long, not a compiler for this machine) the call is passed
  *    through unchanged. If the wrapper cannot be started, the original call is made.
  *
@@ -31,6 +33,8 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+#include "tool/build/exec_image.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -129,6 +133,8 @@ static bool is_compiler(const char *path, char *const envp[])
 {
     static const char *const known[] = {"cc", "c++", "gcc", "g++", "clang", "clang++"};
     const char *name = base_name(path);
+    if (strcmp(name, "rustc") == 0) /* rustup's rustc starts another one */
+        return !value_of(envp, "PIANO_RUSTC");
     size_t len = without_version(name);
     const char *stem = name;
     for (size_t i = 0; i < len; i++) {
@@ -282,6 +288,96 @@ static void give_back(struct rewrite *r)
         munmap(r->argv, r->mapped_bytes);
 }
 
+/* --- starting without this library ------------------------------------------------------------ */
+
+/* Limits for the copy of an environment, which is on the stack. */
+enum { MAX_VARIABLES = 4096, MAX_PRELOAD = 8192 };
+
+static const char PRELOAD[] = "LD_PRELOAD=";
+
+/* Does ITEM, LEN bytes of LD_PRELOAD, name this library? */
+static bool is_hook(const char *item, size_t len)
+{
+    static const char name[] = "libpiano_exec.so";
+    const size_t want = sizeof name - 1;
+    return len >= want && memcmp(item + len - want, name, want) == 0 &&
+           (len == want || item[len - want - 1] == '/');
+}
+
+/* Copies the items of LIST but this library to OUT, separated by colons. Returns their length. */
+static size_t without_hook(const char *list, char *out)
+{
+    char *at = out;
+    while (*list) {
+        size_t len = strcspn(list, ": ");
+        if (len > 0 && !is_hook(list, len)) {
+            if (at > out)
+                *at++ = ':';
+            memcpy(at, list, len);
+            at += len;
+        }
+        list += len + (list[len] != '\0');
+    }
+    *at = '\0';
+    return (size_t)(at - out);
+}
+
+struct plain_env {
+    char *entries[MAX_VARIABLES + 1];
+    char preload[sizeof PRELOAD + MAX_PRELOAD];
+};
+
+/* Fills E with ENVP without this library. Returns false if it is too large to copy. */
+static bool fill_plain(struct plain_env *e, char *const envp[])
+{
+    size_t count = 0;
+    const size_t key = sizeof PRELOAD - 1;
+    for (size_t i = 0; envp[i]; i++) {
+        char *entry = envp[i];
+        if (count == MAX_VARIABLES)
+            return false;
+        if (strncmp(entry, PRELOAD, key) == 0) {
+            if (strlen(entry + key) >= MAX_PRELOAD)
+                return false;
+            memcpy(e->preload, PRELOAD, key);
+            if (without_hook(entry + key, e->preload + key) == 0)
+                continue;
+            entry = e->preload;
+        }
+        e->entries[count++] = entry;
+    }
+    e->entries[count] = NULL;
+    return true;
+}
+
+/* Does ENVP load this library into FILE, which cannot have it? SEARCHES: a name without a slash is
+ * searched in PATH. */
+static bool must_be_plain(const char *file, char *const envp[], bool searches)
+{
+    const char *list = value_of(envp, "LD_PRELOAD");
+    char path[PATH_MAX];
+    if (!file || !list || !strstr(list, "libpiano_exec.so"))
+        return false;
+    if (searches && !strchr(file, '/')) {
+        if (!find_in_path(file, value_of(environ, "PATH"), path))
+            return false;
+        file = path;
+    }
+    return !exec_image_takes_library(file);
+}
+
+/* The environment for FILE: ENVP, or a copy on the stack of the caller of this macro. */
+#define ENV_FOR(file, envp, searches)                                                              \
+    (must_be_plain(file, envp, searches) ? copy_plain(alloca(sizeof(struct plain_env)), envp)      \
+                                         : (envp))
+
+static char *const *copy_plain(struct plain_env *e, char *const envp[])
+{
+    return fill_plain(e, envp) ? e->entries : envp;
+}
+
+/* --- the interposed functions ----------------------------------------------------------------- */
+
 /* Returns only if FILE is to be started unchanged. */
 static void exec_wrapped(const char *file, char *const argv[], char *const envp[])
 {
@@ -299,13 +395,13 @@ static void exec_wrapped(const char *file, char *const argv[], char *const envp[
 EXPORT int execve(const char *file, char *const argv[], char *const envp[])
 {
     exec_wrapped(file, argv, envp);
-    return NEXT(next_execve, "execve")(file, argv, envp);
+    return NEXT(next_execve, "execve")(file, argv, ENV_FOR(file, envp, false));
 }
 
 EXPORT int execvpe(const char *file, char *const argv[], char *const envp[])
 {
     exec_wrapped(file, argv, envp);
-    return NEXT(next_execvpe, "execvpe")(file, argv, envp);
+    return NEXT(next_execvpe, "execvpe")(file, argv, ENV_FOR(file, envp, true));
 }
 
 EXPORT int execv(const char *file, char *const argv[])
@@ -384,7 +480,8 @@ EXPORT int posix_spawn(pid_t *restrict pid, const char *restrict file,
 {
     if (spawn_wrapped(pid, file, actions, attr, argv, envp) == 0)
         return 0;
-    return NEXT(next_spawn, "posix_spawn")(pid, file, actions, attr, argv, envp);
+    return NEXT(next_spawn, "posix_spawn")(pid, file, actions, attr, argv,
+                                           ENV_FOR(file, envp, false));
 }
 
 EXPORT int posix_spawnp(pid_t *restrict pid, const char *restrict file,
@@ -394,5 +491,6 @@ EXPORT int posix_spawnp(pid_t *restrict pid, const char *restrict file,
 {
     if (spawn_wrapped(pid, file, actions, attr, argv, envp) == 0)
         return 0;
-    return NEXT(next_spawnp, "posix_spawnp")(pid, file, actions, attr, argv, envp);
+    return NEXT(next_spawnp, "posix_spawnp")(pid, file, actions, attr, argv,
+                                             ENV_FOR(file, envp, true));
 }

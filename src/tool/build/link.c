@@ -17,48 +17,21 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tool/util/buf.h"
+#include "tool/util/file.h"
 #include "tool/util/paths.h"
 #include "tool/util/preload.h"
 
 static const char MARK[] = "__piano_register";
 static const char THIN[] = "!<thin>\n";
 
-struct view {
-    const char *data;
-    size_t len;
-};
-
-static bool view_open(struct view *v, const char *path)
-{
-    struct stat st;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    *v = (struct view){0};
-    if (fd < 0)
-        return false;
-    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0) {
-        void *data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-        if (data != MAP_FAILED)
-            *v = (struct view){data, (size_t)st.st_size};
-    }
-    close(fd);
-    return v->data != NULL;
-}
-
-static void view_close(struct view *v)
-{
-    munmap((void *)(size_t)v->data, v->len);
-}
-
 static bool file_has_mark(const char *path, bool members);
 
 /* A thin archive contains only the names of its members, one per line, each ended by a slash and
  * relative to the archive's directory. */
-static bool thin_has_mark(const struct view *v, const char *path)
+static bool thin_has_mark(const struct file_map *v, const char *path)
 {
     const char *slash = strrchr(path, '/');
     const char *end = v->data + v->len;
@@ -79,13 +52,13 @@ static bool thin_has_mark(const struct view *v, const char *path)
 
 static bool file_has_mark(const char *path, bool members)
 {
-    struct view v;
-    if (!view_open(&v, path))
+    struct file_map v;
+    if (file_map(&v, path) != 0 || !v.data)
         return false;
     bool found = memmem(v.data, v.len, MARK, sizeof MARK - 1) != NULL;
     if (!found && members && v.len > sizeof THIN && memcmp(v.data, THIN, sizeof THIN - 1) == 0)
         found = thin_has_mark(&v, path);
-    view_close(&v);
+    file_unmap(&v);
     return found;
 }
 
@@ -212,7 +185,8 @@ void link_command(char *const base[], size_t command, const char *lib, enum link
     free(run_path);
 }
 
-static bool table_defines(const struct view *v, const Elf64_Shdr *table, const Elf64_Shdr *names)
+static bool table_defines(const struct file_map *v, const Elf64_Shdr *table,
+                          const Elf64_Shdr *names)
 {
     const Elf64_Sym *syms = (const Elf64_Sym *)(v->data + table->sh_offset);
     const char *strings = v->data + names->sh_offset;
@@ -225,13 +199,13 @@ static bool table_defines(const struct view *v, const Elf64_Shdr *table, const E
     return false;
 }
 
-static bool inside(const struct view *v, const Elf64_Shdr *s)
+static bool inside(const struct file_map *v, const Elf64_Shdr *s)
 {
     return s->sh_offset <= v->len && s->sh_size <= v->len - s->sh_offset;
 }
 
 /* Checks .symtab and .dynsym. */
-static bool view_defines_malloc(const struct view *v)
+static bool view_defines_malloc(const struct file_map *v)
 {
     const Elf64_Ehdr *head = (const Elf64_Ehdr *)v->data;
     if (v->len < sizeof *head || memcmp(head->e_ident, ELFMAG, SELFMAG) != 0 ||
@@ -251,11 +225,11 @@ static bool view_defines_malloc(const struct view *v)
 
 bool link_defines_malloc(const char *path)
 {
-    struct view v;
-    if (!view_open(&v, path))
+    struct file_map v;
+    if (file_map(&v, path) != 0 || !v.data)
         return false;
     bool found = view_defines_malloc(&v);
-    view_close(&v);
+    file_unmap(&v);
     return found;
 }
 
@@ -266,24 +240,24 @@ void link_add_personality(struct words *out)
     words_add(out, "-Wl,--pop-state");
 }
 
-static bool view_holds(const struct view *v, const char *word)
+static bool view_holds(const struct file_map *v, const char *word)
 {
     return memmem(v->data, v->len, word, strlen(word));
 }
 
 bool link_lacks_personality(const char *path)
 {
-    struct view v;
-    if (!view_open(&v, path))
+    struct file_map v;
+    if (file_map(&v, path) != 0 || !v.data)
         return false;
     bool lacks = view_holds(&v, "__gxx_personality") && !view_holds(&v, "libstdc++.so") &&
                  !view_holds(&v, "libc++");
-    view_close(&v);
+    file_unmap(&v);
     return lacks;
 }
 
 /* The path of the loader in an executable, NUL-terminated; NULL in a library. */
-static const char *interpreter(const struct view *v)
+static const char *interpreter(const struct file_map *v)
 {
     const Elf64_Ehdr *head = (const Elf64_Ehdr *)v->data;
     if (v->len < sizeof *head || memcmp(head->e_ident, ELFMAG, SELFMAG) != 0 ||
@@ -304,13 +278,13 @@ static const char *interpreter(const struct view *v)
 bool link_is_musl(const char *path)
 {
     static const char libc[] = "\0libc.so";
-    struct view v;
-    if (!view_open(&v, path))
+    struct file_map v;
+    if (file_map(&v, path) != 0 || !v.data)
         return false;
     const char *loader = interpreter(&v);
     bool found = loader ? strstr(loader, "ld-musl") != NULL
                         : view_holds(&v, "libc.musl-") ||
                               memmem(v.data, v.len, libc, sizeof libc); /* including its NUL */
-    view_close(&v);
+    file_unmap(&v);
     return found;
 }

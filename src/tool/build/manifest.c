@@ -47,7 +47,7 @@ struct manifest_entry *manifest_find(const struct manifest *l, const char *rel)
 int manifest_load(struct manifest *l, const char *path)
 {
     struct buf text = {0};
-    int err = buf_read_file(&text, path);
+    int err = buf_read_own_file(&text, path);
     size_t at = 0;
     while (err == 0 && at < text.len) {
         const char *record = text.data + at;

@@ -32,6 +32,7 @@
 #include "tool/build/manifest.h"
 #include "tool/build/stale.h"
 #include "tool/util/buf.h"
+#include "tool/util/file.h"
 #include "tool/util/paths.h"
 #include "tool/util/say.h"
 
@@ -285,13 +286,13 @@ static void add_unreadable(struct mirror_result *result, const char *rel)
 static int copy_file(const struct mirror *m, const struct manifest_entry *e, const char *from,
                      const char *to, struct mirror_result *result)
 {
-    int in = open(from, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (in < 0 && (errno == EACCES || errno == ENOENT)) {
+    int in = file_open(from, O_RDONLY | O_NOFOLLOW);
+    if (in == -EACCES || in == -ENOENT) {
         add_unreadable(result, e->rel);
         return 0;
     }
     int out = in < 0 ? -1 : open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    int err = out < 0 ? -errno : 0;
+    int err = in < 0 ? in : out < 0 ? -errno : 0;
     if (err == 0)
         err = is_relocated(e) ? copy_relocated(m, from, out) : copy_bytes(in, out);
     const struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, e->mtime};

@@ -58,7 +58,7 @@ static const char *find_named(const struct choice_list *l, const char *word)
     if (!strchr(word, '/'))
         return NULL;
     char *real = realpath(word, NULL);
-    char *root = paths_project_root();
+    char *root = paths_program_root();
     const char *found = NULL;
     size_t root_len = root ? strlen(root) : 0;
     if (real && root && strncmp(real, root, root_len) == 0 && real[root_len] == '/') {
@@ -252,7 +252,7 @@ static void say_no_program(void)
 {
     char room[PATH_MAX + 128];
     char safe[PATH_MAX];
-    char *root = paths_project_root();
+    char *root = paths_program_root();
     char *state = root ? paths_join(root, ".piano") : NULL;
     bool is_denied = state && access(state, R_OK | X_OK) != 0 && errno == EACCES;
     if (is_denied)
@@ -349,13 +349,14 @@ static void renew_run_path(void)
 int program_run(struct program_run *p, bool *started)
 {
     struct records records = {0};
-    char *root = paths_project_root();
+    char *root = paths_program_root();
     char *state = root ? paths_join(root, ".piano/build") : NULL;
-    if (root)
-        paths_say_project(root);
     *started = false;
     p->run = NULL;
     p->status = EXIT_FAILED;
+    if (!root)
+        return paths_say_failure();
+    paths_say_project(root);
     int err = state ? records_load(&records, state) : -ENOMEM;
     if (err == 0) {
         renew_run_path();

@@ -131,7 +131,7 @@ static int each_file(struct records *r, const char *state, const char *sub, cons
         struct buf text = {0};
         struct stat st;
         char *path = paths_join(dir_path, d->d_name);
-        if (path && stat(path, &st) == 0 && buf_read_file(&text, path) == 0 && text.data) {
+        if (path && stat(path, &st) == 0 && buf_read_own_file(&text, path) == 0 && text.data) {
             err = take(r, path, text.data, st.st_mtim);
         } else {
             free(path);

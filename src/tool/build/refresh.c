@@ -31,8 +31,9 @@ void refresh_put_identity(struct buf *b, const char *path)
 
 int refresh_all(const char *state)
 {
-    static const char *const products[] = {"tree",  "cmake", "meson",         "units",
-                                           "links", "log",   "tree.manifest", "configured"};
+    static const char *const products[] = {"tree",          "cmake",     "meson", "cargo",
+                                           "rust",          "units",     "links", "log",
+                                           "tree.manifest", "configured"};
     int err = 0;
     for (size_t i = 0; i < sizeof products / sizeof products[0] && err == 0; i++) {
         char *path = paths_join(state, products[i]);
@@ -50,7 +51,7 @@ int refresh_fingerprint(const char *state, const char *fingerprint)
     char *units = paths_join(state, "units");
     int err = path && units ? 0 : -ENOMEM;
     buf_puts(&new, fingerprint);
-    bool same = err == 0 && buf_read_file(&old, path) == 0 &&
+    bool same = err == 0 && buf_read_own_file(&old, path) == 0 &&
                 old.len == new.len &&memcmp(old.data, new.data, new.len) == 0 &&
                 access(units, F_OK) == 0;
     if (err == 0 && !same) {

@@ -83,7 +83,7 @@ int selection_load(struct selection *s, const char *path)
 {
     struct buf text = {0};
     *s = (struct selection){0};
-    int err = buf_read_file(&text, path);
+    int err = buf_read_own_file(&text, path);
     char *rest = text.data;
     while (err == 0 && rest && *rest) {
         char *line = strsep(&rest, "\n");

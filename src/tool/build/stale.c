@@ -23,6 +23,7 @@
 
 #include "tool/util/child.h"
 #include "tool/util/buf.h"
+#include "tool/util/file.h"
 #include "tool/util/order.h"
 
 static void split_paths(struct stale_tracked *t, size_t len)
@@ -45,7 +46,7 @@ void stale_tracked_load(struct stale_tracked *t, const char *root, const char *s
     char git[] = "git", flag[] = "ls-files", zero[] = "-z";
     char *argv[] = {git, flag, zero, NULL};
     *t = (struct stale_tracked){0};
-    int out = open(scratch, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    int out = open(scratch, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
     int none = open("/dev/null", O_RDWR | O_CLOEXEC);
     struct child_plan plan = {.argv = argv, .envp = environ, .dir = root};
     plan.in = plan.err = none;
@@ -53,7 +54,7 @@ void stale_tracked_load(struct stale_tracked *t, const char *root, const char *s
     struct child_result result;
     struct buf text = {0};
     if (out >= 0 && none >= 0 && child_run(&plan, &result) == 0 && result.status == 0 &&
-        buf_read_file(&text, scratch) == 0 && text.len > 0) {
+        buf_read_own_file(&text, scratch) == 0 && text.len > 0) {
         t->text = text.data;
         split_paths(t, text.len);
     } else {
@@ -93,7 +94,9 @@ bool stale_is_dir(const char *path, const char *name)
         if (strcmp(name, names[i]) == 0)
             return true;
     }
-    return has(path, "CMakeCache.txt") || has(path, "meson-private");
+    /* The last one is cargo's. */
+    return has(path, "CMakeCache.txt") || has(path, "meson-private") ||
+           has(path, ".rustc_info.json");
 }
 
 static bool ends_with(const char *name, const char *tail)
@@ -140,7 +143,7 @@ enum stale_kind stale_kind(const char *path, const char *name)
     if (stale_is_source(name))
         return STALE_NO;
     unsigned char head[128] = {0};
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int fd = file_open(path, O_RDONLY);
     ssize_t len = fd < 0 ? -1 : read(fd, head, sizeof head - 1);
     if (fd >= 0)
         close(fd);

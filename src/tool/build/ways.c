@@ -21,6 +21,8 @@
 #include "tool/util/child.h"
 #include "tool/build/mirror.h"
 #include "tool/build/refresh.h"
+#include "tool/build/rust.h"
+#include "tool/build/words.h"
 #include "tool/util/buf.h"
 #include "tool/util/paths.h"
 #include "tool/util/preload.h"
@@ -48,7 +50,7 @@ struct step {
 
 /* The strings for a build's environment, NULL-terminated. */
 struct settings {
-    char *set[8];
+    char *set[10];
 };
 
 static int fill_settings(struct settings *s, const struct driver *d, bool compiles)
@@ -68,6 +70,11 @@ static int fill_settings(struct settings *s, const struct driver *d, bool compil
     if (compiles)
         bad |= asprintf(&s->set[4], "LD_PRELOAD=%s/libpiano_exec.so%s%s", hook,
                         preload && *preload ? ":" : "", preload ? preload : "");
+    if (d->has_cargo) {
+        bad |= asprintf(&s->set[5], "CARGO_TARGET_DIR=%s/cargo", d->state);
+        bad |= asprintf(&s->set[6], "CARGO_PROFILE_RELEASE_DEBUG=line-tables-only");
+        bad |= asprintf(&s->set[7], "CARGO_TERM_COLOR=never");
+    }
     free(hook);
     free(tool);
     free(runs);
@@ -89,7 +96,7 @@ static double file_s(const struct stat *st)
 /* Reads the source from the first line of a unit's record, `unit SOURCE OUTPUT`. */
 static void read_source(int dir, const char *name, char *source, size_t size)
 {
-    int fd = openat(dir, name, O_RDONLY | O_CLOEXEC);
+    int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     ssize_t len = fd < 0 ? 0 : read(fd, source, size - 1);
     source[len > 0 ? len : 0] = '\0';
     if (fd >= 0)
@@ -155,7 +162,7 @@ static int open_output(const struct driver *d, const struct step *step)
 static bool is_colon_error(const struct driver *d)
 {
     struct buf text = {0};
-    bool is_it = strchr(d->root, ':') && buf_read_file(&text, d->log) == 0 && text.data &&
+    bool is_it = strchr(d->root, ':') && buf_read_own_file(&text, d->log) == 0 && text.data &&
                  strstr(text.data, "target pattern");
     buf_free(&text);
     return is_it;
@@ -310,6 +317,28 @@ static int build_make(struct driver *d)
     return status;
 }
 
+/* The release profile, unless the user names another one. */
+static int build_cargo(struct driver *d)
+{
+    struct words w = {0};
+    char *dir = in_mirror(d, d->detect.dir);
+    bool has_profile = false;
+    for (size_t i = 0; i < d->cargo.count; i++)
+        has_profile |= strcmp(d->cargo.items[i], "--profile") == 0;
+    words_add(&w, "cargo");
+    words_add(&w, "build");
+    if (!has_profile)
+        words_add(&w, "--release");
+    words_addf(&w, "-j%d", d->jobs);
+    for (size_t i = 0; i < d->cargo.count; i++)
+        words_add(&w, d->cargo.items[i]);
+    struct step step = {w.items, dir, true};
+    int status = dir && !w.failed ? run_step(d, &step) : out_of_memory();
+    words_release(&w);
+    free(dir);
+    return status;
+}
+
 /* Runs configure once, and again when it has changed. */
 static int build_configure(struct driver *d)
 {
@@ -321,7 +350,7 @@ static int build_configure(struct driver *d)
     int status = script && stamp && dir ? 0 : out_of_memory();
     if (status == 0) {
         refresh_put_identity(&now, script);
-        bool done = buf_read_file(&last, stamp) == 0 && last.len == now.len &&
+        bool done = buf_read_own_file(&last, stamp) == 0 && last.len == now.len &&
                     memcmp(last.data, now.data, now.len) == 0;
         const char *const words[] = {"./configure", NULL};
         if (!done)
@@ -378,9 +407,11 @@ static int build_command(struct driver *d)
     return status;
 }
 
-int ways_build(struct driver *d)
+static int build(struct driver *d)
 {
     switch (d->detect.kind) {
+    case DETECT_CARGO:
+        return build_cargo(d);
     case DETECT_CMAKE:
         return build_cmake(d);
     case DETECT_MESON:
@@ -393,4 +424,28 @@ int ways_build(struct driver *d)
         break;
     }
     return build_command(d);
+}
+
+/* A command may be cargo, or a script that runs it. */
+static bool wants_cargo(const struct driver *d, const char *dir)
+{
+    if (d->detect.kind == DETECT_CARGO)
+        return true;
+    bool is_cargo = d->command && strcmp(paths_base(d->command[0]), "cargo") == 0;
+    return rust_is_project(dir) && (is_cargo || rust_can_read()) && child_in_path("cargo");
+}
+
+int ways_build(struct driver *d)
+{
+    struct rust rust = {0};
+    char *dir = in_mirror(d, d->detect.dir);
+    if (!dir)
+        return out_of_memory();
+    d->has_cargo = wants_cargo(d, dir);
+    int status = d->has_cargo ? rust_prepare(&rust, d, dir) : 0;
+    if (status == 0)
+        status = build(d);
+    rust_finish(&rust, d);
+    free(dir);
+    return status;
 }

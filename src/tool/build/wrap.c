@@ -24,6 +24,7 @@
 #include "tool/build/args.h"
 #include "tool/build/job.h"
 #include "tool/build/link.h"
+#include "tool/build/rust.h"
 #include "tool/build/cc_run.h"
 #include "tool/build/scratch.h"
 #include "tool/build/selection.h"
@@ -433,9 +434,18 @@ static int wrap_init(struct wrap *w, int argc, char **argv)
     return err ? err : make_jobs(w);
 }
 
+/* rustc keeps the hook: it starts the linker. */
+static bool is_rustc(const char *compiler)
+{
+    return strcmp(paths_base(compiler), "rustc") == 0;
+}
+
 int wrap_run(int argc, char **argv)
 {
     struct wrap w;
+    const char *state = getenv("PIANO_STATE");
+    if (is_rustc(argv[0]) && state && *state)
+        return rust_wrap(state, argv);
     if (wrap_init(&w, argc, argv) != 0 || w.args.count == 0)
         return exec_original(&w);
     note_assembler(&w);

@@ -41,6 +41,8 @@ static void cut_template_args(char *pattern)
     const size_t word = sizeof operator_word - 1;
     size_t kept = 0;
     int depth = 0;
+    if (strstr(pattern, " as ")) /* Rust: <Circle as Draw>::draw */
+        return;
     for (const char *p = pattern; *p; p++) {
         bool is_operator = kept >= word && memcmp(pattern + kept - word, operator_word, word) == 0;
         if (depth == 0 && is_operator) {
@@ -106,6 +108,23 @@ static int read_jobs(const struct flag_line *line, const char *text, void *field
     return EXIT_DONE;
 }
 
+/* Flags that cargo gets as they are. */
+#define CARGO_FLAG(name, word)                                                                     \
+    static int read_##name(const struct flag_line *line, const char *text, void *field)            \
+    {                                                                                              \
+        (void)line;                                                                                \
+        int status = add_to(field, strdup(word));                                                  \
+        return status ? status : add_to(field, strdup(text));                                      \
+    }
+CARGO_FLAG(package, "--package")
+CARGO_FLAG(bin, "--bin")
+CARGO_FLAG(example, "--example")
+CARGO_FLAG(test, "--test")
+CARGO_FLAG(bench, "--bench")
+CARGO_FLAG(features, "--features")
+CARGO_FLAG(profile, "--profile")
+
+#define CARGO(label, read) FLAG_READ(label, read, struct selection_list, cargo)
 #define LIST(label, read, member) FLAG_READ(label, read, struct selection_list, selection.member)
 const struct flag build_flags[] = {
     {.help =
@@ -121,6 +140,15 @@ const struct flag build_flags[] = {
     {"--skip", "but not this one", LIST("NAME", read_pattern, skips), .complete = "function"},
     {"--frame", "each call of FN is a frame; default: frames are detected",
      FLAG_READ("FN", read_frame, char *, selection.frame), .complete = "function"},
+    {.help =
+         "In a Cargo project (the same as for cargo; the release profile unless you name one):"},
+    {"-p", "build only this package", CARGO("MEMBER", read_package)},
+    {"--bin", "build only this program", CARGO("NAME", read_bin)},
+    {"--example", "build only this example", CARGO("NAME", read_example)},
+    {"--test", "build only this test", CARGO("NAME", read_test)},
+    {"--bench", "build only this benchmark", CARGO("NAME", read_bench)},
+    {"--features", "with these features", CARGO("LIST", read_features)},
+    {"--profile", "with this profile of Cargo.toml", CARGO("NAME", read_profile)},
     {.help = ""},
     {"-j", "number of parallel processes; default: one per processor",
      FLAG_READ("N", read_jobs, int, jobs)},
@@ -208,7 +236,8 @@ const struct command command_build = {
     .summary = "build the project with chosen functions instrumented",
     .usage = "piano build [OPTIONS] [-- BUILD COMMAND]",
     .about = "Builds the project with the chosen functions instrumented. piano detects the build "
-             "(CMakeLists.txt, meson.build, Makefile, configure), or you name the command after "
+             "(CMakeLists.txt, meson.build, Cargo.toml, Makefile, configure), or you name the "
+             "command after "
              "`--`. All work happens under .piano/; the project's own files and build products are "
              "not touched.",
     .flags = flags,

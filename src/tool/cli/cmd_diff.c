@@ -23,6 +23,7 @@ struct request {
     double fail_above; /* < 0: not given */
     bool json;
     struct heap_skip skip;
+    struct range_asked range;
     const char *words[2];
     size_t word_count;
 };
@@ -47,7 +48,10 @@ static const struct flag flags[] = {
      FLAG_READ("PCT", read_percent, double, fail_above)},
     {"--skip", "of memory: a wrapper of malloc; may be repeated",
      FLAG_READ("PATTERN", flag_skip, struct heap_skip, skip)},
-    {"--no-skip", "not even well-known wrappers (xmalloc, g_malloc, ...)", FLAG_SWITCH(skip.none)},
+    {"--no-skip",
+     "the innermost frames are the sites, also in libraries and wrappers (xmalloc, ...)",
+     FLAG_SWITCH(skip.none)},
+    FLAGS_RANGE,
     {"--top", "the first N functions", FLAG_COUNT(options.top)},
     {"--all", "all functions", FLAG_SWITCH(options.all)},
     {"--json", "the same as JSON, all of it", FLAG_SWITCH(json)},
@@ -210,7 +214,7 @@ static int diff_recordings(const struct request *q, const struct runs_paths side
         if (sides[s].count > 1)
             return several(q->word_count ? q->words[s] : labels[s], sides[s].count);
     const char *const paths[2] = {sides[0].paths[0], sides[1].paths[0]};
-    int err = recordings_diff_make(&d, paths, labels, &q->skip, &error);
+    int err = recordings_diff_make(&d, paths, labels, &q->skip, &q->range, &error);
     if (err)
         return outcome_failed(err, &error);
     err = q->json ? recordings_diff_json(stdout, &d, q->fail_above)
@@ -237,6 +241,9 @@ static int diff_paths(const struct request *q, const struct runs_paths paths[2],
                          "nothing to compare",
                          say_safe(recording, sizeof(recording), of_kind[1]),
                          say_safe(run, sizeof(run), of_kind[0]));
+    if (!of_kind[1] && (q->range.from.given || q->range.to.given))
+        return say_error("piano diff A B, without --from and --to",
+                         "functions have sums of the whole run; a range of time is for recordings");
     return of_kind[1] ? diff_recordings(q, paths, labels) : diff_spans(q, paths, labels);
 }
 

@@ -15,6 +15,7 @@
 
 #include "tool/util/child.h"
 #include "tool/build/libclang.h"
+#include "tool/build/rust.h"
 #include "tool/cli/command.h"
 #include "tool/record/perf.h"
 #include "tool/util/buf.h"
@@ -86,6 +87,16 @@ static void check_libclang(void)
     CXString version = clang->getClangVersion();
     tell(GOOD, "libclang: %s", say_safe(safe, sizeof(safe), clang->getCString(version)));
     clang->disposeString(version);
+}
+
+static void check_rust(void)
+{
+    bool has_cargo = child_in_path("cargo");
+    if (rust_can_read() && has_cargo)
+        tell(GOOD, "Rust: cargo and piano-rust");
+    else
+        tell(GOOD, "Rust: %s; `piano build` does not work in Cargo projects",
+             has_cargo ? "piano-rust is not built" : "there is no cargo");
 }
 
 /* Checks symbol look-up: names, inlined functions and lines of programs that piano did not
@@ -238,6 +249,13 @@ static void check_perf(void)
              wish.without_switches ? ", without the stacks of threads that wait" : "");
 }
 
+static void tell_no_runs_dir(void)
+{
+    char text[PATH_MAX + 128], hint[PATH_MAX + 256];
+    paths_failure(text, sizeof(text), hint, sizeof(hint));
+    tell(BAD, "runs directory: %s", text);
+}
+
 static void check_runs_dir(void)
 {
     char *dir = paths_runs_dir(), room[UNITS_LEN];
@@ -246,7 +264,7 @@ static void check_runs_dir(void)
     while (at && access(at, F_OK) != 0 && strrchr(at, '/') && strrchr(at, '/') != at)
         *strrchr(at, '/') = '\0';
     if (!at)
-        tell(BAD, "runs directory: out of memory");
+        tell_no_runs_dir();
     else if (access(at, W_OK | X_OK) != 0)
         tell(BAD, "runs directory: %s cannot be written to: %s (set PIANO_RUNS_DIR)", at,
              strerror(errno));
@@ -267,6 +285,7 @@ static int doctor(void *request)
     char *lib = paths_lib_dir();
     check_compilers();
     check_libclang();
+    check_rust();
     check_symbols();
     check_library(lib, "libpiano.so");
     check_library(lib, "libpiano_exec.so");

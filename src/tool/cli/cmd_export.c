@@ -32,6 +32,7 @@ struct request {
     int by; /* enum figure; < 0: not given */
     const char *output, *run;
     struct heap_skip skip;
+    struct range_asked range;
     bool force;
 };
 
@@ -72,6 +73,7 @@ static const struct flag flags[] = {
     {"--skip", "leave out a wrapper of malloc: stacks end at its caller. May be repeated",
      FLAG_READ("PATTERN", flag_skip, struct heap_skip, skip)},
     {"--no-skip", "keep every frame (the default without --skip)", FLAG_SWITCH(skip.none)},
+    FLAGS_RANGE,
     {0},
 };
 
@@ -170,6 +172,9 @@ static int write_profile(struct request *q, struct profile *p)
     unsigned found = p->instruments;
     int (*write)(const struct request *q, struct profile *p) = write_heap;
     struct run_error error;
+    bool is_part = q->range.from.given || q->range.to.given;
+    if (q->by < 0 && is_part && found & PROFILE_CPU)
+        q->by = FIGURE_CPU;
     if (q->by < 0)
         q->by = !(found & PROFILE_HEAP) && found & PROFILE_CPU ? FIGURE_CPU : FIGURE_LIVE;
     heap_notice_hidden(p);
@@ -188,6 +193,10 @@ static int write_profile(struct request *q, struct profile *p)
                                         ? "piano export --format chrome"
                                         : "piano record --heap -- PROGRAM");
     }
+    if (is_part && write == write_heap)
+        return say_error("--by cpu, or piano report --heap --from TIME --to TIME",
+                         "memory is only known at snapshots: it cannot be exported for a range of "
+                         "time");
     int err = profile_read(p, &error);
     return err ? outcome_failed(err, &error) : write(q, p);
 }
@@ -199,6 +208,7 @@ static int export_path(struct request *q, const char *path)
     int err = profile_peek(&p, path, &error);
     if (err)
         return outcome_failed(err, &error);
+    p.rec.asked = q->range;
     int status = write_profile(q, &p);
     profile_close(&p);
     return status;

@@ -37,9 +37,9 @@ static const struct flag flags[] = {
 
 static bool starts_build(const char *word)
 {
-    static const char *const tools[] = {"make",    "gmake", "cmake", "ninja", "meson",
-                                        "cc",      "c++",   "gcc",   "g++",   "clang",
-                                        "clang++", "sh",    "bash",  "ccache"};
+    static const char *const tools[] = {"make",  "gmake",   "cmake", "ninja", "meson",
+                                        "cargo", "cc",      "c++",   "gcc",   "g++",
+                                        "clang", "clang++", "sh",    "bash",  "ccache"};
     const char *name = paths_base(word);
     for (size_t i = 0; i < sizeof tools / sizeof tools[0]; i++) {
         size_t len = strlen(tools[i]);

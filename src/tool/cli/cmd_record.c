@@ -6,16 +6,19 @@
 
 #define REQUEST struct record
 #include "tool/cli/command.h"
+#include "tool/cli/requests.h"
 #include "tool/load/prune.h"
+#include "tool/load/range.h"
 #include "tool/record/record.h"
 #include "tool/util/say.h"
 #include "tool/util/units.h"
 
 static const double SHORTEST_S = 0.01;
-enum { USUAL_HZ = 99, MAX_HZ = 10000 };
-enum { USUAL_RATE = 512 << 10, LEAST_BYTES = 1 << 20, MOST_BYTES = 1 << 30 };
+static const int64_t SHORTEST_WINDOW_NS = 100000000, LONGEST_WINDOW_NS = 86400000000000;
+enum { MAX_HZ = 10000 };
+enum { LEAST_BYTES = 1 << 20, MOST_BYTES = 1 << 30 };
 
-static int read_heap(const struct flag_line *line, const char *text, void *record)
+int record_read_heap(const struct flag_line *line, const char *text, void *record)
 {
     struct record *r = record;
     r->heap = true;
@@ -37,7 +40,7 @@ static unsigned parse_number(const char *text, unsigned most)
     return at == text || *at || value > most ? 0 : value;
 }
 
-static int read_cpu(const struct flag_line *line, const char *text, void *record)
+int record_read_cpu(const struct flag_line *line, const char *text, void *record)
 {
     struct record *r = record;
     r->cpu = true;
@@ -80,21 +83,74 @@ static int read_every(const struct flag_line *line, const char *text, void *fiel
     return status;
 }
 
+/* Reads what follows a condition: nothing, `:snapshot` or `:end`. */
+static bool read_action(const char *text, enum piano__fired_action *action)
+{
+    *action = strcmp(text, ":snapshot") == 0 ? PIANO_FIRED_SNAPSHOT : PIANO_FIRED_END;
+    return *text == '\0' || strcmp(text, ":snapshot") == 0 || strcmp(text, ":end") == 0;
+}
+
+/* TIME[:snapshot|:end] */
+static int read_long_poll(const struct flag_line *line, const char *text, void *field)
+{
+    struct flight_wish *wish = field;
+    const char *colon = text + strcspn(text, ":");
+    char time[32];
+    struct range_end end;
+    snprintf(time, sizeof(time), "%.*s", (int)(colon - text), text);
+    bool is_good = colon - text < (ptrdiff_t)sizeof(time) && range_parse(time, &end) &&
+                   !end.from_end && end.ns > 0 && !end.is_number;
+    wish->poll_ns = is_good ? end.ns : 0;
+    if (is_good && read_action(colon, &wish->poll_action))
+        return EXIT_DONE;
+    return say_usage(line->command,
+                     "--on-long-poll %s: not a time such as 100ms, 100ms:snapshot or "
+                     "100ms:end",
+                     line->safe);
+}
+
+/* PERCENT%/WINDOW[:snapshot|:end], where WINDOW is a time, or a unit of time */
+static int read_growth(const struct flag_line *line, const char *text, void *field)
+{
+    struct flight_wish *wish = field;
+    const char *colon = text + strcspn(text, ":");
+    char *end = NULL, time[32];
+    struct range_end window = {.ns = 0};
+    size_t digits = strspn(text, "0123456789.");
+    double percent = strtod(text, &end);
+    bool is_good = digits > 0 && end == text + digits && percent > 0 && percent <= 1e6 &&
+                   strncmp(end, "%/", 2) == 0 && colon > end + 2 && colon - end < 24;
+    if (is_good) {
+        bool is_unit = end[2] < '0' || end[2] > '9';
+        snprintf(time, sizeof(time), "%s%.*s", is_unit ? "1" : "", (int)(colon - end - 2), end + 2);
+        is_good = range_parse(time, &window) && !window.from_end && !window.is_number;
+    }
+    is_good = is_good && window.ns >= SHORTEST_WINDOW_NS && window.ns <= LONGEST_WINDOW_NS;
+    wish->growth = percent / 100;
+    wish->window_s = (double)window.ns / 1e9;
+    if (is_good && read_action(colon, &wish->growth_action))
+        return EXIT_DONE;
+    return say_usage(line->command,
+                     "--on-growth %s: not a growth such as 10%%/min, 50%%/10s or 10%%/min:snapshot",
+                     line->safe);
+}
+
 static const struct flag flags[] = {
     {.help = "What to record; without any of these three, all of them; with one, that alone:"},
     {"--heap",
      "sample one allocation in RATE bytes on average; default 512K; 1 = every allocation; K, M and "
      "G are understood",
-     .value = "[=RATE]", .read = read_heap},
+     .value = "[=RATE]", .read = record_read_heap},
     {"--cpu", "sample what the CPU does, HZ times in a second of CPU time; default 99",
-     .value = "[=HZ]", .read = read_cpu},
+     .value = "[=HZ]", .read = record_read_cpu},
     {"--events", "turns of event loops, and what the program reports through piano.h",
      FLAG_SWITCH(events)},
     {.help = ""},
     {"--kernel", "CPU samples with the frames of the kernel", FLAG_SWITCH(kernel)},
     {"--pid", "a process that runs already; --cpu only, all its threads",
      FLAG_READ("PID", read_pid, pid_t, pid),
-     .others = "--heap --events --maps --children --snapshot-every",
+     .others = "--heap --events --maps --children --snapshot-every --watch --on-long-poll "
+               "--on-growth",
      .clash = "--pid samples the CPU from outside: nothing else can be recorded of a process that "
               "runs already",
      .complete = "process"},
@@ -107,6 +163,15 @@ static const struct flag flags[] = {
     {"--max-size",
      "maximum size of a recording, 1M to 1G; default 1G; new events and samples replace the oldest",
      FLAG_READ("SIZE", read_size, uint64_t, max_bytes)},
+    {"--watch", "print red flags of events while the program runs", FLAG_SWITCH(flight.watch)},
+    {"--on-long-poll",
+     "end the recording, not the program, when a poll takes TIME, as in 100ms; TIME:snapshot takes "
+     "a "
+     "snapshot instead",
+     FLAG_READ("TIME", read_long_poll, struct flight_wish, flight)},
+    {"--on-growth",
+     "the same when the heap grows by a share of itself in a time, as in 10%/min or 50%/10s",
+     FLAG_READ("GROWTH", read_growth, struct flight_wish, flight)},
     {"--output", "the recording; default: a new file in the runs directory",
      FLAG_TEXT("FILE", output), .alias = "-o", .complete = "file"},
     {"--duration",
@@ -125,8 +190,7 @@ static bool lacks_sign(const char *before, const char *word)
                     (strcmp(before, "--cpu") == 0 && parse_number(word, MAX_HZ) > 0));
 }
 
-/* Checks for contradicting flags and sets the defaults of missing ones. */
-static int settle(struct record *r)
+int record_settle(struct record *r)
 {
     const char *before = r->words[-1], *word = r->words[0]; /* `record` is before all others */
     if (lacks_sign(before, word))
@@ -142,6 +206,11 @@ static int settle(struct record *r)
         r->heap = r->cpu = r->events = true;
     if (r->maps && !r->heap)
         return say_usage("record", "--maps is about memory, and needs --heap");
+    if ((r->flight.watch || r->flight.poll_ns > 0) && !r->events)
+        return say_usage("record", "%s is about events, and needs --events",
+                         r->flight.watch ? "--watch" : "--on-long-poll");
+    if (r->flight.growth > 0 && !r->heap)
+        return say_usage("record", "--on-growth is about memory, and needs --heap");
     if (r->kernel && !r->cpu)
         return say_usage("record", "--kernel is about CPU samples, and needs --cpu");
     return EXIT_DONE;
@@ -150,7 +219,7 @@ static int settle(struct record *r)
 static int record(void *request)
 {
     struct record *r = request;
-    int status = settle(r);
+    int status = record_settle(r);
     if (status != EXIT_DONE)
         return status;
     status = record_run(r);
@@ -173,8 +242,10 @@ const struct command command_record = {
     .notes = "A snapshot at once: piano snapshot PID, or SIGUSR2 to `piano record`.",
     .examples = "piano record jq . big.json\npiano record --heap=64K -o leak.rec ./server --port "
                 "8080\npiano record --cpu=999 ./sort big.txt\npiano record --cpu --pid 4711 "
-                "--duration 10\npiano record --children --duration 60 make -j4",
+                "--duration 10\npiano record --max-size 256M --on-long-poll 100ms ./server\npiano "
+                "record --children --duration 60 make -j4",
     .words = {WORDS_ARE_PROGRAM, FLAG_FIELD(char *const *, words), "program", 0, NULL},
     .run = record,
-    COMMAND_REQUEST(.heap_rate = USUAL_RATE, .cpu_hz = USUAL_HZ, .every_s = -1, .kill_s = 10),
+    COMMAND_REQUEST(.heap_rate = RECORD_USUAL_RATE, .cpu_hz = RECORD_USUAL_HZ, .every_s = -1,
+                    .kill_s = 10),
 };

@@ -17,18 +17,6 @@
 #include "tool/util/say.h"
 #include "tool/util/table.h"
 
-/* Parses the number of a snapshot, or `end`. */
-static int read_moment(const struct flag_line *line, const char *text, void *field)
-{
-    char *end = NULL;
-    long moment = strcmp(text, "end") == 0 ? GROWTH_TO_END : strtol(text, &end, 10);
-    *(long *)field = moment;
-    if (end && (end == text || *end || moment < 0 || moment > UINT32_MAX))
-        return say_usage(line->command, "%s %s: not the number of a snapshot", line->name,
-                         line->safe);
-    return EXIT_DONE;
-}
-
 const struct flag report_flags[] = {
     {"--frames", "frame by frame: the worst and their neighbours, spikes marked",
      FLAG_SWITCH(frames), .others = "--threads",
@@ -59,6 +47,8 @@ const struct flag report_flags[] = {
 #define ONE_VIEW "--tree, --leaks, --growth and --peak are reports; choose one"
 static const struct flag flags[] = {
     {.include = report_flags},
+    {.help = "\nOf a range of time, for recordings and --frames:"},
+    FLAGS_RANGE,
     {.help = "\nOf events (`piano record --events`):"},
     {"--polls", "red flags, polls by task, the longest and what was in them", FLAG_SWITCH(polls)},
     {.help = "\nOf CPU samples (`piano record --cpu`):"},
@@ -74,10 +64,9 @@ static const struct flag flags[] = {
      .others = "--growth --peak", .clash = ONE_VIEW},
     {"--growth", "what changed between two snapshots; default: the first and the last",
      FLAG_SWITCH(growth), .others = "--peak", .clash = ONE_VIEW},
-    {"--from", "number of the earlier snapshot",
-     FLAG_READ("N", read_moment, long, heap_options.from)},
-    {"--to", "number of the later snapshot; `end`: what the recording ended with",
-     FLAG_READ("N", read_moment, long, heap_options.to)},
+    {"--from", "with --growth: number of the earlier snapshot", .value = "N"},
+    {"--to", "with --growth: number of the later snapshot; `end`: what the recording ended with",
+     .value = "N"},
     {"--peak", "who held the memory at the peak", FLAG_SWITCH(peak)},
     {"--by",
      "live, allocated, peak or churn: for the tree and the first table (of CPU samples: cpu or "
@@ -87,7 +76,9 @@ static const struct flag flags[] = {
      "a wrapper of malloc: its memory counts for its caller. May be repeated; * and ? as in the "
      "shell",
      FLAG_READ("PATTERN", flag_skip, struct heap_skip, skip)},
-    {"--no-skip", "not even well-known wrappers (xmalloc, g_malloc, ...)", FLAG_SWITCH(skip.none)},
+    {"--no-skip",
+     "the innermost frames are the sites, also in libraries and wrappers (xmalloc, ...)",
+     FLAG_SWITCH(skip.none)},
     {0},
 };
 
@@ -112,15 +103,50 @@ static int pick(const char *command, struct report_request *q)
     return EXIT_DONE;
 }
 
+static bool is_snapshot(const struct range_end *end)
+{
+    return !end->given || end->is_number || end->is_last;
+}
+
+static long snapshot_of(const struct range_end *end)
+{
+    enum { SECOND = 1000000000 };
+    return !end->given ? GROWTH_NOT_GIVEN : end->is_last ? GROWTH_TO_END : end->ns / SECOND;
+}
+
+/* --from and --to: with --growth, numbers without a unit are those of snapshots. Memory is only
+ * known at snapshots, so of a range of time its growth is shown. */
+static int check_range(const char *command, struct report_request *q)
+{
+    struct range_asked *r = &q->range;
+    if (!r->from.given && !r->to.given)
+        return EXIT_DONE;
+    if (q->growth && is_snapshot(&r->from) && is_snapshot(&r->to)) {
+        q->heap_options.from = snapshot_of(&r->from);
+        q->heap_options.to = snapshot_of(&r->to);
+        *r = (struct range_asked){.from = {.given = false}};
+        return EXIT_DONE;
+    }
+    if (q->heap && (q->tree || q->leaks || q->peak || q->by >= 0))
+        return say_usage(
+            command, "%s is of the whole recording; --from and --to show the growth of the heap",
+            q->tree    ? "--tree"
+            : q->leaks ? "--leaks"
+            : q->peak  ? "--peak"
+                       : "--by");
+    q->growth |= q->heap;
+    return EXIT_DONE;
+}
+
 /* Chooses the heap report and checks for contradicting flags. */
 int report_check(const char *command, struct report_request *q)
 {
     struct heap_options *h = &q->heap_options;
-    bool moments = h->from != GROWTH_NOT_GIVEN || h->to != GROWTH_NOT_GIVEN;
     int status = pick(command, q);
+    if (status == EXIT_DONE)
+        status = check_range(command, q);
     if (status != EXIT_DONE)
         return status;
-    q->heap |= moments;
     bool recorded = q->heap || q->cpu || q->polls || q->tree;
     if (recorded && (q->frames || (q->threads && !q->cpu) || q->uncorrected || q->options.places ||
                      q->budget_ns))
@@ -139,8 +165,6 @@ int report_check(const char *command, struct report_request *q)
     q->options.rank = q->cpu_time ? REPORT_BY_CPU : q->wall ? REPORT_BY_WALL : REPORT_BY_EITHER;
     if (q->tree && q->threads)
         return say_usage(command, "--tree and --threads are two reports; choose one");
-    if (moments && !q->growth)
-        return say_usage(command, "--from and --to are for --growth");
     h->by_given = q->by >= 0;
     h->by = h->by_given ? (enum figure)q->by : FIGURE_LIVE;
     h->mode = q->tree     ? HEAP_TREE
@@ -173,8 +197,15 @@ static int report_spans(const struct report_request *q, const char *path)
 {
     struct run run;
     struct run_error error;
-    struct run_options load = {
-        .uncorrected = q->uncorrected, .threads = q->threads, .budget_ns = q->budget_ns};
+    struct run_options load = {.uncorrected = q->uncorrected,
+                               .threads = q->threads,
+                               .budget_ns = q->budget_ns,
+                               .range = q->range};
+    if (!q->frames && (q->range.from.given || q->range.to.given))
+        return say_error(
+            "piano report --frames --from 10s --to 12s",
+            "functions have sums of the whole run; a range of time is for --frames and "
+            "for recordings");
     say_progress("reading %s", path);
     int err = run_load(&run, path, &load, &error);
     say_progress_done();
@@ -196,13 +227,15 @@ static int report_heap(const struct report_request *q, struct profile *heap)
     struct heap_growth growth = {.rows = NULL};
     struct heap_options options = q->heap_options;
     struct run_error error;
+    bool is_growth = q->growth || heap->rec.range.given;
+    options.mode = is_growth ? HEAP_GROWTH : options.mode;
     int status, err = profile_make_sites(heap, &q->skip, &error);
-    if (err == 0 && q->growth)
+    if (err == 0 && is_growth)
         err = heap_growth_make(&growth, heap, options.from, options.to, &error);
     if (err) {
         status = outcome_failed(err, &error);
     } else {
-        options.growth = q->growth ? &growth : NULL;
+        options.growth = is_growth ? &growth : NULL;
         heap_notices(heap);
         err = q->json ? heap_report_json(stdout, heap, &options, &q->options)
                       : heap_report(stdout, heap, &options, &q->options);
@@ -287,8 +320,10 @@ static int report_profile(const struct report_request *q, struct profile *p)
         int err = overview_report(stdout, p, q->run, q->json, &q->options, &error);
         return err ? outcome_failed(err, &error) : EXIT_DONE;
     }
-    if (p->instruments && !(p->instruments & asked) && !(is_hidden && asked == PROFILE_HEAP))
+    if (p->instruments && !(p->instruments & asked) && !(is_hidden && asked == PROFILE_HEAP)) {
+        profile_notice_reading(p);
         return not_recorded(p->rec.path, asked);
+    }
     int err = profile_read(p, &error);
     if (err)
         return outcome_failed(err, &error);
@@ -306,6 +341,7 @@ static int report_recording(const struct report_request *q, const char *path)
     int err = profile_peek(&p, path, &error);
     if (err)
         return outcome_failed(err, &error);
+    p.rec.asked = q->range;
     int status = report_profile(q, &p);
     profile_close(&p);
     return status;

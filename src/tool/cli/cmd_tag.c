@@ -155,7 +155,7 @@ static int tag(void *request)
     }
     char *dir = paths_runs_dir();
     if (!dir)
-        return say_error(NULL, "out of memory");
+        return paths_say_failure();
     int status = q->remove       ? delete_tag(dir, q->words[0])
                  : q->word_count ? write_tag(dir, q)
                                  : list_tags(dir, q->json);

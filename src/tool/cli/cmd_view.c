@@ -8,6 +8,7 @@
 
 #include "tool/cli/command.h"
 #include "tool/cli/outcome.h"
+#include "tool/cli/recorded.h"
 #include "tool/load/companion.h"
 #include "tool/load/recording.h"
 #include "tool/load/runs.h"
@@ -15,6 +16,7 @@
 #include "tool/util/output.h"
 #include "tool/util/say.h"
 #include "tool/util/units.h"
+#include "tool/view/live.h"
 #include "tool/view/page.h"
 #include "tool/view/server.h"
 
@@ -23,7 +25,8 @@ struct request {
     size_t word_count;
     const char *output;
     double port;
-    bool force, no_open, alone;
+    struct range_asked range;
+    bool force, no_open, alone, live;
 };
 
 #define SERVED " is for a page that is served, and -o writes it to a file"
@@ -38,7 +41,10 @@ static const struct flag flags[] = {
      .clash = "--port" SERVED},
     {"--no-open", "do not open a browser", FLAG_SWITCH(no_open), .others = "--output",
      .clash = "--no-open" SERVED},
+    FLAGS_RANGE,
     {"--alone", "without the recording (or the run) of the same process", FLAG_SWITCH(alone)},
+    {"--live", "follow a recording while it is written; RUN may be the id of its process",
+     FLAG_SWITCH(live), .others = "--output", .clash = "--live" SERVED},
     {0},
 };
 
@@ -71,6 +77,9 @@ static char *resolve(const char *word)
 struct content {
     char *run, *recording; /* of one process, if both are set */
     char *other;           /* of the same kind as the one that is set */
+    bool is_live, is_growing, is_quiet;
+    struct symbols *names; /* of a page that is live */
+    struct range_asked range;
 };
 
 static void content_release(struct content *c)
@@ -78,6 +87,7 @@ static void content_release(struct content *c)
     free(c->run);
     free(c->recording);
     free(c->other);
+    profile_names_free(c->names);
 }
 
 static int choose(struct content *c, const struct request *q)
@@ -105,6 +115,25 @@ static int choose(struct content *c, const struct request *q)
     return EXIT_DONE;
 }
 
+/* The recording of a process, or the one that is named. */
+static int choose_live(struct content *c, const struct request *q)
+{
+    char safe[512];
+    if (q->word_count > 1)
+        return say_usage("view", "--live follows one recording");
+    pid_t pid = q->words[0] ? recorded_pid(q->words[0]) : 0;
+    c->recording = pid ? recorded_path(pid) : recorded_named(q->words[0]);
+    if (!c->recording && pid)
+        return say_error("piano top PID, or piano record --pid PID",
+                         "process %d is not being recorded by piano", (int)pid);
+    if (!c->recording)
+        return EXIT_FAILED;
+    c->is_live = true;
+    c->names = profile_names_new();
+    say("following %s", say_safe(safe, sizeof(safe), c->recording));
+    return EXIT_DONE;
+}
+
 /* ---- the page ---- */
 
 static int pack(struct packer *k, const struct content *c, struct run_error *error)
@@ -113,7 +142,12 @@ static int pack(struct packer *k, const struct content *c, struct run_error *err
     const struct packer_digest digest = {&to,          digest_run,  digest_heap,      digest_cpu,
                                          digest_polls, digest_diff, digest_heap_diff, digest_put};
     int err = packer_start(k, &digest, error);
+    k->is_live = c->is_live;
+    k->is_growing = c->is_growing;
+    k->is_quiet = c->is_quiet;
+    k->names = c->names;
     k->trie.by_name = c->other != NULL;
+    k->range = c->range;
     if (err == 0 && c->run && c->recording)
         err = packer_join(k, c->recording, error);
     if (err == 0 && c->run)
@@ -157,28 +191,65 @@ static int page_in_memory(const struct packer *k, FILE **out, char **text, size_
     return err;
 }
 
-static int serve(struct packer *k, const struct request *q)
+/* Whether nobody writes to the recording any more. */
+static bool has_ended(void *content)
 {
+    const struct content *c = content;
+    struct profile now;
+    struct run_error error;
+    if (profile_peek(&now, c->recording, &error) != 0)
+        return true;
+    bool has = now.rec.end != RECORDING_RUNNING;
+    profile_close(&now);
+    return has;
+}
+
+/* Packs a recording that may still be written. */
+static int pack_live(struct packer *k, struct content *c, struct run_error *error)
+{
+    c->is_growing = !has_ended(c);
+    return pack(k, c, error);
+}
+
+/* The same again, for the page that is open. */
+static int pack_newer(void *content, struct packer *k, bool *is_over)
+{
+    struct content *c = content;
+    struct run_error error = {.text = ""};
+    c->is_quiet = true;
+    int err = pack_live(k, c, &error);
+    *is_over = !c->is_growing;
+    return err;
+}
+
+static int serve(struct packer *k, struct content *c, const struct request *q)
+{
+    struct live_page live = {.pack = pack_newer, .has_ended = has_ended, .ctx = c};
     FILE *memory = NULL;
     char *text = NULL;
     size_t len = 0;
     struct buf policy = {0};
     int err = page_in_memory(k, &memory, &text, &len), status;
     packer_release(k);
-    page_put_policy(&policy);
+    page_put_policy(&policy, c->is_live);
+    live_page_start(&live, live_page_cpu_s());
     if (err == 0 && policy.failed)
         err = -ENOMEM;
     if (err) {
         status = say_error(NULL, "the page stopped: %s", strerror(-err));
     } else {
-        const struct server_options options = {
-            .port = (unsigned)q->port, .open = !q->no_open, .policy = policy.data};
+        const struct server_options options = {.port = (unsigned)q->port,
+                                               .open = !q->no_open,
+                                               .policy = policy.data,
+                                               .newer = c->is_live ? live_page_newer : NULL,
+                                               .ctx = &live};
         status = server_run(text, len, &options);
         munmap(text, len);
     }
     if (memory)
         fclose(memory);
     buf_free(&policy);
+    live_page_release(&live);
     return status;
 }
 
@@ -195,10 +266,16 @@ static int view(void *request)
     if (q->output && strcmp(q->output, "-") == 0 && isatty(STDOUT_FILENO) == 1)
         status = say_error("-o FILE, or a pipe", "a page is not for a terminal");
     if (status == EXIT_DONE)
-        status = choose(&c, q);
+        status = q->live ? choose_live(&c, q) : choose(&c, q);
+    if (status == EXIT_DONE && !c.recording && (q->range.from.given || q->range.to.given))
+        status = say_error("piano report --frames --from 10s --to 12s",
+                           "a page of a run shows all of it; a range of time is for recordings");
     if (status == EXIT_DONE) {
-        int err = pack(&k, &c, &error);
-        status = err ? outcome_failed(err, &error) : q->output ? write_file(&k, q) : serve(&k, q);
+        c.range = q->range;
+        int err = c.is_live ? pack_live(&k, &c, &error) : pack(&k, &c, &error);
+        status = err         ? outcome_failed(err, &error)
+                 : q->output ? write_file(&k, q)
+                             : serve(&k, &c, q);
         packer_release(&k);
     }
     content_release(&c);
@@ -208,16 +285,18 @@ static int view(void *request)
 const struct command command_view = {
     .name = "view",
     .summary = "look at a run in a browser, or as one HTML file",
-    .usage = "piano view [RUN [RUN]] [-o FILE.html] [OPTIONS]",
+    .usage = "piano view [RUN [RUN]] [-o FILE.html] [OPTIONS]\npiano view --live [PID|RECORDING] "
+             "[OPTIONS]",
     .about = "Shows a run or a recording as a page: what was slow, frames, a timeline of threads, "
              "flame graphs, memory over time, functions. RUN is a file, a tag, a run id, or "
              "nothing for the latest. A run and the recording of the same process come together on "
              "one page; two of a kind are compared.\n\nWithout -o the page is served to this "
              "machine alone, under an address that cannot be guessed, and opened in a browser "
-             "where there is a display. Ctrl-C ends it.",
+             "where there is a display. Ctrl-C ends it. With --live the page follows a recording "
+             "while it is written.",
     .flags = flags,
     .examples = "piano view\npiano view before -o before.html\npiano view before after\npiano view "
-                "--port 8080 --no-open",
+                "--port 8080 --no-open\npiano view --live 4711",
     .words = {WORDS_LISTED, offsetof(REQUEST, words), "run", 2, "two runs at most"},
     .run = view,
     COMMAND_REQUEST(),

@@ -47,12 +47,21 @@ struct flag {
 #define FLAG_TEXT(label, member) FLAG_READ(label, flag_text, const char *, member)
 #define FLAG_COUNT(member) FLAG_READ("N", flag_count, size_t, member), .least = 1
 #define FLAG_TIME(member) FLAG_READ("TIME", flag_time, int64_t, member)
+/* The flags --from and --to, for a member `range` (struct range_asked). */
+#define FLAGS_RANGE                                                                                \
+    {"--from",                                                                                     \
+     "from here on: time since the start, or before the end if negative: 10s, 250ms, -2s",         \
+     FLAG_READ("TIME", flag_range, struct range_end, range.from)},                                 \
+    {                                                                                              \
+        "--to", "up to here", FLAG_READ("TIME", flag_range, struct range_end, range.to)            \
+    }
 #define FLAG_SECONDS(member, min) FLAG_READ("S", flag_number, double, member), .least = (min)
 
 flag_reader flag_switch, flag_text;
 flag_reader flag_number; /* a double of at least `least` */
 flag_reader flag_count;  /* the same, as a size_t */
 flag_reader flag_time;   /* with its unit (ns, us, ms or s), above zero, in nanoseconds */
+flag_reader flag_range;  /* an end of a range of time, for struct range_end */
 flag_reader flag_skip;   /* a wrapper of malloc, for struct heap_skip; may be repeated */
 flag_reader flag_by;     /* one of `words` as an enum figure, in an int */
 
@@ -92,7 +101,7 @@ struct command {
 #define COMMANDS(X)                                                                                \
     X(profile)                                                                                     \
     X(build)                                                                                       \
-    X(run) X(record) X(snapshot) X(report) X(diff) X(export) X(view) X(list) X(tag) X(doctor)
+    X(run) X(record) X(top) X(snapshot) X(report) X(diff) X(export) X(view) X(list) X(tag) X(doctor)
 #define COMMAND_DECLARE(name) extern const struct command command_##name;
 COMMANDS(COMMAND_DECLARE)
 

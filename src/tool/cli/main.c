@@ -38,13 +38,14 @@ static const struct command *find(const char *name)
 static void print_help(FILE *out)
 {
     fputs(
-        "piano is a profiler for C and C++ programs, and for Python and Tokio: it shows\n"
+        "piano is a profiler for C, C++ and Rust programs, and for Python: it shows\n"
         "slow functions and frames, who holds the memory, where the CPU time goes and\n"
         "which turns of an event loop were long.\n\nUsage: piano COMMAND [OPTIONS]\n\nCommands:\n",
         out);
     for (size_t i = 0; i < COMMAND_COUNT; i++)
         fprintf(out, "  %-9s %s\n", commands[i]->name, commands[i]->summary);
-    fputs("\nStart here, in a project with a Makefile, CMakeLists.txt, meson.build or\nconfigure:\n"
+    fputs("\nStart here, in a project with a Makefile, CMakeLists.txt, meson.build,\nCargo.toml or "
+          "configure:\n"
           "  piano profile --fn update    measure the functions with `update` in their name\n"
           "  piano report --frames        then: which frames were slow, and why\n"
           "Or, with any program, as it is:\n"

@@ -1,8 +1,11 @@
-/* The parts of `piano build` and `piano report` that `piano profile` uses too. */
+/* The parts of commands that other commands use too: of `piano build` and `piano report`, `piano
+ * profile`; of `piano record`, `piano top`. */
 #ifndef PIANO_TOOL_CLI_REQUESTS_H
 #define PIANO_TOOL_CLI_REQUESTS_H
 
 #include "tool/build/driver.h"
+#include "tool/cli/command.h"
+#include "tool/record/record.h"
 #include "tool/report/heap.h"
 #include "tool/report/report.h"
 
@@ -15,6 +18,7 @@ struct report_request {
     int by; /* enum figure; < 0: not given */
     bool cpu, polls;
     struct heap_skip skip;
+    struct range_asked range;
     int64_t budget_ns;
     const char *run;
 };
@@ -23,6 +27,12 @@ struct report_request {
 /* Check for contradicting flags of COMMAND and print a usage error. Return an exit status. */
 int build_check(const char *command, const struct driver *d);
 int report_check(const char *command, struct report_request *q);
+
+enum { RECORD_USUAL_HZ = 99, RECORD_USUAL_RATE = 512 << 10 };
+/* Readers of --heap and --cpu; the field is a struct record. */
+flag_reader record_read_heap, record_read_cpu;
+/* Checks for contradicting flags and sets the defaults of missing ones. Returns an exit status. */
+int record_settle(struct record *r);
 
 /* Prints the report. Returns an exit status. */
 int report_show(struct report_request *q);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "tool/cli/command.h"
+#include "tool/load/range.h"
 #include "tool/report/heap.h"
 #include "tool/util/say.h"
 
@@ -70,6 +71,15 @@ int flag_time(const struct flag_line *line, const char *text, void *field)
     return say_usage(line->command,
                      "%s %s: not a time such as 16.6ms; the units are ns, us, ms and s", line->name,
                      line->safe);
+}
+
+int flag_range(const struct flag_line *line, const char *text, void *field)
+{
+    if (range_parse(text, field))
+        return EXIT_DONE;
+    return say_usage(line->command,
+                     "%s %s: not a time such as 10s, 12.5 (seconds), 250ms or -2s (before the end)",
+                     line->name, line->safe);
 }
 
 int flag_skip(const struct flag_line *line, const char *text, void *field)

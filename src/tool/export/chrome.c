@@ -359,8 +359,11 @@ static void put_all(struct writer *w)
     buf_puts(&w->b, "},\n\"traceEvents\":[");
     int err = polls_go(w->p, &listener);
     w->err = w->err ? w->err : err;
-    for (size_t i = 0; i < rec->sample_count && w->err == 0; i++)
-        put_sample(w, &rec->samples[i]);
+    for (size_t i = 0; i < rec->sample_count && w->err == 0; i++) {
+        struct recording_sample part;
+        if (recording_clip(rec, &rec->samples[i], &part))
+            put_sample(w, &part);
+    }
     if (w->err == 0)
         put_names(w);
     put_frames(w);

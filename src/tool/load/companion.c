@@ -15,6 +15,7 @@
 
 #include "tool/load/recording.h"
 #include "tool/load/runs.h"
+#include "tool/util/file.h"
 #include "tool/util/json.h"
 #include "tool/util/paths.h"
 
@@ -100,8 +101,8 @@ static bool read_header(const char *text, size_t len, struct identity *who)
 static bool identify_run(const char *path, struct identity *who)
 {
     struct stat st;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    bool good = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0;
+    int fd = file_open(path, O_RDONLY);
+    bool good = fd >= 0 && fstat(fd, &st) == 0 && st.st_size > 0;
     void *map = good ? mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0) : MAP_FAILED;
     if (fd >= 0)
         close(fd);

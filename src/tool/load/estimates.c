@@ -14,8 +14,9 @@
  * time is moved. "Much" is three standard deviations of both together; that of the looks is
  * sqrt(period x time), as for any count of periods. If no caller has the time, the estimates of
  * other functions do, because all add up to measured time. These give it up as they do for a bound.
- * - Then both estimates are joined, weighted by the inverse of their variances. The sum is
- * unchanged.
+ * Where two looks in a row met the same call of a sampled function (`held_ns`), the time between
+ * them is proved to be the function's. - Then both estimates are joined, weighted by the inverse of
+ * their variances. The sum is unchanged.
  *
  * VARIANCE. Errors that go in the same direction in every line are added to the variance of the
  * samples: UNSURE_NS per stretch of a counted call, for the function and, in sum, for its callers
@@ -36,6 +37,7 @@ static const double UNSURE_PROBES = 0.08;
 static const double UNSURE_LOOKED_PROBES = 0.04;
 static const double MOST_TAKEN = 0.9; /* largest part of an estimate that a bound may take */
 static const double CHANGES = 0.8;    /* part of a systematic error that differs from run to run */
+static const double IMPROBABLE = 6;   /* -ln of the probability */
 enum { ROUNDS = 8, FEWEST_LOOKS = 8, MATTERS_PART = 33 };
 
 /* A call that was still open is not timed either; a sampled function has more untimed calls than
@@ -195,12 +197,31 @@ static double looks_var(const struct tally *sum, const struct whole *w, double s
     return PERIOD_NS * ((self > 0 ? self : 0) + probes_of(sum, w)) + PERIOD_NS * PERIOD_NS / 2;
 }
 
+/* Returns whether the looks at SUM would be improbable if its samples were right. Looks come at
+ * about equal distances, so few are enough: a call of 3 ms is met by two looks or three, and a
+ * function with a thirtieth of the time is not met by both. This is Chernoff's bound of a binomial
+ * distribution. */
+static bool is_improbable(const struct tally *sum, const struct whole *w)
+{
+    static const double LEAST_SHARE = 1e-3;
+    double count = w->looked / PERIOD_NS, found = (double)sum->looked_ns / w->looked;
+    double side = found * w->self > (double)sum->self_ns ? 3 : -3;
+    double share = ((double)sum->self_ns + side * sqrt(samples_var(sum))) / w->self;
+    if (w->is_raw || w->self <= 0 || (found - share) * side <= 0)
+        return false;
+    share = fmin(fmax(share, LEAST_SHARE), 1 - LEAST_SHARE);
+    double distance = found > 0 ? found * log(found / share) : 0;
+    distance += found < 1 ? (1 - found) * log((1 - found) / (1 - share)) : 0;
+    return count * distance > IMPROBABLE;
+}
+
 /* Returns by how much the looks at SUM exceed its self time, if that is significant; else 0. */
 static double surprise(const struct tally *sum, const struct whole *w)
 {
     double looked = by_looks(sum, w), self = (double)sum->self_ns;
     double noise = looks_var(sum, w, looked < self ? looked : self) + samples_var(sum);
-    return fabs(looked - self) > 3 * sqrt(noise) ? looked - self : 0;
+    bool is_significant = fabs(looked - self) > 3 * sqrt(noise) || is_improbable(sum, w);
+    return is_significant ? looked - self : 0;
 }
 
 /* Adds to a function what the looks indicate beyond its samples. */
@@ -261,18 +282,48 @@ static void give_waits(struct tally *sum, struct waits waits, double part)
     sum->has_cpu |= waits.wait > 0;
 }
 
+/* Returns by how much the looks prove that the samples of SUM missed a long call. */
+static double proved(const struct tally *sum, const struct whole *w)
+{
+    if (!is_estimate(sum) || sum->held_ns <= sum->self_ns)
+        return 0;
+    return fmax(by_looks(sum, w), (double)sum->held_ns) - (double)sum->self_ns;
+}
+
+/* A long call of MORE ns was proved, and LESS ns are significantly too much elsewhere. Also takes
+ * from callers that have too much of it by an amount that would not be significant alone. Returns
+ * what they have too much in all. */
+static double find_callers(struct run_scratch *line, const struct whole *w, double more,
+                           double less)
+{
+    for (size_t i = 0; i < line->count && less < more; i++) {
+        struct run_entry *e = &line->entries[i];
+        double lacks = (double)e->sum.self_ns - by_looks(&e->sum, w);
+        if (e->moved != 0 || is_estimate(&e->sum) || lacks < more / 2)
+            continue;
+        e->moved = -lacks;
+        less += lacks;
+    }
+    return less;
+}
+
 static void move_long_calls(struct run_scratch *line, const struct whole *w)
 {
-    double more = 0, less = 0;
+    double more = 0, less = 0, sure = 0;
     for (size_t i = 0; i < line->count; i++) {
         struct run_entry *e = &line->entries[i];
+        double proof = proved(&e->sum, w);
         e->moved = surprise(&e->sum, w);
         e->moved = e->moved > 0 && !is_estimate(&e->sum) ? 0 : e->moved;
+        e->moved = proof > 0 ? fmax(proof, e->moved) : e->moved;
+        sure += proof;
         more += e->moved > 0 ? e->moved : 0;
         less -= e->moved < 0 ? e->moved : 0;
     }
     if (more <= 0)
         return;
+    if (sure > 0)
+        less = find_callers(line, w, more, less);
     double from_callers = more < less ? more : less, moved = from_callers;
     if (more > less && are_representative(w))
         moved += take_from_others(line, w, more - less);

@@ -3,6 +3,7 @@
 #ifndef PIANO_TOOL_LOAD_EVENT_H
 #define PIANO_TOOL_LOAD_EVENT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "common/events.h"
@@ -27,6 +28,7 @@ typedef int64_t event_number;
 struct recording_event {
     uint64_t at_ns; /* CLOCK_MONOTONIC */
     uint32_t track;
+    bool after_gap;              /* events of this thread are missing before it */
     enum piano__event_code code; /* PIANO_EVENT_UNKNOWN: one that is not in the list */
     union {
         PIANO_EVENT_LIST(EVENT_PART, EVENT_FIELD)

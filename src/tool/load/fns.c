@@ -49,6 +49,7 @@ void tally_add(struct tally *sum, const struct tally *more)
     sum->runq_ns = saturating_add(sum->runq_ns, more->runq_ns);
     sum->looked_ns = saturating_add(sum->looked_ns, more->looked_ns);
     sum->looked_var += more->looked_var;
+    sum->held_ns = saturating_add(sum->held_ns, more->held_ns);
     sum->unwatched_ns = saturating_add(sum->unwatched_ns, more->unwatched_ns);
     sum->looked_sys += more->looked_sys;
     sum->probes_ns = saturating_add(sum->probes_ns, more->probes_ns);
@@ -130,6 +131,8 @@ static int entry_value(struct json *j, uint64_t key, struct raw_entry *e)
         return json_count(j, &e->total_se);
     case KEY8('s', 'e', 'e', 'n', '_', 'n', 's', 0):
         return json_count(j, &e->sum.looked_ns);
+    case KEY8('h', 'e', 'l', 'd', '_', 'n', 's', 0):
+        return json_count(j, &e->sum.held_ns);
     case KEY8('p', 'r', 'e', '_', 'n', 's', 0, 0):
         return json_int(j, &e->sum.unwatched_ns);
     case KEY8('l', 's', 'e', '_', 'n', 's', 0, 0):

@@ -2,6 +2,7 @@
  * `functions` near its beginning. Any other file gets the best description its first bytes
  * allow. */
 #include "tool/load/foreign.h"
+#include "tool/util/file.h"
 
 #include <fcntl.h>
 #include <stdbool.h>
@@ -90,7 +91,7 @@ const char *foreign_kind(const char *data, size_t len)
 const char *foreign_kind_of(const char *path)
 {
     char data[GLANCE];
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    int fd = file_open(path, O_RDONLY);
     ssize_t got = fd >= 0 ? pread(fd, data, sizeof(data), 0) : -1;
     if (fd >= 0)
         close(fd);

@@ -19,6 +19,7 @@
 #include "common/live.h"
 #include "tool/load/foreign.h"
 #include "tool/load/reader.h"
+#include "tool/util/file.h"
 #include "tool/util/owner.h"
 #include "tool/util/say.h"
 
@@ -139,15 +140,12 @@ static bool is_foreign(const char *path, const struct stat *st)
 
 static int map_file(struct run *run, const char *path, struct run_error *e)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    int fd = file_open(path, O_RDONLY);
     if (fd < 0)
-        return fail(e, -errno, errno == ENOENT ? "piano list" : NULL, path, strerror(errno));
+        return fail(e, fd, fd == -ENOENT || fd == -EINVAL ? "piano list" : NULL, path,
+                    fd == -EINVAL ? "is not a regular file" : strerror(-fd));
     struct stat st;
-    int err = fstat(fd, &st) != 0 ? -errno : 0;
-    if (err == 0 && !S_ISREG(st.st_mode))
-        err = fail(e, -EINVAL, "piano list", path, "is not a regular file");
-    else if (err)
-        fail(e, err, NULL, path, strerror(-err));
+    int err = fstat(fd, &st) != 0 ? fail(e, -errno, NULL, path, strerror(errno)) : 0;
     if (err == 0 && st.st_size > 0) {
         void *map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
         if (map == MAP_FAILED) {
@@ -173,21 +171,19 @@ static int read_live(struct run *run)
 {
     const char *dot = strrchr(run->path, '.');
     size_t stem = dot && !strchr(dot, '/') ? (size_t)(dot - run->path) : strlen(run->path);
-    struct buf path = {0}, image = {0};
-    struct stat st;
+    struct buf path = {0};
+    struct file_map image = {0};
     buf_put(&path, run->path, stem);
     buf_puts(&path, ".live");
     int err = path.failed ? -ENOMEM : 0;
-    bool there = err == 0 && stat(path.data, &st) == 0 && S_ISREG(st.st_mode) &&
-                 st.st_size <= MAX_LIVE_BYTES;
     struct piano__written written = {run->map, run->map_len};
-    if (there && buf_read_file(&image, path.data) == 0 && image.len > 0 &&
+    if (err == 0 && file_copy(&image, path.data, MAX_LIVE_BYTES) == 0 && image.len > 0 &&
         piano__live_lines(image.data, image.len, written, take_live, &run->live) == 0) {
         run->recovered = true;
         if (run->live.failed)
             err = -ENOMEM;
     }
-    buf_free(&image);
+    file_unmap(&image);
     buf_free(&path);
     return err;
 }
@@ -318,6 +314,39 @@ static void fail_foreign(const struct run *run, struct run_error *e)
     snprintf(e->hint, sizeof(e->hint), "piano list, for those there are");
 }
 
+/* Leaves out the frames that do not begin in the range. */
+static int keep_range(struct run *run, const struct range_asked *asked, struct run_error *e)
+{
+    int64_t end = run->wall_ns > 0 ? run->wall_ns : 0;
+    for (size_t i = 0; i < run->frame_count; i++) {
+        int64_t over = saturating_add(run->frames[i].start_ns, run->frames[i].wall_ns);
+        end = over > end ? over : end;
+    }
+    run->all_frames = run->frame_count;
+    int err = range_resolve(&run->range, asked, 0, (uint64_t)end, run->path, e);
+    if (err || !run->range.given)
+        return err;
+    int64_t *place = calloc(run->frame_count + 1, sizeof(*place)); /* new index; -1: left out */
+    size_t kept = 0;
+    if (!place)
+        return -ENOMEM;
+    for (size_t i = 0; i < run->frame_count; i++) {
+        bool is_in = run->frames[i].start_ns >= 0 &&
+                     range_has(&run->range, (uint64_t)run->frames[i].start_ns);
+        place[i] = is_in ? (int64_t)kept : -1;
+        if (is_in)
+            run->frames[kept++] = run->frames[i];
+    }
+    while (run->frames_before < run->frame_count && place[run->frames_before] < 0)
+        run->frames_before++;
+    for (size_t i = 0; i < run->fn_count; i++)
+        if (run->fns[i].worst_frame >= 0)
+            run->fns[i].worst_frame = place[run->fns[i].worst_frame];
+    run->frame_count = kept;
+    free(place);
+    return 0;
+}
+
 int run_load(struct run *run, const char *path, const struct run_options *options,
              struct run_error *error)
 {
@@ -340,6 +369,8 @@ int run_load(struct run *run, const char *path, const struct run_options *option
         run->run_id = strdup("");
     if (err == 0 && !run->run_id)
         err = -ENOMEM;
+    if (err == 0)
+        err = keep_range(run, options ? &options->range : &plain.range, error);
     if (err == -ENOMEM)
         fail(error, err, NULL, path, "not enough memory to load it");
     if (err)

@@ -9,7 +9,9 @@
  *   `rec_python.c`     code objects of CPython
  *   `rec_symbols.c`    names of addresses, stored when the recording was made
  *   `rec_samples.c`    CPU samples and switches, by thread and time
+ *   `rec_seen.c`       which samples are new, if the recording was read before
  *   `rec_event.c`      one event, decoded
+ *   `rec_parts.c`      chunks of definitions
  *   `rec_events.c`     where the events of each thread are
  *   `rec_clock.c`      times of events
  *   `rec_walk.c`       all events in order of time
@@ -47,8 +49,10 @@ struct rec_chunk {
     uint32_t type;
     uint64_t index;
     const char *payload;
-    size_t used;  /* committed bytes of a log that are in the file */
-    size_t there; /* payload bytes that are in the file */
+    size_t used;       /* committed bytes of a log that are in the file */
+    size_t there;      /* payload bytes that are in the file */
+    uint64_t previous; /* EVENTS: see struct piano__chunk */
+    size_t skip;       /* payload bytes that were read before */
 };
 
 /* Maps an id in the file to an index in `stacks`. */
@@ -61,16 +65,22 @@ struct rec_reader {
     struct recording *rec;
     int fd;
     struct rec_chunk *chunks; /* by type, then index */
-    size_t chunk_count;
+    size_t chunk_count, chunk_room;
     struct rec_id *ids; /* by id */
     size_t id_count;
 };
 
-/* Copies the first BYTES of CHUNK, number INDEX of its kind. REC owns the copy. NULL if the chunk
- * was reused meanwhile, or without memory. */
-const char *rec_copy(struct recording *rec, const struct piano__chunk *chunk, uint64_t index,
-                     size_t bytes);
+/* Copies the bytes FROM to TO of the payload of CHUNK, number INDEX of its kind. REC owns the copy,
+ * before which there is room for the head of a chunk of events. NULL if the chunk was reused
+ * meanwhile, or without memory. */
+char *rec_copy(struct recording *rec, const struct piano__chunk *chunk, uint64_t index, size_t from,
+               size_t to);
 void rec_free_copies(struct recording *rec);
+/* Adds the parts of the chunk of definitions at byte AT of the file, with THERE bytes of payload, to
+ * `chunks`, which has room for them. */
+void rec_take_parts(struct rec_reader *r, uint64_t at, size_t there);
+/* Returns whether a tool is writing to the recording at PATH (PIANO_REC_HELD_AT). */
+bool rec_is_held(const char *path);
 
 int rec_read_stacks(struct rec_reader *r);
 int rec_read_tables(struct rec_reader *r);
@@ -85,7 +95,28 @@ void rec_free_python(struct recording *rec);
 int rec_read_symbols(struct rec_reader *r);
 void rec_free_symbols(struct recording *rec);
 int rec_read_samples(struct rec_reader *r);
+/* Adds the samples in the range to the sums of their stacks. */
+void rec_sum_samples(struct recording *rec);
+/* Is the chunk at AT known to have events, which are not read again? */
+bool rec_seen_is_events(const struct recording_seen *seen, uint64_t at);
+/* Is there nothing to read in CHUNK at AT, with USED bytes? *SKIP: bytes that were read before. */
+bool rec_seen_has(struct recording_seen *seen, uint64_t at, const struct piano__chunk *chunk,
+                  size_t used, size_t *skip);
+/* Adds a new sample of stack STACK (in the file) to the sums, then cuts a wait that began before. 0
+ * or -ENOMEM. */
+int rec_seen_add(struct recording_seen *seen, uint32_t stack, struct recording_sample *s);
+/* Makes the sums of the stacks those of all samples, not only of the new ones. */
+void rec_seen_sums(struct recording *rec);
 int rec_read_events(struct rec_reader *r);
+/* The same for a recording that grows (follow.h): the chunks of R hold the events since the last
+ * call. `segments` are then those of the new events; tracks and counts go on. Their clock goes
+ * through the start and NOW. */
+int rec_read_more_events(struct rec_reader *r, const struct recording_pair *now);
+/* Returns the current moment by the clock of the events. */
+struct recording_pair rec_clock_now(const struct recording *rec);
+/* Returns the ticks NS before NOW. */
+uint64_t rec_ticks_before(const struct recording *rec, const struct recording_pair *now,
+                          uint64_t ns);
 /* Takes ownership of PAIRS (malloc'd), in any order. */
 void rec_make_clock(struct recording *rec, struct recording_pair *pairs, size_t count);
 

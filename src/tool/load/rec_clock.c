@@ -101,12 +101,32 @@ static bool pair_of_now(const struct recording *rec, struct recording_pair *pair
     return llabs(boot / 2 - ours / 2) < SAME_BOOT_NS / 2 && pair->ns > h->start_mono_ns;
 }
 
+struct recording_pair rec_clock_now(const struct recording *rec)
+{
+    struct recording_pair now = {counter(), now_ns(CLOCK_MONOTONIC)};
+    if (!rec->header.trace.has_counter)
+        now.ticks = now.ns;
+    return now;
+}
+
+uint64_t rec_ticks_before(const struct recording *rec, const struct recording_pair *now,
+                          uint64_t ns)
+{
+    const struct recording_pair start = {rec->header.trace.start_ticks, rec->header.start_mono_ns};
+    double rate = rec->header.trace.has_counter ? slope(&start, now) : 1;
+    uint64_t ticks = is_rate(rate) ? (uint64_t)((double)ns / rate) : ns;
+    return ticks < now->ticks ? now->ticks - ticks : 0;
+}
+
 void rec_make_clock(struct recording *rec, struct recording_pair *pairs, size_t count)
 {
     const struct piano__trace *t = &rec->header.trace;
     struct recording_clock *c = &rec->events.clock;
     c->counter = t->has_counter != 0;
     c->rate = 1;
+    free(c->pairs); /* of an earlier call: the recording grows */
+    c->pairs = NULL;
+    c->count = 0;
     struct recording_pair *more = c->counter ? realloc(pairs, (count + 3) * sizeof(*more)) : NULL;
     if (!more) { /* no counter, or no memory for its pairs: use ticks unchanged */
         free(pairs);

@@ -15,6 +15,8 @@
 static const uint64_t MOST_OFTEN = (uint64_t)1 << 43;    /* a million times a second for 100 days */
 static const uint64_t MOST_RECYCLED = (uint64_t)1 << 30; /* chunks of 64 KB */
 static const uint64_t MOST_HZ = 1000000000;
+static const uint64_t MOST_NS = (uint64_t)1 << 60; /* of CPU time: 36 years */
+static const uint64_t MOST_ERRNO = 4095;
 static const double rounding = 1e-6; /* of sums, from adding up */
 enum { RACE = 1024, LEAST_SAMPLE = sizeof(struct piano__sample) };
 
@@ -83,7 +85,8 @@ static void clean_trace_counts(struct recording *rec)
     const struct bound first[] = {{&h->samples_given_up, MOST_OFTEN},
                                   {&t->recycled, MOST_RECYCLED}};
     bound_all(rec, first, sizeof(first) / sizeof(*first));
-    const uint64_t room = rec->map_len + t->recycled * PIANO_REC_CHUNK_BYTES;
+    const uint64_t recycled = t->recycled * PIANO_REC_CHUNK_BYTES;
+    const uint64_t room = rec->map_len + recycled;
     const struct bound second[] = {
         {&t->events, room},
         {&t->samples, rec->map_len / LEAST_SAMPLE + h->samples_given_up + RACE},
@@ -93,6 +96,12 @@ static void clean_trace_counts(struct recording *rec)
         {&t->dropped_busy, MOST_OFTEN},
         {&t->dropped_names, MOST_OFTEN},
         {&t->threads_missed, MOST_OFTEN},
+        {&t->sampled_ns, MOST_NS},
+        {&t->kernel_ns, MOST_NS},
+        {&t->cpu_error, MOST_ERRNO},
+        {&t->overwritten, recycled},
+        {&t->definitions_in_ring, MOST_OFTEN},
+        {&t->ring_chunks, PIANO_REC_MAX_CHUNKS},
         {&t->cpu_hz, MOST_HZ},
     };
     bound_all(rec, second, sizeof(second) / sizeof(*second));
@@ -101,12 +110,24 @@ static void clean_trace_counts(struct recording *rec)
     t->samples_unwound = t->samples_unwound < t->samples ? t->samples_unwound : t->samples;
 }
 
+static void clean_end(struct recording *rec)
+{
+    struct piano__rec_header *h = &rec->header;
+    uint64_t latest = h->start_mono_ns + rec_longest_ns(rec);
+    h->ended_ns = rec_count(rec, h->ended_ns, latest, offsetof(struct piano__rec_header, ended_ns));
+    h->fired = rec_count(rec, h->fired, MOST_OFTEN, offsetof(struct piano__rec_header, fired));
+    if (h->ended_ns < h->start_mono_ns)
+        h->ended_ns = 0;
+    for (size_t i = 0; i < sizeof(h->fires) / sizeof(*h->fires); i++)
+        h->fires[i].what[sizeof(h->fires[i].what) - 1] = '\0';
+}
+
 void rec_clean_header(struct recording *rec)
 {
     struct piano__rec_header *h = &rec->header;
-    double *const sums[] = {&h->live_bytes,         &h->live_objects, &h->allocated_bytes,
-                            &h->allocated_objects,  &h->peak_bytes,   &h->peak_objects,
-                            &h->allocated_variance, &h->live_variance};
+    double *const sums[] = {&h->live_bytes,         &h->live_objects,  &h->allocated_bytes,
+                            &h->allocated_objects,  &h->peak_bytes,    &h->peak_objects,
+                            &h->allocated_variance, &h->live_variance, &h->peak_variance};
     for (size_t i = 0; i < sizeof(sums) / sizeof(*sums); i++) {
         bool squared = i >= 6; /* then the limit is squared too */
         double v = squared ? sqrt(fmax(*sums[i], 0)) : *sums[i];
@@ -115,6 +136,7 @@ void rec_clean_header(struct recording *rec)
     }
     clean_heap_counts(rec);
     clean_trace_counts(rec);
+    clean_end(rec);
     h->program[PIANO_REC_PATH - 1] = '\0';
     h->command[PIANO_REC_PATH - 1] = '\0';
     h->rate = rec_count(rec, h->rate, REC_MAX_RATE, offsetof(struct piano__rec_header, rate));

@@ -22,6 +22,8 @@ static int take_sample(struct rec_reader *r, void *ctx, const char *record, uint
     memcpy(&s, record, sizeof(s));
     if (s.kind != PIANO_SAMPLE_CPU && s.kind != PIANO_SAMPLE_OFF)
         return 0;
+    if (rec->header.ended_ns > 0 && s.at_ns > rec->header.ended_ns)
+        return 0;
     if (rec->sample_count == REC_MAX_SAMPLES) {
         rec_gap(rec, at, at + bytes, "more samples than can be read");
         return -E2BIG;
@@ -44,28 +46,70 @@ static int take_sample(struct rec_reader *r, void *ctx, const char *record, uint
                                                                   .kind = s.kind,
                                                                   .flags = s.flags,
                                                                   .cpu = s.cpu};
-    rec->cpu_samples += s.kind == PIANO_SAMPLE_CPU;
-    rec->off_samples += s.kind == PIANO_SAMPLE_OFF;
+    rec->has_cpu |= s.kind == PIANO_SAMPLE_CPU;
+    rec->has_off |= s.kind == PIANO_SAMPLE_OFF;
     uint64_t end = s.at_ns + (s.kind == PIANO_SAMPLE_OFF ? s.value : 0);
     rec->end_ns = end > rec->end_ns ? end : rec->end_ns;
+    if (rec->seen)
+        return rec_seen_add(rec->seen, s.stack, &rec->samples[rec->sample_count - 1]);
     return 0;
 }
 
-static void add_sums(struct recording *rec)
+bool recording_clip(const struct recording *rec, const struct recording_sample *s,
+                    struct recording_sample *part)
+{
+    *part = *s;
+    if (!rec->range.given || s->kind == PIANO_SAMPLE_CPU || s->value == 0)
+        return range_has(&rec->range, s->at_ns);
+    uint64_t to = s->at_ns + s->value;
+    bool is_in = range_clip(&rec->range, &part->at_ns, &to);
+    part->value = is_in ? to - part->at_ns : 0;
+    return is_in;
+}
+
+/* What a sample adds to the sums: nothing if it is outside of the range. */
+static struct recording_sum sum_of(const struct recording *rec,
+                                   const struct recording_sample *whole)
+{
+    struct recording_sample s;
+    if (!recording_clip(rec, whole, &s))
+        return (struct recording_sum){0};
+    bool cpu = s.kind == PIANO_SAMPLE_CPU, preempted = s.flags & PIANO_SAMPLE_PREEMPTED;
+    return (struct recording_sum){.cpu_samples = cpu,
+                                  .cpu_ns = cpu ? s.value : 0,
+                                  .cpu_squares = cpu ? (double)s.value * (double)s.value : 0,
+                                  .off_samples = !cpu && !preempted,
+                                  .off_ns = !cpu && !preempted ? s.value : 0,
+                                  .preempted_ns = !cpu && preempted ? s.value : 0};
+}
+
+void rec_sum_samples(struct recording *rec)
 {
     for (size_t i = 0; i < rec->sample_count; i++) {
-        const struct recording_sample *s = &rec->samples[i];
-        bool cpu = s->kind == PIANO_SAMPLE_CPU, preempted = s->flags & PIANO_SAMPLE_PREEMPTED;
-        struct recording_sum *const sums[] = {&rec->stacks[s->stack].sum, &rec->total};
-        for (int k = 0; k < 2; k++) {
-            sums[k]->cpu_samples += cpu;
-            sums[k]->cpu_ns += cpu ? s->value : 0;
-            sums[k]->cpu_squares += cpu ? (double)s->value * (double)s->value : 0;
-            sums[k]->off_samples += !cpu && !preempted;
-            sums[k]->off_ns += !cpu && !preempted ? s->value : 0;
-            sums[k]->preempted_ns += !cpu && preempted ? s->value : 0;
-        }
+        struct recording_sample part;
+        if (!recording_clip(rec, &rec->samples[i], &part))
+            continue;
+        const struct recording_sum sum = sum_of(rec, &rec->samples[i]);
+        rec->cpu_samples += part.kind == PIANO_SAMPLE_CPU;
+        rec->off_samples += part.kind != PIANO_SAMPLE_CPU;
+        recording_sum_add(&rec->stacks[part.stack].sum, &sum);
+        recording_sum_add(&rec->total, &sum);
     }
+}
+
+void recording_move_sample(struct recording *rec, size_t sample, uint32_t stack)
+{
+    struct recording_sample *s = &rec->samples[sample];
+    const struct recording_sum sum = sum_of(rec, s);
+    struct recording_sum *from = &rec->stacks[s->stack].sum;
+    from->cpu_samples -= sum.cpu_samples;
+    from->cpu_ns -= sum.cpu_ns;
+    from->cpu_squares -= sum.cpu_squares;
+    from->off_samples -= sum.off_samples;
+    from->off_ns -= sum.off_ns;
+    from->preempted_ns -= sum.preempted_ns;
+    recording_sum_add(&rec->stacks[stack].sum, &sum);
+    s->stack = stack;
 }
 
 static int compare(const void *a, const void *b)
@@ -170,9 +214,7 @@ int rec_read_samples(struct rec_reader *r)
                        take_sample, NULL);
     if (err && err != -E2BIG)
         return err;
-    err = rec->sample_count ? sort_samples(rec) : 0;
-    add_sums(rec);
-    return err;
+    return rec->sample_count ? sort_samples(rec) : 0;
 }
 
 /* Returns the first sample that is not before (TID, AT_NS). */
@@ -199,19 +241,19 @@ size_t recording_samples_of(const struct recording *rec, uint32_t tid, uint64_t 
 /* ---- in order of time ---- */
 
 /* The samples of a thread that are not merged yet. */
-struct range {
+struct run_of_thread {
     uint64_t at_ns; /* of the first */
     uint32_t first, end;
 };
 
-static bool is_before(const struct range *a, const struct range *b)
+static bool is_before(const struct run_of_thread *a, const struct run_of_thread *b)
 {
     return a->at_ns != b->at_ns ? a->at_ns < b->at_ns : a->first < b->first;
 }
 
-static void sink(struct range *heap, size_t count, size_t at)
+static void sink(struct run_of_thread *heap, size_t count, size_t at)
 {
-    struct range r = heap[at];
+    struct run_of_thread r = heap[at];
     for (size_t child; (child = 2 * at + 1) < count; at = child) {
         if (child + 1 < count && is_before(&heap[child + 1], &heap[child]))
             child++;
@@ -223,7 +265,7 @@ static void sink(struct range *heap, size_t count, size_t at)
 }
 
 /* The ranges of all threads. Returns how many, or -ENOMEM. */
-static int64_t find_ranges(const struct recording *rec, struct range **ranges)
+static int64_t find_ranges(const struct recording *rec, struct run_of_thread **ranges)
 {
     size_t count = 0, cap = 0;
     for (uint32_t i = 0; i < rec->sample_count; i++) {
@@ -231,7 +273,7 @@ static int64_t find_ranges(const struct recording *rec, struct range **ranges)
         if (i == 0 || s->tid != s[-1].tid) {
             if (VEC_ROOM(*ranges, count, cap) != 0)
                 return -ENOMEM;
-            (*ranges)[count++] = (struct range){.at_ns = s->at_ns, .first = i};
+            (*ranges)[count++] = (struct run_of_thread){.at_ns = s->at_ns, .first = i};
         }
         (*ranges)[count - 1].end = i + 1;
     }
@@ -240,7 +282,7 @@ static int64_t find_ranges(const struct recording *rec, struct range **ranges)
 
 uint32_t *recording_samples_by_time(const struct recording *rec)
 {
-    struct range *heap = NULL;
+    struct run_of_thread *heap = NULL;
     uint32_t *order = calloc(rec->sample_count + 1, sizeof(*order));
     int64_t found = order ? find_ranges(rec, &heap) : -ENOMEM;
     size_t count = found < 0 ? 0 : (size_t)found, n = 0;

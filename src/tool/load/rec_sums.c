@@ -87,6 +87,16 @@ void recording_peak_interval(const struct recording *rec, const struct recording
     interval(rec, sum->peak_bytes, sum->peak_variance, 0, low, high);
 }
 
+/* Older recordings have no variance of the peak. What was live then was allocated before. */
+void recording_whole_peak_interval(const struct recording *rec, double *low, double *high)
+{
+    const struct piano__rec_header *h = &rec->header;
+    double bound = fmin(h->allocated_variance, recording_rate_bound(rec) * h->peak_bytes);
+    double variance = h->peak_variance > 0 ? h->peak_variance : bound;
+    interval(rec, h->peak_bytes, variance > 0 ? variance : 0, 0, low, high);
+    *high += h->untracked_bytes; /* all of that may have been live */
+}
+
 double recording_rate_bound(const struct recording *rec)
 {
     if (rec->rate_low < rec->rate_high)

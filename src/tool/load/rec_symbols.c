@@ -29,6 +29,12 @@ struct address {
     const struct piano__symbol_frame *frames; /* in the mapped file */
 };
 
+struct jit {
+    uint64_t address, since, until;
+    uint32_t pid, line, function, file;
+    size_t order; /* in the file */
+};
+
 struct recording_symbols {
     char *arena;
     size_t arena_used;
@@ -38,6 +44,8 @@ struct recording_symbols {
     size_t module_count, module_cap;
     struct address *list; /* by module and address */
     size_t count, cap;
+    struct jit *jits; /* by process and address, then order */
+    size_t jit_count, jit_cap;
 };
 
 enum { FRAMES_MOST = PIANO_REC_PAYLOAD / sizeof(struct piano__symbol_frame) };
@@ -127,6 +135,33 @@ static int take_address(struct rec_reader *r, struct recording_symbols *s, const
     return 0;
 }
 
+static int take_jit(struct rec_reader *r, struct recording_symbols *s, const char *record,
+                    uint32_t bytes, uint64_t at)
+{
+    struct piano__symbol_jit j;
+    if (bytes < sizeof(j)) {
+        rec_gap(r->rec, at, at + bytes, "an invalid name of JIT code");
+        return 0;
+    }
+    memcpy(&j, record, sizeof(j));
+    if (s->jit_count == REC_MAX_SYMBOLS) {
+        rec_gap(r->rec, at, at + bytes, "more names of JIT code than can be read");
+        return 0;
+    }
+    if (VEC_ROOM(s->jits, s->jit_count, s->jit_cap) != 0)
+        return -ENOMEM;
+    s->jits[s->jit_count] = (struct jit){.address = j.address,
+                                         .since = j.since,
+                                         .until = j.until,
+                                         .pid = j.pid,
+                                         .line = j.line,
+                                         .function = j.function,
+                                         .file = j.file,
+                                         .order = s->jit_count};
+    s->jit_count++;
+    return 0;
+}
+
 static int take(struct rec_reader *r, void *symbols, const char *record, uint32_t bytes,
                 uint64_t at)
 {
@@ -139,6 +174,8 @@ static int take(struct rec_reader *r, void *symbols, const char *record, uint32_
         return take_module(r, symbols, record, bytes, at);
     case PIANO_SYMBOL_ADDRESS:
         return take_address(r, symbols, record, bytes, at);
+    case PIANO_SYMBOL_JIT:
+        return take_jit(r, symbols, record, bytes, at);
     default: /* from a later version of piano */
         return 0;
     }
@@ -160,6 +197,17 @@ static int compare_addresses(const void *a, const void *b)
 {
     const struct address *x = a, *y = b;
     return compare_places(x, y) ?: ORDER(x->frames, y->frames);
+}
+
+static int compare_jit_places(const struct jit *x, const struct jit *y)
+{
+    return ORDER(x->pid, y->pid) ?: ORDER(x->address, y->address);
+}
+
+static int compare_jits(const void *a, const void *b)
+{
+    const struct jit *x = a, *y = b;
+    return compare_jit_places(x, y) ?: ORDER(x->order, y->order);
 }
 
 static size_t room_needed(const struct rec_reader *r)
@@ -189,6 +237,8 @@ int rec_read_symbols(struct rec_reader *r)
         qsort(s->texts, s->text_count, sizeof(*s->texts), compare_texts);
     if (s->count)
         qsort(s->list, s->count, sizeof(*s->list), compare_addresses);
+    if (s->jit_count)
+        qsort(s->jits, s->jit_count, sizeof(*s->jits), compare_jits);
     return err;
 }
 
@@ -201,6 +251,7 @@ void rec_free_symbols(struct recording *rec)
     free(s->texts);
     free(s->modules);
     free(s->list);
+    free(s->jits);
     free(s);
 }
 
@@ -245,4 +296,39 @@ const char *recording_symbol_text(const struct recording_symbols *s, uint32_t id
             high = mid;
     }
     return low < s->text_count && s->texts[low].id == id ? s->texts[low].text : NULL;
+}
+
+bool recording_symbol_has_jit(const struct recording_symbols *s)
+{
+    return s && s->jit_count > 0;
+}
+
+/* UINT64_MAX is later than any `until`, but whatever holds for ever holds then too. */
+static bool holds_at(const struct jit *j, uint64_t at_ns)
+{
+    return at_ns >= j->since && (at_ns < j->until || j->until == UINT64_MAX);
+}
+
+bool recording_symbol_jit(const struct recording_symbols *s, uint32_t pid, uint64_t address,
+                          uint64_t at_ns, struct recording_jit *found)
+{
+    const struct jit key = {.pid = pid, .address = address};
+    size_t low = 0, high = s ? s->jit_count : 0, count = high;
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if (compare_jit_places(&s->jits[mid], &key) < 0)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    while (low < count && compare_jit_places(&s->jits[low], &key) == 0 &&
+           !holds_at(&s->jits[low], at_ns))
+        low++;
+    if (low == count || compare_jit_places(&s->jits[low], &key) != 0)
+        return false;
+    const struct jit *j = &s->jits[low];
+    *found = (struct recording_jit){.function = recording_symbol_text(s, j->function),
+                                    .file = j->file ? recording_symbol_text(s, j->file) : NULL,
+                                    .line = j->line};
+    return found->function != NULL;
 }

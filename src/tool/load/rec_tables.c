@@ -52,6 +52,8 @@ static void add_totals(struct rec_reader *r, uint32_t id, const struct piano__to
     recording_sum_add(&rec->stacks[stack].sum, &s);
     if (stack == 0 && id > 0)
         rec->orphans += s.samples;
+    if (t->last_ns > rec->stacks[stack].last_ns)
+        rec->stacks[stack].last_ns = t->last_ns;
     if (t->last_ns > rec->end_ns)
         rec->end_ns = t->last_ns;
 }

@@ -1,5 +1,5 @@
-/* All events of a recording in order of time: one cursor per thread, and a heap of the cursors by
- * their next event. A thread usually has many events in a row, so the top of the heap rarely
+/* All events of a recording in order of time: two cursors per thread, one for its definitions and
+ * one for all else, and a heap of the cursors by their next event. A thread usually has many events in a row, so the top of the heap rarely
  * changes. */
 #include "tool/load/rec.h"
 
@@ -12,10 +12,12 @@ struct cursor {
     uint64_t ticks, ns; /* of the next event */
     struct rec_event next;
     uint32_t track;
+    bool gap; /* before `next` */
 };
 
 struct recording_walk {
     const struct recording_events *events;
+    uint64_t until_ns; /* the recording was ended then; 0: it was not */
     struct cursor *cursors;
     struct cursor **heap; /* the earliest first */
     size_t count;
@@ -32,6 +34,7 @@ static bool advance(const struct recording_walk *w, struct cursor *c)
             c->at = g->from;
             c->to = g->to;
             c->ticks = g->ticks;
+            c->gap |= g->after_gap;
         }
         size_t bytes = rec_event_at(c->at, c->to, &c->next);
         if (bytes == 0) { /* the program is writing to this chunk */
@@ -44,13 +47,14 @@ static bool advance(const struct recording_walk *w, struct cursor *c)
             continue;
         uint64_t ns = recording_time(&w->events->clock, c->ticks, &c->pair);
         c->ns = ns > c->ns ? ns : c->ns;
-        return true;
+        return w->until_ns == 0 || ns <= w->until_ns;
     }
 }
 
+/* At the same time, the cursors of definitions come first. */
 static bool is_before(const struct cursor *a, const struct cursor *b)
 {
-    return a->ns != b->ns ? a->ns < b->ns : a->track < b->track;
+    return a->ns != b->ns ? a->ns < b->ns : a < b;
 }
 
 static void sink(struct recording_walk *w, size_t at)
@@ -70,21 +74,25 @@ struct recording_walk *recording_walk_new(const struct recording *rec)
 {
     const struct recording_events *events = &rec->events;
     struct recording_walk *w = calloc(1, sizeof(*w));
-    struct cursor *cursors = calloc(events->track_count + 1, sizeof(*cursors));
-    struct cursor **heap = calloc(events->track_count + 1, sizeof(struct cursor *));
+    struct cursor *cursors = calloc(2 * events->track_count + 1, sizeof(*cursors));
+    struct cursor **heap = calloc(2 * events->track_count + 1, sizeof(struct cursor *));
     if (!w || !cursors || !heap) {
         free(w);
         free(cursors);
         free(heap);
         return NULL;
     }
-    *w = (struct recording_walk){events, cursors, heap, 0};
+    *w = (struct recording_walk){events, rec->header.ended_ns, cursors, heap, 0};
     for (uint32_t i = 0; i < events->track_count; i++) {
         const struct recording_track *t = &events->tracks[i];
-        cursors[i] =
-            (struct cursor){.segment = t->first, .behind = t->first + t->segments, .track = i};
-        if (advance(w, &cursors[i]))
-            heap[w->count++] = &cursors[i];
+        size_t end = t->first + t->segments, definitions = end - t->definitions;
+        struct cursor *defining = &cursors[i], *other = &cursors[events->track_count + i];
+        *defining = (struct cursor){.segment = definitions, .behind = end, .track = i};
+        *other = (struct cursor){.segment = t->first, .behind = definitions, .track = i};
+        if (advance(w, defining))
+            heap[w->count++] = defining;
+        if (advance(w, other))
+            heap[w->count++] = other;
     }
     for (size_t i = w->count / 2; i-- > 0;)
         sink(w, i);
@@ -99,6 +107,8 @@ bool recording_walk_next(struct recording_walk *w, struct recording_event *e)
     *e = c->next.event;
     e->at_ns = c->ns;
     e->track = c->track;
+    e->after_gap = c->gap;
+    c->gap = false;
     if (!advance(w, c))
         w->heap[0] = w->heap[--w->count];
     if (w->count > 1)

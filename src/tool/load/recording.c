@@ -23,9 +23,11 @@
 #include <unistd.h>
 
 #include "tool/load/rec.h"
+#include "tool/util/file.h"
 #include "tool/util/order.h"
 #include "tool/util/owner.h"
 #include "tool/util/say.h"
+#include "tool/util/vec.h"
 
 static const double rounding_below =
     -4096; /* largest negative difference of sums that rounding can cause */
@@ -79,7 +81,7 @@ int rec_each(struct rec_reader *r, uint32_t type, size_t least, const char *what
     for (size_t i = 0; i < r->chunk_count && err == 0; i++) {
         const struct rec_chunk *c = &r->chunks[i];
         const char *record;
-        size_t at = 0;
+        size_t at = c->skip;
         uint32_t bytes = 0;
         while (c->type == type && err == 0 &&
                (record = rec_next(r->rec, c, &at, least, what, &bytes)))
@@ -109,10 +111,8 @@ bool recording_named(const char *name)
 bool recording_is(const char *path)
 {
     char magic[sizeof(PIANO_REC_MAGIC) - 1];
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    struct stat st;
-    bool is = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
-              pread(fd, magic, sizeof(magic), 0) == (ssize_t)sizeof(magic) &&
+    int fd = file_open(path, O_RDONLY);
+    bool is = fd >= 0 && pread(fd, magic, sizeof(magic), 0) == (ssize_t)sizeof(magic) &&
               memcmp(magic, PIANO_REC_MAGIC, sizeof(magic)) == 0;
     if (fd >= 0)
         close(fd);
@@ -137,12 +137,10 @@ static int fail_at(struct run_error *e, const char *path, uint64_t at, const cha
 
 static int map_file(struct recording *rec, const char *path, struct stat *st, struct run_error *e)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    int fd = file_open(path, O_RDONLY);
     if (fd < 0)
-        return fail(e, -errno, path, strerror(errno));
+        return fail(e, fd, path, fd == -EINVAL ? "is not a regular file" : strerror(-fd));
     int err = fstat(fd, st) != 0 ? fail(e, -errno, path, strerror(errno)) : 0;
-    if (err == 0 && !S_ISREG(st->st_mode))
-        err = fail(e, -EINVAL, path, "is not a regular file");
     if (err == 0 && st->st_size > 0) {
         void *map = mmap(NULL, (size_t)st->st_size, PROT_READ, MAP_SHARED, fd, 0);
         if (map == MAP_FAILED) {
@@ -224,7 +222,8 @@ static void find_end(struct recording *rec, const struct stat *st)
     } else if (h->state == PIANO_REC_ENDED) {
         rec->end = RECORDING_EXITED;
     } else {
-        rec->end = has_mapped(h->pid, st) ? RECORDING_RUNNING : RECORDING_UNKNOWN;
+        bool is_written = has_mapped(h->pid, st) || rec_is_held(rec->path);
+        rec->end = is_written ? RECORDING_RUNNING : RECORDING_UNKNOWN;
     }
 }
 
@@ -248,6 +247,10 @@ static void find_duration(struct recording *rec)
         last = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
     } else {
         rec->duration_atleast = true;
+    }
+    if (h->ended_ns > 0 && h->ended_ns < last) {
+        last = h->ended_ns;
+        rec->duration_atleast = false;
     }
     bool sane = last >= h->start_mono_ns && last - h->start_mono_ns < INT64_MAX;
     rec->end_ns = sane ? last : h->start_mono_ns;
@@ -308,6 +311,8 @@ static void take_chunk(struct rec_reader *r, uint64_t at)
     struct piano__chunk c;
     const struct piano__chunk *in_file = (const void *)(rec->map + at);
     size_t there = rec->map_len - at - sizeof(c);
+    if (rec->seen && rec_seen_is_events(rec->seen, at))
+        return;
     /* Uses pread before touching the mapping, so a hole in the file costs no page. */
     if (pread(r->fd, &c, sizeof(c), (off_t)at) != (ssize_t)sizeof(c) || !c.ready ||
         !__atomic_load_n(&in_file->ready, __ATOMIC_ACQUIRE)) {
@@ -319,7 +324,7 @@ static void take_chunk(struct rec_reader *r, uint64_t at)
      * reused chunk last. */
     c.index = __atomic_load_n(&in_file->index, __ATOMIC_ACQUIRE);
     c.used = __atomic_load_n(&in_file->used, __ATOMIC_ACQUIRE);
-    if (c.type < PIANO_CHUNK_MODULES || c.type > PIANO_CHUNK_SYMBOLS) {
+    if (c.type < PIANO_CHUNK_MODULES || c.type >= PIANO_CHUNK_TYPES) {
         rec->unknown_chunks++;
         return;
     }
@@ -330,15 +335,23 @@ static void take_chunk(struct rec_reader *r, uint64_t at)
     else if (!is_table(c.type) && c.used > PIANO_REC_PAYLOAD)
         rec_gap(rec, at + offsetof(struct piano__chunk, used), 0,
                 "a chunk says it holds more than fits");
-    size_t used = c.used < there ? c.used : there;
+    if (c.type == PIANO_CHUNK_DEFINITIONS) {
+        if (!rec->seen) /* they belong to events, which are not read again either */
+            rec_take_parts(r, at, there);
+        return;
+    }
+    size_t used = c.used < there ? c.used : there, skip = 0;
+    if (rec->seen && rec_seen_has(rec->seen, at, &c, used, &skip))
+        return;
     bool may_go = c.type == PIANO_CHUNK_EVENTS || c.type == PIANO_CHUNK_SAMPLES;
     const char *payload = rec->map + at + sizeof(c);
     if (may_go && rec->end == RECORDING_RUNNING) {
-        payload = rec_copy(rec, in_file, c.index, used);
+        payload = rec_copy(rec, in_file, c.index, 0, used);
         there = used;
     }
     if (payload)
-        r->chunks[r->chunk_count++] = (struct rec_chunk){at, c.type, c.index, payload, used, there};
+        r->chunks[r->chunk_count++] =
+            (struct rec_chunk){at, c.type, c.index, payload, used, there, c.previous, skip};
     else
         rec->unfinished_chunks++;
 }
@@ -360,11 +373,14 @@ static int find_chunks(struct rec_reader *r)
                 "the file is longer than can be read");
         count = REC_MAX_CHUNKS;
     }
-    r->chunks = calloc(count + 1, sizeof(*r->chunks));
-    if (!r->chunks)
-        return -ENOMEM;
-    for (uint64_t n = 0; n < count; n++)
+    for (uint64_t n = 0; n < count; n++) {
+        if (vec_reserve(&r->chunks, &r->chunk_room, r->chunk_count + PIANO_DEFINITION_PARTS,
+                        sizeof(*r->chunks)) != 0)
+            return -ENOMEM;
         take_chunk(r, PIANO_REC_HEADER_BYTES + n * PIANO_REC_CHUNK_BYTES);
+    }
+    if (r->chunk_count == 0)
+        return 0;
     qsort(r->chunks, r->chunk_count, sizeof(*r->chunks), compare_chunks);
     size_t kept = 0;
     for (size_t i = 0; i < r->chunk_count; i++) {
@@ -398,8 +414,8 @@ typedef int stage(struct rec_reader *r);
 
 static int read_chunks(struct recording *rec, stage *const *stages, size_t count)
 {
-    struct rec_reader r = {.rec = rec, .fd = open(rec->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
-    int err = r.fd < 0 ? -errno : find_chunks(&r);
+    struct rec_reader r = {.rec = rec, .fd = file_open(rec->path, O_RDONLY)};
+    int err = r.fd < 0 ? r.fd : find_chunks(&r);
     if (r.fd >= 0)
         close(r.fd);
     for (size_t i = 0; i < count && err == 0; i++) {
@@ -423,6 +439,13 @@ static int read_rest(struct recording *rec, stage *const *stages, size_t count,
         return err;
     }
     find_duration(rec);
+    err = range_resolve(&rec->range, &rec->asked, rec->header.start_mono_ns, rec->end_ns, rec->path,
+                        error);
+    if (err) {
+        recording_unload(rec);
+        return err;
+    }
+    rec_sum_samples(rec);
     return 0;
 }
 
@@ -432,6 +455,18 @@ int recording_read(struct recording *rec, struct run_error *error)
                                  rec_read_threads, rec_read_python, rec_read_symbols,
                                  rec_read_samples, rec_read_events};
     return read_rest(rec, all, sizeof(all) / sizeof(*all), error);
+}
+
+int recording_read_new(struct recording *rec, struct recording_seen *seen, struct run_error *error)
+{
+    static stage *const some[] = {rec_read_stacks,  rec_read_tables, rec_read_snapshots,
+                                  rec_read_threads, rec_read_python, rec_read_symbols,
+                                  rec_read_samples};
+    rec->seen = seen;
+    int err = read_rest(rec, some, sizeof(some) / sizeof(*some), error);
+    if (err == 0)
+        rec_seen_sums(rec);
+    return err;
 }
 
 int recording_load(struct recording *rec, const char *path, struct run_error *error)

@@ -9,7 +9,9 @@
 
 #include "common/recording.h"
 #include "tool/load/event.h"
+#include "tool/load/range.h"
 #include "tool/load/run.h"
+#include "tool/util/map.h"
 
 struct recording_module {
     char *path;
@@ -46,6 +48,7 @@ struct recording_stack {
     uint32_t depth;
     uint64_t generation;
     const uint64_t *pcs; /* innermost first; in the mapped file */
+    uint64_t last_ns;    /* of its newest heap sample; 0: none */
     struct recording_sum sum;
 };
 
@@ -121,7 +124,8 @@ struct recording_block {
 /* The events of one thread. */
 struct recording_track {
     uint32_t tid;
-    uint32_t segments; /* how many, from `first` */
+    uint32_t segments;    /* how many, from `first` */
+    uint32_t definitions; /* the last of them: definitions, in order of time for themselves */
     size_t first;
     uint64_t events;
     uint64_t polls;                  /* begun */
@@ -133,6 +137,8 @@ struct recording_segment {
     const char *from, *to; /* in the mapped file */
     uint64_t ticks;        /* of the event before */
     uint32_t track;
+    bool defines;
+    bool after_gap; /* events of the thread are missing before it */
 };
 
 /* At `ticks` of the events' clock, CLOCK_MONOTONIC was `ns`. */
@@ -152,13 +158,34 @@ struct recording_clock {
 struct recording_events {
     struct recording_track *tracks; /* by first event */
     size_t track_count;
-    struct recording_segment *segments; /* by track, then order of events */
+    struct recording_segment *segments; /* by track, definitions last, then order of events */
     size_t segment_count;
     struct recording_clock clock;
     uint64_t count;
     uint64_t unknown; /* events with unknown codes */
     uint64_t bad;     /* fields that do not fit their event */
     uint64_t first_ns, last_ns;
+    uint64_t complete_ns; /* later events are all there; 0: all; UINT64_MAX: unknown */
+};
+
+/* What was read of a recording before, so that only new samples are read. Start with zeros. */
+struct recording_seen {
+    uint64_t since_ns; /* the reader sets it: waits that began before are cut there */
+    struct recording_seen_chunk {
+        uint64_t index;
+        size_t used;
+        bool is_events; /* nothing else of the chunk counts: its type never changes */
+    } * chunks;         /* by position in the file */
+    size_t chunk_count;
+    /* All samples so far, by number of the stack in the file, and by pid << 32 | tid. */
+    struct recording_seen_sums {
+        struct recording_seen_sum {
+            uint64_t key;
+            struct recording_sum sum;
+        } * list;
+        size_t count, cap;
+        struct map of;
+    } stacks, threads;
 };
 
 enum { RECORDING_GAPS = 16 };
@@ -170,10 +197,12 @@ struct recording {
     struct piano__rec_header header; /* a copy; texts terminated, doubles finite */
     enum recording_end end;
     int status;
-    int64_t duration_ns;   /* -1: unknown */
-    bool duration_atleast; /* up to the last thing seen, not to the end */
-    uint64_t end_ns;       /* CLOCK_MONOTONIC to which ages are counted */
-    bool foreign;          /* belongs to another user */
+    int64_t duration_ns;      /* -1: unknown */
+    bool duration_atleast;    /* up to the last thing seen, not to the end */
+    uint64_t end_ns;          /* CLOCK_MONOTONIC to which ages are counted */
+    bool foreign;             /* belongs to another user */
+    struct range_asked asked; /* set it before recording_read() */
+    struct range range;       /* of CPU samples and waits in the sums, and of events */
     uint64_t rate_low,
         rate_high; /* of the header and of all live blocks: equal unless it was changed */
 
@@ -195,9 +224,10 @@ struct recording {
     char **code_texts; /* all texts of codes */
     size_t code_text_count;
     struct recording_symbols *symbols; /* NULL: none stored */
-    struct recording_sample *samples;  /* by tid, then time */
+    struct recording_sample *samples;  /* by tid, then time; all, whatever the range */
     size_t sample_count;
-    uint64_t cpu_samples, off_samples;
+    uint64_t cpu_samples, off_samples; /* in the range */
+    bool has_cpu, has_off;             /* there are some in the whole recording */
     struct recording_events events;
 
     struct recording_gap gaps[RECORDING_GAPS]; /* the first ones */
@@ -216,7 +246,8 @@ struct recording {
     size_t live_chunk_count;
     struct rec_id *ids;
     size_t id_count;
-    struct rec_copy *copies; /* of chunks, if the program is running */
+    struct rec_copy *copies;     /* of chunks, if the program is running */
+    struct recording_seen *seen; /* NULL: everything is read */
 };
 
 /* Returns whether PATH holds a recording or is at least named like one. */
@@ -229,6 +260,10 @@ bool recording_named(const char *name);
 int recording_peek(struct recording *rec, const char *path, struct run_error *error);
 /* Loads the rest of a recording that was peeked; unloads it if that fails. */
 int recording_read(struct recording *rec, struct run_error *error);
+/* Loads the rest without events, and of samples those that are not in SEEN, which is updated. The
+ * sums of stacks count all samples, those in SEEN too. */
+int recording_read_new(struct recording *rec, struct recording_seen *seen, struct run_error *error);
+void recording_seen_release(struct recording_seen *seen);
 /* Loads everything. */
 int recording_load(struct recording *rec, const char *path, struct run_error *error);
 /* Loads only addresses and their stored names: modules, stacks, names, symbols. */
@@ -254,9 +289,29 @@ size_t recording_symbol_frames(const struct recording_symbols *s, uint32_t modul
 /* Returns text ID, or NULL. It is valid as long as the recording. */
 const char *recording_symbol_text(const struct recording_symbols *s, uint32_t id);
 
+/* A function in JIT code. */
+struct recording_jit {
+    const char *function, *file; /* FILE may be NULL; both are valid as long as the recording */
+    uint32_t line;
+};
+
+/* Whether any names of JIT code are stored. S may be NULL. */
+bool recording_symbol_has_jit(const struct recording_symbols *s);
+/* Finds the function at ADDRESS of process PID at AT_NS (UINT64_MAX: at last). Returns false if
+ * none is stored. */
+bool recording_symbol_jit(const struct recording_symbols *s, uint32_t pid, uint64_t address,
+                          uint64_t at_ns, struct recording_jit *found);
+
+/* Moves a sample, and what it adds to the sums, to another stack. */
+void recording_move_sample(struct recording *rec, size_t sample, uint32_t stack);
+
 /* Returns the index of the first sample of TID at or after AT_NS. *END is the index after its
  * last. */
 size_t recording_samples_of(const struct recording *rec, uint32_t tid, uint64_t at_ns, size_t *end);
+
+/* Returns the part of S that is in the range of REC, in *PART. False if there is none. */
+bool recording_clip(const struct recording *rec, const struct recording_sample *s,
+                    struct recording_sample *part);
 
 /* Returns the indices of all samples in order of time; samples of the same time in the order of
  * `samples`. Malloc'd; NULL: out of memory. */
@@ -292,6 +347,8 @@ void recording_allocated_interval(const struct recording *rec, const struct reco
 /* The same for what was live at the peak. Wider than necessary, see docs/heap.md. */
 void recording_peak_interval(const struct recording *rec, const struct recording_sum *sum,
                              double *low, double *high);
+/* The same for all that was live at the peak. */
+void recording_whole_peak_interval(const struct recording *rec, double *low, double *high);
 /* Upper bound of the mean bytes between samples. Infinite if the rate was changed, because freed
  * blocks do not record theirs. */
 double recording_rate_bound(const struct recording *rec);

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "tool/load/range.h"
 #include "tool/load/samples.h"
 #include "tool/util/buf.h"
 
@@ -27,6 +28,7 @@ struct tally {
     int64_t free_bytes;
     int64_t looked_ns; /* how long the watcher found a thread in the function */
     double looked_var; /* ns squared: variance of looked_ns; 0 in files without it */
+    int64_t held_ns;   /* the part of looked_ns between two looks that met the same call */
     int64_t
         unwatched_ns;  /* of the self time, what was before the watcher ran: timed, not estimated */
     double looked_sys; /* ns: how far that may be off in the same direction in every line */
@@ -219,12 +221,16 @@ struct run {
     bool merged_selves; /* percentiles of functions count merged frames, to within 6 % */
     int64_t unlisted;   /* times a function was in a merged frame and its self time was not kept */
     int64_t budget_ns;  /* as in the options */
+    struct range range; /* of `frames`; times as in frames */
+    size_t frames_before, all_frames; /* frames with a line of their own: before it, and in all */
 };
 
 struct run_options {
     bool uncorrected;  /* self times as measured, without the correction for the probes */
     bool threads;      /* per-thread sums too */
     int64_t budget_ns; /* frames that took longer are spikes; 0: more than twice the median */
+    /* Keeps only the frames that begin in it. Groups, and so spikes, are still those of the run. */
+    struct range_asked range;
 };
 
 /* Why a file could not be loaded. */

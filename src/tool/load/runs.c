@@ -113,7 +113,7 @@ int runs_list(struct runs *runs, const char *dir)
 {
     *runs = (struct runs){.dir = dir ? strdup(dir) : paths_runs_dir()};
     if (!runs->dir)
-        return -ENOMEM;
+        return dir ? -ENOMEM : paths_error();
     DIR *d = opendir(runs->dir);
     int err = d || errno == ENOENT ? 0 : -errno;
     struct dirent *e;
@@ -181,6 +181,10 @@ void runs_fail(const struct runs *runs, int err, struct run_error *e)
 {
     char safe[300];
     const char *dir = runs->dir ? runs->dir : "runs";
+    if (!runs->dir) {
+        paths_failure(e->text, sizeof(e->text), e->hint, sizeof(e->hint));
+        return;
+    }
     snprintf(e->text, sizeof(e->text), "%s: %s", say_safe(safe, sizeof(safe), dir), strerror(-err));
     if (owner_hint(e->hint, sizeof(e->hint), dir, err, NULL) == NULL)
         e->hint[0] = '\0';

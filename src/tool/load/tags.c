@@ -49,7 +49,7 @@ static bool sane_run(const char *run)
 static int tag_read(struct tag *tag, const char *path)
 {
     struct buf b = {0};
-    int err = buf_read_file(&b, path);
+    int err = buf_read_own_file(&b, path);
     char *save = NULL;
     for (char *line = err || !b.data ? NULL : strtok_r(b.data, "\n", &save); line && !err;
          line = strtok_r(NULL, "\n", &save)) {
@@ -123,7 +123,7 @@ int tags_write(const char *runs_dir, const char *name, const char *run, bool add
     char *dir = paths_join(runs_dir, "tags");
     int err = path && dir ? paths_make_dirs(dir) : -ENOMEM;
     if (err == 0 && add) {
-        err = buf_read_file(&b, path);
+        err = buf_read_own_file(&b, path);
         err = err == -ENOENT ? 0 : err;
     }
     if (err == 0 && !holds_line(&b, run)) {

@@ -58,8 +58,9 @@ static int find_parts(struct cpu *c)
     struct parts processes = {.list = NULL}, threads = {.list = NULL};
     int err = 0;
     for (size_t i = 0; i < c->rec->sample_count && err == 0; i++) {
-        const struct recording_sample *s = &c->rec->samples[i];
-        err = add_sample(&processes, s->pid, 0, s) ?: add_sample(&threads, s->pid, s->tid, s);
+        struct recording_sample s;
+        if (recording_clip(c->rec, &c->rec->samples[i], &s))
+            err = add_sample(&processes, s.pid, 0, &s) ?: add_sample(&threads, s.pid, s.tid, &s);
     }
     c->processes = sort_parts(&processes);
     c->process_count = processes.count;
@@ -155,10 +156,11 @@ static struct recording_sum *sums_of(const struct cpu *c, uint32_t pid, uint32_t
     if (tid)
         from = recording_samples_of(rec, tid, 0, &to);
     for (size_t i = from; sums && i < to; i++) {
-        const struct recording_sample *s = &rec->samples[i];
-        bool cpu = s->kind == PIANO_SAMPLE_CPU, preempted = s->flags & PIANO_SAMPLE_PREEMPTED;
-        if (pid && s->pid != pid)
+        struct recording_sample part;
+        const struct recording_sample *s = &part;
+        if ((pid && rec->samples[i].pid != pid) || !recording_clip(rec, &rec->samples[i], &part))
             continue;
+        bool cpu = s->kind == PIANO_SAMPLE_CPU, preempted = s->flags & PIANO_SAMPLE_PREEMPTED;
         sums[s->stack].cpu_samples += cpu;
         sums[s->stack].cpu_ns += cpu ? s->value : 0;
         sums[s->stack].cpu_squares += cpu ? (double)s->value * (double)s->value : 0;
@@ -169,28 +171,42 @@ static struct recording_sum *sums_of(const struct cpu *c, uint32_t pid, uint32_t
     return sums;
 }
 
-int cpu_flat_make(struct cpu_flat *f, struct cpu *c, uint32_t pid, uint32_t tid)
+/* SUMS: by stack; NULL: those of the stacks themselves. */
+static int make_flat(struct cpu_flat *f, const struct cpu *c, const struct recording_sum *sums)
 {
     struct maker m = {.f = f};
     const struct symbol_frame **frames = calloc(PROFILE_MAX_FRAMES, sizeof(*frames));
-    struct recording_sum *sums = sums_of(c, pid, tid);
     *f = (struct cpu_flat){.rows = NULL};
-    int err = frames && sums ? 0 : -ENOMEM;
+    int err = frames ? 0 : -ENOMEM;
     for (uint32_t i = 0; i < c->rec->stack_count && err == 0; i++) {
-        f->cpu_ns += sums[i].cpu_ns;
-        f->samples += sums[i].cpu_samples;
-        f->off_ns += sums[i].off_ns;
-        f->preempted_ns += sums[i].preempted_ns;
-        f->switches += sums[i].off_samples;
-        if (sums[i].cpu_samples || sums[i].off_samples)
-            err = add_stack(&m, c->profile, i, &sums[i], frames);
+        const struct recording_sum *sum = sums ? &sums[i] : &c->rec->stacks[i].sum;
+        f->cpu_ns += sum->cpu_ns;
+        f->samples += sum->cpu_samples;
+        f->off_ns += sum->off_ns;
+        f->preempted_ns += sum->preempted_ns;
+        f->switches += sum->off_samples;
+        if (sum->cpu_samples || sum->off_samples)
+            err = add_stack(&m, c->profile, i, sum, frames);
     }
     if (f->count)
         qsort(f->rows, f->count, sizeof(*f->rows), compare_rows);
     map_release(&m.rows);
-    free(sums);
     free(frames);
     return err;
+}
+
+int cpu_flat_make(struct cpu_flat *f, struct cpu *c, uint32_t pid, uint32_t tid)
+{
+    struct recording_sum *sums = sums_of(c, pid, tid);
+    *f = (struct cpu_flat){.rows = NULL};
+    int err = sums ? make_flat(f, c, sums) : -ENOMEM;
+    free(sums);
+    return err;
+}
+
+int cpu_flat_all(struct cpu_flat *f, const struct cpu *c)
+{
+    return make_flat(f, c, NULL);
 }
 
 void cpu_flat_release(struct cpu_flat *f)

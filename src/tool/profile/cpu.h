@@ -48,6 +48,8 @@ void cpu_release(struct cpu *c);
 
 /* Functions of PID (0: all processes), thread TID (0: all threads). 0 or negative errno. */
 int cpu_flat_make(struct cpu_flat *f, struct cpu *c, uint32_t pid, uint32_t tid);
+/* Functions of all samples, also of those that were read before (`recording_read_new`). */
+int cpu_flat_all(struct cpu_flat *f, const struct cpu *c);
 void cpu_flat_release(struct cpu_flat *f);
 
 /* "name (4711)", safe to show. */

@@ -11,9 +11,11 @@
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "tool/util/order.h"
 #include "tool/util/say.h"
+#include "tool/util/units.h"
 
 enum { LATE_POINTS = 3 };
 
@@ -29,6 +31,7 @@ static int make_end(struct heap_growth *g, const struct recording *rec)
     g->end = (struct recording_snapshot){.at_ns = rec->end_ns,
                                          .live_bytes = rec->total.live_bytes,
                                          .allocated_bytes = rec->total.allocated_bytes};
+    g->start = (struct recording_snapshot){.at_ns = rec->header.start_mono_ns};
     g->end.entries = calloc(rec->stack_count + 1, sizeof(*g->end.entries));
     if (!g->end.entries)
         return -ENOMEM;
@@ -69,10 +72,43 @@ static int not_there(const struct recording *rec, long number, struct run_error 
     return -ENOENT;
 }
 
+/* The snapshot nearest to AT_NS; the start and the end of the recording are snapshots too. */
+static const struct recording_snapshot *nearest(const struct heap_growth *g,
+                                                const struct recording *rec, uint64_t at_ns)
+{
+    const struct recording_snapshot *best = &g->start;
+    for (size_t i = 0; i <= rec->snapshot_count; i++) {
+        const struct recording_snapshot *s = i < rec->snapshot_count ? &rec->snapshots[i] : &g->end;
+        if (fabs((double)s->at_ns - (double)at_ns) < fabs((double)best->at_ns - (double)at_ns))
+            best = s;
+    }
+    return best;
+}
+
+static int choose_by_time(struct heap_growth *g, const struct recording *rec,
+                          struct run_error *error)
+{
+    char safe[300], at[UNITS_LEN];
+    g->from = nearest(g, rec, rec->range.from_ns);
+    g->to = nearest(g, rec, rec->range.to_ns);
+    if (g->from != g->to)
+        return 0;
+    uint64_t since = g->from->at_ns - rec->header.start_mono_ns;
+    snprintf(
+        error->text, sizeof(error->text),
+        "%s: the state of the heap nearest to both ends of the range is that at %s: its growth "
+        "within the range is not known",
+        say_safe(safe, sizeof(safe), rec->path), units_time(at, (int64_t)since));
+    snprintf(error->hint, sizeof(error->hint), "a longer range; piano record --snapshot-every 0.1");
+    return -ENOENT;
+}
+
 static int choose(struct heap_growth *g, const struct recording *rec, long from, long to,
                   struct run_error *error)
 {
     size_t n = rec->snapshot_count;
+    if (rec->range.given)
+        return choose_by_time(g, rec, error);
     if (n == 0)
         return not_there(rec, from, error);
     if (from == GROWTH_NOT_GIVEN)
@@ -92,7 +128,7 @@ static int make_window(struct heap_growth *g, const struct recording *rec)
     bool backwards = g->from->at_ns > g->to->at_ns;
     uint64_t first = backwards ? g->to->at_ns : g->from->at_ns;
     uint64_t last = backwards ? g->from->at_ns : g->to->at_ns, middle = first + (last - first) / 2;
-    g->window = calloc(rec->snapshot_count + 1, sizeof(*g->window));
+    g->window = calloc(rec->snapshot_count + 2, sizeof(*g->window));
     if (!g->window)
         return -ENOMEM;
     for (size_t i = 0; i < rec->snapshot_count; i++)
@@ -100,6 +136,10 @@ static int make_window(struct heap_growth *g, const struct recording *rec)
             g->window[g->points++] = &rec->snapshots[i];
     if (g->from == &g->end || g->to == &g->end)
         g->window[g->points++] = &g->end;
+    if (g->from == &g->start) {
+        memmove(&g->window[1], g->window, g->points++ * sizeof(*g->window));
+        g->window[0] = &g->start;
+    }
     while (g->late < g->points && g->window[g->late]->at_ns < middle)
         g->late++;
     if (g->late + LATE_POINTS > g->points)
@@ -209,6 +249,18 @@ static void add_entries(struct recording_entry *sums, const struct recording_sna
     }
 }
 
+/* Live bytes by stack at both moments. */
+struct change {
+    const struct recording_entry *from, *to;
+};
+
+static double change_of_stack(const void *change, const struct profile *p, uint32_t stack)
+{
+    const struct change *c = change;
+    (void)p;
+    return c->to[stack].live_bytes - c->from[stack].live_bytes;
+}
+
 static int add_changes(struct heap_growth *g, const struct profile *p)
 {
     const struct recording *rec = &p->rec;
@@ -229,6 +281,9 @@ static int add_changes(struct heap_growth *g, const struct profile *p)
         row->variance += backwards ? recording_change_variance(rec, &to[i], &from[i])
                                    : recording_change_variance(rec, &from[i], &to[i]);
     }
+    for (size_t i = 0; err == 0 && i < p->site_count; i++)
+        g->rows[i].leader =
+            heap_leader_by(p, &p->sites[i], change_of_stack, &(const struct change){from, to});
     free(from);
     free(to);
     return err;

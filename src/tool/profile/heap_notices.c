@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "tool/load/own.h"
+#include "tool/profile/jitted.h"
 #include "tool/profile/python.h"
 #include "tool/util/order.h"
 #include "tool/util/paths.h"
@@ -43,6 +44,28 @@ static void notice_shortfall(const struct recording *rec)
         figure_bytes(lost, short_by), figure_bytes(all, rec->header.allocated_bytes));
 }
 
+/* What made `piano record` take a snapshot or end the recording: the last four times. */
+static void notice_fired(const struct piano__rec_header *h)
+{
+    const size_t room = sizeof(h->fires) / sizeof(*h->fires);
+    char at[UNITS_LEN], what[200], value[UNITS_LEN];
+    for (uint64_t i = h->fired > room ? h->fired - room : 0; i < h->fired; i++) {
+        const struct piano__fired *f = &h->fires[i % room];
+        bool is_growth = f->kind == PIANO_FIRED_GROWTH;
+        uint64_t since = f->at_ns > h->start_mono_ns ? f->at_ns - h->start_mono_ns : 0;
+        if (is_growth)
+            units_percent(value, (double)f->value / 1000);
+        else
+            units_time(value, (int64_t)f->value);
+        say("after %s: %s%s%s%s%s", units_time(at, (int64_t)since),
+            is_growth ? "the heap grew by " : "a poll took ", value, *f->what ? " (" : "",
+            *f->what ? say_safe(what, sizeof(what), f->what) : "", *f->what ? ")" : "");
+        if (f->action == PIANO_FIRED_END)
+            say("the recording ends there: --on-%s, although the program went on",
+                is_growth ? "growth" : "long-poll");
+    }
+}
+
 void profile_notice_reading(struct profile *p)
 {
     const struct recording *rec = &p->rec;
@@ -53,6 +76,7 @@ void profile_notice_reading(struct profile *p)
     say_safe(path, sizeof(path), rec->path);
     if (rec->foreign)
         say("%s belongs to another user", path);
+    notice_fired(&rec->header);
     notice_gaps(rec, path);
     notice_shortfall(rec);
     if (rec->bad_numbers)
@@ -63,13 +87,17 @@ void profile_notice_reading(struct profile *p)
     if (rec->unknown_chunks)
         say("%s: %llu chunk%s of a kind this piano does not know", path,
             (unsigned long long)rec->unknown_chunks, units_plural(rec->unknown_chunks));
+    if (rec->header.trace.cpu_error)
+        say("%s has no CPU samples, although they were asked for: %s", path,
+            strerror((int)rec->header.trace.cpu_error));
     if (rec->orphans)
         say("%s: the stacks of %llu sample%s are not in the file", path,
             (unsigned long long)rec->orphans, units_plural(rec->orphans));
 }
 
-static void notice_dropped(const struct piano__heap_stats *s)
+void heap_notice_losses(const struct profile *p)
 {
+    const struct piano__heap_stats *s = &p->rec.header.stats;
     const struct {
         uint64_t count;
         const char *text;
@@ -89,6 +117,17 @@ static void notice_dropped(const struct piano__heap_stats *s)
             say("%llu %s", (unsigned long long)drops[i].count, drops[i].text);
 }
 
+/* JIT code has no names: says why, if the runtime left a file with names. */
+static void notice_jitted(struct profile *p)
+{
+    const char *why = p->jitted ? jitted_complaint(p->jitted) : NULL;
+    for (size_t i = 0; why && i < p->pc_count && !p->said.jitted; i++) {
+        p->said.jitted = jitted_is_unnamed(p->pcs[i].frames);
+        if (p->said.jitted)
+            say("no names for JIT code: %s", why);
+    }
+}
+
 void profile_notice_symbols(struct profile *p)
 {
     const struct symbol_complaint *list = NULL;
@@ -100,6 +139,7 @@ void profile_notice_symbols(struct profile *p)
     if (count > first + COMPLAINTS_SHOWN)
         say("and no names for %zu more modules", count - first - COMPLAINTS_SHOWN);
     p->said.complaints = count;
+    notice_jitted(p);
 }
 
 /* ---- modules without names ---- */
@@ -220,7 +260,7 @@ void heap_notices(struct profile *p)
     unsigned kinds = p->instruments; /* for the suggested command */
     char rate[32];
     profile_notice_reading(p);
-    notice_dropped(&rec->header.stats);
+    heap_notice_losses(p);
     profile_notice_symbols(p);
     if (rec->total.allocated_bytes > 0)
         notice_nameless(p);

@@ -15,6 +15,10 @@ void heap_notices(struct profile *p);
 void heap_notice_hidden(const struct profile *p);
 void cpu_notices(const struct cpu *c);
 void polls_notices(const struct polls *p);
+/* The part of `heap_notices` about missing data, from the header. */
+void heap_notice_losses(const struct profile *p);
+/* About CPU samples that are missing, from the header. */
+void profile_notice_samples(struct profile *p);
 /* About the file itself, and about names that could not be resolved. */
 void profile_notice_reading(struct profile *p);
 void profile_notice_symbols(struct profile *p);

@@ -3,7 +3,11 @@
  * Each thread is a small state machine: its open polls (a stack, because polls can nest), a turn
  * of its loop, a park. If a thread reports its polls, these are used. If it does not, but
  * returns repeatedly to the same kind of wait, the time between two such waits is a poll of its
- * loop. Waits of other kinds in between are part of the turn, as lost time. */
+ * loop. Waits of other kinds in between are part of the turn, as lost time.
+ *
+ * RANGE. The pass goes through all events even if only a range of time was asked for: names, wakes
+ * and open polls come from before it, and polls that began in it end after it. What is counted
+ * is only what load/range.h says. */
 #include "tool/profile/polls.h"
 
 #include <errno.h>
@@ -83,13 +87,16 @@ static int poll_begin(struct polls *p, struct polls_track *t, const struct recor
 static int finish_poll(struct polls *p, struct polls_track *t, struct poll *poll, uint64_t at_ns)
 {
     struct polls_time now = polls_until(p, t, at_ns);
+    uint64_t from = poll->begin_ns, to = at_ns;
     poll->end_ns = at_ns;
     poll->time = polls_between(&poll->time, &now);
+    if (poll->depth == 0 && range_clip(&p->range, &from, &to))
+        t->busy_ns += to - from;
+    if (!range_has(&p->range, poll->begin_ns))
+        return 0;
     t->polls++;
-    if (poll->depth == 0) {
-        t->busy_ns += at_ns - poll->begin_ns;
+    if (poll->depth == 0)
         polls_time_add(&t->busy_time, &poll->time);
-    }
     if (p->listener && p->listener->poll)
         p->listener->poll(p->listener->ctx, p, poll);
     return polls_note(p, poll);
@@ -104,11 +111,6 @@ static int poll_end(struct polls *p, struct polls_track *t, const struct recordi
     return finish_poll(p, t, &t->stack[--t->depth], e->at_ns);
 }
 
-static uint64_t queued_until(const struct polls *p, uint64_t at_ns)
-{
-    return p->queued_ns + (p->queued > 0 ? at_ns - p->queued_since : 0);
-}
-
 static int park(struct polls *p, struct polls_track *t, const struct recording_event *e)
 {
     int err = 0;
@@ -117,17 +119,28 @@ static int park(struct polls *p, struct polls_track *t, const struct recording_e
         err = finish_poll(p, t, &t->turn, e->at_ns);
     }
     t->park_mark = polls_until(p, t, e->at_ns);
+    t->moved_ns = 0;
     t->parked = true;
     t->park_ns = e->at_ns;
     t->park_kind = e->park.kind;
-    t->park_queued = queued_until(p, e->at_ns);
+    t->park_queued = polls_queued_until(p, e->at_ns);
     return err;
 }
 
 static void park_over(struct polls *p, struct polls_track *t, uint64_t at_ns)
 {
     struct polls_time now = polls_until(p, t, at_ns);
-    uint64_t parked = at_ns - t->park_ns, starved = queued_until(p, at_ns) - t->park_queued;
+    bool is_cut = p->is_past && t->park_ns < p->range.to_ns;
+    t->waited_ns = now.waited_ns;
+    t->parked = false;
+    if ((p->range.given && !p->is_in) || (p->is_past && !is_cut))
+        return;
+    if (is_cut) {
+        at_ns = p->range.to_ns;
+        now = t->stop;
+    }
+    uint64_t queued = is_cut ? p->queued_stop : polls_queued_until(p, at_ns);
+    uint64_t parked = at_ns - t->park_ns, starved = queued - t->park_queued;
     struct polls_time time = polls_between(&t->park_mark, &now);
     polls_time_add(&t->park_time, &time);
     if (p->listener && p->listener->park)
@@ -139,8 +152,6 @@ static void park_over(struct polls *p, struct polls_track *t, uint64_t at_ns)
     if (t->park_kind < PIANO_PARKS)
         t->parked_by[t->park_kind] += parked;
     t->park_max_ns = parked > t->park_max_ns ? parked : t->park_max_ns;
-    t->waited_ns = now.waited_ns;
-    t->parked = false;
     if (!t->is_worker)
         return;
     t->starved_ns += starved;
@@ -182,7 +193,7 @@ static int spawn(struct polls *p, const struct polls_track *t, const struct reco
                              : polls_group(p, POLLS_UNNAMED, 0);
     if (group == POLLS_NO_GROUP)
         return -ENOMEM;
-    p->groups[group].spawned++;
+    p->groups[group].spawned += range_has(&p->range, e->at_ns);
     polls_series_set(p, &p->alive, e->at_ns, p->alive.value + 1);
     struct polls_task *task = polls_task_of(p, task_id, true);
     if (!task)
@@ -203,7 +214,7 @@ static void task_end(struct polls *p, const struct recording_event *e)
     if (!task)
         return;
     if (task->spawned) {
-        p->groups[task->group].ended++;
+        p->groups[task->group].ended += range_has(&p->range, e->at_ns);
         polls_series_set(p, &p->alive, e->at_ns, p->alive.value - 1);
     }
     polls_task_gone(p, e->task_end.task);
@@ -211,7 +222,7 @@ static void task_end(struct polls *p, const struct recording_event *e)
 
 static void wake(struct polls *p, const struct polls_track *t, const struct recording_event *e)
 {
-    struct polls_task *task = polls_task_of(p, e->wake.task, true);
+    struct polls_task *task = p->is_partial ? NULL : polls_task_of(p, e->wake.task, true);
     if (!task)
         return;
     task->wake_ns = e->at_ns;
@@ -258,25 +269,39 @@ static void queue(struct polls *p, const struct recording_event *e)
     struct polls_series *s = polls_series_of(p, POLLS_QUEUES, e->queue.queue);
     if (!s)
         return;
-    p->queued_ns = queued_until(p, e->at_ns);
+    p->queued_ns = polls_queued_until(p, e->at_ns);
     p->queued_since = e->at_ns;
-    p->queued += (uint64_t)(e->queue.depth - (s->count ? s->value : 0));
+    p->queued += (uint64_t)(e->queue.depth - (s->has_value ? s->value : 0));
     polls_series_set(p, s, e->at_ns, e->queue.depth);
 }
 
 static void note(struct polls *p, enum polls_series_kind kind, uint64_t key, uint64_t at_ns,
                  int64_t value)
 {
-    struct polls_series *s = polls_series_of(p, kind, key);
+    struct polls_series *s = range_has(&p->range, at_ns) ? polls_series_of(p, kind, key) : NULL;
     if (s)
         polls_series_set(p, s, at_ns, value);
 }
 
-static int take(struct polls *p, const struct recording_event *e)
+/* Events of this thread are missing. What was open ended at an unknown time. */
+void polls_cut(struct polls *p, struct polls_track *t)
+{
+    p->cut += t->depth + t->in_turn;
+    t->depth = 0;
+    t->in_turn = t->parked = false;
+}
+
+int polls_take(struct polls *p, const struct recording_event *e)
 {
     struct polls_track *t = &p->tracks[e->track];
+    bool is_counted = range_has(&p->range, e->at_ns);
+    polls_pass_edges(p, e->at_ns);
+    if (e->after_gap)
+        polls_cut(p, t);
     t->last_ns = e->at_ns > t->last_ns ? e->at_ns : t->last_ns;
-    if (p->listener && p->listener->event)
+    p->events += is_counted;
+    t->events += is_counted;
+    if (is_counted && p->listener && p->listener->event)
         p->listener->event(p->listener->ctx, p, e);
     switch (e->code) {
     case PIANO_EVENT_POLL_BEGIN:
@@ -318,55 +343,13 @@ static int take(struct polls *p, const struct recording_event *e)
 
 /* ---- all of them ---- */
 
-/* The kind of wait that the loop of a thread returns to: the most frequent wait for input,
- * otherwise the most frequent other wait. */
-static int loop_of(const struct recording_track *t)
-{
-    static const int input[] = {PIANO_PARK_EPOLL, PIANO_PARK_POLL, PIANO_PARK_SELECT,
-                                PIANO_PARK_URING, PIANO_PARK_API};
-    static const int other[] = {PIANO_PARK_CONDITION, PIANO_PARK_SEMAPHORE};
-    int best = -1;
-    if (t->polls > 0)
-        return -1;
-    for (size_t i = 0; i < sizeof(input) / sizeof(*input); i++)
-        if (t->parks[input[i]] >= POLLS_LOOP_PARKS &&
-            (best < 0 || t->parks[input[i]] > t->parks[best]))
-            best = input[i];
-    for (size_t i = 0; best < 0 && i < sizeof(other) / sizeof(*other); i++)
-        if (t->parks[other[i]] >= POLLS_LOOP_PARKS &&
-            (i == 0 || t->parks[other[i]] > t->parks[other[0]]))
-            best = other[i];
-    return best;
-}
-
-static int start_tracks(struct polls *p)
-{
-    const struct recording *rec = p->rec;
-    p->tracks = calloc(rec->events.track_count + 1, sizeof(*p->tracks));
-    if (!p->tracks)
-        return -ENOMEM;
-    for (size_t i = 0; i < rec->events.track_count; i++) {
-        struct polls_track *t = &p->tracks[i];
-        t->tid = rec->events.tracks[i].tid;
-        t->loop = loop_of(&rec->events.tracks[i]);
-        const struct recording_thread *thread = recording_thread_of(rec, t->tid);
-        if (thread)
-            memcpy(t->name, thread->name, sizeof(t->name));
-        t->sample = recording_samples_of(rec, t->tid, 0, &t->sample_end);
-        for (size_t k = t->sample_end; k > t->sample && t->last_ns == 0; k--)
-            t->last_ns =
-                rec->samples[k - 1].at_ns +
-                (rec->samples[k - 1].kind == PIANO_SAMPLE_OFF ? rec->samples[k - 1].value : 0);
-    }
-    return 0;
-}
-
 /* Closes what was open when the recording ended. A thread in a poll is still there. A thread in
  * a turn of its loop may have ended without an exit record, so its turn ends at its last event
  * or sample. */
 static int finish_tracks(struct polls *p)
 {
     int err = 0;
+    polls_pass_edges(p, p->end_ns);
     for (size_t i = 0; i < p->rec->events.track_count && err == 0; i++) {
         struct polls_track *t = &p->tracks[i];
         bool main_thread = t->tid == p->rec->header.pid;
@@ -374,8 +357,8 @@ static int finish_tracks(struct polls *p)
         if (t->in_turn) {
             t->turn.open = true;
             last = t->parked ? p->end_ns : last; /* it is waiting inside the turn */
-            last = last > t->turn.begin_ns ? last : t->turn.begin_ns;
-            err = finish_poll(p, t, &t->turn, last);
+            if (last > t->turn.begin_ns)         /* else nothing is known of it */
+                err = finish_poll(p, t, &t->turn, last);
         }
         while (t->depth > 0 && err == 0) {
             struct poll *poll = &t->stack[--t->depth];
@@ -404,9 +387,9 @@ int polls_go(struct polls *p, const struct polls_listener *listener)
     p->listener = listener;
     struct recording_walk *walk = recording_walk_new(p->rec);
     struct recording_event e;
-    int err = walk ? start_tracks(p) : -ENOMEM;
+    int err = walk ? polls_start_tracks(p) : -ENOMEM;
     for (uint64_t n = 1; err == 0 && recording_walk_next(walk, &e); n++) {
-        err = take(p, &e);
+        err = polls_take(p, &e);
         if (n % PROGRESS_EVERY == 0)
             say_progress("going through %llu events: %llu",
                          (unsigned long long)p->rec->events.count, (unsigned long long)n);
@@ -437,9 +420,12 @@ int polls_start(struct polls *p, struct profile *profile, size_t longest, struct
                         .profile = profile,
                         .rec = &profile->rec};
     p->start_ns = p->rec->header.start_mono_ns;
+    p->range = p->rec->range;
     p->end_ns = p->rec->end_ns > p->rec->events.last_ns ? p->rec->end_ns : p->rec->events.last_ns;
-    p->exact = p->rec->off_samples > 0;
-    p->sampled = p->rec->cpu_samples > 0;
+    p->exact = p->rec->has_off;
+    p->sampled = p->rec->has_cpu;
+    p->alive_known =
+        p->rec->header.trace.recycled == 0 || p->rec->header.trace.definitions_in_ring == 0;
     p->longest = calloc(p->longest_max + 1, sizeof(*p->longest));
     return p->longest ? 0 : out_of_memory(p, error);
 }
@@ -450,6 +436,13 @@ int polls_make(struct polls *p, struct profile *profile, size_t longest, struct 
     return err ? err : polls_go(p, NULL) != 0 ? out_of_memory(p, error) : 0;
 }
 
+bool polls_covers(const struct polls *p, uint64_t *ns)
+{
+    uint64_t from = p->rec->events.complete_ns;
+    *ns = from < p->end_ns ? p->end_ns - from : 0;
+    return from > p->start_ns && from != UINT64_MAX;
+}
+
 void polls_release(struct polls *p)
 {
     for (size_t i = 0; i < p->group_count; i++) {
@@ -457,7 +450,7 @@ void polls_release(struct polls *p)
         samples_release(&p->groups[i].durations);
         samples_release(&p->groups[i].wakes);
     }
-    for (size_t i = 0; p->tracks && i < p->rec->events.track_count; i++)
+    for (size_t i = 0; i < p->track_count; i++)
         free(p->tracks[i].stack);
     samples_release(&p->wakes);
     samples_release(&p->spawns);

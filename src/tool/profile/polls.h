@@ -25,7 +25,7 @@ enum {
     POLLS_STARVED_NS = 5 * 1000000,
     POLLS_BLOCKED_NS = 10 * 1000000, /* a smaller sum over all polls of a task is not reported */
     POLLS_AWAY_NS = 100 * 1000,      /* shorter times off the CPU are not recorded */
-    POLLS_LOOP_PARKS = 4,            /* a thread with this many parks has a loop */
+    POLLS_LOOP_PARKS = 4,            /* a thread with this many parks of a kind has a loop */
     POLLS_MAX_DEPTH = 64,            /* nested polls */
     POLLS_MAX_TASKS = 1 << 20,       /* alive at the same time */
     POLLS_MAX_GROUPS = 1 << 18,
@@ -81,6 +81,7 @@ struct polls_series {
     uint64_t count;
     uint64_t start_ns, since_ns;
     int64_t value, first, max, min;
+    bool has_value; /* `value` is set, perhaps by an event before the range */
     double area[POLLS_QUARTERS];
     double covered[POLLS_QUARTERS]; /* nanoseconds with a value */
 };
@@ -111,7 +112,7 @@ struct polls_track {
     bool is_worker;
     uint64_t worker, worker_name;
     int loop; /* enum piano__park that its loop waits in; -1: no loop */
-    uint64_t polls, busy_ns;
+    uint64_t events, polls, busy_ns;
     struct polls_time busy_time; /* of polls that are not nested */
     uint64_t parks, parked_ns, park_max_ns;
     uint64_t parked_by[PIANO_PARKS];
@@ -126,8 +127,11 @@ struct polls_track {
     bool in_turn, parked;
     struct poll turn;
     uint64_t park_ns, park_queued;
+    uint64_t
+        moved_ns; /* by how much `park_ns` is later than the park, which began before the range */
     event_park park_kind;
     struct polls_time park_mark;
+    struct polls_time stop; /* at the end of the range */
     uint64_t waited_ns;
     size_t sample, sample_end;
     struct polls_time passed; /* sums of whole samples so far */
@@ -155,6 +159,10 @@ struct polls {
     struct profile *profile;
     const struct recording *rec;
     uint64_t start_ns, end_ns;
+    struct range range;
+    bool is_in, is_past;  /* the pass has reached the range; it has left it */
+    uint64_t events;      /* in the range */
+    uint64_t queued_stop; /* queued_until() the end of the range */
 
     struct polls_track *tracks; /* in the order of the recording */
     struct polls_group *groups;
@@ -167,6 +175,7 @@ struct polls {
     size_t worker_count, worker_cap;
     struct polls_series_list series[POLLS_SERIES_KINDS];
     struct polls_series alive; /* tasks spawned and not ended */
+    bool alive_known;          /* else spawns or ends may have been overwritten */
 
     struct poll *longest; /* longest first, after the pass */
     size_t longest_count, longest_max;
@@ -174,11 +183,15 @@ struct polls {
     uint64_t wake_count, late, latest_ns;
     struct poll latest;
     uint64_t polls, open, stray_ends, too_deep, untracked;
+    uint64_t cut; /* polls whose end was overwritten or dropped: in no other figure */
     uint64_t long_polls, very_long;
     uint64_t queued;    /* current depth of all queues together */
     uint64_t queued_ns; /* time so far in which it was not 0 */
     uint64_t queued_since;
-    bool exact; /* the recording has times off the CPU */
+    bool is_live;       /* the recording grows: a trend is not known yet */
+    bool is_partial;    /* some threads were not read: nothing is known about wakes and queues */
+    size_t track_count; /* allocated */
+    bool exact;         /* the recording has times off the CPU */
     bool sampled;
     const struct polls_listener *listener;
 };
@@ -200,6 +213,22 @@ int polls_go(struct polls *p, const struct polls_listener *listener);
 int polls_make(struct polls *p, struct profile *profile, size_t longest, struct run_error *error);
 void polls_release(struct polls *p);
 
+/* ---- while the program runs (polls_live.c) ---- */
+
+/* Prepares P for the events of REC, a recording that grows (load/follow.h). PROFILE is empty. 0 or
+ * -ENOMEM. */
+int polls_live_start(struct polls *p, struct profile *profile, const struct recording *rec);
+/* Takes the new events of the recording. IS_PARTIAL: some threads were not read. 0 or -ENOMEM. */
+int polls_live_go(struct polls *p, bool is_partial);
+/* Forgets the figures so far, but not the tasks and what is open. */
+void polls_live_forget(struct polls *p);
+/* Copies the poll that is open for the longest time, with AT_NS as its end, to *POLL. False: none is
+ * open. Leaves out turns of loops: a thread may end in one without a sign. */
+bool polls_live_open(const struct polls *p, uint64_t at_ns, struct poll *poll);
+
+/* Returns how long before the end the events are complete, in *NS: older ones were overwritten.
+ * False if none were, or if the time is unknown. */
+bool polls_covers(const struct polls *p, uint64_t *ns);
 /* Share of TOTAL_NS on the CPU; negative: unknown. */
 double polls_on_cpu(const struct polls *p, const struct polls_time *time, uint64_t total_ns);
 /* Time off the CPU, except while another thread ran. If the recording has no times off the CPU:
@@ -215,6 +244,14 @@ uint32_t *polls_sorted(const struct polls *p, size_t *count);
 struct polls_time polls_until(struct polls *p, struct polls_track *t, uint64_t at_ns);
 struct polls_time polls_between(const struct polls_time *from, const struct polls_time *to);
 void polls_time_add(struct polls_time *to, const struct polls_time *more);
+/* Nanoseconds up to AT_NS in which some queue was not empty. */
+uint64_t polls_queued_until(const struct polls *p, uint64_t at_ns);
+/* Allocates the tracks that are new. 0 or -ENOMEM. */
+int polls_start_tracks(struct polls *p);
+int polls_take(struct polls *p, const struct recording_event *e);
+void polls_cut(struct polls *p, struct polls_track *t); /* events of T are missing */
+/* The pass is at AT_NS: enters or leaves the range. */
+void polls_pass_edges(struct polls *p, uint64_t at_ns);
 /* Adds a poll to its group and to the longest polls. 0 or -ENOMEM. */
 int polls_note(struct polls *p, const struct poll *poll);
 uint32_t polls_group(struct polls *p, enum polls_kind kind, uint64_t key); /* or POLLS_NO_GROUP */
@@ -228,6 +265,8 @@ void polls_task_gone(struct polls *p, uint64_t id);
 /* NULL: beyond POLLS_MAX_SERIES, or out of memory; counted. */
 struct polls_series *polls_series_of(struct polls *p, enum polls_series_kind kind, uint64_t key);
 void polls_series_set(const struct polls *p, struct polls_series *s, uint64_t at_ns, int64_t value);
+/* A range begins at AT_NS: forgets all but the current value. */
+void polls_series_carry(struct polls_series *s, uint64_t at_ns);
 void polls_series_end(const struct polls *p, struct polls_series *s);
 double polls_series_mean(const struct polls_series *s, int quarter); /* negative: unknown */
 /* Whether the mean grows from quarter to quarter, and the last is at least twice the first and

@@ -100,6 +100,8 @@ static int flag_late(struct polls_flags *f, const struct polls *p)
 
 static int flag_starved(struct polls_flags *f, const struct polls *p)
 {
+    if (p->is_partial)
+        return 0;
     for (uint32_t i = 0; i < p->rec->events.track_count; i++) {
         const struct polls_track *t = &p->tracks[i];
         char thread[120], all[UNITS_LEN], worst[UNITS_LEN];
@@ -120,8 +122,11 @@ static int flag_starved(struct polls_flags *f, const struct polls *p)
     return 0;
 }
 
+/* A trend of queues and tasks needs the whole recording. */
 static int flag_queues(struct polls_flags *f, const struct polls *p)
 {
+    if (p->is_live)
+        return 0;
     for (size_t i = 0; i < p->series[POLLS_QUEUES].count; i++) {
         const struct polls_series *s = &p->series[POLLS_QUEUES].list[i];
         if (!polls_series_grows(s, QUEUE_LEAST))
@@ -144,7 +149,7 @@ static int flag_tasks(struct polls_flags *f, const struct polls *p)
 {
     const struct polls_series *s = &p->alive;
     const struct polls_group *most = NULL;
-    if (s->count == 0 || !polls_series_grows(s, TASKS_LEAST))
+    if (s->count == 0 || p->is_live || !p->alive_known || !polls_series_grows(s, TASKS_LEAST))
         return 0;
     for (size_t i = 0; i < p->group_count; i++) {
         const struct polls_group *g = &p->groups[i];

@@ -62,7 +62,7 @@ struct polls_time polls_until(struct polls *p, struct polls_track *t, uint64_t a
     come_back(t, at_ns < t->away_to ? at_ns : t->away_to);
     struct polls_time now = t->passed;
     bool inside = t->parked && (t->depth > 0 || t->in_turn);
-    now.waited_ns = t->waited_ns + (inside ? at_ns - t->park_ns : 0);
+    now.waited_ns = t->waited_ns + (inside ? at_ns - t->park_ns + t->moved_ns : 0);
     return now;
 }
 
@@ -179,6 +179,13 @@ uint32_t polls_group(struct polls *p, enum polls_kind kind, uint64_t key)
     else
         p->group_count++;
     return group;
+}
+
+/* ---- queues ---- */
+
+uint64_t polls_queued_until(const struct polls *p, uint64_t at_ns)
+{
+    return p->queued_ns + (p->queued > 0 ? at_ns - p->queued_since : 0);
 }
 
 /* ---- the longest ---- */
@@ -308,11 +315,17 @@ struct polls_series *polls_series_of(struct polls *p, enum polls_series_kind kin
     return &l->list[l->count++];
 }
 
-/* Spreads the value since the last change over the quarters it covers. The quarters divide the
- * time from the first value to the end of the recording. */
-static void hold(const struct polls *p, struct polls_series *s, uint64_t at_ns)
+static uint64_t last_of(const struct polls *p)
 {
     uint64_t last = p->rec->events.last_ns;
+    return p->range.given && p->range.to_ns < last ? p->range.to_ns : last;
+}
+
+/* Spreads the value since the last change over the quarters it covers. The quarters divide the
+ * time from the first value to the end of the recording or of the range. */
+static void hold(const struct polls *p, struct polls_series *s, uint64_t at_ns)
+{
+    uint64_t last = last_of(p);
     uint64_t quarter = last > s->start_ns ? (last - s->start_ns) / POLLS_QUARTERS : 0;
     for (int q = 0; q < POLLS_QUARTERS; q++) {
         uint64_t from = s->start_ns + quarter * (uint64_t)q;
@@ -328,21 +341,36 @@ static void hold(const struct polls *p, struct polls_series *s, uint64_t at_ns)
 
 void polls_series_set(const struct polls *p, struct polls_series *s, uint64_t at_ns, int64_t value)
 {
-    if (s->count)
+    if (p->range.given && at_ns >= p->range.to_ns)
+        return;
+    if (s->has_value)
         hold(p, s, at_ns);
-    s->start_ns = s->count ? s->start_ns : at_ns;
-    s->first = s->count ? s->first : value;
-    s->max = s->count == 0 || value > s->max ? value : s->max;
-    s->min = s->count == 0 || value < s->min ? value : s->min;
+    s->start_ns = s->has_value ? s->start_ns : at_ns;
+    s->first = s->has_value ? s->first : value;
+    s->max = !s->has_value || value > s->max ? value : s->max;
+    s->min = !s->has_value || value < s->min ? value : s->min;
     s->value = value;
+    s->has_value = true;
     s->since_ns = at_ns;
     s->count++;
 }
 
+void polls_series_carry(struct polls_series *s, uint64_t at_ns)
+{
+    *s = (struct polls_series){.key = s->key,
+                               .start_ns = at_ns,
+                               .since_ns = at_ns,
+                               .value = s->value,
+                               .first = s->value,
+                               .max = s->value,
+                               .min = s->value,
+                               .has_value = s->has_value};
+}
+
 void polls_series_end(const struct polls *p, struct polls_series *s)
 {
-    if (s->count)
-        hold(p, s, p->rec->events.last_ns);
+    if (s->has_value)
+        hold(p, s, last_of(p));
 }
 
 double polls_series_mean(const struct polls_series *s, int quarter)

@@ -10,6 +10,7 @@
 
 #include "common/python.h"
 #include "tool/load/own.h"
+#include "tool/profile/jitted.h"
 #include "tool/profile/kept.h"
 #include "tool/profile/python.h"
 #include "tool/profile/sites.h"
@@ -85,15 +86,40 @@ static int resolve(struct profile *p, struct profile_pc *pc)
     return 0;
 }
 
-/* Index of the resolved call before return address PC; or negative errno. */
-static int64_t address(struct profile *p, uint64_t pc, uint64_t generation)
+/* Copies FRAME. */
+static int set_frame(struct profile_pc *pc, const struct symbol_frame *frame)
 {
+    pc->frames = malloc(sizeof(*pc->frames));
+    pc->count = pc->frames != NULL;
+    if (pc->frames)
+        *pc->frames = *frame;
+    return pc->frames ? 0 : -ENOMEM;
+}
+
+/* Whether PC is MODULE's PC, or JIT code with the name MADE. */
+static bool is_same(const struct profile_pc *x, uint64_t pc, const struct recording_module *module,
+                    const struct symbol_frame *made)
+{
+    return x->pc == pc && x->module == module &&
+           (!made->function ||
+            (x->frames->function == made->function && x->frames->line == made->line));
+}
+
+/* Index of the resolved call before return address PC of STACK; or negative errno. */
+static int64_t address(struct profile *p, uint32_t stack, uint64_t pc, uint64_t generation)
+{
+    struct symbol_frame made = {.function = NULL};
     pc -= pc > 0 && !piano__python_is(pc);
     const struct recording_module *module = recording_module_of(&p->rec, pc, generation);
-    uint64_t key = map_hash((const uint64_t[]){pc, (uintptr_t)module}, 2 * sizeof(uint64_t));
+    if (jitted_is(module, pc, generation)) {
+        made = jitted_resolve(p->jitted, stack, pc);
+        module = NULL;
+    }
+    const uint64_t parts[] = {pc, (uintptr_t)module, (uintptr_t)made.function, made.line};
+    uint64_t key = map_hash(parts, sizeof(parts));
     uint32_t at;
     for (; (at = map_find(&p->pc_index, key)) != MAP_NONE; key++)
-        if (p->pcs[at].pc == pc && p->pcs[at].module == module)
+        if (is_same(&p->pcs[at], pc, module, &made))
             return at;
     if (p->pc_count >= PROFILE_MAX_PCS) /* limit: the rest share one entry */
         return 0;
@@ -101,7 +127,7 @@ static int64_t address(struct profile *p, uint64_t pc, uint64_t generation)
         return -ENOMEM;
     struct profile_pc *new = &p->pcs[p->pc_count];
     *new = (struct profile_pc){.pc = pc, .module = module};
-    if (resolve(p, new) != 0)
+    if ((made.function ? set_frame(new, &made) : resolve(p, new)) != 0)
         return -ENOMEM;
     at = (uint32_t)p->pc_count++;
     return map_put(&p->pc_index, key, at) != 0 ? -ENOMEM : (int64_t)at;
@@ -118,7 +144,7 @@ int profile_name_stack(struct profile *p, uint32_t stack)
         return -ENOMEM;
     say_progress_again();
     for (uint32_t k = 0; k < from->depth; k++) {
-        int64_t at = address(p, from->pcs[k], from->generation);
+        int64_t at = address(p, stack, from->pcs[k], from->generation);
         if (at < 0)
             return (int)at;
         to->pcs[k] = (uint32_t)at;
@@ -192,18 +218,39 @@ int profile_peek(struct profile *p, const char *path, struct run_error *error)
     return err;
 }
 
-int profile_read(struct profile *p, struct run_error *error)
+void profile_share(struct profile *p, struct symbols *symbols)
+{
+    p->symbols = symbols;
+    p->shares_symbols = true;
+}
+
+struct symbols *profile_names_new(void)
+{
+    return symbols_new();
+}
+
+void profile_names_free(struct symbols *names)
+{
+    symbols_free(names);
+}
+
+int profile_read_new(struct profile *p, struct recording_seen *seen, struct run_error *error)
 {
     char safe[300];
     say_progress("reading %s", say_safe(safe, sizeof(safe), p->rec.path));
-    int err = recording_read(&p->rec, error);
+    int err = seen ? recording_read_new(&p->rec, seen, error) : recording_read(&p->rec, error);
     if (err) {
         say_progress_done();
         return err;
     }
-    p->symbols = symbols_new();
+    if (p->rec.symbols || !p->shares_symbols) {
+        p->symbols = symbols_new();
+        p->shares_symbols = false;
+    }
+    p->jitted = jitted_new(&p->rec);
+    err = p->jitted ? jitted_split(p->jitted, &p->rec) : -ENOMEM;
     p->stacks = calloc(p->rec.stack_count + 1, sizeof(*p->stacks));
-    if (!p->symbols || !p->stacks) {
+    if (!p->symbols || !p->stacks || err) {
         say_progress_done();
         out_of_memory(error, p->rec.path);
         profile_close(p);
@@ -214,10 +261,23 @@ int profile_read(struct profile *p, struct run_error *error)
     return 0;
 }
 
-int profile_open(struct profile *p, const char *path, struct run_error *error)
+int profile_read(struct profile *p, struct run_error *error)
+{
+    return profile_read_new(p, NULL, error);
+}
+
+int profile_open_range(struct profile *p, const char *path, const struct range_asked *range,
+                       struct run_error *error)
 {
     int err = profile_peek(p, path, error);
+    p->rec.asked = *range;
     return err ? err : profile_read(p, error);
+}
+
+int profile_open(struct profile *p, const char *path, struct run_error *error)
+{
+    const struct range_asked all = {.from = {.given = false}};
+    return profile_open_range(p, path, &all, error);
 }
 
 bool profile_has_site(const struct profile *p, uint32_t stack)
@@ -251,7 +311,11 @@ void profile_close(struct profile *p)
     free(p->stacks);
     free(p->pcs);
     free(p->sites);
-    if (p->symbols)
+    free(p->site_stacks);
+    jitted_free(p->jitted);
+    for (size_t i = 0; i < p->found.count; i++)
+        free(p->found.names[i]);
+    if (p->symbols && !p->shares_symbols)
         symbols_free(p->symbols);
     recording_unload(&p->rec);
     *p = (struct profile){.pc_count = 0};

@@ -1,8 +1,8 @@
 /* A recording with names: opened once, named once. Reports, exports and the page read it.
  *
- * A site is the place that allocates memory: the innermost frame of a stack that is not plumbing
- * (malloc, operator new, the C and C++ libraries; see `sites.c`). It is identified by
- * function, file, line and the calling function. All stacks of a site form one row. */
+ * A site is the place that allocates memory: the innermost frame of a stack that is in the user's
+ * own code (see `sites.c`). It is identified by function, file, line and the calling function. All
+ * stacks of a site form one row. */
 #ifndef PIANO_TOOL_PROFILE_PROFILE_H
 #define PIANO_TOOL_PROFILE_PROFILE_H
 
@@ -43,8 +43,7 @@ struct heap_site {
     const char *caller; /* the calling function; NULL: none */
     bool mmap;
     struct recording_sum sum;
-    uint32_t stacks; /* number of stacks */
-    uint32_t best;   /* the one with the most live bytes, otherwise the most allocated bytes */
+    uint32_t first, stacks; /* its stacks: `stacks` entries of `site_stacks`, from FIRST on */
 };
 
 enum { HEAP_SKIPS = 64 };
@@ -53,15 +52,27 @@ enum { HEAP_SKIPS = 64 };
 struct heap_skip {
     const char *patterns[HEAP_SKIPS]; /* shell patterns; not owned */
     size_t count;
-    bool none; /* ignore the well-known ones too */
+    bool none; /* the innermost frame outside of the C and C++ libraries is the site */
 };
+
+enum { HEAP_FOUND = 64 };
+
+/* Functions that the recording shows to be wrappers (wrappers.c). */
+struct heap_found {
+    char *names[HEAP_FOUND];
+    size_t count;
+};
+
+struct jitted;
 
 enum profile_instrument { PROFILE_HEAP = 1, PROFILE_CPU = 2, PROFILE_EVENTS = 4 };
 
 /* Notices that were printed, so that each is printed once. */
 struct profile_said {
     bool reading;      /* about the file */
+    bool samples;      /* about CPU samples that are missing */
     size_t complaints; /* about modules without names: how many */
+    bool jitted;       /* about JIT code without names */
 };
 
 struct profile {
@@ -69,14 +80,19 @@ struct profile {
     unsigned instruments; /* enum profile_instrument; see `profile_instruments` */
     struct profile_said said;
     struct symbols *symbols;
+    struct jitted *jitted; /* names of code outside of files */
+    bool shares_symbols;   /* they belong to the caller */
     struct profile_pc *pcs;
     size_t pc_count, pc_cap;
     struct map pc_index;          /* of `pcs`, by a hash of address and module */
     struct profile_stack *stacks; /* in the order of `rec` */
     struct heap_site *sites;
     size_t site_count;
+    uint32_t *site_stacks; /* numbers of stacks, by site */
     struct heap_skip skip;
+    struct heap_found found;
     const char *wrapper; /* a wrapper that was skipped to find a site; NULL: none */
+    const char *library; /* the same for a function of a library */
 };
 
 /* The figure to show. Those from FIGURES_OF_HEAP on are CPU samples, in nanoseconds. */
@@ -101,10 +117,20 @@ unsigned profile_instruments(const struct recording *rec);
 /* Reads the header of a recording: enough for `rec.header` and `instruments`. 0, or negative errno
  * with ERROR filled. */
 int profile_peek(struct profile *p, const char *path, struct run_error *error);
+/* Makes P use SYMBOLS of the caller, who reads the recording again and again while it is written.
+ * Call it before `profile_read`. If the recording has stored names, these are used. */
+void profile_share(struct profile *p, struct symbols *symbols);
+struct symbols *profile_names_new(void); /* NULL: out of memory */
+void profile_names_free(struct symbols *names);
 /* Reads the rest, without names; shows progress on stderr. Closes P if that fails. */
 int profile_read(struct profile *p, struct run_error *error);
+/* The same, but only what is not in SEEN, and no events (`recording_read_new`). */
+int profile_read_new(struct profile *p, struct recording_seen *seen, struct run_error *error);
 /* Does both. */
 int profile_open(struct profile *p, const char *path, struct run_error *error);
+/* The same, for the samples and events in RANGE. */
+int profile_open_range(struct profile *p, const char *path, const struct range_asked *range,
+                       struct run_error *error);
 /* Resolves the frames of STACK, once. 0 or -ENOMEM. */
 int profile_name_stack(struct profile *p, uint32_t stack);
 void profile_close(struct profile *p);
@@ -127,10 +153,13 @@ int profile_make_sites(struct profile *p, const struct heap_skip *skip, struct r
 bool profile_has_site(const struct profile *p, uint32_t stack);
 /* Whether this frame is plumbing between a program and its memory. */
 bool profile_is_plumbing(const struct symbol_frame *frame);
-/* Whether FRAME is a wrapper. */
-bool heap_skip_is(const struct heap_skip *skip, const struct symbol_frame *frame);
 /* Whether NAME is a function of an allocator that may be in the executable (allocators.c). */
 bool allocator_is_function(const char *name);
+/* Whether FRAME is a wrapper. */
+bool heap_skip_is(const struct profile *p, const struct symbol_frame *frame);
+/* Makes the sites of both sides with the wrappers that were found in either, so that they can be
+ * compared. 0 or -ENOMEM. */
+int profile_share_wrappers(struct profile sides[2]);
 /* Removes the frames inside the sites from the stacks. */
 void heap_trim(struct profile *p);
 /* PATTERN must outlive SKIP. 0, or -E2BIG. */
@@ -146,7 +175,24 @@ int64_t figure_whole(double v); /* rounded, within int64_t */
 const char *figure_bytes(char *text, double v);
 /* A name that is safe to show, with " (mmap)" for mappings; malloc'd, or NULL. */
 char *profile_safe_name(const char *function, bool mmap);
-/* "f < g": the callers of the site in its largest stack; malloc'd, or NULL. */
-char *heap_callers(const struct profile *p, const struct heap_site *site);
+
+/* ---- the callers of a site ---- */
+
+/* Of several ways to a site, the callers shown are those of the stack that leads by the figure that
+ * orders the table. */
+typedef double stack_figure(const void *ctx, const struct profile *p, uint32_t stack);
+
+/* The stack of SITE that leads by OF; of equal ones, the one that allocated more. */
+uint32_t heap_leader_by(const struct profile *p, const struct heap_site *site, stack_figure *of,
+                        const void *ctx);
+/* The same by a figure of the whole recording. */
+uint32_t heap_leader(const struct profile *p, const struct heap_site *site, enum figure by);
+
+enum { HEAP_CALLERS = 2 };
+
+/* Fills in the functions that called the site of STACK, nearest first. Returns how many. */
+size_t heap_callers(const struct profile *p, uint32_t stack, const char *callers[HEAP_CALLERS]);
+/* "f < g (3 ways)": the callers of SITE in STACK; malloc'd, or NULL. */
+char *heap_callers_text(const struct profile *p, const struct heap_site *site, uint32_t stack);
 
 #endif

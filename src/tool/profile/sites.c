@@ -1,18 +1,16 @@
-/* Chooses the frame of a stack that is the site.
+/* Chooses the frame of a stack that is the site, and groups stacks by it.
  *
- * The innermost frame is often not the cause: it is `operator new`, a growing vector, or strdup.
- * A frame is plumbing, and is skipped, if
- *   - its module is the C library, the dynamic linker, the C++ library, an allocator, or piano, or
- *   - its function is in namespace std, __gnu_cxx or __cxxabiv1, or is `operator new`, or has the
- *     name of a function of the malloc family (statically linked programs).
+ * The innermost frame is often not the cause: it is `operator new`, a growing vector, strdup, or
+ * the parser in a library. The site is the innermost frame of the highest origin in the stack
+ * (origin.h): the nearest frame in the user's own code, if the stack has one.
+ *
  * In a stack with Python functions, native code of the interpreter and native code without line
  * information (most extensions) is skipped too. The site is then the Python line that called it.
  * See docs/python.md.
  *
- * The site is the first frame that is neither plumbing nor a wrapper like xmalloc
- * (`wrappers.c`). If there is none, it is the first frame that is not plumbing, otherwise the
- * innermost frame. Sites are also distinguished by their caller, so that unknown wrappers do not
- * collect all memory in one row. */
+ * Sites are also distinguished by their caller, so that unknown wrappers do not collect all memory
+ * in one row. Wrappers that the recording itself shows to be such are skipped: the sites are made
+ * again without them (wrappers.c). */
 #include "tool/profile/sites.h"
 
 #include <errno.h>
@@ -20,64 +18,10 @@
 #include <string.h>
 
 #include "tool/profile/compare.h"
+#include "tool/profile/origin.h"
 #include "tool/profile/python.h"
 #include "tool/util/order.h"
 #include "tool/util/say.h"
-
-static const char *const plumbing_modules[] = {
-    "libc.so",     "libc-",       "libc.musl", "ld-linux",   "ld-musl",     "libstdc++.so",
-    "libc++.so",   "libc++abi",   "libgcc_s",  "libpthread", "libpiano.so", "libjemalloc",
-    "libtcmalloc", "libmimalloc", "libdl",     "libsupc++"};
-
-static const char *const plumbing_functions[] = {
-    "malloc",        "calloc",   "realloc",  "reallocarray",  "posix_memalign", "aligned_alloc",
-    "memalign",      "valloc",   "pvalloc",  "strdup",        "strndup",        "__strdup",
-    "__strndup",     "wcsdup",   "asprintf", "vasprintf",     "__asprintf",     "__vasprintf",
-    "__libc_malloc", "getdelim", "getline",  "__getdelim",    "open_memstream", "realpath",
-    "mmap",          "mmap64",   "__mmap",   "__libc_calloc", "__libc_realloc", "_start"};
-
-static const char *const plumbing_prefixes[] = {
-    "std::", "__gnu_cxx::", "__cxxabiv1::", "operator new"};
-
-/* Start of the qualified name in a demangled one: after the return type, which template
- * instances have. */
-const char *profile_qualified(const char *name)
-{
-    const char *start = name;
-    int depth = 0;
-    for (const char *p = name; *p; p++) {
-        if (strncmp(p, "operator", 8) == 0 && depth == 0)
-            break;
-        if (*p == '<' || *p == '{')
-            depth++;
-        else if ((*p == '>' || *p == '}') && depth > 0)
-            depth--;
-        else if (*p == '(' && depth == 0 && strncmp(p, "(anonymous", 10) != 0)
-            break;
-        else if (*p == ' ' && depth == 0 && strncmp(p, " namespace)", 11) != 0)
-            start = p + 1;
-    }
-    while (*start == '*' || *start == '&')
-        start++;
-    return start;
-}
-
-bool profile_is_plumbing(const struct symbol_frame *frame)
-{
-    if (frame->python)
-        return false; /* whatever its name */
-    for (size_t i = 0; i < sizeof(plumbing_modules) / sizeof(*plumbing_modules); i++)
-        if (strncmp(frame->module, plumbing_modules[i], strlen(plumbing_modules[i])) == 0)
-            return true;
-    const char *name = profile_qualified(frame->function);
-    for (size_t i = 0; i < sizeof(plumbing_prefixes) / sizeof(*plumbing_prefixes); i++)
-        if (strncmp(name, plumbing_prefixes[i], strlen(plumbing_prefixes[i])) == 0)
-            return true;
-    for (size_t i = 0; i < sizeof(plumbing_functions) / sizeof(*plumbing_functions); i++)
-        if (strcmp(frame->function, plumbing_functions[i]) == 0)
-            return true;
-    return false;
-}
 
 /* ---- grouping ---- */
 
@@ -107,11 +51,6 @@ static int compare_claims(const void *a, const void *b)
     return compare_key(x, y) ?: ORDER(x->stack, y->stack);
 }
 
-static bool is_passed(const struct profile *p, const struct symbol_frame *frame)
-{
-    return profile_is_plumbing(frame) || heap_skip_is(&p->skip, frame);
-}
-
 static bool has_python(const struct symbol_frame *const *frames, size_t count)
 {
     while (count-- > 0)
@@ -127,36 +66,58 @@ static bool is_beneath(const struct symbol_frame *frame)
     return !frame->python && (python_is_interpreter(frame) || !frame->file);
 }
 
-/* The next frame outwards from AT that is another function and not skipped; COUNT if there is
- * none. */
-static size_t caller_of(const struct profile *p, const struct symbol_frame *const *frames,
-                        size_t count, size_t at)
+size_t sites_caller(const struct symbol_frame *const *frames, size_t count, size_t at)
 {
     const char *function = frames[at]->function;
-    while (++at < count && (frames[at]->function == function || is_passed(p, frames[at])))
+    unsigned least = frames[at]->origin > ORIGIN_STANDARD ? ORIGIN_LIBRARY : ORIGIN_STANDARD;
+    while (++at < count && (frames[at]->function == function || frames[at]->origin < least))
         ;
     return at;
 }
 
-/* Index of the frame that is the site. */
-static size_t site_of(struct profile *p, const struct symbol_frame *const *frames, size_t count)
+/* Index of the first frame outside of all wrappers. What a wrapper calls is a part of it, such as
+ * the functions without names that palloc calls. 0 if there is nothing outside. */
+static size_t outside_wrappers(const struct symbol_frame *const *frames, size_t count)
 {
-    size_t own = 0, at;
+    size_t at = count;
+    while (at > 0 && frames[at - 1]->origin != ORIGIN_WRAPPER)
+        at--;
+    return at < count ? at : 0;
+}
+
+/* Index of the frame that is the site. */
+static size_t site_of(const struct profile *p, const struct symbol_frame *const *frames,
+                      size_t count)
+{
     bool python = has_python(frames, count);
-    while (own < count && (profile_is_plumbing(frames[own]) || (python && is_beneath(frames[own]))))
-        own++;
-    for (at = own; at < count && (is_passed(p, frames[at]) || (python && is_beneath(frames[at])));
-         at++)
-        ;
-    if (at < count && at > own && !p->wrapper)
-        p->wrapper = frames[own]->function;
-    return at < count ? at : own < count ? own : 0;
+    size_t best = p->skip.none ? 0 : outside_wrappers(frames, count);
+    int highest = -1;
+    for (size_t i = best; i < count && highest < ORIGIN_OWN; i++) {
+        int origin = python && is_beneath(frames[i]) ? ORIGIN_PLUMBING : frames[i]->origin;
+        if (origin > highest) {
+            highest = origin;
+            best = i;
+        }
+    }
+    return best;
+}
+
+/* Remembers, for the notes below a table, a wrapper and a library inside of the site at AT. */
+static void note_skipped(struct profile *p, const struct symbol_frame *const *frames, size_t at)
+{
+    for (size_t i = 0; i < at; i++) {
+        if (frames[i]->origin == ORIGIN_WRAPPER && !p->wrapper)
+            p->wrapper = frames[i]->function;
+        if (frames[i]->origin == ORIGIN_LIBRARY && !p->library)
+            p->library = frames[i]->function;
+    }
 }
 
 static struct claim claim_of(struct profile *p, uint32_t stack, const struct symbol_frame **frames)
 {
     size_t count = profile_frames(p, stack, frames), at = site_of(p, frames, count);
-    size_t caller = caller_of(p, frames, count, at);
+    size_t caller = sites_caller(frames, count, at);
+    note_skipped(p, frames, at);
     p->stacks[stack].site_frame = (uint32_t)at;
     p->stacks[stack].caller_frame = caller < count ? (uint32_t)caller : PROFILE_NO_FRAME;
     return (struct claim){.frame = *frames[at],
@@ -165,16 +126,8 @@ static struct claim claim_of(struct profile *p, uint32_t stack, const struct sym
                           .stack = stack};
 }
 
-static bool heavier(const struct recording_sum *a, const struct recording_sum *b)
+static void add_to_site(struct profile *p, const struct claim *c, size_t at, bool new)
 {
-    if (a->live_bytes > b->live_bytes || a->live_bytes < b->live_bytes)
-        return a->live_bytes > b->live_bytes;
-    return a->allocated_bytes > b->allocated_bytes;
-}
-
-static void add_to_site(struct profile *p, const struct claim *c, bool new)
-{
-    const struct recording_sum *sum = &p->rec.stacks[c->stack].sum;
     if (new)
         p->sites[p->site_count++] = (struct heap_site){.function = c->frame.function,
                                                        .file = c->frame.file,
@@ -182,35 +135,66 @@ static void add_to_site(struct profile *p, const struct claim *c, bool new)
                                                        .line = c->frame.line,
                                                        .caller = c->caller,
                                                        .mmap = c->mmap,
-                                                       .best = c->stack};
+                                                       .first = (uint32_t)at};
     struct heap_site *site = &p->sites[p->site_count - 1];
-    recording_sum_add(&site->sum, sum);
+    recording_sum_add(&site->sum, &p->rec.stacks[c->stack].sum);
     site->stacks++;
-    if (heavier(sum, &p->rec.stacks[site->best].sum))
-        site->best = c->stack;
+    p->site_stacks[at] = c->stack;
     p->stacks[c->stack].site = (uint32_t)(p->site_count - 1);
 }
+
+/* Groups the stacks with the origins that the frames have now. */
+static int group(struct profile *p, struct claim *claims, const struct symbol_frame **frames)
+{
+    size_t count = 0;
+    p->site_count = 0;
+    p->wrapper = p->library = NULL;
+    for (uint32_t i = 0; i < p->rec.stack_count; i++)
+        if (profile_has_site(p, i))
+            claims[count++] = claim_of(p, i, frames);
+    free(p->sites);
+    free(p->site_stacks);
+    p->sites = calloc(count + 1, sizeof(*p->sites));
+    p->site_stacks = calloc(count + 1, sizeof(*p->site_stacks));
+    if (!p->sites || !p->site_stacks)
+        return -ENOMEM;
+    if (count)
+        qsort(claims, count, sizeof(*claims), compare_claims);
+    for (size_t i = 0; i < count; i++)
+        add_to_site(p, &claims[i], i, i == 0 || compare_key(&claims[i - 1], &claims[i]) != 0);
+    return 0;
+}
+
+/* Wrappers may call each other: each round finds those that call the ones found before. */
+enum { ROUNDS = 3 };
 
 int sites_make(struct profile *p)
 {
     const struct symbol_frame **frames = calloc(PROFILE_MAX_FRAMES, sizeof(*frames));
     struct claim *claims = calloc(p->rec.stack_count + 1, sizeof(*claims));
-    size_t count = 0;
-    free(p->sites);
-    p->site_count = 0;
-    p->wrapper = NULL;
-    for (uint32_t i = 0; frames && claims && i < p->rec.stack_count; i++)
-        if (profile_has_site(p, i))
-            claims[count++] = claim_of(p, i, frames);
-    p->sites = calloc(count + 1, sizeof(*p->sites));
-    bool fine = frames && claims && p->sites;
-    if (fine && count)
-        qsort(claims, count, sizeof(*claims), compare_claims);
-    for (size_t i = 0; fine && i < count; i++)
-        add_to_site(p, &claims[i], i == 0 || compare_key(&claims[i - 1], &claims[i]) != 0);
+    int err = frames && claims ? 0 : -ENOMEM;
+    for (int round = 0, found = 1; round <= ROUNDS && found > 0 && err == 0; round++) {
+        origin_set_all(p);
+        err = group(p, claims, frames);
+        found = err == 0 && round < ROUNDS && !p->skip.none ? wrappers_find(p, frames) : 0;
+        err = found < 0 ? found : err;
+    }
     free(claims);
     free(frames);
-    return fine ? 0 : -ENOMEM;
+    return err;
+}
+
+int profile_share_wrappers(struct profile sides[2])
+{
+    size_t before[2] = {sides[0].found.count, sides[1].found.count};
+    int err = 0;
+    for (int s = 0; s < 2; s++)
+        for (size_t i = 0; i < before[1 - s]; i++)
+            wrappers_add(&sides[s], sides[1 - s].found.names[i]);
+    for (int s = 0; s < 2 && err == 0; s++)
+        if (sides[s].found.count > before[s])
+            err = sites_make(&sides[s]);
+    return err;
 }
 
 /* ---- order ---- */
@@ -267,23 +251,56 @@ char *profile_safe_name(const char *function, bool mmap)
     return safe;
 }
 
-char *heap_callers(const struct profile *p, const struct heap_site *site)
+static double figure_of_stack(const void *figure, const struct profile *p, uint32_t stack)
 {
-    enum { CALLERS = 2 };
+    return figure_value(&p->rec.stacks[stack].sum, *(const enum figure *)figure);
+}
+
+uint32_t heap_leader_by(const struct profile *p, const struct heap_site *site, stack_figure *of,
+                        const void *ctx)
+{
+    const uint32_t *stacks = &p->site_stacks[site->first];
+    uint32_t leader = stacks[0];
+    double most = of(ctx, p, leader);
+    for (uint32_t i = 1; i < site->stacks; i++) {
+        double figure = of(ctx, p, stacks[i]);
+        if (figure < most || (!(figure > most) && p->rec.stacks[stacks[i]].sum.allocated_bytes <=
+                                                      p->rec.stacks[leader].sum.allocated_bytes))
+            continue;
+        leader = stacks[i];
+        most = figure;
+    }
+    return leader;
+}
+
+uint32_t heap_leader(const struct profile *p, const struct heap_site *site, enum figure by)
+{
+    return heap_leader_by(p, site, figure_of_stack, &by);
+}
+
+size_t heap_callers(const struct profile *p, uint32_t stack, const char *callers[HEAP_CALLERS])
+{
     const struct symbol_frame **frames = calloc(PROFILE_MAX_FRAMES, sizeof(*frames));
+    size_t count = frames ? profile_frames(p, stack, frames) : 0, found = 0;
+    size_t at = p->stacks[stack].site_frame;
+    while (found < HEAP_CALLERS && at < count && (at = sites_caller(frames, count, at)) < count)
+        callers[found++] = frames[at]->function;
+    free(frames);
+    return found;
+}
+
+char *heap_callers_text(const struct profile *p, const struct heap_site *site, uint32_t stack)
+{
+    const char *callers[HEAP_CALLERS];
+    size_t count = heap_callers(p, stack, callers);
     struct buf b = {0};
-    if (!frames)
-        return NULL;
-    size_t count = profile_frames(p, site->best, frames), shown = 0;
-    size_t at = p->stacks[site->best].site_frame;
-    while (shown < CALLERS && (at = caller_of(p, frames, count, at)) < count) {
-        char *name = profile_safe_name(frames[at]->function, false);
-        buf_printf(&b, "%s%s", shown++ ? " < " : "", name ? name : "?");
+    for (size_t i = 0; i < count; i++) {
+        char *name = profile_safe_name(callers[i], false);
+        buf_printf(&b, "%s%s", i ? " < " : "", name ? name : "?");
         free(name);
     }
-    free(frames);
     if (site->stacks > 1)
-        buf_printf(&b, "%s(%u ways)", shown ? " " : "", site->stacks);
+        buf_printf(&b, "%s(%u ways)", count ? " " : "", site->stacks);
     buf_puts(&b, "");
     if (b.failed) {
         buf_free(&b);

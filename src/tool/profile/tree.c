@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tool/util/order.h"
 #include "tool/util/vec.h"
 
 enum { MAX_NODES = 1 << 22 };
@@ -106,21 +107,40 @@ static uint32_t sort_list(struct tree_node *nodes, uint32_t list)
     return list;
 }
 
+struct weighed {
+    double weight;
+    uint32_t stack;
+};
+
+static int compare_weighed(const void *a, const void *b)
+{
+    const struct weighed *x = a, *y = b;
+    return ORDER(y->weight, x->weight) ?: ORDER(x->stack, y->stack);
+}
+
+/* The heaviest stack comes first: a node has the place of the first call found. */
 int tree_make(struct tree *t, const struct profile *p, enum figure by)
 {
     const struct symbol_frame **frames = calloc(PROFILE_MAX_FRAMES, sizeof(*frames));
+    struct weighed *stacks = calloc(p->rec.stack_count + 1, sizeof(*stacks));
+    size_t count = 0;
     *t = (struct tree){.nodes = NULL};
-    int err = frames && VEC_ROOM(t->nodes, t->count, t->cap) == 0 ? 0 : -ENOMEM;
+    int err = frames && stacks && VEC_ROOM(t->nodes, t->count, t->cap) == 0 ? 0 : -ENOMEM;
     if (err == 0)
         t->nodes[t->count++] =
             (struct tree_node){.function = "", .module = "", .child = TREE_NONE, .next = TREE_NONE};
     for (uint32_t i = 0; i < p->rec.stack_count && err == 0; i++) {
         double weight = figure_value(&p->rec.stacks[i].sum, by);
         if (p->stacks[i].pcs && weight > 0)
-            err = add_stack(t, p, i, weight, frames);
+            stacks[count++] = (struct weighed){weight, i};
     }
+    if (count)
+        qsort(stacks, count, sizeof(*stacks), compare_weighed);
+    for (size_t i = 0; i < count && err == 0; i++)
+        err = add_stack(t, p, stacks[i].stack, stacks[i].weight, frames);
     for (size_t i = 0; i < t->count && err == 0; i++)
         t->nodes[i].child = sort_list(t->nodes, t->nodes[i].child);
+    free(stacks);
     free(frames);
     return err;
 }

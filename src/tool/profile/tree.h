@@ -10,7 +10,7 @@
 
 struct tree_node {
     const char *function, *file, *module; /* FILE may be NULL */
-    unsigned line;                        /* of the first call found */
+    unsigned line;                        /* of the call in its heaviest stack */
     bool inlined, mmap;
     double weight, own;           /* OWN: by this function itself */
     uint32_t parent, child, next; /* children are sorted, heaviest first */

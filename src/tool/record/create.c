@@ -14,6 +14,7 @@
 #include "common/recording.h"
 #include "tool/record/process.h"
 #include "tool/unwind/machine.h"
+#include "tool/util/file.h"
 
 static uint64_t read_clock(clockid_t clock)
 {
@@ -26,7 +27,7 @@ static void read_command(pid_t pid, char *text)
 {
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/cmdline", (int)pid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = file_open(path, O_RDONLY);
     ssize_t len = fd >= 0 ? read(fd, text, PIANO_REC_PATH - 1) : 0;
     text[len > 0 ? len : 0] = '\0';
     if (fd >= 0)

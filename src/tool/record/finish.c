@@ -4,7 +4,6 @@
  * names of functions are written into the recordings, before the program is rebuilt. */
 #include "tool/record/finish.h"
 
-#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
@@ -16,28 +15,20 @@
 #include <unistd.h>
 
 #include "tool/load/companion.h"
+#include "tool/load/coverage.h"
 #include "tool/load/own.h"
+#include "tool/record/ending.h"
 #include "tool/record/keeping.h"
 #include "tool/record/names.h"
 #include "tool/record/stripped.h"
+#include "tool/record/survivors.h"
 #include "tool/record/tally.h"
 #include "tool/util/buf.h"
 #include "tool/util/paths.h"
 #include "tool/util/say.h"
 #include "tool/util/units.h"
 
-enum { MAX_SHOWN = 3, MAX_RECYCLED = 1 << 30 };
-
-static void write_status(const char *path, int status)
-{
-    uint64_t value = 1 + (uint64_t)(unsigned)status;
-    int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (fd < 0)
-        return;
-    if (pwrite(fd, &value, sizeof value, offsetof(struct piano__rec_header, exit_status)) < 0)
-        say("the exit status could not be written into the recording");
-    close(fd);
-}
+enum { MAX_SHOWN = 3, MAX_RECYCLED = 1 << 30, COVERED_LEN = 80, SECOND = 1000000000 };
 
 static const char *estimate(char *text, double bytes)
 {
@@ -64,6 +55,10 @@ static void put_heap(struct buf *b, const struct piano__rec_header *h)
                    s->dropped_memory);
     if (s->dropped_busy > 0)
         buf_printf(b, "; %" PRIu64 " missed in signal handlers", s->dropped_busy);
+    if (s->stale > 0)
+        buf_printf(b, "; %" PRIu64 " freed unseen", s->stale);
+    if (s->map_partial > 0)
+        buf_printf(b, "; %" PRIu64 " mappings unmapped in part", s->map_partial);
 }
 
 /* What all CPU samples lack, for the summary line. */
@@ -74,12 +69,31 @@ void finish_limits(const char *words)
     limits = words;
 }
 
+/* How much of the time the events cover. A program that did not end by itself ended just now. */
+static void put_covers(struct buf *b, const struct piano__rec_header *h)
+{
+    char kept[UNITS_LEN], all[UNITS_LEN];
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    uint64_t end = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    uint64_t from = h->trace.overwritten_ns;
+    end = h->end_mono_ns > 0 && h->end_mono_ns < end ? h->end_mono_ns : end;
+    if (from > h->start_mono_ns && from < end)
+        buf_printf(b, ": they cover the last %s of %s", units_time(kept, (int64_t)(end - from)),
+                   units_time(all, (int64_t)(end - h->start_mono_ns)));
+}
+
 static void put_trace(struct buf *b, const struct piano__rec_header *h)
 {
     static const char *const sources[] = {"", "cpu-clock", "cycles", "timers"};
     const struct piano__trace *t = &h->trace;
     char size[UNITS_LEN];
-    if (h->flags & PIANO_REC_HAS_CPU) {
+    if (t->cpu_error > 0) {
+        const char *hint;
+        buf_printf(b, "%sno CPU samples: %s", b->len ? "; " : "",
+                   perf_why(-(int)t->cpu_error, &hint));
+    } else if (h->flags & PIANO_REC_HAS_CPU) {
+        char covered[COVERED_LEN];
         const char *source = sources[t->cpu_source < 4 ? t->cpu_source : 0];
         buf_printf(b, "%s%" PRIu64 " CPU sample%s (%s, %" PRIu64 " Hz%s%s)", b->len ? "; " : "",
                    t->samples, plural(t->samples), source, t->cpu_hz, limits ? ", " : "",
@@ -88,6 +102,8 @@ static void put_trace(struct buf *b, const struct piano__rec_header *h)
             buf_printf(b, ", %" PRIu64 " lost", t->samples_lost);
         if (h->samples_given_up > 0)
             buf_printf(b, ", the oldest given up (%" PRIu64 " with waits)", h->samples_given_up);
+        if (*coverage_text(covered, sizeof covered, t))
+            buf_printf(b, ", %s", covered);
     }
     if (h->flags & PIANO_REC_HAS_EVENTS) {
         uint64_t lost = t->dropped_memory + t->dropped_busy;
@@ -98,6 +114,7 @@ static void put_trace(struct buf *b, const struct piano__rec_header *h)
             buf_printf(
                 b, ", the oldest given up (%s)",
                 units_bytes(size, (int64_t)(t->recycled % MAX_RECYCLED) * PIANO_REC_CHUNK_BYTES));
+        put_covers(b, h);
     }
 }
 
@@ -176,6 +193,22 @@ static const struct recording *asked_for(const struct recordings *r)
     return found;
 }
 
+/* A program that becomes a daemon leaves its work to a process that it starts. */
+static void say_survivors(const struct record *r, const struct survivors *s)
+{
+    char safe[PATH_MAX];
+    if (s->count == 0)
+        return;
+    say("%s has ended, but %zu process%s that it started still run%s (%s%d): %s",
+        say_safe(safe, sizeof safe, r->words[0]), s->count, s->count == 1 ? "" : "es",
+        s->count == 1 ? "s" : "", s->count == 1 ? "" : "the first: ", (int)s->first,
+        r->children ? "CPU samples end here, other recordings continue"
+                    : "what happens there from now on is not recorded");
+    if (!r->children)
+        say("to record a daemon: start it in the foreground, or attach with piano record --pid %d",
+            (int)s->first);
+}
+
 static void say_nothing_recorded(const struct record *r, const struct recordings *recordings)
 {
     char safe[PATH_MAX];
@@ -198,19 +231,33 @@ static bool may_have_changed(const struct piano__rec_header *h, int status)
     return h->state == PIANO_REC_ACTIVE && WIFEXITED(status);
 }
 
-static void say_nothing_allocated(const struct record *r)
+static void say_nothing_allocated(const struct record *r, const struct piano__trace *t)
 {
     enum { FINE_RATE = 1024 };
     char rate[UNITS_LEN];
     const char *others = r->children ? "" : ", or --children if others do its work";
+    const char *idle = r->cpu && t->cpu_error == 0 ? " and took little CPU time" : "";
     if (r->heap_rate == 1)
-        say("nothing was sampled: the program allocated nothing%s%s",
-            r->cpu ? " and took little CPU time" : "", others);
+        say("nothing was sampled: the program allocated nothing%s%s", idle, others);
     else
         say("nothing was sampled: the program allocated little beside the rate of %s%s; try "
             "--heap=%s%s%s",
-            units_bytes(rate, (int64_t)r->heap_rate), r->cpu ? " and took little CPU time" : "",
-            r->heap_rate > FINE_RATE ? "1K" : "1", r->cpu ? " --cpu=999" : "", others);
+            units_bytes(rate, (int64_t)r->heap_rate), idle, r->heap_rate > FINE_RATE ? "1K" : "1",
+            r->cpu ? " --cpu=999" : "", others);
+}
+
+/* Of a program that used little CPU time: any other has samples, or the last line says what they
+ * cover. */
+static void say_no_cpu_sample(const struct piano__trace *t)
+{
+    char used[UNITS_LEN], period[UNITS_LEN];
+    if (t->kernel_ns == 0 || t->cpu_hz == 0)
+        say("nothing was sampled; try --cpu=999");
+    else
+        say("nothing was sampled: the program used %s of CPU time, and there is a sample every %s; "
+            "try --cpu=999",
+            units_time(used, (int64_t)t->kernel_ns),
+            units_time(period, (int64_t)(SECOND / t->cpu_hz)));
 }
 
 static void say_nothing_sampled(const struct record *r, const struct piano__rec_header *h,
@@ -231,11 +278,12 @@ static void say_nothing_sampled(const struct record *r, const struct piano__rec_
         say("there were no events: no thread waited in a call that is known to wait, and the "
             "program reported nothing through piano.h%s",
             r->children ? "" : "; --children if others do its work");
+    else if (h->trace.cpu_error > 0 && !r->heap)
+        say("nothing was sampled: no CPU samples could be taken");
     else if (!r->heap)
-        say("nothing was sampled: the program used less CPU time than one sampling period; try "
-            "--cpu=999");
+        say_no_cpu_sample(&h->trace);
     else
-        say_nothing_allocated(r);
+        say_nothing_allocated(r, &h->trace);
 }
 
 /* OTHERS: number of other recordings. RUN: path of the run file of an instrumented program, or
@@ -285,11 +333,12 @@ static void end_recording(struct sampler *cpu, bool is_over)
     h->state = PIANO_REC_ENDED;
 }
 
-void finish_attached(const struct record *r, struct sampler *cpu)
+void finish_attached(const struct record *r, struct sampler *cpu, const struct watch *w)
 {
     char path[PATH_MAX];
     struct recording one = {.path = cpu->journal.path, .pid = r->pid, .image = 1, .over = true};
     end_recording(cpu, true);
+    ending_write_attached(cpu, w);
     say_one(&one, true);
     say_missed(cpu);
     keeping_names(&one, 1);
@@ -302,7 +351,7 @@ void finish_attached(const struct record *r, struct sampler *cpu)
 }
 
 void finish(const struct record *r, struct recordings *recordings, struct sampler *cpu,
-            const struct watch *w)
+            const struct watch *w, int cpu_err)
 {
     int status = w->status;
     char path[PATH_MAX];
@@ -320,10 +369,12 @@ void finish(const struct record *r, struct recordings *recordings, struct sample
     if (!main_one) {
         say_nothing_recorded(r, recordings);
     } else {
-        write_status(main_one->path, status);
+        ending_write(recordings, main_one, r, cpu, w, cpu_err);
         say_one(main_one, true);
     }
     size_t others = say_others(recordings, main_one);
+    const struct survivors left = survivors_find(recordings, cpu);
+    say_survivors(r, &left);
     if (empty > 0)
         say("%zu process%s in which nothing was sampled: no recording is kept of %s", empty,
             empty == 1 ? "" : "es", empty == 1 ? "it" : "them");

@@ -7,11 +7,11 @@
 #include "tool/record/recordings.h"
 #include "tool/record/watch.h"
 
-/* CPU may be NULL. */
+/* CPU may be NULL. CPU_ERR: negative errno, why no CPU samples were taken. */
 void finish(const struct record *r, struct recordings *recordings, struct sampler *cpu,
-            const struct watch *w);
+            const struct watch *w, int cpu_err);
 /* The same for a process that was not started here. */
-void finish_attached(const struct record *r, struct sampler *cpu);
+void finish_attached(const struct record *r, struct sampler *cpu, const struct watch *w);
 /* Prints WORDS (static) after the number of CPU samples of each recording. */
 void finish_limits(const char *words);
 

@@ -3,6 +3,7 @@
  * line; `env` there searches PATH. Python that is started in another way (by a shell script, such
  * as those of pyenv) is not recognised. */
 #include "tool/record/interpreter.h"
+#include "tool/util/file.h"
 
 #include <fcntl.h>
 #include <gelf.h>
@@ -94,7 +95,7 @@ static bool is_script_of_python(char *line, int depth)
 static bool is_python(const char *path, int depth)
 {
     char head[LINE + 1] = "";
-    int fd = depth < DEEPEST ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
+    int fd = depth < DEEPEST ? file_open(path, O_RDONLY) : -1;
     bool found = false;
     ssize_t len = fd >= 0 ? pread(fd, head, LINE, 0) : 0;
     if (len > SELFMAG && memcmp(head, ELFMAG, SELFMAG) == 0)

@@ -133,7 +133,9 @@ uint32_t journal_stack(struct journal *j, uint32_t generation, const struct unwi
 
 void journal_module(struct journal *j, uint32_t generation, const struct mapping *m)
 {
-    const struct code *code = m->code;
+    static char no_path[] = PIANO_NO_FILE;
+    static const struct code no_file = {.path = no_path};
+    const struct code *code = m->code ? m->code : &no_file;
     bool good = code->is_good;
     struct kept_module k = {.head = {.since = generation,
                                      .until = generation + 1,
@@ -315,6 +317,7 @@ static void write_header(struct journal *j, uint32_t flag)
     h->trace.cpu_source = t->cpu_source;
     h->trace.cpu_hz = t->cpu_hz;
     h->trace.samples = t->samples;
+    h->trace.sampled_ns = t->sampled_ns;
     h->trace.samples_lost = t->samples_lost + j->dropped;
     h->trace.samples_unwound = t->samples_unwound;
     h->trace.switches = t->switches;
@@ -346,7 +349,7 @@ static void empty_old(struct journal *j)
         if (j->logs[i].chunk && i == PIANO_CHUNK_SAMPLES)
             __atomic_store_n(&j->logs[i].chunk->used, 0, __ATOMIC_RELEASE);
     }
-    h->trace.samples = h->trace.samples_lost = 0;
+    h->trace.samples = h->trace.samples_lost = h->trace.sampled_ns = 0;
     h->trace.samples_unwound = h->trace.switches = 0;
     h->samples_given_up = 0;
     __atomic_fetch_and(&h->flags, ~(uint32_t)PIANO_REC_HAS_CPU, __ATOMIC_RELAXED);
@@ -370,6 +373,7 @@ int journal_move(struct journal *j, const char *path)
         view_close(&j->view);
         free(j->path);
     }
+    view_hold(&view);
     j->view = view;
     j->path = copy;
     j->modules.written = j->stacks.written = j->threads.written = 0;

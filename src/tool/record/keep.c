@@ -3,7 +3,8 @@
  * recording without names is read for the first time.
  *
  *   gather    collects every address of a stack and of a callback's name, once
- *   name      resolves them; addresses in a file that is not the one that ran are left out
+ *   name      resolves them; addresses in a file that is not the one that ran are left out. JIT
+ *             code is named from the files of the runtime, which are the first to disappear
  *   write     writes texts, modules and addresses into chunks in memory, then appends the chunks to
  *             the recording in one step
  *
@@ -18,6 +19,7 @@
 #include "common/python.h"
 #include "tool/load/recording.h"
 #include "tool/record/append.h"
+#include "tool/profile/jitted.h"
 #include "tool/profile/kept.h"
 #include "tool/symbol/kernel.h"
 #include "tool/util/map.h"
@@ -31,6 +33,7 @@ enum {
     LONGEST_TEXT = 16 * 1024,
     TURN = 256,            /* addresses between two progress updates */
     MOST_LOOKED = 1 << 26, /* limit for names times modules in the search for callbacks */
+    MOST_MEANINGS = 256,   /* functions at one address of JIT code, of all processes */
 };
 
 /* A file, wherever and however often it was mapped. */
@@ -66,6 +69,8 @@ struct keep {
     size_t place_count, place_capacity;
     struct sheet sheet;
     uint32_t turn;
+    struct jitted *jitted; /* NULL: no runtime left names */
+    struct map jit_seen;   /* addresses of JIT code that are done */
 };
 
 /* ---- files ---- */
@@ -143,6 +148,8 @@ static int take_turn(struct keep *k)
     return k->is_asked && k->is_asked() ? -EINTR : 0;
 }
 
+static void keep_jit(struct keep *k, uint64_t pc);
+
 static int gather_stack(struct keep *k, const struct recording_stack *s)
 {
     int err = take_turn(k);
@@ -153,7 +160,9 @@ static int gather_stack(struct keep *k, const struct recording_stack *s)
         pc -= pc > 0;
         const struct recording_module *m =
             kernel_is(pc) ? NULL : recording_module_of(k->rec, pc, s->generation);
-        if (m || kernel_is(pc))
+        if (jitted_is(m, pc, s->generation))
+            keep_jit(k, pc);
+        else if (m || kernel_is(pc))
             err = add_place(k, pc, m);
     }
     return err;
@@ -283,6 +292,32 @@ static void write_address(struct keep *k, const struct place *p, const struct sy
             .flags = frames[i].inlined ? PIANO_SYMBOL_INLINED : 0};
 }
 
+/* Every function that was at PC is stored, with its time: samples tell which is meant. */
+static void keep_jit(struct keep *k, uint64_t pc)
+{
+    struct jitted_meaning found[MOST_MEANINGS];
+    if (!k->jitted || map_find(&k->jit_seen, pc) != MAP_NONE || map_put(&k->jit_seen, pc, 0) != 0)
+        return;
+    size_t count = jitted_meanings(k->jitted, pc, found, MOST_MEANINGS);
+    for (size_t i = 0; i < count; i++) {
+        uint32_t function = text_number(&k->sheet, found[i].function);
+        uint32_t file = found[i].file ? text_number(&k->sheet, found[i].file) : 0;
+        struct piano__symbol_jit *j =
+            function && (file || !found[i].file) ? add_record(&k->sheet, sizeof(*j)) : NULL;
+        if (!j)
+            return;
+        *j = (struct piano__symbol_jit){.bytes = sizeof(*j),
+                                        .kind = PIANO_SYMBOL_JIT,
+                                        .pid = found[i].pid,
+                                        .line = found[i].line,
+                                        .address = pc,
+                                        .since = found[i].since,
+                                        .until = found[i].until,
+                                        .function = function,
+                                        .file = file};
+    }
+}
+
 static void keep_kernel(struct keep *k, const struct place *p)
 {
     const struct symbol_frame frame = kernel_resolve(p->pc);
@@ -331,6 +366,8 @@ static void release(struct keep *k)
     for (size_t i = 0; k->files && i < k->file_count; i++)
         map_release(&k->files[i].seen);
     map_release(&k->sheet.texts);
+    map_release(&k->jit_seen);
+    jitted_free(k->jitted);
     free(k->sheet.data);
     free(k->files);
     free(k->file_of);
@@ -349,6 +386,11 @@ static int keep(const struct recording *rec, struct symbols *symbols, bool (*is_
     uint64_t room = piano__rec_most(&rec->header) - rec->header.chunks;
     k.sheet.most = room < MOST_CHUNKS ? (size_t)room : MOST_CHUNKS;
     int err = find_files(&k);
+    k.jitted = err == 0 ? jitted_new(rec) : NULL;
+    if (k.jitted && !jitted_has_files(k.jitted)) {
+        jitted_free(k.jitted);
+        k.jitted = NULL;
+    }
     if (err == 0)
         err = gather(&k);
     if (err == 0)

@@ -80,7 +80,7 @@ static char **make_environment(const struct record *r, const char *library, cons
         bool alone = !r->heap && !r->cpu;
         bad |= asprintf(&set[8], "PIANO_MAX_SIZE=%" PRIu64, r->max_bytes);
         bad |= asprintf(&set[9], "PIANO_EVENTS_MAX=%" PRIu64,
-                        alone ? r->max_bytes / 4 * 3 : r->max_bytes / 2);
+                        alone ? r->max_bytes / 8 * 5 : r->max_bytes / 2);
     }
     free(path);
     return bad < 0 ? NULL : child_env(set);

@@ -100,6 +100,8 @@ static int choose(struct output *o, const char *file)
     char safe[PATH_MAX];
     char hint[PATH_MAX + 128];
     char *dir = file ? getcwd(NULL, 0) : paths_runs_dir();
+    if (!dir && !file)
+        return paths_say_failure();
     int err = dir ? 0 : -ENOMEM;
     o->named = file != NULL;
     clock_gettime(CLOCK_REALTIME, &now);

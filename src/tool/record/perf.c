@@ -1,8 +1,14 @@
 /* Opens perf events.
  *
- * There are two events per CPU. One samples, by CPU cycles or, if they cannot be counted, by the
- * CPU clock. The other fires when a thread leaves its CPU. New threads and processes inherit both.
- * This requires one event per CPU, because the kernel gives inherited events no ring otherwise.
+ * There are two events per thread and CPU. One reports threads, names and mappings. The other fires
+ * when a thread leaves its CPU. New threads and processes inherit both. This requires one event per
+ * CPU, because the kernel gives inherited events no ring otherwise.
+ *
+ * Samples are taken by CPU cycles or, if they cannot be counted, by the CPU clock. If the kernel
+ * allows it, one event per CPU samples whatever runs there, and the caller ignores other programs.
+ * Otherwise the first event of each thread samples too. But a thread starts with a whole period,
+ * so a thread that is shorter than a period has no sample, and what a thread does after its last
+ * sample has none either.
  *
  * perf_event_paranoid decides what is allowed. First everything is requested, then the same without
  * the kernel's part. In that case time spent in the kernel is not sampled and the second event is
@@ -52,9 +58,8 @@ static void fill(struct perf_event_attr *a, const struct perf_wish *w)
     a->watermark = 1;
 }
 
-static void fill_samples(struct perf_event_attr *a, const struct perf_wish *w)
+static void fill_source(struct perf_event_attr *a, const struct perf_wish *w)
 {
-    fill(a, w);
     bool cycles = w->source == PIANO_CPU_CYCLES;
     a->type = cycles ? PERF_TYPE_HARDWARE : PERF_TYPE_SOFTWARE;
     a->config = cycles ? (uint64_t)PERF_COUNT_HW_CPU_CYCLES : (uint64_t)PERF_COUNT_SW_CPU_CLOCK;
@@ -62,6 +67,25 @@ static void fill_samples(struct perf_event_attr *a, const struct perf_wish *w)
     a->sample_freq = w->hz;
     a->sample_stack_user = PERF_STACK;
     a->exclude_kernel = w->without_kernel;
+}
+
+/* Whatever runs on a CPU. */
+static void fill_cpu(struct perf_event_attr *a, const struct perf_wish *w)
+{
+    fill(a, w);
+    fill_source(a, w);
+    a->inherit = 0;
+    a->exclude_idle = w->source == PIANO_CPU_CLOCK; /* an idle CPU has no cycles */
+}
+
+/* What a thread does, with samples of it if they are not taken by CPU. */
+static void fill_thread(struct perf_event_attr *a, const struct perf_wish *w)
+{
+    fill(a, w);
+    a->type = PERF_TYPE_SOFTWARE;
+    a->config = PERF_COUNT_SW_DUMMY;
+    if (!w->by_cpu)
+        fill_source(a, w);
     a->mmap = a->mmap2 = 1;
     a->comm = a->comm_exec = 1;
     a->task = 1;
@@ -106,11 +130,21 @@ static bool cycles_run(struct perf_wish *w)
 static int try_samples(const struct perf_wish *w)
 {
     struct perf_event_attr a;
-    fill_samples(&a, w);
+    fill_thread(&a, w);
     int fd = event_open(&a, 0, -1);
     if (fd >= 0)
         close(fd);
     return fd < 0 ? fd : 0;
+}
+
+static bool may_sample_cpus(const struct perf_wish *w)
+{
+    struct perf_event_attr a;
+    fill_cpu(&a, w);
+    int fd = event_open(&a, -1, sched_getcpu());
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0;
 }
 
 static bool is_refusal(int err)
@@ -122,7 +156,7 @@ int perf_probe(struct perf_wish *w)
 {
     struct perf_event_attr a;
     w->source = PIANO_CPU_CLOCK;
-    w->without_kernel = w->without_switches = false;
+    w->without_kernel = w->without_switches = w->by_cpu = false;
     int err = try_samples(w);
     if (is_refusal(err)) {
         w->without_kernel = true;
@@ -141,6 +175,7 @@ int perf_probe(struct perf_wish *w)
     w->without_switches = fd < 0;
     if (fd >= 0)
         close(fd);
+    w->by_cpu = !w->without_kernel && may_sample_cpus(w);
     return 0;
 }
 
@@ -188,7 +223,7 @@ const char *perf_why(int err, const char **hint)
  * one. */
 static int add_event(struct perf *p, struct perf_event_attr *a, pid_t tid, int cpu, int into)
 {
-    a->enable_on_exec = p->on_exec;
+    a->enable_on_exec = p->on_exec && tid >= 0;
     int fd = event_open(a, tid, cpu);
     if (fd < 0)
         return fd;
@@ -211,7 +246,7 @@ static int add_thread(struct perf *p, pid_t tid, size_t ring_size)
     struct perf_event_attr a;
     for (size_t i = 0; i < p->cpu_count; i++) {
         struct perf_cpu *c = &p->cpus[i];
-        fill_samples(&a, &p->wish);
+        fill_thread(&a, &p->wish);
         a.wakeup_watermark = (uint32_t)(ring_size / 3);
         int fd = add_event(p, &a, tid, c->cpu, c->samples_fd);
         if (fd == -ENODEV)
@@ -233,33 +268,71 @@ static int add_thread(struct perf *p, pid_t tid, size_t ring_size)
     return 0;
 }
 
-static void close_rings(struct perf *p)
+/* Opens the events that sample CPUs. Skips CPUs that are offline. */
+static int add_cpus(struct perf *p, size_t ring_size)
 {
-    for (size_t i = 0; i < p->cpu_count; i++) {
-        perf_ring_close(&p->cpus[i].samples);
-        perf_ring_close(&p->cpus[i].switches);
+    struct perf_event_attr a;
+    for (size_t i = 0; i < p->cpu_count && p->wish.by_cpu; i++) {
+        fill_cpu(&a, &p->wish);
+        a.wakeup_watermark = (uint32_t)(ring_size / 3);
+        int fd = add_event(p, &a, -1, p->cpus[i].cpu, -1);
+        if (fd == -ENODEV)
+            continue;
+        if (fd < 0)
+            return fd;
+        p->cpus[i].samples_fd = fd;
     }
+    p->cpu_fds = p->fd_count;
+    return 0;
 }
 
+/* Opens the rings that are not open. */
 static int open_rings(struct perf *p, size_t size)
 {
     int err = 0;
     for (size_t i = 0; i < p->cpu_count && err == 0; i++) {
         struct perf_cpu *c = &p->cpus[i];
-        if (c->samples_fd >= 0)
+        if (c->samples_fd >= 0 && !c->samples.page)
             err = perf_ring_open(&c->samples, c->samples_fd, size);
-        if (c->switches_fd >= 0 && err == 0)
+        if (c->switches_fd >= 0 && !c->switches.page && err == 0)
             err = perf_ring_open(&c->switches, c->switches_fd, size / 2);
     }
-    if (err != 0)
-        close_rings(p);
-    return err;
+    return err == -EPERM ? -ENOMEM : err; /* here EPERM means the limit for locked memory */
 }
 
+/* Records can be redirected only to a ring that is open. */
+static int open_all(struct perf *p, pid_t tid, size_t size)
+{
+    int err = add_cpus(p, size);
+    if (err == 0)
+        err = open_rings(p, size);
+    if (err == 0)
+        err = add_thread(p, tid, size);
+    if (err == 0 && p->fd_count == 0)
+        err = -ENODEV;
+    return err == 0 ? open_rings(p, size) : err;
+}
+
+static void close_all(struct perf *p)
+{
+    for (size_t i = 0; i < p->cpu_count; i++) {
+        struct perf_cpu *c = &p->cpus[i];
+        perf_ring_close(&c->samples);
+        perf_ring_close(&c->switches);
+        c->samples_fd = c->switches_fd = -1;
+    }
+    for (size_t i = 0; i < p->fd_count; i++)
+        close(p->fds[i]);
+    p->fd_count = 0;
+}
+
+/* Starts the events from FROM on, except those that an exec starts. */
 static void start(const struct perf *p, size_t from)
 {
-    for (size_t i = from; i < p->fd_count && !p->on_exec; i++)
-        ioctl(p->fds[i], PERF_EVENT_IOC_ENABLE, 0);
+    for (size_t i = from; i < p->fd_count; i++) {
+        if (!p->on_exec || i < p->cpu_fds)
+            ioctl(p->fds[i], PERF_EVENT_IOC_ENABLE, 0);
+    }
 }
 
 /* Every thread needs one or two events per CPU, which soon exceeds the usual limit of 1024
@@ -293,19 +366,15 @@ int perf_open(struct perf *p, const struct perf_wish *wish, const cpu_set_t *mas
     if (!on_exec)
         raise_limit();
     int err = list_cpus(p, mask);
-    size_t size = RING_MOST;
+    size_t size = wish->by_cpu ? 2 * RING_MOST : RING_MOST; /* other programs take room too */
     while (err == 0 && size * p->cpu_count > RINGS_TOGETHER && size > RING_LEAST)
         size /= 2;
     if (err == 0)
-        err = add_thread(p, tid, size);
-    if (err == 0 && p->fd_count == 0)
-        err = -ENODEV;
-    if (err == 0) {
-        do {
-            err = open_rings(p, size);
-            size /= 2;
-        } while ((err == -EPERM || err == -ENOMEM) && size >= RING_LEAST);
-        err = err == -EPERM ? -ENOMEM : err; /* here EPERM means the limit for locked memory */
+        err = open_all(p, tid, size);
+    while (err == -ENOMEM && size > RING_LEAST) {
+        close_all(p);
+        size /= 2;
+        err = open_all(p, tid, size);
     }
     if (err == 0)
         start(p, 0);
@@ -325,9 +394,7 @@ int perf_add(struct perf *p, pid_t tid)
 
 void perf_close(struct perf *p)
 {
-    close_rings(p);
-    for (size_t i = 0; i < p->fd_count; i++)
-        close(p->fds[i]);
+    close_all(p);
     free(p->fds);
     free(p->cpus);
     *p = (struct perf){0};

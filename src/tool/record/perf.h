@@ -24,10 +24,12 @@ struct perf_wish {
     enum piano__cpu_source source;
     bool without_kernel;   /* no samples inside the kernel allowed */
     bool without_switches; /* no stacks of threads that leave their CPU, only the time */
+    bool by_cpu;           /* whatever runs on a CPU is sampled, not each thread by itself */
     double ns_per_cycle;   /* for PIANO_CPU_CYCLES */
 };
 
-/* One CPU. Samples and other records are in one ring. The stacks of threads that leave the CPU are
+/* One CPU. Samples and other records are in one ring, which may also have samples of other
+ * programs (`by_cpu`). The stacks of threads that leave the CPU are
  * in another, so that they cannot displace other records. */
 struct perf_cpu {
     int cpu;
@@ -44,6 +46,7 @@ struct perf {
     size_t cpu_count;
     int *fds; /* all events */
     size_t fd_count, fd_capacity;
+    size_t cpu_fds; /* the first of them sample CPUs */
 };
 
 /* Finds out what is available by trying it on this process. Returns 0, or negative errno if nothing
@@ -57,8 +60,8 @@ const char *perf_why(int err, const char **hint);
 int perf_paranoid(void);
 #define PERF_CURE "sudo sysctl kernel.perf_event_paranoid=1"
 
-/* Opens rings for the CPUs of MASK, and events of thread TID on each. Returns 0 or negative
- * errno. */
+/* Opens rings for the CPUs of MASK, and events of thread TID on each. ON_EXEC: the thread's events
+ * start with its next exec. Returns 0 or negative errno. */
 int perf_open(struct perf *p, const struct perf_wish *wish, const cpu_set_t *mask, pid_t tid,
               bool on_exec);
 /* Adds a thread. */

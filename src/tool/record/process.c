@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/recording.h"
@@ -36,24 +37,15 @@ uint64_t process_resident(pid_t pid)
     return (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* The name of the program comes first, in parentheses, and may itself contain some: parse after the
- * last one. */
+/* The clock of a process also counts threads that have ended, and works until someone has waited
+ * for the process. */
 uint64_t process_cpu_ns(pid_t pid)
 {
-    char line[1024] = "";
-    unsigned long long user = 0, kernel = 0;
-    FILE *f = open_proc(pid, "stat");
-    size_t len = f ? fread(line, 1, sizeof line - 1, f) : 0;
-    if (f)
-        fclose(f);
-    line[len] = '\0';
-    const char *behind = strrchr(line, ')');
-    long hz = sysconf(_SC_CLK_TCK);
-    if (!behind || hz <= 0 ||
-        sscanf(behind, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &user, &kernel) !=
-            2)
+    struct timespec t;
+    clockid_t clock;
+    if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &t) != 0)
         return 0;
-    return (uint64_t)((user + kernel) * (1000000000u / (unsigned long long)hz));
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
 /* The text after NAME in /proc/PID/status; false when it cannot be read. */

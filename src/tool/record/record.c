@@ -120,7 +120,9 @@ static struct sampler *prepare_cpu(struct record *r, const char *image)
         return cpu;
     }
     const char *why = perf_why(err, &hint);
-    if (is_refusal(err) && r->pid == 0) {
+    bool is_inside = is_refusal(err) && r->pid == 0;
+    r->cpu_err = is_inside ? 0 : err;
+    if (is_inside) {
         r->cpu_inside = true;
         say_inside(r, why, hint);
     } else if (r->heap || r->events) {
@@ -139,6 +141,13 @@ static void free_cpu(struct sampler *cpu)
     if (cpu)
         sampler_release(cpu);
     free(cpu);
+}
+
+/* Tells `piano top` what is recorded, and where. */
+static void tell(const struct record *r, pid_t pid, const char *path)
+{
+    if (r->tell > 0)
+        dprintf(r->tell, "%d %s\n", (int)pid, path);
 }
 
 /* Running a program ---------------------------------------------------------------------------- */
@@ -168,7 +177,9 @@ static void after_exec(struct session *s, pid_t pid)
     const char *hint;
     if (s->cpu && !s->cpu->is_open && s->cpu_err == 0)
         s->cpu_err = sampler_attach(s->cpu, pid);
-    if (s->cpu && s->cpu_err != 0 && s->cpu_err != -ESRCH)
+    if (s->cpu_err == -ESRCH) /* it has ended already */
+        s->cpu_err = 0;
+    if (s->cpu && s->cpu_err != 0)
         say("no CPU samples are taken: %s", perf_why(s->cpu_err, &hint));
 }
 
@@ -176,7 +187,7 @@ static void after_exec(struct session *s, pid_t pid)
 static void make_recording(const struct session *s, const struct recordings *recordings)
 {
     char safe[PATH_MAX];
-    if (!s->cpu || !s->cpu->is_open)
+    if (!s->cpu)
         return;
     int err = create_recording(recordings->path, recordings->program, recordings->since_ns,
                                s->record->max_bytes);
@@ -234,13 +245,14 @@ static int run(struct session *s)
     recordings_init(&recordings, path, pid, r->children, since);
     if (!s->library)
         make_recording(s, &recordings);
+    tell(r, pid, recordings.path);
     watch_program(r, &recordings, s->cpu, s->signals, &watch);
     if (is_unstarted(s, &recordings, watch.status)) {
         if (s->cpu && s->cpu->is_owner)
             unlink(recordings.path);
     } else {
         save_samples(s, &recordings);
-        finish(r, &recordings, s->cpu, &watch);
+        finish(r, &recordings, s->cpu, &watch, s->cpu_err);
     }
     recordings_release(&recordings);
     if (watch.timed_out)
@@ -259,6 +271,7 @@ static int run_program(struct record *r)
     bool ready = image != NULL;
     if (ready && r->cpu) {
         s.cpu = prepare_cpu(r, image);
+        s.cpu_err = r->cpu_err;
         ready = s.cpu || is_loaded || (r->cpu_inside && image_can_load(image));
     }
     char *library = ready && (is_loaded || r->cpu_inside) ? find_library() : NULL;
@@ -313,8 +326,10 @@ static int attach(const struct record *r, struct sampler *cpu, const char *path,
             (int)r->pid, (int)getpid());
     else
         say("sampling process %d; Ctrl-C stops sampling, the process keeps running", (int)r->pid);
-    watch_process(r, cpu, signals);
-    finish_attached(r, cpu);
+    struct watch watch;
+    tell(r, r->pid, path);
+    watch_process(r, cpu, signals, &watch);
+    finish_attached(r, cpu, &watch);
     return EXIT_DONE;
 }
 

@@ -6,6 +6,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "tool/record/flight.h"
+
 struct record {
     char *const *words; /* the program and its arguments, NULL-terminated */
     const char *output; /* NULL: a new file in the runs directory */
@@ -14,6 +16,7 @@ struct record {
     bool cpu;           /* take CPU samples */
     unsigned cpu_hz;    /* samples per second of CPU time */
     bool cpu_inside;    /* by timers in the program: no perf events, or Python */
+    int cpu_err;        /* negative errno: why no CPU samples are taken */
     bool kernel;        /* with the kernel's frames */
     bool events;        /* activity of event loops and workers */
     pid_t pid;          /* attach to this process; 0: run a program */
@@ -23,6 +26,8 @@ struct record {
     uint64_t max_bytes; /* of a recording; 0: the default */
     double duration_s;  /* 0: until it ends by itself */
     double kill_s;
+    struct flight_wish flight;
+    int tell; /* the process id and the path are written here once it runs; 0: nowhere */
 };
 
 /* Returns the exit status of the program, or EXIT_FAILED when it was not started. Prints errors and

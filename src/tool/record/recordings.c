@@ -17,9 +17,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "tool/record/process.h"
+#include "tool/util/file.h"
 #include "tool/util/paths.h"
 #include "tool/util/vec.h"
 
@@ -50,9 +52,9 @@ void recordings_release(struct recordings *r)
 
 int recordings_header(const char *path, struct piano__rec_header *h)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    int fd = file_open(path, O_RDONLY | O_NOFOLLOW);
     if (fd < 0)
-        return -errno;
+        return fd;
     ssize_t got = pread(fd, h, sizeof *h, 0);
     close(fd);
     if (got != (ssize_t)sizeof *h)
@@ -224,4 +226,37 @@ size_t recordings_snapshot(struct recordings *r, enum piano__snapshot_kind kind,
             taken += snapshot_one(r, &r->list[i], kind, bytes);
     }
     return taken;
+}
+
+static bool fire_one(struct recordings *r, const struct recording *one,
+                     const struct piano__fired *fired)
+{
+    struct view passing;
+    bool stays = one->pid == r->program;
+    struct view *v = stays                                 ? program_view(r, one)
+                     : view_open(&passing, one->path) == 0 ? &passing
+                                                           : NULL;
+    if (!v)
+        return false;
+    struct piano__rec_header *h = v->base.header;
+    const size_t room = sizeof h->fires / sizeof *h->fires;
+    h->fires[h->fired % room] = *fired;
+    h->fired++;
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    if (fired->action == PIANO_FIRED_END)
+        __atomic_store_n(&h->ended_ns, (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec,
+                         __ATOMIC_RELAXED);
+    if (!stays)
+        view_close(v);
+    return true;
+}
+
+size_t recordings_fire(struct recordings *r, const struct piano__fired *fired)
+{
+    size_t count = 0;
+    recordings_find(r);
+    for (size_t i = 0; i < r->count; i++)
+        count += is_at_work(&r->list[i]) && fire_one(r, &r->list[i], fired);
+    return count;
 }

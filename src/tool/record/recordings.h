@@ -45,6 +45,10 @@ const char *recordings_newest(const struct recordings *r);
  * the number of snapshots. */
 size_t recordings_snapshot(struct recordings *r, enum piano__snapshot_kind kind, uint64_t *bytes);
 
+/* Writes FIRED into all recordings that are being written, and ends them if that is its action.
+ * Returns how many. */
+size_t recordings_fire(struct recordings *r, const struct piano__fired *fired);
+
 /* Reads the header of PATH. Returns 0 or negative errno. */
 int recordings_header(const char *path, struct piano__rec_header *h);
 

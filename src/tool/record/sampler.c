@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <time.h>
 
 static const uint64_t KERNEL_SPACE = UINT64_C(0xffff800000000000);
@@ -80,7 +81,7 @@ static void tell_modules(struct sampler *c, struct space *space, const struct un
 {
     for (uint32_t i = 0; i < s->depth; i++) {
         struct mapping *m = space_find(space, unwinder_codes(c->unwinder), s->pcs[i] - 1);
-        if (!m || m->is_told || !m->code)
+        if (!m || m->is_told)
             continue;
         m->is_told = true;
         journal_module(&c->journal, space->generation, m);
@@ -102,12 +103,32 @@ static uint32_t walk(struct sampler *c, struct thread *t, const struct unwind_re
     return stack;
 }
 
+static void stop_clock(struct thread *t, uint64_t at_ns)
+{
+    if (t->on_since_ns > 0 && at_ns > t->on_since_ns)
+        t->used_ns += at_ns - t->on_since_ns;
+    t->on_since_ns = 0;
+}
+
 static void tell_thread(struct sampler *c, struct thread *t, uint64_t at_ns)
 {
     if (t->is_told)
         return;
     t->is_told = true;
     journal_thread(&c->journal, t->process->pid, t->tid, at_ns, t->name);
+}
+
+static void put_sample(struct sampler *c, struct thread *t, const struct piano__sample *s,
+                       bool is_whole)
+{
+    tell_thread(c, t, s->at_ns);
+    journal_sample(&c->journal, s);
+    c->journal.trace.samples++;
+    c->journal.trace.sampled_ns += s->value;
+    c->journal.trace.samples_unwound += is_whole;
+    t->sampled_ns += s->value;
+    t->sampled_stack = s->stack;
+    t->is_sampled_whole = is_whole;
 }
 
 static void take_sample(struct sampler *c, struct thread *t, const struct perf_event *e)
@@ -124,10 +145,41 @@ static void take_sample(struct sampler *c, struct thread *t, const struct perf_e
         s.value = (uint64_t)((double)e->period * c->wish.ns_per_cycle);
     if (e->has_regs)
         s.stack = walk(c, t, &e->regs, &e->memory, e->chain, e->chain_count, &is_whole);
-    tell_thread(c, t, e->time);
-    journal_sample(&c->journal, &s);
-    c->journal.trace.samples++;
-    c->journal.trace.samples_unwound += is_whole;
+    put_sample(c, t, &s, is_whole);
+}
+
+/* CPU time without a sample ---------------------------------------------------------------------- */
+
+/* If each thread is sampled by itself, the kernel begins with a whole period in each, and what a
+ * thread does after its last sample is missing, or everything if it is shorter than a period. When
+ * it ends, the records of its switches say how long it ran. The rest is added to its newest stack,
+ * or to none. The kernel may let a thread continue the period of another one that ran before it on
+ * the same CPU. Then the samples of one are ahead of its time, and those of the other behind; only
+ * the sum is known. Without samples of the kernel's work, the rest is known only of a thread that
+ * has no sample. */
+static void put_rest(struct sampler *c, struct thread *t, const struct perf_event *exit)
+{
+    struct process *p = t->process;
+    stop_clock(t, exit->time);
+    if (c->wish.by_cpu || (c->wish.without_kernel && t->sampled_ns > 0))
+        return;
+    if (t->sampled_ns >= t->used_ns) {
+        p->ahead_ns += t->sampled_ns - t->used_ns;
+        return;
+    }
+    uint64_t rest = t->used_ns - t->sampled_ns;
+    uint64_t known = rest < p->ahead_ns ? rest : p->ahead_ns;
+    p->ahead_ns -= known;
+    const struct piano__sample s = {.bytes = sizeof s,
+                                    .kind = PIANO_SAMPLE_CPU,
+                                    .tid = t->tid,
+                                    .pid = p->pid,
+                                    .at_ns = exit->time,
+                                    .value = rest - known,
+                                    .stack = t->sampled_stack,
+                                    .cpu = exit->cpu};
+    if (s.value > 0)
+        put_sample(c, t, &s, t->is_sampled_whole);
 }
 
 /* Away from the CPU ---------------------------------------------------------------------------- */
@@ -179,6 +231,7 @@ static void leave(struct sampler *c, struct thread *t, const struct perf_event *
 {
     static const uint64_t ONE_SWITCH_NS = 1000000;
     c->journal.trace.switches++;
+    stop_clock(t, e->time);
     t->is_away = true;
     t->is_preempted = e->misc & PERF_RECORD_MISC_SWITCH_OUT_PREEMPT;
     t->left_ns = e->time;
@@ -215,6 +268,7 @@ static void come_back(struct sampler *c, struct thread *t, uint64_t at_ns)
     if (t->is_away && ns >= CPU_AWAY_NS)
         put_absence(c, t, ns);
     forget_raw(c, t);
+    t->on_since_ns = at_ns;
     t->is_away = false;
     t->stack = 0;
     t->stack_ns = 0;
@@ -238,8 +292,10 @@ static void settle_raws(struct sampler *c, uint64_t until)
 static void forget_absences(struct sampler *c)
 {
     for (size_t i = 0; i < TASK_BUCKETS; i++) {
-        for (struct thread *t = c->tasks.threads[i]; t; t = t->next)
+        for (struct thread *t = c->tasks.threads[i]; t; t = t->next) {
             t->is_away = false;
+            t->on_since_ns = 0;
+        }
     }
 }
 
@@ -256,13 +312,33 @@ static void end_absences(struct sampler *c)
 
 /* Everything else ------------------------------------------------------------------------------ */
 
+/* A runtime that dumps its JIT code maps the dump, so that profilers learn where it is. */
+static bool is_dump(const char *path)
+{
+    const char *base = strrchr(path, '/');
+    size_t len = strlen(path);
+    return base && strncmp(base, "/jit-", 5) == 0 && strcmp(path + len - 5, ".dump") == 0;
+}
+
+void sampler_map(struct sampler *c, struct space *space, const struct mapped *m)
+{
+    bool is_file = m->path[0] == '/' && m->path[1] != '/'; /* PIANO_NO_FILE is not */
+    struct code *code = NULL;
+    if (is_file || strcmp(m->path, "[vdso]") == 0)
+        code = codes_get(unwinder_codes(c->unwinder), m->path, is_file ? m->inode : 0);
+    space_map(space, m->start, m->end, m->offset, code, &c->tasks.generations);
+    struct mapping *found =
+        is_dump(m->path) ? space_find(space, unwinder_codes(c->unwinder), m->start) : NULL;
+    if (found && found->code && !found->is_told) {
+        found->is_told = true;
+        journal_module(&c->journal, space->generation, found);
+    }
+}
+
 static void map(struct sampler *c, struct thread *t, const struct perf_event *e)
 {
-    bool is_file = e->name[0] == '/' && e->name[1] != '/'; /* "//anon" is not a file */
-    struct code *code = NULL;
-    if (is_file || strcmp(e->name, "[vdso]") == 0)
-        code = codes_get(unwinder_codes(c->unwinder), e->name, is_file ? e->inode : 0);
-    space_map(&t->process->space, e->start, e->end, e->offset, code, &c->tasks.generations);
+    const struct mapped m = {e->name, e->start, e->end, e->offset, e->inode};
+    sampler_map(c, &t->process->space, &m);
 }
 
 static void fork_task(struct sampler *c, const struct perf_event *e)
@@ -276,6 +352,14 @@ static void fork_task(struct sampler *c, const struct perf_event *e)
         tasks_name(t, name);
 }
 
+/* The process runs another program from now on. */
+static void start_image(struct sampler *c, struct thread *t, uint64_t at_ns)
+{
+    space_clear(&t->process->space, &c->tasks.generations);
+    if (t->on_since_ns == 0)
+        t->on_since_ns = at_ns;
+}
+
 static void take_of_thread(struct sampler *c, struct thread *t, const struct perf_event *e)
 {
     switch (e->type) {
@@ -287,7 +371,7 @@ static void take_of_thread(struct sampler *c, struct thread *t, const struct per
         break;
     case PERF_RECORD_COMM:
         if (e->misc & PERF_RECORD_MISC_COMM_EXEC)
-            space_clear(&t->process->space, &c->tasks.generations);
+            start_image(c, t, e->time);
         tasks_name(t, e->name);
         break;
     case PERF_RECORD_SWITCH:
@@ -299,6 +383,13 @@ static void take_of_thread(struct sampler *c, struct thread *t, const struct per
     default:
         break;
     }
+}
+
+/* Is this a sample of another program? The kernel has reported every thread of ours before. */
+static bool is_of_others(const struct sampler *c, const struct perf_event *e, bool is_switch)
+{
+    return c->wish.by_cpu && e->type == PERF_RECORD_SAMPLE && !is_switch &&
+           !tasks_find(&c->tasks, e->tid);
 }
 
 static void take(void *ctx, const struct perf_event *e, bool is_switch)
@@ -314,9 +405,13 @@ static void take(void *ctx, const struct perf_event *e, bool is_switch)
         fork_task(c, e);
     } else if (e->type == PERF_RECORD_EXIT) {
         struct thread *t = tasks_find(&c->tasks, e->tid);
-        if (t)
+        if (t) {
+            put_rest(c, t, e);
             forget_raw(c, t);
+        }
         tasks_exit(&c->tasks, e->tid);
+    } else if (is_of_others(c, e, is_switch)) {
+        return;
     } else if (e->pid != (uint32_t)-1 && e->tid != 0) {
         struct thread *t = tasks_get(&c->tasks, e->pid, e->tid);
         if (!t)
@@ -330,6 +425,19 @@ static void take(void *ctx, const struct perf_event *e, bool is_switch)
 
 /* From outside --------------------------------------------------------------------------------- */
 
+/* The events of all CPUs begin with a whole period. Lets a random part of it pass, so that a
+ * program that is shorter than a period has its share of samples. */
+static void wait_for_phase(const struct sampler *c)
+{
+    static const uint64_t SECOND = 1000000000, MOST_NS = 20000000;
+    uint64_t period = SECOND / c->wish.hz, random = 0;
+    if (getrandom(&random, sizeof random, GRND_NONBLOCK) < 0)
+        random = now_ns();
+    random %= period < MOST_NS ? period : MOST_NS;
+    const struct timespec part = {.tv_nsec = (long)random};
+    nanosleep(&part, NULL);
+}
+
 int sampler_await(struct sampler *c, pid_t pid)
 {
     cpu_set_t mask;
@@ -337,6 +445,8 @@ int sampler_await(struct sampler *c, pid_t pid)
         return -errno;
     int err = perf_open(&c->perf, &c->wish, &mask, pid, true);
     c->is_open = err == 0;
+    if (c->is_open && c->wish.by_cpu)
+        wait_for_phase(c);
     return err;
 }
 
@@ -351,6 +461,15 @@ void sampler_drain(struct sampler *c, bool is_last)
     if (is_last)
         end_absences(c);
     journal_flush(&c->journal);
+}
+
+void sampler_stop(struct sampler *c)
+{
+    if (!c->is_open)
+        return;
+    sampler_drain(c, true);
+    perf_close(&c->perf);
+    c->is_open = false;
 }
 
 double sampler_patience(const struct sampler *c)

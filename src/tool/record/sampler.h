@@ -47,6 +47,15 @@ struct sampler {
 int sampler_init(struct sampler *c, unsigned hz, bool is_kernel);
 void sampler_release(struct sampler *c);
 
+/* A mapping that may hold code, as the kernel describes it. */
+struct mapped {
+    const char *path;
+    uint64_t start, end, offset, inode;
+};
+
+/* Adds M to SPACE. For the parts of the sampler. */
+void sampler_map(struct sampler *c, struct space *space, const struct mapped *m);
+
 /* PID was forked and will call exec: samples it from the exec on. */
 int sampler_await(struct sampler *c, pid_t pid);
 /* PID is running: samples all its threads from now on. */
@@ -54,6 +63,8 @@ int sampler_attach(struct sampler *c, pid_t pid);
 
 /* Processes the records up to a moment ago; IS_LAST: all records. */
 void sampler_drain(struct sampler *c, bool is_last);
+/* Processes all records and takes no more samples. */
+void sampler_stop(struct sampler *c);
 /* How long the next drain can wait, in seconds. */
 double sampler_patience(const struct sampler *c);
 

@@ -115,10 +115,8 @@ static void read_line(struct sampler *c, struct space *space, char *line)
     char *path = line + at;
     path[strcspn(path, "\n")] = '\0';
     resolve_escapes(path);
-    struct code *code = NULL;
-    if (path[0] == '/' || strcmp(path, "[vdso]") == 0)
-        code = codes_get(unwinder_codes(c->unwinder), path, inode);
-    space_map(space, start, end, offset, code, &c->tasks.generations);
+    const struct mapped m = {path, start, end, offset, inode};
+    sampler_map(c, space, &m);
 }
 
 static void read_maps(struct sampler *c, pid_t pid)

@@ -17,6 +17,7 @@
 
 #include "common/events.h"
 #include "tool/record/process.h"
+#include "tool/util/file.h"
 
 enum { SECOND = 1000000000, SLACK_NS = 30000000 }; /* before the first and after the last sample */
 
@@ -32,21 +33,20 @@ static uint64_t count_in(const unsigned char *payload, uint64_t used)
     return count;
 }
 
-/* CPU time that the samples in the USED bytes of a payload represent. */
-static uint64_t time_in(const unsigned char *payload, uint64_t used)
+/* The same for a chunk of definitions, which has parts. */
+static uint64_t count_in_parts(const unsigned char *payload, uint64_t used)
 {
-    uint64_t sum = 0;
-    struct piano__sample s;
-    for (uint64_t at = 0; at + sizeof s <= used; at += s.bytes) {
-        memcpy(&s, payload + at, sizeof s);
-        if (s.bytes < sizeof s)
-            break;
-        sum += s.kind == PIANO_SAMPLE_CPU ? s.value : 0;
+    uint64_t count = 0;
+    struct piano__chunk c;
+    for (uint64_t at = 0; at + PIANO_DEFINITION_BYTES <= used; at += PIANO_DEFINITION_BYTES) {
+        memcpy(&c, payload + at, sizeof c);
+        if (c.ready == 1 && c.used <= PIANO_DEFINITION_BYTES - sizeof c)
+            count += count_in(payload + at + sizeof c, c.used);
     }
-    return sum;
+    return count;
 }
 
-/* Sum of EACH over the chunks of TYPE. */
+/* Number of events in chunks of TYPE, counted by EACH. */
 static uint64_t sum_of(int fd, uint64_t chunks, uint32_t type,
                        uint64_t (*each)(const unsigned char *, uint64_t))
 {
@@ -59,7 +59,8 @@ static uint64_t sum_of(int fd, uint64_t chunks, uint32_t type,
             break;
         if (c.type != type || c.ready != 1 || c.used > PIANO_REC_PAYLOAD)
             continue;
-        ssize_t got = pread(fd, payload, c.used, at + (off_t)sizeof c);
+        uint64_t used = type == PIANO_CHUNK_DEFINITIONS ? PIANO_REC_PAYLOAD : c.used;
+        ssize_t got = pread(fd, payload, used, at + (off_t)sizeof c);
         sum += got > 0 ? each(payload, (uint64_t)got) : 0;
     }
     free(payload);
@@ -72,8 +73,11 @@ static void tally(const char *path)
     if (recordings_header(path, &h) != 0 || !(h.flags & PIANO_REC_HAS_EVENTS) ||
         h.trace.end_ticks != 0)
         return;
-    int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    uint64_t count = fd >= 0 ? sum_of(fd, h.chunks, PIANO_CHUNK_EVENTS, count_in) : 0;
+    int fd = file_open(path, O_RDWR | O_NOFOLLOW);
+    uint64_t count = h.trace.overwritten;
+    if (fd >= 0)
+        count += sum_of(fd, h.chunks, PIANO_CHUNK_EVENTS, count_in) +
+                 sum_of(fd, h.chunks, PIANO_CHUNK_DEFINITIONS, count_in_parts);
     const off_t at = offsetof(struct piano__rec_header, trace.events);
     if (count > h.trace.events && pwrite(fd, &count, sizeof count, at) < 0)
         count = 0; /* a file that cannot be written keeps its old number */
@@ -91,20 +95,10 @@ void tally_events(const struct recordings *r)
     }
 }
 
-/* CPU time that the samples of ONE account for, including lost samples. */
-static uint64_t time_of(const struct recording *one, const struct piano__rec_header *h)
-{
-    int fd = open(one->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    uint64_t sum = fd >= 0 ? sum_of(fd, h->chunks, PIANO_CHUNK_SAMPLES, time_in) : 0;
-    if (fd >= 0)
-        close(fd);
-    return sum + h->trace.samples_lost * (SECOND / h->trace.cpu_hz);
-}
-
 static void add_lost(const char *path, uint64_t lost)
 {
     const off_t at = offsetof(struct piano__rec_header, trace.samples_lost);
-    int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    int fd = file_open(path, O_WRONLY | O_NOFOLLOW);
     if (fd >= 0 && pwrite(fd, &lost, sizeof lost, at) < 0)
         lost = 0; /* the header is unchanged */
     if (fd >= 0)
@@ -122,7 +116,7 @@ void tally_samples(const struct recordings *r, uint64_t cpu_ns)
         if (r->list[i].pid != r->program || recordings_header(r->list[i].path, &h) != 0 ||
             !(h.flags & PIANO_REC_HAS_CPU) || h.trace.cpu_hz == 0 || h.trace.cpu_hz > SECOND)
             continue;
-        known += time_of(&r->list[i], &h);
+        known += h.trace.sampled_ns + h.trace.samples_lost * (SECOND / h.trace.cpu_hz);
         if (h.trace.end_ticks != 0)
             continue; /* it has counted its own */
         last = r->list[i].path;

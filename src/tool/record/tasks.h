@@ -12,6 +12,8 @@ enum { TASK_NAME = 16, TASK_BUCKETS = 4096 };
 
 struct process {
     struct process *next; /* in the same bucket */
+    /* CPU time that samples of its threads represent beyond what those threads used. */
+    uint64_t ahead_ns;
     uint32_t pid;
     size_t threads;
     struct space space;
@@ -31,6 +33,12 @@ struct thread {
     uint32_t stack;    /* where it left; 0: unknown */
     uint32_t raw;      /* 1 + index of its copied stack, not yet walked; 0: none */
     uint64_t stack_ns; /* time of either; 0: neither */
+    /* CPU time, if threads are sampled one by one. */
+    uint64_t on_since_ns; /* it has run since then; 0: it does not run, or unknown */
+    uint64_t used_ns;
+    uint64_t sampled_ns;    /* what its samples represent */
+    uint32_t sampled_stack; /* of the newest */
+    bool is_sampled_whole;
 };
 
 struct tasks {

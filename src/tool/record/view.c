@@ -23,6 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tool/util/file.h"
 #include "tool/util/vec.h"
 
 /* Value of `shared` in a chunk with snapshots taken by the tool. */
@@ -223,11 +224,18 @@ int view_open_fd(struct view *v, int fd)
     return err;
 }
 
+void view_hold(const struct view *v)
+{
+    const struct flock hold = {
+        .l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = PIANO_REC_HELD_AT, .l_len = 1};
+    (void)fcntl(v->fd, F_OFD_SETLK, &hold); /* without it, readers do not know; nothing is lost */
+}
+
 int view_open(struct view *v, const char *path)
 {
-    int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    int fd = file_open(path, O_RDWR | O_NOFOLLOW);
     *v = (struct view){.fd = -1};
-    return fd < 0 ? -errno : view_open_fd(v, fd);
+    return fd < 0 ? fd : view_open_fd(v, fd);
 }
 
 void view_close(struct view *v)

@@ -37,6 +37,8 @@ int view_check(const struct piano__rec_header *h);
 int view_open(struct view *v, const char *path);
 int view_open_fd(struct view *v, int fd);
 void view_close(struct view *v);
+/* Marks the recording as being written until `view_close` (PIANO_REC_HELD_AT). */
+void view_hold(const struct view *v);
 
 /* Claims a new chunk, `ready`, with its NUMBER. The caller unmaps it. NULL when there is no
  * space. */

@@ -16,15 +16,18 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "tool/record/forecast.h"
 #include "tool/record/process.h"
 #include "tool/record/series.h"
 #include "tool/util/say.h"
+#include "tool/util/units.h"
 
 /* The longest wait, if there are only signals to wait for. */
 static const double LONG_S = 3600;
@@ -88,6 +91,16 @@ static bool waits_for(struct waits *w, const sigset_t *awaited, double wait_s,
     return read(w->list[0].fd, info, sizeof *info) == (ssize_t)sizeof *info;
 }
 
+/* Follows the newest recording of the program. */
+struct lookout {
+    const struct flight_wish *wish;
+    struct flight *flight; /* NULL: no recording yet */
+    char *path;            /* of it */
+    double due_s;          /* 0: not asked for, or over */
+    double forecast_s;     /* the same, for the room for events */
+    double again_s;        /* no condition comes true before */
+};
+
 /* What is done by the clock -------------------------------------------------------------------- */
 
 /* The signal to send to the program next, and when. */
@@ -105,14 +118,18 @@ static void pass_deadline(const struct record *r, pid_t pid, struct watch *w, st
 }
 
 /* Seconds until the next timed action. */
-static double patience(const struct deadline *d, const struct series *s, const struct sampler *cpu,
-                       double now)
+static double patience(const struct deadline *d, const struct series *s, const struct lookout *l,
+                       const struct sampler *cpu, double now)
 {
     double wait = LONG_S;
     if (d->signal)
         wait = fmin(wait, d->at_s - now);
     if (s->interval_s > 0)
         wait = fmin(wait, s->due_s - now);
+    if (l->due_s > 0)
+        wait = fmin(wait, l->due_s - now);
+    if (l->forecast_s > 0)
+        wait = fmin(wait, l->forecast_s - now);
     if (cpu && cpu->is_open)
         wait = fmin(wait, sampler_patience(cpu));
     return fmax(wait, 0);
@@ -145,6 +162,90 @@ static void take_samples(struct recordings *recordings, struct sampler *cpu, boo
     sampler_drain(cpu, is_last);
 }
 
+/* Watching the recording itself ---------------------------------------------------------------- */
+
+static const double AGAIN_S = 10; /* between two times that a condition comes true */
+
+static const double FORECAST_S = 0.25;
+
+/* Looks less and less often: the forecast is wanted before the ring is full. */
+static void look_ahead(struct lookout *l, struct recordings *recordings, double now)
+{
+    struct piano__rec_header h;
+    char text[300];
+    recordings_find(recordings);
+    const char *newest = recordings_newest(recordings);
+    double since = now - (double)recordings->since_ns / 1e9;
+    l->forecast_s = now + fmax(FORECAST_S, since / 8);
+    if (!newest || recordings_header(newest, &h) != 0 ||
+        !forecast(text, sizeof text, &h, (uint64_t)(now * 1e9)))
+        return;
+    say("%s", text);
+    l->forecast_s = 0;
+}
+
+static void lookout_start(struct lookout *l, const struct record *r, double now)
+{
+    *l = (struct lookout){.wish = &r->flight};
+    l->due_s = flight_is_asked(l->wish) ? now : 0;
+    l->forecast_s = r->events && isatty(STDERR_FILENO) == 1 ? now + FORECAST_S : 0;
+}
+
+/* Ends the recording or takes a snapshot. Returns whether it was ended. */
+static bool act(struct recordings *recordings, struct sampler *cpu,
+                const struct piano__fired *fired)
+{
+    char text[300], at[UNITS_LEN];
+    uint64_t bytes = 0;
+    bool is_end = fired->action == PIANO_FIRED_END;
+    recordings_snapshot(recordings, PIANO_SNAPSHOT_ASKED, &bytes);
+    recordings_fire(recordings, fired);
+    if (is_end && cpu)
+        sampler_stop(cpu);
+    say("after %s: %s; %s", units_time(at, (int64_t)(fired->at_ns - recordings->since_ns)),
+        flight_text(text, sizeof text, fired),
+        is_end ? "the recording ends here, the program goes on" : "a snapshot was taken");
+    return is_end;
+}
+
+/* After an exec the program writes to another recording. */
+static bool follow_newest(struct lookout *l, struct recordings *recordings)
+{
+    recordings_find(recordings);
+    const char *newest = recordings_newest(recordings);
+    if (newest && (!l->path || strcmp(newest, l->path) != 0)) {
+        flight_close(l->flight, now_s());
+        free(l->path);
+        l->path = strdup(newest);
+        l->flight = l->path ? flight_open(newest, l->wish) : NULL;
+    }
+    return l->flight != NULL;
+}
+
+/* A short program may have ended before its recording was found. */
+static void lookout_stop(struct lookout *l, struct recordings *recordings)
+{
+    if (l->due_s > 0)
+        (void)follow_newest(l, recordings);
+    flight_close(l->flight, now_s());
+    free(l->path);
+    *l = (struct lookout){.due_s = 0};
+}
+
+static void look_out(struct lookout *l, struct recordings *recordings, struct sampler *cpu,
+                     struct series *series, double now)
+{
+    struct piano__fired fired;
+    l->due_s = now + 1.0 / FLIGHT_STEPS;
+    if (!follow_newest(l, recordings) || !flight_step(l->flight, now, &fired) || now < l->again_s)
+        return;
+    l->again_s = now + AGAIN_S;
+    if (!act(recordings, cpu, &fired))
+        return;
+    series->interval_s = 0; /* no more snapshots */
+    lookout_stop(l, recordings);
+}
+
 static void handle(const struct signalfd_siginfo *info, pid_t pid, struct recordings *recordings)
 {
     if (info->ssi_signo == SIGUSR2) {
@@ -167,14 +268,23 @@ static bool is_end(const struct signalfd_siginfo *info, const struct launch_sign
     return info->ssi_signo != SIGCHLD && info->ssi_signo != SIGUSR2;
 }
 
-/* The CPU time is available after the end of the process and before waitpid. */
+static uint64_t time_ns(struct timeval t)
+{
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_usec * 1000u;
+}
+
+/* The CPU time of the process alone is available after its end and before it is waited for. */
 static bool is_over(pid_t pid, struct watch *w)
 {
     siginfo_t info = {.si_pid = 0};
     if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == 0)
         return false;
+    struct rusage used = {.ru_utime = {0}};
+    w->end_ns = (uint64_t)(now_s() * 1e9);
     w->cpu_ns = process_cpu_ns(pid);
-    waitpid(pid, &w->status, 0);
+    wait4(pid, &w->status, 0, &used);
+    w->family_user_ns = time_ns(used.ru_utime);
+    w->family_ns = w->family_user_ns + time_ns(used.ru_stime);
     return true;
 }
 
@@ -185,10 +295,12 @@ void watch_program(const struct record *r, struct recordings *recordings, struct
     pid_t pid = recordings->program;
     struct waits waits;
     struct series series;
+    struct lookout lookout;
     struct deadline d = {now_s() + r->duration_s, r->duration_s > 0 ? SIGTERM : 0};
     *w = (struct watch){0};
     waits_open(&waits, awaited, cpu);
     series_start(&series, r->heap ? r->every_s : 0, now_s());
+    lookout_start(&lookout, r, now_s());
     while (!is_over(pid, w)) {
         double now = now_s();
         struct signalfd_siginfo info;
@@ -199,9 +311,14 @@ void watch_program(const struct record *r, struct recordings *recordings, struct
         if (series_is_due(&series, now))
             take_due(recordings, &series, now);
         take_samples(recordings, cpu, false);
-        if (waits_for(&waits, awaited, patience(&d, &series, cpu, now_s()), &info))
+        if (lookout.due_s > 0 && now >= lookout.due_s)
+            look_out(&lookout, recordings, cpu, &series, now);
+        if (lookout.forecast_s > 0 && now >= lookout.forecast_s)
+            look_ahead(&lookout, recordings, now);
+        if (waits_for(&waits, awaited, patience(&d, &series, &lookout, cpu, now_s()), &info))
             handle(&info, pid, recordings);
     }
+    lookout_stop(&lookout, recordings);
     take_samples(recordings, cpu, true);
     waits_close(&waits);
 }
@@ -215,21 +332,33 @@ static bool has_ended(pid_t pid, int pidfd)
     return (kill(pid, 0) != 0 && errno == ESRCH) || process_is_zombie(pid);
 }
 
+/* Updates the CPU time since BEGIN_NS. A process that is gone has no clock: then the newest value
+ * remains. */
+static void note_use(pid_t pid, uint64_t begin_ns, struct watch *w)
+{
+    uint64_t now = process_cpu_ns(pid);
+    w->cpu_ns = now > begin_ns ? now - begin_ns : w->cpu_ns;
+}
+
 void watch_process(const struct record *r, struct sampler *cpu,
-                   const struct launch_signals *signals)
+                   const struct launch_signals *signals, struct watch *w)
 {
     const sigset_t *awaited = &signals->awaited;
     struct waits waits;
     struct signalfd_siginfo info;
     double end_s = now_s() + (r->duration_s > 0 ? r->duration_s : INFINITY);
     int pidfd = (int)syscall(SYS_pidfd_open, r->pid, 0);
+    uint64_t begin_ns = process_cpu_ns(r->pid);
+    *w = (struct watch){0};
     waits_open(&waits, awaited, cpu);
     while (!has_ended(r->pid, pidfd) && now_s() < end_s) {
+        note_use(r->pid, begin_ns, w);
         sampler_drain(cpu, false);
         double wait = fmax(fmin(sampler_patience(cpu), end_s - now_s()), 0);
         if (waits_for(&waits, awaited, wait, &info) && is_end(&info, signals))
             break;
     }
+    note_use(r->pid, begin_ns, w);
     sampler_drain(cpu, true);
     waits_close(&waits);
     if (pidfd >= 0)

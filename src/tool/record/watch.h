@@ -13,15 +13,20 @@
 struct watch {
     int status;      /* from waitpid */
     bool timed_out;  /* the time limit expired and we ended it */
-    uint64_t cpu_ns; /* CPU time used; 0: unknown */
+    uint64_t end_ns; /* CLOCK_MONOTONIC */
+    /* CPU time of the process, and of its children that it waited for too; 0: unknown. */
+    uint64_t cpu_ns;
+    uint64_t family_ns;
+    uint64_t family_user_ns; /* without the kernel's work */
 };
 
 /* Waits for the program of RECORDINGS, takes snapshots that are due or requested, and takes the
  * samples of CPU, which may be NULL. */
 void watch_program(const struct record *r, struct recordings *recordings, struct sampler *cpu,
                    const struct launch_signals *signals, struct watch *w);
-/* The same for a process that we did not start: until it ends, or a signal asks us to stop. */
+/* The same for a process that we did not start: until it ends, or a signal asks us to stop. Sets
+ * `cpu_ns` to the CPU time that the process used meanwhile. */
 void watch_process(const struct record *r, struct sampler *cpu,
-                   const struct launch_signals *signals);
+                   const struct launch_signals *signals, struct watch *w);
 
 #endif

@@ -2,6 +2,7 @@
  * thread; or the call tree. docs/json.md describes every key of the JSON. */
 #include "tool/report/cpu.h"
 
+#include "tool/load/coverage.h"
 #include "tool/util/sheet.h"
 #include "tool/util/units.h"
 
@@ -38,11 +39,13 @@ static void columns(struct sheet *s, const void *ctx, const void *of)
 static void print_answer(FILE *out, const struct cpu *c)
 {
     const struct recording *rec = c->rec;
-    char text[UNITS_LEN], source[80];
+    char text[UNITS_LEN], source[80], covered[80];
     heap_print_program(out, rec);
     fprintf(out, " | %s | %llu CPU sample%s, %s", cpu_source_text(source, sizeof(source), rec),
             (unsigned long long)rec->cpu_samples, units_plural(rec->cpu_samples),
             units_time(text, (int64_t)rec->total.cpu_ns));
+    if (*coverage_text(covered, sizeof(covered), &rec->header.trace))
+        fprintf(out, " | %s", covered);
     if (rec->off_samples)
         fprintf(out, " | %llu switch%s, off the CPU %s", (unsigned long long)rec->off_samples,
                 rec->off_samples == 1 ? "" : "es", units_time(text, (int64_t)rec->total.off_ns));
@@ -85,7 +88,7 @@ static void print_part_name(FILE *out, const struct cpu *c, const struct cpu_par
     fprintf(out, "%s | on the CPU %s, %llu sample%s", o->colour ? "\x1b[0m" : "",
             units_time(cpu, (int64_t)p->cpu_ns), (unsigned long long)p->samples,
             units_plural(p->samples));
-    if (c->rec->off_samples)
+    if (c->rec->has_off)
         fprintf(out, " | off %s", units_time(cpu, (int64_t)p->off_ns));
     if (p->preempted_ns)
         fprintf(out, ", waiting for a CPU %s", units_time(cpu, (int64_t)p->preempted_ns));
@@ -154,7 +157,7 @@ static void put_functions(struct json_writer *w, struct cpu *c, uint32_t pid, ui
                           const struct report_options *o)
 {
     struct cpu_flat f;
-    const struct view v = {&f, c->rec->off_samples > 0, false};
+    const struct view v = {&f, c->rec->has_off, false};
     json_keep_error(w, cpu_flat_make(&f, c, pid, tid));
     size_t count = o->top && o->top < f.count ? o->top : f.count;
     json_add_array(w, "functions");
@@ -168,7 +171,7 @@ static void put_parts(struct json_writer *w, struct cpu *c, const char *key,
                       const struct cpu_part *list, size_t count, bool functions,
                       const struct report_options *o)
 {
-    bool off = c->rec->off_samples > 0;
+    bool off = c->rec->has_off;
     json_line(w);
     json_add_array(w, key);
     for (size_t i = 0; i < count && w->err == 0; i++) {
@@ -198,6 +201,7 @@ static void put_summary(struct json_writer *w, const struct recording *rec)
     report_put_source(w, rec);
     json_add_count(w, "samples", rec->cpu_samples);
     json_add_count(w, "cpu_ns", rec->total.cpu_ns);
+    report_put_coverage(w, t);
     json_add_count(w, "switches", rec->off_samples);
     json_add_count(w, "unwound", t->samples_unwound);
     json_add_count(w, "threads_missed", t->threads_missed);

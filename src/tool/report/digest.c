@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tool/load/coverage.h"
 #include "tool/report/cpu.h"
 #include "tool/report/diff.h"
 #include "tool/report/recordings_diff.h"
@@ -204,7 +205,7 @@ int digest_heap(struct digest *r, struct profile *heap)
 static int tell_cpu(struct digest *r, struct cpu *c)
 {
     struct cpu_flat f;
-    char time[UNITS_LEN], share[UNITS_LEN];
+    char time[UNITS_LEN], share[UNITS_LEN], covered[80];
     int err = cpu_flat_make(&f, c, 0, 0);
     if (err == 0 && f.count > 0 && f.cpu_ns > 0) {
         char *name = profile_safe_name(f.rows[0].function, false);
@@ -212,6 +213,8 @@ static int tell_cpu(struct digest *r, struct cpu *c)
              name ? name : "?", units_percent(share, (double)f.rows[0].self_ns / (double)f.cpu_ns));
         free(name);
     }
+    if (*coverage_text(covered, sizeof(covered), &c->rec->header.trace))
+        tell(r, "cpu", "%s of CPU time", covered);
     cpu_flat_release(&f);
     return err;
 }

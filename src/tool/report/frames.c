@@ -233,8 +233,8 @@ static void columns(struct sheet *s, const void *ctx, const void *of)
                                        [RUN_WHY_OFF] = "off_cpu"};
     const struct view *v = ctx;
     const struct run_frame *f = of;
-    int64_t index = f - v->run->frames, off = f->wall_ns - f->cpu_ns,
-            blocked = run_frame_blocked(f);
+    int64_t index = (int64_t)v->run->frames_before + (f - v->run->frames),
+            off = f->wall_ns - f->cpu_ns, blocked = run_frame_blocked(f);
     bool has_root = f->root != RUN_NO_ROOT, no_cpu = f->cpu_ns < 0, no_runq = f->runq_ns < 0;
     bool no_allocs = v->run->dropped[RUN_DROP_ALLOCATORS] > 0;
     char number[UNITS_LEN], thread[64];
@@ -344,10 +344,23 @@ static void between_note(FILE *out, const struct view *v)
     free(name);
 }
 
+static void print_range(FILE *out, const struct run *run)
+{
+    char from[UNITS_LEN], to[UNITS_LEN];
+    fprintf(
+        out, "from %s to %s: %zu of %zu frame%s begin in it; spikes are those of the whole run\n",
+        units_time(from, (int64_t)run->range.from_ns), units_time(to, (int64_t)run->range.to_ns),
+        run->frame_count, run->all_frames, run->all_frames == 1 ? "" : "s");
+}
+
 int report_frames(FILE *out, const struct run *run, const struct report_options *o)
 {
     struct view v = {.run = run, .o = o};
     size_t *list = NULL, count = run->frame_count;
+    if (run->range.given)
+        print_range(out, run);
+    if (run->frame_count == 0 && run->all_frames > 0)
+        return 0;
     if (run->frame_count == 0) {
         fputs("This run has no frames: no instrumented function was called more than once at its "
               "outermost level.\n",

@@ -45,6 +45,13 @@ static void put_interval(struct json_writer *w, const char *key, interval *of,
     json_add_range(w, key, figure_whole(low), figure_whole(high));
 }
 
+static void put_whole_peak(struct json_writer *w, const struct recording *rec)
+{
+    double low, high;
+    recording_whole_peak_interval(rec, &low, &high);
+    json_add_range(w, "peak_bytes_ci95", figure_whole(low), figure_whole(high));
+}
+
 /* Adds a time of CLOCK_MONOTONIC as time since the start. */
 static void put_moment(struct json_writer *w, const char *key, const struct recording *rec,
                        bool known, uint64_t at_ns)
@@ -144,7 +151,8 @@ static void site_columns(struct sheet *s, const void *ctx, const void *of)
     const struct heap_site *site = &v->heap->sites[*(const uint32_t *)of];
     char place[700] = "";
     char *name = s->table ? profile_safe_name(site->function, site->mmap) : NULL;
-    char *callers = s->table ? heap_callers(v->heap, site) : NULL;
+    uint32_t leader = heap_leader(v->heap, site, v->by);
+    char *callers = s->table ? heap_callers_text(v->heap, site, leader) : NULL;
     SHEET(s, TEXT, "function", "Site", .text = site->function, .shown = name);
     SHEET(s, TEXT, "module", NULL, .text = site->module);
     SHEET(s, TEXT, "file", "Place", .text = site->file, .place = AT_PLACE, .optional = -3,
@@ -152,6 +160,7 @@ static void site_columns(struct sheet *s, const void *ctx, const void *of)
     SHEET(s, COUNT, "line", NULL, .count = site->line, .unknown = site->line == 0);
     SHEET(s, TEXT, "caller", "Called by", .text = site->caller, .shown = callers,
           .place = AT_CALLERS, .optional = -2);
+    heap_put_callers(s, v->heap, leader);
     sum_columns(s, v, &site->sum);
     peak_columns(s, v, &site->sum);
     SHEET(s, TEXT, "kind", NULL, .text = site->mmap ? "mmap" : "malloc");
@@ -332,6 +341,16 @@ static void put_snapshots(struct json_writer *w, const struct recording *rec)
     json_close(w);
 }
 
+/* Functions that the recording shows to be wrappers. */
+static void put_wrappers(struct json_writer *w, const struct profile *heap)
+{
+    json_line(w);
+    json_add_array(w, "wrappers_found");
+    for (size_t i = 0; i < heap->found.count; i++)
+        json_add_text(w, NULL, heap->found.names[i]);
+    json_close(w);
+}
+
 static void put_health(struct json_writer *w, const struct piano__heap_stats *s)
 {
     json_line(w);
@@ -385,6 +404,7 @@ int heap_report_json(FILE *out, const struct profile *heap, const struct heap_op
     json_add_object(&w, NULL);
     sheet_put(&w, sum_columns, &v, &rec->total);
     json_add_number(&w, "peak_bytes", figure_whole(rec->header.peak_bytes));
+    put_whole_peak(&w, rec);
     json_add_number(&w, "peak_objects", figure_whole(rec->header.peak_objects));
     put_moment(&w, "peak_at_ns", rec, rec->header.peak_bytes > 0, rec->header.peak_ns);
     json_add_known_count(&w, "resident_bytes_max", heap_resident(rec) > 0, heap_resident(rec));
@@ -392,6 +412,7 @@ int heap_report_json(FILE *out, const struct profile *heap, const struct heap_op
     put_rows(&w, &v, "places", false, o->top);
     put_snapshots(&w, rec);
     put_health(&w, &rec->header.stats);
+    put_wrappers(&w, heap);
     put_stats(&w, &rec->header.stats);
     report_put_missing(&w, rec);
     if (h->mode == HEAP_TREE)

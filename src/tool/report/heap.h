@@ -12,6 +12,7 @@
 #include "tool/profile/profile.h"
 #include "tool/report/report.h"
 #include "tool/util/json_writer.h"
+#include "tool/util/sheet.h"
 
 enum heap_mode { HEAP_SUMMARY, HEAP_TREE, HEAP_LEAKS, HEAP_GROWTH, HEAP_AT_PEAK };
 
@@ -44,6 +45,8 @@ void report_put_missing(struct json_writer *w, const struct recording *rec);
 void report_put_tree(struct json_writer *w, const struct profile *p, enum figure by);
 /* The source of the CPU samples, and its frequency. */
 void report_put_source(struct json_writer *w, const struct recording *rec);
+/* The kernel's CPU time, and how much of it the samples represent. */
+void report_put_coverage(struct json_writer *w, const struct piano__trace *t);
 /* "stack":[...] of a named stack; FRAMES of PROFILE_MAX_FRAMES. */
 void report_put_stack(struct json_writer *w, const struct profile *p, uint32_t stack,
                       const struct symbol_frame **frames);
@@ -63,6 +66,9 @@ bool heap_is_past_peak(const struct profile *heap);
 /* If so, prints the size of the peak and the command that shows it; for reports of live memory. */
 void heap_print_past_peak(FILE *out, const struct profile *heap, const struct heap_options *h,
                           const struct report_options *o);
+/* The member "callers" of a site: those in STACK, as the column "Called by" shows them. */
+void heap_put_callers(struct sheet *s, const struct profile *heap, uint32_t stack);
+/* Prints what was skipped to find the sites. */
 void heap_print_wrappers(FILE *out, const struct profile *heap, const struct report_options *o);
 
 int heap_print_tree(FILE *out, const struct profile *heap, enum figure by,

@@ -19,6 +19,8 @@ static void moment_text(char *text, size_t size, const struct profile *heap,
                s->at_ns > start && s->at_ns - start < INT64_MAX ? (int64_t)(s->at_ns - start) : 0);
     if (s == &g->end)
         snprintf(text, size, "the end (after %s)", at);
+    else if (s == &g->start)
+        snprintf(text, size, "the start");
     else
         snprintf(text, size, "snapshot %u (after %s)", s->number, at);
 }
@@ -48,10 +50,11 @@ static void columns(struct sheet *s, const void *ctx, const void *of)
     int64_t from = figure_whole(row->from), to = figure_whole(row->to);
     char slope[SLOPE_LEN], place[700];
     char *name = s->table ? profile_safe_name(site->function, site->mmap) : NULL;
-    char *callers = s->table ? heap_callers(v->heap, site) : NULL;
+    char *callers = s->table ? heap_callers_text(v->heap, site, row->leader) : NULL;
     SHEET(s, TEXT, "function", "Site", .text = site->function, .shown = name);
     SHEET(s, TEXT, "caller", "Called by", .text = site->caller, .shown = callers, .optional = -3,
           .place = 2);
+    heap_put_callers(s, v->heap, row->leader);
     SHEET(s, TEXT, "file", "Place", .text = site->file, .optional = -4, .place = 1,
           .shown = s->table ? heap_place(place, sizeof(place), site->file, site->line) : NULL);
     SHEET(s, COUNT, "line", NULL, .count = site->line);
@@ -104,7 +107,7 @@ int heap_print_growth(FILE *out, const struct profile *heap, const struct heap_g
     fprintf(out, "\n%sFrom %s to %s%s: live %s", o->colour ? "\x1b[1m" : "", from, to,
             o->colour ? "\x1b[0m" : "",
             units_bytes_signed(text, figure_whole(g->to->live_bytes - g->from->live_bytes)));
-    size_t taken = g->points - (g->from == &g->end || g->to == &g->end);
+    size_t taken = g->points - (g->from == &g->end || g->to == &g->end) - (g->from == &g->start);
     if (taken < heap->rec.snapshot_count)
         fprintf(out, ", %zu of %zu snapshots\n", taken, heap->rec.snapshot_count);
     else
@@ -133,7 +136,7 @@ static void put_moment(struct json_writer *w, const char *key, const struct prof
 {
     uint64_t start = heap->rec.header.start_mono_ns;
     json_add_object(w, key);
-    json_add_known(w, "snapshot", s != &g->end, s->number);
+    json_add_known(w, "snapshot", s != &g->end && s != &g->start, s->number);
     json_add_count(w, "at_ns", s->at_ns > start ? s->at_ns - start : 0);
     json_add_number(w, "live_bytes", figure_whole(s->live_bytes));
     json_close(w);

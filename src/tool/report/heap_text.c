@@ -102,14 +102,37 @@ void heap_print_past_peak(FILE *out, const struct profile *heap, const struct he
 
 /* ---- wrappers ---- */
 
+/* Prints BEFORE, FUNCTION and AFTER, unless FUNCTION is NULL. */
+static void print_skipped(FILE *out, const struct report_options *o, const char *before,
+                          const char *function, const char *after)
+{
+    char *name = function ? profile_safe_name(function, false) : NULL;
+    if (name)
+        report_dim(out, o->colour, "%s%s%s", before, name, after);
+    free(name);
+}
+
 void heap_print_wrappers(FILE *out, const struct profile *heap, const struct report_options *o)
 {
-    char *name = heap->wrapper ? profile_safe_name(heap->wrapper, false) : NULL;
-    if (name)
-        report_dim(out, o->colour,
-                   "sites are the callers of %s and other wrappers: --no-skip shows the wrappers",
-                   name);
-    free(name);
+    print_skipped(out, o, "sites are the callers of ", heap->wrapper,
+                  " and other wrappers: --no-skip shows the wrappers");
+    print_skipped(out, o, "sites are in the program's own code, not in ", heap->library,
+                  " and other functions of libraries: --no-skip shows those");
+    for (size_t i = 0; i < heap->found.count; i++)
+        print_skipped(out, o, "", heap->found.names[i],
+                      " counts as a wrapper: many functions call it, for many sizes");
+}
+
+void heap_put_callers(struct sheet *s, const struct profile *heap, uint32_t stack)
+{
+    const char *callers[HEAP_CALLERS];
+    if (!s->json)
+        return;
+    size_t count = heap_callers(heap, stack, callers);
+    json_add_array(s->json, "callers");
+    for (size_t i = 0; i < count; i++)
+        json_add_text(s->json, NULL, callers[i]);
+    json_close(s->json);
 }
 
 /* ---- places ---- */
@@ -164,16 +187,26 @@ static void print_end(FILE *out, const struct recording *rec)
     }
 }
 
+static const char *range_end_text(char *text, const struct recording *rec, uint64_t at_ns)
+{
+    uint64_t end = rec->end_ns < at_ns ? rec->end_ns : at_ns;
+    return units_time(text, (int64_t)(end - rec->header.start_mono_ns));
+}
+
 void heap_print_program(FILE *out, const struct recording *rec)
 {
     const struct piano__rec_header *h = &rec->header;
     char safe[PIANO_REC_PATH], text[UNITS_LEN], name[PIANO_REC_PATH];
+    char from[UNITS_LEN], to[UNITS_LEN];
     program_called(name, sizeof(name), h->program, h->command);
     fprintf(out, "%s (pid %u) | ", *name ? say_safe(safe, sizeof(safe), name) : "-", h->pid);
     if (rec->duration_ns >= 0)
         fprintf(out, "%s%s | ", rec->duration_atleast ? "at least " : "",
                 units_time(text, rec->duration_ns));
     print_end(out, rec);
+    if (rec->range.given)
+        fprintf(out, " | from %s to %s", range_end_text(from, rec, rec->range.from_ns),
+                range_end_text(to, rec, rec->range.to_ns));
 }
 
 static void print_program(FILE *out, const struct recording *rec)
@@ -257,6 +290,9 @@ void heap_print_answer(FILE *out, const struct profile *heap, const struct repor
         fputs(": not known to be live or freed\n", out);
     }
     print_sum(out, "Peak", h->peak_bytes, h->peak_objects);
+    recording_whole_peak_interval(rec, &low, &high);
+    if (rec->rate_high > 1)
+        print_interval(out, low, high);
     if (h->peak_ns >= h->start_mono_ns && h->peak_bytes > 0)
         fprintf(out, ", after %s", units_time(text, (int64_t)(h->peak_ns - h->start_mono_ns)));
     fputc('\n', out);

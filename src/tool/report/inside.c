@@ -57,7 +57,7 @@ struct inside *inside_open(const struct run *run)
     }
     in->run = run;
     in->instruments = in->profile.instruments;
-    in->exact = in->profile.rec.off_samples > 0;
+    in->exact = in->profile.rec.has_off;
     in->frames = calloc(PROFILE_MAX_FRAMES, sizeof(*in->frames));
     if (!in->frames || recording_blocks(&in->profile.rec, &in->blocks, &in->block_count) != 0) {
         inside_close(in);

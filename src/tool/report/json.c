@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tool/load/own.h"
+#include "tool/load/coverage.h"
 #include "tool/util/paths.h"
 
 /* The name of a run in the runs directory: its file name without the extension. */
@@ -16,6 +17,20 @@ static void put_stem(struct json_writer *w, const char *path)
         *dot = '\0';
     json_add_text(w, "id", stem);
     free(stem);
+}
+
+/* In a run or recording from START to END. */
+static void put_range(struct json_writer *w, const struct range *r, uint64_t start, uint64_t end)
+{
+    uint64_t to = r->to_ns < end ? r->to_ns : end;
+    if (!r->given) {
+        json_add_null(w, "range");
+        return;
+    }
+    json_add_object(w, "range");
+    json_add_count(w, "from_ns", r->from_ns - start);
+    json_add_count(w, "to_ns", to - start);
+    json_close(w);
 }
 
 void report_put_run(struct json_writer *w, const struct run *run)
@@ -40,6 +55,7 @@ void report_put_run(struct json_writer *w, const struct run *run)
     json_add_flag(w, "truncated", run->truncated);
     json_add_count(w, "unreadable_lines", run->bad_lines);
     json_add_count(w, "saturated", run->saturated);
+    put_range(w, &run->range, 0, (uint64_t)INT64_MAX);
     json_close(w);
     json_add_object(w, "dropped");
     for (int k = 0; k < RUN_DROP_KINDS; k++)
@@ -61,6 +77,17 @@ void report_put_source(struct json_writer *w, const struct recording *rec)
     const struct piano__trace *t = &rec->header.trace;
     json_add_text(w, "source", sources[t->cpu_source < 4 ? t->cpu_source : 0]);
     json_add_count(w, "hz", t->cpu_hz);
+}
+
+void report_put_coverage(struct json_writer *w, const struct piano__trace *t)
+{
+    struct coverage c = coverage_of(t);
+    json_add_known_count(w, "kernel_cpu_ns", c.is_known, c.kernel_ns);
+    if (c.is_known)
+        json_add_real(w, "coverage", 4, c.share);
+    else
+        json_add_null(w, "coverage");
+    json_add_flag(w, "incomplete", c.is_short);
 }
 
 void report_put_stack(struct json_writer *w, const struct profile *p, uint32_t stack,
@@ -115,6 +142,24 @@ static void put_command(struct json_writer *w, const struct piano__rec_header *h
     json_close(w);
 }
 
+static void put_fired(struct json_writer *w, const struct piano__rec_header *h)
+{
+    const size_t room = sizeof(h->fires) / sizeof(*h->fires);
+    json_add_array(w, "fired");
+    for (uint64_t i = h->fired > room ? h->fired - room : 0; i < h->fired; i++) {
+        const struct piano__fired *f = &h->fires[i % room];
+        json_add_object(w, NULL);
+        json_add_text(w, "kind", f->kind == PIANO_FIRED_GROWTH ? "growth" : "long-poll");
+        json_add_text(w, "action", f->action == PIANO_FIRED_END ? "end" : "snapshot");
+        json_add_known_count(w, "at_ns", f->at_ns >= h->start_mono_ns, f->at_ns - h->start_mono_ns);
+        json_add_count(w, "value", f->value);
+        json_add_count(w, "limit", f->limit);
+        json_add_text(w, "what", f->what);
+        json_close(w);
+    }
+    json_close(w);
+}
+
 void report_put_recording(struct json_writer *w, const struct recording *rec)
 {
     static const char *const ends[] = {"running", "exited", "killed", "unknown"};
@@ -146,6 +191,9 @@ void report_put_recording(struct json_writer *w, const struct recording *rec)
     json_add_text(w, "own_allocator", own_name(h));
     json_add_text(w, "own_allocator_hidden", own_reason(h));
     json_add_flag(w, "child", h->flags & PIANO_REC_CHILD);
+    json_add_known_count(w, "ended_ns", h->ended_ns > 0, h->ended_ns - h->start_mono_ns);
+    put_fired(w, h);
+    put_range(w, &rec->range, h->start_mono_ns, rec->end_ns);
     json_add_count(w, "format_version", h->version);
     json_close(w);
     free(stem);

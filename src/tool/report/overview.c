@@ -7,12 +7,14 @@
 #include <string.h>
 
 #include "tool/load/own.h"
+#include "tool/load/coverage.h"
 #include "tool/report/cpu.h"
 #include "tool/report/polls.h"
 #include "tool/util/say.h"
 #include "tool/util/units.h"
 
 enum { ROWS = 5 };
+static const char *const heap_keys[] = {"live_bytes", "allocated_bytes", "peak_bytes", "samples"};
 
 static void more(FILE *out, const char *flag, const char *run, const struct report_options *o)
 {
@@ -36,6 +38,7 @@ static int show_polls(FILE *out, struct profile *profile, const char *run,
     err = polls_flags_make(&flags, &p);
     uint32_t *sorted = polls_sorted(&p, &count);
     report_heading(out, o->colour, "Polls");
+    polls_print_covers(out, &p);
     for (size_t i = 0; err == 0 && i < flags.count && i < ROWS; i++)
         fprintf(out, "%s!%s %s\n", o->colour ? "\x1b[31m" : "", o->colour ? "\x1b[0m" : "",
                 flags.list[i].text);
@@ -64,14 +67,16 @@ static int show_cpu(FILE *out, struct profile *profile, const char *run,
 {
     struct cpu c;
     struct cpu_flat f;
-    char text[UNITS_LEN], source[80];
+    char text[UNITS_LEN], source[80], covered[80];
     int err = cpu_make(&c, profile, error);
     if (err)
         return err;
     err = cpu_flat_make(&f, &c, 0, 0);
     report_heading(out, o->colour, "CPU");
-    fprintf(out, "%s on the CPU, %llu samples, %s\n", units_time(text, (int64_t)f.cpu_ns),
-            (unsigned long long)f.samples, cpu_source_text(source, sizeof(source), c.rec));
+    coverage_text(covered, sizeof(covered), &c.rec->header.trace);
+    fprintf(out, "%s on the CPU, %llu samples, %s%s%s\n", units_time(text, (int64_t)f.cpu_ns),
+            (unsigned long long)f.samples, cpu_source_text(source, sizeof(source), c.rec),
+            *covered ? ", " : "", covered);
     for (size_t i = 0; err == 0 && i < f.count && i < ROWS && f.rows[i].self_ns > 0; i++) {
         char *name = profile_safe_name(f.rows[i].function, false);
         fprintf(out, "  %6s  %s\n",
@@ -79,10 +84,29 @@ static int show_cpu(FILE *out, struct profile *profile, const char *run,
                 name ? name : "?");
         free(name);
     }
+    cpu_notices(&c);
     cpu_flat_release(&f);
     cpu_release(&c);
     more(out, "--cpu", run, o);
     return err;
+}
+
+/* Memory is known at snapshots, so a range has growth between two of them. */
+static int show_growth(FILE *out, const struct profile *profile, const char *run,
+                       const struct report_options *o)
+{
+    const struct report_options few = {.top = ROWS, .width = o->width, .colour = o->colour};
+    struct heap_growth g;
+    struct run_error error;
+    int err = heap_growth_make(&g, profile, GROWTH_NOT_GIVEN, GROWTH_NOT_GIVEN, &error);
+    report_heading(out, o->colour, "Heap");
+    if (err == -ENOENT)
+        fputs("-: there are no two snapshots near this range\n", out);
+    else if (err == 0)
+        err = heap_print_growth(out, profile, &g, &few);
+    heap_growth_release(&g);
+    more(out, "--heap", run, o);
+    return err == -ENOENT ? 0 : err;
 }
 
 static int show_heap(FILE *out, struct profile *profile, const char *run,
@@ -91,8 +115,8 @@ static int show_heap(FILE *out, struct profile *profile, const char *run,
     char live[UNITS_LEN], all[UNITS_LEN], peak[UNITS_LEN];
     size_t count = 0;
     int err = profile_make_sites(profile, NULL, error);
-    if (err)
-        return err;
+    if (err || profile->rec.range.given)
+        return err ? err : show_growth(out, profile, run, o);
     uint32_t *sites = heap_sorted(profile, FIGURE_LIVE, &count);
     report_heading(out, o->colour, "Heap");
     fprintf(out, "%s live, %s allocated, %s at the peak\n",
@@ -105,6 +129,7 @@ static int show_heap(FILE *out, struct profile *profile, const char *run,
         fprintf(out, "  %9s  %s\n", figure_bytes(live, site->sum.live_bytes), name ? name : "?");
         free(name);
     }
+    heap_notice_losses(profile);
     free(sites);
     more(out, "--heap", run, o);
     return err;
@@ -119,38 +144,79 @@ static void show_hidden(FILE *out, const struct recording *rec, const struct rep
 
 /* ---- all ---- */
 
-static int overview_json(FILE *out, const struct recording *rec, unsigned found,
-                         struct run_error *error)
+/* Figures of a range: what the header says is of the whole recording. */
+static int put_part(struct json_writer *w, struct profile *p, struct run_error *error)
+{
+    struct polls polls;
+    int err = profile_read(p, error);
+    err = err ? err : polls_make(&polls, p, 0, error);
+    if (err)
+        return err;
+    json_line(w);
+    json_add_object(w, "heap");
+    for (size_t i = 0; i < 4; i++)
+        json_add_null(w, heap_keys[i]);
+    json_close(w);
+    json_line(w);
+    json_add_object(w, "cpu");
+    json_add_count(w, "samples", p->rec.cpu_samples);
+    json_add_count(w, "switches", p->rec.off_samples);
+    static const char *const whole[] = {"lost", "kernel_cpu_ns", "coverage", "incomplete"};
+    for (size_t i = 0; i < sizeof(whole) / sizeof(*whole); i++)
+        json_add_null(w, whole[i]);
+    json_close(w);
+    json_line(w);
+    json_add_object(w, "polls");
+    json_add_count(w, "events", polls.events);
+    json_close(w);
+    polls_release(&polls);
+    return 0;
+}
+
+static void put_whole(struct json_writer *w, const struct piano__rec_header *h)
+{
+    const double bytes[] = {h->live_bytes, h->allocated_bytes, h->peak_bytes};
+    json_line(w);
+    json_add_object(w, "heap");
+    bool known = !own_is_hidden(h);
+    for (size_t i = 0; i < 3; i++)
+        json_add_known(w, heap_keys[i], known, figure_whole(bytes[i]));
+    json_add_known_count(w, heap_keys[3], known, h->stats.samples);
+    json_close(w);
+    json_line(w);
+    json_add_object(w, "cpu");
+    json_add_count(w, "samples", h->trace.samples);
+    json_add_count(w, "switches", h->trace.switches);
+    json_add_count(w, "lost", h->trace.samples_lost);
+    report_put_coverage(w, &h->trace);
+    json_close(w);
+    json_line(w);
+    json_add_object(w, "polls");
+    json_add_count(w, "events", h->trace.events);
+    json_close(w);
+}
+
+static int overview_json(FILE *out, struct profile *p, struct run_error *error)
 {
     static const char *const names[] = {"heap", "cpu", "polls"};
-    const struct piano__rec_header *h = &rec->header;
     struct json_writer w = {.out = out};
+    bool is_part = p->rec.asked.from.given || p->rec.asked.to.given;
     json_add_object(&w, NULL);
     json_add_array(&w, "instruments");
     for (unsigned i = 0; i < 3; i++)
-        if (found & 1u << i)
+        if (p->instruments & 1u << i)
             json_add_text(&w, NULL, names[i]);
     json_close(&w);
-    json_line(&w);
-    bool known = !own_is_hidden(h);
-    json_add_object(&w, "heap");
-    json_add_known(&w, "live_bytes", known, figure_whole(h->live_bytes));
-    json_add_known(&w, "allocated_bytes", known, figure_whole(h->allocated_bytes));
-    json_add_known(&w, "peak_bytes", known, figure_whole(h->peak_bytes));
-    json_add_known_count(&w, "samples", known, h->stats.samples);
-    json_close(&w);
-    json_line(&w);
-    json_add_object(&w, "cpu");
-    json_add_count(&w, "samples", h->trace.samples);
-    json_add_count(&w, "switches", h->trace.switches);
-    json_add_count(&w, "lost", h->trace.samples_lost);
-    json_close(&w);
-    json_line(&w);
-    json_add_object(&w, "polls");
-    json_add_count(&w, "events", h->trace.events);
-    json_close(&w);
-    report_put_recording(&w, rec);
-    int err = json_finish(&w);
+    int err = is_part ? put_part(&w, p, error) : 0;
+    if (err) {
+        buf_free(&w.text);
+        buf_free(&w.open);
+        return err;
+    }
+    if (!is_part)
+        put_whole(&w, &p->rec.header);
+    report_put_recording(&w, &p->rec);
+    err = json_finish(&w);
     if (err)
         snprintf(error->text, sizeof(error->text), "the report stopped: %s", strerror(-err));
     return err;
@@ -161,11 +227,16 @@ int overview_report(FILE *out, struct profile *p, const char *run, bool json,
 {
     if (json) {
         profile_notice_reading(p);
-        return overview_json(out, &p->rec, p->instruments, error);
+        profile_notice_samples(p);
+        heap_notice_losses(p);
+        return overview_json(out, p, error);
     }
-    heap_print_program(out, &p->rec);
-    fputc('\n', out);
     int err = profile_read(p, error);
+    if (err == 0) {
+        profile_notice_reading(p);
+        heap_print_program(out, &p->rec);
+        fputc('\n', out);
+    }
     if (err == 0 && p->instruments & PROFILE_EVENTS)
         err = show_polls(out, p, run, o, error);
     if (err == 0 && p->instruments & PROFILE_CPU)

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "tool/load/coverage.h"
 #include "tool/util/say.h"
 #include "tool/util/units.h"
 
@@ -95,7 +96,8 @@ static void thread_columns(struct sheet *s, const void *ctx, const void *of)
     const struct polls_track *t = &p->tracks[track];
     polls_thread_columns(s, p, track, "name", "Thread");
     SHEET(s, TEXT, "loop", NULL, .text = t->loop >= 0 ? polls_park_names[t->loop] : NULL);
-    SHEET(s, COUNT, "events", NULL, .count = p->rec->events.tracks[track].events);
+    SHEET(s, COUNT, "events", NULL,
+          .count = p->range.given ? t->events : p->rec->events.tracks[track].events);
     SHEET(s, COUNT, "polls", "Polls", .count = t->polls);
     SHEET(s, TIME, "busy_ns", "In polls", .count = t->busy_ns);
     SHEET(s, COUNT, "parks", "Parks", .count = t->parks);
@@ -115,18 +117,30 @@ static void thread_columns(struct sheet *s, const void *ctx, const void *of)
 static void print_answer(FILE *out, const struct polls *p)
 {
     const struct recording *rec = p->rec;
+    char covered[80];
+    uint64_t events = p->range.given ? p->events : rec->events.count;
     heap_print_program(out, rec);
-    fprintf(out, " | %llu event%s on %zu thread%s | %llu poll%s",
-            (unsigned long long)rec->events.count, units_plural(rec->events.count),
-            rec->events.track_count, units_plural(rec->events.track_count),
+    fprintf(out, " | %llu event%s on %zu thread%s | %llu poll%s", (unsigned long long)events,
+            units_plural(events), rec->events.track_count, units_plural(rec->events.track_count),
             (unsigned long long)p->polls, units_plural(p->polls));
     if (rec->cpu_samples)
         fprintf(out, " | %llu CPU sample%s", (unsigned long long)rec->cpu_samples,
                 units_plural(rec->cpu_samples));
+    if (*coverage_text(covered, sizeof(covered), &rec->header.trace))
+        fprintf(out, " | %s", covered);
     if (rec->off_samples)
         fprintf(out, " | %llu switch%s", (unsigned long long)rec->off_samples,
                 rec->off_samples == 1 ? "" : "es");
     fputc('\n', out);
+}
+
+void polls_print_covers(FILE *out, const struct polls *p)
+{
+    char text[UNITS_LEN], all[UNITS_LEN];
+    uint64_t ns;
+    if (polls_covers(p, &ns))
+        fprintf(out, "covers the last %s of %s: older events were overwritten\n",
+                units_time(text, (int64_t)ns), units_time(all, (int64_t)(p->end_ns - p->start_ns)));
 }
 
 static void print_flags(FILE *out, const struct polls_flags *flags, const struct report_options *o)
@@ -222,6 +236,7 @@ int polls_report(FILE *out, struct polls *p, const struct report_options *o)
     int err = polls_flags_make(&flags, p);
     if (err == 0) {
         print_answer(out, p);
+        polls_print_covers(out, p);
         print_flags(out, &flags, o);
         err = print_tasks(out, p, o);
     }
@@ -349,14 +364,27 @@ static void put_latencies(struct json_writer *w, struct polls *p)
     json_close(w);
 }
 
+/* The time in which all events are there; null if it is not known when it begins. */
+static void put_covers(struct json_writer *w, const struct polls *p)
+{
+    uint64_t from = p->rec->events.complete_ns;
+    json_add_object(w, "covers");
+    json_add_known_count(w, "from_ns", from != UINT64_MAX,
+                         from > p->start_ns ? from - p->start_ns : 0);
+    polls_put_moment(w, "to_ns", p, p->end_ns);
+    json_add_flag(w, "all", p->rec->header.trace.recycled == 0);
+    json_close(w);
+}
+
 static void put_summary(struct json_writer *w, const struct polls *p)
 {
     const struct piano__trace *t = &p->rec->header.trace;
     json_add_object(w, "events");
-    json_add_count(w, "count", p->rec->events.count);
+    json_add_count(w, "count", p->range.given ? p->events : p->rec->events.count);
     json_add_count(w, "unknown", p->rec->events.unknown);
     json_add_count(w, "unreadable_fields", p->rec->events.bad);
     json_add_count(w, "stray_ends", p->stray_ends);
+    json_add_count(w, "cut", p->cut);
     json_add_count(w, "too_deep", p->too_deep);
     json_add_count(w, "untracked", p->untracked);
     json_add_text(w, "clock", p->rec->events.clock.counter ? "counter" : "monotonic");
@@ -374,7 +402,10 @@ static void put_summary(struct json_writer *w, const struct polls *p)
     json_add_count(w, "busy", t->dropped_busy);
     json_add_count(w, "names", t->dropped_names);
     json_add_count(w, "recycled_chunks", t->recycled);
+    json_add_count(w, "overwritten", t->overwritten);
+    json_add_count(w, "definitions_in_ring", t->definitions_in_ring);
     json_close(w);
+    put_covers(w, p);
 }
 
 int polls_report_json(FILE *out, struct polls *p, const struct report_options *o)

@@ -12,6 +12,8 @@ int polls_report_json(FILE *out, struct polls *p, const struct report_options *o
 
 /* ---- pieces ---- */
 
+/* Prints how much of the time the events cover, if old ones were overwritten. */
+void polls_print_covers(FILE *out, const struct polls *p);
 int polls_print_longest(FILE *out, struct polls *p, const struct report_options *o);
 void polls_put_longest(struct json_writer *w, struct polls *p);
 /* AT_NS of CLOCK_MONOTONIC as time since the start; null if it is before. */

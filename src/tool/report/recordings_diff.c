@@ -94,7 +94,9 @@ static int compare(struct recordings_diff *d, unsigned common, const char *const
     bool alone = !d->has_cpu && !d->has_polls;
     d->has_heap =
         common & PROFILE_HEAP && (alone || h[0].rec.total.samples + h[1].rec.total.samples > 0);
-    int err = d->has_heap ? heap_diff_make(&d->heap, h, labels) : 0;
+    int err = d->has_heap ? profile_share_wrappers(d->profiles) : 0;
+    if (err == 0 && d->has_heap)
+        err = heap_diff_make(&d->heap, h, labels);
     if (err == 0 && (d->has_cpu || (d->has_polls && d->has_heap)))
         err = cpu_diff_make(&d->functions, d->has_cpu ? d->cpus : NULL, d->has_heap ? h : NULL,
                             labels);
@@ -103,9 +105,25 @@ static int compare(struct recordings_diff *d, unsigned common, const char *const
     return err;
 }
 
+static int set_range(struct recordings_diff *d, unsigned *common, const struct range_asked *range,
+                     struct run_error *error)
+{
+    if (*common == PROFILE_HEAP) {
+        snprintf(error->text, sizeof(error->text),
+                 "memory is only known at snapshots: it cannot be compared for a range of time");
+        snprintf(error->hint, sizeof(error->hint),
+                 "piano report --heap --from TIME --to TIME, for each");
+        return -ENOENT;
+    }
+    *common &= ~(unsigned)PROFILE_HEAP;
+    for (int s = 0; s < 2; s++)
+        d->profiles[s].rec.asked = *range;
+    return 0;
+}
+
 int recordings_diff_make(struct recordings_diff *d, const char *const paths[2],
                          const char *const labels[2], const struct heap_skip *skip,
-                         struct run_error *error)
+                         const struct range_asked *range, struct run_error *error)
 {
     unsigned found[2] = {0, 0};
     *d = (struct recordings_diff){.has_cpu = false};
@@ -113,6 +131,8 @@ int recordings_diff_make(struct recordings_diff *d, const char *const paths[2],
     unsigned common = found[0] & found[1];
     if (err == 0 && common == 0)
         err = nothing_common(paths, found, error);
+    if (err == 0 && (range->from.given || range->to.given))
+        err = set_range(d, &common, range, error);
     for (int s = 0; s < 2 && err == 0; s++)
         err = load(d, s, common, skip, error);
     if (err == 0)

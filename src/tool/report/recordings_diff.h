@@ -18,11 +18,11 @@ struct recordings_diff {
     struct polls_diff tasks;
 };
 
-/* 0, or negative errno with ERROR filled: -ENOENT if they have nothing in common. Notices go to
- * stderr. LABELS must outlive D. */
+/* 0, or negative errno with ERROR filled: -ENOENT if they have nothing in common. Of a range of time
+ * in both, memory is not compared. Notices go to stderr. LABELS must outlive D. */
 int recordings_diff_make(struct recordings_diff *d, const char *const paths[2],
                          const char *const labels[2], const struct heap_skip *skip,
-                         struct run_error *error);
+                         const struct range_asked *range, struct run_error *error);
 void recordings_diff_release(struct recordings_diff *d);
 
 /* Each returns 0 or negative errno. */

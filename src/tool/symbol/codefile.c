@@ -10,6 +10,7 @@
 
 #include <elfutils/libdwelf.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,7 @@
 #include "tool/symbol/demangle.h"
 #include "tool/symbol/starts.h"
 #include "tool/symbol/symtab.h"
+#include "tool/util/file.h"
 
 enum { VDSO_MAX = 1 << 20 };
 
@@ -98,7 +100,7 @@ static const char *why_not(struct strings *strings, int err)
 static int open_at(const char *path, const struct symbol_module *module)
 {
     struct build_id id;
-    int fd = is_vdso(path) ? open_vdso() : debugfile_open(path);
+    int fd = is_vdso(path) ? open_vdso() : file_open(path, O_RDONLY);
     if (fd < 0)
         return fd;
     int err = debugfile_id(fd, &id);

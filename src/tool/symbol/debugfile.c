@@ -7,6 +7,7 @@
  * The same for the second file, shared between packages, that dwz makes (.gnu_debugaltlink). A file
  * must have the requested build-id or, if there is none, the requested checksum. */
 #include "tool/symbol/debugfile.h"
+#include "tool/util/file.h"
 
 #include <elfutils/libdwelf.h>
 #include <errno.h>
@@ -17,24 +18,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-int debugfile_open(const char *path)
-{
-    struct stat st;
-    /* Check before opening: opening a device can have side effects. */
-    if (stat(path, &st) != 0)
-        return -errno;
-    if (!S_ISREG(st.st_mode))
-        return -ENODEV;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0)
-        return -errno;
-    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
-        close(fd);
-        return -ENODEV;
-    }
-    return fd;
-}
 
 int debugfile_id(int fd, struct build_id *id)
 {
@@ -107,7 +90,7 @@ static int in_dirs(const struct debugfile_search *search, const struct build_id 
         snprintf(hex + 2 * i, 3, "%02x", id->bytes[i]);
     while (fd < 0 && next_dir(&list, dir, sizeof(dir))) {
         snprintf(path, PATH_MAX, "%s/.build-id/%.2s/%s%s", dir, hex, hex + 2, suffix);
-        fd = checked(debugfile_open(path), id);
+        fd = checked(file_open(path, O_RDONLY), id);
     }
     return fd;
 }
@@ -156,7 +139,7 @@ struct wanted {
 
 static int try_path(const struct wanted *want, const char *path)
 {
-    int fd = debugfile_open(path);
+    int fd = file_open(path, O_RDONLY);
     struct build_id found;
     if (fd < 0 || want->id.len)
         return checked(fd, &want->id);

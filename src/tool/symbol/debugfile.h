@@ -21,9 +21,6 @@ struct debugfile_search {
     struct debuginfod debuginfod;
 };
 
-/* Opens the regular file PATH. Returns a descriptor or negative errno: -ENODEV when it is not a
- * regular file. */
-int debugfile_open(const char *path);
 /* Reads the build-id of the ELF program, library or debug file FD. Returns 0, or -ENOEXEC for any
  * other file. */
 int debugfile_id(int fd, struct build_id *id);

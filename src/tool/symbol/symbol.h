@@ -34,6 +34,7 @@ struct symbol_frame {
     unsigned line;        /* 0: unknown */
     bool inlined;         /* into the next frame */
     bool python;          /* a Python function, from `recording_code` */
+    uint8_t origin;       /* set by profile/origin.c, which knows whose code it is */
     const char *module;   /* last component of its path; "[unknown]" without a module; never NULL */
 };
 

@@ -11,6 +11,7 @@
 
 #include <elf.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +24,7 @@
 #include "tool/symbol/debugfile.h"
 #include "tool/unwind/machine.h"
 #include "tool/unwind/tables.h"
+#include "tool/util/file.h"
 #include "tool/util/vec.h"
 
 enum {
@@ -110,8 +112,9 @@ static int open_file(const struct code *code, pid_t pid)
     if (code->path[0] != '/')
         return -ENOENT;
     int len = snprintf(path, sizeof path, "/proc/%d/root%s", (int)pid, code->path);
-    int fd = pid > 0 && len < (int)sizeof path ? checked(debugfile_open(path), code->inode) : -1;
-    return fd >= 0 ? fd : checked(debugfile_open(code->path), code->inode);
+    int fd =
+        pid > 0 && len < (int)sizeof path ? checked(file_open(path, O_RDONLY), code->inode) : -1;
+    return fd >= 0 ? fd : checked(file_open(code->path, O_RDONLY), code->inode);
 }
 
 static bool read_at(int fd, void *to, size_t size, uint64_t at)

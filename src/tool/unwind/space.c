@@ -110,27 +110,36 @@ static void cut(struct space *s, uint64_t start, uint64_t end)
     s->count -= to - at;
 }
 
-static bool meets_told(const struct space *s, uint64_t start, uint64_t end)
+/* Whether addresses in the recording get another meaning. One anonymous mapping is like another:
+ * runtimes change theirs all the time. */
+static bool changes_told(const struct space *s, const struct mapping *new)
 {
-    for (size_t i = bound(s, start); i < s->count && s->list[i].start < end; i++) {
-        if (s->list[i].is_told)
+    for (size_t i = bound(s, new->start); i < s->count && s->list[i].start < new->end; i++) {
+        if (s->list[i].is_told && (s->list[i].code || new->code))
             return true;
     }
     return false;
 }
 
+/* Whether M is a known anonymous mapping around NEW, which is one too: the recording has it. */
+static bool is_told_within(const struct mapping *m, const struct mapping *new)
+{
+    return m->is_told && !m->code && !new->code && m->start <= new->start && m->end >= new->end;
+}
+
 void space_map(struct space *s, uint64_t start, uint64_t end, uint64_t offset, struct code *code,
                uint32_t *generations)
 {
-    const struct mapping new = {.start = start, .end = end, .offset = offset, .code = code};
+    struct mapping new = {.start = start, .end = end, .offset = offset, .code = code};
     if (end <= start || end >> 62 || !make_room(s))
         return;
     size_t at = bound(s, start);
     if (at < s->count && s->list[at].start == start && s->list[at].end == end &&
         s->list[at].code == code && s->list[at].offset == offset)
         return;
-    if (s->is_shared || meets_told(s, start, end))
+    if (s->is_shared || changes_told(s, &new))
         renew(s, generations);
+    new.is_told = at < s->count &&is_told_within(&s->list[at], &new);
     cut(s, start, end);
     insert(s, bound(s, start), &new);
 }

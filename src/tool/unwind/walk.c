@@ -39,6 +39,7 @@ struct cursor {
     struct space *space;
     const struct unwind_memory *memory;
     struct piano__frame at;
+    bool is_outermost;              /* there is nothing beyond this frame */
     unsigned flags;                 /* enum piano__stack_flags */
     struct unwind_regs interrupted; /* buffer for the registers in a signal frame */
 };
@@ -76,6 +77,13 @@ static bool read_word(void *memory, uint64_t at, uint64_t *value)
 
 /* By the frame pointer ------------------------------------------------------------------------- */
 
+/* Reads the code before PC. Returns false if it is not available: M is none, or has no file. */
+static bool read_code(const struct mapping *m, uint64_t pc, unsigned char code[PIANO_LONGEST_CALL])
+{
+    return m && m->code &&
+           code_bytes(m->code, pc - m->bias - PIANO_LONGEST_CALL, code, PIANO_LONGEST_CALL);
+}
+
 /* Is PC preceded by a call instruction? If its code cannot be read, the chain of frame pointers
  * must continue instead. */
 static bool is_return_address(struct cursor *c, uint64_t pc, uint64_t next_fp)
@@ -85,10 +93,19 @@ static bool is_return_address(struct cursor *c, uint64_t pc, uint64_t next_fp)
     if (!piano__is_code_address(pc))
         return false;
     const struct mapping *m = space_find(c->space, &c->unwinder->codes, pc - 1);
-    if (m && m->code && code_bytes(m->code, pc - m->bias - sizeof code, code, sizeof code))
+    if (read_code(m, pc, code))
         return piano__machine_is_call(code + sizeof code);
     return m && next_fp > c->at.fp && read_word(c, next_fp, &word) &&
            read_word(c, next_fp + 8, &word);
+}
+
+/* A runtime that makes stacks itself lets the first function return to code that no call precedes
+ * (Go: runtime.goexit), and clears the frame pointer: this frame is the outermost one. */
+static bool is_outermost(struct cursor *c, uint64_t pc, uint64_t next_fp)
+{
+    unsigned char code[PIANO_LONGEST_CALL];
+    return next_fp == 0 && piano__is_code_address(pc) &&
+           read_code(space_find(c->space, &c->unwinder->codes, pc - 1), pc, code);
 }
 
 static enum piano__outcome leave_by_fp(struct cursor *c)
@@ -102,11 +119,31 @@ static enum piano__outcome leave_by_fp(struct cursor *c)
         return PIANO_ENDED;
     }
     pc = unwind_strip(pc);
-    if (!is_return_address(c, pc, next_fp))
-        return PIANO_LOST;
+    if (!is_return_address(c, pc, next_fp)) {
+        c->is_outermost = is_outermost(c, pc, next_fp);
+        if (!c->is_outermost)
+            return PIANO_LOST;
+    }
     c->flags |= PIANO_STACK_BY_FP;
     piano__frame_leave_by_fp(&c->at, next_fp, pc);
     return PIANO_GOES_ON;
+}
+
+/* Code without tables is often a leaf function without a frame, and its caller would be left out.
+ * Then the return address is on top of the stack. It must follow a call in a file: of JIT code
+ * nothing more can be checked; in a file, the call must go to the function. */
+static bool leave_leaf(struct cursor *c, const struct mapping *m)
+{
+    unsigned char code[PIANO_LONGEST_CALL];
+    uint64_t pc;
+    if (PIANO_HAS_LINK_REGISTER || !c->at.is_exact || !m || !read_word(c, c->at.sp, &pc) ||
+        !piano__is_code_address(pc) ||
+        !read_code(space_find(c->space, &c->unwinder->codes, pc - 1), pc, code) ||
+        !(m->code ? piano__machine_calls(code + sizeof code, pc, c->at.pc)
+                  : piano__machine_is_call(code + sizeof code)))
+        return false;
+    piano__frame_leave_leaf(&c->at, pc);
+    return true;
 }
 
 /* Through a signal frame ----------------------------------------------------------------------- */
@@ -190,11 +227,13 @@ static enum piano__outcome leave_without_rule(struct cursor *c)
         return leave_signal(c);
     if (is_first_code(m, c->at.pc) || (!c->at.is_exact && begins_function(m, c->at.pc)))
         return PIANO_ENDED;
-    return leave_by_fp(c);
+    return leave_leaf(c, m) ? PIANO_GOES_ON : leave_by_fp(c);
 }
 
 static enum piano__outcome step(struct cursor *c)
 {
+    if (c->is_outermost)
+        return PIANO_ENDED;
     uint64_t pc = c->at.pc - !c->at.is_exact;
     const struct mapping *m = space_find(c->space, &c->unwinder->codes, pc);
     const struct piano__rule *rule =

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "common/owner.h"
+#include "tool/util/file.h"
 #include "tool/util/vec.h"
 
 enum { FLUSH_BYTES = 1 << 16 };
@@ -79,17 +80,18 @@ void buf_free(struct buf *b)
 
 static int read_file(struct buf *b, const char *path, int flags)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | flags);
+    int fd = file_open(path, O_RDONLY | flags);
     if (fd < 0)
-        return -errno;
+        return fd;
     struct stat st;
-    int err = fstat(fd, &st) != 0 ? -errno : S_ISREG(st.st_mode) ? 0 : -EINVAL;
+    int err = fstat(fd, &st) != 0 ? -errno : 0;
     while (err == 0) {
         size_t room = b->len == 0 ? (size_t)st.st_size + 1 : 65536;
         if (!reserve(b, room)) {
             err = -ENOMEM;
             break;
         }
+        b->data[b->len] = '\0'; /* an empty file is an empty text */
         ssize_t got = read(fd, b->data + b->len, room);
         if (got < 0 && errno == EINTR)
             continue;
@@ -111,7 +113,7 @@ int buf_read_file(struct buf *b, const char *path)
 
 int buf_read_own_file(struct buf *b, const char *path)
 {
-    return read_file(b, path, O_NOFOLLOW | O_NONBLOCK);
+    return read_file(b, path, O_NOFOLLOW);
 }
 
 static int write_all(int fd, const char *data, size_t len)

@@ -23,9 +23,10 @@ void buf_vprintf(struct buf *b, const char *fmt, va_list ap) __attribute__((form
 void buf_clear(struct buf *b);
 void buf_free(struct buf *b);
 
-/* Reads a whole regular file. Returns 0 or negative errno. */
+/* Reads a whole regular file and never blocks. Returns 0, then `data` is not NULL, or a negative
+ * errno. */
 int buf_read_file(struct buf *b, const char *path);
-/* The same for piano's own state: fails if PATH is a symbolic link, and never waits for a FIFO. */
+/* The same for piano's own state: fails if PATH is a symbolic link. */
 int buf_read_own_file(struct buf *b, const char *path);
 /* Writes to PATH.tmp-PID with mode 0600, then renames it to PATH. Returns 0 or negative errno. */
 int buf_write_file(const struct buf *b, const char *path);

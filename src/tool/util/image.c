@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "tool/util/buf.h"
+#include "tool/util/file.h"
 #include "tool/util/say.h"
 
 #if defined(__x86_64__)
@@ -272,7 +273,7 @@ static bool check_file(const char *path, int depth)
         Elf64_Ehdr elf;
         char line[SCRIPT_LINE + 1];
     } head = {.line = ""};
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int fd = file_open(path, O_RDONLY);
     if (fd < 0)
         return true;
     bool good = true;
@@ -294,7 +295,7 @@ enum image_starter image_starter(const char *path, char *text, size_t size)
         char line[SCRIPT_LINE + 1];
     } head = {.line = ""};
     enum image_starter kind = IMAGE_ALONE;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int fd = file_open(path, O_RDONLY);
     ssize_t len = fd >= 0 ? pread(fd, head.line, SCRIPT_LINE, 0) : 0;
     if (len >= (ssize_t)sizeof head.elf && memcmp(head.elf.e_ident, ELFMAG, SELFMAG) == 0) {
         if (head.elf.e_ident[EI_CLASS] == ELFCLASS64 && find_loader(fd, &head.elf, text, size) > 0)
@@ -311,7 +312,7 @@ enum image_starter image_starter(const char *path, char *text, size_t size)
 
 bool image_gains_rights(const char *path)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int fd = file_open(path, O_RDONLY);
     bool gains = fd >= 0 && gained_rights(fd);
     if (fd >= 0)
         close(fd);

@@ -6,16 +6,20 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/owner.h"
+#include "tool/util/buf.h"
 #include "tool/util/say.h"
+#include "tool/util/trust.h"
 
-static const char *const build_files[] = {
-    "Makefile", "makefile", "GNUmakefile", "CMakeLists.txt", "meson.build", "configure", ".git"};
+static const char *const build_files[] = {"Makefile",       "makefile",    "GNUmakefile",
+                                          "CMakeLists.txt", "meson.build", "Cargo.toml",
+                                          "configure",      ".git"};
 
 char *paths_join(const char *dir, const char *name)
 {
@@ -77,20 +81,77 @@ static bool holds_either(const char *dir)
     return holds_state(dir) || holds_build_file(dir);
 }
 
+/* The project that was refused last. */
+static struct trust_foreign refused;
+
+static bool is_trusted_build(const char *dir, struct trust_foreign *f)
+{
+    bool trusted = trust_has(dir, "", f) && trust_has(dir, ".piano", f);
+    for (size_t i = 0; i < sizeof(build_files) / sizeof(build_files[0]) && trusted; i++)
+        trusted = trust_has(dir, build_files[i], f);
+    return trusted;
+}
+
 /* CMakeLists.txt and meson.build also exist in subdirectories that cannot be built alone. Moves
- * ROOT up as long as the parent directory has that file too. */
+ * ROOT up as long as the parent directory has that file too and is trusted. */
 static void climb_parts(char *root, const char *name)
 {
+    struct trust_foreign f;
     while (!holds_state(root) && holds(root, name)) {
         char *slash = strrchr(root, '/');
         if (!slash || slash == root)
             return;
         *slash = '\0';
-        if (!holds(root, name)) {
+        if (!holds(root, name) || !is_trusted_build(root, &f)) {
             *slash = '/';
             return;
         }
     }
+}
+
+/* Does the Cargo.toml of DIR describe a workspace? */
+static bool is_workspace(const char *dir)
+{
+    char *path = paths_join(dir, "Cargo.toml");
+    struct buf text = {0};
+    bool found = path && buf_read_file(&text, path) == 0 && text.data &&
+                 (strncmp(text.data, "[workspace", 10) == 0 || strstr(text.data, "\n[workspace"));
+    buf_free(&text);
+    free(path);
+    return found;
+}
+
+/* A package of Cargo is built as a part of its workspace, which may be several directories above. */
+static char *climb_workspace(char *root)
+{
+    if (holds_state(root) || !holds(root, "Cargo.toml") || is_workspace(root))
+        return root;
+    char *above = nearest_above(root, is_workspace);
+    struct trust_foreign f;
+    if (!above || !is_trusted_build(above, &f)) {
+        free(above);
+        return root;
+    }
+    free(root);
+    return above;
+}
+
+/* Has no directory above CWD a build file, or CWD one of its own? */
+static bool is_nearest_build(const char *cwd)
+{
+    char *root = nearest_above(cwd, holds_build_file);
+    bool is_nearest = !root || strcmp(root, cwd) == 0;
+    free(root);
+    return is_nearest;
+}
+
+/* Returns ROOT if it is TRUSTED. Otherwise frees it and returns NULL. */
+static char *unless_refused(char *root, bool trusted)
+{
+    if (trusted)
+        return root;
+    free(root);
+    return NULL;
 }
 
 char *paths_build_root(void)
@@ -100,19 +161,67 @@ char *paths_build_root(void)
         return strdup(".");
     char *root = nearest_above(cwd, holds_either);
     if (!root)
-        return cwd;
-    climb_parts(root, "CMakeLists.txt");
-    climb_parts(root, "meson.build");
+        return unless_refused(cwd, is_trusted_build(cwd, &refused));
     free(cwd);
-    return root;
+    bool trusted = is_trusted_build(root, &refused);
+    if (trusted) {
+        climb_parts(root, "CMakeLists.txt");
+        climb_parts(root, "meson.build");
+        root = climb_workspace(root);
+    }
+    return unless_refused(root, trusted);
 }
 
-char *paths_project_root(void)
+char *paths_program_root(void)
 {
     char *cwd = getcwd(NULL, 0);
     char *root = cwd ? nearest_above(cwd, holds_state) : NULL;
     free(cwd);
-    return root ? root : paths_build_root();
+    if (!root)
+        return paths_build_root();
+    return unless_refused(root,
+                          trust_has(root, "", &refused) && trust_has(root, ".piano", &refused));
+}
+
+/* Whoever went to a directory of another user chose it, and recordings run no code. So `.piano` in
+ * the working directory may also belong to the owner of that directory. */
+char *paths_project_root(void)
+{
+    char *cwd = getcwd(NULL, 0);
+    char *state = cwd ? nearest_above(cwd, holds_state) : NULL;
+    char *root = NULL;
+    if (state && strcmp(state, cwd) == 0 && trust_is_of_owner(cwd, ".piano"))
+        root = strdup(cwd);
+    else
+        root = paths_program_root();
+    if (!root && !state && cwd && is_nearest_build(cwd)) {
+        refused.path[0] = '\0';
+        root = strdup(cwd);
+    }
+    free(state);
+    free(cwd);
+    return root;
+}
+
+int paths_error(void)
+{
+    return refused.path[0] ? -EPERM : -ENOMEM;
+}
+
+void paths_failure(char *text, size_t size, char *hint, size_t hint_size)
+{
+    hint[0] = '\0';
+    if (refused.path[0])
+        trust_describe(&refused, text, size, hint, hint_size);
+    else
+        snprintf(text, size, "out of memory");
+}
+
+int paths_say_failure(void)
+{
+    char text[PATH_MAX + 128], hint[PATH_MAX + 256];
+    paths_failure(text, sizeof text, hint, sizeof hint);
+    return say_error(hint[0] ? hint : NULL, "%s", text);
 }
 
 void paths_say_project(const char *root)

@@ -6,9 +6,21 @@
 
 #include <stddef.h>
 
-/* The project with the builds and recordings: the nearest directory at or above the working
- * directory that holds `.piano`; else the result of `paths_build_root`. */
+/* Projects of other users are not used, see trust.h. The functions below that return a project or its
+ * runs then return NULL. Why the last of them did: -EPERM, or -ENOMEM if memory was missing. */
+int paths_error(void);
+/* Writes that as a message to TEXT, and a hint, or "", to HINT. */
+void paths_failure(char *text, size_t size, char *hint, size_t hint_size);
+/* Prints that message. Returns EXIT_FAILED. */
+int paths_say_failure(void);
+
+/* The project with the recordings: the nearest directory at or above the working directory that
+ * holds `.piano`; else the result of `paths_build_root`. In a directory of another user, this is the
+ * working directory itself at most. */
 char *paths_project_root(void);
+
+/* The same for starting programs that were built there: the whole project must be trusted. */
+char *paths_program_root(void);
 
 /* Where `piano build` builds: the nearest directory at or above the working directory that holds
  * `.piano`, a build file or `.git`; else the working directory. So a project inside another one is

@@ -171,9 +171,18 @@ void say(const char *fmt, ...)
     va_end(ap);
 }
 
+static bool is_progress_off;
+
+void say_progress_never(bool is_never)
+{
+    is_progress_off = is_never;
+}
+
 static bool terminal_stderr(void)
 {
     static int known = -1;
+    if (is_progress_off)
+        return false;
     if (known < 0)
         known = isatty(STDERR_FILENO) == 1;
     return known == 1;

@@ -23,6 +23,8 @@ void say_listen(bool (*hear)(void *ctx, const char *text), void *ctx);
 /* A status line, rewritten in place. It appears only after the work has taken a while, and only if
  * stderr is a terminal. */
 void say_progress(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* Shows no status line from now on (IS_NEVER), because the terminal is a screen. */
+void say_progress_never(bool is_never);
 /* The work continues: shows the line if its delay has passed. */
 void say_progress_again(void);
 /* Removes the line. The next one waits for the delay again. */

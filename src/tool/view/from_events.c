@@ -2,8 +2,9 @@
  * --polls`.
  *
  * They arrive in the order of their ends, but a page needs them by thread and start, so they are
- * collected and sorted. A page has room for MOST_STAYS of each kind. When this many are reached,
- * the shorter half is dropped, and from then on everything that is shorter. The sums of tasks still
+ * collected and sorted. A page has room for MOST_STAYS of each kind, and for MOST_GROWING while the
+ * recording grows, because it is then packed again and again. When this many are reached, the
+ * shorter half is dropped, and from then on everything that is shorter. The sums of tasks still
  * include them. */
 #include <errno.h>
 #include <stdio.h>
@@ -13,7 +14,7 @@
 #include "tool/util/units.h"
 #include "tool/view/packer.h"
 
-enum { MOST_STAYS = 1 << 22, MOST_POINTS = 1 << 22 };
+enum { MOST_STAYS = 1 << 22, MOST_GROWING = 1 << 15, MOST_POINTS = 1 << 22 };
 
 enum { FLAG_OPEN = 1, FLAG_NESTED = 2 };
 
@@ -27,7 +28,7 @@ struct stay {
 
 struct stays {
     struct stay *list;
-    size_t count, cap;
+    size_t count, cap, most;
     int64_t least; /* minimum length to be kept */
     uint64_t left_out;
     bool failed;
@@ -66,7 +67,7 @@ static void add_stay(struct stays *s, const struct stay *stay)
         s->left_out++;
         return;
     }
-    if (s->count == MOST_STAYS) {
+    if (s->count == s->most) {
         qsort(s->list, s->count, sizeof(*s->list), compare_lengths);
         s->count /= 2;
         s->least = s->list[s->count].length;
@@ -288,7 +289,8 @@ static void name_workers(struct packer *k, const struct polls *p)
 
 int packer_add_events(struct packer *k, struct polls *p)
 {
-    struct collector c = {.k = k};
+    size_t most = k->is_growing ? MOST_GROWING : MOST_STAYS;
+    struct collector c = {.k = k, .polls = {.most = most}, .parks = {.most = most}};
     const struct polls_listener listener = {on_poll, on_park, on_event, &c};
     int err = start_points(&c);
     if (err == 0)

@@ -4,10 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tool/load/coverage.h"
 #include "tool/util/order.h"
 #include "tool/load/own.h"
 #include "tool/util/paths.h"
 #include "tool/util/say.h"
+#include "tool/util/units.h"
 #include "tool/util/vec.h"
 #include "tool/view/packer.h"
 
@@ -65,8 +67,11 @@ static int add_samples(struct packer *k, struct packer_stacks *s)
         return -ENOMEM;
     }
     say_progress("placing %zu samples", rec->sample_count);
-    for (size_t i = 0; i < rec->sample_count; i++)
-        put_sample(k, s, t, &rec->samples[order[i]]);
+    for (size_t i = 0; i < rec->sample_count; i++) {
+        struct recording_sample part;
+        if (recording_clip(rec, &rec->samples[order[i]], &part))
+            put_sample(k, s, t, &part);
+    }
     free(order);
     return k->trie.failed ? -ENOMEM : 0;
 }
@@ -145,6 +150,7 @@ static void name_threads(struct packer *k, const struct recording *rec)
 static int add_parts(struct packer *k, struct polls *p, unsigned found)
 {
     struct packer_stacks s;
+    char covered[80];
     int err = stacks_start(&s, p->profile);
     if (err == 0 && found & PROFILE_HEAP) {
         k->kinds |= PACKER_HEAP;
@@ -152,6 +158,8 @@ static int add_parts(struct packer *k, struct polls *p, unsigned found)
     }
     if (err == 0 && found & PROFILE_CPU) {
         k->kinds |= PACKER_CPU;
+        if (*coverage_text(covered, sizeof(covered), &p->rec->header.trace))
+            packer_notice(k, "%s of CPU time", covered);
         err = k->digest.cpu(k->digest.to, p->profile);
         if (err == 0)
             err = add_samples(k, &s);
@@ -166,11 +174,28 @@ static int add_parts(struct packer *k, struct polls *p, unsigned found)
     return err;
 }
 
+static void notice_range(struct packer *k, const struct recording *rec)
+{
+    char from[UNITS_LEN], to[UNITS_LEN];
+    uint64_t start = rec->header.start_mono_ns;
+    packer_notice(k,
+                  "samples, waits and polls are those from %s to %s; memory is that of the whole "
+                  "recording",
+                  units_time(from, (int64_t)(rec->range.from_ns - start)),
+                  units_time(to, (int64_t)(rec->range.to_ns - start)));
+}
+
 int packer_add_recording(struct packer *k, const char *path, struct run_error *error)
 {
     struct profile profile;
     struct polls p;
-    int err = profile_open(&profile, path, error);
+    int err = profile_peek(&profile, path, error);
+    if (err)
+        return err;
+    profile.rec.asked = k->range;
+    if (k->names)
+        profile_share(&profile, k->names);
+    err = profile_read(&profile, error);
     if (err)
         return err;
     err = polls_start(&p, &profile, POLLS_TOP, error);
@@ -179,6 +204,8 @@ int packer_add_recording(struct packer *k, const char *path, struct run_error *e
         return err;
     }
     unsigned found = profile.instruments;
+    if (profile.rec.range.given)
+        notice_range(k, &profile.rec);
     if (k->base_ns == 0)
         k->base_ns = p.start_ns;
     add_about(&k->about, p.rec);
@@ -293,7 +320,7 @@ int packer_add_other_recording(struct packer *k, const char *path, const char *o
     struct sums sums = {.rows = NULL};
     int err = 0, memory = 0;
     for (int i = 0; i < 2 && err == 0; i++) {
-        err = profile_open(&profiles[i], paths[i], error);
+        err = profile_open_range(&profiles[i], paths[i], &k->range, error);
         err = err ? err : profile_make_sites(&profiles[i], NULL, error);
     }
     if (err == 0) {
@@ -302,7 +329,8 @@ int packer_add_other_recording(struct packer *k, const char *path, const char *o
         k->other.duration_ns = profiles[1].rec.duration_ns;
         heap_notices(&profiles[1]);
         if (k->kinds & PACKER_HEAP)
-            memory = k->digest.heap_diff(k->digest.to, profiles);
+            memory =
+                profile_share_wrappers(profiles) ?: k->digest.heap_diff(k->digest.to, profiles);
         memory = memory ? memory : add_side(k, &sums, &profiles[0], 0);
         name_alike(&k->trie, profiles);
         memory = memory ? memory : add_side(k, &sums, &profiles[1], 1);

@@ -31,7 +31,7 @@ static bool hear(void *ctx, const char *text)
         buf_puts(&k->notices, quoted.data);
     }
     buf_free(&quoted);
-    return !known;
+    return !known && !k->is_quiet;
 }
 
 void packer_notice(struct packer *k, const char *fmt, ...)
@@ -149,6 +149,7 @@ void packer_put_meta(struct buf *b, const struct packer *k)
 {
     buf_printf(b, "{\"format\":%d,\"piano\":\"%s\",", FORMAT, PIANO_VERSION);
     put_about(b, &k->about);
+    buf_puts(b, k->is_live ? ",\"live\":true" : "");
     buf_printf(b, ",\"start_mono_ns\":\"%llu\",", (unsigned long long)k->base_ns);
     put_kinds(b, k->kinds);
     buf_printf(b, "\"notices\":[%s],", k->notices.len ? k->notices.data : "");

@@ -40,10 +40,15 @@ struct packer {
     struct packer_digest digest;
     struct packer_about about, other; /* OTHER: the second in a comparison */
     bool compared;
-    unsigned kinds;        /* enum packer_kind */
-    uint64_t base_ns;      /* CLOCK_MONOTONIC at time 0 of the page; 0 without a recording */
-    int64_t run_offset_ns; /* time 0 of the run, on the page */
-    struct packer_joined { /* the recording that a run must belong to; see `packer_join` */
+    bool is_live;             /* the page asks for newer data */
+    bool is_growing;          /* the recording is not complete: only the longest polls and parks */
+    bool is_quiet;            /* notices only in the page */
+    struct symbols *names;    /* kept by the caller from one page to the next; NULL: none */
+    unsigned kinds;           /* enum packer_kind */
+    struct range_asked range; /* of samples and events */
+    uint64_t base_ns;         /* CLOCK_MONOTONIC at time 0 of the page; 0 without a recording */
+    int64_t run_offset_ns;    /* time 0 of the run, on the page */
+    struct packer_joined {    /* the recording that a run must belong to; see `packer_join` */
         int64_t pid, from_ms, to_ms;
     } joined;
     struct buf notices; /* JSON strings, comma-separated */

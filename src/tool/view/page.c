@@ -31,13 +31,14 @@ static void put_digest(struct buf *b, struct asset asset)
     buf_printf(b, "'sha256-%.*s'", DIGEST_TEXT, text);
 }
 
-void page_put_policy(struct buf *b)
+void page_put_policy(struct buf *b, bool is_live)
 {
     buf_puts(b, "default-src 'none'; script-src ");
     put_digest(b, asset_script());
     buf_puts(b, "; style-src ");
     put_digest(b, asset_style());
     buf_puts(b, "; img-src data: blob:; base-uri 'none'; form-action 'none'");
+    buf_puts(b, is_live ? "; connect-src 'self'" : "");
 }
 
 /* ---- text ---- */
@@ -90,7 +91,7 @@ static void put_head(struct buf *b, const struct packer *k)
     char program[256];
     buf_puts(b, "<!doctype html><html lang=en><head><meta charset=utf-8>"
                 "<meta http-equiv=\"Content-Security-Policy\" content=\"");
-    page_put_policy(b);
+    page_put_policy(b, k->is_live);
     buf_puts(b, "\"><meta name=viewport content=\"width=device-width\"><title>");
     if (*program_called(program, sizeof(program), text_of(&k->about.program),
                         text_of(&k->about.command))) {

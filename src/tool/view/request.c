@@ -7,6 +7,7 @@
 #include "tool/view/request.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -104,18 +105,34 @@ static bool is_our_origin(const char *origin, unsigned port)
 
 /* Takes the same time for every path of one length, so that a guess cannot be improved by
  * measuring. */
-static bool same_path(const char *a, const char *b)
+static bool begins_with(const char *text, const char *path)
 {
-    size_t len = strlen(a);
+    size_t len = strlen(path);
     unsigned differ = 0;
-    if (strlen(b) != len)
+    if (strlen(text) < len)
         return false;
     for (size_t i = 0; i < len; i++)
-        differ |= (unsigned char)(a[i] ^ b[i]);
+        differ |= (unsigned char)(text[i] ^ path[i]);
     return differ == 0;
 }
 
-int request_judge(const struct request *r, const struct request_rules *rules)
+/* Reads "live/17", the part of the path after the token. */
+static bool read_live(struct request *r, const char *rest)
+{
+    static const char name[] = "live/";
+    enum { DIGITS = 15 };
+    size_t len = sizeof(name) - 1, digits;
+    if (strncmp(rest, name, len) != 0)
+        return false;
+    digits = strspn(rest + len, "0123456789");
+    if (digits == 0 || digits > DIGITS || rest[len + digits])
+        return false;
+    r->is_live = true;
+    r->has = strtoull(rest + len, NULL, 10);
+    return true;
+}
+
+int request_judge(struct request *r, const struct request_rules *rules)
 {
     if (!r->host || !is_ours(r->host, rules->port))
         return 403;
@@ -123,5 +140,8 @@ int request_judge(const struct request *r, const struct request_rules *rules)
         return 403;
     if (strcmp(r->method, "GET") != 0 && strcmp(r->method, "HEAD") != 0)
         return 405;
-    return same_path(r->target, rules->path) ? 200 : 404;
+    if (!begins_with(r->target, rules->path))
+        return 404;
+    const char *rest = r->target + strlen(rules->path);
+    return !*rest || (rules->live && read_live(r, rest)) ? 200 : 404;
 }

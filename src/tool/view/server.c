@@ -51,6 +51,7 @@ struct client {
     size_t head_len, head_sent;
     const char *body;
     size_t body_len, body_sent;
+    bool is_live; /* the body is not the page */
 };
 
 struct server {
@@ -59,6 +60,7 @@ struct server {
     char path[2 * TOKEN_BYTES + 3];
     const char *page, *policy;
     size_t page_len;
+    const struct server_options *options;
     int listener, signals;
     bool over;
 };
@@ -90,14 +92,13 @@ static const char *reason_of(int status)
     }
 }
 
-static void answer(const struct server *s, struct client *c, int status, bool with_body)
+/* NOTE goes before the body. */
+static void put_answer(const struct server *s, struct client *c, int status, const char *type,
+                       const char *note, bool with_body)
 {
-    const char *reason = reason_of(status);
-    c->body = status == 200 ? s->page : reason;
-    c->body_len = status == 200 ? s->page_len : strlen(reason);
     int len = snprintf(c->head, sizeof(c->head),
                        "HTTP/1.1 %d %s\r\n"
-                       "Content-Type: %s; charset=utf-8\r\n"
+                       "Content-Type: %s\r\n"
                        "Content-Length: %zu\r\n"
                        "Content-Security-Policy: %s; frame-ancestors 'none'\r\n"
                        "X-Content-Type-Options: nosniff\r\n"
@@ -106,14 +107,44 @@ static void answer(const struct server *s, struct client *c, int status, bool wi
                        "Cross-Origin-Resource-Policy: same-origin\r\n"
                        "Cross-Origin-Opener-Policy: same-origin\r\n"
                        "%s"
-                       "Connection: close\r\n\r\n",
-                       status, reason, status == 200 ? "text/html" : "text/plain", c->body_len,
-                       s->policy, status == 405 ? "Allow: GET, HEAD\r\n" : "");
+                       "Connection: close\r\n\r\n%s",
+                       status, reason_of(status), type, c->body_len + strlen(note), s->policy,
+                       status == 405 ? "Allow: GET, HEAD\r\n" : "", with_body ? note : "");
     c->head_len = len > 0 && (size_t)len < sizeof(c->head) ? (size_t)len : 0;
     c->head_sent = c->body_sent = 0;
     c->body_len = with_body ? c->body_len : 0;
     c->state = WRITING;
     c->until_ms = now_ms() + STALLED_MS;
+}
+
+static void answer(const struct server *s, struct client *c, int status, bool with_body)
+{
+    const char *reason = reason_of(status);
+    c->is_live = false;
+    c->body = status == 200 ? s->page : reason;
+    c->body_len = status == 200 ? s->page_len : strlen(reason);
+    put_answer(s, c, status,
+               status == 200 ? "text/html; charset=utf-8" : "text/plain; charset=utf-8", "",
+               with_body);
+}
+
+/* Is a client still reading data that is not the page? */
+static bool is_read(const struct server *s)
+{
+    for (size_t i = 0; i < CLIENTS; i++)
+        if (s->clients[i].state == WRITING && s->clients[i].is_live)
+            return true;
+    return false;
+}
+
+static void answer_live(const struct server *s, struct client *c, uint64_t has, bool with_body)
+{
+    struct server_data data = {.len = 0};
+    s->options->newer(s->options->ctx, has, !is_read(s), &data);
+    c->is_live = true;
+    c->body = data.body;
+    c->body_len = data.len;
+    put_answer(s, c, 200, "application/octet-stream", data.note, with_body);
 }
 
 static void drop(struct client *c)
@@ -139,10 +170,16 @@ static void read_request(const struct server *s, struct client *c)
             answer(s, c, 431, true);
         return;
     }
-    if (!request_parse(c->request, c->got, &r))
+    if (!request_parse(c->request, c->got, &r)) {
         answer(s, c, 400, true);
+        return;
+    }
+    int status = request_judge(&r, &s->rules);
+    bool with_body = strcmp(r.method, "HEAD") != 0;
+    if (status == 200 && r.is_live)
+        answer_live(s, c, r.has, with_body);
     else
-        answer(s, c, request_judge(&r, &s->rules), strcmp(r.method, "HEAD") != 0);
+        answer(s, c, status, with_body);
 }
 
 /* The answer is sent completely. Shuts down our side and waits for the client: if unread data
@@ -359,6 +396,8 @@ int server_run(const char *page, size_t len, const struct server_options *option
     static struct server s; /* half a megabyte of requests */
     s = (struct server){
         .page = page, .page_len = len, .policy = options->policy, .listener = -1, .signals = -1};
+    s.options = options;
+    s.rules.live = options->newer != NULL;
     int err = make_path(&s);
     if (err == 0)
         err = start_signals(&s);

@@ -260,7 +260,14 @@ static void file_that_is_no_image_is_refused(void **state)
     im.header->fn_capacity = UINT32_MAX;
     assert_int_equal(
         piano__live_lines(im.bytes, im.size, (struct piano__written){0}, collect, &out), -EINVAL);
+    im.header->fn_capacity = FNS - 1; /* slots would not be aligned */
+    assert_int_equal(
+        piano__live_lines(im.bytes, im.size, (struct piano__written){0}, collect, &out), -EINVAL);
     im.header->fn_capacity = FNS;
+    im.header->text_bytes = TEXT_BYTES - 1; /* merged frames would not be aligned */
+    assert_int_equal(
+        piano__live_lines(im.bytes, im.size, (struct piano__written){0}, collect, &out), -EINVAL);
+    im.header->text_bytes = TEXT_BYTES;
     im.header->magic[0] = 'X';
     assert_int_equal(
         piano__live_lines(im.bytes, im.size, (struct piano__written){0}, collect, &out), -EINVAL);

@@ -71,7 +71,7 @@ static void test_broken_chunks(void **state)
     assert_non_null(c);
     struct piano__rec_header *h = piano__recording.view.header;
     BREAKS(piano__recording_is_valid(), c->type, 0);
-    BREAKS(piano__recording_is_valid(), c->type, PIANO_CHUNK_SYMBOLS + 1);
+    BREAKS(piano__recording_is_valid(), c->type, PIANO_CHUNK_TYPES);
     BREAKS(piano__recording_is_valid(), c->ready, 0);
     BREAKS(piano__recording_is_valid(), c->used, PIANO_REC_PAYLOAD + 1);
     BREAKS(piano__recording_is_valid(), h->magic[0], 'x');

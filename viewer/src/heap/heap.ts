@@ -6,7 +6,7 @@ import { button, choice, h } from "../util/element";
 import { dig, halfWidth, number, type Json } from "../model/figures";
 import { baseName, bytes, count, cut, moment, ns, shortName } from "../model/format";
 import { HeapChart, layerColour, type Peak } from "./chart";
-import type { Place } from "../model/heap_places";
+import { leadersOf, type Place } from "../model/heap_places";
 import { seriesOf, type Series } from "../model/heap_series";
 import { stacksOf, tablesOf, type HeapColumn, type HeapTable } from "./tables";
 import type { Model } from "../model/model";
@@ -196,7 +196,7 @@ class Heap implements View {
   }
 
   private choose(place: Place): void {
-    const site = place.sites[0];
+    const site = leadersOf(this.model, place, "live")[0];
     if (site !== undefined) this.store.select({ kind: "site", site });
   }
 

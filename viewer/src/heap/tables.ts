@@ -3,7 +3,7 @@
 import { button, h } from "../util/element";
 import { flameOfNode } from "../flame/link";
 import { bytes, count, cut, ns, percent } from "../model/format";
-import { placesOf, type Place } from "../model/heap_places";
+import { leadersOf, placesOf, valuesOfSites, type Place } from "../model/heap_places";
 import { trendsOf, valuesByPlace } from "../model/heap_series";
 import type { Model } from "../model/model";
 import type { Store } from "../model/state";
@@ -104,8 +104,8 @@ const MOST_FRAMES = 12;
 /** The contents of an opened row: its largest stacks, innermost frame first. */
 export function stacksOf(model: Model, store: Store, place: Place, weight: string): HTMLElement {
   const { sites, nodes, code } = model.tables;
-  const value = weight === "churn" ? sites.churn_bytes : weight === "peak" ? sites.peak_bytes : sites.live_bytes;
-  const rows = [...place.sites].sort((a, b) => value[b]! - value[a]!);
+  const value = valuesOfSites(model, weight);
+  const rows = leadersOf(model, place, weight);
   const out = h("div", { class: "heap-stacks" });
   for (const site of rows.slice(0, MOST_STACKS)) {
     const node = sites.node[site]!;

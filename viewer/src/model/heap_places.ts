@@ -14,7 +14,7 @@ export interface Place {
   readonly caller: string;
   /** Memory from mmap, not from malloc. */
   readonly mmap: boolean;
-  /** Rows of sites, the most live first. */
+  /** Rows of sites; `leadersOf` orders them. */
   readonly sites: number[];
   live: number;
   objects: number;
@@ -56,9 +56,6 @@ function group(model: Model): Place[] {
     addSite(place, model, row, logLife);
   }
   for (const [place, [sum, bytes]] of logLife) if (bytes > 0) place.life = Math.exp(sum / bytes);
-  for (const place of found.values()) {
-    place.sites.sort((a, b) => sites.live_bytes[b]! - sites.live_bytes[a]!);
-  }
   return [...found.values()];
 }
 
@@ -91,6 +88,19 @@ function addSite(place: Place, model: Model, row: number, logLife: Map<Place, [n
     sums[1] += sites.freed_bytes[row]!;
     logLife.set(place, sums);
   }
+}
+
+/** The figure of each site that a table or flame graph is ordered by. */
+export function valuesOfSites(model: Model, weight: string): Float64Array {
+  const { sites } = model.tables;
+  return weight === "churn" ? sites.churn_bytes : weight === "peak" ? sites.peak_bytes
+    : weight === "allocated" ? sites.allocated_bytes : sites.live_bytes;
+}
+
+/** The sites of a place, those first that lead by WEIGHT. */
+export function leadersOf(model: Model, place: Place, weight: string): number[] {
+  const value = valuesOfSites(model, weight);
+  return [...place.sites].sort((a, b) => value[b]! - value[a]!);
 }
 
 /** The key of a place in reports: function, place, caller, and kind of memory. */

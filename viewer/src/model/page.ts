@@ -48,6 +48,8 @@ export interface Meta {
   /** Wall clock, ms since 1970; 0: unknown. */
   readonly started_ms: number;
   readonly duration_ns: number;
+  /** Newer data can be had from the server of the page. */
+  readonly live: boolean;
   readonly notices: readonly string[];
   readonly dropped: Readonly<Record<string, number>>;
   /** The second run of a comparison. */
@@ -111,7 +113,7 @@ export function readMeta(text: string): Meta {
     command: string(meta["command"]), kinds: strings(meta["kinds"]), notices: strings(meta["notices"]),
     pid: number(meta["pid"]), started_ms: number(meta["started_ms"]),
     duration_ns: whole(meta["duration_ns"], "duration_ns", Number.MAX_SAFE_INTEGER),
-    dropped: counts(meta["dropped"]), tables, json: jsons, blocks,
+    live: meta["live"] === true, dropped: counts(meta["dropped"]), tables, json: jsons, blocks,
     b: b && { name: string(b["name"]), program: string(b["program"]), duration_ns: number(b["duration_ns"]) },
   };
 }

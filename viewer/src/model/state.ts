@@ -58,15 +58,27 @@ export class Store {
   state: State;
   private readonly listeners = new Set<Listener>();
 
-  constructor(readonly bounds: Bounds, views: readonly string[], hash = "") {
-    this.home = { view: views[0] ?? "", t0: 0, t1: Math.max(bounds.end, SHORTEST), selection: null,
-      search: "", pins: [], options: {} };
-    this.views = views;
+  /** BOUNDS changes only in grow(). */
+  constructor(public bounds: Bounds, private views: readonly string[], hash = "") {
+    this.home = homeOf(bounds, views);
     this.state = this.clean({ ...this.home, ...parseHash(hash) });
   }
 
-  private readonly home: State;
-  private readonly views: readonly string[];
+  private home: State;
+
+  /** The run has grown: BOUNDS and VIEWS replace those so far, and FOLLOW finds a selection again. A range
+   * that ended with the run ends with it again; the whole run is the whole run again. Listeners are not
+   * called: the caller draws everything. */
+  grow(bounds: Bounds, views: readonly string[], follow: (selection: Selection) => Selection | null): void {
+    const { state, home } = this;
+    const moved = state.t1 === home.t1 ? Math.max(bounds.end, SHORTEST) - home.t1 : 0;
+    this.bounds = bounds;
+    this.views = views;
+    this.home = homeOf(bounds, views);
+    this.state = this.clean({ ...state, t0: state.t0 === 0 ? 0 : state.t0 + moved, t1: state.t1 + moved,
+      selection: state.selection && follow(state.selection),
+      pins: state.pins.map(follow).filter((pin): pin is Selection => pin !== null) });
+  }
 
   /** Changes the state. Listeners are called once, if anything changed. */
   set(patch: Partial<State>): void {
@@ -154,6 +166,11 @@ export class Store {
   }
 }
 
+function homeOf(bounds: Bounds, views: readonly string[]): State {
+  return { view: views[0] ?? "", t0: 0, t1: Math.max(bounds.end, SHORTEST), selection: null,
+    search: "", pins: [], options: {} };
+}
+
 /** Equal by value; the parts of a state are small. */
 function same(a: unknown, b: unknown): boolean {
   return a === b || (typeof a === "object" && JSON.stringify(a) === JSON.stringify(b));
@@ -192,6 +209,12 @@ export function readSelection(text: string): Selection | null {
   if (!row) return null;
   const kind = row[1] as Exclude<Selection["kind"], "range">;
   return { kind, [kind]: Number(row[2]) } as unknown as Selection;
+}
+
+/** HASH without row numbers: those of a page that is live are of one reading only. */
+export function withoutRows(hash: string): string {
+  const parts = hash.replace(/^#/, "").split("&");
+  return `#${parts.filter((part) => !/^[sp]=/.test(part)).join("&")}`;
 }
 
 function parseHash(hash: string): Partial<State> {

@@ -2,7 +2,7 @@
 import { figure, name, type Fact, type Question } from "./fact";
 import { dig, halfWidth, number, type Json } from "../model/figures";
 import { baseName, bytes, count, ns, percent, shortName } from "../model/format";
-import type { Place } from "../model/heap_places";
+import { leadersOf, type Place } from "../model/heap_places";
 import { trendsOf } from "../model/heap_series";
 import { tablesOf } from "../heap/tables";
 import type { Model } from "../model/model";
@@ -11,9 +11,9 @@ const MOST = 4;
 const LONG_RUN = 10e9; // ns
 const MANY = 100; // objects
 
-function placeFact(place: Place, table: string, value: number, most: number, rest: string, half: number | null,
+function placeFact(model: Model, place: Place, table: string, value: number, most: number, rest: string, half: number | null,
   bad = false): Fact {
-  const site = place.sites[0];
+  const site = leadersOf(model, place, table)[0];
   return {
     words: [name(place.name), " ", figure(bytes(value)), half ? ` ±${bytes(half)}` : "", rest],
     more: [baseName(place.where), place.caller === "" ? "" : `called by ${shortName(place.caller)}`]
@@ -40,16 +40,16 @@ export function heapQuestions(model: Model): Question[] {
       found.push({ id: "live", title: "Who holds memory?",
         lead: `${value("live_bytes")}${half ? ` ±${bytes(half)}` : ""} live at the end, ` +
           `${value("peak_bytes")} at the peak; ${sampled}.`,
-        facts: rows.map((p) => placeFact(p, "live", p.live, rows[0]!.live, "", p.liveHalf)) });
+        facts: rows.map((p) => placeFact(model, p, "live", p.live, rows[0]!.live, "", p.liveHalf)) });
     } else if (table.id === "peak" && passed) {
       found.push({ id: "peak", title: "Who held memory at the peak?",
         lead: `${value("peak_bytes")} after ${ns(number(report, "peak_at_ns") ?? -1)}; ${value("live_bytes")} left ` +
           `at the end; ${sampled}.`,
-        facts: rows.map((p) => placeFact(p, "peak", p.peak, rows[0]!.peak, "", p.peakHalf)) });
+        facts: rows.map((p) => placeFact(model, p, "peak", p.peak, rows[0]!.peak, "", p.peakHalf)) });
     } else if (table.id === "churn") {
       found.push({ id: "churn", title: "Who churns memory?",
         lead: `${value("allocated_bytes")} allocated in total. Freed again within a millisecond:`,
-        facts: rows.map((p) => placeFact(p, "churn", p.churn, rows[0]!.churn,
+        facts: rows.map((p) => placeFact(model, p, "churn", p.churn, rows[0]!.churn,
           `, ${percent(p.churn, p.allocated)} of what it allocated`, null)) });
     } else if (table.id === "leaks") found.push(leaks(model, rows));
   }
@@ -74,7 +74,7 @@ function leaks(model: Model, rows: readonly Place[]): Question {
       const grows = trend?.word === "grows";
       const rest = grows ? `, grows by ${bytes(trend!.rate)} per second`
         : place.oldest < Infinity ? `, oldest ${ns(model.end - place.oldest)} old` : "";
-      const fact = placeFact(place, "leaks", place.live, most, rest, place.liveHalf, grows);
+      const fact = placeFact(model, place, "leaks", place.live, most, rest, place.liveHalf, grows);
       return isLikely(model, place) ? fact : { ...fact, headline: "Grows" };
     }),
   };

@@ -6,6 +6,10 @@ import type { ErrorBox } from "./error_box";
 import { count, cut, ns, safe } from "../model/format";
 import { Help } from "./help";
 import { Address } from "./address";
+import { followSelection } from "../model/follow";
+import { Live } from "./live";
+import { focusAgain, focusIn, restoreScrolls, scrollsOf } from "./place";
+import { allViews } from "./views";
 import type { Model } from "../model/model";
 import { forgetPalette } from "../util/palette";
 import type { Change, Store } from "../model/state";
@@ -22,7 +26,7 @@ interface Tab {
 }
 
 export class Shell {
-  private readonly tabs: Tab[] = [];
+  private tabs: Tab[] = [];
   private readonly help = new Help();
   private readonly details: Details;
   private readonly searchBox = h("input", { type: "search", "aria-label": "Search", title: "Search ( / )" });
@@ -30,17 +34,23 @@ export class Shell {
   private readonly said = h("div", { class: "sr-only", role: "status" });
   private readonly viewArea = h("div", { class: "views" });
   private readonly themeButton: HTMLButtonElement;
+  private readonly heading = h("h1");
+  private readonly tabList = h("div", { class: "tabs", role: "tablist", "aria-label": "Views" });
+  private readonly noticeArea = h("div", { class: "notice-area" });
+  private pressed = false;
   private pending = new Set<Change>();
   private scheduled = false;
 
-  constructor(root: HTMLElement, private readonly model: Model,
+  constructor(root: HTMLElement, private model: Model,
     private readonly store: Store, views: readonly View[], private readonly errors: ErrorBox) {
     this.details = new Details(model, store);
     const theme = new ThemeSwitch(() => this.change(["theme"]));
     this.themeButton = button("", () => this.nameTheme(theme.next()), { class: "icon" });
     this.nameTheme(theme.theme);
-    for (const view of views) this.tabs.push(this.makeTab(view));
-    root.replaceChildren(this.header(), errors.element, ...this.notices(),
+    const top = this.header();
+    this.fill(views);
+    if (model.meta.live) this.follow(top);
+    root.replaceChildren(top, errors.element, this.noticeArea,
       h("div", { class: "main" }, this.viewArea, this.details.element), this.said, this.help.element);
     tooltip.attach(root);
     this.searchBox.placeholder = "Search";
@@ -56,24 +66,64 @@ export class Shell {
   /* Building ------------------------------------------------------------------------------------- */
 
   private header(): HTMLElement {
-    const { meta } = this.model;
-    const name = safe(meta.name || "run"), program = programName(meta);
-    const tabs = h("div", { class: "tabs", role: "tablist", "aria-label": "Views" },
-      ...this.tabs.map((tab) => tab.tab));
-    tabs.addEventListener("keydown", (event) => this.tabKey(event));
+    this.tabList.addEventListener("keydown", (event) => this.tabKey(event));
     this.searchBox.addEventListener("input", () => this.store.set({ search: this.searchBox.value }));
-    return h("header", { class: "top" },
-      h("h1", {}, program !== "" && h("span", { class: "run", title: cut(safe(meta.command || name), 1000) }, cut(program, 40)),
-        h("span", { class: program === "" ? "run" : "run dim", title: cut(name, 1000) }, cut(name, 80)),
-        h("span", { class: "dim" }, ns(meta.duration_ns)),
-        meta.b && h("span", { class: "run", title: "the run it is compared with" }, `→ ${cut(safe(meta.b.name), 80)}`),
-        meta.b && meta.b.duration_ns > 0 && h("span", { class: "dim" }, ns(meta.b.duration_ns))),
-      tabs,
+    return h("header", { class: "top" }, this.heading, this.tabList,
       h("div", { class: "tools" },
         h("div", { class: "search", role: "search" }, this.searchBox, this.found),
         this.themeButton,
         button("?", () => this.help.open(this.current()?.view), { class: "icon", "aria-label": "Help",
           title: "Keys and mouse ( ? )" })));
+  }
+
+  /** Everything that depends on the model, except the details. */
+  private fill(views: readonly View[]): void {
+    const { meta } = this.model;
+    const name = safe(meta.name || "run"), program = programName(meta);
+    this.heading.replaceChildren(...[
+      program !== "" && h("span", { class: "run", title: cut(safe(meta.command || name), 1000) }, cut(program, 40)),
+      h("span", { class: program === "" ? "run" : "run dim", title: cut(name, 1000) }, cut(name, 80)),
+      h("span", { class: "dim duration" }, ns(meta.duration_ns)),
+      meta.b && h("span", { class: "run", title: "the run it is compared with" }, `→ ${cut(safe(meta.b.name), 80)}`),
+      meta.b && meta.b.duration_ns > 0 && h("span", { class: "dim" }, ns(meta.b.duration_ns))]
+      .filter((part): part is HTMLElement => part instanceof HTMLElement));
+    this.viewArea.replaceChildren();
+    this.tabs = views.map((view) => this.makeTab(view));
+    this.tabList.replaceChildren(...this.tabs.map((tab) => tab.tab));
+    this.noticeArea.replaceChildren(...this.notices());
+  }
+
+  private follow(top: HTMLElement): void {
+    const live = new Live((model) => this.replace(model), (error) => this.errors.show(error));
+    top.insertBefore(live.element, this.tabList);
+    window.addEventListener("pointerdown", () => (this.pressed = true), true);
+    for (const end of ["pointerup", "pointercancel"] as const) {
+      window.addEventListener(end, () => (this.pressed = false), true);
+    }
+  }
+
+  /** The recording has grown: shows MODEL with the same view, range, selection and scroll positions. False:
+   * not now, because the user drags something or has selected a text. */
+  replace(model: Model): boolean {
+    if (this.pressed || window.getSelection()?.isCollapsed === false) return false;
+    const views = allViews().filter((view) => this.errors.guard(() => view.available(model), false));
+    const focus = focusIn(this.viewArea, document.activeElement);
+    const tabFocus = document.activeElement?.closest(".tab")?.id;
+    const scrolled = scrollsOf(this.viewArea), opened = this.noticeArea.querySelector("details")?.open;
+    const old = this.model;
+    tooltip.hide();
+    this.model = model;
+    this.store.grow(model, views.map((view) => view.id), (s) => followSelection(s, old, model));
+    this.fill(views);
+    this.details.replace(model);
+    const notices = this.noticeArea.querySelector("details");
+    if (notices) notices.open = opened === true;
+    for (const what of ["view", "selection", "search"] as const) this.pending.add(what);
+    this.draw();
+    restoreScrolls(this.viewArea, scrolled);
+    if (focus) focusAgain(this.viewArea, focus);
+    if (tabFocus) document.getElementById(tabFocus)?.focus();
+    return true;
   }
 
   private notices(): HTMLElement[] {

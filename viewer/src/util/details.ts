@@ -140,8 +140,16 @@ function tableRow(row: PanelRow): HTMLElement {
 export class Details {
   readonly element = h("aside", { class: "details", "aria-label": "Details", tabindex: "-1" });
 
-  constructor(private readonly model: Model, private readonly store: Store) {
+  constructor(private model: Model, private readonly store: Store) {
     this.update();
+  }
+
+  /** The run has grown. */
+  replace(model: Model): void {
+    const { scrollTop } = this.element;
+    this.model = model;
+    this.update();
+    this.element.scrollTop = scrollTop;
   }
 
   /** Shows the selection and the pins; hidden if there are none. */

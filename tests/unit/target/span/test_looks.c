@@ -72,10 +72,11 @@ static void test_open_calls_get_their_self_time_when_the_watcher_starts(void **s
 /* ---- in the reader ---- */
 
 #define MS "000000"
-#define FILE_OF(hot, loop)                                                                         \
+#define FILE_OF(hot, loop) FILE_WITH("5000000", hot, loop)
+#define FILE_WITH(calls, hot, loop)                                                                \
     "{\"format_version\":2,\"functions\":[\"hot\",\"loop\"]}\n"                                    \
     "{\"frame\":0,\"thread\":1,\"depth\":0,\"root\":1,\"wall_ns\":100" MS ",\"fns\":["             \
-    "{\"id\":0,\"calls\":5000000,\"timed\":1000," hot "},{\"id\":1,\"calls\":1," loop "}]}\n"
+    "{\"id\":0,\"calls\":" calls ",\"timed\":1000," hot "},{\"id\":1,\"calls\":1," loop "}]}\n"
 
 static int64_t self_of(const char *text, const char *name, int64_t *half)
 {
@@ -118,6 +119,36 @@ static void test_time_before_the_watcher_ran_is_not_missing(void **state)
     assert_in_range(loop, 925000000, 942000000);
 }
 
+/* A call of 3 ms that was only counted. One of three looks met the caller, which has 0.1 ms. Two in a row met the same call. */
+static void test_a_call_that_two_looks_met_is_the_functions(void **state)
+{
+    (void)state;
+    int64_t half;
+    int64_t hot = self_of(FILE_OF("\"self_ns\":100000,\"seen_ns\":2000000,\"held_ns\":1000000",
+                                  "\"self_ns\":2900000,\"seen_ns\":1000000"),
+                          "hot", &half);
+    assert_in_range(hot, 1900000, 3000000);
+    int64_t unproved = self_of(FILE_OF("\"self_ns\":100000,\"seen_ns\":1500000",
+                                       "\"self_ns\":2900000,\"seen_ns\":1500000"),
+                               "hot", &half);
+    assert_in_range(unproved, 90000, 110000);
+}
+
+/* Two late looks met a function with a thirtieth of the time: by chance that is one case in a thousand. */
+static void test_two_looks_at_a_rare_function_are_enough(void **state)
+{
+    (void)state;
+    int64_t half;
+    int64_t hot =
+        self_of(FILE_WITH("8000", "\"self_ns\":80000,\"seen_ns\":2100000", "\"self_ns\":2920000"),
+                "hot", &half);
+    assert_in_range(hot, 2000000, 3000000);
+    int64_t common =
+        self_of(FILE_WITH("8000", "\"self_ns\":600000,\"seen_ns\":2100000", "\"self_ns\":2400000"),
+                "hot", &half);
+    assert_in_range(common, 590000, 610000);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -125,6 +156,8 @@ int main(void)
         cmocka_unit_test_setup(test_open_calls_get_their_self_time_when_the_watcher_starts, begin),
         cmocka_unit_test(test_self_time_follows_the_watcher_when_its_error_is_small),
         cmocka_unit_test(test_time_before_the_watcher_ran_is_not_missing),
+        cmocka_unit_test(test_a_call_that_two_looks_met_is_the_functions),
+        cmocka_unit_test(test_two_looks_at_a_rare_function_are_enough),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

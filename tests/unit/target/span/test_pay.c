@@ -147,11 +147,16 @@ static void test_debt_is_paid_when_the_callee_has_reserve(void **state)
 
 enum { LONG = 500000 };
 
-/* The watcher finds SLOT inside the piece that comes next. */
+/* The watcher finds SLOT when AFTER ticks of the piece that comes next are over. */
+static void look_after(int64_t after, const struct piano__slot *slot)
+{
+    block.t.look_tick = now + after;
+    block.t.look_slot = (uint32_t)(slot - piano__slots(&block.t));
+}
+
 static void look_at(const struct piano__slot *slot)
 {
-    block.t.look_tick = now + 1;
-    block.t.look_slot = (uint32_t)(slot - piano__slots(&block.t));
+    look_after(LONG / 2, slot);
 }
 
 static void long_pieces_seen_in(const struct piano__slot *slot)
@@ -222,12 +227,41 @@ static void test_watcher_samples_count_only_for_pieces_of_similar_length(void **
 {
     (void)state;
     for (int i = 0; i < 400; i++) {
-        look_at(callee);
-        piece(PIECE + 10000);
+        look_after(6500, callee);
+        piece_with(PIECE + 10000, 2 * PIECE);
         for (int k = 0; k < EVERY; k++)
             piece(PIECE);
     }
     assert_true(paid_in_all > 0);
+    assert_int_equal(piece(PIECE + LONG), 0);
+    assert_true(variance > 0);
+}
+
+/* A long piece ends with usual calls, and the look met one of those. It proves nothing about the long part. */
+static void test_looks_near_the_end_of_a_piece_do_not_count(void **state)
+{
+    (void)state;
+    many_pieces(0);
+    for (int i = 0; i < 40; i++) {
+        look_after(LONG + 2 * PIECE, callee);
+        piece(PIECE + LONG);
+        for (int k = 0; k < EVERY; k++)
+            piece(PIECE);
+    }
+    assert_int_equal(paid_in_all, 0);
+}
+
+/* The call's own work before its first sample is another matter than what lies between samples. */
+static void test_few_looks_between_samples_say_nothing_of_the_first_piece(void **state)
+{
+    (void)state;
+    many_pieces(0);
+    look_at(callee);
+    piece(PIECE + LONG);
+    paid_in_all = 0;
+    memset(&entry, 0, sizeof entry);
+    own = 0;
+    entry.start = entry.piece_start = now;
     assert_int_equal(piece(PIECE + LONG), 0);
     assert_true(variance > 0);
 }
@@ -265,6 +299,9 @@ int main(void)
         cmocka_unit_test_setup(test_pieces_long_enough_for_the_watcher_are_left_to_the_reader,
                                begin),
         cmocka_unit_test_setup(test_looks_that_find_the_caller, begin),
+        cmocka_unit_test_setup(test_looks_near_the_end_of_a_piece_do_not_count, begin),
+        cmocka_unit_test_setup(test_few_looks_between_samples_say_nothing_of_the_first_piece,
+                               begin),
         cmocka_unit_test_setup(test_watcher_samples_of_many_functions_stay_in_bounds, begin),
         cmocka_unit_test_setup(test_watcher_samples_count_only_for_pieces_of_similar_length, begin),
     };

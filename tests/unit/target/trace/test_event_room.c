@@ -17,6 +17,7 @@
 
 #include "event_file.h"
 #include "piano.h"
+#include "target/sys/clock.h"
 #include "target/trace/buffers.h"
 #include "target/trace/names.h"
 
@@ -35,6 +36,126 @@ static void test_oldest_events_are_overwritten_at_the_size_limit(void **state)
     assert_true(f.count < MANY);
     assert_int_equal(header()->trace.events, MANY);
     assert_true(header()->trace.recycled > 0);
+    release(&f);
+}
+
+static size_t count_code(const struct file *f, enum piano__event_code code)
+{
+    size_t found = 0;
+    for (size_t i = 0; i < f->count; i++)
+        found += f->events[i].code == code;
+    return found;
+}
+
+/* Spawns are there although the events after them were overwritten many times. */
+static void test_definitions_are_not_overwritten(void **state)
+{
+    (void)state;
+    enum { TASKS = 2000, MANY = 400000, CHUNKS = 8 };
+    begin_with(CHUNKS * PIANO_REC_CHUNK_BYTES);
+    piano_worker_start(3, "worker");
+    for (uint64_t i = 0; i < TASKS; i++)
+        piano_task_spawn(i, "task", "here.c:1");
+    for (uint64_t i = 0; i < MANY; i++)
+        piano_queue_depth(5, i);
+    struct file f = read_events();
+    const struct piano__trace *t = &header()->trace;
+    assert_int_equal(f.chunks, CHUNKS);
+    assert_int_equal(count_code(&f, PIANO_EVENT_WORKER_START), 1);
+    assert_int_equal(count_code(&f, PIANO_EVENT_TASK_SPAWN), TASKS);
+    assert_int_equal(t->events, MANY + TASKS + 1);
+    assert_true(t->recycled > CHUNKS && t->overwritten > 0);
+    assert_int_equal(t->overwritten + f.count, t->events);
+    assert_int_equal(t->definitions_in_ring, 0);
+    assert_int_equal(t->ring_most, CHUNKS);
+    assert_int_equal(t->ring_chunks, CHUNKS);
+    release(&f);
+}
+
+/* All events before the time that the header tells are overwritten, and none after it. */
+static void test_header_tells_since_when_events_are_complete(void **state)
+{
+    (void)state;
+    enum { MANY = 300000, CHUNKS = 4 };
+    begin_with(CHUNKS * PIANO_REC_CHUNK_BYTES);
+    for (uint64_t i = 0; i < MANY; i++)
+        piano_queue_depth(5, i);
+    struct file f = read_events();
+    const struct piano__rec_header *h = header();
+    const struct piano__clock_pair now = piano__clock_pair();
+    double rate =
+        (double)(now.mono_ns - h->start_mono_ns) / (double)(now.ticks - h->trace.start_ticks);
+    double first = (double)(f.events[0].ticks - h->trace.start_ticks) * rate;
+    double overwritten = (double)(h->trace.overwritten_ns - h->start_mono_ns);
+    double slack = (double)(now.mono_ns - h->start_mono_ns) * 0.02;
+    assert_true(overwritten <= first + slack && overwritten >= first - slack);
+    release(&f);
+}
+
+/* The log has an eighth of the room. What does not fit is in the ring. */
+static void test_definitions_beyond_their_log_go_to_the_ring(void **state)
+{
+    (void)state;
+    enum { TASKS = 30000, CHUNKS = 4 };
+    begin_with(CHUNKS * PIANO_REC_CHUNK_BYTES);
+    for (uint64_t i = 0; i < TASKS; i++)
+        piano_task_spawn(i, "task", "here.c:1");
+    struct file f = read_events();
+    const struct piano__trace *t = &header()->trace;
+    assert_int_equal(t->overwritten + f.count, TASKS);
+    assert_true(t->definitions_in_ring > TASKS / 2 && t->definitions_in_ring < TASKS);
+    assert_int_equal(f.events[0].fields[0], 0);
+    assert_int_equal(f.events[f.count - 1].fields[0], TASKS - 1);
+    assert_int_equal(t->dropped_memory, 0);
+    release(&f);
+}
+
+enum { SPAWNERS = 12, SPAWNS = 1500 };
+
+struct spawner {
+    pthread_t thread;
+    uint64_t first; /* of its tasks */
+    uint32_t tid;
+};
+
+static void *spawn_many(void *of)
+{
+    struct spawner *s = of;
+    s->tid = (uint32_t)syscall(SYS_gettid);
+    piano_worker_start(s->first, "spawner");
+    for (uint64_t i = 0; i < SPAWNS; i++) {
+        piano_task_spawn(s->first + i, "task", "here.c:1");
+        piano_queue_depth(5, i);
+    }
+    piano_worker_stop();
+    return NULL;
+}
+
+/* Several threads share a chunk of definitions; later ones continue in the parts of those that ended. */
+static void test_definitions_of_threads_do_not_mix(void **state)
+{
+    (void)state;
+    struct spawner all[2 * SPAWNERS];
+    begin_with((uint64_t)128 * PIANO_REC_CHUNK_BYTES);
+    for (int i = 0; i < 2 * SPAWNERS; i++) {
+        all[i].first = (uint64_t)(i + 1) * 1000000;
+        assert_int_equal(pthread_create(&all[i].thread, NULL, spawn_many, &all[i]), 0);
+        if (i >= SPAWNERS)
+            pthread_join(all[i - SPAWNERS].thread, NULL);
+    }
+    for (int i = SPAWNERS; i < 2 * SPAWNERS; i++)
+        pthread_join(all[i].thread, NULL);
+    struct file f = read_events();
+    assert_int_equal(header()->trace.definitions_in_ring, 0);
+    for (int k = 0; k < 2 * SPAWNERS; k++) {
+        uint64_t next = all[k].first;
+        for (size_t i = 0; i < f.count; i++)
+            if (f.events[i].tid == all[k].tid && f.events[i].code == PIANO_EVENT_TASK_SPAWN)
+                assert_int_equal(f.events[i].fields[0], next++);
+        assert_int_equal(next, all[k].first + SPAWNS);
+    }
+    assert_int_equal(count_code(&f, PIANO_EVENT_WORKER_START), 2 * SPAWNERS);
+    assert_int_equal(count_code(&f, PIANO_EVENT_WORKER_STOP), 2 * SPAWNERS);
     release(&f);
 }
 
@@ -208,6 +329,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_oldest_events_are_overwritten_at_the_size_limit, end),
+        cmocka_unit_test_teardown(test_definitions_are_not_overwritten, end),
+        cmocka_unit_test_teardown(test_header_tells_since_when_events_are_complete, end),
+        cmocka_unit_test_teardown(test_definitions_beyond_their_log_go_to_the_ring, end),
+        cmocka_unit_test_teardown(test_definitions_of_threads_do_not_mix, end),
         cmocka_unit_test_teardown(test_late_thread_takes_chunks_of_the_first, end),
         cmocka_unit_test_setup_teardown(test_next_chunk_is_prefaulted_and_zeroed, begin, end),
         cmocka_unit_test_setup_teardown(test_equal_names_get_the_same_number, begin, end),

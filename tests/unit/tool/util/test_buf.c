@@ -3,7 +3,9 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #include "tool/util/buf.h"
@@ -23,10 +25,28 @@ static void buf_holds_what_was_put(void **state)
     buf_free(&b);
 }
 
+static void empty_file_is_an_empty_text(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/piano-buf-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    struct buf b = {0};
+    buf_puts(&b, "left over");
+    b.len = 0; /* what malloc returns may contain anything */
+    assert_int_equal(buf_read_file(&b, path), 0);
+    assert_int_equal(b.len, 0);
+    assert_string_equal(b.data, "");
+    buf_free(&b);
+    close(fd);
+    unlink(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(buf_holds_what_was_put),
+        cmocka_unit_test(empty_file_is_an_empty_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

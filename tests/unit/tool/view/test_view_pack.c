@@ -327,15 +327,50 @@ static void test_sha256(void **state)
 
 /* ---- requests ---- */
 
-static int judged(const char *text)
+static int judged_by(const struct request_rules *rules, const char *text, struct request *r)
 {
-    static const struct request_rules rules = {.path = "/0123/", .port = 8080};
-    char copy[512];
-    struct request r;
+    static char copy[512];
     size_t len = strlen(text);
     memcpy(copy, text, len + 1);
     assert_true(request_whole(text, len));
-    return request_parse(copy, len, &r) ? request_judge(&r, &rules) : 400;
+    return request_parse(copy, len, r) ? request_judge(r, rules) : 400;
+}
+
+static int judged(const char *text)
+{
+    static const struct request_rules rules = {.path = "/0123/", .port = 8080};
+    struct request r;
+    return judged_by(&rules, text, &r);
+}
+
+static void test_requests_for_newer_data(void **state)
+{
+    static const struct request_rules rules = {.path = "/0123/", .port = 8080, .live = true};
+    static const struct {
+        int status;
+        uint64_t has;
+        const char *target;
+    } cases[] = {{200, 7, "/0123/live/7"},
+                 {200, 0, "/0123/live/0"},
+                 {200, 999999999999999, "/0123/live/999999999999999"},
+                 {404, 0, "/0123/live/9999999999999999"},
+                 {404, 0, "/0123/live/"},
+                 {404, 0, "/0123/live/7/"},
+                 {404, 0, "/0123/live/+7"},
+                 {404, 0, "/0123/live/7?x"},
+                 {404, 0, "/0124/live/7"},
+                 {404, 0, "/live/7"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        char text[256];
+        struct request r;
+        snprintf(text, sizeof(text), "GET %s HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n\r\n",
+                 cases[i].target);
+        assert_int_equal(judged_by(&rules, text, &r), cases[i].status);
+        assert_int_equal(r.is_live, cases[i].status == 200);
+        assert_int_equal(r.has, cases[i].has);
+        assert_int_equal(judged(text), 404); /* of a page that does not follow */
+    }
 }
 
 static void test_requests(void **state)
@@ -390,6 +425,7 @@ int main(void)
         cmocka_unit_test(test_base64),
         cmocka_unit_test(test_sha256),
         cmocka_unit_test(test_requests),
+        cmocka_unit_test(test_requests_for_newer_data),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,107 @@
+"""What it costs to watch: the CPU time of `piano top` and of `piano view --live` beside a recording that is being written,
+against the time that passes. The recorder is another process; what it costs is in heap, trace and tokio."""
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import time
+import urllib.request
+
+from common import FOREIGN, PIANO, Failed, Run, fresh, sources, text_of
+
+MOST = 1.0  # per cent of a CPU
+# What the program does, turns a second, and how many times longer it is watched: readings of all polls are far apart.
+LOADS = (("calm: 100 turns a second", 100, 1), ("busy: 20,000 turns a second", 20_000, 2), ("storm: as many as it can", 10_000_000, 4))
+
+
+def environment():
+    return {k: v for k, v in os.environ.items() if k not in FOREIGN}
+
+
+class Recorded:
+    """A `piano record` of the load, until the end of the block."""
+
+    def __init__(self, folder, seconds, events):
+        self.file = os.path.join(folder, f"load-{events}-{time.monotonic_ns()}.rec")
+        self.process = subprocess.Popen([PIANO, "record", "-o", self.file, os.path.join(folder, "load"), str(seconds), str(events)], cwd=folder,
+                                        env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def __enter__(self):
+        end = time.monotonic() + 30
+        while not (os.path.exists(self.file) and os.path.getsize(self.file) > 65536):
+            if time.monotonic() > end or self.process.poll() is not None:
+                raise Failed("the load left no recording")
+            time.sleep(0.05)
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.wait()
+        os.unlink(self.file)
+
+
+def used(pid):
+    """CPU seconds of a process so far."""
+    with open(f"/proc/{pid}/stat") as stat:
+        fields = stat.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def watch_by_top(recorded, start_s, seconds):
+    """(share of a CPU in per cent after START_S, CPU ms of the start, readings)."""
+    with tempfile.TemporaryFile() as out:  # not a pipe, which would be full
+        top = subprocess.Popen([PIANO, "top", "--json", "--duration", str(start_s + seconds), recorded.file], env=environment(), stdout=out)
+        time.sleep(start_s)
+        start = used(top.pid)
+        began = time.monotonic()
+        time.sleep(seconds - 0.5)
+        share = 100 * (used(top.pid) - start) / (time.monotonic() - began)
+        if top.wait() != 0:
+            raise Failed("piano top failed")
+        return share, 1e3 * start, len(text_of(out).splitlines())
+
+
+def watch_by_page(recorded, start_s, seconds):
+    """(share while a page asks, share while nobody does, CPU ms of the start, answers with new data)."""
+    server = subprocess.Popen([PIANO, "view", "--live", "--no-open", recorded.file], env=environment(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    url = server.stdout.readline().strip()
+    number, fresh_data, before, began = 1, 0, None, time.monotonic()
+    while (passed := time.monotonic() - began) < start_s + seconds:
+        if before is None and passed > start_s:
+            before, since = used(server.pid), time.monotonic()
+        with urllib.request.urlopen(f"{url}live/{number}") as answer:
+            note = json.loads(answer.readline())
+            answer.read()
+        fresh_data += note["meta_bytes"] > 0
+        number = note["number"] if note["meta_bytes"] > 0 else number
+        time.sleep(1)
+    asked = 100 * (used(server.pid) - before) / (time.monotonic() - since)
+    start = used(server.pid)
+    idle_began = time.monotonic()
+    time.sleep(3)
+    idle = 100 * (used(server.pid) - start) / (time.monotonic() - idle_began)
+    server.send_signal(signal.SIGINT)
+    server.wait()
+    return asked, idle, 1e3 * before, fresh_data
+
+
+def run(theme):
+    start_s, seconds = (10, 15) if theme.quick else (20, 60)
+    folder = fresh("live")
+    sources(folder, "live_load.c")
+    Run(["gcc", "-O2", "-pthread", "live_load.c", "-o", "load"], cwd=folder)
+    rows = []
+    for name, events, times in LOADS:
+        with Recorded(folder, 3600, events) as recorded:
+            top, start_ms, readings = watch_by_top(recorded, start_s, times * seconds)
+            asked, idle, page_ms, answers = watch_by_page(recorded, start_s, times * seconds)
+            size = os.path.getsize(recorded.file) / 2**20
+        rows.append([name, top, start_ms, readings, asked, page_ms, answers, idle, size])
+        if times < 4 or not theme.quick:  # one reading of all polls of a storm is more than 1 % of a minute
+            theme.budget(f"piano top, {name}", top, MOST, "%")
+            theme.budget(f"piano view --live, {name}", asked, MOST, "%")
+        theme.budget(f"piano view --live while nobody looks, {name}", idle, 0.1, "%")
+    theme.table("CPU time of the watcher", ["program", "top %", "its start ms", "readings", "page %", "its start ms", "new data", "nobody looks %", "MB"], rows)
+    theme.note(f"Shares of one CPU over {seconds} s (busy: twice, storm: four times as long), after {start_s} s in which names are looked up. `piano top` reads every second, or more seldom if that would "
+               "take more than 1 %; the page asks every second, and the server packs as often as 1 % allows.")

@@ -1,0 +1,19 @@
+/* What only the parent process knows when a program has ended: how and when it ended, and the CPU
+ * time that the kernel counted. */
+#ifndef PIANO_TOOL_RECORD_ENDING_H
+#define PIANO_TOOL_RECORD_ENDING_H
+
+#include "tool/record/record.h"
+#include "tool/record/recordings.h"
+#include "tool/record/sampler.h"
+#include "tool/record/watch.h"
+
+/* Writes it into the header of ONE. CPU may be NULL. CPU_ERR: negative errno, why no CPU samples
+ * were taken. */
+void ending_write(const struct recordings *recordings, const struct recording *one,
+                  const struct record *r, const struct sampler *cpu, const struct watch *w,
+                  int cpu_err);
+/* The same for the process of CPU, which may still run. */
+void ending_write_attached(const struct sampler *cpu, const struct watch *w);
+
+#endif

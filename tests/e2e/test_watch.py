@@ -1,0 +1,306 @@
+"""`piano record --watch`, `--on-long-poll` and `--on-growth`: red flags as they happen, and a recording that ends or takes a
+snapshot when something happens, while the program goes on."""
+from __future__ import annotations
+
+import re
+import subprocess
+import time
+from pathlib import Path
+from typing import Iterable
+
+import pytest
+
+from conftest import LIMIT_S, PIANO, Project
+from events import API, compile
+
+MS = 1_000_000
+
+# Polls of some microseconds, until the file exists whose name is given; one poll of 150 ms in between. Then a mark and status 5.
+LATE = r"""
+static void spend(long ms)
+{
+    struct timespec a, b;
+    clock_gettime(CLOCK_MONOTONIC, &a);
+    do clock_gettime(CLOCK_MONOTONIC, &b);
+    while ((b.tv_sec - a.tv_sec) * 1000 + (b.tv_nsec - a.tv_nsec) / 1000000 < ms);
+}
+
+int main(int argc, char **argv)
+{
+    void *block = NULL;
+    piano_task_spawn(1, "brief", "late.c:1");
+    piano_task_spawn(2, "the long one", "late.c:2");
+    piano_mark("before");
+    for (long i = 0; access(argv[1], F_OK) != 0; i++) {
+        piano_poll_begin(1);
+        free(block);
+        block = malloc(5000);
+        piano_poll_end();
+        usleep(1000);
+        if (i == 200 && argc > 2) {
+            piano_poll_begin(2);
+            spend(atol(argv[2]));
+            piano_poll_end();
+        }
+    }
+    for (int i = 0; i < 20000; i++)
+        piano_mark("after");
+    return 5;
+}
+"""
+
+
+class Recorder:
+    """`piano record`, whose messages are read while it runs."""
+
+    def __init__(self, project: Project, *words: object):
+        self.process = subprocess.Popen([PIANO, "record", *map(str, words)], cwd=project.root, env=project.env,
+                                        stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+        self.said: list[str] = []
+
+    def wait_for(self, pattern: str) -> re.Match[str]:
+        until = time.monotonic() + LIMIT_S
+        while time.monotonic() < until:
+            line = self.process.stderr.readline()
+            assert line, self.said
+            self.said.append(line.rstrip("\n"))
+            found = re.search(pattern, line)
+            if found:
+                return found
+        raise AssertionError(self.said)
+
+    def finish(self) -> int:
+        self.said += self.process.stderr.read().splitlines()
+        return self.process.wait(LIMIT_S)
+
+    def __enter__(self) -> "Recorder":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.process.terminate()
+            self.process.wait(LIMIT_S)
+        self.process.stderr.close()
+
+
+def marks(project: Project, path: Path) -> set[str]:
+    return {mark["name"] for mark in project.json("report", "--polls", path)["marks"]}
+
+
+def test_red_flags_are_printed_as_they_happen(project: Project) -> None:
+    program, path, stop = compile(project, LATE, *API), project.root / "r.rec", project.root / "stop"
+    with Recorder(project, "--events", "--watch", "-o", path, "--", program, stop, 150) as recorder:
+        said = recorder.wait_for(r"! (1 poll took more than 50ms; the longest \S+: the long one on prog \(\d+\), \S+ after the start)")
+        assert recorder.process.poll() is None, "it runs"
+        stop.touch()
+        assert recorder.finish() == 5
+    flags = project.json("report", "--polls", path)["flags"]
+    long_one, = (flag for flag in flags if flag["kind"] == "long-polls")
+    assert (long_one["count"], long_one["subject"]) == (1, "the long one")
+    assert long_one["text"] == said.group(1), "the same words, from the same code"
+    assert sum("the longest" in line for line in recorder.said) == 1, "once"
+
+
+def test_watch_is_silent_without_red_flags(project: Project) -> None:
+    program, path, stop = compile(project, LATE, *API), project.root / "r.rec", project.root / "stop"
+    with Recorder(project, "--events", "--watch", "--on-long-poll=10s", "-o", path, "--", program, stop) as recorder:
+        while project.piano("report", "--polls", path, check=False).status != 0 or \
+                sum(task["polls"] for task in project.json("report", "--polls", path)["tasks"]) < 1500:
+            assert recorder.process.poll() is None
+        stop.touch()
+        assert recorder.finish() == 5
+    flags = project.json("report", "--polls", path)["flags"]
+    assert bool(flags) == any("!" in line for line in recorder.said), (flags, recorder.said)
+    assert project.json("report", "--polls", path)["run"]["fired"] == []
+    assert marks(project, path) == {"before", "after"}
+
+
+def test_watch_of_a_short_program(project: Project) -> None:
+    """Also what happened in its last milliseconds, and each task that blocks has its own flag."""
+    program = compile(project, r"""
+        int main(void)
+        {
+            piano_task_spawn(1, "sleeper", "short.c:1");
+            piano_task_spawn(2, "waiter", "short.c:2");
+            for (int task = 1; task <= 2; task++) {
+                piano_poll_begin(task);
+                poll(NULL, 0, 60);
+                piano_poll_end();
+            }
+            return 0;
+        }
+    """, *API)
+    path = project.root / "r.rec"
+    done = project.piano("record", "--events", "--watch", "-o", path, "--", program)
+    flags = project.json("report", "--polls", path)["flags"]
+    assert [flag["kind"] for flag in flags] == ["long-polls", "blocking", "blocking"]
+    assert [line.split("! ", 1)[1] for line in done.err.splitlines() if "! " in line] == [flag["text"] for flag in flags]
+
+
+def test_long_poll_ends_the_recording_but_not_the_program(project: Project) -> None:
+    program, path, stop = compile(project, LATE, *API), project.root / "r.rec", project.root / "stop"
+    with Recorder(project, "--events", "--heap=1K", "--on-long-poll", "100ms", "-o", path, "--", program, stop, 150) as recorder:
+        recorder.wait_for(r"after \S+: a poll took \S+ \(the long one on prog \(\d+\)\); the recording ends here, the program goes on")
+        assert recorder.process.poll() is None
+        stop.touch()
+        assert recorder.finish() == 5, "the program's own status"
+    data = project.json("report", "--polls", path)
+    fired, = data["run"]["fired"]
+    assert (fired["kind"], fired["action"], fired["limit"]) == ("long-poll", "end", 100 * MS)
+    assert fired["what"].startswith("the long one on ") and fired["value"] >= 150 * MS
+    longest = data["longest"][0]
+    assert longest["task"] == "the long one" and longest["duration_ns"] >= 150 * MS and not longest["open"]
+    assert fired["at_ns"] <= data["run"]["ended_ns"] == data["run"]["wall_ns"]
+    assert marks(project, path) == {"before"}, "what came later is not in it"
+    assert {task["open"] for task in data["tasks"]} == {0}
+    assert project.json("report", "--heap", path)["snapshots"][-1]["kind"] == "asked"
+    text = project.piano("report", "--polls", path)
+    assert re.search(r"after \S+: a poll took \S+ \(the long one on ", text.err)
+    assert "the recording ends there: --on-long-poll, although the program went on" in text.err
+
+
+def test_open_poll_ends_the_recording_too(project: Project) -> None:
+    """A poll that never ends is long as well."""
+    program = compile(project, r"""
+        int main(int argc, char **argv)
+        {
+            piano_task_spawn(1, "stuck", "stuck.c:1");
+            piano_poll_begin(1);
+            while (access(argv[1], F_OK) != 0)
+                usleep(1000);
+            piano_poll_end();
+        }
+    """, *API)
+    path, stop = project.root / "r.rec", project.root / "stop"
+    with Recorder(project, "--events", "--on-long-poll=200ms:end", "-o", path, "--", program, stop) as recorder:
+        recorder.wait_for(r"a poll took \S+ \(stuck on prog")
+        stop.touch()
+        assert recorder.finish() == 0
+    stuck, = project.json("report", "--polls", path)["tasks"]
+    assert (stuck["name"], stuck["open"]) == ("stuck", 1) and stuck["max_ns"] >= 200 * MS
+
+
+def test_snapshot_instead_of_the_end(project: Project) -> None:
+    program, path, stop = compile(project, LATE, *API), project.root / "r.rec", project.root / "stop"
+    with Recorder(project, "--events", "--heap=1K", "--on-long-poll", "100ms:snapshot", "-o", path, "--", program, stop,
+                  150) as recorder:
+        recorder.wait_for(r"a poll took \S+ .*; a snapshot was taken")
+        stop.touch()
+        assert recorder.finish() == 5
+    data = project.json("report", "--polls", path)
+    fired, = data["run"]["fired"]
+    assert fired["action"] == "snapshot" and data["run"]["ended_ns"] is None
+    assert marks(project, path) == {"before", "after"}
+    assert "asked" in [s["kind"] for s in project.json("report", "--heap", path)["snapshots"]]
+    assert "the recording ends there" not in project.piano("report", "--polls", path).err
+
+
+GROWS = r"""
+int main(int argc, char **argv)
+{
+    char *hold = malloc(8 << 20);
+    long step = atol(argv[2]);
+    memset(hold, 1, 8 << 20);
+    for (long i = 0; access(argv[1], F_OK) != 0 && (step || i < atol(argv[3])); i++) {
+        void *more = malloc(step ? step : 65536);
+        if (!step)
+            free(more);
+        usleep(1000);
+    }
+    return 6;
+}
+"""
+
+
+def test_growth_ends_the_recording(project: Project) -> None:
+    program, path, stop = compile(project, GROWS, "-fno-builtin"), project.root / "r.rec", project.root / "stop"
+    with Recorder(project, "--heap=64K", "--on-growth", "50%/s", "-o", path, "--", program, stop, 65536) as recorder:
+        found = recorder.wait_for(r"the heap grew by (\S+)% \(from \S+ to \S+ in \S+\); the recording ends here")
+        assert float(found.group(1)) >= 50
+        stop.touch()
+        assert recorder.finish() == 6
+    fired, = project.json("report", "--heap", path)["run"]["fired"]
+    assert (fired["kind"], fired["limit"]) == ("growth", 500) and fired["value"] >= 500
+    heap = project.json("report", "--heap", path)
+    assert heap["snapshots"][-1]["kind"] == "asked"
+    text = project.piano("report", "--heap", path).err
+    assert re.search(r"after \S+: the heap grew by \S+% \(from ", text) and "--on-growth" in text
+
+
+def test_churn_is_no_growth(project: Project) -> None:
+    program, path = compile(project, GROWS, "-fno-builtin"), project.root / "r.rec"
+    done = project.piano("record", "--heap=64K", "--on-growth=10%/200ms", "-o", path, "--", program, "none", 0, 1500, check=False)
+    assert done.status == 6 and "grew" not in done.err
+    assert project.json("report", "--heap", path)["run"]["fired"] == []
+
+
+def test_watch_of_too_many_events_says_what_it_skipped(project: Project) -> None:
+    program = compile(project, r"""
+        int main(void)
+        {
+            struct timespec a, b;
+            piano_task_spawn(1, "one", "storm.c:1");
+            clock_gettime(CLOCK_MONOTONIC, &a);
+            do {
+                for (int i = 0; i < 1000; i++) {
+                    piano_poll_begin(1);
+                    piano_wake(1);
+                    piano_poll_end();
+                }
+                clock_gettime(CLOCK_MONOTONIC, &b);
+            } while (b.tv_sec - a.tv_sec < 3);
+            return 0;
+        }
+    """, *API)
+    for size in ("4M", "512M"):
+        path = project.root / f"{size}.rec"
+        done = project.piano("record", "--events", "--watch", "--on-long-poll=500ms", "--max-size", size, "-o", path, "--", program)
+        assert re.search(r"\S+ of events came faster than they are watched", done.err), done.err
+        # A poll whose end was skipped is not a long one, and a task whose poll was skipped did not wait.
+        assert "recording ends here" not in done.err and "began more than" not in done.err, done.err
+
+
+@pytest.mark.tool
+@pytest.mark.parametrize("flags", [
+    ("--on-long-poll", "100"), ("--on-long-poll", "-1s"), ("--on-long-poll", "0s"), ("--on-long-poll", "100ms:stop"),
+    ("--on-long-poll", ":end"), ("--on-long-poll", "1" * 50 + "s"), ("--on-growth", "10%"), ("--on-growth", "10/min"),
+    ("--on-growth", "0%/min"), ("--on-growth", "-5%/min"), ("--on-growth", "nan%/min"), ("--on-growth", "10%/"),
+    ("--on-growth", "10%/5"), ("--on-growth", "10%/1ms"), ("--on-growth", "10%/min:"), ("--on-growth", "1e9%/min"),
+    ("--on-growth", "10%/-1s")], ids=" ".join)
+def test_hostile_condition_is_a_usage_error(project: Project, flags: tuple[str, ...]) -> None:
+    done = project.piano("record", *flags, "--", "true", check=False)
+    assert done.status == 2 and flags[0] in done.err and not (project.root / ".piano").exists()
+
+
+@pytest.mark.tool
+def test_condition_needs_its_instrument(project: Project) -> None:
+    for flags, why in ((("--heap", "--watch"), "--watch is about events, and needs --events"),
+                       (("--cpu", "--on-long-poll=1s"), "--on-long-poll is about events, and needs --events"),
+                       (("--events", "--on-growth=10%/min"), "--on-growth is about memory, and needs --heap"),
+                       (("--pid", "1", "--watch"), "nothing else can be recorded")):
+        words: Iterable[str] = () if "--pid" in flags else ("--", "true")
+        done = project.piano("record", *flags, *words, check=False)
+        assert done.status == 2 and why in done.err, done
+
+
+def test_room_for_events_is_said_beforehand_on_a_terminal(project: Project) -> None:
+    program = compile(project, r"""
+        int main(void)
+        {
+            struct timespec a, b;
+            clock_gettime(CLOCK_MONOTONIC, &a);
+            do {
+                for (int i = 0; i < 1000; i++)
+                    piano_mark("mark");
+                clock_gettime(CLOCK_MONOTONIC, &b);
+            } while (b.tv_sec - a.tv_sec < 2);
+        }
+    """, *API)
+    status, said = project.run_in_pty(PIANO, "record", "--events", "--max-size=8M", "-o", project.root / "r.rec", "--", program,
+                                      columns=300)
+    assert status == 0
+    found = re.search(r"events come at (\S+)MB a second: the recording keeps those of the last (\S+), then the oldest", said)
+    assert found, said
+    assert "they cover the last " in said
+    done = project.piano("record", "--events", "--max-size=8M", "-o", project.root / "s.rec", "--", program)
+    assert "events come at" not in done.err and "they cover the last" in done.err, "nothing of it in a pipe"
