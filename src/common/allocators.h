@@ -29,6 +29,7 @@ enum piano__own_reason {
     PIANO_OWN_THREADS = 3,  /* threads were running already */
     PIANO_OWN_DENIED = 4,   /* the system does not allow to change code */
     PIANO_OWN_NO_ROOM = 5,  /* no free memory near the executable, or too many functions */
+    PIANO_OWN_LATE = 6,     /* the runtime was loaded into a program that ran already */
     PIANO_OWN_REASONS
 };
 

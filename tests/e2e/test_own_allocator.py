@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from conftest import Project, need
+from conftest import LIB, Project, need
 from heaps import Heap, archive, compile, figures, read, record
 
 # The allocator is in a file of its own, as allocators are: a compiler may inline it into its callers otherwise.
@@ -430,6 +430,30 @@ def test_threads_before_the_allocator_could_be_hooked(project: Project) -> None:
     project.command("gcc", "-shared", "-fPIC", "-pthread", "early.c", "-o", "libearly.so")
     program = own(project, "-Wl,--no-as-needed", project.root / "libearly.so", "-Wl,-rpath," + str(project.root))
     check_unknown(project, program, "malloc", "threads were running before it could be hooked")
+
+
+@pytest.mark.parametrize("prefix", ["", "je_"])
+def test_a_library_that_is_loaded_later(project: Project, prefix: str) -> None:
+    """The program may be in the middle of what would be replaced. It is told, and nothing is changed."""
+    library = prefixed(project) if prefix else archive("jemalloc_pic")
+    program = compile(project, r"""
+        #include <dlfcn.h>
+        void *JOIN(A, malloc)(size_t), JOIN(A, free)(void *);
+        int main(int argc, char **argv)
+        {
+            unsigned char before[16], after[16];
+            memcpy(before, (void *)JOIN(A, malloc), sizeof before);
+            void *library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
+            int (*start)(size_t) = (int (*)(size_t))dlsym(library, "piano_heap_start");
+            int err = start(1);
+            memcpy(after, (void *)JOIN(A, malloc), sizeof after);
+            JOIN(A, free)(JOIN(A, malloc)(100));
+            printf("%d %d\n", err == -ENOTSUP, memcmp(before, after, sizeof before));
+            return 0;
+        }
+    """.replace("#include <dlfcn.h>", "#include <dlfcn.h>\n#define JOIN_(a, b) a##b\n#define JOIN(a, b) JOIN_(a, b)"), f"-DA={prefix}",
+                      library, "-ldl", "-lm")
+    assert project.command(program, LIB / "libpiano.so").out == "1 0\n"
 
 
 def test_children_with_an_allocator_that_cannot_be_seen(project: Project) -> None:

@@ -372,6 +372,8 @@ static enum piano__own_reason reason_of(int err)
         return PIANO_OWN_CODE;
     case -EBUSY:
         return PIANO_OWN_THREADS;
+    case -EALREADY:
+        return PIANO_OWN_LATE;
     case -EACCES:
         return PIANO_OWN_DENIED;
     case -ENOMEM:
@@ -380,6 +382,19 @@ static enum piano__own_reason reason_of(int err)
     default:
         return PIANO_OWN_STRIPPED;
     }
+}
+
+/* Returns whether this library was loaded by dlopen: the program may be anywhere, also in the code
+ * that would be replaced. Then its symbols are not those of the program. */
+static bool is_late(void)
+{
+    void *program = dlopen(NULL, RTLD_LAZY | RTLD_NOLOAD);
+    if (!program)
+        return true;
+    bool is_found = dlsym(program, "piano_heap_start") != NULL;
+    dlclose(program);
+    (void)dlerror(); /* do not leave an error message for the program */
+    return !is_found;
 }
 
 static int place(bool is_first)
@@ -392,7 +407,7 @@ static int place(bool is_first)
         take_symbol(i);
     err = choose(is_first);
     if (err == 0)
-        err = hook_all();
+        err = is_late() ? -EALREADY : hook_all();
     piano__symbols_close(&finder.symbols);
     return err;
 }

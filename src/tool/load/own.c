@@ -14,6 +14,7 @@ static const char *const reasons[PIANO_OWN_REASONS] = {
     "threads were running before it could be hooked",
     "the system does not allow to change code",
     "there is no free memory near it",
+    "piano was loaded after the program had started",
 };
 
 bool own_is_hidden(const struct piano__rec_header *h)
