@@ -85,6 +85,16 @@ static size_t outside_wrappers(const struct symbol_frame *const *frames, size_t 
     return at < count ? at : 0;
 }
 
+/* The origin of the frame AT in its stack. Python code that was made from a text ("<string>")
+ * belongs to the function that ran it: namedtuple and dataclasses make such code. */
+static int origin_in(const struct symbol_frame *const *frames, size_t count, size_t at)
+{
+    const struct symbol_frame *f = frames[at];
+    while (f->python && f->file && *f->file == '<' && f->origin == ORIGIN_OWN && ++at < count)
+        f = frames[at]->python ? frames[at] : f;
+    return f->origin;
+}
+
 /* Index of the frame that is the site. */
 static size_t site_of(const struct profile *p, const struct symbol_frame *const *frames,
                       size_t count)
@@ -93,7 +103,8 @@ static size_t site_of(const struct profile *p, const struct symbol_frame *const 
     size_t best = p->skip.none ? 0 : outside_wrappers(frames, count);
     int highest = -1;
     for (size_t i = best; i < count && highest < ORIGIN_OWN; i++) {
-        int origin = python && is_beneath(frames[i]) ? ORIGIN_PLUMBING : frames[i]->origin;
+        int origin =
+            python && is_beneath(frames[i]) ? ORIGIN_PLUMBING : origin_in(frames, count, i);
         if (origin > highest) {
             highest = origin;
             best = i;
