@@ -321,3 +321,22 @@ def test_runs_directory_that_is_named_is_used(theirs: Project) -> None:
     project.piano("record", "-o", "true.rec", "--", "true")
     project.piano("record", "--", "true", env={"PIANO_RUNS_DIR": str(theirs.home / "runs")})
     project.piano("report", "--heap", "true.rec")
+
+
+def test_project_of_a_third_user_is_not_used_by_a_user_who_is_not_root(theirs: Project) -> None:
+    top = theirs.root
+    project = shared(theirs)
+    os.chown(project.root, USER, GROUP)
+    third = USER + 1
+    for name in (".piano", "Makefile"):
+        planted = plant(top / name, None if name == ".piano" else RAN.format("ran"))
+        os.chown(planted, third, GROUP)
+        for words in (["build"], ["record", "--", "true"]):
+            done = as_user(project, *words)
+            assert done.status == 1 and str(planted) in done.err and str(third) in done.err, done
+        done = as_user(project, "list")
+        assert done.status == 1, done
+        shutil.rmtree(planted) if planted.is_dir() else planted.unlink()
+    os.chown(top, 0, 0)
+    done = as_user(project, "record", "--", "true")
+    assert done.status == 0, done  # root's directory above is no obstacle
