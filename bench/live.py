@@ -87,7 +87,7 @@ def watch_by_page(recorded, start_s, seconds):
 
 
 def run(theme):
-    start_s, seconds = (10, 15) if theme.quick else (20, 60)
+    start_s, seconds = (20, 15) if theme.quick else (30, 60)
     folder = fresh("live")
     sources(folder, "live_load.c")
     Run(["gcc", "-O2", "-pthread", "live_load.c", "-o", "load"], cwd=folder)

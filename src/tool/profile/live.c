@@ -48,10 +48,11 @@ static uint64_t now_ns(clockid_t clock)
 
 /* ---- cost ---- */
 
-static void add_cost(struct cost *c, uint64_t since_cpu_ns)
+/* EXCEPT_S: of something else in that time. */
+static void add_cost(struct cost *c, uint64_t since_cpu_ns, double except_s)
 {
     c->before_s = c->last_s;
-    c->last_s = (double)(now_ns(CLOCK_THREAD_CPUTIME_ID) - since_cpu_ns) / 1e9;
+    c->last_s = (double)(now_ns(CLOCK_THREAD_CPUTIME_ID) - since_cpu_ns) / 1e9 - except_s;
     c->readings++;
     c->at_ns = now_ns(CLOCK_MONOTONIC);
 }
@@ -214,7 +215,7 @@ static int put_polls(struct live *l, struct live_picture *to, bool is_last, stru
             polls_release(&polls);
         }
         profile_close(&p);
-        add_cost(&l->polls_cost, began);
+        add_cost(&l->polls_cost, began, 0);
         if (err)
             return err;
     }
@@ -253,6 +254,7 @@ static int fill(struct live *l, struct live_picture *to, struct run_error *error
 int live_read(struct live *l, struct live_picture *to, struct run_error *error)
 {
     uint64_t began = now_ns(CLOCK_THREAD_CPUTIME_ID);
+    unsigned polls_read = l->polls_cost.readings;
     *to = (struct live_picture){.wall_ns = -1};
     *error = (struct run_error){.text = ""};
     int err = find_newest(l);
@@ -270,7 +272,8 @@ int live_read(struct live *l, struct live_picture *to, struct run_error *error)
         snprintf(error->text, sizeof(error->text), "not enough memory");
     l->read_ns = at;
     l->live_bytes = to->live_bytes;
-    add_cost(&l->cost, began);
+    bool has_read_polls = l->polls_cost.readings > polls_read;
+    add_cost(&l->cost, began, has_read_polls ? l->polls_cost.last_s : 0);
     if (err)
         live_picture_release(to);
     return err;
