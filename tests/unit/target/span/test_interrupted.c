@@ -198,7 +198,7 @@ static void check_jump(struct outcome *o, long steps)
             fail_msg("f%d %lld times after %ld instructions", i, sum(o, i, "calls"), steps);
     assert_true(sum(o, STAGE, "calls") <= 3);
     assert_int_equal(count(&o->text, "{\"end\":true"), 1);
-    assert_non_null(next_of(&o->text, o->text.data, "\"busy\":0}"));
+    assert_non_null(next_of(&o->text, o->text.data, "\"busy\":0,"));
     /* No time beyond that of the run. */
     const char *end = next_of(&o->text, o->text.data, "{\"end\":true,\"wall_ns\":");
     long long wall = atoll(end + strlen("{\"end\":true,\"wall_ns\":"));
