@@ -143,6 +143,7 @@ void report_put_recording(struct json_writer *w, const struct recording *rec)
     json_close(w);
     json_add_flag(w, "maps", h->flags & PIANO_REC_HAS_MAPS);
     json_add_flag(w, "child", h->flags & PIANO_REC_CHILD);
+    json_add_flag(w, "attached", h->flags & PIANO_REC_ATTACHED);
     json_add_count(w, "format_version", h->version);
     json_close(w);
     free(stem);
