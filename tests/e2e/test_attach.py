@@ -302,6 +302,58 @@ def test_a_piano_killed_at_any_moment_leaves_the_program_alone(project: Project)
         assert running.end() == 7
 
 
+def test_attach_sees_operators_of_an_allocator(project: Project) -> None:
+    """jemalloc's operators do not call malloc."""
+    library = next(iter(Path("/usr/lib").glob("*-linux-gnu/libjemalloc.so.2")), None)
+    if library is None:
+        pytest.skip("jemalloc is not installed")
+    source = r"""
+        struct Thing { char bytes[48]; };
+        static NOINLINE void things(Thing **kept) { for (int i = 0; i < 100; i++) { kept[i] = new Thing; KEEP(kept[i]); } }
+        static NOINLINE void arrays() { for (int i = 0; i < 50; i++) { char *p = new char[200]; KEEP(p); delete[] p; } }
+        static NOINLINE void plain() { for (int i = 0; i < 10; i++) { void *p = malloc(70); KEEP(p); free(p); } }
+        int main()
+        {
+            static Thing *kept[100];
+            char line[8];
+            puts("ready");
+            fflush(stdout);
+            while (fgets(line, sizeof line, stdin)) {
+                if (line[0] == 'n') { things(kept); arrays(); plain(); }
+                if (line[0] == 'd') for (int i = 0; i < 60; i++) delete kept[i];
+                puts(line[0] == 'q' ? "bye" : "done");
+                fflush(stdout);
+                if (line[0] == 'q') return 7;
+            }
+        }
+    """
+    with program(compile(project, source, cxx=True), cwd=project.root, env={**os.environ, "LD_PRELOAD": str(library)}) as running:
+        for _ in range(2):
+            with attached(project, running.pid, "--heap=1"):
+                running.ask("n")
+                running.ask("d")
+            heap = read(project, "x.rec")
+            assert heap.made("things") == (100, 4800) and heap.live("things") == (40, 1920)
+            assert heap.made("arrays") == (50, 10000) and heap.live("arrays") == (0, 0) and heap.made("plain") == (10, 700)
+        assert running.end() == 7
+
+
+def interrupted() -> None:
+    """The next program begins with a SIGINT that waits for it."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_an_interrupt_before_piano_has_attached_ends_it(project: Project) -> None:
+    with program(built(project), cwd=project.root) as running:
+        done = subprocess.run([PIANO, "record", "--heap", "--pid", str(running.pid), "-o", "x.rec"], cwd=project.root, env=project.env,
+                              stderr=subprocess.PIPE, text=True, preexec_fn=interrupted, timeout=LIMIT_S, check=False)
+        skip_if_refused(done.stderr)
+        assert done.returncode == 1 and "interrupted before the recording began" in done.stderr
+        assert not (project.root / "x.rec").exists() and status(running.pid, "Threads") == "1"
+        assert running.end() == 7
+
+
 # Under load -------------------------------------------------------------------------------------------------
 
 STORM = r"""

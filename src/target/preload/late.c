@@ -190,6 +190,8 @@ static void add_heap(void)
             to = strcmp(redirects[i].name, allocations[n].name) == 0 ? allocations[n].to : to;
         add(redirects[i].name, redirects[i].from, to);
     }
+    if (count > 0)
+        piano__operators_each(redirects[0].from, add);
 }
 
 #define ADD(name) add(#name, piano__next_used(#name), (void *)(name))

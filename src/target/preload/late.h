@@ -19,6 +19,10 @@ size_t piano__alloc_redirects(struct piano__redirect redirects[PIANO_ALLOC_CALLS
 /* Passes every hook of a call that waits to TAKE (park.c). */
 void piano__park_each(void (*take)(const char *name, void *hook));
 
+/* Passes C++'s operators to TAKE, if they are in the module of MALLOC_FUNCTION (operators.c). */
+void piano__operators_each(const void *malloc_function,
+                           void (*take)(const char *name, void *from, void *hook));
+
 struct piano__late_wish {
     bool heap, maps, events;
 };

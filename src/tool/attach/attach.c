@@ -14,16 +14,19 @@
 #include "tool/attach/inject.h"
 #include "tool/util/say.h"
 
-enum { LOAD_MS = 30000, ANSWER_MS = 20000 };
+enum { LOAD_MS = 30000, ANSWER_MS = 20000, SLICE_MS = 100 };
 
-/* Waits for the process. Returns the bytes it sent; 0 if it is gone, negative errno. */
-static ssize_t receive(const struct attach *a, void *to, size_t size, int limit_ms)
+/* Waits for the process. Returns the bytes it sent; 0 if it is gone, negative errno: -EINTR if this
+ * process was asked to stop and MAY_STOP. */
+static ssize_t receive(struct attach *a, void *to, size_t size, int limit_ms, bool may_stop)
 {
     struct pollfd p = {.fd = a->socket, .events = POLLIN};
-    int got;
-    do {
-        got = poll(&p, 1, limit_ms);
-    } while (got < 0 && errno == EINTR);
+    int got = 0;
+    for (int waited = 0; waited < limit_ms && got == 0; waited += SLICE_MS) {
+        got = poll(&p, 1, SLICE_MS);
+        if (got == 0 && may_stop && attach_is_over(&a->failure))
+            return -EINTR;
+    }
     if (got <= 0)
         return got == 0 ? -ETIMEDOUT : -errno;
     ssize_t len = recv(a->socket, to, size, MSG_DONTWAIT);
@@ -32,6 +35,8 @@ static ssize_t receive(const struct attach *a, void *to, size_t size, int limit_
 
 static bool fail_to_answer(struct attach *a, ssize_t got)
 {
+    if (got == -EINTR)
+        return false; /* explained already */
     if (got == 0 || got == -ECONNRESET)
         attach_fail(&a->failure, NULL, "process %d ended, or executed another program",
                     (int)a->pid);
@@ -46,8 +51,7 @@ static bool explain(struct attach *a, const struct piano__attach_answer *answer)
     static const char *const what[] = {
         [PIANO_ATTACH_BUSY] = "is recorded already, or was started by piano",
         [PIANO_ATTACH_LINGERS] = "has a thread that has not left the previous recording yet",
-        [PIANO_ATTACH_HIDDEN] = "has a malloc of its own in its executable, which cannot be "
-                                "redirected",
+        [PIANO_ATTACH_HIDDEN] = "has a malloc of its own in its executable",
         [PIANO_ATTACH_RECORDING] = "cannot write the recording",
         [PIANO_ATTACH_HEAP] = "cannot begin to record its heap",
         [PIANO_ATTACH_EVENTS] = "cannot begin to record events",
@@ -59,14 +63,15 @@ static bool explain(struct attach *a, const struct piano__attach_answer *answer)
     return false;
 }
 
-static bool read_answer(struct attach *a, struct piano__attach_answer *answer, int limit_ms)
+static bool read_answer(struct attach *a, struct piano__attach_answer *answer, int limit_ms,
+                        bool may_stop)
 {
     union {
         struct piano__attach_answer answer;
         char error[PIANO_ATTACH_ERROR];
     } got = {.error = ""};
     char safe[PIANO_ATTACH_ERROR * 2];
-    ssize_t len = receive(a, &got, sizeof got, limit_ms);
+    ssize_t len = receive(a, &got, sizeof got, limit_ms, may_stop);
     if (len == PIANO_ATTACH_ERROR) {
         got.error[sizeof got.error - 1] = '\0';
         say_safe(safe, sizeof safe, got.error);
@@ -97,7 +102,7 @@ bool attach_open(struct attach *a, pid_t pid, const char *library)
     a->longest_ns = in.longest_ns;
     a->stops = in.stops;
     if (done)
-        done = read_answer(a, &answer, LOAD_MS);
+        done = read_answer(a, &answer, LOAD_MS, true);
     if (!done)
         attach_close(a);
     return done;
@@ -147,7 +152,7 @@ bool attach_start(struct attach *a, int fd, const char *path, const struct attac
     set(&order, &len, "PIANO_EVENTS_MAX=%" PRIu64, wish->max_event_bytes);
     set(&order, &len, "PIANO_CPU=%s", wish->cpu ? "outside" : "");
     if (send_order(a, &order, fd))
-        return read_answer(a, &answer, ANSWER_MS);
+        return read_answer(a, &answer, ANSWER_MS, true);
     return fail_to_answer(a, -errno);
 }
 
@@ -155,7 +160,8 @@ bool attach_stop(struct attach *a, bool *lingers)
 {
     struct piano__attach_order order = {.version = PIANO_ATTACH_VERSION, .kind = PIANO_ATTACH_STOP};
     struct piano__attach_answer answer = {0};
-    bool done = a->socket >= 0 && send_order(a, &order, -1) && read_answer(a, &answer, ANSWER_MS);
+    bool done =
+        a->socket >= 0 && send_order(a, &order, -1) && read_answer(a, &answer, ANSWER_MS, false);
     *lingers = done && answer.lingers;
     attach_close(a);
     return done;

@@ -332,7 +332,10 @@ static bool use_some_thread(struct job *j)
         pid_t *list = proc_threads(j->in->pid, &count);
         enum outcome outcome = UNSAFE;
         for (size_t i = 0; i < count && outcome == UNSAFE && now_ns() < end; i++) {
-            outcome = try_thread(j, list[i], true);
+            if (attach_is_over(&j->in->failure))
+                outcome = FAILED;
+            else
+                outcome = try_thread(j, list[i], true);
             if (outcome == DONE)
                 outcome = try_thread(j, list[i], false);
         }

@@ -49,19 +49,21 @@ static bool is_start(pid_t pid, const struct line *l)
 
 static int add_line(struct modules *m, pid_t pid, const struct line *l)
 {
-    struct module *last = m->count > 0 ? &m->list[m->count - 1] : NULL;
-    bool goes_on = last && strcmp(last->path, l->path) == 0 && l->start >= last->end;
+    const struct module *before = m->count > 0 ? &m->list[m->count - 1] : NULL;
+    bool goes_on = before && strcmp(before->path, l->path) == 0 && l->start >= before->end;
     if (!goes_on || l->offset == 0) {
         if (!is_start(pid, l))
             return 0;
-        if (VEC_DOUBLE(m->list, m->count) != 0)
+        if (VEC_DOUBLE(m->list, m->count) != 0 || !m->list)
             return -ENOMEM;
-        last = &m->list[m->count];
-        *last = (struct module){.path = strdup(l->path), .start = l->start};
-        if (!last->path)
+        char *path = strdup(l->path);
+        if (!path)
             return -ENOMEM;
-        m->count++;
+        m->list[m->count++] = (struct module){.path = path, .start = l->start};
     }
+    struct module *last = m->list ? &m->list[m->count - 1] : NULL;
+    if (!last)
+        return 0;
     last->end = l->end;
     if (l->rights[2] == 'x') {
         last->code_start = l->start;

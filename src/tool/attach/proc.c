@@ -27,6 +27,17 @@ void attach_fail(struct attach_failure *f, const char *hint, const char *fmt, ..
     snprintf(f->hint, sizeof f->hint, "%s", hint ? hint : "");
 }
 
+bool attach_is_over(struct attach_failure *f)
+{
+    sigset_t pending;
+    if (sigpending(&pending) != 0 ||
+        (!sigismember(&pending, SIGINT) && !sigismember(&pending, SIGTERM) &&
+         !sigismember(&pending, SIGHUP) && !sigismember(&pending, SIGQUIT)))
+        return false;
+    attach_fail(f, NULL, "interrupted before the recording began");
+    return true;
+}
+
 bool proc_status(pid_t pid, const char *name, char *text, size_t size)
 {
     char line[512];

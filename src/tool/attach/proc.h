@@ -27,6 +27,8 @@ pid_t *proc_threads(pid_t pid, size_t *count);
 bool proc_check(pid_t pid, struct attach_failure *f);
 /* The same for what is loaded in it. */
 bool proc_check_modules(pid_t pid, struct modules *m, struct attach_failure *f);
+/* Was this process asked to stop, by a signal that it has blocked? Explains that. */
+bool attach_is_over(struct attach_failure *f);
 /* Explains the ERR of ptrace. */
 void proc_explain(pid_t pid, int err, struct attach_failure *f);
 
