@@ -567,6 +567,42 @@ def test_attach_to_a_static_program_fails(project: Project) -> None:
         assert "statically linked" in refused(project, running.pid)
 
 
+def test_attach_without_a_choice_samples_the_cpu_where_nothing_can_be_loaded(project: Project) -> None:
+    source = 'int main(void) { puts("ready"); fflush(stdout); for (;;) pause(); }'
+    with program(compile(project, source, "-static")) as running:
+        done = project.piano("record", "--pid", running.pid, "--duration", "0.1", "-o", "x.rec", check=False)
+        if "perf" in done.err:
+            pytest.skip("no perf events here: " + done.err)
+        assert done.status == 0 and "only the CPU is sampled" in done.err and "statically linked" in done.err
+
+
+def test_attach_to_a_forked_child_of_an_attached_process(project: Project) -> None:
+    """The library is there already, and so are the redirected calls."""
+    source = PROGRAM.replace("{ fill(); empty(); _exit(0); } wait(0); }", "{ dup2(3, 0); dup2(4, 1); continue; } }")
+    here = compile(project, source)
+    to_child, from_child = os.pipe(), os.pipe()
+
+    def place() -> None:
+        os.dup2(to_child[0], 3)
+        os.dup2(from_child[1], 4)
+    with program(here, cwd=project.root, preexec_fn=place, close_fds=False) as running:
+        with attached(project, running.pid, "--heap=1"):
+            running.ask("k")
+            child = int(Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()[0])
+        answers = os.fdopen(from_child[0])
+        try:
+            with attached(project, child, "--heap=1"):
+                os.write(to_child[1], b"f\n")
+                assert answers.readline() == "done\n"
+            assert read(project, "x.rec").made("make") == (1000, 64000)
+            assert running.end() == 7
+        finally:
+            os.kill(child, signal.SIGKILL)
+            answers.close()
+            for fd in (*to_child, from_child[1]):
+                os.close(fd)
+
+
 def test_attach_to_a_program_with_its_own_malloc_fails(project: Project) -> None:
     source = r"""
         static char room[1 << 20];

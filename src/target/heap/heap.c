@@ -376,6 +376,7 @@ void piano__heap_watch(bool on)
 static bool prepare(void)
 {
     struct piano__heap_self *self = &piano__heap_self;
+    piano__heap_renew();
     seed(self);
     struct piano__walk *walk = piano__rooms_take();
     if (!walk)

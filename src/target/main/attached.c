@@ -83,8 +83,10 @@ void piano__attached_pause(void)
 bool piano__attached_stop(void)
 {
     struct piano__rec_header *h = piano__recording.view.header;
-    if (!h)
+    if (!h) { /* a forked child has given it up */
+        has_ended = false;
         return true;
+    }
     if (!piano__control_take_away())
         return false;
     /* Rule 5: a reader that sees ENDED also sees the end times. */

@@ -127,6 +127,8 @@ void *__piano_attach(struct piano__attach_room *at)
         if (before != self)
             __atomic_store_n(&serving, 0, __ATOMIC_RELEASE); /* pairs with the acquire above */
     } else {
+        if (before != 0)
+            piano__late_forked();
         serve(room.sockets[0]);
         /* Pairs with the acquire above. */
         __atomic_store_n(&serving, 0, __ATOMIC_RELEASE);

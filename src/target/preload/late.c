@@ -217,6 +217,11 @@ static void add_wait(const char *name, void *hook)
     add(name, found ? found : piano__next_used(name), hook);
 }
 
+void piano__late_forked(void)
+{
+    late.lock = 0;
+}
+
 static bool lock(void)
 {
     bool locked = false;

@@ -31,6 +31,8 @@ struct piano__late_wish {
 unsigned piano__late_place(const struct piano__late_wish *wish);
 /* The same for modules that were loaded since. Cheap if there are none. */
 void piano__late_look(void);
+/* Call it first in a forked child: the thread that held a lock may not exist here. */
+void piano__late_forked(void);
 /* Takes the hooks out. Returns false if that was not possible in time. */
 bool piano__late_remove(void);
 

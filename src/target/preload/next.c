@@ -54,11 +54,10 @@ static int add_library(struct dl_phdr_info *info, size_t size, void *of)
     return 0;
 }
 
-/* Without the program itself, in the order of the lookup. One thread at a time. The vdso cannot be
- * opened. */
+/* Without the program itself, in the order of the lookup. The vdso cannot be opened. */
 static void *find_in_libraries(const char *name)
 {
-    static struct libraries all;
+    struct libraries all;
     void *result = NULL;
     all.count = 0;
     dl_iterate_phdr(add_library, &all);

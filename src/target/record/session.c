@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "target/sys/clock.h"
+#include "target/sys/file.h"
 #include "target/unwind/memory.h"
 
 enum { ENTRIES = 32 * 1024, PROBES = 64, NAP_NS = 200000 };
@@ -30,8 +31,9 @@ struct entry {
     const uintptr_t *mark;
 };
 
-static struct entry entries[ENTRIES];
+static struct entry *entries;
 static uint32_t overflow; /* threads that found no entry */
+bool piano__session_is_shared;
 
 static bool exists(uint32_t tid)
 {
@@ -89,8 +91,12 @@ bool piano__session_prepare(void)
 {
     int saved = errno;
     bool done = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
+    if (!entries)
+        entries = piano__memory_map(ENTRIES * sizeof *entries);
     errno = saved;
-    return done;
+    /* Relaxed: the gate, which is opened later, publishes the table. */
+    __atomic_store_n(&piano__session_is_shared, done && entries, __ATOMIC_RELAXED);
+    return done && entries;
 }
 
 bool piano__session_wait(void)

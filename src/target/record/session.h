@@ -21,6 +21,10 @@ struct piano__session_self {
 extern __thread struct piano__session_self piano__session_self
     __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
+/* A recording may be taken away: marks are declared. A program that piano has started makes no
+ * system calls for that. */
+extern bool piano__session_is_shared __attribute__((visibility("hidden")));
+
 /* Changes whenever a recording was taken away: what a thread knows about it is void. */
 extern uint32_t piano__session __attribute__((visibility("hidden")));
 
@@ -43,7 +47,8 @@ static inline __attribute__((always_inline)) uintptr_t piano__session_enter(void
     /* The mark is set before the gate is read: pairs with the membarrier in
      * piano__session_wait(). */
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    if (__builtin_expect(!self->is_known, 0)) {
+    if (__builtin_expect(!self->is_known, 0) &&
+        __atomic_load_n(&piano__session_is_shared, __ATOMIC_RELAXED)) {
         piano__session_watch(PIANO_SESSION_CALLS, &self->inside);
         self->is_known = 1;
     }
@@ -56,7 +61,8 @@ static inline __attribute__((always_inline)) void piano__session_leave(uintptr_t
     __atomic_store_n(&piano__session_self.inside, before, __ATOMIC_RELEASE);
 }
 
-/* Returns whether waiting is possible in this process. Call it before a recording is shared. */
+/* Prepares for waiting, before a recording begins that may be taken away. Returns false if that is
+ * not possible in this process. */
 bool piano__session_prepare(void);
 /* The gates are shut: waits until no thread is inside. Returns false if one still is after some
  * seconds, or if it cannot be known. */

@@ -99,7 +99,8 @@ static __attribute__((noinline, cold)) uint32_t renew(struct piano__events_self 
         self->inside = 0;
         return 0;
     }
-    piano__session_watch(PIANO_SESSION_EVENTS, &self->inside);
+    if (__atomic_load_n(&piano__session_is_shared, __ATOMIC_RELAXED))
+        piano__session_watch(PIANO_SESSION_EVENTS, &self->inside);
     self->buffer = NULL;
     self->tid = 0;
     self->name[0] = '\0';
