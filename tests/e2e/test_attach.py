@@ -678,6 +678,23 @@ def test_attach_to_a_filtered_process_is_refused_or_safe(project: Project) -> No
         assert running.end() == 7
 
 
+def test_attach_without_room_for_thread_local_storage_fails(project: Project) -> None:
+    """Another library that was loaded late has taken what the C library reserves."""
+    for size in range(1600, 0, -100):  # the most that can be had differs between versions of the C library
+        compile(project, f"""
+            static __thread char room[{size}] __attribute__((tls_model("initial-exec")));
+            void *plugin_make(size_t size) {{ room[size % 7]++; return malloc(size); }}""", "-shared", "-fPIC", name="plugin.so")
+        here = compile(project, PROGRAM.replace("dlclose(library);", "(void)library;").replace("if (!f) abort();", "if (!f) exit(3);"))
+        with program(here, cwd=project.root) as running:
+            if running.ask("p") != "done":
+                continue
+            said = refused(project, running.pid)
+            assert "static TLS block" in said and "  try: " in said
+            assert running.ask("f") == "done" and running.ask("e") == "done" and running.end() == 7
+            return
+    pytest.skip("no library with thread-local storage can be loaded late here")
+
+
 @AS_ROOT
 def test_attach_to_another_users_process_fails(project: Project) -> None:
     home = Path("/tmp") / f"piano-attach-{os.getpid()}"

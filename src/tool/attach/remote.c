@@ -25,14 +25,15 @@
 enum {
     SPINS = 200,
     NAP_NS = 50000,
-    STOP_NS = 1000000000,
-    RUN_NS = 2000000000,
     SYSCALL_STOP = SIGTRAP | 0x80,
     RED_ZONE = 256,
     PAGE = 4096,
     MOST_PARTS = 65 + 1,
     FRAME_REST = 8192, /* more than the frame needs beside the state */
 };
+
+/* On a busy machine, a thread may have to wait for a CPU before it can stop. */
+static const int64_t LONGEST_NS = 5000000000;
 
 #ifdef __x86_64__
 enum { STATE = NT_X86_XSTATE };
@@ -90,7 +91,7 @@ int remote_stop(struct remote *r, pid_t pid, pid_t tid)
         ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) != 0)
         return -errno;
     for (;;) {
-        int err = wait_for_stop(r, STOP_NS, &status);
+        int err = wait_for_stop(r, LONGEST_NS, &status);
         if (err != 0)
             return err;
         if (is_event_stop(status))
@@ -266,7 +267,7 @@ static int run_out_of_call(const struct remote *r)
     for (;;) {
         if (!proceed(r, PTRACE_CONT, 0))
             return -ESRCH;
-        int err = wait_for_stop(r, RUN_NS, &status);
+        int err = wait_for_stop(r, LONGEST_NS, &status);
         if (err != 0)
             return err;
         if (is_event_stop(status))
@@ -287,7 +288,7 @@ int64_t remote_call(struct remote *r, const struct remote_calls *calls, long num
         return -ENOBUFS;
     set_call(&regs, calls->instruction, number, arguments);
     r->is_in_call = true;
-    if (!set_regs(r, &regs) || run_to_call(r, RUN_NS) != 0 || run_to_call(r, RUN_NS) != 0 ||
+    if (!set_regs(r, &regs) || run_to_call(r, LONGEST_NS) != 0 || run_to_call(r, LONGEST_NS) != 0 ||
         !get_regs(r, &regs))
         return -ECANCELED;
     return result_of(&regs);
@@ -296,7 +297,7 @@ int64_t remote_call(struct remote *r, const struct remote_calls *calls, long num
 int remote_run(struct remote *r, uint64_t start, uint64_t mark, uint64_t room, uint64_t stack)
 {
     struct user_regs_struct regs = r->regs;
-    int64_t end = now_ns() + RUN_NS;
+    int64_t end = now_ns() + LONGEST_NS;
     set_run(&regs, start, room, stack);
     int err = set_regs(r, &regs) ? 0 : -ESRCH;
     while (err == 0) {
