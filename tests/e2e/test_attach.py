@@ -695,6 +695,28 @@ def test_attach_without_room_for_thread_local_storage_fails(project: Project) ->
     pytest.skip("no library with thread-local storage can be loaded late here")
 
 
+def test_attach_to_a_process_that_only_runs_generated_code_fails(project: Project) -> None:
+    """As of a just-in-time compiler: its stacks cannot be trusted. piano looks for ten seconds."""
+    if os.uname().machine != "x86_64":
+        pytest.skip("the instruction is one of x86-64")
+    source = r"""
+        #include <sys/mman.h>
+        int main(void)
+        {
+            unsigned char *code = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            memcpy(code, "\xf3\x90\xeb\xfc", 4); /* pause; jmp */
+            mprotect(code, 4096, PROT_READ | PROT_EXEC);
+            puts("ready");
+            fflush(stdout);
+            ((void (*)(void))code)();
+        }
+    """
+    with program(compile(project, source)) as running:
+        said = refused(project, running.pid)
+        assert "never at a point where a library can be loaded" in said and "just-in-time" in said or "cannot be walked" in said
+        assert running.process.poll() is None and status(running.pid, "TracerPid") == "0"
+
+
 @AS_ROOT
 def test_attach_to_another_users_process_fails(project: Project) -> None:
     home = Path("/tmp") / f"piano-attach-{os.getpid()}"
