@@ -123,6 +123,8 @@ enum piano__rec_flags {
     PIANO_REC_CHILD = 4,    /* of a forked process; does not contain what it inherited */
     PIANO_REC_HAS_CPU = 8,
     PIANO_REC_HAS_EVENTS = 16,
+    /* The process ran already (`piano record --pid`): what it allocated before is unknown. */
+    PIANO_REC_ATTACHED = 32,
 };
 
 enum piano__cpu_source {

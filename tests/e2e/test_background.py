@@ -109,7 +109,7 @@ def test_an_interrupt_meant_for_an_attached_recording_ends_it(project: Project) 
     program = subprocess.Popen(["./prog"], cwd=project.root, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         assert program.stdout.readline() == "ready\n"
-        with background(project, "record", "--pid", program.pid, "-o", "a.rec") as process:
+        with background(project, "record", "--cpu", "--pid", program.pid, "-o", "a.rec") as process:
             lines = [process.stderr.readline()]
             if "cannot sample" in lines[0]:
                 pytest.skip("no perf events here: " + lines[0])

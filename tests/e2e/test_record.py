@@ -557,7 +557,7 @@ def test_reader_of_stderr_that_ends_does_not_change_the_status(project: Project)
     assert done.status == 6
 
 
-@pytest.mark.parametrize("words", [("true",), ("./missing",), ("--pid", str(os.getpid()), "--duration", "0.1")],
+@pytest.mark.parametrize("words", [("true",), ("./missing",), ("--cpu", "--pid", str(os.getpid()), "--duration", "0.1")],
                          ids=["runs", "missing", "pid"])
 def test_record_works_without_a_reader_of_stderr(project: Project, words: tuple[str, ...]) -> None:
     """SIGPIPE must not end piano, not even at the first message, which comes before the program is started."""

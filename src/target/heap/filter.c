@@ -26,6 +26,18 @@ void piano__filter_begin(void)
     piano__filter_fill((const void *)UINTPTR_MAX);
 }
 
+/* Saturated counters belong to memory that is always looked up. */
+void piano__filter_forget(void)
+{
+    for (int i = 0; i < PIANO_FILTER_PLACES; i++) {
+        /* Relaxed: as in change(). */
+        uint8_t *count = &piano__filter[i];
+        uint8_t old = __atomic_load_n(count, __ATOMIC_RELAXED);
+        if (old != 0 && old != UINT8_MAX)
+            __atomic_store_n(count, 0, __ATOMIC_RELAXED);
+    }
+}
+
 void piano__filter_add(const void *p)
 {
     change(p, 1);

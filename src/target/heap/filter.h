@@ -40,6 +40,8 @@ void piano__filter_begin(void);
 /* From now on, all blocks that share a counter with P count as sampled. */
 void piano__filter_fill(const void *p);
 void piano__filter_add(const void *p);
+/* Forgets all blocks that were added. No thread may be adding or removing one. */
+void piano__filter_forget(void);
 void piano__filter_remove(const void *p);
 
 #endif

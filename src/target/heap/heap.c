@@ -62,6 +62,15 @@ static void set_left(struct piano__heap_self *self, uint64_t left)
     self->left = self->watched || piano__heap_always_watched ? 0 : left;
 }
 
+void piano__heap_renew(void)
+{
+    struct piano__heap_self *self = &piano__heap_self;
+    self->session = __atomic_load_n(&piano__session, __ATOMIC_RELAXED);
+    self->rate = 0;
+    self->tid = 0;
+    set_left(self, 0);
+}
+
 static void seed(struct piano__heap_self *self)
 {
     static uint64_t serial;
@@ -111,6 +120,8 @@ static __attribute__((noinline)) bool is_left(struct piano__heap_self *self)
  * gap before the test. */
 static bool is_due(struct piano__heap_self *self, uint64_t bytes)
 {
+    if (!piano__heap_is_current())
+        piano__heap_renew();
     /* Includes what the hooks have counted down since. */
     if (self->left > 0)
         self->hidden = self->left;
@@ -242,26 +253,35 @@ static __attribute__((noinline)) void sample(struct piano__heap_self *self, cons
 bool piano__heap_allocated(const void *p, size_t size, uint32_t flags)
 {
     struct piano__heap_self *self = &piano__heap_self;
-    if (piano__heap_is_own() || !is_due(self, piano__heap_size(size)))
+    if (piano__heap_is_own())
         return false;
-    sample(self, p, size, self->rate, flags);
-    return true;
+    uintptr_t before = piano__session_enter();
+    bool due = is_due(self, piano__heap_size(size));
+    if (due)
+        sample(self, p, size, self->rate, flags);
+    piano__session_leave(before);
+    return due;
 }
 
 uint64_t piano__heap_due(size_t size)
 {
     struct piano__heap_self *self = &piano__heap_self;
-    if (piano__heap_is_own() || !is_due(self, piano__heap_size(size)))
+    if (piano__heap_is_own())
         return 0;
-    uint64_t rate = self->rate;
-    draw(self);
+    uintptr_t before = piano__session_enter();
+    uint64_t rate = is_due(self, piano__heap_size(size)) ? self->rate : 0;
+    if (rate)
+        draw(self);
+    piano__session_leave(before);
     return rate;
 }
 
 void piano__heap_sample(const void *p, size_t size, uint64_t rate)
 {
+    uintptr_t before = piano__session_enter();
     if (piano__gate_is_open(&piano__gate->sampling))
         sample(&piano__heap_self, p, size, rate, 0);
+    piano__session_leave(before);
 }
 
 struct piano__look piano__heap_look(void)
@@ -286,7 +306,7 @@ bool piano__heap_looked(struct piano__look look, const void *p)
     return found;
 }
 
-bool piano__heap_detach(const void *p, struct piano__block *block)
+static bool detach(const void *p, struct piano__block *block)
 {
     if (!piano__gate_is_open(&piano__gate->following))
         return false;
@@ -299,14 +319,35 @@ bool piano__heap_detach(const void *p, struct piano__block *block)
     return true;
 }
 
+bool piano__heap_detach(const void *p, struct piano__block *block)
+{
+    uintptr_t before = piano__session_enter();
+    bool found = detach(p, block);
+    piano__session_leave(before);
+    return found;
+}
+
+/* The allocator ran since the block was detached, and the recording may be another one now. */
+static bool is_of_recording(const struct piano__block *block)
+{
+    return piano__gate_is_open(&piano__gate->following) &&
+           block->birth_ns >= header()->start_mono_ns;
+}
+
 void piano__heap_reattach(const struct piano__block *block)
 {
-    insert(block);
+    uintptr_t before = piano__session_enter();
+    if (is_of_recording(block))
+        insert(block);
+    piano__session_leave(before);
 }
 
 void piano__heap_close(const struct piano__block *block)
 {
-    piano__sums_freed(header(), block, (uint64_t)piano__monotonic_ns());
+    uintptr_t before = piano__session_enter();
+    if (is_of_recording(block))
+        piano__sums_freed(header(), block, (uint64_t)piano__monotonic_ns());
+    piano__session_leave(before);
 }
 
 void piano__heap_freed(const void *p)
@@ -342,6 +383,7 @@ void piano__heap_watch(bool on)
 static bool prepare(void)
 {
     struct piano__heap_self *self = &piano__heap_self;
+    piano__heap_renew();
     seed(self);
     struct piano__walk *walk = piano__rooms_take();
     if (!walk)
@@ -476,8 +518,11 @@ const struct piano__rec_header *piano__heap_header(void)
 
 bool piano__heap_wants_maps(void)
 {
+    uintptr_t before = piano__session_enter();
     const struct piano__rec_header *h = piano__heap_header();
-    return h && h->flags & PIANO_REC_HAS_MAPS;
+    bool wants = h && h->flags & PIANO_REC_HAS_MAPS;
+    piano__session_leave(before);
+    return wants;
 }
 
 bool piano__heap_forget(void)

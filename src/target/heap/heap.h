@@ -13,6 +13,7 @@
 #include "target/heap/filter.h"
 #include "target/heap/live.h"
 #include "target/heap/poisson.h"
+#include "target/record/session.h"
 #include "target/unwind/walk.h"
 
 enum { PIANO_MOST_SEEN = 8 };
@@ -35,7 +36,8 @@ struct piano__heap_self {
     uint64_t rate;            /* rate of the current gap; 0 if not sampling */
     uint64_t passes;          /* filter counters that are not yet in the statistics */
     uint64_t misses;
-    uint32_t tid; /* 0 before the first sample */
+    uint32_t tid;     /* 0 before the first sample */
+    uint32_t session; /* that `left`, `rate` and `tid` belong to (record/session.h) */
     struct piano__random random;
     struct piano__walker walker;
 };
@@ -140,6 +142,15 @@ bool piano__heap_detach(const void *p, struct piano__block *block);
 void piano__heap_reattach(const struct piano__block *block);
 void piano__heap_close(const struct piano__block *block);
 
+/* Another recording has begun since this thread's last sample: draws a new gap. */
+void piano__heap_renew(void);
+static inline bool piano__heap_is_current(void)
+{
+    /* Relaxed: see piano__session_next(). */
+    return __builtin_expect(
+        piano__heap_self.session == __atomic_load_n(&piano__session, __ATOMIC_RELAXED), 1);
+}
+
 /* Starts or ends ignoring allocations of this thread. Frees are still tracked. May be nested. */
 void piano__heap_ignore(bool on);
 
@@ -153,8 +164,8 @@ int piano__heap_shutdown(void);
 int piano__heap_snapshot(void);
 /* Returns the header of the recording, or NULL if there is none. */
 const struct piano__rec_header *piano__heap_header(void);
-/* Frees the tables, in a forked child or if the recording could not be started. Returns true if it
- * did not, because a signal handler forked in the middle of a sample. */
+/* Frees the tables, in a forked child, if the recording could not be started, or if it is taken
+ * away. Returns true if it did not, because a signal handler forked in the middle of a sample. */
 bool piano__heap_forget(void);
 /* Returns whether anonymous mappings are recorded too. */
 bool piano__heap_wants_maps(void);

@@ -73,6 +73,7 @@ static int used[DOMAINS]; /* number of sets used */
 static bool is_attached;  /* was attached once, whether hooks were needed or not */
 static void *(*known_malloc)(void *, size_t);
 static struct arenas next_arenas;
+static bool has_arenas; /* `alloc_arena` is installed */
 
 /* Slow path: `rate` of the gap that ended in this call, or 0. */
 struct asked {
@@ -258,19 +259,61 @@ static void *alloc_arena(void *ctx, size_t size)
 static void attach_arenas(void)
 {
     struct arenas now;
-    if (next_arenas.alloc || !PyObject_GetArenaAllocator || !PyObject_SetArenaAllocator)
+    if (has_arenas || !PyObject_GetArenaAllocator || !PyObject_SetArenaAllocator)
         return;
     PyObject_GetArenaAllocator(&now);
+    if (now.alloc == alloc_arena)
+        return;
     next_arenas = now;
     now.alloc = alloc_arena;
     PyObject_SetArenaAllocator(&now);
+    has_arenas = true;
+}
+
+static void detach_arenas(void)
+{
+    struct arenas now;
+    if (!has_arenas)
+        return;
+    PyObject_GetArenaAllocator(&now);
+    if (now.alloc != alloc_arena)
+        return;
+    now = next_arenas;
+    PyObject_SetArenaAllocator(&now);
+    has_arenas = false;
+}
+
+/* A call that is in a hook now returns through it. The hook's context is that of the allocator
+ * below, so that the two may be mixed. */
+static void detach(int domain)
+{
+    struct allocator now;
+    PyMem_GetAllocator(domain, &now);
+    int set = used[domain] - 1;
+    if (set < 0 || now.malloc != hooks[set][domain].malloc)
+        return;
+    struct allocator theirs = next[set][domain];
+    PyMem_SetAllocator(domain, &theirs);
+    used[domain] = set;
+}
+
+static uint32_t lock;
+
+void piano__pymalloc_detach(void)
+{
+    if (!is_attached || !piano__lock_try(&lock))
+        return;
+    detach_arenas();
+    detach(MEM);
+    detach(OBJ);
+    is_attached = false;
+    piano__lock_release(&lock);
 }
 
 /* The first call works in any state of the interpreter. Later calls need the GIL, because others
  * may change the allocators too. */
 void piano__pymalloc_attach(void)
 {
-    static uint32_t lock;
     if (!PyMem_GetAllocator || !PyMem_SetAllocator || (is_attached && !may_use_python()) ||
         !piano__lock_try(&lock))
         return;
@@ -285,7 +328,8 @@ void piano__pymalloc_attach(void)
 static int attach_again(void *arg)
 {
     (void)arg;
-    piano__pymalloc_attach();
+    if (piano__heap_header())
+        piano__pymalloc_attach();
     return 0;
 }
 

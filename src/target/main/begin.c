@@ -12,6 +12,7 @@
 #include "target/heap/hooks.h"
 #include "target/record/control.h"
 #include "target/record/gate.h"
+#include "target/record/session.h"
 #include "target/sys/clock.h"
 #include "target/sys/recording.h"
 #include "target/trace/events.h"
@@ -74,14 +75,9 @@ __attribute__((constructor(103))) static void begin(void)
     piano__control_begin();
 }
 
-/* Called at exit. Frees and events in later destructors of other libraries are still recorded. In a
- * child that was forked without the C library's fork(), the gate is shut, so no system call is
- * needed to detect it. */
-__attribute__((destructor(101))) static void end(void)
+static void end_recording(void)
 {
     struct piano__rec_header *h = piano__recording.view.header;
-    if (!h || !piano__gate_is_open(&piano__gate->recording))
-        return;
     piano__events_end();
     piano__cpu_end();
     struct piano__clock_pair now = piano__clock_pair();
@@ -92,4 +88,17 @@ __attribute__((destructor(101))) static void end(void)
     h->end_mono_ns = now.mono_ns;
     /* Rule 5: a reader that sees ENDED also sees the end times. */
     __atomic_store_n(&h->state, PIANO_REC_ENDED, __ATOMIC_RELEASE);
+}
+
+/* Called at exit. Frees and events in later destructors of other libraries are still recorded. In a
+ * child that was forked without the C library's fork(), the gate is shut, so no system call is
+ * needed to detect it. In an attached process, another thread may be taking the recording away. */
+__attribute__((destructor(101))) static void end(void)
+{
+    if (!piano__gate_is_open(&piano__gate->recording))
+        return;
+    uintptr_t before = piano__session_enter();
+    if (piano__gate_is_open(&piano__gate->recording) && piano__recording.view.header)
+        end_recording();
+    piano__session_leave(before);
 }

@@ -29,6 +29,8 @@
 #include "target/span/usable.h"
 #include "target/preload/got.h"
 #include "target/preload/own.h"
+#include "target/preload/late.h"
+#include "target/preload/next.h"
 #include "target/preload/place.h"
 #include "target/record/control.h"
 
@@ -245,9 +247,8 @@ struct redirection {
     void *next; /* points to a member of `next` */
 };
 
-/* Makes the allocator that comes before these hooks the next one, and redirects the calls of all
- * modules here. */
-static void take_its_place(void)
+size_t piano__alloc_redirects(struct piano__redirect redirects[PIANO_ALLOC_CALLS],
+                              void *(*find_theirs)(const char *))
 {
     const struct redirection all[] = {
         {"malloc", (void *)malloc, &next.malloc},
@@ -261,10 +262,10 @@ static void take_its_place(void)
         {"pvalloc", (void *)pvalloc, &next.pvalloc},
         {"reallocarray", (void *)reallocarray, NULL},
     };
-    struct piano__redirect redirects[sizeof all / sizeof *all];
+    _Static_assert(sizeof all / sizeof *all == PIANO_ALLOC_CALLS, "room for all of them");
     size_t count = 0;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        void *theirs = dlsym(RTLD_DEFAULT, all[i].name);
+        void *theirs = find_theirs(all[i].name);
         if (!theirs || theirs == all[i].ours)
             continue;
         redirects[count++] = (struct piano__redirect){all[i].name, theirs, all[i].ours};
@@ -272,6 +273,18 @@ static void take_its_place(void)
             memcpy(all[i].next, &theirs, sizeof theirs);
     }
     next.usable_size = piano__usable_is_of((void *)next.malloc) ? malloc_usable_size : NULL;
+    return count;
+}
+
+static void *find_first(const char *name)
+{
+    return dlsym(RTLD_DEFAULT, name);
+}
+
+static void take_its_place(void)
+{
+    struct piano__redirect redirects[PIANO_ALLOC_CALLS];
+    size_t count = piano__alloc_redirects(redirects, find_first);
     piano__got_redirect(redirects, count);
 }
 
@@ -318,6 +331,8 @@ void piano__alloc_place(void)
 
 __attribute__((constructor(101))) static void place_early(void)
 {
+    if (piano__next_is_late() && ready())
+        return; /* redirects nothing until a recording begins: late.c */
     if (piano__control_is_for_us() && piano__control_number("PIANO_HEAP") > 0)
         (void)piano__alloc_own();
     place();
@@ -522,6 +537,17 @@ EXPORT void *pvalloc(size_t size)
 {
     return likely(piano__heap_passes(size)) ? next.pvalloc(size) : long_valloc(next.pvalloc, size);
 }
+
+#define ALIAS(name) __attribute__((alias(#name), copy(name), visibility("hidden")))
+void *piano__late_next_malloc(size_t) ALIAS(malloc);
+void *piano__late_next_calloc(size_t, size_t) ALIAS(calloc);
+void *piano__late_next_realloc(void *, size_t) ALIAS(realloc);
+void *piano__late_next_reallocarray(void *, size_t, size_t) ALIAS(reallocarray);
+int piano__late_next_posix_memalign(void **, size_t, size_t) ALIAS(posix_memalign);
+void *piano__late_next_aligned_alloc(size_t, size_t) ALIAS(aligned_alloc);
+void *piano__late_next_memalign(size_t, size_t) ALIAS(memalign);
+void *piano__late_next_valloc(size_t) ALIAS(valloc);
+void *piano__late_next_pvalloc(size_t) ALIAS(pvalloc);
 
 void *piano__alloc_take(size_t size)
 {

@@ -3,7 +3,8 @@
  * relocation for one of the names gets our address, if it was bound to the definition that we
  * forward to, or not bound yet.
  *
- * Runs in a constructor, and when instrumented libraries are loaded later. A table that is
+ * Runs in a constructor, when instrumented libraries are loaded later, and in a process that is
+ * attached to (late.c). A table that is
  * read-only after relocation is made writable for the store. Relies on the System V layout of ELF64
  * with RELA, which both supported architectures use. */
 #include "target/preload/got.h"
@@ -26,6 +27,9 @@ enum { JUMP_SLOT = R_AARCH64_JUMP_SLOT, GLOB_DAT = R_AARCH64_GLOB_DAT };
 struct plan {
     const struct piano__redirect *redirects;
     size_t count;
+    const void *also; /* NULL: none */
+    bool back;
+    unsigned changed;
 };
 
 struct module {
@@ -91,20 +95,21 @@ static bool describe(struct module *m, const struct dl_phdr_info *info)
     return m->symbols && m->strings && (uintptr_t)m->symbols > m->base;
 }
 
-static void point_at(const struct module *m, void **entry, void *to)
+static bool point_at(const struct module *m, void **entry, void *to)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     uintptr_t at = (uintptr_t)entry & ~(page - 1);
     bool sealed = at >= m->relro_start && at < m->relro_end;
     if (sealed && mprotect((void *)at, page, PROT_READ | PROT_WRITE) != 0)
-        return;
+        return false;
     /* Relaxed: an address of code that is already loaded. */
     __atomic_store_n(entry, to, __ATOMIC_RELAXED);
     if (sealed)
         mprotect((void *)at, page, PROT_READ);
+    return true;
 }
 
-static void redirect_entry(const struct module *m, const ElfW(Rela) * rela, const struct plan *plan)
+static void redirect_entry(const struct module *m, const ElfW(Rela) * rela, struct plan *plan)
 {
     unsigned type = ELF64_R_TYPE(rela->r_info);
     if (type != JUMP_SLOT && type != GLOB_DAT)
@@ -116,12 +121,15 @@ static void redirect_entry(const struct module *m, const ElfW(Rela) * rela, cons
         const struct piano__redirect *r = &plan->redirects[i];
         if (!r->from || strcmp(name, r->name) != 0)
             continue;
+        if (plan->back) {
+            plan->changed += *entry == r->to && point_at(m, entry, r->from);
+            return;
+        }
         /* An unbound entry points back into its module, but not to a function of this name that the
          * module defines. */
         void *own = symbol->st_shndx != SHN_UNDEF ? (void *)(m->base + symbol->st_value) : NULL;
         bool unbound = type == JUMP_SLOT && *entry != own && holds(m->info, (uintptr_t)*entry);
-        if (*entry == r->from || unbound)
-            point_at(m, entry, r->to);
+        plan->changed += (*entry == r->from || unbound) && point_at(m, entry, r->to);
         return;
     }
 }
@@ -129,9 +137,11 @@ static void redirect_entry(const struct module *m, const ElfW(Rela) * rela, cons
 static int visit(struct dl_phdr_info *info, size_t size, void *ctx)
 {
     (void)size;
-    const struct plan *plan = ctx;
+    struct plan *plan = ctx;
     struct module m = {0};
-    if (holds(info, (uintptr_t)visit) || holds(info, (uintptr_t)plan->redirects[0].from) ||
+    bool is_also = plan->also && holds(info, (uintptr_t)plan->also);
+    if (holds(info, (uintptr_t)visit) ||
+        (holds(info, (uintptr_t)plan->redirects[0].from) && !is_also) ||
         strstr(info->dlpi_name, "/ld-linux") || !describe(&m, info))
         return 0;
     for (int table = 0; table < 2; table++)
@@ -143,7 +153,17 @@ static int visit(struct dl_phdr_info *info, size_t size, void *ctx)
 void piano__got_redirect(const struct piano__redirect *redirects, size_t count)
 {
     int saved = errno;
-    struct plan plan = {redirects, count};
+    struct plan plan = {redirects, count, NULL, false, 0};
     dl_iterate_phdr(visit, &plan);
     errno = saved;
+}
+
+unsigned piano__got_redirect_late(const struct piano__redirect *redirects, size_t count,
+                                  const void *also, bool back)
+{
+    int saved = errno;
+    struct plan plan = {redirects, count, also, back, 0};
+    dl_iterate_phdr(visit, &plan);
+    errno = saved;
+    return plan.changed;
 }

@@ -14,6 +14,8 @@
 
 #include "target/heap/heap.h"
 #include "target/preload/next.h"
+#include "target/record/gate.h"
+#include "target/record/session.h"
 #include "target/sys/maps.h"
 #include "target/sys/recording.h"
 
@@ -44,9 +46,25 @@ static struct {
 } sampled[REMEMBERED];
 static uint32_t sampled_count;
 
+static void count_call(void)
+{
+    uintptr_t before = piano__session_enter();
+    if (piano__gate_is_open(&piano__gate->following))
+        count(&piano__recording.view.header->stats.map_calls);
+    piano__session_leave(before);
+}
+
+static void count_part(void)
+{
+    uintptr_t before = piano__session_enter();
+    if (piano__gate_is_open(&piano__gate->following))
+        count(&piano__recording.view.header->stats.map_partial);
+    piano__session_leave(before);
+}
+
 static void mapped(void *p, size_t size)
 {
-    count(&piano__recording.view.header->stats.map_calls);
+    count_call();
     if (piano__heap_passes(size) || !piano__heap_allocated(p, size, PIANO_STACK_MMAP))
         return;
     /* Relaxed: only the number must be unique. */
@@ -105,7 +123,7 @@ static enum what detach(void *p, size_t size, struct piano__block *old)
 {
     if (!piano__heap_wants_maps())
         return UNKNOWN;
-    count(&piano__recording.view.header->stats.map_calls);
+    count_call();
     bool known = piano__filter_may_hold(p) && piano__heap_detach(p, old);
     if (known && size >= old->size) {
         forget((uintptr_t)p);
@@ -115,7 +133,7 @@ static enum what detach(void *p, size_t size, struct piano__block *old)
         piano__heap_reattach(old);
     if (!known && !is_part((uintptr_t)p, size))
         return UNKNOWN;
-    count(&piano__recording.view.header->stats.map_partial);
+    count_part();
     return PART;
 }
 

@@ -17,6 +17,8 @@
 
 #include "target/span/count.h"
 #include "target/heap/heap.h"
+#include "target/preload/late.h"
+#include "target/preload/next.h"
 #include "target/preload/place.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -126,6 +128,8 @@ static __attribute__((noinline)) void find_from(const void *caller)
 /* Does what the malloc hooks would do, for a new block. */
 static void *made(void *p, size_t size)
 {
+    if (!piano__heap_is_current())
+        piano__heap_renew();
     if (!p || piano__heap_passes(size))
         return p;
     piano__count_alloc(piano__self_thread(), size);
@@ -212,4 +216,20 @@ void piano__operators_place(const void *malloc_function, bool (*reaches_us)(void
         _ZdlPv(made_to_try[--made_count], NULL, NULL);
     are_counted = !reaches;
     are_sized_counted = !sized_reaches;
+}
+
+/* In an attached process the allocator's own calls are not redirected, so its operators reach no
+ * hook of malloc. */
+void piano__operators_each(const void *malloc_function,
+                           void (*take)(const char *name, void *from, void *hook))
+{
+    if (!same_module(piano__next_used("_Znwm"), malloc_function))
+        return;
+    are_counted = are_sized_counted = true;
+#define TAKE(name)                                                                                 \
+    if (!next_##name)                                                                              \
+        next_##name = (__typeof__(next_##name))piano__next_used(#name);                            \
+    take(#name, (void *)next_##name, (void *)(name));
+    EVERY_NEW(TAKE)
+    EVERY_DELETE(TAKE)
 }

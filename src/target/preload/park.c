@@ -26,6 +26,7 @@
 #include <sys/select.h>
 #include <time.h>
 
+#include "target/preload/late.h"
 #include "target/preload/next.h"
 #include "target/trace/events.h"
 #include "target/unwind/module.h"
@@ -329,4 +330,24 @@ EXPORT int __io_uring_get_cqe(void *ring, void *out, unsigned submit, unsigned c
 {
     URING(__io_uring_get_cqe);
     return PARKED(URING, seen && count > 0, next_one(ring, out, submit, count, mask));
+}
+
+void piano__park_each(void (*take)(const char *name, void *hook))
+{
+#define TAKE(name) take(#name, (void *)(name))
+    TAKE(epoll_wait);
+    TAKE(epoll_pwait);
+    TAKE(epoll_pwait2);
+    TAKE(poll);
+    TAKE(ppoll);
+    TAKE(__poll_chk);
+    TAKE(__ppoll_chk);
+    TAKE(select);
+    TAKE(pselect);
+    TAKE(pthread_cond_wait);
+    TAKE(pthread_cond_timedwait);
+    TAKE(pthread_cond_clockwait);
+    TAKE(sem_wait);
+    TAKE(sem_timedwait);
+    TAKE(sem_clockwait);
 }

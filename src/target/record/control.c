@@ -26,10 +26,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/attach.h"
 #include "common/lines.h"
 #include "target/python/codes.h"
 #include "target/record/gate.h"
 #include "target/record/modules.h"
+#include "target/record/session.h"
 #include "target/sys/file.h"
 #include "target/sys/lock.h"
 #include "target/sys/recording.h"
@@ -41,13 +43,27 @@ uint32_t piano__control_changing;
 
 static bool is_child; /* forked, without an exec since */
 
+/* In an attached process: what replaces the environment, as the tool sent it. Empty otherwise. */
+static char settings[PIANO_ATTACH_SETTINGS];
+
+static const char *setting(const char *name)
+{
+    size_t len = strlen(name);
+    if (!*settings)
+        return secure_getenv(name);
+    for (const char *at = settings; *at; at += strlen(at) + 1)
+        if (strncmp(at, name, len) == 0 && at[len] == '=')
+            return at + len + 1;
+    return NULL;
+}
+
 /* Links main/begin.c into static programs that use only events or CPU samples: the linker takes
  * from libpiano.a what is referenced, and a constructor is not. */
 static void (*const begin)(void) __attribute__((used)) = piano__control_begin;
 
 uint64_t piano__control_number(const char *name)
 {
-    const char *text = secure_getenv(name);
+    const char *text = setting(name);
     uint64_t value = 0;
     for (; text && *text >= '0' && *text <= '9' && value < UINT64_MAX / 16; text++)
         value = value * 10 + (uint64_t)(*text - '0');
@@ -56,7 +72,7 @@ uint64_t piano__control_number(const char *name)
 
 bool piano__control_is_for_us(void)
 {
-    return piano__control_number("PIANO_RECORD_PID") == (uint64_t)getpid() ||
+    return *settings || piano__control_number("PIANO_RECORD_PID") == (uint64_t)getpid() ||
            piano__control_number("PIANO_CHILDREN") == 1;
 }
 
@@ -111,6 +127,31 @@ static void set_flags(uint32_t flags)
     __atomic_fetch_or(&piano__recording.view.header->flags, flags, __ATOMIC_RELAXED);
 }
 
+int piano__control_adopt(int fd, const char *path, const char *text)
+{
+    if (piano__recording.view.header)
+        return -EALREADY;
+    if (!piano__gate_make())
+        return -ENOMEM;
+    int err = piano__recording_adopt(fd, path);
+    if (err != 0)
+        return err;
+    memcpy(settings, text, sizeof settings - 2);
+    piano__gate_set(&piano__gate->recording, 1);
+    return 0;
+}
+
+/* A thread that is late reads the memory of the recording only while the gate is open. */
+bool piano__control_take_away(void)
+{
+    piano__gate_set(&piano__gate->recording, 0);
+    settings[0] = '\0';
+    if (!piano__session_wait())
+        return false;
+    piano__session_next();
+    return true;
+}
+
 int piano__control_open(void)
 {
     if (piano__recording.view.header)
@@ -147,7 +188,7 @@ bool piano__control_is_ended(void)
 
 bool piano__control_is_sampled(void)
 {
-    const char *cpu = secure_getenv("PIANO_CPU");
+    const char *cpu = setting("PIANO_CPU");
     return cpu && strcmp(cpu, "outside") == 0 && piano__control_is_for_us();
 }
 
@@ -165,6 +206,7 @@ void piano__control_abandon(void)
 void piano__control_forked(void)
 {
     piano__control_changing = 0;
+    settings[0] = '\0';
     piano__lock_forget();
     piano__gate_shut();
     is_child = true;

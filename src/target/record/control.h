@@ -17,6 +17,12 @@ extern uint32_t piano__control_changing;
 /* Called when a profiler starts: creates the recording unless there is one. Returns 0 or a negative
  * errno. */
 int piano__control_open(void);
+/* In an attached process: uses the recording that the tool made, FD (which it takes), and TEXT of
+ * PIANO_ATTACH_SETTINGS bytes instead of the environment. Returns 0 or a negative errno. */
+int piano__control_adopt(int fd, const char *path, const char *text);
+/* The profilers have shut their gates: returns whether no thread uses the recording any more, so
+ * that its memory can be released. */
+bool piano__control_take_away(void);
 /* Called when a profiler failed to start: discards the recording unless another profiler uses
  * it. */
 void piano__control_abandon(void);

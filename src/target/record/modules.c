@@ -18,6 +18,8 @@
 #include <unistd.h>
 
 #include "common/python.h"
+#include "target/record/gate.h"
+#include "target/record/session.h"
 #include "target/sys/lock.h"
 #include "target/sys/log.h"
 
@@ -262,12 +264,14 @@ void piano__modules_unloaded(void)
         return;
     loaded.count = 0;
     dl_iterate_phdr(add_loaded, &loaded);
-    if (try_lock()) {
+    uintptr_t before = piano__session_enter();
+    if (piano__gate_is_open(&piano__gate->recording) && try_lock()) {
         for (uint32_t i = 0; i < modules.count; i++)
             if (modules.all[i]->until == UINT32_MAX && !is_loaded(&loaded, modules.all[i]))
                 add_left_locked(modules.all[i]);
         unlock();
     }
+    piano__session_leave(before);
     piano__lock_release(&modules.asking);
 }
 

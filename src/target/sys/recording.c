@@ -60,6 +60,16 @@ static void read_into(const char *path, char *buf)
     (void)len; /* empty if it cannot be read */
 }
 
+static void fill_clocks(struct piano__rec_header *h)
+{
+    piano__clock_init();
+    struct piano__clock_pair now = piano__clock_pair();
+    h->start_mono_ns = now.mono_ns;
+    h->trace.start_ticks = now.ticks;
+    h->trace.has_counter = piano__clock_is_counter;
+    h->start_real_ns = real_ns();
+}
+
 static void fill_header(struct piano__rec_header *h)
 {
     memcpy(h->magic, PIANO_REC_MAGIC, sizeof h->magic);
@@ -69,12 +79,7 @@ static void fill_header(struct piano__rec_header *h)
     h->machine = MACHINE;
     h->pid = (uint32_t)getpid();
     h->parent = (uint32_t)getppid();
-    piano__clock_init();
-    struct piano__clock_pair now = piano__clock_pair();
-    h->start_mono_ns = now.mono_ns;
-    h->trace.start_ticks = now.ticks;
-    h->trace.has_counter = piano__clock_is_counter;
-    h->start_real_ns = real_ns();
+    fill_clocks(h);
     int saved = errno;
     long len = readlink("/proc/self/exe", h->program, PIANO_REC_PATH - 1);
     errno = saved;
@@ -249,6 +254,20 @@ static int make_named(void)
     return err;
 }
 
+static void use(int fd, struct piano__rec_header *h)
+{
+    file = piano__file_id(fd);
+    piano__recording.fd = is_tight() ? -1 : piano__file_move_up(fd);
+    if (piano__recording.fd < 0)
+        piano__file_close(fd);
+    piano__recording.retry_ns = 0;
+    piano__recording.view.chunk = chunk_at;
+    piano__recording.view.claim = claim_for_view;
+    piano__recording.view.log = NULL;
+    /* Pairs with the acquire loads of `header`: the view is set up. */
+    __atomic_store_n(&piano__recording.view.header, h, __ATOMIC_RELEASE);
+}
+
 int piano__recording_create(const char *path)
 {
     size_t len = strlen(path);
@@ -266,16 +285,22 @@ int piano__recording_create(const char *path)
         unlink(path_of);
         return -ENOSPC;
     }
-    file = piano__file_id(fd);
-    piano__recording.fd = is_tight() ? -1 : piano__file_move_up(fd);
-    if (piano__recording.fd < 0)
+    use(fd, h);
+    return 0;
+}
+
+int piano__recording_adopt(int fd, const char *path)
+{
+    size_t len = strlen(path);
+    struct piano__rec_header *h =
+        len < sizeof path_of ? piano__memory_map_file(fd, 0, PIANO_REC_HEADER_BYTES) : NULL;
+    if (!h) {
         piano__file_close(fd);
-    piano__recording.retry_ns = 0;
-    piano__recording.view.chunk = chunk_at;
-    piano__recording.view.claim = claim_for_view;
-    piano__recording.view.log = NULL;
-    /* Pairs with the acquire loads of `header`: the view is set up. */
-    __atomic_store_n(&piano__recording.view.header, h, __ATOMIC_RELEASE);
+        return len < sizeof path_of ? -ENOSPC : -ENAMETOOLONG;
+    }
+    memcpy(path_of, path, len + 1);
+    fill_clocks(h);
+    use(fd, h);
     return 0;
 }
 

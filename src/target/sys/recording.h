@@ -20,6 +20,8 @@ extern struct piano__recording piano__recording;
 /* Creates PATH and its header. Returns 0 or a negative errno. The state is STARTING. Not
  * thread-safe. */
 int piano__recording_create(const char *path);
+/* The same with a recording that the tool has made and opened as FD, for PATH. Takes FD. */
+int piano__recording_adopt(int fd, const char *path);
 /* Returns the path passed to piano__recording_create(), which may be relative to the working
  * directory of that time. */
 const char *piano__recording_path(void);

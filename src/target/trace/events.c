@@ -20,6 +20,7 @@
 #include "piano.h"
 #include "target/record/control.h"
 #include "target/record/modules.h"
+#include "target/record/session.h"
 #include "target/sys/clock.h"
 #include "target/sys/key.h"
 #include "target/sys/lock.h"
@@ -30,14 +31,21 @@
 
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
-/* Values of the gate when it is open: one load also tells which clock to use. */
-enum { BY_KERNEL = 1, BY_COUNTER = 2 };
+/* Values of the gate when it is open: one load also tells which clock to use, and in the bits above
+ * CLOCKS which session it is (record/session.h). */
+enum { BY_KERNEL = 1, BY_COUNTER = 2, CLOCKS = 3 };
 
 __thread struct piano__events_self piano__events_self;
 
 static pthread_key_t end_key;
 static bool have_end_key;
 static bool interrupted; /* a fork interrupted an event: no more events */
+
+static bool is_current(const struct piano__events_self *self)
+{
+    /* Pairs with the release in piano__gate_set(), like piano__events_on(). */
+    return self->gate == __atomic_load_n(&piano__gate->events, __ATOMIC_ACQUIRE);
+}
 
 /* Gives the buffer back, for the next thread. Destructors that run later may write events, and then
  * get another buffer. The last round of destructors is too late to give that one back. */
@@ -46,7 +54,7 @@ static void end_of_thread(void *of)
     struct piano__events_self *self = of;
     struct piano__buffer *b = self->buffer;
     self->rounds++;
-    if (!b || !piano__events_on())
+    if (!b || !piano__events_on() || !is_current(self))
         return;
     int saved = errno;
     if (self->waiting)
@@ -55,9 +63,11 @@ static void end_of_thread(void *of)
     self->inside = piano__stack_pointer();
     /* As in enter() and leave(): orders `inside` for a signal handler. */
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    piano__threads_note(self);
+    if (is_current(self)) {
+        piano__threads_note(self);
+        piano__buffers_give(b);
+    }
     self->buffer = NULL;
-    piano__buffers_give(b);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     self->inside = 0;
     errno = saved;
@@ -80,12 +90,40 @@ static __attribute__((noinline, cold)) bool is_left(struct piano__events_self *s
     return true;
 }
 
+/* `inside` is set. The gate has another value than at this thread's last event: it was shut since,
+ * or this is another recording. Returns the new value; 0: it is shut. */
+static __attribute__((noinline, cold)) uint32_t renew(struct piano__events_self *self,
+                                                      uint32_t gate)
+{
+    if (!gate) {
+        self->inside = 0;
+        return 0;
+    }
+    if (__atomic_load_n(&piano__session_is_shared, __ATOMIC_RELAXED))
+        piano__session_watch(PIANO_SESSION_EVENTS, &self->inside);
+    self->buffer = NULL;
+    self->tid = 0;
+    self->name[0] = '\0';
+    self->gate = gate;
+    return gate;
+}
+
+/* The thread marks that it is inside, and reads the gate again: pairs with the membarrier in
+ * piano__session_wait(). Returns which clock to use; 0: no event. */
+static inline uint32_t check_gate(struct piano__events_self *self)
+{
+    /* Pairs with the release in piano__gate_set(), like piano__events_on(). */
+    uint32_t gate = __atomic_load_n(&piano__gate->events, __ATOMIC_ACQUIRE);
+    if (unlikely(gate != self->gate))
+        gate = renew(self, gate);
+    return gate & CLOCKS;
+}
+
 /* Begins an event. Returns which clock to use; 0: no event. */
 static inline uint32_t enter(struct piano__events_self *self)
 {
     /* Pairs with the release in piano__gate_set(), like piano__events_on(). */
-    uint32_t clock = __atomic_load_n(&piano__gate->events, __ATOMIC_ACQUIRE);
-    if (!clock)
+    if (!__atomic_load_n(&piano__gate->events, __ATOMIC_ACQUIRE))
         return 0;
     if (unlikely(self->inside) && !is_left(self, piano__stack_pointer())) {
         piano__trace_add(&piano__trace_stats()->dropped_busy, 1);
@@ -94,7 +132,7 @@ static inline uint32_t enter(struct piano__events_self *self)
     self->inside = piano__stack_pointer();
     /* A signal handler sees `inside` before any change. */
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    return clock;
+    return check_gate(self);
 }
 
 static inline void leave(struct piano__events_self *self)
@@ -374,7 +412,7 @@ uint32_t piano__events_name(const char *name)
     self->inside = piano__stack_pointer();
     /* As in enter(). */
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    uint32_t number = piano__names_intern(name);
+    uint32_t number = check_gate(self) ? piano__names_intern(name) : 0;
     leave(self);
     return number;
 }
@@ -414,7 +452,9 @@ static int start(uint64_t max_bytes)
     }
     piano__modules_note(getauxval(AT_ENTRY)); /* the program itself */
     piano__control_started(PIANO_REC_HAS_EVENTS);
-    piano__gate_set(&piano__gate->events, piano__clock_is_counter ? BY_COUNTER : BY_KERNEL);
+    piano__events_self.gate = __atomic_load_n(&piano__session, __ATOMIC_RELAXED) << 2 |
+                              (uint32_t)(piano__clock_is_counter ? BY_COUNTER : BY_KERNEL);
+    piano__gate_set(&piano__gate->events, piano__events_self.gate);
     return 0;
 }
 

@@ -24,6 +24,7 @@ struct piano__events_self {
     uint32_t waiting;
     uint32_t tid;    /* 0: unknown yet */
     uint32_t rounds; /* rounds of key destructors that reached events.c */
+    uint32_t gate;   /* the value of the gate that `buffer` and `name` belong to */
     char name[16];   /* as last recorded */
     struct piano__stack_bounds stack;
 };

@@ -17,6 +17,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "common/attach.h"
 #include "target/unwind/loaded.h"
 #include "target/unwind/memory.h"
 
@@ -274,7 +275,8 @@ bool piano__module_own(uintptr_t *start, uintptr_t *end)
     if (!find_object((uintptr_t)&piano__module_own, &o) || !o.name)
         return false;
     const char *slash = strrchr(o.name, '/');
-    if (strncmp(slash ? slash + 1 : o.name, own_name, sizeof own_name - 1) != 0)
+    if (strncmp(slash ? slash + 1 : o.name, own_name, sizeof own_name - 1) != 0 &&
+        strncmp(o.name, PIANO_ATTACH_PATH, sizeof PIANO_ATTACH_PATH - 1) != 0)
         return false;
     *start = o.start;
     *end = o.end;

@@ -147,12 +147,10 @@ static const struct flag flags[] = {
      FLAG_SWITCH(events)},
     {.help = ""},
     {"--kernel", "CPU samples with the frames of the kernel", FLAG_SWITCH(kernel)},
-    {"--pid", "a process that runs already; --cpu only, all its threads",
-     FLAG_READ("PID", read_pid, pid_t, pid),
-     .others = "--heap --events --maps --children --snapshot-every --watch --on-long-poll "
-               "--on-growth",
-     .clash = "--pid samples the CPU from outside: nothing else can be recorded of a process that "
-              "runs already",
+    {"--pid", "a process that runs already, from now on", FLAG_READ("PID", read_pid, pid_t, pid),
+     .others = "--children --watch --on-long-poll --on-growth",
+     .clash = "--pid records one process, without watching it; those that it starts later are only "
+              "sampled (--cpu)",
      .complete = "process"},
     {"--maps", "anonymous memory from mmap too", FLAG_SWITCH(maps)},
     {"--children", "processes it starts have recordings of their own", FLAG_SWITCH(children)},
@@ -200,9 +198,8 @@ int record_settle(struct record *r)
         return say_usage("record", "either --pid PID or a program, not both");
     if (r->pid == 0 && !word)
         return say_usage("record", "which program? As in: piano record PROGRAM [ARGS]");
-    if (r->pid > 0)
-        r->cpu = true;
-    if (!r->heap && !r->cpu && !r->events)
+    r->is_all = !r->heap && !r->cpu && !r->events;
+    if (r->is_all)
         r->heap = r->cpu = r->events = true;
     if (r->maps && !r->heap)
         return say_usage("record", "--maps is about memory, and needs --heap");
@@ -231,17 +228,16 @@ static int record(void *request)
 const struct command command_record = {
     .name = "record",
     .summary = "run any program and record its memory, CPU time and waits",
-    .usage = "piano record [OPTIONS] [--] PROGRAM [ARGS]\npiano record --cpu[=HZ] --pid PID "
-             "[--duration S] [-o FILE]",
+    .usage = "piano record [OPTIONS] [--] PROGRAM [ARGS]\npiano record [OPTIONS] --pid PID",
     .about =
         "Runs PROGRAM, which needs no preparation, and records where its memory goes, what its CPU "
         "time is spent on, where its threads wait and what its event loops do. The program keeps "
         "this terminal and its exit status is passed on (128 + N for signal N). With --pid, "
-        "samples a process that runs already. What follows PROGRAM is passed to it.",
+        "records a process that runs already. What follows PROGRAM is passed to it.",
     .flags = flags,
     .notes = "A snapshot at once: piano snapshot PID, or SIGUSR2 to `piano record`.",
     .examples = "piano record jq . big.json\npiano record --heap=64K -o leak.rec ./server --port "
-                "8080\npiano record --cpu=999 ./sort big.txt\npiano record --cpu --pid 4711 "
+                "8080\npiano record --cpu=999 ./sort big.txt\npiano record --pid 4711 "
                 "--duration 10\npiano record --max-size 256M --on-long-poll 100ms ./server\npiano "
                 "record --children --duration 60 make -j4",
     .words = {WORDS_ARE_PROGRAM, FLAG_FIELD(char *const *, words), "program", 0, NULL},

@@ -260,6 +260,9 @@ void heap_notices(struct profile *p)
     unsigned kinds = p->instruments; /* for the suggested command */
     char rate[32];
     profile_notice_reading(p);
+    if (rec->header.flags & PIANO_REC_ATTACHED)
+        say("the process ran already when this recording began: what it allocated before is in no "
+            "figure, and live memory is what it has allocated since and not freed");
     heap_notice_losses(p);
     profile_notice_symbols(p);
     if (rec->total.allocated_bytes > 0)

@@ -44,8 +44,7 @@ static void fill(struct piano__rec_header *h, pid_t pid, uint64_t start_ns)
     h->machine = UNWIND_MACHINE;
     h->pid = (uint32_t)pid;
     h->parent = (uint32_t)process_parent(pid);
-    h->state = PIANO_REC_ACTIVE;
-    h->flags = PIANO_REC_HAS_CPU;
+    h->state = h->flags & PIANO_REC_HAS_CPU ? PIANO_REC_ACTIVE : PIANO_REC_STARTING;
     h->start_mono_ns = start_ns;
     h->start_real_ns = read_clock(CLOCK_REALTIME) - (read_clock(CLOCK_MONOTONIC) - start_ns);
     snprintf(path, sizeof path, "/proc/%d/exe", (int)pid);
@@ -54,9 +53,10 @@ static void fill(struct piano__rec_header *h, pid_t pid, uint64_t start_ns)
     read_command(pid, h->command);
 }
 
-int create_recording(const char *path, pid_t pid, uint64_t start_ns, uint64_t max_bytes)
+int create_recording(const char *path, pid_t pid, uint64_t start_ns, uint64_t max_bytes,
+                     uint32_t flags)
 {
-    struct piano__rec_header h = {.max_chunks = piano__rec_chunks_in(max_bytes)};
+    struct piano__rec_header h = {.max_chunks = piano__rec_chunks_in(max_bytes), .flags = flags};
     int fd = piano__owner_create(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
     if (fd < 0)
         return fd;

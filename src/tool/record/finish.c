@@ -333,17 +333,26 @@ static void end_recording(struct sampler *cpu, bool is_over)
     h->state = PIANO_REC_ENDED;
 }
 
-void finish_attached(const struct record *r, struct sampler *cpu, const struct watch *w)
+void finish_attached(const struct record *r, const char *path_of, struct sampler *cpu,
+                     const struct watch *w)
 {
     char path[PATH_MAX];
-    struct recording one = {.path = cpu->journal.path, .pid = r->pid, .image = 1, .over = true};
-    end_recording(cpu, true);
-    ending_write_attached(cpu, w);
+    char own[PATH_MAX];
+    struct piano__rec_header h = {0};
+    snprintf(own, sizeof own, "%s", path_of);
+    struct recording one = {.path = own, .pid = r->pid, .image = 1, .over = true};
+    if (cpu) {
+        end_recording(cpu, true);
+        ending_write_attached(cpu, w);
+    }
     say_one(&one, true);
-    say_missed(cpu);
+    if (cpu)
+        say_missed(cpu);
     keeping_names(&one, 1);
-    if (cpu->journal.trace.samples == 0)
-        say("nothing was sampled: the process used almost no CPU time");
+    if (recordings_header(own, &h) != 0 || is_empty(&h))
+        say(h.flags & PIANO_REC_ATTACHED
+                ? "nothing was recorded: the process neither allocated much nor used much CPU time"
+                : "nothing was sampled: the process used almost no CPU time");
     else if (r->output)
         say("next: piano report %s", paths_short(path, sizeof path, one.path));
     else

@@ -21,6 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tool/record/attached.h"
 #include "tool/record/sampler.h"
 #include "tool/record/create.h"
 #include "tool/record/finish.h"
@@ -38,7 +39,7 @@
 #include "tool/util/say.h"
 
 /* The path of libpiano.so for LD_PRELOAD, malloc'd; NULL after printing an error. */
-static char *find_library(void)
+char *record_find_library(void)
 {
     char safe[PATH_MAX];
     char *dir = paths_lib_dir();
@@ -105,7 +106,7 @@ static void say_inside(const struct record *r, const char *why, const char *hint
 
 /* Prepares to sample IMAGE (NULL: a process that already runs), malloc'd. NULL after printing an
  * error when that fails. Sets `cpu_inside` if the program has to sample itself. */
-static struct sampler *prepare_cpu(struct record *r, const char *image)
+struct sampler *record_prepare_cpu(struct record *r, const char *image)
 {
     const char *hint;
     if (image && !r->kernel && interpreter_is_python(image)) {
@@ -136,7 +137,7 @@ static struct sampler *prepare_cpu(struct record *r, const char *image)
     return NULL;
 }
 
-static void free_cpu(struct sampler *cpu)
+void record_free_cpu(struct sampler *cpu)
 {
     if (cpu)
         sampler_release(cpu);
@@ -190,7 +191,7 @@ static void make_recording(const struct session *s, const struct recordings *rec
     if (!s->cpu)
         return;
     int err = create_recording(recordings->path, recordings->program, recordings->since_ns,
-                               s->record->max_bytes);
+                               s->record->max_bytes, PIANO_REC_HAS_CPU);
     if (err == 0)
         err = journal_move(&s->cpu->journal, recordings->path);
     if (err != 0)
@@ -270,11 +271,11 @@ static int run_program(struct record *r)
     struct session s = {.record = r, .image = image, .output = &output, .signals = &signals};
     bool ready = image != NULL;
     if (ready && r->cpu) {
-        s.cpu = prepare_cpu(r, image);
+        s.cpu = record_prepare_cpu(r, image);
         s.cpu_err = r->cpu_err;
         ready = s.cpu || is_loaded || (r->cpu_inside && image_can_load(image));
     }
-    char *library = ready && (is_loaded || r->cpu_inside) ? find_library() : NULL;
+    char *library = ready && (is_loaded || r->cpu_inside) ? record_find_library() : NULL;
     ready = ready && (library || !(is_loaded || r->cpu_inside));
     s.library = library;
     int status = EXIT_FAILED;
@@ -284,69 +285,10 @@ static int run_program(struct record *r)
             status = run(&s);
     }
     launch_give_signals_back(&signals);
-    free_cpu(s.cpu);
+    record_free_cpu(s.cpu);
     output_release(&output);
     free(library);
     free(image);
-    return status;
-}
-
-/* A process that runs already ------------------------------------------------------------------ */
-
-static int say_no_attach(pid_t pid, int err)
-{
-    const char *hint;
-    const char *why = perf_why(err, &hint);
-    if (err == -ESRCH)
-        return say_error("ps -e", "there is no process %d", (int)pid);
-    if (err == -EACCES || err == -EPERM)
-        return say_error(
-            "the same as root, or as the user whose process it is",
-            "process %d may not be sampled: it is another user's, or has gained rights", (int)pid);
-    return say_error(hint, "cannot sample process %d: %s", (int)pid, why);
-}
-
-static int attach(const struct record *r, struct sampler *cpu, const char *path,
-                  const struct launch_signals *signals)
-{
-    char safe[PATH_MAX];
-    uint64_t since = now_ns();
-    int err = sampler_attach(cpu, r->pid);
-    if (err != 0)
-        return say_no_attach(r->pid, err);
-    err = create_recording(path, r->pid, since, r->max_bytes);
-    if (err == 0)
-        err = journal_move(&cpu->journal, path);
-    if (err != 0)
-        return say_error(NULL, "cannot make the recording %s: %s",
-                         say_safe(safe, sizeof safe, path), strerror(-err));
-    cpu->is_owner = true;
-    if (signals->ignores_int)
-        say("sampling process %d; kill -TERM %d stops sampling, the process keeps running",
-            (int)r->pid, (int)getpid());
-    else
-        say("sampling process %d; Ctrl-C stops sampling, the process keeps running", (int)r->pid);
-    struct watch watch;
-    tell(r, r->pid, path);
-    watch_process(r, cpu, signals, &watch);
-    finish_attached(r, cpu, &watch);
-    return EXIT_DONE;
-}
-
-static int run_attached(struct record *r)
-{
-    struct launch_signals signals;
-    struct output output = {0};
-    launch_take_signals(&signals);
-    struct sampler *cpu = prepare_cpu(r, NULL);
-    int status = cpu ? output_prepare(&output, r->output) : EXIT_FAILED;
-    char *path = status == EXIT_DONE ? output_path(&output, r->pid) : NULL;
-    if (path)
-        status = attach(r, cpu, path, &signals);
-    launch_give_signals_back(&signals);
-    free_cpu(cpu);
-    free(path);
-    output_release(&output);
     return status;
 }
 
@@ -367,5 +309,5 @@ int record_run(const struct record *r)
 {
     struct record wanted = *r;
     hold_standard();
-    return r->pid > 0 ? run_attached(&wanted) : run_program(&wanted);
+    return r->pid > 0 ? attached_run(&wanted) : run_program(&wanted);
 }

@@ -20,6 +20,7 @@ struct record {
     bool kernel;        /* with the kernel's frames */
     bool events;        /* activity of event loops and workers */
     pid_t pid;          /* attach to this process; 0: run a program */
+    bool is_all;        /* none of heap, CPU and events was requested: record what is possible */
     bool maps;          /* also anonymous mmap */
     bool children;      /* also record child processes, each in its own file */
     double every_s;     /* between snapshots; 0: none, negative: the default series */

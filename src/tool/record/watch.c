@@ -42,18 +42,20 @@ static double now_s(void)
 /* What is waited for --------------------------------------------------------------------------- */
 
 struct waits {
-    struct pollfd *list; /* first the signals, then the rings */
+    struct pollfd *list; /* first the signals, then a socket, then the rings */
     size_t count;
 };
 
-static bool waits_open(struct waits *w, const sigset_t *awaited, const struct sampler *cpu)
+static bool waits_open(struct waits *w, const sigset_t *awaited, int socket,
+                       const struct sampler *cpu)
 {
     size_t rings = cpu && cpu->is_open ? cpu->perf.cpu_count : 0;
-    *w = (struct waits){.list = calloc(rings + 1, sizeof *w->list)};
+    *w = (struct waits){.list = calloc(rings + 2, sizeof *w->list)};
     if (!w->list)
         return false;
     w->list[w->count++] =
         (struct pollfd){.fd = signalfd(-1, awaited, SFD_CLOEXEC | SFD_NONBLOCK), .events = POLLIN};
+    w->list[w->count++] = (struct pollfd){.fd = socket, .events = POLLIN};
     for (size_t i = 0; i < rings; i++) {
         if (cpu->perf.cpus[i].samples_fd >= 0)
             w->list[w->count++] =
@@ -84,7 +86,7 @@ static bool waits_for(struct waits *w, const sigset_t *awaited, double wait_s,
         return true;
     }
     ppoll(w->list, w->count, &limit, NULL);
-    for (size_t i = 1; i < w->count; i++) {
+    for (size_t i = 2; i < w->count; i++) {
         if (w->list[i].revents & (POLLHUP | POLLERR)) /* the process or thread has ended */
             w->list[i].fd = -1;
     }
@@ -298,7 +300,7 @@ void watch_program(const struct record *r, struct recordings *recordings, struct
     struct lookout lookout;
     struct deadline d = {now_s() + r->duration_s, r->duration_s > 0 ? SIGTERM : 0};
     *w = (struct watch){0};
-    waits_open(&waits, awaited, cpu);
+    waits_open(&waits, awaited, -1, cpu);
     series_start(&series, r->heap ? r->every_s : 0, now_s());
     lookout_start(&lookout, r, now_s());
     while (!is_over(pid, w)) {
@@ -340,27 +342,39 @@ static void note_use(pid_t pid, uint64_t begin_ns, struct watch *w)
     w->cpu_ns = now > begin_ns ? now - begin_ns : w->cpu_ns;
 }
 
-void watch_process(const struct record *r, struct sampler *cpu,
-                   const struct launch_signals *signals, struct watch *w)
+bool watch_process(const struct record *r, struct recordings *recordings, int socket,
+                   struct sampler *cpu, const struct launch_signals *signals, struct watch *w)
 {
     const sigset_t *awaited = &signals->awaited;
     struct waits waits;
+    struct series series;
     struct signalfd_siginfo info;
     double end_s = now_s() + (r->duration_s > 0 ? r->duration_s : INFINITY);
+    const struct deadline none = {0, 0};
+    const struct lookout nothing = {0};
     int pidfd = (int)syscall(SYS_pidfd_open, r->pid, 0);
     uint64_t begin_ns = process_cpu_ns(r->pid);
     *w = (struct watch){0};
-    waits_open(&waits, awaited, cpu);
-    while (!has_ended(r->pid, pidfd) && now_s() < end_s) {
+    waits_open(&waits, awaited, socket, cpu);
+    series_start(&series, r->heap ? r->every_s : 0, now_s());
+    bool ended;
+    while (!(ended = has_ended(r->pid, pidfd)) && now_s() < end_s) {
         note_use(r->pid, begin_ns, w);
-        sampler_drain(cpu, false);
-        double wait = fmax(fmin(sampler_patience(cpu), end_s - now_s()), 0);
-        if (waits_for(&waits, awaited, wait, &info) && is_end(&info, signals))
+        if (series_is_due(&series, now_s()))
+            take_due(recordings, &series, now_s());
+        if (cpu)
+            sampler_drain(cpu, false);
+        double next_s = patience(&none, &series, &nothing, cpu, now_s());
+        double wait = fmax(fmin(next_s, end_s - now_s()), 0);
+        bool is_signal = waits_for(&waits, awaited, wait, &info);
+        if (is_signal && info.ssi_signo == SIGUSR2 && r->heap)
+            take_asked(recordings);
+        if ((is_signal && is_end(&info, signals)) || (waits.list && waits.list[1].revents))
             break;
     }
     note_use(r->pid, begin_ns, w);
-    sampler_drain(cpu, true);
     waits_close(&waits);
     if (pidfd >= 0)
         close(pidfd);
+    return ended;
 }

@@ -24,9 +24,11 @@ struct watch {
  * samples of CPU, which may be NULL. */
 void watch_program(const struct record *r, struct recordings *recordings, struct sampler *cpu,
                    const struct launch_signals *signals, struct watch *w);
-/* The same for a process that we did not start: until it ends, or a signal asks us to stop. Sets
- * `cpu_ns` to the CPU time that the process used meanwhile. */
-void watch_process(const struct record *r, struct sampler *cpu,
-                   const struct launch_signals *signals, struct watch *w);
+/* The same for a process that we did not start: until it ends, or a signal asks us to stop. SOCKET
+ * leads to the library in it; -1: none. It becomes readable if the process becomes another program.
+ * Sets `cpu_ns` to the CPU time that the process used meanwhile. Returns whether the process has
+ * ended. */
+bool watch_process(const struct record *r, struct recordings *recordings, int socket,
+                   struct sampler *cpu, const struct launch_signals *signals, struct watch *w);
 
 #endif

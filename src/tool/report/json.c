@@ -191,6 +191,7 @@ void report_put_recording(struct json_writer *w, const struct recording *rec)
     json_add_text(w, "own_allocator", own_name(h));
     json_add_text(w, "own_allocator_hidden", own_reason(h));
     json_add_flag(w, "child", h->flags & PIANO_REC_CHILD);
+    json_add_flag(w, "attached", h->flags & PIANO_REC_ATTACHED);
     json_add_known_count(w, "ended_ns", h->ended_ns > 0, h->ended_ns - h->start_mono_ns);
     put_fired(w, h);
     put_range(w, &rec->range, h->start_mono_ns, rec->end_ns);

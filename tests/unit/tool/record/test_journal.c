@@ -27,8 +27,8 @@ static int make_files(void **state)
     for (int i = 0; i < 2; i++) {
         snprintf(path[i], sizeof path[i], "%s/%d.rec", dir, i);
         unlink(path[i]);
-        assert_int_equal(create_recording(path[i], getpid(), 1000, 0), 0);
-        assert_int_equal(create_recording(path[i], getpid(), 1000, 0), -EEXIST);
+        assert_int_equal(create_recording(path[i], getpid(), 1000, 0, PIANO_REC_HAS_CPU), 0);
+        assert_int_equal(create_recording(path[i], getpid(), 1000, 0, PIANO_REC_HAS_CPU), -EEXIST);
     }
     return 0;
 }
@@ -216,7 +216,8 @@ static void newest_samples_are_kept_in_a_limited_file(void **state)
     size_t size;
     uint64_t oldest = UINT64_MAX, newest = 0;
     unlink(path[0]);
-    assert_int_equal(create_recording(path[0], getpid(), 1000, (CHUNKS + 1) << 16), 0);
+    assert_int_equal(
+        create_recording(path[0], getpid(), 1000, (CHUNKS + 1) << 16, PIANO_REC_HAS_CPU), 0);
     journal_init(&j);
     assert_int_equal(journal_move(&j, path[0]), 0);
     for (uint64_t i = 1; i <= MANY; i++) {
