@@ -84,7 +84,7 @@ static const char *why_not(struct strings *strings, int err)
     case -ENOENT:
     case -ENOTDIR:
         return strings_puts(strings, "is gone");
-    case -ENODEV:
+    case -EINVAL:
         return strings_puts(strings, "is not a regular file");
     case -ENOEXEC:
         return strings_puts(strings, "is not a program or library (or a damaged one)");
