@@ -409,6 +409,7 @@ struct piano__thread {
     uint32_t runq_file;   /* 1 + index of the open schedstat file; 0: none */
     /* Open calls below this depth have their own `look`. Those above began with the current one. */
     uint32_t looked_depth;
+    int64_t reserved[6]; /* to the end of its cache line */
 } __attribute__((aligned(64)));
 
 /* The bytes of the run file that the image belongs to. */
