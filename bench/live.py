@@ -66,7 +66,7 @@ def watch_by_page(recorded, start_s, seconds):
     """(share while a page asks, share while nobody does, CPU ms of the start, answers with new data)."""
     server = subprocess.Popen([PIANO, "view", "--live", "--no-open", recorded.file], env=environment(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     url = server.stdout.readline().strip()
-    number, fresh_data, before, began = 1, 0, None, time.monotonic()
+    number, fresh_data, before, began, cycles = 1, 0, None, time.monotonic(), []
     while (passed := time.monotonic() - began) < start_s + seconds:
         if before is None and passed > start_s:
             before, since = used(server.pid), time.monotonic()
@@ -74,9 +74,12 @@ def watch_by_page(recorded, start_s, seconds):
             note = json.loads(answer.readline())
             answer.read()
         fresh_data += note["meta_bytes"] > 0
+        if before is not None and note["meta_bytes"] > 0:
+            cycles.append((time.monotonic(), used(server.pid)))
         number = note["number"] if note["meta_bytes"] > 0 else number
         time.sleep(1)
-    asked = 100 * (used(server.pid) - before) / (time.monotonic() - since)
+    cycles = cycles if len(cycles) > 1 else [(since, before), (time.monotonic(), used(server.pid))]
+    asked = 100 * (cycles[-1][1] - cycles[0][1]) / (cycles[-1][0] - cycles[0][0])  # of whole cycles, from new data to new data
     start = used(server.pid)
     idle_began = time.monotonic()
     time.sleep(3)

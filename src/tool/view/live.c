@@ -5,10 +5,8 @@
 #include <string.h>
 #include <time.h>
 
-/* Of a CPU: one over this. Less than one hundredth, because the next time costs more than the last
- * if the recording grows, and answers cost something too. */
-static const double share = 150;
-enum { LEAST_MS = 1000, FIRST_MOST_MS = 2000 };
+static const double share = 120; /* of a CPU: one over this; answers cost something too */
+enum { LEAST_MS = 1000, FIRST_MOST_MS = 2000, NAMED = 3 };
 
 static int64_t clock_ns(clockid_t clock)
 {
@@ -22,13 +20,22 @@ double live_page_cpu_s(void)
     return (double)clock_ns(CLOCK_PROCESS_CPUTIME_ID) / 1e9;
 }
 
-/* Names are looked up once, so the smaller one of the last two costs counts. */
+/* What the next time will cost. At first the last costs contain the looking up of names, which
+ * happens once: the smaller one counts. Later, the recording grows as it did before. */
+static double next_cost_s(const struct live_page *l)
+{
+    double before = l->cost_s[0], last = l->cost_s[1];
+    if (l->number <= NAMED)
+        return before < last ? before : last;
+    return last > before ? 2 * last - before : last;
+}
+
 static void plan_next(struct live_page *l, double cost_s)
 {
     bool is_first = l->number == 1;
     l->cost_s[0] = is_first ? cost_s : l->cost_s[1];
     l->cost_s[1] = cost_s;
-    double wait = (l->cost_s[0] < cost_s ? l->cost_s[0] : cost_s) * share * 1000;
+    double wait = next_cost_s(l) * share * 1000;
     if (is_first && wait > FIRST_MOST_MS)
         wait = FIRST_MOST_MS;
     wait = wait < LEAST_MS ? LEAST_MS : wait;
