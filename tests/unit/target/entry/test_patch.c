@@ -1,4 +1,6 @@
-/* Replaces functions of this program, on the machine that it runs on. */
+/* Replaces functions of this program, on the machine that it runs on.
+ *
+ * not under thread: TSan keeps no shadow of code, and the test writes code. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
