@@ -120,7 +120,8 @@ def test_range_of_the_heap_is_growth_between_the_nearest_snapshots(project: Proj
 def test_range_of_the_overview(project: Project, path: Path) -> None:
     data = project.json("report", path, "--from", "4s", "--to", "7s")
     assert set(data["heap"].values()) == {None}, "unknown in a range"
-    assert data["cpu"] == {"samples": 30, "switches": 1, "lost": None} and data["polls"] == {"events": 15}
+    cpu = {"samples": 30, "switches": 1, "lost": None, "kernel_cpu_ns": None, "coverage": None, "incomplete": None}
+    assert data["cpu"] == cpu and data["polls"] == {"events": 15}
     assert data["run"]["range"] == {"from_ns": 4000 * MS, "to_ns": 7000 * MS}
     text = project.piano("report", path, "--from", "4s", "--to", "7s").out
     assert "late: 2 polls" in text and "300.0ms on the CPU" in text and "From snapshot 2" in text

@@ -100,7 +100,7 @@ class Redis(Running):
 
 
 SLOW = {"sortCommandGeneric": ("sort", "numbers", "limit", 0, 1), "keysCommand": ("keys", "*none*"),
-        "evalGenericCommand": ("eval", "local x = 0; for i = 1, 6000000 do x = x + i % 7 end; return x", 0)}
+        "evalGenericCommand": ("eval", "local x = 0; for i = 1, 12000000 do x = x + i % 7 end; return x", 0)}
 
 
 @pytest.mark.timing
@@ -108,10 +108,10 @@ def test_slow_commands_of_redis_are_found(project: Project, perf: None) -> None:
     """How long each took is known to redis itself: its slow log."""
     fill = "".join(f"rpush numbers {' '.join(str(n * 7919 % 1000003) for n in range(at, at + 500))}\n"
                    f"mset {' '.join(f'a-key-of-some-length:{n} {n}' for n in range(at, at + 500))}\n"
-                   for at in range(0, 100_000, 500))
+                   for at in range(0, 300_000, 500))
     with Redis(project, flags=()) as up:
         up.ask(stdin=fill)
-        assert up.ask("dbsize") == "100001\n"
+        assert up.ask("dbsize") == "300001\n"
         up.ask("slowlog", "reset")
         load = subprocess.Popen([need("redis-benchmark"), "-s", up.socket, "-q", "-l", "-c", "10", "-t", "get,set"],
                                 stdout=subprocess.DEVNULL)
@@ -130,7 +130,8 @@ def test_slow_commands_of_redis_are_found(project: Project, perf: None) -> None:
     loop = "epoll loop of redis-server"
     assert all(poll["task"].startswith(loop) for poll in data["longest"][:9])
     flag, = (flag for flag in data["flags"] if flag["kind"] == "long-polls")
-    assert flag["count"] >= 9 and "epoll loop of redis-server" in flag["text"]
+    slow = sum(1 for entry in logged if entry[2] > 50_000)
+    assert flag["count"] >= slow >= 6 and "epoll loop of redis-server" in flag["text"], logged
     program = shutil.which("redis-server")
     for function, command in SLOW.items():
         took = sorted(entry[2] * 1000 for entry in logged if entry[3][:2] == [str(w) for w in command[:2]])

@@ -287,7 +287,7 @@ def test_condition_needs_its_instrument(project: Project) -> None:
     for flags, why in ((("--heap", "--watch"), "--watch is about events, and needs --events"),
                        (("--cpu", "--on-long-poll=1s"), "--on-long-poll is about events, and needs --events"),
                        (("--events", "--on-growth=10%/min"), "--on-growth is about memory, and needs --heap"),
-                       (("--pid", "1", "--watch"), "nothing else can be recorded")):
+                       (("--pid", "1", "--watch"), "--pid records one process, without watching it")):
         words: Iterable[str] = () if "--pid" in flags else ("--", "true")
         done = project.piano("record", *flags, *words, check=False)
         assert done.status == 2 and why in done.err, done
@@ -331,8 +331,8 @@ def test_end_that_the_tool_wrote_is_the_end_of_the_recording(project: Project) -
     data = bytearray(path.read_bytes())
     what = b"evil\x1b[31m\xff \"quoted\""
     fired = struct.pack("<QIIQQ160s", rec.moment(999), 1, 2, 120 * MS, 100 * MS, what.ljust(160, b"x"))
-    struct.pack_into("<QQ", data, 2744, rec.moment(1000), 1)
-    data[2760:2760 + len(fired)] = fired
+    struct.pack_into("<QQ", data, 2752, rec.moment(1000), 1)
+    data[2768:2768 + len(fired)] = fired
     path.write_bytes(data)
     report = project.json("report", path, "--polls")
     assert {t["name"]: (t["polls"], t["open"]) for t in report["tasks"]} == {"poll": (2, 0), "open then": (1, 1)}
@@ -343,10 +343,10 @@ def test_end_that_the_tool_wrote_is_the_end_of_the_recording(project: Project) -
     said = project.piano("report", path, "--polls").err
     assert "after 999.0ms: a poll took 120.0ms (evil\\x1b[31m" in said and "\x1b" not in said
     for ended, times in ((2**63, 2**63), (1, 2**44), (rec.start_ns - 1, 0)):
-        struct.pack_into("<QQ", data, 2744, ended, times)
+        struct.pack_into("<QQ", data, 2752, ended, times)
         path.write_bytes(data)
         report = project.json("report", path, "--polls")
         assert report["polls"] == 5 and report["run"]["ended_ns"] is None and report["run"]["fired"] == []
-    struct.pack_into("<QQ", data, 2744, 0, 1000)  # more often than are kept
+    struct.pack_into("<QQ", data, 2752, 0, 1000)  # more often than are kept
     path.write_bytes(data)
     assert len(project.json("report", path, "--polls")["run"]["fired"]) == 4
