@@ -386,7 +386,10 @@ def test_a_file_system_that_reserves_nothing(project: Project) -> None:
     done, heap = record(project, launcher, program, flags=["--events", "--snapshot-every", "0"])
     if done.out == "no seccomp\n":
         pytest.skip("no seccomp filter can be had here")
-    assert heap.live("keeps") == (200000, 10000000)
+    # On a busy machine a thread may wait too long for another one that extends the table of blocks. It counts such blocks.
+    uncounted = heap["dropped"]["memory"]
+    blocks = 200000 - uncounted
+    assert uncounted < 20 and heap.live("keeps") == (blocks, 50 * blocks)
     missing = heap["missing"]
     assert [missing[key] for key in ("gaps", "bad_numbers", "unfinished_chunks")] == [0, 0, 0], missing
 
