@@ -136,6 +136,8 @@ static void share_time_off(const struct view *v, const struct piano__entry *e,
                                .total = total,
                                .weight = 1};
     piano__offcpu_share(sums, began, &call, scale, tally);
+    tally->off_ns += e->piece_off;
+    tally->runq_ns += e->piece_runq;
 }
 
 static void send_open_calls(const struct view *v)

@@ -29,7 +29,7 @@
 #include "common/hist.h"
 #include "common/merged.h"
 
-#define PIANO_LIVE_MAGIC "PIANOLV8"
+#define PIANO_LIVE_MAGIC "PIANOLV9"
 
 enum {
     PIANO_LIVE_HEADER_BYTES = 4096,
@@ -290,6 +290,8 @@ struct piano__entry {
     int64_t noise;             /* the size of the last sample's correction */
     uint32_t payee;            /* index + 1 of the function of the last sample */
     struct piano__offcpu look; /* `look` when the call began; valid below `looked_depth` */
+    int64_t piece_off;         /* ns off the CPU between calls that it made, and the part of that */
+    int64_t piece_runq;        /* waiting for a CPU; its tally gets them when it ends */
 };
 
 /* The tallies that a committed line contains. They are cleared right after the commit. For merged

@@ -37,3 +37,17 @@ void piano__offcpu_share(struct piano__offcpu *now, const struct piano__offcpu *
     now->given = began->given + (off > given ? off : given);
     now->timed = began->timed + call->total;
 }
+
+void piano__offcpu_piece(struct piano__offcpu *now, const struct piano__offcpu *before,
+                         int64_t piece, uint64_t ns_per_tick_32, int64_t *off, int64_t *runq)
+{
+    int64_t rest = ns_of(now->tick - before->tick - piece, ns_per_tick_32);
+    int64_t own = piano__within(now->off - before->off - rest, 0, ns_of(piece, ns_per_tick_32));
+    *off += own;
+    now->given += own;
+    if (now->runq >= 0 && before->runq >= 0) {
+        int64_t waited = piano__within(now->runq - before->runq - rest, 0, own);
+        *runq += waited;
+        now->runq_given += waited;
+    }
+}

@@ -25,6 +25,13 @@ void piano__offcpu_share(struct piano__offcpu *now, const struct piano__offcpu *
                          const struct piano__call *call, uint64_t ns_per_tick_32,
                          struct piano__tally *tally);
 
+/* Attributes off-CPU time to the PIECE of an open call that ended just before the reading NOW: the
+ * stretch of its own code since its last callee. BEFORE is the reading before NOW. What the rest of
+ * the time between the readings may explain is left out. Updates the running sums in NOW; *OFF and
+ * *RUNQ grow by what is the piece's. */
+void piano__offcpu_piece(struct piano__offcpu *now, const struct piano__offcpu *before,
+                         int64_t piece, uint64_t ns_per_tick_32, int64_t *off, int64_t *runq);
+
 static inline int64_t piano__within(int64_t value, int64_t low, int64_t high)
 {
     return value < low ? low : value > high ? high : value;

@@ -289,6 +289,18 @@ void piano__onoff_look(struct piano__thread *t, int64_t began)
     }
 }
 
+void piano__onoff_look_piece(struct piano__thread *t, struct piano__entry *e, int64_t called,
+                             int64_t began)
+{
+    struct piano__offcpu before = t->look;
+    int64_t from = e->start > t->last_tick ? e->start : t->last_tick;
+    from = from > before.tick ? from : before.tick;
+    piano__onoff_look(t, began);
+    if (called > from && t->look.off - before.off >= OFF_NS)
+        piano__offcpu_piece(&t->look, &before, called - from, scale(), &e->piece_off,
+                            &e->piece_runq);
+}
+
 int64_t piano__onoff_after(struct piano__thread *t, int64_t began)
 {
     int64_t now = piano__ticks();

@@ -15,7 +15,8 @@
  *
  * WHAT FOR. A long frame gets its CPU time and its run queue wait; shorter frames do not. For a
  * function's checked calls, the part of its self time that was certainly off the CPU is recorded
- * (common/offcpu.h). A thread gets its sums. */
+ * (common/offcpu.h). A reading at the begin of a call also tells about the piece of the caller's own
+ * code before it. A thread gets its sums. */
 #ifndef PIANO_TARGET_SPAN_ONOFF_H
 #define PIANO_TARGET_SPAN_ONOFF_H
 
@@ -41,6 +42,10 @@ void piano__onoff_forget(void);
 /* Reads the times of the calling thread T as of BEGAN. Time off the CPU since then counts as
  * profiler overhead and is charged to no function. */
 void piano__onoff_look(struct piano__thread *t, int64_t began);
+/* The same at the begin of a call: E called it, at CALLED. Time off the CPU in E's own code since its
+ * last callee is E's. */
+void piano__onoff_look_piece(struct piano__thread *t, struct piano__entry *e, int64_t called,
+                             int64_t began);
 /* Called after profiler work that started at BEGAN. If it took long, reads the times again and
  * charges no function for the time off the CPU. Returns the tick at the end. */
 int64_t piano__onoff_after(struct piano__thread *t, int64_t began);

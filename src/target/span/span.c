@@ -235,6 +235,13 @@ static void account(struct piano__thread *t, struct piano__slot *slot, struct pi
     slot->now.raw += m->self + ((charged + 128) >> 8);
 }
 
+static void add_pieces(struct piano__slot *slot, const struct piano__entry *e)
+{
+    slot->now.off_ns += e->piece_off;
+    slot->now.runq_ns += e->piece_runq;
+    slot->now.checked++;
+}
+
 /* Ends the innermost timed call of the calling thread, in E, as of NOW. */
 static __attribute__((noinline)) void close_top(struct piano__thread *t, struct piano__entry *e,
                                                 int64_t now)
@@ -260,6 +267,8 @@ static __attribute__((noinline)) void close_top(struct piano__thread *t, struct 
         piano__onoff_close(t, slot, e, now, m.self, m.total);
     else if (unlikely(slot->was_long))
         piano__onoff_was_short(slot);
+    if (unlikely(e->piece_off))
+        add_pieces(slot, e);
     slot->open--;
     int64_t wall = m.total;
     m.total = add_total(t, slot, e, m.self, m.total);
@@ -380,6 +389,7 @@ push(struct piano__thread *t, struct piano__slot *slot, struct piano__head *head
     e->probe = 0;
     e->own = e->unpaid = e->noise = 0;
     e->payee = 0;
+    e->piece_off = e->piece_runq = 0;
     if (t->looked_depth > index)
         t->looked_depth = index;
     return e;
@@ -476,13 +486,16 @@ static bool is_of_sample(const struct piano__thread *t, const struct piano__entr
            (e->flags & PIANO_ENTRY_FENCED && t->depth > 1 && e[-1].flags & PIANO_ENTRY_SAMPLED);
 }
 
-/* Reads CPU time, then restarts the call. The reading is overhead in the caller's time. Time off
- * the CPU since BEGAN belongs to the profiler. */
+/* Reads CPU time, then restarts the call, which began at CALLED. The reading is overhead in the
+ * caller's time. Time off the CPU since BEGAN belongs to the profiler. */
 static __attribute__((noinline)) void look_first(struct piano__thread *t, struct piano__entry *e,
-                                                 int64_t began)
+                                                 int64_t called, int64_t began)
 {
     lock(t);
-    piano__onoff_look(t, began);
+    if (t->depth > 1)
+        piano__onoff_look_piece(t, e - 1, called, began);
+    else
+        piano__onoff_look(t, began);
     t->looked_depth = t->depth - 1; /* this call begins with what was read just now */
     int64_t start = e->flags & PIANO_ENTRY_FENCED ? piano__ticks_fenced() : piano__ticks();
     t->overhead += (start - e->start) * 256;
@@ -596,9 +609,9 @@ void *__piano_enter(unsigned offset)
     e->start = e->flags & PIANO_ENTRY_FENCED ? piano__ticks_fenced() : piano__ticks();
     measure_entry(t, e, began);
     if (unlikely(e->start - began >= piano__onoff_torn))
-        look_first(t, e, began); /* the probe lost the CPU; the program did not wait */
+        look_first(t, e, began, began); /* the probe lost the CPU; the program did not wait */
     else if (unlikely(e->start >= due) && !is_of_sample(t, e))
-        look_first(t, e, e->start);
+        look_first(t, e, began, e->start);
     set_probing(t, 0);
     return guard;
 }

@@ -77,6 +77,31 @@ static void possible_waits_before_the_call_are_left_out(void **state)
     assert_int_equal(tally.runq_ns, 2000);
 }
 
+/* The reading before was at 1000, the piece began at 3000. */
+static void wait_between_calls_is_their_callers(void **state)
+{
+    (void)state;
+    struct piano__offcpu before = {.tick = 1000, .off = 100, .runq = 100, .given = 50};
+    struct piano__offcpu now = {.tick = 9000, .off = 5100, .runq = 3100, .given = 50};
+    int64_t off = 10, runq = 5;
+    piano__offcpu_piece(&now, &before, 6000, NS, &off, &runq);
+    assert_int_equal(off, 10 + 3000); /* 2000 of 5000 may have been before the piece */
+    assert_int_equal(runq, 5 + 1000);
+    assert_int_equal(now.given, 50 + 3000);
+    assert_int_equal(now.runq_given, 1000);
+}
+
+static void wait_that_may_be_before_the_piece_is_left_out(void **state)
+{
+    (void)state;
+    struct piano__offcpu before = {.tick = 1000}, now = {.tick = 9000, .off = 5000, .runq = -1};
+    int64_t off = 0, runq = 0;
+    piano__offcpu_piece(&now, &before, 3000, NS, &off, &runq);
+    assert_int_equal(off, 0);
+    assert_int_equal(runq, 0);
+    assert_int_equal(now.given, 0);
+}
+
 /* ---- reading ---- */
 
 #define FRAME(n, wall, figures, fns)                                                               \
@@ -394,6 +419,8 @@ int main(void)
         cmocka_unit_test(wait_of_a_checked_callee_is_not_its_callers),
         cmocka_unit_test(possible_waits_of_unchecked_callees_are_left_out),
         cmocka_unit_test(possible_waits_before_the_call_are_left_out),
+        cmocka_unit_test(wait_between_calls_is_their_callers),
+        cmocka_unit_test(wait_that_may_be_before_the_piece_is_left_out),
         cmocka_unit_test(frame_time_is_cpu_waiting_and_blocked),
         cmocka_unit_test(spikes_show_their_cause),
         cmocka_unit_test(spikes_beyond_a_budget_show_their_cause),
