@@ -341,3 +341,49 @@ def test_too_small_to_tell_on_both_sides_is_no_change(project: Project) -> None:
     row = next(line for line in project.piano("diff", "--all").out.splitlines()
                if line.startswith("collide"))
     assert row.split() == ["collide", "0ns", "0ns", "0ns", "+0.0%"]
+
+
+def waited_run(cpu_ns: list[int], runq_ns: list[int], runq_known: bool = True) -> str:
+    """Frames of `update`, which waited for a CPU in some of them."""
+    frames = [frame(i, [fn(0, 1, cpu + runq, total_ns=cpu + runq, cpu_ns=cpu, runq_ns=runq)], cpu + runq)
+              for i, (cpu, runq) in enumerate(zip(cpu_ns, runq_ns))]
+    known = {"runq_ns": sum(runq_ns)} if runq_known else {}
+    wall = sum(cpu_ns) + sum(runq_ns)
+    return ndjson(header(["update"], places=["a.c:1"]), *frames,
+                  {"thread": 1, "tid": 7, "start_ns": 0, "end_ns": wall, "cpu_wall_ns": wall, "cpu_ns": sum(cpu_ns), **known},
+                  {"end": True, "wall_ns": wall, "dropped": {}})
+
+
+def test_waits_for_a_cpu_are_no_change(project: Project) -> None:
+    """Three runs a side, so that only the figures decide: the machine was busy during those of B."""
+    for i in range(3):
+        put_run(project, f"174000000000{i}-1", waited_run([1_000_000 + 1000 * i] * 30, [0] * 30))
+        put_run(project, f"174000000001{i}-2", waited_run([1_000_000 + 1000 * i] * 30, [900_000 + 5000 * i] * 30))
+    sides = [",".join(f"17400000000{s}{i}-{s + 1}.ndjson" for i in range(3)) for s in (0, 1)]
+    row, = project.json("diff", *sides)["functions"]
+    assert row["self_ns"] == [30_030_000, 30_030_000] and row["significant"] is not True
+    assert project.json("diff", *sides)["without_runq"] is True
+    done = project.piano("diff", *sides, "--fail-above", "20")
+    assert "threads waited for a CPU: times are without these waits" in done.out
+    wall = project.piano("diff", *sides, "--fail-above", "20", "--wall", check=False)
+    assert wall.status == 1 and "update" in wall.err
+    assert project.json("diff", *sides, "--wall")["without_runq"] is False
+
+
+def test_a_change_is_found_under_waits(project: Project) -> None:
+    """The slower side waited less: its wall time is smaller."""
+    for i in range(3):
+        put_run(project, f"174000000000{i}-1", waited_run([1_000_000 + 1000 * i] * 30, [900_000 + 50_000 * i] * 30))
+        put_run(project, f"174000000001{i}-2", waited_run([1_300_000 + 1000 * i] * 30, [0] * 30))
+    sides = [",".join(f"17400000000{s}{i}-{s + 1}.ndjson" for i in range(3)) for s in (0, 1)]
+    row, = project.json("diff", *sides)["functions"]
+    assert row["significant"] is True and row["delta_pct"] == pytest.approx(30, abs=0.1)
+    assert project.piano("diff", *sides, "--fail-above", "20", check=False).status == 1
+
+
+def test_wall_times_are_compared_if_waits_are_unknown(project: Project) -> None:
+    put_run(project, "1740000000001-1", waited_run([1_000_000] * 30, [0] * 30))
+    put_run(project, "1740000000002-2", waited_run([1_000_000] * 30, [900_000] * 30, runq_known=False))
+    said = project.json("diff")
+    assert said["without_runq"] is False
+    assert said["functions"][0]["self_ns"] == [30_000_000, 57_000_000]

@@ -192,6 +192,33 @@ def test_preemption_is_no_cpu_time_of_sampled_functions(project: Project) -> Non
     assert query["self_ns"] + world["self_ns"] > 1.2 * cpu_ns, "nothing was waited"
 
 
+@pytest.mark.timing
+def test_waits_between_the_calls_are_the_callers(project: Project) -> None:
+    """The caller has its pieces of work between short calls. One call after a long piece is checked: it tells about the piece."""
+    program = project.cc(MILLISECOND + """
+        #include <stdio.h>
+        static void tick(void) { WORK_MS(0.08); }
+        int main(void) {
+            double mine = 0;
+            for (int i = 0; i < 3000; i++) {
+                tick();
+                double t = cpu_now_();
+                WORK_MS(0.03);
+                mine += cpu_now_() - t;
+            }
+            printf("%.0f\\n", mine * 1e6);
+            return 0;
+        }
+    """, select=["--exact", "--fn", "tick", "--fn", "main"])
+    with busy_loops(4):
+        mine = int(project.command("taskset", "-c", one_cpu(), program).out)
+    caller = project.report().row("main")
+    assert caller["self_ns"] > 2 * mine, "nothing was waited"
+    assert 0.7 * mine < caller["cpu_self_ns"] < 1.4 * mine
+    low, high = caller["cpu_self_ci95"]
+    assert low <= caller["cpu_self_ns"] <= high
+
+
 def test_cpu_time_and_wall_exclude_each_other_and_heap(project: Project) -> None:
     both = project.piano("report", "--cpu-time", "--wall", check=False)
     assert both.status == 2 and "choose one" in both.err

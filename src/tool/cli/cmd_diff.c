@@ -21,7 +21,7 @@
 struct request {
     struct report_options options;
     double fail_above; /* < 0: not given */
-    bool json;
+    bool json, wall;
     struct heap_skip skip;
     struct range_asked range;
     const char *words[2];
@@ -46,6 +46,7 @@ static const struct flag flags[] = {
      "in self time, allocations or bytes, beyond the noise (recordings: in self CPU time; in "
      "live, peak or allocated bytes of a site; in p50 or p99 of a task's polls)",
      FLAG_READ("PCT", read_percent, double, fail_above)},
+    {"--wall", "of functions: wall times also if threads waited for a CPU", FLAG_SWITCH(wall)},
     {"--skip", "of memory: a wrapper of malloc; may be repeated",
      FLAG_READ("PATTERN", flag_skip, struct heap_skip, skip)},
     {"--no-skip",
@@ -170,7 +171,7 @@ static int judge(const struct diff *d, double percent)
 static int compare(const struct request *q, struct diff_side sides[2])
 {
     struct diff d;
-    int err = diff_make(&d, sides);
+    int err = diff_make(&d, sides, q->wall);
     if (err == 0)
         err = q->json ? diff_print_json(stdout, &d, q->fail_above)
                       : diff_print(stdout, &d, &q->options);

@@ -38,6 +38,7 @@ static const double UNSURE_LOOKED_PROBES = 0.04;
 static const double MOST_TAKEN = 0.9; /* largest part of an estimate that a bound may take */
 static const double CHANGES = 0.8;    /* part of a systematic error that differs from run to run */
 static const double IMPROBABLE = 6;   /* -ln of the probability */
+static const double UNSURE_WAITS = 0.03, UNSURE_MOVED_WAITS = 0.1;
 enum { ROUNDS = 8, FEWEST_LOOKS = 8, MATTERS_PART = 33 };
 
 /* A call that was still open is not timed either; a sampled function has more untimed calls than
@@ -449,9 +450,24 @@ int64_t estimates_self_half(const struct tally *sum)
     return half_of(sum->self_var, sum->self_sys + sum->self_cal + sum->self_probes);
 }
 
-int64_t estimates_change_half(const struct tally *sum)
+/* Returns how far WAIT, off the CPU in SUM's self time, may be wrong. Calls that are too short to be
+ * checked share the waits of those that are, and estimates share those of their callers. */
+static double unsure_of_waits(const struct tally *sum, int64_t wait)
 {
-    return half_of(sum->self_var, CHANGES * (sum->self_sys + sum->self_cal));
+    bool moved = is_estimate(sum) || estimates_matter(sum);
+    return (moved ? UNSURE_MOVED_WAITS : UNSURE_WAITS) * (double)wait;
+}
+
+int64_t estimates_cpu_half(const struct tally *sum)
+{
+    double sys = sum->self_sys + sum->self_cal + sum->self_probes;
+    return half_of(sum->self_var, sys + unsure_of_waits(sum, sum->wait_ns));
+}
+
+int64_t estimates_change_half(const struct tally *sum, bool without_runq)
+{
+    double sys = CHANGES * (sum->self_sys + sum->self_cal);
+    return half_of(sum->self_var, sys + (without_runq ? unsure_of_waits(sum, sum->runq_ns) : 0));
 }
 
 int64_t estimates_total_half(const struct tally *sum)

@@ -24,9 +24,10 @@ void waits_settle_frame(struct run_scratch *line, int64_t wall_ns, int64_t off_n
 bool estimates_matter(const struct tally *sum);
 /* Half of the 95 % interval of SUM's self and total time, in ns. */
 int64_t estimates_self_half(const struct tally *sum);
+int64_t estimates_cpu_half(const struct tally *sum); /* of the self time without its waits */
 int64_t estimates_total_half(const struct tally *sum);
 /* Half of the interval of the self time for a comparison with another run of the same program: most
- * systematic errors are the same in both. */
-int64_t estimates_change_half(const struct tally *sum);
+ * systematic errors are the same in both. WITHOUT_RUNQ: of the time without waits for a CPU. */
+int64_t estimates_change_half(const struct tally *sum, bool without_runq);
 
 #endif

@@ -281,6 +281,8 @@ int64_t run_frame_blocked(const struct run_frame *frame);
 /* Sums the time that threads of RUN waited for a CPU, and the wall time this refers to. Returns
  * false if unknown. Ignores threads that were blocked most of the time, unless all were. */
 bool run_busy(const struct run *run, int64_t *runq_ns, int64_t *of_ns);
+/* Whether it is known how long each thread that was measured waited for a CPU. */
+bool run_knows_runq(const struct run *run);
 
 void tally_add(struct tally *sum, const struct tally *more);
 int64_t saturating_add(int64_t a, int64_t b);

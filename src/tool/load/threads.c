@@ -56,3 +56,14 @@ bool run_busy(const struct run *run, int64_t *runq_ns, int64_t *of_ns)
         add_busy(&run->threads[i], false, runq_ns, of_ns);
     return *of_ns > 0;
 }
+
+bool run_knows_runq(const struct run *run)
+{
+    bool some = false, all = true;
+    for (size_t i = 0; i < run->thread_count; i++) {
+        const struct run_thread *t = &run->threads[i];
+        some |= t->cpu_wall_ns > 0;
+        all &= t->cpu_wall_ns <= 0 || t->runq_ns >= 0;
+    }
+    return some && all;
+}

@@ -6,7 +6,10 @@
  * If the runs differ in their number of frames (a loop that ran for ten seconds, not for a
  * thousand turns), the functions that run in frames are compared per frame. Whole-run sums would
  * show that the faster program does more work. Functions outside frames (loading at the start)
- * are still compared per run. */
+ * are still compared per run.
+ *
+ * If threads waited for a CPU, their wall times depend on what else the machine did. The self times
+ * are then without these waits. Time that a function was blocked is its own, and stays. */
 #include "tool/profile/diff.h"
 
 #include <errno.h>
@@ -18,6 +21,8 @@
 #include "tool/profile/compare.h"
 #include "tool/profile/functions.h"
 #include "tool/util/order.h"
+
+enum { WAITED_PART = 100 };
 
 /* One function of one run. */
 struct item {
@@ -66,9 +71,10 @@ static int collect(const struct diff *d, struct item **out, size_t *count)
     return 0;
 }
 
-static double measure(const struct tally *t, enum diff_measure m)
+static double measure(const struct diff *d, const struct tally *t, enum diff_measure m)
 {
-    int64_t self = t->self_ns > 0 ? t->self_ns : 0; /* negative: too small to resolve */
+    int64_t self = t->self_ns - (d->without_runq ? t->runq_ns : 0);
+    self = self > 0 ? self : 0; /* negative: too small to resolve */
     return (double)(m == DIFF_SELF ? self : m == DIFF_ALLOCS ? t->alloc_count : t->alloc_bytes);
 }
 
@@ -100,7 +106,7 @@ static void series_fill(struct series *s, const struct diff *d, const struct ite
     for (size_t i = 0; i < n; i++) {
         s->calls[items[i].side][items[i].run] += (double)items[i].sum->calls;
         for (int m = 0; m < (d->lacks_allocs ? DIFF_ALLOCS : DIFF_MEASURES); m++)
-            s->of[m][items[i].side][items[i].run] += measure(items[i].sum, (enum diff_measure)m);
+            s->of[m][items[i].side][items[i].run] += measure(d, items[i].sum, (enum diff_measure)m);
     }
 }
 
@@ -137,8 +143,8 @@ static void add_item(struct diff_row *row, const struct diff *d, const struct it
     row->present[side] = true;
     row->sampled[side] |= item->sampled;
     row->residue[side] |= sum->self_ns < 0;
-    row->wait[side] += (double)sum->wait_ns / runs;
-    row->half[side] += (double)estimates_change_half(sum) / runs;
+    row->wait[side] += (double)(sum->wait_ns - (d->without_runq ? sum->runq_ns : 0)) / runs;
+    row->half[side] += (double)estimates_change_half(sum, d->without_runq) / runs;
     row->total[side] = sum->has_total && row->total[side] >= 0
                            ? row->total[side] + (double)sum->total_ns / runs
                            : -1;
@@ -263,12 +269,27 @@ static bool lacks_allocs(const struct diff_side sides[2])
     return false;
 }
 
-int diff_make(struct diff *d, struct diff_side sides[2])
+/* Finds out whether threads waited for a CPU, and whether all runs know how long. */
+static void choose_times(struct diff *d, bool wall)
+{
+    bool known = true, waited = false;
+    for (int s = 0; s < 2; s++)
+        for (size_t r = 0; r < d->sides[s].count; r++) {
+            const struct run *run = &d->sides[s].runs[r];
+            int64_t runq_ns, of_ns;
+            known &= run_knows_runq(run);
+            waited |= run_busy(run, &runq_ns, &of_ns) && runq_ns > of_ns / WAITED_PART;
+        }
+    d->without_runq = known && waited && !wall;
+}
+
+int diff_make(struct diff *d, struct diff_side sides[2], bool wall)
 {
     struct item *items = NULL;
     struct maker m = {.d = d};
     size_t n = 0;
     *d = (struct diff){.sides = sides, .lacks_allocs = lacks_allocs(sides)};
+    choose_times(d, wall);
     choose_basis(d);
     int err = collect(d, &items, &n);
     if (err == 0)

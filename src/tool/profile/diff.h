@@ -32,7 +32,7 @@ struct diff_row {
     bool residue[2]; /* its time was negative after the correction */
     bool unresolved; /* its time changed by less than the timing resolution: no verdict */
     bool untold;     /* there would have been a verdict */
-    double wait[2];  /* like value: the known part of the self time off the CPU */
+    double wait[2];  /* like value: the known part of the self time shown that was off the CPU */
     bool waited;     /* more than half of the change was off the CPU, and nothing confirms it */
     enum verdict real[DIFF_MEASURES];
     bool by_frame;                /* compared per frame; false for functions outside frames */
@@ -45,12 +45,14 @@ struct diff {
     size_t count;
     bool by_frame;     /* compared per frame: the runs differ in length and all have frames */
     bool lacks_allocs; /* a run does not know its allocations: those of all count as 0 here */
+    bool without_runq; /* self times are without the time that threads waited for a CPU */
     double frames[2];
     double sum[DIFF_MEASURES][2]; /* over all functions, whole runs */
 };
 
-/* 0 or -ENOMEM. SIDES must outlive DIFF; its percentile bags are sorted. */
-int diff_make(struct diff *diff, struct diff_side sides[2]);
+/* 0 or -ENOMEM. SIDES must outlive DIFF; its percentile bags are sorted. Waits for a CPU are
+ * left out of the self times if they are known and more than 1 % of the time, unless WALL. */
+int diff_make(struct diff *diff, struct diff_side sides[2], bool wall);
 void diff_release(struct diff *diff);
 /* Removes the verdicts on changes of time that the probes cannot resolve; part of `diff_make`. */
 void diff_resolve(struct diff *diff);

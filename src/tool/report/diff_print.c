@@ -149,6 +149,8 @@ static void print_footer(FILE *out, const struct diff *d)
         fprintf(out, "means of %zu and %zu runs\n", d->sides[0].count, d->sides[1].count);
     else if (any_verdict(d))
         fputs("one run per side: judged by frames only; repeated runs would show the noise\n", out);
+    if (d->without_runq)
+        fputs("threads waited for a CPU: times are without these waits (--wall: with them)\n", out);
 }
 
 int diff_print(FILE *out, const struct diff *d, const struct report_options *o)
@@ -237,6 +239,7 @@ int diff_print_json(FILE *out, const struct diff *d, double fail_above)
                repeated         ? "\"runs\""
                : any_verdict(d) ? "\"frames\""
                                 : "null");
+    diff_put_flag(&b, "without_runq", d->without_runq);
     diff_put_pair(&b, "frames", d->frames);
     buf_puts(&b, "\"runs\":[");
     for (int s = 0; s < 2; s++) {

@@ -284,7 +284,7 @@ int digest_diff(struct digest *r, struct run runs[2])
     struct diff_side sides[2] = {{.label = labels[0], .runs = &runs[0], .count = 1},
                                  {.label = labels[1], .runs = &runs[1], .count = 1}};
     struct diff d;
-    int err = diff_make(&d, sides);
+    int err = diff_make(&d, sides, false);
     if (err)
         return err;
     err = put_report(r, "diff", write_diff, &d, 1);

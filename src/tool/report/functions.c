@@ -103,6 +103,10 @@ static void put_intervals(struct json_writer *w, const struct tally *sum)
         put_interval(w, "total_ci95", sum->total_ns, estimates_total_half(sum));
     else
         json_add_null(w, "total_ci95");
+    if (sum->has_cpu)
+        put_interval(w, "cpu_self_ci95", tally_self_cpu(sum), estimates_cpu_half(sum));
+    else
+        json_add_null(w, "cpu_self_ci95");
 }
 
 /* Columns of the functions of a run, a thread or a frame. */

@@ -35,7 +35,7 @@ static void one_run_per_side_has_no_verdict(void **state)
     load_v1(&a, 10.0, 100, "w.c:7");
     load_v1(&b, 8.0, 50, "w.c:9"); /* lines move */
     struct diff_side sides[2] = {{"before", &a, 1}, {"after", &b, 1}};
-    assert_int_equal(diff_make(&d, sides), 0);
+    assert_int_equal(diff_make(&d, sides, false), 0);
     assert_int_equal(d.count, 1);
     assert_int_equal(d.rows[0].real[DIFF_SELF], VERDICT_UNKNOWN);
     FILE *out = captured(&text);
@@ -69,7 +69,7 @@ static void time_that_was_waited_is_no_growth(void **state)
         assert_int_equal(loaded(&a, before), 0);
         assert_int_equal(loaded(&b, after[round]), 0);
         struct diff_side sides[2] = {{"a", &a, 1}, {"b", &b, 1}};
-        assert_int_equal(diff_make(&d, sides), 0);
+        assert_int_equal(diff_make(&d, sides, false), 0);
         assert_int_equal(d.rows[0].waited, round == 0);
         assert_int_equal(diff_grew(&d, &d.rows[0], DIFF_SELF, 20.0), round);
         release(&d, sides);
@@ -88,7 +88,7 @@ static void repeated_runs_know_their_noise(void **state)
             for (int i = 0; i < 3; i++)
                 load_v1(&runs[s][i], (round ? clear : noisy)[s][i], 100 + 20 * s, "w.c:7");
         struct diff_side sides[2] = {{"a", runs[0], 3}, {"b", runs[1], 3}};
-        assert_int_equal(diff_make(&d, sides), 0);
+        assert_int_equal(diff_make(&d, sides, false), 0);
         assert_int_equal(d.rows[0].real[DIFF_SELF], round ? VERDICT_REAL : VERDICT_NOISE);
         assert_int_equal(d.rows[0].real[DIFF_ALLOCS], VERDICT_REAL);
         assert_int_equal(diff_grew(&d, &d.rows[0], DIFF_SELF, 3.0), round);
@@ -119,7 +119,7 @@ static void unequal_lengths_compare_per_frame(void **state)
     load_frames(&a, 100, 1000);
     load_frames(&b, 200, 900);
     struct diff_side sides[2] = {{"a", &a, 1}, {"b", &b, 1}};
-    assert_int_equal(diff_make(&d, sides), 0);
+    assert_int_equal(diff_make(&d, sides, false), 0);
     assert_true(d.by_frame);
     assert_int_equal(d.count, 1); /* `init` never ran */
     double percent = diff_percent(&d.rows[0], DIFF_SELF);
@@ -136,7 +136,7 @@ static void equal_frames_are_noise(void **state)
     load_frames(&a, 100, 1000);
     load_frames(&b, 100, 1000);
     struct diff_side sides[2] = {{"a", &a, 1}, {"b", &b, 1}};
-    assert_int_equal(diff_make(&d, sides), 0);
+    assert_int_equal(diff_make(&d, sides, false), 0);
     assert_false(d.by_frame);
     assert_int_equal(d.rows[0].real[DIFF_SELF], VERDICT_NOISE);
     assert_false(diff_grew(&d, &d.rows[0], DIFF_SELF, 0));
@@ -151,7 +151,7 @@ static void growth_from_zero_counts_as_growth(void **state)
     load_v1(&a, 10.0, 0, "w.c:7");
     load_v1(&b, 10.0, 7, "w.c:7");
     struct diff_side sides[2] = {{"a", &a, 1}, {"b", &b, 1}};
-    assert_int_equal(diff_make(&d, sides), 0);
+    assert_int_equal(diff_make(&d, sides, false), 0);
     assert_true(diff_grew(&d, &d.rows[0], DIFF_ALLOCS, 1000.0));
     assert_false(diff_grew(&d, &d.rows[0], DIFF_SELF, 0));
     release(&d, sides);
