@@ -66,6 +66,9 @@ LIVES = r"""
             }
         }
         printf("%ld\n", used_us(RUSAGE_SELF) + used_us(RUSAGE_CHILDREN));
+        struct rusage u;
+        getrusage(RUSAGE_SELF, &u);
+        fprintf(stderr, "preempted %ld times\n", u.ru_nivcsw);
     }
 """
 MS = 10**6
@@ -133,6 +136,9 @@ def test_timers_add_up_for_short_threads(project: Project, kind: tuple) -> None:
     rec, done = record(project, compiled(project, LIVES), *kind, before=(deny,))
     assert rec.source == 3 and rec.lost == 0
     check_sum(rec, done)
+    preempted = re.search(r"preempted (\d+) times", done.err)
+    if preempted and int(preempted[1]) > kind[1] // 10:
+        pytest.skip("the kernel's ticks begin the lives of threads on a busy machine (docs/limits.md)")
     check_shares(rec)
 
 
