@@ -352,6 +352,17 @@ def test_speedscope_has_a_profile_for_each_thread_in_order_of_time(project: Proj
 
 
 @tool
+def test_stacks_that_only_waited_for_a_cpu_have_names(project: Project, program: Path) -> None:
+    rec, burn, wait, parse = traced(program)
+    path = put(project, rec.cpu(4711, 20, burn).off(4711, 100, wait, ms=7, preempted=True))
+    profile = profile_of(project, path)
+    found = {name for locations, values in profile.samples if values[5] for l in locations for name in profile.names(l)}
+    assert found == {"burn", "wait_for", "main"}
+    data = json.loads(project.piano("export", path, "--format", "speedscope").out)
+    assert stretches(data, data["profiles"][1]) == [(100 * MS, 7 * MS, ["main", "wait_for", "burn"])]
+
+
+@tool
 def test_speedscope_has_a_frame_for_each_function(project: Project) -> None:
     """Samples on different lines of a function belong to the same frame; functions of different modules do not."""
     rec = make.Recording()
@@ -373,6 +384,81 @@ def test_speedscope_matches_its_schema(project: Project, program: Path) -> None:
     jsonschema = pytest.importorskip("jsonschema", reason="python3-jsonschema is not installed")
     data = json.loads(project.piano("export", put(project, weighed(program)), "--format", "speedscope").out)
     jsonschema.validate(data, speedscope_schema())
+
+
+# Firefox -----------------------------------------------------------------------------------------
+
+def firefox(project: Project, path: Path, *flags: str) -> dict[str, Any]:
+    data = json.loads(project.piano("export", path, "--format", "firefox", *flags).out)
+    for thread in data["threads"]:
+        for table in ("funcTable", "frameTable", "stackTable", "resourceTable", "samples", "markers", "nativeSymbols"):
+            columns = {key: column for key, column in thread[table].items() if key not in ("length", "weightType")}
+            assert {len(column) for column in columns.values()} == {thread[table]["length"]}, table
+        prefixes = thread["stackTable"]["prefix"]
+        assert all(prefix is None or prefix < i for i, prefix in enumerate(prefixes)), "callers come first"
+        assert thread["samples"]["time"] == sorted(thread["samples"]["time"])
+        kinds = {schema["name"] for schema in data["meta"]["markerSchema"]}
+        assert {marker["type"] for marker in thread["markers"]["data"]} <= kinds
+    return data
+
+
+def frames_of(thread: dict[str, Any], stack: int | None) -> list[tuple[str, str, str, int]]:
+    """(function, file, module, line), innermost first."""
+    text, found = thread["stringArray"], []
+    while stack is not None:
+        frame_ = thread["stackTable"]["frame"][stack]
+        function = thread["frameTable"]["func"][frame_]
+        table = thread["funcTable"]
+        found.append((text[table["name"][function]], text[table["fileName"][function]],
+                      text[thread["resourceTable"]["name"][table["resource"][function]]], thread["frameTable"]["line"][frame_]))
+        stack = thread["stackTable"]["prefix"][stack]
+    return found
+
+
+@tool
+def test_firefox_has_threads_lines_markers_and_memory(project: Project, program: Path) -> None:
+    rec = mixed(program)
+    rec.snapshot(at_ms=700)
+    data = firefox(project, put(project, rec))
+    assert [(t["name"], t["pid"], t["tid"], t["isMainThread"]) for t in data["threads"]] == [
+        ("main", "4711", 11, False), ("worker", "4711", 12, False)]
+    main, worker = data["threads"]
+    samples = main["samples"]
+    assert samples["weightType"] == "tracing-ms" and sum(samples["weight"]) == pytest.approx(300)
+    assert sum(samples["threadCPUDelta"]) == 300 * MS and samples["time"][-1] == 10_000
+    burned = frames_of(main, next(stack for stack in samples["stack"] if stack is not None))
+    assert [(name, file[-6:], module) for name, file, module, _ in burned] == [
+        (name, "prog.c", program.name) for name in ("burn", "parse", "main")]
+    assert all(line > 0 for *_, line in burned)
+    markers = Counter(marker["type"] for marker in worker["markers"]["data"])
+    assert markers == {"Poll": 30, "Mark": 30, "Blocked": 30}
+    assert Counter(marker["type"] for marker in main["markers"]["data"]) == {"Poll": 30, "Park": 30}
+    away = next(i for i, marker in enumerate(worker["markers"]["data"]) if marker["type"] == "Blocked")
+    assert [name for name, *_ in frames_of(worker, worker["markers"]["data"][away]["cause"]["stack"])] == ["burn", "wait_for", "main"]
+    assert (worker["markers"]["startTime"][away], worker["markers"]["endTime"][away]) == (5, 6)
+    counter, = data["counters"]
+    assert (counter["category"], counter["samples"]["time"], counter["samples"]["count"]) == ("Memory", [500, 700], [100, 0])
+
+
+@tool
+def test_firefox_shows_a_range_and_other_processes(project: Project, program: Path) -> None:
+    rec, burn, wait, parse = traced(program)
+    rec.thread(4711, "main"), rec.thread(99, "child", pid=99)
+    rec.cpu(4711, 20, burn, count=30).cpu(99, 100, parse, pid=99).off(99, 150, wait, ms=100, pid=99)
+    path = put(project, rec)
+    data = firefox(project, path)
+    assert [(t["processName"], t["pid"], t["isMainThread"]) for t in data["threads"]] == [
+        (program.name, "4711", True), ("child", "99", True)]
+    data = firefox(project, path, "--from", "200ms", "--to", "300ms")
+    main, child = data["threads"]
+    assert sum(main["samples"]["weight"]) == pytest.approx(100)
+    assert sum(child["samples"]["weight"]) == 0
+    assert (child["markers"]["startTime"], child["markers"]["endTime"]) == ([200], [250]) and data["counters"] == []
+    done = project.piano("export", path, "--format", "firefox", "--by", "cpu", check=False)
+    assert done.status == 2 and "all is in it" in done.err
+    run = put_run(project, "1740000000123-77", update_run(WALLS))
+    done = project.piano("export", run, "--format", "firefox", check=False)
+    assert done.status == 1 and "--format chrome" in done.err and done.out == ""
 
 
 # Runs of instrumented programs -------------------------------------------------------------------

@@ -19,17 +19,20 @@ struct format {
     const char *name;
     int (*write)(FILE *out, const struct export_source *s);
     bool is_binary;
-    bool is_timeline; /* events, waits and frames by time; --by is meaningless */
-    bool has_all;     /* all figures, not only that of --by */
-    bool has_tasks;   /* needs the polls */
+    bool is_timeline;  /* events, waits and frames by time; --by is meaningless */
+    bool has_all;      /* all figures, not only that of --by */
+    bool has_tasks;    /* needs the polls */
+    bool needs_stacks; /* is not for runs */
 };
 
 static const struct format formats[] = {
     {"speedscope", export_speedscope, .has_all = true},
     {"pprof", export_pprof, .is_binary = true, .has_all = true, .has_tasks = true},
     {"collapsed", export_collapsed, .has_all = false},
-    {"chrome", export_chrome, .is_timeline = true, .has_all = true, .has_tasks = true}};
-#define FORMATS "speedscope, pprof, collapsed or chrome"
+    {"chrome", export_chrome, .is_timeline = true, .has_all = true, .has_tasks = true},
+    {"firefox", export_firefox, .is_timeline = true, .has_all = true, .has_tasks = true,
+     .needs_stacks = true}};
+#define FORMATS "speedscope, pprof, collapsed, chrome or firefox"
 enum { FORMAT_COUNT = sizeof(formats) / sizeof(*formats) };
 
 struct request {
@@ -61,13 +64,14 @@ static int read_format(const struct flag_line *line, const char *text, void *fie
 static const struct flag flags[] = {
     {"--format", "for https://www.speedscope.app",
      FLAG_READ("speedscope", read_format, const struct format *, format),
-     .words = "speedscope pprof collapsed chrome"},
+     .words = "speedscope pprof collapsed chrome firefox"},
     {"--format", "for `go tool pprof` and others that read profile.proto", .value = "pprof"},
     {"--format", "one line per stack, for flame graph scripts", .value = "collapsed"},
     {"--format",
      "events, CPU samples and frames on a timeline, for https://ui.perfetto.dev and "
      "chrome://tracing",
      .value = "chrome"},
+    {"--format", "the same, for https://profiler.firefox.com", .value = "firefox"},
     {"--output", "the file to write; default: stdout", FLAG_TEXT("FILE", output), .alias = "-o",
      .complete = "file"},
     {"--force", "overwrite FILE", FLAG_SWITCH(force)},
@@ -290,6 +294,9 @@ static int export_run(const struct request *q, const char *path)
         return say_error("piano record --heap --cpu -- PROGRAM",
                          "a run has self times and --by allocated; %s is of recordings",
                          figure_names[q->by]);
+    if (q->format->needs_stacks)
+        return say_error("--format chrome, which the Firefox Profiler reads too",
+                         "a run has no stacks: --format %s is of recordings", q->format->name);
     if (is_part(q))
         return say_error("piano report --frames --from TIME --to TIME",
                          "a run is exported as a whole; a range of time is for recordings");

@@ -23,6 +23,7 @@ int export_speedscope(FILE *out, const struct export_source *s);
 int export_pprof(FILE *out, const struct export_source *s);
 int export_collapsed(FILE *out, const struct export_source *s);
 int export_chrome(FILE *out, const struct export_source *s);
+int export_firefox(FILE *out, const struct export_source *s); /* a recording, with its polls */
 
 /* Rounds fractions to whole numbers whose sum is the rounded sum of the fractions so far: each
  * result is the rounded sum minus the results before. Initialise with zeros. */
