@@ -146,7 +146,7 @@ def test_chrome_has_polls_parks_and_wakes(project: Project, program: Path) -> No
     while at:
         chain.append(trace["stackFrames"][at]["name"])
         at = trace["stackFrames"][at].get("parent")
-    assert chain == ["burn", "wait_for", "main"]
+    assert chain == ["burn", "wait_for", "main"] and len(trace["stackFrames"]) == 3, "only what slices refer to"
     live = next(e for e in trace["traceEvents"] if e.get("cat") == "heap")
     assert (live["name"], live["ts"], live["args"]) == ("heap: live bytes", 500_000.0, {"bytes": 100})
     values = [e["args"]["value"] for e in trace["traceEvents"] if e["ph"] == "C" and e["name"] == "v"]
@@ -219,10 +219,21 @@ def test_chrome_tells_blocked_from_preempted(project: Project, program: Path) ->
 
 
 @tool
+def test_chrome_of_memory_has_its_snapshots(project: Project) -> None:
+    rec = make.Recording(rate=1)
+    rec.sample(0, 100).snapshot(at_ms=5, resident=4096)
+    rec.sample(0, 50).snapshot(at_ms=6)
+    trace = chrome(project, rec)
+    validate(trace)
+    assert [(e["name"], e["ts"], e["args"]["bytes"]) for e in trace["traceEvents"] if e["ph"] == "C"] == [
+        ("heap: live bytes", 5000.0, 100), ("resident bytes", 5000.0, 4096), ("heap: live bytes", 6000.0, 150)]
+
+
+@tool
 def test_chrome_needs_a_timeline(project: Project) -> None:
     path = put(project, make.Recording())
     done = project.piano("export", path, "--format", "chrome", check=False)
-    assert done.status == 1 and "has no events or CPU samples" in done.err
+    assert done.status == 1 and "has no events, CPU samples or snapshots" in done.err
     done = project.piano("export", path, "--format", "chrome", "--by", "live", check=False)
     assert done.status == 2
     done = project.piano("export", path, "--format", "collapsed", "--by", "cpu", check=False)

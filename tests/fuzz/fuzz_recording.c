@@ -47,7 +47,8 @@ static void export_all(FILE *out, struct profile *p)
     if (cpu_make(&cpu, p, &error) != 0)
         return;
     for (int by = FIGURE_LIVE; by < FIGURES; by++) {
-        struct export_source s = {.profile = p, .heap = true, .cpu = &cpu, .figure = (enum figure)by};
+        struct export_source s = {
+            .profile = p, .heap = true, .cpu = &cpu, .figure = (enum figure)by};
         (void)export_speedscope(out, &s);
         (void)export_collapsed(out, &s);
         if (polls_start(&polls, p, 0, &error) != 0)

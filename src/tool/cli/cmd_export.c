@@ -241,10 +241,11 @@ static int check(const struct request *q, const struct profile *p)
 {
     const char *path = p->rec.path;
     unsigned found = p->instruments;
+    bool has_snapshots = found & PROFILE_HEAP && p->rec.header.snapshots > 0;
     if (q->format->is_timeline)
-        return !found || found & (PROFILE_CPU | PROFILE_EVENTS)
+        return !found || found & (PROFILE_CPU | PROFILE_EVENTS) || has_snapshots
                    ? EXIT_DONE
-                   : outcome_not_recorded(path, "events or CPU samples: there is no timeline",
+                   : outcome_not_recorded(path, "events, CPU samples or snapshots: there is no timeline",
                                           "piano record --events --cpu -- PROGRAM");
     if (q->by >= FIGURES_OF_HEAP)
         return !found || found & PROFILE_CPU

@@ -38,7 +38,7 @@ static void put_node(struct profile_writer *v, uint32_t id, uint32_t parent, con
     buf_printf(&v->nodes, "%s{\"id\":%u,", v->nodes.len ? ",\n" : "", id);
     if (parent)
         buf_printf(&v->nodes, "\"parent\":%u,", parent);
-    buf_puts(&v->nodes, "\"callFrame\":{\"codeType\":\"other\",\"scriptId\":0,\"functionName\":");
+    buf_puts(&v->nodes, "\"callFrame\":{\"scriptId\":0,\"functionName\":");
     json_put_string(&v->nodes, name);
     buf_puts(&v->nodes, ",\"url\":");
     json_put_string(&v->nodes, file);
@@ -229,6 +229,7 @@ void trace_put_samples(struct trace *w)
             recording_clip(w->rec, &w->rec->samples[i], &part))
             put_off(w, &part);
     }
+    w->referred = w->nodes.count; /* the profiles have their own */
     for (size_t i = 0; i < c->thread_count && w->err == 0; i++)
         if (c->threads[i].cpu_ns)
             put_thread(w, &c->threads[i]);
@@ -238,7 +239,7 @@ void trace_put_samples(struct trace *w)
 void trace_put_stacks(struct trace *w)
 {
     const struct export_nodes *n = &w->nodes;
-    for (uint32_t i = 1; i <= n->count && w->err == 0; i++) {
+    for (uint32_t i = 1; i <= w->referred && w->err == 0; i++) {
         buf_printf(&w->b, "%s\"%u\":{\"category\":\"cpu\",\"name\":", i > 1 ? ",\n" : "\n", i);
         json_put_string(&w->b, export_node_name(n, i));
         if (n->list[i - 1].parent)

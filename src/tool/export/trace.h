@@ -20,7 +20,8 @@ struct trace {
     uint64_t flows;
     uint32_t profiles; /* of threads with CPU samples */
     struct export_nodes nodes;
-    bool any; /* an event was written */
+    size_t referred; /* the first of the nodes, which events refer to by `sf` */
+    bool any;        /* an event was written */
     int err;
 };
 
@@ -45,7 +46,7 @@ void trace_put_counter(struct trace *w, const char *category, uint64_t pid, uint
 
 /* CPU samples, times off the CPU, and the names of their threads. */
 void trace_put_samples(struct trace *w);
-/* The table `stackFrames`, which the events refer to. */
+/* The table `stackFrames`, of the stacks that events refer to. */
 void trace_put_stacks(struct trace *w);
 
 /* ---- chrome_run.c ---- */
