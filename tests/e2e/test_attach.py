@@ -1,4 +1,4 @@
-"""`piano record --pid` for heap and events: the library is brought into a process that runs already, and taken out of use again.
+"""`piano record --pid` for heap and events: loads the library into a running process, and detaches it again.
 
 PIANO_ATTACH_TURNS says how often the tests in a loop attach (20; 1000 for a long run)."""
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Iterator
 
 import pytest
 
-from conftest import LIMIT_S, PIANO, Project, need
+from conftest import LIMIT_S, PIANO, Project, copy_tool, need
 from events import load as read_events
 from heaps import compile, read
 
@@ -22,7 +22,7 @@ TURNS = int(os.environ.get("PIANO_ATTACH_TURNS", "20"))
 NOBODY = 65534
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
-# Does on each line of input what that says, and answers with a line.
+# Executes each line of input, and answers with a line.
 PROGRAM = r"""
     #include <dlfcn.h>
     #include <poll.h>
@@ -113,7 +113,7 @@ def skip_if_refused(said: str) -> None:
 
 @contextlib.contextmanager
 def attached(project: Project, pid: int, *flags: Any, into: str = "x.rec") -> Iterator[subprocess.Popen]:
-    """Inside, the process is recorded. Afterwards the recording is complete."""
+    """The process is recorded in the block. After it, the recording is complete."""
     (project.root / into).unlink(missing_ok=True)
     tool = subprocess.Popen([PIANO, "record", *map(str, flags), "--pid", str(pid), "-o", into], cwd=project.root,
                             env=project.env, stderr=subprocess.PIPE, text=True)
@@ -151,7 +151,7 @@ LINKED = [(), ("-Wl,-z,now", "-Wl,-z,relro"), ("-no-pie", "-Wl,-z,lazy"), ("-fno
 
 @pytest.mark.parametrize("flags", LINKED, ids=["default", "now", "no-pie", "no-plt"])
 def test_attach_records_every_allocation_from_then_on(project: Project, flags: tuple[str, ...]) -> None:
-    """Also those that the C library makes for the program (strndup). A second recording knows nothing of the first."""
+    """Also counts those that the C library makes for the program (strndup). A second recording is independent of the first."""
     with program(built(project, *flags), cwd=project.root) as running:
         for turn in range(2):
             with attached(project, running.pid, "--heap=1"):
@@ -265,7 +265,7 @@ def test_attach_ends_with_the_program(project: Project, way: str) -> None:
 
 
 def test_a_killed_piano_leaves_the_program_alone(project: Project) -> None:
-    """The library notices that piano is gone. Another recording works."""
+    """The library notices that piano was killed. A second recording works."""
     with program(built(project), cwd=project.root) as running:
         with contextlib.suppress(AssertionError):
             with attached(project, running.pid, "--heap=1", "--events") as tool:
@@ -284,7 +284,7 @@ def test_a_killed_piano_leaves_the_program_alone(project: Project) -> None:
 
 
 def test_a_piano_killed_at_any_moment_leaves_the_program_alone(project: Project) -> None:
-    """Also while a thread of the program runs piano's instructions: it finds its own way back."""
+    """Also while a thread of the program runs piano's instructions: the thread returns without piano."""
     with program(built(project), cwd=project.root) as running:
         with attached(project, running.pid, "--events", into="first.rec"):
             pass  # or skip
@@ -338,7 +338,7 @@ def test_attach_sees_operators_of_an_allocator(project: Project) -> None:
 
 
 def interrupted() -> None:
-    """The next program begins with a SIGINT that waits for it."""
+    """The next program starts with a pending SIGINT."""
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     os.kill(os.getpid(), signal.SIGINT)
 
@@ -435,7 +435,7 @@ def attach_often(project: Project, pid: int) -> None:
 
 
 def test_attach_again_and_again_to_busy_threads(project: Project) -> None:
-    """They allocate, load and unload a library, and come and go."""
+    """Threads that allocate, load and unload a library, start and end."""
     compile(project, "void *plugin_make(size_t size) { return malloc(size); }", "-shared", "-fPIC", name="plugin.so")
     with program(compile(project, STORM, "-ldl"), cwd=project.root) as running:
         attach_often(project, running.pid)
@@ -454,7 +454,7 @@ def test_attach_again_and_again_to_python(project: Project) -> None:
 
 
 def test_attach_again_and_again_to_redis(project: Project) -> None:
-    """Built with an allocator of its own, redis may refuse; then it is left alone."""
+    """redis built with its own allocator may refuse; then it is not changed."""
     server, client = need("redis-server"), need("redis-cli")
     socket = project.root / "s"
     process = subprocess.Popen([server, "--port", "0", "--unixsocket", str(socket), "--save", "", "--appendonly", "no"],
@@ -485,7 +485,7 @@ def test_attach_again_and_again_to_redis(project: Project) -> None:
 
 @AS_ROOT
 def test_attach_into_other_namespaces(project: Project) -> None:
-    """The process sees neither piano nor the recording, and has another number there."""
+    """The process sees neither piano nor the recording, and has another process id there."""
     words = [need("unshare"), "--mount", "--pid", "--net", "--uts", "--ipc", "--fork", "--kill-child", "--mount-proc"]
     if subprocess.run([*words, "true"], capture_output=True, check=False).returncode:
         pytest.skip("unshare is not permitted here")
@@ -576,7 +576,7 @@ def test_attach_without_a_choice_samples_the_cpu_where_nothing_can_be_loaded(pro
 
 
 def test_attach_to_a_forked_child_of_an_attached_process(project: Project) -> None:
-    """The library is there already, and so are the redirected calls."""
+    """The library is loaded already, and its calls are redirected already."""
     source = PROGRAM.replace("{ fill(); empty(); _exit(0); } wait(0); }", "{ dup2(3, 0); dup2(4, 1); continue; } }")
     here = compile(project, source)
     to_child, from_child = os.pipe(), os.pipe()
@@ -661,8 +661,8 @@ SECCOMP = r"""
 
 
 def test_attach_to_a_filtered_process_is_refused_or_safe(project: Project) -> None:
-    """A filter that would kill the process for a call that piano needs: the call is named, and nothing is touched. piano reads
-    filters as root only."""
+    """A filter that would kill the process for a call that piano needs: piano names the call and changes nothing. Only root can read
+    filters."""
     with program(compile(project, "#define FORBIDDEN SYS_memfd_create\n" + SECCOMP)) as running:
         said = refused(project, running.pid)
         assert "refuses memfd_create" in said or "may not read" in said
@@ -678,8 +678,8 @@ def test_attach_to_a_filtered_process_is_refused_or_safe(project: Project) -> No
 
 
 def test_attach_without_room_for_thread_local_storage_fails(project: Project) -> None:
-    """Another library that was loaded late has taken what the C library reserves."""
-    for size in range(1600, 0, -100):  # the most that can be had differs between versions of the C library
+    """Another library that was loaded late uses up the C library's reserve of static TLS."""
+    for size in range(1600, 0, -100):  # the size of the reserve depends on the version of the C library
         compile(project, f"""
             static __thread char room[{size}] __attribute__((tls_model("initial-exec")));
             void *plugin_make(size_t size) {{ room[size % 7]++; return malloc(size); }}""", "-shared", "-fPIC", name="plugin.so")
@@ -695,7 +695,7 @@ def test_attach_without_room_for_thread_local_storage_fails(project: Project) ->
 
 
 def test_attach_to_a_process_that_only_runs_generated_code_fails(project: Project) -> None:
-    """As of a just-in-time compiler: its stacks cannot be trusted. piano looks for ten seconds."""
+    """Like code of a just-in-time compiler: piano cannot trust its stacks. piano tries for ten seconds."""
     if os.uname().machine != "x86_64":
         pytest.skip("the instruction is one of x86-64")
     source = r"""
@@ -719,7 +719,7 @@ def test_attach_to_a_process_that_only_runs_generated_code_fails(project: Projec
 @AS_ROOT
 def test_attach_to_another_users_process_fails(project: Project) -> None:
     home = Path("/tmp") / f"piano-attach-{os.getpid()}"
-    shutil.copytree(Path(PIANO).parent, home, ignore=shutil.ignore_patterns("obj", "tests", "lint", "san-*", "aarch64"))
+    copy_tool(home)
     try:
         with program(built(project), cwd=project.root) as running:
             done = project.command(need("setpriv"), "--reuid", NOBODY, "--regid", NOBODY, "--clear-groups", home / "piano",

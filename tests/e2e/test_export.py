@@ -1,4 +1,4 @@
-"""`piano export`: what other tools read, checked by decoding it, by its schema, and by the tools themselves."""
+"""`piano export`: files for other tools, checked by decoding, by schema, and by the tools themselves."""
 from __future__ import annotations
 
 import json
@@ -57,7 +57,7 @@ def test_collapsed_merges_stacks_of_the_same_names(project: Project, program: Pa
 
 @tool
 def test_weights_add_up_to_the_estimate(project: Project) -> None:
-    """A thousand fractions, rounded one by one, would be off; together they are not."""
+    """A thousand fractions, rounded one by one, would add up to a wrong sum; the export's sum is right."""
     rec = make.Recording(rate=1000)
     rec.module("/m", 0x400000, 0x500000)
     for i in range(1000):
@@ -153,7 +153,7 @@ def numbers(packed: bytes) -> list[int]:
 
 
 class Profile:
-    """A profile.proto, taken apart."""
+    """A decoded profile.proto."""
 
     def __init__(self, data: bytes):
         self.fields = fields(data)
@@ -260,7 +260,7 @@ def test_pprof_has_a_mapping_for_each_file(project: Project, program: Path) -> N
 
 
 def go_pprof() -> tuple[list[str], str]:
-    """The command, and where this machine's Go keeps what it built: newer ones build pprof when it is first asked for."""
+    """The command, and the directory in which Go caches builds: newer versions build pprof at its first use."""
     go = shutil.which("go") or shutil.which("/usr/local/go/bin/go") or shutil.which("/usr/lib/go/bin/go")
     if go is None:
         pytest.skip("go is not installed, so there is no `go tool pprof`")
@@ -293,7 +293,7 @@ def test_pprof_is_read_by_go_tool_pprof(project: Project, program: Path) -> None
     assert re.search(r"make_node \S*prog\.c:2", lines), lines
 
 
-# Where it goes -----------------------------------------------------------------------------------
+# Output files ------------------------------------------------------------------------------------
 
 @tool
 def test_output_file_is_not_overwritten_without_force(project: Project, program: Path) -> None:

@@ -1,4 +1,4 @@
-"""`piano export` of events and CPU samples: the Trace Event Format by its published rules, pprof, collapsed, speedscope."""
+"""`piano export` of events and CPU samples: the Trace Event Format checked by its published rules, pprof, collapsed, speedscope."""
 from __future__ import annotations
 
 import json
@@ -25,8 +25,8 @@ def chrome(project: Project, rec: Any) -> dict[str, Any]:
 
 
 def validate(trace: dict[str, Any]) -> None:
-    """What the Trace Event Format asks for: fields by phase, slices of a thread that lie in each other or apart,
-    flows with both ends, stack frames that are there."""
+    """The rules of the Trace Event Format: fields by phase, slices of a thread nested or disjoint,
+    flows with both ends, no missing stack frames."""
     assert isinstance(trace["traceEvents"], list) and trace["displayTimeUnit"] in ("ms", "ns")
     frames = trace["stackFrames"]
     for frame in frames.values():
@@ -123,7 +123,7 @@ def test_chrome_has_polls_parks_and_wakes(project: Project, program: Path) -> No
     trace = chrome(project, mixed(program))
     validate(trace)
     count = Counter((e["ph"], e.get("cat")) for e in trace["traceEvents"])
-    # Thirty polls of tasks, thirty turns of the loop, and a park behind each of those.
+    # Thirty polls of tasks, thirty turns of the loop, and a park after each of them.
     assert count["X", "poll"] == 60 and count["X", "park"] == 30 and count["X", "blocked"] == 30
     assert count["s", "wake"] == count["f", "wake"] == 30 and count["i", "mark"] == 30
     assert count["C", "value"] == 60 and count["C", "heap"] == 1

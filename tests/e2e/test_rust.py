@@ -1,4 +1,4 @@
-"""`piano build` in a Cargo project: every call is counted, the program says what it says without piano, and the user's tree stays."""
+"""`piano build` in a Cargo project: every call is counted, the program's output is as without piano, and the user's tree is unchanged."""
 from __future__ import annotations
 
 import os
@@ -13,7 +13,7 @@ import pytest
 from conftest import LIB, Project
 
 MANIFEST = '[package]\nname = "{name}"\nversion = "0.1.0"\nedition = "{edition}"\n{more}'
-# A test has a home of its own, and rustup looks for its compilers below the home.
+# A test has its own home directory, and rustup looks for its compilers in the home directory.
 OFFLINE = {"CARGO_NET_OFFLINE": "true", "CARGO_TERM_COLOR": "never",
            "RUSTUP_HOME": os.environ.get("RUSTUP_HOME") or str(Path.home() / ".rustup"),
            "CARGO_HOME": os.environ.get("CARGO_HOME") or str(Path.home() / ".cargo")}
@@ -125,7 +125,7 @@ def calls(project: Project) -> dict[str, int]:
 
 
 def plain(project: Project, place: Path) -> str:
-    """What the program prints without piano: built elsewhere from the same files."""
+    """The program's output without piano, built elsewhere from the same files."""
     copy = place / "plain" / project.root.name
     shutil.copytree(project.root, copy, ignore=shutil.ignore_patterns(".piano"))
     done = subprocess.run(["cargo", "run", "--quiet", "--release"], cwd=copy, env={**os.environ, **OFFLINE}, stdout=subprocess.PIPE, text=True, check=True)
@@ -141,7 +141,7 @@ def test_every_form_of_function(project: Project, tmp_path: Path) -> None:
     before = tree(project)
     said = build(project).err
     assert tree(project) == before, "the user's tree stays as it is: no target/, no Cargo.lock"
-    assert f"instrumented {len(CALLS) + 1} functions in 2 files" in said, said  # and `careful`, which nobody calls
+    assert f"instrumented {len(CALLS) + 1} functions in 2 files" in said, said  # and `careful`, which is never called
     ran = run(project)
     assert ran.out == plain(project, tmp_path), "files, lines, columns and panics are the user's own"
     assert calls(project) == CALLS
@@ -161,7 +161,7 @@ def test_editions(project: Project, edition: str) -> None:
 
 
 def test_allocations_are_exact(project: Project) -> None:
-    """A program's own allocator is counted once, whatever it does itself."""
+    """A program's own allocator counts once per allocation, whatever it calls itself."""
     crate(project, {"src/main.rs": '''use std::alloc::{GlobalAlloc, Layout, System};
 struct Wrapper;
 unsafe impl GlobalAlloc for Wrapper {
@@ -247,7 +247,7 @@ def test_build_scripts_macros_and_crates_without_std_stay(project: Project) -> N
 
 
 def test_a_crate_that_does_not_compile_with_guards_is_compiled_as_it_is(project: Project) -> None:
-    """Two modules of one name do not compile. The other crate keeps its guards."""
+    """Two modules with one name do not compile. The other crate keeps its guards."""
     project.write({
         "Cargo.toml": MANIFEST.format(name="program", edition="2021", more='[workspace]\nmembers = ["odd"]\n[dependencies]\nodd = { path = "odd" }\n'),
         "src/main.rs": "fn twice(x: u32) -> u32 { odd::one() + x * 2 }\nfn main() { println!(\"{}\", twice(4)) }\n",
@@ -291,7 +291,7 @@ def test_a_command_with_cargo_in_it(project: Project) -> None:
 
 @pytest.mark.timing
 def test_arithmetic_stays_in_its_function(project: Project) -> None:
-    """The compiler may move arithmetic that has no effect but its result: out of the function, and its time to the caller."""
+    """The compiler may move arithmetic without side effects out of the function, and its time to the caller."""
     crate(project, {"src/main.rs": '''fn step(mut x: f64) -> f64 { for _ in 0..20 { x = (x * 1.000001).sqrt() + 0.3; } x }
 #[derive(Clone, Copy)] struct Pair(f64, f64);
 fn pair(p: Pair) -> Pair { let mut q = p; for _ in 0..20 { q.0 = (q.0 + q.1).sqrt(); q.1 = q.1 * 0.99 + 0.3; } q }

@@ -1,5 +1,5 @@
-"""`piano record --watch`, `--on-long-poll` and `--on-growth`: red flags as they happen, and a recording that ends or takes a
-snapshot when something happens, while the program goes on."""
+"""`piano record --watch`, `--on-long-poll` and `--on-growth`: red flags when they occur, and a recording that ends or takes a
+snapshot at an event while the program continues."""
 from __future__ import annotations
 
 import re
@@ -17,7 +17,7 @@ from events import API, compile
 
 MS = 1_000_000
 
-# Polls of some microseconds, until the file exists whose name is given; one poll of 150 ms in between. Then a mark and status 5.
+# Polls of some microseconds until the named file exists, with one poll of 150 ms in between. Then a mark and exit status 5.
 LATE = r"""
 static void spend(long ms)
 {
@@ -53,7 +53,7 @@ int main(int argc, char **argv)
 
 
 class Recorder:
-    """`piano record`, whose messages are read while it runs."""
+    """`piano record`, with its messages read while it runs."""
 
     def __init__(self, project: Project, *words: object):
         self.process = subprocess.Popen([PIANO, "record", *map(str, words)], cwd=project.root, env=project.env,
@@ -86,7 +86,7 @@ class Recorder:
 
 
 def without_times(text: str) -> str:
-    """The clock of a finished recording is a little more exact."""
+    """The clock of a finished recording is slightly more exact."""
     return re.sub(r"\b[0-9.]+(ns|us|ms|s)\b", "TIME", text)
 
 
@@ -104,7 +104,7 @@ def test_red_flags_are_printed_as_they_happen(project: Project) -> None:
     flags = project.json("report", "--polls", path)["flags"]
     long_one, = (flag for flag in flags if flag["kind"] == "long-polls")
     assert long_one["subject"] == "the long one"
-    if long_one["count"] == 1:  # a busy machine makes others long too
+    if long_one["count"] == 1:  # on a busy machine other polls are long too
         assert without_times(long_one["text"]) == without_times(said.group(1)), "the same words, from the same code"
     assert sum("the long one" in line for line in recorder.said) == 1, "once"
 
@@ -124,7 +124,7 @@ def test_watch_is_silent_without_red_flags(project: Project) -> None:
 
 
 def test_watch_of_a_short_program(project: Project) -> None:
-    """Also what happened in its last milliseconds, and each task that blocks has its own flag."""
+    """Includes the last milliseconds before the end; each task that blocks has its own flag."""
     program = compile(project, r"""
         int main(void)
         {
@@ -156,7 +156,7 @@ def test_long_poll_ends_the_recording_but_not_the_program(project: Project) -> N
     data = project.json("report", "--polls", path)
     fired, = data["run"]["fired"]
     assert (fired["kind"], fired["action"], fired["limit"]) == ("long-poll", "end", 100 * MS)
-    # It may come true before the poll is over.
+    # It may become true before the poll ends.
     assert fired["what"].startswith("the long one on ") and fired["value"] >= 100 * MS
     longest = data["longest"][0]
     assert longest["task"] == "the long one" and longest["duration_ns"] >= (100 if longest["open"] else 150) * MS
@@ -318,8 +318,8 @@ def test_room_for_events_is_said_beforehand_on_a_terminal(project: Project) -> N
 
 @pytest.mark.tool
 def test_end_that_the_tool_wrote_is_the_end_of_the_recording(project: Project) -> None:
-    """Byte by byte: events and samples after `ended_ns` are left out, a hostile text is shown as what it is, a time that cannot be
-    is none."""
+    """Checks bytes: events and samples after `ended_ns` are skipped, a hostile text is printed safely, an impossible time is
+    ignored."""
     rec = make.Recording()
     name = rec.name("poll")
     for at in (100, 500, 2000, 5000):

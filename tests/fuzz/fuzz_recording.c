@@ -1,9 +1,9 @@
-/* Fuzz target: the reader of recordings, on any bytes.
+/* Fuzz target: the reader of recordings, with any bytes.
  *
  *   clang -fsanitize=fuzzer,address,undefined ... fuzz_recording.c     finds inputs by itself
  *   cc -DSTANDALONE ... fuzz_recording.c && ./fuzz_recording FILE...   runs the files given
  *
- * Whatever loads is also reported and exported in every form, and compared with itself. Seeds come from
+ * Each loaded recording is also reported and exported in every form, and compared with itself. Seeds come from
  * tools/make-recording.py. */
 #include <stdint.h>
 #include <stdio.h>

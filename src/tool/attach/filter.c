@@ -1,7 +1,7 @@
 /* A filter may kill the process for a system call that it does not expect. So piano reads the
- * filters, which only root may do, and runs them itself for every call that will be made. If the
- * filters cannot be read, or refuse a call, the process is not touched. A filter that looks at
- * arguments is asked with the ones that matter. */
+ * filters, which only root may do, and evaluates them for every call that it will make. If piano
+ * cannot read the filters, or they refuse a call, it does not touch the process. Filters that check
+ * arguments get the relevant ones. */
 #include "tool/attach/filter.h"
 
 #include <errno.h>

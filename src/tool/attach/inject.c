@@ -1,9 +1,9 @@
 /* One thread is stopped at a time, and only for as long as it takes to look at its stack, or to
- * start the new thread. All others run on. A thread that looks safe is asked twice: the first time,
- * the unwinder reads its tables after the thread has been let go, so that the second look is quick.
+ * start the new thread. All others continue. A thread that looks safe is checked twice. After the
+ * first check it continues while the unwinder reads its tables, so that the second check is short.
  *
- * Everything happens in a thread of the tool that ends afterwards. Whatever it still traces then,
- * the kernel lets go. */
+ * All this happens in a thread of the tool that ends afterwards. When it ends, the kernel detaches
+ * from all threads that it still traces. */
 #include "tool/attach/inject.h"
 
 #include <dlfcn.h>
@@ -113,7 +113,7 @@ static uint64_t find_sigreturn(const struct modules *m, pid_t pid)
     return found;
 }
 
-/* The library, in whichever way it came there. */
+/* Finds the entry function of the library, loaded by path or from a memory file. */
 static uint64_t find_entry(const struct modules *m, pid_t pid, bool *is_loaded)
 {
     *is_loaded = false;
@@ -238,7 +238,7 @@ static int run(struct remote *r, const struct addresses *a, uint64_t *at,
     return err;
 }
 
-/* Whether the thread takes part, and what came of it. */
+/* The result of trying one thread. */
 enum outcome { DONE, UNSAFE, FAILED };
 
 struct job {

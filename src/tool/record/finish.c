@@ -217,9 +217,9 @@ static void say_nothing_recorded(const struct record *r, const struct recordings
     say_safe(safe, sizeof safe, r->words[0]);
     paths_short(path, sizeof path, recordings->path);
     if (lstat(recordings->path, &st) == 0)
-        say_error(NULL, "%s ended before its recording %s was begun", safe, path);
+        say_error(NULL, "%s ended before its recording %s started", safe, path);
     else
-        say_error("piano doctor; a program that clears its environment must not be in between",
+        say_error("piano doctor; no program between them may clear its environment",
                   "%s left no recording: libpiano.so was not loaded into it, or could not write %s",
                   safe, path);
 }
@@ -235,13 +235,13 @@ static void say_nothing_allocated(const struct record *r, const struct piano__tr
 {
     enum { FINE_RATE = 1024 };
     char rate[UNITS_LEN];
-    const char *others = r->children ? "" : ", or --children if others do its work";
+    const char *others = r->children ? "" : ", or --children if its child processes do the work";
     const char *idle = r->cpu && t->cpu_error == 0 ? " and took little CPU time" : "";
     if (r->heap_rate == 1)
         say("nothing was sampled: the program allocated nothing%s%s", idle, others);
     else
-        say("nothing was sampled: the program allocated little beside the rate of %s%s; try "
-            "--heap=%s%s%s",
+        say("nothing was sampled: the program allocated little compared with the rate of %s%s; "
+            "try --heap=%s%s%s",
             units_bytes(rate, (int64_t)r->heap_rate), idle, r->heap_rate > FINE_RATE ? "1K" : "1",
             r->cpu ? " --cpu=999" : "", others);
 }
