@@ -2,6 +2,7 @@
 #
 #   make              build/piano and build/lib/
 #   make demo         set up, build, profile the bundled game, print its reports
+#   make demo-rust    the same with the game in Rust
 #   make python       build/python/: the package, for PYTHONPATH
 #   make test         set up, then run all tests (tests/run)
 #   make install      PREFIX=/usr/local, DESTDIR=; `make uninstall` with the same values removes it
@@ -116,8 +117,8 @@ MANS := $(patsubst docs/%.md,$(B)/man/piano-%.1,\
 MISSING := $(filter-out $(wildcard $(B)/obj/*/*/*.o $(B)/obj/*/*/*/*.o $(B)/obj/*/*/*/*/*.o),\
              $(TOOL_OBJ) $(TARGET_OBJ) $(patsubst src/%.c,$(B)/obj/loaded/%.o,$(wildcard $(WRAP_SRC) $(EXEC_SRC))))
 
-.PHONY: all python demo test bench install uninstall format lint clean setup unit-tests man
-.PHONY: check-layers check-headers check-refs check-orders check-exports check-format check-clang check-install check-demo
+.PHONY: all python demo demo-rust test bench install uninstall format lint clean setup unit-tests man
+.PHONY: check-layers check-headers check-refs check-orders check-exports check-format check-clang check-install check-demo check-demo-rust
 .PHONY: need-libclang viewer-prebuilt syntax
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -265,10 +266,10 @@ $(B)/python/piano/_memprof.abi3.so: python/piano/_memprof.c include/piano.h VERS
 setup:
 	@tools/setup build
 
-demo:
+demo demo-rust:
 	@tools/setup build
 	@$(MAKE) --no-print-directory PROGRESS=short all
-	@tools/demo
+	@tools/demo$(@:demo%=$(subst -, ,%))
 
 test:
 	@tools/setup test
@@ -295,7 +296,7 @@ build/lint/%.ok: %.c $(filter %.h,$(C_FILES)) .clang-tidy tests/.clang-tidy
 	    $(LLVM:%=-isystem %/include) -DPIANO_VERSION='""' >$@.log 2>&1 || { cat $@.log; exit 1; }
 	@touch $@
 
-check-layers check-headers check-refs check-orders check-exports check-format check-clang check-install check-demo:
+check-layers check-headers check-refs check-orders check-exports check-format check-clang check-install check-demo check-demo-rust:
 	@$(alone) tools/$@
 
 man: $(MANS) $(B)/man/piano.1
