@@ -33,6 +33,7 @@ struct request {
     const char *output, *run;
     struct heap_skip skip;
     struct range_asked range;
+    const char *process; /* NULL: all */
     bool force;
 };
 
@@ -74,6 +75,7 @@ static const struct flag flags[] = {
      FLAG_READ("PATTERN", flag_skip, struct heap_skip, skip)},
     {"--no-skip", "keep every frame (the default without --skip)", FLAG_SWITCH(skip.none)},
     FLAGS_RANGE,
+    FLAG_PROCESS,
     {0},
 };
 
@@ -198,14 +200,19 @@ static int write_profile(struct request *q, struct profile *p)
                          "memory is only known at snapshots: it cannot be exported for a range of "
                          "time");
     int err = profile_read(p, &error);
-    return err ? outcome_failed(err, &error) : write(q, p);
+    if (err)
+        return outcome_failed(err, &error);
+    if (write == write_heap && q->by == FIGURE_PEAK && !recording_is_one_heap(&p->rec))
+        return say_error("piano export --process NAME|PID",
+                         "the peak of several processes is not known");
+    return write(q, p);
 }
 
 static int export_path(struct request *q, const char *path)
 {
     struct profile p;
     struct run_error error;
-    int err = profile_peek(&p, path, &error);
+    int err = profile_peek_all(&p, path, q->process, &error);
     if (err)
         return outcome_failed(err, &error);
     p.rec.asked = q->range;

@@ -83,9 +83,10 @@ static void finish(struct writer *w)
     w->err = w->err ? w->err : err;
 }
 
-static uint64_t pid_of(const struct writer *w)
+static uint64_t pid_of(const struct writer *w, uint32_t track)
 {
-    return w->p->rec->header.pid;
+    const struct recording_process *process = recording_track_process(w->p->rec, track);
+    return process ? process->pid : w->p->rec->header.pid;
 }
 
 static uint64_t tid_of(const struct writer *w, uint32_t track)
@@ -98,10 +99,11 @@ static uint64_t tid_of(const struct writer *w, uint32_t track)
 static void put_flow(struct writer *w, const struct poll *poll)
 {
     w->flows++;
-    begin(w, "s", "wake", pid_of(w), tid_of(w, poll->waker_track), poll->cause_ns);
+    begin(w, "s", "wake", pid_of(w, poll->waker_track), tid_of(w, poll->waker_track),
+          poll->cause_ns);
     buf_printf(&w->b, ",\"id\":%llu,\"name\":\"wake\"", (unsigned long long)w->flows);
     finish(w);
-    begin(w, "f", "wake", pid_of(w), tid_of(w, poll->track), poll->begin_ns);
+    begin(w, "f", "wake", pid_of(w, poll->track), tid_of(w, poll->track), poll->begin_ns);
     buf_printf(&w->b, ",\"id\":%llu,\"bp\":\"e\",\"name\":\"wake\"", (unsigned long long)w->flows);
     finish(w);
 }
@@ -111,11 +113,12 @@ static void on_poll(void *ctx, const struct polls *p, const struct poll *poll)
     struct writer *w = ctx;
     const struct polls_group *g = &p->groups[poll->group];
     double on = polls_on_cpu(p, &poll->time, (uint64_t)polls_duration(poll));
-    begin(w, "X", "poll", pid_of(w), tid_of(w, poll->track), poll->begin_ns);
+    begin(w, "X", "poll", pid_of(w, poll->track), tid_of(w, poll->track), poll->begin_ns);
     buf_putc(&w->b, ',');
     put_time(w, "dur", (uint64_t)polls_duration(poll));
     put_name(w, g->name);
-    buf_printf(&w->b, ",\"args\":{\"task\":\"%llu\"", (unsigned long long)poll->task);
+    buf_printf(&w->b, ",\"args\":{\"task\":\"%llu\"",
+               (unsigned long long)recording_own_id(p->rec, poll->task));
     if (on >= 0)
         buf_printf(&w->b, ",\"on_cpu\":%.3f", on);
     if (poll->open)
@@ -133,7 +136,7 @@ static void on_park(void *ctx, const struct polls *p, uint32_t track, uint64_t t
     char name[32] = "park";
     struct writer *w = ctx;
     const struct polls_track *t = &p->tracks[track];
-    begin(w, "X", "park", pid_of(w), t->tid, t->park_ns);
+    begin(w, "X", "park", pid_of(w, track), t->tid, t->park_ns);
     buf_putc(&w->b, ',');
     put_time(w, "dur", to_ns - t->park_ns);
     if (t->park_kind > 0 && t->park_kind < PIANO_PARKS)
@@ -145,7 +148,7 @@ static void on_park(void *ctx, const struct polls *p, uint32_t track, uint64_t t
 
 static void put_mark(struct writer *w, const struct recording_event *e, const char *name)
 {
-    begin(w, "i", "mark", pid_of(w), tid_of(w, e->track), e->at_ns);
+    begin(w, "i", "mark", pid_of(w, e->track), tid_of(w, e->track), e->at_ns);
     put_name(w, name);
     buf_puts(&w->b, ",\"s\":\"t\"");
     finish(w);
@@ -154,7 +157,7 @@ static void put_mark(struct writer *w, const struct recording_event *e, const ch
 static void put_counter(struct writer *w, const struct recording_event *e, const char *name,
                         const char *series, int64_t value)
 {
-    begin(w, "C", "value", pid_of(w), tid_of(w, e->track), e->at_ns);
+    begin(w, "C", "value", pid_of(w, e->track), tid_of(w, e->track), e->at_ns);
     put_name(w, name);
     buf_printf(&w->b, ",\"args\":{\"%s\":%lld}", series, (long long)value);
     finish(w);
@@ -178,7 +181,8 @@ static void on_event(void *ctx, const struct polls *p, const struct recording_ev
         put_counter(w, e, event_named(p, e->value.name), "value", e->value.value);
         break;
     case PIANO_EVENT_QUEUE:
-        snprintf(text, sizeof(text), "queue %llu", (unsigned long long)e->queue.queue);
+        snprintf(text, sizeof(text), "queue %llu",
+                 (unsigned long long)recording_own_id(p->rec, e->queue.queue));
         put_counter(w, e, text, "depth", e->queue.depth);
         break;
     case PIANO_EVENT_POLL_BEGIN: /* on_poll */
@@ -313,7 +317,9 @@ static void put_process(struct writer *w, uint32_t pid, bool off)
     char own[PIANO_REC_PATH];
     program_called(own, sizeof(own), rec->header.program, rec->header.command);
     const struct recording_thread *t = recording_thread_of(rec, pid);
+    const struct recording_process *process = recording_process_of(rec, pid);
     const char *name = pid == rec->header.pid && *rec->header.program ? own
+                       : process && *process->name                    ? process->name
                        : t && t->name[0]                              ? t->name
                                                                       : "process";
     struct buf text = {0};
@@ -329,8 +335,11 @@ static void put_names(struct writer *w)
     struct map seen = {.slots = NULL};
     char name[200];
     put_process(w, rec->header.pid, false);
+    for (size_t i = 1; i < rec->process_count; i++)
+        if (map_put(&seen, (uint64_t)rec->processes[i].pid << 1, 0) == 0)
+            put_process(w, rec->processes[i].pid, false);
     for (uint32_t i = 0; i < rec->events.track_count; i++)
-        put_metadata(w, "thread_name", pid_of(w), tid_of(w, i),
+        put_metadata(w, "thread_name", pid_of(w, i), tid_of(w, i),
                      polls_thread_name(name, sizeof(name), w->p, i));
     for (size_t i = 0; i < rec->sample_count; i++) {
         const struct recording_sample *s = &rec->samples[i];
