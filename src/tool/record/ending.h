@@ -13,6 +13,9 @@
 void ending_write(const struct recordings *recordings, const struct recording *one,
                   const struct record *r, const struct sampler *cpu, const struct watch *w,
                   int cpu_err);
+/* Writes what is known of the end of each further process into its recording, and into all of them
+ * that they belong together. */
+void ending_write_others(const struct recordings *recordings, const struct sampler *cpu);
 /* The same for the process of CPU, which may still run. */
 void ending_write_attached(const struct sampler *cpu, const struct watch *w);
 

@@ -31,6 +31,7 @@
 
 /* The longest wait, if there are only signals to wait for. */
 static const double LONG_S = 3600;
+static const double CHILDREN_S = 0.2; /* between two looks for children */
 
 static double now_s(void)
 {
@@ -121,7 +122,7 @@ static void pass_deadline(const struct record *r, pid_t pid, struct watch *w, st
 
 /* Seconds until the next timed action. */
 static double patience(const struct deadline *d, const struct series *s, const struct lookout *l,
-                       const struct sampler *cpu, double now)
+                       const struct sampler *cpu, bool children, double now)
 {
     double wait = LONG_S;
     if (d->signal)
@@ -134,6 +135,8 @@ static double patience(const struct deadline *d, const struct series *s, const s
         wait = fmin(wait, l->forecast_s - now);
     if (cpu && cpu->is_open)
         wait = fmin(wait, sampler_patience(cpu));
+    else if (children)
+        wait = fmin(wait, CHILDREN_S);
     return fmax(wait, 0);
 }
 
@@ -313,11 +316,14 @@ void watch_program(const struct record *r, struct recordings *recordings, struct
         if (series_is_due(&series, now))
             take_due(recordings, &series, now);
         take_samples(recordings, cpu, false);
+        if (!cpu && r->children)
+            recordings_find(recordings);
         if (lookout.due_s > 0 && now >= lookout.due_s)
             look_out(&lookout, recordings, cpu, &series, now);
         if (lookout.forecast_s > 0 && now >= lookout.forecast_s)
             look_ahead(&lookout, recordings, now);
-        if (waits_for(&waits, awaited, patience(&d, &series, &lookout, cpu, now_s()), &info))
+        if (waits_for(&waits, awaited, patience(&d, &series, &lookout, cpu, r->children, now_s()),
+                      &info))
             handle(&info, pid, recordings);
     }
     lookout_stop(&lookout, recordings);
@@ -364,7 +370,7 @@ bool watch_process(const struct record *r, struct recordings *recordings, int so
             take_due(recordings, &series, now_s());
         if (cpu)
             sampler_drain(cpu, false);
-        double next_s = patience(&none, &series, &nothing, cpu, now_s());
+        double next_s = patience(&none, &series, &nothing, cpu, false, now_s());
         double wait = fmax(fmin(next_s, end_s - now_s()), 0);
         bool is_signal = waits_for(&waits, awaited, wait, &info);
         if (is_signal && info.ssi_signo == SIGUSR2 && r->heap)
