@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 import sys
 import textwrap
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from conftest import BURN, Project
+from conftest import BURN, PIANO, Project
 from events import compile
 from made import make as made
 from pages import Page
@@ -274,6 +275,7 @@ PREFORK = r"""
                 work(to[0], from[1]);
             for (const char *at = argv[1 + i]; *at; at++) {
                 char c = *at;
+                if (c == 'w') { fflush(stdout); getchar(); continue; }
                 CHECK(write(to[1], &c, 1) == 1);
                 if (strchr("_kx", c) == NULL)
                     CHECK(read(from[0], &c, 1) == 1);
@@ -391,3 +393,23 @@ def test_workers_of_python(project: Project) -> None:
     assert "busy" in {f["name"] for f in functions}, functions
     whole = project.json("report", "x.rec", "--cpu")
     assert "busy" in {f["name"] for f in whole["functions"]}
+
+
+@pytest.mark.parametrize("flag,says", [("--watch", r"! 1 poll took more than .*epoll loop of prefork \(\d+\)"),
+                                       ("--on-long-poll=20ms:snapshot", r"a poll took .*epoll loop of prefork \(\d+\).*a snapshot was taken")])
+def test_workers_are_watched(project: Project, flag: str, says: str) -> None:
+    """The worker burns 0.1 s and waits; the program goes on when that was said."""
+    program = prefork(project)
+    tool = subprocess.Popen([PIANO, "record", "--heap", "--events", *flag.split("="), "-o", "x.rec", "--", program, "aaaabaawx"],
+                            cwd=project.root, env=project.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                            text=True)
+    said = ""
+    for line in tool.stderr:
+        said += line
+        if re.search(says, line):
+            break
+    tool.stdin.close()
+    said += tool.stderr.read()
+    assert tool.wait(60) == 0 and re.search(says, said), said
+    if "snapshot" in flag:
+        assert len(project.json("report", "x.rec")["run"]["fired"]) == 1

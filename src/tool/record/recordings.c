@@ -229,7 +229,7 @@ static bool drop_ended(struct recordings *r, struct piano__rec_family *family,
     return true;
 }
 
-static bool is_at_work(struct recording *one)
+bool recordings_is_at_work(struct recording *one)
 {
     if (!one->over && kill(one->pid, 0) != 0 && errno == ESRCH)
         one->over = true;
@@ -246,7 +246,7 @@ static void drop_all_ended(struct recordings *r, struct piano__rec_family *famil
         return;
     for (size_t i = 0; i < r->count; i++) {
         struct recording *one = &r->list[i];
-        bool is_due = one->pid != r->program && !one->is_looked_at && !is_at_work(one);
+        bool is_due = one->pid != r->program && !one->is_looked_at && !recordings_is_at_work(one);
         one->is_looked_at |= is_due;
         if (is_due)
             (void)drop_ended(r, family, one);
@@ -321,7 +321,7 @@ size_t recordings_snapshot(struct recordings *r, enum piano__snapshot_kind kind,
     size_t taken = 0;
     recordings_find(r);
     for (size_t i = 0; i < r->count; i++) {
-        if (is_at_work(&r->list[i]))
+        if (recordings_is_at_work(&r->list[i]))
             taken += snapshot_one(r, &r->list[i], kind, bytes);
     }
     return taken;
@@ -356,6 +356,6 @@ size_t recordings_fire(struct recordings *r, const struct piano__fired *fired)
     size_t count = 0;
     recordings_find(r);
     for (size_t i = 0; i < r->count; i++)
-        count += is_at_work(&r->list[i]) && fire_one(r, &r->list[i], fired);
+        count += recordings_is_at_work(&r->list[i]) && fire_one(r, &r->list[i], fired);
     return count;
 }

@@ -56,6 +56,9 @@ size_t recordings_snapshot(struct recordings *r, enum piano__snapshot_kind kind,
  * Returns how many. */
 size_t recordings_fire(struct recordings *r, const struct piano__fired *fired);
 
+/* Whether ONE is still written; notes it if not. */
+bool recordings_is_at_work(struct recording *one);
+
 /* Removes the file of ONE if nothing was recorded; its path is then NULL. Returns whether it did. */
 bool recordings_drop_empty(struct recording *one);
 

@@ -23,6 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tool/record/flights.h"
 #include "tool/record/forecast.h"
 #include "tool/record/process.h"
 #include "tool/record/series.h"
@@ -102,6 +103,7 @@ struct lookout {
     double due_s;          /* 0: not asked for, or over */
     double forecast_s;     /* the same, for the room for events */
     double again_s;        /* no condition comes true before */
+    struct flights others; /* of processes that the program started */
 };
 
 /* What is done by the clock -------------------------------------------------------------------- */
@@ -233,6 +235,7 @@ static void lookout_stop(struct lookout *l, struct recordings *recordings)
     if (l->due_s > 0)
         (void)follow_newest(l, recordings);
     flight_close(l->flight, now_s());
+    flights_close(&l->others, now_s());
     free(l->path);
     *l = (struct lookout){.due_s = 0};
 }
@@ -242,7 +245,9 @@ static void look_out(struct lookout *l, struct recordings *recordings, struct sa
 {
     struct piano__fired fired;
     l->due_s = now + 1.0 / FLIGHT_STEPS;
-    if (!follow_newest(l, recordings) || !flight_step(l->flight, now, &fired) || now < l->again_s)
+    bool is_fired = follow_newest(l, recordings) && flight_step(l->flight, now, &fired);
+    is_fired = is_fired || flights_step(&l->others, recordings, l->wish, now, &fired);
+    if (!is_fired || now < l->again_s)
         return;
     l->again_s = now + AGAIN_S;
     if (!act(recordings, cpu, &fired))
