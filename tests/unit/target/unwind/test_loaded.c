@@ -1,7 +1,8 @@
 /* The copy of the dynamic linker's list against dl_iterate_phdr, with libraries that come and go. It is used with old
  * versions of glibc alone, and works with all of them.
  *
- * not under thread: a reader may read what is being written; it notices and reads again */
+ * not under thread: a reader may read what is being written; it notices and reads again
+ * not under aarch64: qemu has no process_vm_readv, with which the list is copied */
 #include <setjmp.h>
 #include <dlfcn.h>
 #include <link.h>
