@@ -25,6 +25,7 @@
 mod api;
 mod cpu;
 mod hooks;
+mod metrics;
 mod runtime;
 mod slots;
 mod task;

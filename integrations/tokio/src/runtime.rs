@@ -12,6 +12,7 @@ use tokio::task::JoinHandle;
 use crate::api::piano;
 use crate::cpu::{CpuProfiling, CpuProfilingConfig, Sampler};
 use crate::hooks;
+use crate::metrics::Reader;
 use crate::task::Own;
 use crate::traced::{whole, Traced};
 use crate::worker::Visit;
@@ -20,15 +21,23 @@ use crate::worker::Visit;
 ///
 /// Where libpiano is not loaded, it is that runtime and nothing else.
 pub struct TracedRuntime {
-    runtime: Runtime, // goes first: what it does until then is sampled
+    metrics: Option<Reader>, // goes first: its last reading is of a runtime that still exists
+    runtime: Runtime,        // goes before `cpu`: what it does until then is sampled
     cpu: Sampler,
 }
 
 /// What is asked of a [`TracedRuntime`].
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 #[must_use]
 pub struct TracedRuntimeBuilder {
     cpu: Option<CpuProfilingConfig>,
+    metrics_every: Duration,
+}
+
+impl Default for TracedRuntimeBuilder {
+    fn default() -> Self {
+        Self { cpu: None, metrics_every: Duration::from_millis(10) }
+    }
 }
 
 impl TracedRuntimeBuilder {
@@ -39,6 +48,13 @@ impl TracedRuntimeBuilder {
         self
     }
 
+    /// How often the depths of Tokio's queues are read, by a thread of its own; its other metrics are read a tenth as often.
+    /// [`Duration::ZERO`]: never. Without this, every 10 ms.
+    pub fn with_metrics_every(mut self, interval: Duration) -> Self {
+        self.metrics_every = interval;
+        self
+    }
+
     /// The runtime that `builder` makes. Hooks that were set in it are replaced, where libpiano is loaded: those of threads
     /// (stop, park, unpark) and of tasks.
     ///
@@ -46,11 +62,14 @@ impl TracedRuntimeBuilder {
     ///
     /// Those of [`Builder::build`].
     pub fn build(self, builder: &mut Builder) -> io::Result<TracedRuntime> {
-        if let Some(piano) = piano() {
-            hooks::install(piano, builder);
-        }
+        let hooked = piano().map(|piano| (piano, hooks::install(piano, builder)));
         let cpu = Sampler::start(piano(), self.cpu.as_ref());
-        Ok(TracedRuntime { runtime: builder.build()?, cpu })
+        let runtime = builder.build()?;
+        let every = self.metrics_every;
+        let metrics = hooked
+            .filter(|_| !every.is_zero())
+            .map(|(piano, number)| Reader::start(piano, runtime.handle(), number, every));
+        Ok(TracedRuntime { metrics, runtime, cpu })
     }
 }
 
@@ -94,11 +113,13 @@ impl TracedRuntime {
 
     /// As [`Runtime::shutdown_timeout`].
     pub fn shutdown_timeout(self, duration: Duration) {
+        drop(self.metrics);
         self.runtime.shutdown_timeout(duration);
     }
 
     /// As [`Runtime::shutdown_background`].
     pub fn shutdown_background(self) {
+        drop(self.metrics);
         self.runtime.shutdown_background();
     }
 }
