@@ -85,7 +85,7 @@ def programs(cargo: str) -> Path:
 @pytest.fixture(scope="session")
 def stable_programs(cargo: str) -> Path:
     """Without tokio_unstable."""
-    return build(cargo, TARGET / "stable", "--example", "kinds", RUSTFLAGS="")
+    return build(cargo, TARGET / "stable", "--example", "kinds", "--example", "metrics", RUSTFLAGS="")
 
 
 # ---- reading ----
@@ -304,6 +304,50 @@ def test_without_piano(project: Project, programs: Path, stable_programs: Path) 
     # libpiano is loaded, but nothing is recorded.
     assert project.command(programs / "kinds", env={"LD_PRELOAD": PRELOAD}).out == "done, told\n"
     assert not list(project.root.glob("**/*.rec"))
+
+
+# ---- Tokio's own metrics ----
+
+METRICS = {"global queue": 20, "alive tasks": 21}
+UNSTABLE_METRICS = {"blocking queue": 5, "blocking threads": 1}
+TOTALS = {"worker 0 busy us", "worker 0 parks"}
+OTHERS = {True: {"worker 0 queue", "idle blocking threads", "worker 0 stolen"}, False: set()}
+
+
+@pytest.mark.parametrize("unstable", [True, False], ids=["unstable", "stable"])
+def test_metrics_of_tokio(project: Project, programs: Path, stable_programs: Path, unstable: bool) -> None:
+    """The depths that queues had for many readings, and totals. The second of three runtimes is not read."""
+    report, said = record(project, "--events", "--", (programs if unstable else stable_programs) / "metrics")
+    assert said == "1\n"
+    values = {value["name"]: value for value in report["values"]}
+    depths = METRICS | (UNSTABLE_METRICS if unstable else {})
+    names = {"tokio " + name for name in set(depths) | TOTALS | OTHERS[unstable]}
+    assert set(values) == names | {name + " of runtime 3" for name in names}
+    assert {name: values["tokio " + name]["max"] for name in depths} == depths
+    # They are read once more at the end of the runtime.
+    assert all(values["tokio " + name]["last"] == 0 for name in METRICS)
+    for name in TOTALS:
+        value = values["tokio " + name]
+        assert (value["first"], value["last"]) == (value["min"], value["max"])
+    queues = {queue["queue"]: queue for queue in report["queues"]}
+    assert set(queues) == {0, 2}
+    assert (queues[0]["max"], queues[0]["last"]) == (METRICS["global queue"], 0)
+
+
+def test_only_changes_of_metrics_are_reported(project: Project, programs: Path) -> None:
+    record(project, "--events", "--", programs / "metrics")
+    r = load(project.root / "r.rec")
+    last: dict[str, int] = {}
+    for e in r.of("value"):
+        name = r.name(e.fields[0])
+        assert last.get(name) != e.fields[1], name
+        last[name] = e.fields[1]
+    depths = [e.fields for e in r.of("queue") if e.fields[0] == 0]
+    assert depths[0] == [0, 0] and all(a != b for a, b in zip(depths, depths[1:]))
+
+
+def test_metrics_without_piano(project: Project, programs: Path) -> None:
+    assert project.command(programs / "metrics").out == "0\n"
 
 
 # ---- the documentation ----

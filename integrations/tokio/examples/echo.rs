@@ -3,42 +3,15 @@
 //!     echo serve plain|traced          prints its port and process id; ends at the end of its input
 //!     echo ask PORT CLIENTS REQUESTS   prints how many requests per second were answered
 
-use std::io::{self, Read, Write};
+mod load;
+
+use std::io;
 use std::time::Instant;
 
 use piano_tokio::TracedRuntime;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::runtime::Builder;
-
-const BYTES: usize = 64;
-
-async fn echo(mut stream: TcpStream) -> io::Result<()> {
-    let mut buffer = [0; BYTES];
-    loop {
-        stream.read_exact(&mut buffer).await?;
-        stream.write_all(&buffer).await?;
-    }
-}
-
-async fn serve(listener: TcpListener, told: bool) {
-    while let Ok((stream, _)) = listener.accept().await {
-        let _ = stream.set_nodelay(true);
-        if told {
-            piano_tokio::spawn(echo(stream));
-        } else {
-            tokio::spawn(echo(stream));
-        }
-    }
-}
-
-async fn begin(told: bool) -> io::Result<()> {
-    let listener = TcpListener::bind("127.0.0.1:0").await?;
-    println!("{} {}", listener.local_addr()?.port(), std::process::id());
-    io::stdout().flush()?;
-    tokio::spawn(serve(listener, told));
-    Ok(())
-}
 
 /// One worker, so that it and the clients have one CPU each.
 fn server(told: bool) -> io::Result<()> {
@@ -47,19 +20,18 @@ fn server(told: bool) -> io::Result<()> {
     let (plain, traced);
     if told {
         traced = TracedRuntime::builder().build(&mut builder)?;
-        traced.block_on(begin(true))?;
+        traced.block_on(load::serve(|stream| drop(piano_tokio::spawn(load::echo(stream)))))?;
     } else {
         plain = builder.build()?;
-        plain.block_on(begin(false))?;
+        plain.block_on(load::serve(|stream| drop(tokio::spawn(load::echo(stream)))))?;
     }
-    io::stdin().read_to_end(&mut Vec::new())?;
-    Ok(())
+    load::await_end_of_input()
 }
 
 async fn client(port: u16, requests: usize) -> io::Result<()> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).await?;
     stream.set_nodelay(true)?;
-    let mut buffer = [7; BYTES];
+    let mut buffer = [7; load::BYTES];
     for _ in 0..requests {
         stream.write_all(&buffer).await?;
         stream.read_exact(&mut buffer).await?;

@@ -65,6 +65,8 @@ functions! {
     park = c"piano_park": fn();
     unpark = c"piano_unpark": fn();
     wake = c"piano_wake": fn(u64);
+    queue_depth = c"piano_queue_depth": fn(u64, u64);
+    value = c"piano_value": fn(*const c_char, i64);
     cpu_start = c"piano_cpu_start": fn(*const CpuOptions) -> c_int;
     cpu_stop = c"piano_cpu_stop": fn() -> c_int;
 }
@@ -115,6 +117,14 @@ impl Api {
 
     pub(crate) fn wake(&self, task: u64) {
         unsafe { (self.wake)(task) }
+    }
+
+    pub(crate) fn queue_depth(&self, queue: u64, depth: u64) {
+        unsafe { (self.queue_depth)(queue, depth) }
+    }
+
+    pub(crate) fn value(&self, name: &CStr, value: u64) {
+        unsafe { (self.value)(name.as_ptr(), i64::try_from(value).unwrap_or(i64::MAX)) }
     }
 
     /// 0 or a negative errno.

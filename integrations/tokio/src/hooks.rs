@@ -7,7 +7,8 @@ use tokio::runtime::Builder;
 use crate::api::Api;
 use crate::worker;
 
-pub(crate) fn install(piano: &'static Api, builder: &mut Builder) {
+/// Returns the number of the runtime, counted from 0.
+pub(crate) fn install(piano: &'static Api, builder: &mut Builder) -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let runtime = NEXT.fetch_add(1, Ordering::Relaxed);
     builder
@@ -19,6 +20,7 @@ pub(crate) fn install(piano: &'static Api, builder: &mut Builder) {
         .on_thread_stop(move || worker::stop(piano));
     #[cfg(tokio_unstable)]
     tasks(piano, builder, runtime);
+    runtime
 }
 
 #[cfg(tokio_unstable)]

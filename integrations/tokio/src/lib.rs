@@ -26,6 +26,7 @@
 mod api;
 mod cpu;
 mod hooks;
+mod metrics;
 mod runtime;
 mod slots;
 mod task;

@@ -12,6 +12,7 @@ use tokio::task::JoinHandle;
 use crate::api::piano;
 use crate::cpu::{CpuProfiling, CpuProfilingConfig, Sampler};
 use crate::hooks;
+use crate::metrics::Reader;
 use crate::task::Own;
 use crate::traced::{whole, Traced};
 use crate::worker::Visit;
@@ -20,15 +21,23 @@ use crate::worker::Visit;
 ///
 /// If libpiano is not loaded, it only forwards calls to the [`Runtime`].
 pub struct TracedRuntime {
-    runtime: Runtime, // dropped first, so that its shutdown is sampled too
+    metrics: Option<Reader>, // dropped first: its last reading is of a runtime that still exists
+    runtime: Runtime,        // dropped before `cpu`, so that its shutdown is sampled too
     cpu: Sampler,
 }
 
 /// Builds a [`TracedRuntime`].
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 #[must_use]
 pub struct TracedRuntimeBuilder {
     cpu: Option<CpuProfilingConfig>,
+    metrics_every: Duration,
+}
+
+impl Default for TracedRuntimeBuilder {
+    fn default() -> Self {
+        Self { cpu: None, metrics_every: Duration::from_millis(10) }
+    }
 }
 
 impl TracedRuntimeBuilder {
@@ -39,6 +48,13 @@ impl TracedRuntimeBuilder {
         self
     }
 
+    /// Sets how often a thread reads the depths of Tokio's queues; it reads the other metrics a tenth as often. The default is
+    /// 10 ms. [`Duration::ZERO`] turns this off.
+    pub fn with_metrics_every(mut self, interval: Duration) -> Self {
+        self.metrics_every = interval;
+        self
+    }
+
     /// Builds the runtime with `builder`. If libpiano is loaded, this replaces the hooks of threads
     /// (stop, park, unpark) and of tasks that were set in `builder`.
     ///
@@ -46,11 +62,14 @@ impl TracedRuntimeBuilder {
     ///
     /// The errors of [`Builder::build`].
     pub fn build(self, builder: &mut Builder) -> io::Result<TracedRuntime> {
-        if let Some(piano) = piano() {
-            hooks::install(piano, builder);
-        }
+        let hooked = piano().map(|piano| (piano, hooks::install(piano, builder)));
         let cpu = Sampler::start(piano(), self.cpu.as_ref());
-        Ok(TracedRuntime { runtime: builder.build()?, cpu })
+        let runtime = builder.build()?;
+        let every = self.metrics_every;
+        let metrics = hooked
+            .filter(|_| !every.is_zero())
+            .map(|(piano, number)| Reader::start(piano, runtime.handle(), number, every));
+        Ok(TracedRuntime { metrics, runtime, cpu })
     }
 }
 
@@ -94,11 +113,13 @@ impl TracedRuntime {
 
     /// Like [`Runtime::shutdown_timeout`].
     pub fn shutdown_timeout(self, duration: Duration) {
+        drop(self.metrics);
         self.runtime.shutdown_timeout(duration);
     }
 
     /// Like [`Runtime::shutdown_background`].
     pub fn shutdown_background(self) {
+        drop(self.metrics);
         self.runtime.shutdown_background();
     }
 }

@@ -1,8 +1,9 @@
 /* Opens perf events.
  *
- * There are two events per thread and CPU. One reports threads, names and mappings. The other fires
- * when a thread leaves its CPU. New threads and processes inherit both. This requires one event per
- * CPU, because the kernel gives inherited events no ring otherwise.
+ * There are three events per thread and CPU. One reports threads, names and mappings. The others
+ * fire when a thread leaves its CPU, one with more of its stack than the other; only one of them is
+ * on at a time. New threads and processes inherit all. This requires one event per CPU, because the
+ * kernel gives inherited events no ring otherwise.
  *
  * Samples are taken by CPU cycles or, if they cannot be counted, by the CPU clock. If the kernel
  * allows it, one event per CPU samples whatever runs there, and the caller ignores other programs.
@@ -11,8 +12,8 @@
  * sample has none either.
  *
  * perf_event_paranoid decides what is allowed. First everything is requested, then the same without
- * the kernel's part. In that case time spent in the kernel is not sampled and the second event is
- * refused.
+ * the kernel's part. In that case time spent in the kernel is not sampled and the events that fire
+ * when a thread leaves are refused.
  *
  * Rings count as locked memory. The size of all rings is halved until the kernel accepts it; rings
  * for switches have half the size. */
@@ -24,10 +25,10 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "tool/record/perf_attr.h"
 #include "tool/util/vec.h"
 
 enum {
@@ -36,70 +37,6 @@ enum {
     RINGS_TOGETHER = 128 << 20,
     PROBE_NS = 3000000,
 };
-
-static int event_open(struct perf_event_attr *attr, pid_t tid, int cpu)
-{
-    long fd = syscall(SYS_perf_event_open, attr, tid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
-    return fd < 0 ? -errno : (int)fd;
-}
-
-static void fill(struct perf_event_attr *a, const struct perf_wish *w)
-{
-    *a = (struct perf_event_attr){.size = sizeof *a};
-    a->sample_type = PERF_EVENT_SAMPLE | (w->kernel_chain ? PERF_SAMPLE_CALLCHAIN : 0);
-    a->exclude_callchain_user = w->kernel_chain;
-    a->sample_regs_user = perf_event_registers();
-    a->sample_id_all = 1;
-    a->use_clockid = 1;
-    a->clockid = CLOCK_MONOTONIC;
-    a->inherit = 1;
-    a->disabled = 1;
-    a->exclude_hv = 1;
-    a->watermark = 1;
-}
-
-static void fill_source(struct perf_event_attr *a, const struct perf_wish *w)
-{
-    bool cycles = w->source == PIANO_CPU_CYCLES;
-    a->type = cycles ? PERF_TYPE_HARDWARE : PERF_TYPE_SOFTWARE;
-    a->config = cycles ? (uint64_t)PERF_COUNT_HW_CPU_CYCLES : (uint64_t)PERF_COUNT_SW_CPU_CLOCK;
-    a->freq = 1;
-    a->sample_freq = w->hz;
-    a->sample_stack_user = PERF_STACK;
-    a->exclude_kernel = w->without_kernel;
-}
-
-/* Whatever runs on a CPU. */
-static void fill_cpu(struct perf_event_attr *a, const struct perf_wish *w)
-{
-    fill(a, w);
-    fill_source(a, w);
-    a->inherit = 0;
-    a->exclude_idle = w->source == PIANO_CPU_CLOCK; /* an idle CPU has no cycles */
-}
-
-/* What a thread does, with samples of it if they are not taken by CPU. */
-static void fill_thread(struct perf_event_attr *a, const struct perf_wish *w)
-{
-    fill(a, w);
-    a->type = PERF_TYPE_SOFTWARE;
-    a->config = PERF_COUNT_SW_DUMMY;
-    if (!w->by_cpu)
-        fill_source(a, w);
-    a->mmap = a->mmap2 = 1;
-    a->comm = a->comm_exec = 1;
-    a->task = 1;
-    a->context_switch = 1;
-}
-
-static void fill_switches(struct perf_event_attr *a, const struct perf_wish *w)
-{
-    fill(a, w);
-    a->type = PERF_TYPE_SOFTWARE;
-    a->config = PERF_COUNT_SW_CONTEXT_SWITCHES;
-    a->sample_period = 1;
-    a->sample_stack_user = PERF_SWITCH_STACK;
-}
 
 /* Do the cycles advance? On some virtual machines they do not. */
 static bool cycles_run(struct perf_wish *w)
@@ -113,7 +50,7 @@ static bool cycles_run(struct perf_wish *w)
     struct timespec now;
     uint64_t count = 0;
     int64_t ns = 0;
-    int fd = event_open(&a, 0, -1);
+    int fd = perf_attr_open(&a, 0, -1);
     if (fd < 0)
         return false;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &from);
@@ -130,8 +67,8 @@ static bool cycles_run(struct perf_wish *w)
 static int try_samples(const struct perf_wish *w)
 {
     struct perf_event_attr a;
-    fill_thread(&a, w);
-    int fd = event_open(&a, 0, -1);
+    perf_attr_thread(&a, w);
+    int fd = perf_attr_open(&a, 0, -1);
     if (fd >= 0)
         close(fd);
     return fd < 0 ? fd : 0;
@@ -140,8 +77,8 @@ static int try_samples(const struct perf_wish *w)
 static bool may_sample_cpus(const struct perf_wish *w)
 {
     struct perf_event_attr a;
-    fill_cpu(&a, w);
-    int fd = event_open(&a, -1, sched_getcpu());
+    perf_attr_cpu(&a, w);
+    int fd = perf_attr_open(&a, -1, sched_getcpu());
     if (fd >= 0)
         close(fd);
     return fd >= 0;
@@ -170,8 +107,8 @@ int perf_probe(struct perf_wish *w)
         if (try_samples(w) != 0)
             w->source = PIANO_CPU_CLOCK;
     }
-    fill_switches(&a, w);
-    int fd = w->without_kernel ? -EACCES : event_open(&a, 0, -1);
+    perf_attr_switches(&a, w, PERF_SWITCH_STACK);
+    int fd = w->without_kernel ? -EACCES : perf_attr_open(&a, 0, -1);
     w->without_switches = fd < 0;
     if (fd >= 0)
         close(fd);
@@ -219,12 +156,11 @@ const char *perf_why(int err, const char **hint)
     }
 }
 
-/* Opens an event of thread TID on the CPU. Its records go to the ring of event INTO, if there is
- * one. */
-static int add_event(struct perf *p, struct perf_event_attr *a, pid_t tid, int cpu, int into)
+/* Opens an event of thread TID on the CPU and adds it to LIST. Its records go to the ring of event
+ * INTO, if there is one. */
+static int add_event(struct perf_fds *list, struct perf_event_attr *a, pid_t tid, int cpu, int into)
 {
-    a->enable_on_exec = p->on_exec && tid >= 0;
-    int fd = event_open(a, tid, cpu);
+    int fd = perf_attr_open(a, tid, cpu);
     if (fd < 0)
         return fd;
     if (into >= 0 && ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, into) != 0) {
@@ -232,12 +168,47 @@ static int add_event(struct perf *p, struct perf_event_attr *a, pid_t tid, int c
         close(fd);
         return err;
     }
-    if (VEC_ROOM(p->fds, p->fd_count, p->fd_capacity) != 0) {
+    if (VEC_ROOM(list->list, list->count, list->capacity) != 0) {
         close(fd);
         return -ENOMEM;
     }
-    p->fds[p->fd_count++] = fd;
+    list->list[list->count++] = fd;
     return fd;
+}
+
+/* Closes all events but the first COUNT. */
+static void cut(struct perf_fds *list, size_t count)
+{
+    for (size_t i = count; i < list->count; i++)
+        close(list->list[i]);
+    list->count = count;
+}
+
+/* Opens the ring of event FD, unless it is open or there is no such event. */
+static int open_ring(struct perf_ring *r, int fd, size_t size)
+{
+    int err = fd < 0 || r->page ? 0 : perf_ring_open(r, fd, size);
+    return err == -EPERM ? -ENOMEM : err; /* here EPERM means the limit for locked memory */
+}
+
+static int add_switches(struct perf *p, pid_t tid, struct perf_cpu *c, size_t ring_size)
+{
+    struct perf_event_attr a;
+    perf_attr_switches(&a, &p->wish, PERF_SWITCH_STACK);
+    a.wakeup_watermark = (uint32_t)ring_size;
+    a.enable_on_exec = p->on_exec;
+    int fd = add_event(&p->long_stacks, &a, tid, c->cpu, c->switches_fd);
+    if (fd < 0)
+        return fd;
+    if (c->switches_fd < 0)
+        c->switches_fd = fd;
+    int err = open_ring(&c->switches, c->switches_fd, ring_size / 2);
+    if (err != 0 || p->without_short)
+        return err;
+    perf_attr_switches(&a, &p->wish, PERF_SHORT_STACK);
+    a.wakeup_watermark = (uint32_t)ring_size;
+    fd = add_event(&p->short_stacks, &a, tid, c->cpu, c->switches_fd);
+    return fd < 0 ? fd : 0;
 }
 
 /* Opens the events of thread TID on all CPUs. Skips CPUs that are offline. */
@@ -246,24 +217,19 @@ static int add_thread(struct perf *p, pid_t tid, size_t ring_size)
     struct perf_event_attr a;
     for (size_t i = 0; i < p->cpu_count; i++) {
         struct perf_cpu *c = &p->cpus[i];
-        fill_thread(&a, &p->wish);
+        perf_attr_thread(&a, &p->wish);
         a.wakeup_watermark = (uint32_t)(ring_size / 3);
-        int fd = add_event(p, &a, tid, c->cpu, c->samples_fd);
+        a.enable_on_exec = p->on_exec;
+        int fd = add_event(&p->samples, &a, tid, c->cpu, c->samples_fd);
         if (fd == -ENODEV)
             continue;
         if (fd < 0)
             return fd;
         if (c->samples_fd < 0)
             c->samples_fd = fd;
-        if (p->wish.without_switches)
-            continue;
-        fill_switches(&a, &p->wish);
-        a.wakeup_watermark = (uint32_t)ring_size;
-        fd = add_event(p, &a, tid, c->cpu, c->switches_fd);
-        if (fd < 0)
-            return fd;
-        if (c->switches_fd < 0)
-            c->switches_fd = fd;
+        int err = p->wish.without_switches ? 0 : add_switches(p, tid, c, ring_size);
+        if (err != 0)
+            return err;
     }
     return 0;
 }
@@ -273,31 +239,26 @@ static int add_cpus(struct perf *p, size_t ring_size)
 {
     struct perf_event_attr a;
     for (size_t i = 0; i < p->cpu_count && p->wish.by_cpu; i++) {
-        fill_cpu(&a, &p->wish);
+        perf_attr_cpu(&a, &p->wish);
         a.wakeup_watermark = (uint32_t)(ring_size / 3);
-        int fd = add_event(p, &a, -1, p->cpus[i].cpu, -1);
+        int fd = add_event(&p->samples, &a, -1, p->cpus[i].cpu, -1);
         if (fd == -ENODEV)
             continue;
         if (fd < 0)
             return fd;
         p->cpus[i].samples_fd = fd;
     }
-    p->cpu_fds = p->fd_count;
+    p->cpu_fds = p->samples.count;
     return 0;
 }
 
-/* Opens the rings that are not open. */
+/* Opens the rings for samples that are not open. */
 static int open_rings(struct perf *p, size_t size)
 {
     int err = 0;
-    for (size_t i = 0; i < p->cpu_count && err == 0; i++) {
-        struct perf_cpu *c = &p->cpus[i];
-        if (c->samples_fd >= 0 && !c->samples.page)
-            err = perf_ring_open(&c->samples, c->samples_fd, size);
-        if (c->switches_fd >= 0 && !c->switches.page && err == 0)
-            err = perf_ring_open(&c->switches, c->switches_fd, size / 2);
-    }
-    return err == -EPERM ? -ENOMEM : err; /* here EPERM means the limit for locked memory */
+    for (size_t i = 0; i < p->cpu_count && err == 0; i++)
+        err = open_ring(&p->cpus[i].samples, p->cpus[i].samples_fd, size);
+    return err;
 }
 
 /* Records can be redirected only to a ring that is open. */
@@ -308,7 +269,7 @@ static int open_all(struct perf *p, pid_t tid, size_t size)
         err = open_rings(p, size);
     if (err == 0)
         err = add_thread(p, tid, size);
-    if (err == 0 && p->fd_count == 0)
+    if (err == 0 && p->samples.count == 0)
         err = -ENODEV;
     return err == 0 ? open_rings(p, size) : err;
 }
@@ -321,21 +282,59 @@ static void close_all(struct perf *p)
         perf_ring_close(&c->switches);
         c->samples_fd = c->switches_fd = -1;
     }
-    for (size_t i = 0; i < p->fd_count; i++)
-        close(p->fds[i]);
-    p->fd_count = 0;
+    cut(&p->samples, 0);
+    cut(&p->long_stacks, 0);
+    cut(&p->short_stacks, 0);
 }
 
-/* Starts the events from FROM on, except those that an exec starts. */
-static void start(const struct perf *p, size_t from)
+/* With too few descriptors, does without short stacks. */
+static int open_all_or_less(struct perf *p, pid_t tid, size_t size)
 {
-    for (size_t i = from; i < p->fd_count; i++) {
-        if (!p->on_exec || i < p->cpu_fds)
-            ioctl(p->fds[i], PERF_EVENT_IOC_ENABLE, 0);
-    }
+    int err = open_all(p, tid, size);
+    if (err != -EMFILE || p->without_short)
+        return err;
+    close_all(p);
+    p->without_short = true;
+    return open_all(p, tid, size);
 }
 
-/* Every thread needs one or two events per CPU, which soon exceeds the usual limit of 1024
+/* Starts the events from FROM to TO. */
+static void switch_on(const struct perf_fds *list, size_t from, size_t to)
+{
+    for (size_t i = from; i < to; i++)
+        ioctl(list->list[i], PERF_EVENT_IOC_ENABLE, 0);
+}
+
+static void switch_off(const struct perf_fds *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        ioctl(list->list[i], PERF_EVENT_IOC_DISABLE, 0);
+}
+
+static const struct perf_fds *stacks_now(const struct perf *p)
+{
+    return p->is_short ? &p->short_stacks : &p->long_stacks;
+}
+
+/* Starts the newest events: those for samples from SAMPLES on, those for stacks from STACKS on. */
+static void start(const struct perf *p, size_t samples, size_t stacks)
+{
+    switch_on(&p->samples, samples, p->samples.count);
+    switch_on(stacks_now(p), stacks, stacks_now(p)->count);
+}
+
+/* The kernel does the same with the events that threads have inherited. */
+void perf_shorten(struct perf *p, bool is_short)
+{
+    if (is_short == p->is_short || (is_short && p->without_short))
+        return;
+    const struct perf_fds *before = stacks_now(p);
+    p->is_short = is_short;
+    switch_on(stacks_now(p), 0, stacks_now(p)->count);
+    switch_off(before);
+}
+
+/* Every thread needs up to three events per CPU, which soon exceeds the usual limit of 1024
  * descriptors. */
 static void raise_limit(void)
 {
@@ -370,32 +369,47 @@ int perf_open(struct perf *p, const struct perf_wish *wish, const cpu_set_t *mas
     while (err == 0 && size * p->cpu_count > RINGS_TOGETHER && size > RING_LEAST)
         size /= 2;
     if (err == 0)
-        err = open_all(p, tid, size);
+        err = open_all_or_less(p, tid, size);
     while (err == -ENOMEM && size > RING_LEAST) {
         close_all(p);
         size /= 2;
-        err = open_all(p, tid, size);
+        err = open_all_or_less(p, tid, size);
     }
-    if (err == 0)
-        start(p, 0);
-    else
+    if (err == 0) {
+        switch_on(&p->samples, 0, p->cpu_fds);
+        if (!on_exec) /* else the exec starts them */
+            start(p, p->cpu_fds, 0);
+    } else {
         perf_close(p);
+    }
     return err;
 }
 
 int perf_add(struct perf *p, pid_t tid)
 {
-    size_t from = p->fd_count;
+    size_t samples = p->samples.count;
+    size_t long_stacks = p->long_stacks.count;
+    size_t short_stacks = p->short_stacks.count;
     int err = add_thread(p, tid, RING_MOST);
+    if (err == -EMFILE && !p->without_short) {
+        perf_shorten(p, false);
+        p->without_short = true;
+        cut(&p->samples, samples);
+        cut(&p->long_stacks, long_stacks);
+        cut(&p->short_stacks, 0);
+        err = add_thread(p, tid, RING_MOST);
+    }
     if (err == 0)
-        start(p, from);
+        start(p, samples, p->is_short ? short_stacks : long_stacks);
     return err;
 }
 
 void perf_close(struct perf *p)
 {
     close_all(p);
-    free(p->fds);
+    free(p->samples.list);
+    free(p->long_stacks.list);
+    free(p->short_stacks.list);
     free(p->cpus);
     *p = (struct perf){0};
 }

@@ -15,6 +15,7 @@
 enum {
     PERF_STACK = 16 * 1024,       /* bytes of the stack in a sample */
     PERF_SWITCH_STACK = 8 * 1024, /* the same when a thread leaves its CPU */
+    PERF_SHORT_STACK = 4 * 1024,  /* the same if threads leave their CPUs often */
 };
 
 /* What is requested and, after `perf_probe`, what is available. */
@@ -39,14 +40,22 @@ struct perf_cpu {
     int switches_fd;
 };
 
+struct perf_fds {
+    int *list;
+    size_t count, capacity;
+};
+
 struct perf {
     struct perf_wish wish;
     bool on_exec; /* starts with the next exec of the process */
     struct perf_cpu *cpus;
     size_t cpu_count;
-    int *fds; /* all events */
-    size_t fd_count, fd_capacity;
-    size_t cpu_fds; /* the first of them sample CPUs */
+    struct perf_fds samples; /* of CPUs, then of threads, with all other records */
+    size_t cpu_fds;          /* how many of them sample CPUs */
+    /* Of threads that leave their CPUs: with PERF_SWITCH_STACK, with PERF_SHORT_STACK. */
+    struct perf_fds long_stacks, short_stacks;
+    bool without_short; /* there are not enough descriptors */
+    bool is_short;      /* SHORT_STACKS are on, and LONG_STACKS off */
 };
 
 /* Finds out what is available by trying it on this process. Returns 0, or negative errno if nothing
@@ -66,6 +75,8 @@ int perf_open(struct perf *p, const struct perf_wish *wish, const cpu_set_t *mas
               bool on_exec);
 /* Adds a thread. */
 int perf_add(struct perf *p, pid_t tid);
+/* Stacks of threads that leave their CPUs are short from now on, or long again. */
+void perf_shorten(struct perf *p, bool is_short);
 void perf_close(struct perf *p);
 
 /* Passes every record made before UNTIL (CLOCK_MONOTONIC, ns) to TAKE, in order of time. IS_SWITCH:

@@ -7,8 +7,9 @@
  * that it leaves, and whether it was preempted, and a third record when it is back. The length of
  * the absence is unknown when the stack is taken, and most absences are too short to matter. So the
  * bytes of the stack are kept aside and walked when the thread is back or, at the latest, at the
- * end of a drain. Absences beyond the size of the ring have no stack and are counted; the ring for
- * these stacks limits their cost. */
+ * end of a drain. If threads leave their CPUs often, the kernel copies less of their stacks (pace).
+ * Absences beyond the size of the ring have no stack and are counted; the ring for these stacks
+ * limits their cost. */
 #include "tool/record/sampler.h"
 
 #include <errno.h>
@@ -256,6 +257,7 @@ static void leave(struct sampler *c, struct thread *t, const struct perf_event *
 {
     static const uint64_t ONE_SWITCH_NS = 1000000;
     c->journal.trace.switches++;
+    c->leaves++;
     stop_clock(t, e->time);
     t->is_away = true;
     t->is_preempted = e->misc & PERF_RECORD_MISC_SWITCH_OUT_PREEMPT;
@@ -422,7 +424,7 @@ static void take(void *ctx, const struct perf_event *e, bool is_switch)
     struct sampler *c = ctx;
     bool is_lost = e->type == PERF_RECORD_LOST || e->type == PERF_RECORD_LOST_SAMPLES;
     if (is_lost && is_switch) {
-        c->is_busy = true;
+        c->has_lost_stacks = true;
     } else if (is_lost) {
         c->journal.trace.samples_lost += e->lost;
         forget_absences(c);
@@ -480,10 +482,12 @@ void sampler_drain(struct sampler *c, bool is_last)
 {
     if (!c->is_open)
         return;
-    uint64_t until = is_last ? UINT64_MAX : now_ns() - SETTLED_NS;
-    c->is_busy = false;
+    uint64_t now = now_ns();
+    uint64_t until = is_last ? UINT64_MAX : now - SETTLED_NS;
+    c->has_lost_stacks = false;
     perf_drain(&c->perf, until, take, c);
     settle_raws(c, until);
+    perf_shorten(&c->perf, pace_look(&c->pace, now, c->leaves, c->has_lost_stacks));
     if (is_last)
         end_absences(c);
     journal_flush(&c->journal);
@@ -503,8 +507,8 @@ double sampler_patience(const struct sampler *c)
 {
     static const double USUAL_S = 0.1;
     static const double SHORT_S = 0.05;
-    static const double BUSY_S = 0.025; /* limits this to a few thousand stacks a second */
-    if (c->is_busy)
+    static const double BUSY_S = 0.0125; /* a ring of 2 MB then holds 38 000 stacks a second */
+    if (pace_hurries(&c->pace))
         return BUSY_S;
     return c->wish.hz > 200 ? SHORT_S : USUAL_S;
 }

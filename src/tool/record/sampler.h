@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include "tool/record/journal.h"
+#include "tool/record/pace.h"
 #include "tool/record/perf.h"
 #include "tool/record/tasks.h"
 
@@ -47,7 +48,9 @@ struct sampler {
     struct cpu_raw *raws;
     struct sampler_end *ends; /* in order of time */
     size_t end_count;
-    bool is_busy;         /* more stacks of leaving threads arrived than fit into their ring */
+    struct pace pace;     /* of context switches */
+    uint64_t leaves;      /* context switches so far */
+    bool has_lost_stacks; /* since the last drain: the rings for stacks were full */
     uint64_t away;        /* absences that were long enough for a sample */
     uint64_t away_blind;  /* those without a stack */
     uint64_t tid_unknown; /* records of threads that were dropped: out of memory */
