@@ -19,7 +19,6 @@ from conftest import ROOT, Done, Project, fn, frame, header, ndjson, need, npm_p
 from made import make, put
 from test_export import SPEEDSCOPE, go_pprof
 
-tool = pytest.mark.tool
 MS = 10**6
 FIREFOX = "@firefox-devtools/profiler-cli@0.10.0"
 BROWSER = ROOT / "tests" / "browser"
@@ -136,7 +135,6 @@ def single(found: Counter) -> Counter:
     return Counter({row: count for row, count in found.items() if row[0] not in ("work", "inlined")})
 
 
-@tool
 def test_speedscope_has_the_totals_of_the_report(project: Project, path: Path, speedscope: Path) -> None:
     loaded = load(project, "speedscope", speedscope, exported(project, path, "speedscope", "--by", "cpu"))
     profiles = {p["name"]: p for p in loaded["profiles"]}
@@ -155,7 +153,6 @@ def test_speedscope_has_the_totals_of_the_report(project: Project, path: Path, s
         assert functions(profiles[name]) == memory(project, path, key)
 
 
-@tool
 def test_collapsed_and_trace_have_the_totals_of_the_report(project: Project, path: Path, speedscope: Path) -> None:
     """Speedscope reads these formats too, and counts the time of the samples in a trace, as Chrome does."""
     loaded = load(project, "speedscope", speedscope, exported(project, path, "collapsed", "--by", "cpu"))
@@ -169,7 +166,6 @@ def test_collapsed_and_trace_have_the_totals_of_the_report(project: Project, pat
         assert functions(by_name[name]) == totals(thread["functions"], unit=1000)
 
 
-@tool
 def test_run_in_speedscope_has_the_self_times_of_the_report(project: Project, speedscope: Path) -> None:
     path = put_run(project, "1740000000123-77", ndjson(
         header(["update", "physics"], places=["a.c:1", "b.c:2"]), {"thread": 1, "tid": 77, "name": "main", "start_ns": 0},
@@ -181,7 +177,6 @@ def test_run_in_speedscope_has_the_self_times_of_the_report(project: Project, sp
         assert set(functions(profile)) == known
 
 
-@tool
 def test_catapult_reads_the_trace(project: Project, path: Path, browser: None) -> None:
     """The trace viewer of chrome://tracing, as Go carries it for `go tool trace`."""
     go = shutil.which("go") or "/usr/local/go/bin/go"
@@ -230,6 +225,7 @@ class Firefox:
             done = self.command("thread", "list", "--json", check=False)
             if done.status == 0:
                 break
+        assert done.status == 0, done
         return {(t["processName"], t["name"]): t["threadHandle"] for t in json.loads(done.out)["threads"]}
 
     def json(self, *words: Any) -> Any:
@@ -256,7 +252,6 @@ def rounded(rows: Counter) -> list[tuple[str, float, float]]:
     return sorted((name, round(own, 3), round(total, 3)) for name, own, total in rows.elements())
 
 
-@tool
 def test_firefox_profile_has_the_times_of_the_report(project: Project, path: Path, firefox: Firefox) -> None:
     handles = firefox.open(exported(project, path, "firefox"))
     for name, thread in threads(project, path).items():
@@ -272,7 +267,6 @@ def test_firefox_profile_has_the_times_of_the_report(project: Project, path: Pat
     assert {m["markerName"] for m in main["byType"]} >= {"blocked", "epoll"}
 
 
-@tool
 def test_firefox_counts_the_samples_of_a_trace(project: Project, path: Path, firefox: Firefox) -> None:
     handles = firefox.open(exported(project, path, "chrome"))
     for name, thread in threads(project, path).items():
@@ -299,7 +293,6 @@ def top(pprof: Any, file: Path, series: str, unit: str, *flags: str) -> dict[str
     return {name: (int(flat), int(cum)) for flat, cum, name in rows if int(cum)}
 
 
-@tool
 def test_go_pprof_has_the_totals_of_the_report(project: Project, path: Path, pprof: Any) -> None:
     file = exported(project, path, "pprof")
     report = project.json("report", path, "--cpu", "--all")["functions"]
@@ -320,7 +313,6 @@ def test_go_pprof_has_the_totals_of_the_report(project: Project, path: Path, ppr
         "-top", exported(project, path, "pprof", "--by", "cpu")).out
 
 
-@tool
 def test_inferno_draws_the_collapsed_stacks(project: Project, path: Path) -> None:
     """Titles in the picture have the totals of each function below its caller."""
     file = exported(project, path, "collapsed", "--by", "cpu")
