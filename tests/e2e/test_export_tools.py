@@ -69,6 +69,14 @@ def path(project: Project) -> Path:
     return put(project, everything())
 
 
+def a_run(project: Project) -> Path:
+    """Functions and frames of an instrumented program."""
+    return put_run(project, "1740000000123-77", ndjson(
+        header(["update", "physics"], places=["a.c:1", "b.c:2"]), {"thread": 1, "tid": 77, "name": "main", "start_ns": 0},
+        *[frame(i, [fn(0, 1, 3 * MS, total_ns=5 * MS), fn(1, 4, 2 * MS, total_ns=2 * MS)], 5 * MS) for i in range(9)],
+        {"end": True, "wall_ns": 200 * MS, "dropped": {}}))
+
+
 def exported(project: Project, path: Path, form: str, *flags: str) -> Path:
     out = project.root / f"export.{form}"
     project.piano("export", path, "--format", form, "-o", out, "--force", *flags)
@@ -167,10 +175,7 @@ def test_collapsed_and_trace_have_the_totals_of_the_report(project: Project, pat
 
 
 def test_run_in_speedscope_has_the_self_times_of_the_report(project: Project, speedscope: Path) -> None:
-    path = put_run(project, "1740000000123-77", ndjson(
-        header(["update", "physics"], places=["a.c:1", "b.c:2"]), {"thread": 1, "tid": 77, "name": "main", "start_ns": 0},
-        *[frame(i, [fn(0, 1, 3 * MS, total_ns=5 * MS), fn(1, 4, 2 * MS, total_ns=2 * MS)], 5 * MS) for i in range(9)],
-        {"end": True, "wall_ns": 200 * MS, "dropped": {}}))
+    path = a_run(project)
     known = {(f["name"], f["self_ns"], f["self_ns"]) for f in project.json("report", path, "--all")["functions"]}
     for form in ("speedscope", "collapsed"):
         profile, = load(project, "speedscope", speedscope, exported(project, path, form))["profiles"]
@@ -311,6 +316,14 @@ def test_go_pprof_has_the_totals_of_the_report(project: Project, path: Path, ppr
     assert sum(flat for flat, _ in top(pprof, file, "cpu", "ns", "-tagfocus=task=job").values()) > 0
     assert "Duration" not in pprof.run("-top", file).out and "Duration: 10s" in pprof.run(
         "-top", exported(project, path, "pprof", "--by", "cpu")).out
+
+
+def test_go_pprof_has_the_self_times_of_a_run(project: Project, pprof: Any) -> None:
+    path = a_run(project)
+    known = {f["name"]: f for f in project.json("report", path, "--all")["functions"]}
+    file = exported(project, path, "pprof")
+    for series, unit, key in (("wall", "ns", "self_ns"), ("calls", "count", "calls")):
+        assert top(pprof, file, series, unit) == {name: (f[key], f[key]) for name, f in known.items()}
 
 
 def test_inferno_draws_the_collapsed_stacks(project: Project, path: Path) -> None:

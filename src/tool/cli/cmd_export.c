@@ -245,7 +245,8 @@ static int check(const struct request *q, const struct profile *p)
     if (q->format->is_timeline)
         return !found || found & (PROFILE_CPU | PROFILE_EVENTS) || has_snapshots
                    ? EXIT_DONE
-                   : outcome_not_recorded(path, "events, CPU samples or snapshots: there is no timeline",
+                   : outcome_not_recorded(path,
+                                          "events, CPU samples or snapshots: there is no timeline",
                                           "piano record --events --cpu -- PROGRAM");
     if (q->by >= FIGURES_OF_HEAP)
         return !found || found & PROFILE_CPU
@@ -291,13 +292,15 @@ static int export_run(const struct request *q, const char *path)
     struct run run;
     struct run_error error;
     const struct run_options with_threads = {.threads = true};
+    char safe[512];
     if (q->by >= 0 && q->by != FIGURE_ALLOCATED)
         return say_error("piano record --heap --cpu -- PROGRAM",
-                         "a run has self times and --by allocated; %s is of recordings",
-                         figure_names[q->by]);
+                         "%s is not a recording: it has self times, and bytes with --by allocated",
+                         say_safe(safe, sizeof(safe), path));
     if (q->format->needs_stacks)
         return say_error("--format chrome, which the Firefox Profiler reads too",
-                         "a run has no stacks: --format %s is of recordings", q->format->name);
+                         "%s is not a recording: it has no stacks for --format %s",
+                         say_safe(safe, sizeof(safe), path), q->format->name);
     if (is_part(q))
         return say_error("piano report --frames --from TIME --to TIME",
                          "a run is exported as a whole; a range of time is for recordings");
