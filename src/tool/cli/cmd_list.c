@@ -193,6 +193,7 @@ static void put_run(struct buf *b, const struct runs_entry *e, const struct tags
     tags_of(b, tags, e, true);
     buf_putc(b, ']');
     if (e->recording) {
+        buf_printf(b, ",\"more_processes\":%zu", e->more);
         put_recording(b, e);
         buf_putc(b, '}');
         return;
@@ -251,6 +252,7 @@ static int list(void *request)
         runs_release(&runs);
         return status;
     }
+    runs_fold(&runs);
     if (q->json)
         err = list_json(&runs, &tags);
     else if (runs.count == 0)
