@@ -19,7 +19,6 @@ from conftest import ROOT, Done, Project, fn, frame, header, ndjson, need, npm_p
 from made import make, put
 from test_export import SPEEDSCOPE, go_pprof
 
-tool = pytest.mark.tool
 MS = 10**6
 FIREFOX = "@firefox-devtools/profiler-cli@0.10.0"
 BROWSER = ROOT / "tests" / "browser"
@@ -68,6 +67,14 @@ def everything() -> Any:
 @pytest.fixture
 def path(project: Project) -> Path:
     return put(project, everything())
+
+
+def a_run(project: Project) -> Path:
+    """Functions and frames of an instrumented program."""
+    return put_run(project, "1740000000123-77", ndjson(
+        header(["update", "physics"], places=["a.c:1", "b.c:2"]), {"thread": 1, "tid": 77, "name": "main", "start_ns": 0},
+        *[frame(i, [fn(0, 1, 3 * MS, total_ns=5 * MS), fn(1, 4, 2 * MS, total_ns=2 * MS)], 5 * MS) for i in range(9)],
+        {"end": True, "wall_ns": 200 * MS, "dropped": {}}))
 
 
 def exported(project: Project, path: Path, form: str, *flags: str) -> Path:
@@ -136,7 +143,6 @@ def single(found: Counter) -> Counter:
     return Counter({row: count for row, count in found.items() if row[0] not in ("work", "inlined")})
 
 
-@tool
 def test_speedscope_has_the_totals_of_the_report(project: Project, path: Path, speedscope: Path) -> None:
     loaded = load(project, "speedscope", speedscope, exported(project, path, "speedscope", "--by", "cpu"))
     profiles = {p["name"]: p for p in loaded["profiles"]}
@@ -155,7 +161,6 @@ def test_speedscope_has_the_totals_of_the_report(project: Project, path: Path, s
         assert functions(profiles[name]) == memory(project, path, key)
 
 
-@tool
 def test_collapsed_and_trace_have_the_totals_of_the_report(project: Project, path: Path, speedscope: Path) -> None:
     """Speedscope reads these formats too, and counts the time of the samples in a trace, as Chrome does."""
     loaded = load(project, "speedscope", speedscope, exported(project, path, "collapsed", "--by", "cpu"))
@@ -169,19 +174,14 @@ def test_collapsed_and_trace_have_the_totals_of_the_report(project: Project, pat
         assert functions(by_name[name]) == totals(thread["functions"], unit=1000)
 
 
-@tool
 def test_run_in_speedscope_has_the_self_times_of_the_report(project: Project, speedscope: Path) -> None:
-    path = put_run(project, "1740000000123-77", ndjson(
-        header(["update", "physics"], places=["a.c:1", "b.c:2"]), {"thread": 1, "tid": 77, "name": "main", "start_ns": 0},
-        *[frame(i, [fn(0, 1, 3 * MS, total_ns=5 * MS), fn(1, 4, 2 * MS, total_ns=2 * MS)], 5 * MS) for i in range(9)],
-        {"end": True, "wall_ns": 200 * MS, "dropped": {}}))
+    path = a_run(project)
     known = {(f["name"], f["self_ns"], f["self_ns"]) for f in project.json("report", path, "--all")["functions"]}
     for form in ("speedscope", "collapsed"):
         profile, = load(project, "speedscope", speedscope, exported(project, path, form))["profiles"]
         assert set(functions(profile)) == known
 
 
-@tool
 def test_catapult_reads_the_trace(project: Project, path: Path, browser: None) -> None:
     """The trace viewer of chrome://tracing, as Go carries it for `go tool trace`."""
     go = shutil.which("go") or "/usr/local/go/bin/go"
@@ -230,6 +230,7 @@ class Firefox:
             done = self.command("thread", "list", "--json", check=False)
             if done.status == 0:
                 break
+        assert done.status == 0, done
         return {(t["processName"], t["name"]): t["threadHandle"] for t in json.loads(done.out)["threads"]}
 
     def json(self, *words: Any) -> Any:
@@ -256,7 +257,6 @@ def rounded(rows: Counter) -> list[tuple[str, float, float]]:
     return sorted((name, round(own, 3), round(total, 3)) for name, own, total in rows.elements())
 
 
-@tool
 def test_firefox_profile_has_the_times_of_the_report(project: Project, path: Path, firefox: Firefox) -> None:
     handles = firefox.open(exported(project, path, "firefox"))
     for name, thread in threads(project, path).items():
@@ -272,7 +272,6 @@ def test_firefox_profile_has_the_times_of_the_report(project: Project, path: Pat
     assert {m["markerName"] for m in main["byType"]} >= {"blocked", "epoll"}
 
 
-@tool
 def test_firefox_counts_the_samples_of_a_trace(project: Project, path: Path, firefox: Firefox) -> None:
     handles = firefox.open(exported(project, path, "chrome"))
     for name, thread in threads(project, path).items():
@@ -299,7 +298,6 @@ def top(pprof: Any, file: Path, series: str, unit: str, *flags: str) -> dict[str
     return {name: (int(flat), int(cum)) for flat, cum, name in rows if int(cum)}
 
 
-@tool
 def test_go_pprof_has_the_totals_of_the_report(project: Project, path: Path, pprof: Any) -> None:
     file = exported(project, path, "pprof")
     report = project.json("report", path, "--cpu", "--all")["functions"]
@@ -320,7 +318,14 @@ def test_go_pprof_has_the_totals_of_the_report(project: Project, path: Path, ppr
         "-top", exported(project, path, "pprof", "--by", "cpu")).out
 
 
-@tool
+def test_go_pprof_has_the_self_times_of_a_run(project: Project, pprof: Any) -> None:
+    path = a_run(project)
+    known = {f["name"]: f for f in project.json("report", path, "--all")["functions"]}
+    file = exported(project, path, "pprof")
+    for series, unit, key in (("wall", "ns", "self_ns"), ("calls", "count", "calls")):
+        assert top(pprof, file, series, unit) == {name: (f[key], f[key]) for name, f in known.items()}
+
+
 def test_inferno_draws_the_collapsed_stacks(project: Project, path: Path) -> None:
     """Titles in the picture have the totals of each function below its caller."""
     file = exported(project, path, "collapsed", "--by", "cpu")

@@ -513,7 +513,7 @@ def test_run_has_no_figures_of_recordings(project: Project) -> None:
     path = put_run(project, "1740000000123-77", update_run(WALLS))
     for flags in (("--by", "live"), ("--by", "cpu"), ("--from", "1s")):
         done = project.piano("export", path, "--format", "collapsed", *flags, check=False)
-        assert done.status == 1 and "recordings" in done.err and done.out == "", done
+        assert done.status == 1 and "recording" in done.err and done.out == "", done
 
 
 @tool

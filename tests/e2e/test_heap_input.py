@@ -46,7 +46,7 @@ def test_file_that_is_no_recording_is_refused_by_byte(project: Project, content:
 @tool
 def test_a_run_of_functions_is_no_recording(project: Project) -> None:
     path = put_run(project, "1740000000123-77", update_run([16_000_000] * 3))
-    for command in (["report", "--heap", path], ["export", "--format", "pprof", path]):
+    for command in (["report", "--heap", path], ["export", "--format", "pprof", "--by", "live", path]):
         done = project.piano(*command, check=False)
         assert done.status == 1 and done.out == "" and "is not a recording" in done.err, done
 

@@ -25,8 +25,8 @@ static void report_all(FILE *out, const struct profile *heap)
     for (int mode = HEAP_SUMMARY; mode <= HEAP_AT_PEAK; mode++) {
         struct heap_options h = {.mode = (enum heap_mode)mode,
                                  .by = (enum figure)(mode % FIGURES_OF_HEAP),
-                                 .from = HEAP_NOT_GIVEN,
-                                 .to = HEAP_NOT_GIVEN};
+                                 .from = GROWTH_NOT_GIVEN,
+                                 .to = GROWTH_NOT_GIVEN};
         struct heap_growth growth;
         struct run_error error;
         if (mode == HEAP_GROWTH && heap_growth_make(&growth, heap, h.from, h.to, &error) != 0)

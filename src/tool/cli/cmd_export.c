@@ -304,13 +304,15 @@ static int export_run(const struct request *q, const char *path)
     struct run run;
     struct run_error error;
     const struct run_options with_threads = {.threads = true};
+    char safe[512];
     if (q->by >= 0 && q->by != FIGURE_ALLOCATED)
         return say_error("piano record --heap --cpu -- PROGRAM",
-                         "a run has self times and --by allocated; %s is of recordings",
-                         figure_names[q->by]);
+                         "%s is not a recording: it has self times, and bytes with --by allocated",
+                         say_safe(safe, sizeof(safe), path));
     if (q->format->needs_stacks)
         return say_error("--format chrome, which the Firefox Profiler reads too",
-                         "a run has no stacks: --format %s is of recordings", q->format->name);
+                         "%s is not a recording: it has no stacks for --format %s",
+                         say_safe(safe, sizeof(safe), path), q->format->name);
     if (is_part(q))
         return say_error("piano report --frames --from TIME --to TIME",
                          "a run is exported as a whole; a range of time is for recordings");

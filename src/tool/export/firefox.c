@@ -478,10 +478,10 @@ int export_firefox(FILE *out, const struct export_source *s)
     json_keep_error(&w.j, export_nodes_start(&w.nodes, s->profile, true));
     if (w.j.err == 0)
         json_keep_error(&w.j, markers_make(&w.markers, s));
+    uint64_t all = w.markers.left_out + w.markers.count;
     if (w.markers.left_out)
         say("%llu of %llu polls, parks, waits and frames are left out",
-            (unsigned long long)w.markers.left_out,
-            (unsigned long long)(w.markers.left_out + w.markers.count));
+            (unsigned long long)w.markers.left_out, (unsigned long long)all);
     if (w.j.err == 0)
         find_threads(&w);
     if (w.j.err == 0)

@@ -62,6 +62,7 @@ struct writer {
     size_t mapping_count;
     uint32_t *mapping_of; /* 1 + index, by module of the recording */
     char process[PIANO_REC_PATH];
+    bool lacks_stacks; /* a sample has no stack */
     bool failed;
 };
 
@@ -185,6 +186,7 @@ static int put_sample(struct writer *w, const struct series_row *row,
         proto_varint(&w->inside, row->pcs[i] + 1);
     if (row->depth == 0)
         proto_varint(&w->inside, w->series->pc_count + 1); /* "(no stack)" */
+    w->lacks_stacks |= row->depth == 0;
     proto_message(&w->message, 1, &w->inside);
     for (size_t i = 0; i < w->series->type_count; i++)
         proto_varint(&w->inside, (uint64_t)export_round(&rounding[i], row->values[i]));
@@ -208,6 +210,8 @@ static int put_locations(struct writer *w)
     int err = 0;
     for (size_t i = 0; i < w->series->pc_count && err == 0; i++)
         err = put_location(w, i);
+    if (!w->lacks_stacks)
+        return err;
     proto_number(&w->message, 1, w->series->pc_count + 1);
     proto_number(&w->inside, 1, function(w, &profile_no_stack));
     proto_message(&w->message, 4, &w->inside);
