@@ -114,6 +114,9 @@ def count_between(project: Project, pid: int, count: Callable[[], int], least: i
 
 
 def attach_often(project: Project, pid: int, check: Callable[[], None]) -> None:
+    """On a machine that is busy with other things, a thread of the process may not have its turn for seconds. Then piano gives
+    up, and says so; the next recording must work."""
+    late = 0
     for turn in range(TURNS):
         if turn % CHECKED == 0:
             check()
@@ -121,7 +124,10 @@ def attach_often(project: Project, pid: int, check: Callable[[], None]) -> None:
         (project.root / "x.rec").unlink(missing_ok=True)
         done = project.piano("record", "--heap=64K", "--events", "--pid", pid, "--duration", "0.01", "-o", "x.rec", check=False)
         skip_if_refused(done.err)
-        assert done.status == 0, (turn, done)
+        is_late = "did not start the thread in time; it goes on as before" in done.err
+        assert done.status == (1 if is_late else 0), (turn, done)
+        late += is_late
+    assert late <= TURNS / 20, f"{late} of {TURNS} recordings did not begin in time"
 
 
 def lost_blocks(heap: Heap) -> int:

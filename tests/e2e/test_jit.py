@@ -26,6 +26,7 @@ ALL = "7f0000000000 ffffffffff"  # a line of a map for the address that mmap ret
 #   map       writes /tmp/perf-PID.map; appends the following text unchanged
 #   dump      writes jit-PID.dump: `first` is loaded at A, moved to B, then `second` is loaded at A
 #   heap      allocates through code at A
+#   trampoline  calls through code at A that makes no frame
 RUNTIME = r"""
 #include <fcntl.h>
 #include <stdint.h>
@@ -42,10 +43,14 @@ static const unsigned char loop[] = {0x55, 0x48, 0x89, 0xe5, 0x48, 0x89, 0xf8, 0
 static const unsigned char back[] = {0x55, 0x48, 0x89, 0xe5, 0xff, 0xd6, 0x5d, 0xc3};
 /* mov rax, rdi; 1: dec rax; jnz 1b; ret */
 static const unsigned char leaf[] = {0x48, 0x89, 0xf8, 0x48, 0xff, 0xc8, 0x75, 0xfb, 0xc3};
+/* push rbp; mov ebp, 1; call rsi; pop rbp; ret */
+static const unsigned char trampoline[] = {0x55, 0xbd, 1, 0, 0, 0, 0xff, 0xd6, 0x5d, 0xc3};
 static unsigned char *code, *place_b, *other;
 char *volatile kept[64];
 __attribute__((noinline)) long call(void *f, long n) { long r = ((fn *)f)(n); __asm__ volatile(""); return r + 1; }
 __attribute__((noinline)) long allocate(long n) { kept[n] = malloc(1000); __asm__ volatile(""); return n; }
+__attribute__((noinline)) long spin(long n) { for (volatile long i = 0; i < n; i++); return n; }
+__attribute__((noinline)) long through(long n) { return ((long (*)(long, fn *))(void *)code)(n, spin) + 1; }
 static FILE *dump;
 static uint64_t now(void)
 {
@@ -125,6 +130,12 @@ int main(int argc, char **argv)
     }
     if (argc > 1 && strcmp(argv[1], "dump") == 0) {
         dump_and_run(25);
+        return 0;
+    }
+    if (argc > 1 && strcmp(argv[1], "trampoline") == 0) {
+        memcpy(code, trampoline, sizeof trampoline);
+        for (int i = 0; i < 60; i++)
+            through(4000000);
         return 0;
     }
     for (int i = 0; i < (getenv("LONG") ? 100 : 1); i++)
@@ -227,6 +238,19 @@ def test_a_function_without_a_frame_has_its_caller(project: Project, runtime: Pa
     assert [s[-3:] for s in jit_stacks(project, "[JIT code of runtime]")] == [["run", "call", "[JIT code of runtime]"]]
     cpu = project.json("report", "--cpu", "x.rec")["cpu"]
     assert cpu["unwound"] == cpu["samples"]
+
+
+@PERF
+def test_a_trampoline_without_a_frame_has_its_caller(project: Project, runtime: Path) -> None:
+    """It calls with eight bytes on the stack, and the frame pointer leads nowhere: as those of CPython."""
+    recorded(project, runtime, "trampoline")
+    data = project.json("report", "--cpu", "--tree", "x.rec")
+    found, node = [], data["tree"]
+    while node["children"]:
+        node = max(node["children"], key=lambda child: child["ns"])
+        found.append(node["function"])
+    assert found[-4:] == ["main", "through", "[JIT code of runtime]", "spin"]
+    assert data["cpu"]["unwound"] == data["cpu"]["samples"]
 
 
 @PERF

@@ -116,6 +116,15 @@ static __attribute__((noinline)) bool is_left(struct piano__heap_self *self)
     return true;
 }
 
+/* This thread entered a hook before the hooks were taken out, and goes on after the recording was
+ * taken away. The next recording is of the same session, and must not begin with the distance that
+ * this thread keeps meanwhile. */
+static void leave_session(struct piano__heap_self *self)
+{
+    if (__atomic_load_n(&piano__session_is_shared, __ATOMIC_RELAXED))
+        self->session--;
+}
+
 /* Returns whether a block of BYTES is to be sampled, and counts it down. A thread draws its first
  * gap before the test. */
 static bool is_due(struct piano__heap_self *self, uint64_t bytes)
@@ -134,6 +143,7 @@ static bool is_due(struct piano__heap_self *self, uint64_t bytes)
     if (!piano__gate_is_open(&piano__gate->sampling)) {
         self->rate = 0;
         set_left(self, LOOK_AGAIN);
+        leave_session(self);
         return false;
     }
     if (piano__control_is_ended()) {

@@ -51,8 +51,7 @@ static bool explain(struct attach *a, const struct piano__attach_answer *answer)
     static const char *const what[] = {
         [PIANO_ATTACH_BUSY] = "is recorded already, or was started by piano",
         [PIANO_ATTACH_LINGERS] = "has a thread that has not left the previous recording yet",
-        [PIANO_ATTACH_HIDDEN] = "has an allocator of its own in its executable, which cannot be "
-                                "redirected while it runs",
+        [PIANO_ATTACH_HIDDEN] = "has an allocator of its own in its executable",
         [PIANO_ATTACH_RECORDING] = "cannot write the recording",
         [PIANO_ATTACH_HEAP] = "cannot begin to record its heap",
         [PIANO_ATTACH_EVENTS] = "cannot begin to record events",
