@@ -150,7 +150,7 @@ static char *climb_built_workspace(char *root)
     return above;
 }
 
-/* Has no directory above CWD a build file, or CWD one of its own? */
+/* Whether CWD has a build file, or no directory above it has one. */
 static bool is_nearest_build(const char *cwd)
 {
     char *root = nearest_above(cwd, holds_build_file);
@@ -197,8 +197,8 @@ char *paths_program_root(void)
     return unless_refused(trusted ? climb_built_workspace(root) : root, trusted);
 }
 
-/* Whoever went to a directory of another user chose it, and recordings run no code. So `.piano` in
- * the working directory may also belong to the owner of that directory. */
+/* A user who changes to another user's directory has chosen it, and recordings run no code. So
+ * `.piano` in the working directory may also belong to the owner of that directory. */
 char *paths_project_root(void)
 {
     char *cwd = getcwd(NULL, 0);
