@@ -76,7 +76,7 @@ def calls(project: Project) -> dict[str, int]:
 def plain(project: Project, place: Path) -> str:
     """What the program prints without piano: built elsewhere from the same files."""
     copy = place / "plain" / project.root.name
-    shutil.copytree(project.root, copy, ignore=shutil.ignore_patterns(".piano"))
+    shutil.copytree(project.root, copy, ignore=shutil.ignore_patterns(".piano"), dirs_exist_ok=True)
     done = subprocess.run(["cargo", "run", "--quiet", "--release"], cwd=copy, env={**os.environ, **OFFLINE}, stdout=subprocess.PIPE, text=True, check=True)
     return done.stdout
 

@@ -46,7 +46,7 @@ def test_crates_without_std_and_what_runs_in_the_compiler_stay(project: Project)
         "derive/Cargo.toml": member("derive", 'shared = { path = "../shared" }\n', "[lib]\nproc-macro = true\n"),
         "derive/src/lib.rs": "extern crate proc_macro;\n#[proc_macro]\npub fn seven(_: proc_macro::TokenStream) -> proc_macro::TokenStream { (shared::five(\"z\") + 2).to_string().parse().unwrap() }\n",
         "shared/Cargo.toml": member("shared"),
-        "shared/src/lib.rs": "pub fn five(text: &str) -> u32 { text.len() as u32 + 4 }\n",
+        "shared/src/lib.rs": "#![no_std]\n#[cfg(unix)] extern crate std;\npub fn five(text: &str) -> u32 { text.len() as u32 + 4 }\n",
         "bare/Cargo.toml": member("bare"),
         "bare/src/both.rs": "pub fn twice(x: u32) -> u32 { x * 2 }\n",
         "bare/src/lib.rs": """#![no_std]
@@ -217,10 +217,10 @@ def test_rustc_is_found_whatever_it_is_called(project: Project, tmp_path: Path, 
 
 def test_a_member_of_a_workspace_with_a_state_of_its_own(project: Project) -> None:
     """Cargo builds a package only in its workspace."""
-    project.write({"Cargo.toml": '[workspace]\nmembers = ["app"]\nresolver = "2"\n[workspace.package]\nversion = "0.3.0"\n',
-                   "app/Cargo.toml": '[package]\nname = "app"\nversion.workspace = true\nedition = "2021"\n',
-                   "app/src/main.rs": "fn main() { println!(\"{}\", env!(\"CARGO_PKG_VERSION\")) }\n"})
-    app = project.root / "app"
+    project.write({"Cargo.toml": '[workspace]\nmembers = ["crates/app"]\nresolver = "2"\n[workspace.package]\nversion = "0.3.0"\n',
+                   "crates/app/Cargo.toml": '[package]\nname = "app"\nversion.workspace = true\nedition = "2021"\n',
+                   "crates/app/src/main.rs": "fn main() { println!(\"{}\", env!(\"CARGO_PKG_VERSION\")) }\n"})
+    app = project.root / "crates/app"
     (app / ".piano").mkdir()
     build(project, cwd=app)
     assert project.piano("run", env=OFFLINE, cwd=app).out == "0.3.0\n"
@@ -297,3 +297,4 @@ esac
     script.chmod(0o755)
     project.piano("build", "-j", "2", env={**OFFLINE, "RUSTC": str(script)})
     assert run(project).out == "3\n"
+    assert [row["calls"] for row in project.report().rows("get")] == [1, 1], "both kept their guards"

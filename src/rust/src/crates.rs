@@ -41,8 +41,11 @@ pub fn describe(root: &Path, out: &mut String) {
     walk.file(&Place { file: root, modules, names: Vec::new(), conditions: Vec::new() }, true);
 }
 
-fn is_plain_no_std(attributes: &[Attribute]) -> bool {
-    attributes.iter().any(|a| a.path().is_ident("no_std") || a.path().is_ident("no_core"))
+/// Does the crate do without std? Many that can do without have both `#![no_std]` and `extern crate std`.
+fn is_without_std(file: &syn::File) -> bool {
+    let is_bare = file.attrs.iter().any(|a| a.path().is_ident("no_std") || a.path().is_ident("no_core"));
+    let names_std = file.items.iter().any(|item| matches!(item, Item::ExternCrate(named) if named.ident == "std"));
+    is_bare && !names_std
 }
 
 /// The value of `#[path = "..."]`.
@@ -87,7 +90,7 @@ impl Walk<'_> {
             }
         };
         if is_root {
-            let std = if is_plain_no_std(&parsed.attrs) { "no_std" } else { "std" };
+            let std = if is_without_std(&parsed) { "no_std" } else { "std" };
             let _ = writeln!(self.out, "crate\t{name}\t{std}");
         }
         let mut conditions = place.conditions.clone();

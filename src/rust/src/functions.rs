@@ -6,7 +6,7 @@ use quote::ToTokens;
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 use syn::{
-    AttrStyle, Attribute, Block, Expr, ExprAsync, FnArg, ImplItemFn, ItemFn, ItemImpl, ItemMod, ItemStatic, ItemTrait, Meta, Pat,
+    AttrStyle, Attribute, Block, ExprAsync, FnArg, ImplItemFn, ItemFn, ItemImpl, ItemMod, ItemStatic, ItemTrait, Meta, Pat,
     ReturnType, Signature, TraitItemFn, Type,
 };
 
