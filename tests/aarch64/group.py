@@ -1,4 +1,4 @@
-"""What the group `aarch64` of tests/run needs: whether it can run here, its environment, and its end-to-end tests."""
+"""The group `aarch64` of tests/run: whether it can run here, its environment, and its end-to-end tests."""
 from __future__ import annotations
 
 import os
@@ -14,7 +14,7 @@ BUILD = ROOT / "build" / "aarch64"
 
 
 def missing() -> str | None:
-    """Why the group cannot run here."""
+    """The reason why the group cannot run here."""
     for program in (f"{CROSS}gcc", f"{CROSS}g++", "qemu-aarch64-static"):
         if not shutil.which(program):
             return f"{program} is not installed (tools/setup cross)"
@@ -25,8 +25,9 @@ def missing() -> str | None:
 
 
 def prepare() -> dict[str, str]:
-    """The environment of the tests; PATH has the cross compilers in front, for end-to-end tests. Two tools: that of aarch64, which qemu runs, and a copy of this machine's beside the libraries
-    for aarch64, since compilers are this machine's."""
+    """The environment of the tests. PATH begins with the cross compilers, for end-to-end tests. There are two tools: one for
+    aarch64, which qemu runs, and a copy of this machine's beside the libraries for aarch64, because the compilers are this
+    machine's."""
     place = subprocess.run([str(ROOT / "tests" / "aarch64" / "place")], stdout=subprocess.PIPE, check=True)
     lib = BUILD / "tests" / "mixed" / "lib"
     lib.mkdir(parents=True, exist_ok=True)
@@ -38,7 +39,7 @@ def prepare() -> dict[str, str]:
 
 
 def end_to_end() -> list[tuple[str, list[str], list[tuple[str, str]]]]:
-    """(tool, files, tests left out with the reason), from e2e.txt."""
+    """(tool, files, omitted tests with the reason), from e2e.txt."""
     tools = {"build": str(BUILD / "tests" / "mixed" / "piano"), "record": str(BUILD / "piano")}
     files: dict[str, list[str]] = {kind: [] for kind in tools}
     left_out = []

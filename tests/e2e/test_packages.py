@@ -1,4 +1,4 @@
-"""How packages are made: the parts that take seconds. tools/try-packages builds, installs and uses the real ones."""
+"""Packaging: the parts that take seconds. tools/try-packages builds, installs and uses the real packages."""
 from __future__ import annotations
 
 import json
@@ -18,7 +18,7 @@ EPOCH = {"SOURCE_DATE_EPOCH": "1700000000"}
 
 
 def tree(place: Path, mode: int, time: int) -> Path:
-    """The same files, made in another order, at another time, with other permissions for others."""
+    """The same files, created in another order, at another time, with other permissions for other users."""
     folder = place / "piano-1"
     for name in sorted(("bin/piano", "lib/a", "lib/b"), reverse=bool(mode & 0o020)):
         path = folder / name
@@ -110,7 +110,7 @@ def test_the_list_of_parts_tells_linked_from_loaded(project: Project) -> None:
 
 @pytest.mark.tool
 def test_the_page_bundles_no_package_of_others() -> None:
-    """If this fails, the list of parts names the package; give it a licence there too."""
+    """If this fails, the list of parts names the package; add its licence there."""
     done = subprocess.run([sys.executable, "-c", "import runpy; print(runpy.run_path('tools/package/sbom')['scripts']())"],
                           cwd=ROOT, stdout=subprocess.PIPE, check=True)
     assert done.stdout.decode().strip() == "[]"

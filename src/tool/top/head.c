@@ -1,4 +1,4 @@
-/* Facts about the whole program: from the picture, and from the kernel what no sample can tell. */
+/* Facts about the whole program, from the picture and from the kernel. */
 #include "tool/top/head.h"
 
 #include <math.h>
@@ -49,7 +49,7 @@ static void put_state(struct buf *b, const struct live_picture *p)
     else if (p->end == RECORDING_KILLED)
         buf_printf(b, "killed by signal %d", p->status);
     else
-        buf_puts(b, "ended, nobody knows how");
+        buf_puts(b, "ended, exit status unknown");
 }
 
 static void put_heap(struct buf *b, const struct live_picture *p)
