@@ -13,7 +13,8 @@ from common import (ROOT, WORK, Failed, Missing, Run, cargo_project, fresh, medi
 from sqlite import one_cpu
 
 ORIGINAL = "0.15.1"
-FRAMES, QUICK_FRAMES = 10_000, 1_000  # of swarm.rs: plain, about 0.2 s for each 10 000
+FRAMES, QUICK_FRAMES = 100_000, 20_000  # of swarm.rs: plain, about 0.1 s for each 10 000
+KNOWN_FRAMES = 1_000
 GAME_FRAMES = 300
 FUNCTIONS = ["body_12ns", "body_30ns", "body_100ns", "body_300ns", "body_1us", "body_3us", "body_10us", "body_100us", "body_1ms",
              "short_call", *PARENTS]
@@ -167,7 +168,7 @@ def loads(theme, sides):
 
 def known_figures(theme, sides, built):
     """Of one run of swarm.rs that nothing disturbs."""
-    frames = QUICK_FRAMES
+    frames = KNOWN_FRAMES
     rows = {side: side.run(folder, [program, frames], ahead=True)[1] for side, (folder, program) in built.items()}
     counted = {side: {n: tuple(rows[side].get(n, {}).get(key, 0) for key in ("alloc_count", "alloc_bytes")) for n in ALLOCATIONS}
                for side in sides}
