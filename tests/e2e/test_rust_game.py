@@ -9,16 +9,11 @@ from pathlib import Path
 import pytest
 
 from conftest import ROOT, Project, need
-from rusts import OFFLINE, need_rust
+from rusts import OFFLINE, need_cargo  # noqa: F401
 
 EXAMPLE = ROOT / "examples" / "game-rust"
 FRAMES = 300
 PARTS = {"ai::think", "physics::step", "Particles::update", "Screen::render", "Grid::rebuild"}  # once in each frame
-
-
-@pytest.fixture(autouse=True, name="cargo")
-def _cargo() -> str:
-    return need_rust()
 
 
 def copy(place: Path) -> None:

@@ -6,10 +6,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from conftest import ROOT, Project
-from rusts import OFFLINE, fetch, need_rust
+from rusts import OFFLINE, fetch, need_cargo  # noqa: F401
 
 CRATE = ROOT / "integrations" / "tokio"
 REQUESTS = 80
@@ -51,11 +49,6 @@ fn main() {
     println!("{sum} {}", start_crossbeam());
 }
 '''
-
-
-@pytest.fixture(autouse=True, name="cargo")
-def _cargo() -> str:
-    return need_rust()
 
 
 def test_threads_of_rayon_and_crossbeam(project: Project) -> None:
