@@ -350,6 +350,23 @@ def test_malloc_of_a_stripped_program(project: Project) -> None:
     check_unknown(project, own(project, "-s"), "malloc", "its symbols are stripped")
 
 
+@pytest.mark.parametrize("text, env, allocator", [
+    ("", {}, "mimalloc"), ("pymalloc_debug", {}, None), ("pymalloc_debug free-threading build", {}, "mimalloc"),
+    ("pymalloc_debug", {"PYTHONMALLOC": "mimalloc_debug"}, "mimalloc"), ("pymalloc_debug", {"PYTHONMALLOC": "malloc"}, None)])
+def test_mimalloc_of_python_is_rarely_used(project: Project, text: str, env: dict[str, str], allocator: str | None) -> None:
+    """Python from 3.13 contains mimalloc, and uses it without the GIL or if PYTHONMALLOC names it."""
+    project.write({"prog.c": f"""
+        #include <stdio.h>
+        #include <stdlib.h>
+        int main(void) {{ return puts("mimalloc: error: {text}") < 0 || !malloc(1 << 24); }}
+    """})
+    project.command("gcc", "-s", "-O1", "-fno-builtin", "prog.c", "-o", "prog")
+    project.piano("record", "--heap=64K", "-o", "x.rec", "--", "./prog", env=env)
+    heap = read(project, "x.rec")
+    assert heap["run"]["own_allocator"] == allocator
+    assert heap["samples"] is None if allocator else heap["samples"] > 0
+
+
 def test_allocators_of_stripped_programs(project: Project) -> None:
     """The library's messages identify it, even if it is not the malloc of all libraries."""
     program = compile(project, USE, "-DA=je_", prefixed(project), "-ldl", "-lm", "-s")
