@@ -155,15 +155,8 @@ void rec_make_clock(struct recording *rec, struct recording_pair *pairs, size_t 
 /* Returns the last pair at or before TICKS; count if all are later. */
 static size_t find(const struct recording_clock *c, uint64_t ticks)
 {
-    size_t low = 0, high = c->count;
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-        if (c->pairs[mid].ticks <= ticks)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return low ? low - 1 : c->count;
+    size_t count = ORDER_BOUND(at, c->count, c->pairs[at].ticks <= ticks);
+    return count ? count - 1 : c->count;
 }
 
 static uint64_t scaled(uint64_t ticks, double rate)
