@@ -24,6 +24,7 @@
 #include "tool/util/json.h"
 #include "tool/util/program.h"
 #include "tool/util/say.h"
+#include "tool/util/vec.h"
 
 enum { OFF_CPU_PIDS = 1000000000 };
 
@@ -209,15 +210,8 @@ static uint32_t node_of(struct writer *w, const char *function, uint32_t parent)
             return found + 1;
         key++;
     }
-    if (w->node_count == w->node_cap) {
-        size_t cap = w->node_cap ? w->node_cap * 2 : 1024;
-        struct frame_node *more = realloc(w->nodes, cap * sizeof(*more));
-        if (!more)
-            return 0;
-        w->nodes = more;
-        w->node_cap = cap;
-    }
-    if (map_put(&w->node_of, key, (uint32_t)w->node_count) != 0)
+    if (VEC_ROOM(w->nodes, w->node_count, w->node_cap) != 0 ||
+        map_put(&w->node_of, key, (uint32_t)w->node_count) != 0)
         return 0;
     w->nodes[w->node_count++] = (struct frame_node){function, parent};
     return (uint32_t)w->node_count;
