@@ -425,13 +425,3 @@ void json_put_string(struct buf *b, const char *s)
     }
     buf_putc(b, '"');
 }
-
-void json_put_text(struct buf *b, const char *key, const char *text)
-{
-    buf_printf(b, "\"%s\":", key);
-    if (text)
-        json_put_string(b, text);
-    else
-        buf_puts(b, "null");
-    buf_putc(b, ',');
-}

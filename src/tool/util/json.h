@@ -72,7 +72,5 @@ int json_copy_string(struct json *j, char **out);
 
 /* Appends S as a JSON string literal. Bytes that are not UTF-8 become U+FFFD. */
 void json_put_string(struct buf *b, const char *s);
-/* Appends `"key":"text",` (null if TEXT is NULL). KEY is not escaped. */
-void json_put_text(struct buf *b, const char *key, const char *text);
 
 #endif
