@@ -7,6 +7,7 @@
 #   make install      PREFIX=/usr/local, DESTDIR=; `make uninstall` with the same values removes it
 #   make SAN=address  the same products under build/san-address/ (address, undefined, thread)
 #   make CROSS=aarch64-linux-gnu-   the same products for another machine, under build/aarch64/
+#   make CC=clang syntax B=DIR      what a compiler says about all sources, without compiling them; tools/check-clang
 #
 # Sources are found by wildcard: a new file in a room is built with that room.
 
@@ -116,8 +117,8 @@ MISSING := $(filter-out $(wildcard $(B)/obj/*/*/*.o $(B)/obj/*/*/*/*.o $(B)/obj/
              $(TOOL_OBJ) $(TARGET_OBJ) $(patsubst src/%.c,$(B)/obj/loaded/%.o,$(wildcard $(WRAP_SRC) $(EXEC_SRC))))
 
 .PHONY: all python demo test bench install uninstall format lint clean setup unit-tests man
-.PHONY: check-layers check-headers check-refs check-orders check-exports check-format check-install check-demo
-.PHONY: need-libclang viewer-prebuilt
+.PHONY: check-layers check-headers check-refs check-orders check-exports check-format check-clang check-install check-demo
+.PHONY: need-libclang viewer-prebuilt syntax
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -178,11 +179,24 @@ $(B)/obj/unit/%.o: src/%.c Makefile
 	$(call say,CC $<)
 	$(Q)$(CC) $(CFLAGS) $(SAN_FLAGS_$(SAN)) -DPIANO_CHECK $(TARGET_FLAGS) $(WRAP_SUMS) -c $< -o $@
 
+# Checks each source with the flags it is compiled with. A stamp per file avoids checking it again.
+SYNTAX := $(patsubst $(B)/obj/%.o,$(B)/syntax/%.ok,$(TOOL_OBJ) $(TARGET_OBJ) \
+            $(patsubst src/%.c,$(B)/obj/loaded/%.o,$(wildcard $(WRAP_SRC) $(EXEC_SRC))))
+syntax: $(SYNTAX)
+define syntax_rule
+$(B)/syntax/$(1)/%.ok: src/%.c Makefile
+	@mkdir -p $$(@D)
+	$$(Q)$$(CC) $$(CFLAGS) $$($(2)) $$(if $$(IS_CLANG),-Qunused-arguments) -MF $$@.d -MT $$@ -fsyntax-only $$<
+	@touch $$@
+endef
+$(eval $(call syntax_rule,tool,TOOL_FLAGS))
+$(eval $(call syntax_rule,loaded,TARGET_FLAGS))
+
 # Numbers in a torn or hostile image may overflow when added: -fwrapv makes the sums wrap.
 $(B)/obj/tool/common/%.o $(B)/obj/loaded/common/%.o $(B)/obj/unit/common/%.o: WRAP_SUMS := -fwrapv
 
 # Guards exist only for their cleanup, which clang does not count as a use.
-$(foreach o,loaded unit,$(B)/obj/$(o)/target/span/calibrate.o): TARGET_FLAGS += $(if $(IS_CLANG),-Wno-unused-variable)
+$(foreach o,loaded unit,$(B)/obj/$(o)/target/span/calibrate.o) $(B)/syntax/loaded/target/span/calibrate.ok: TARGET_FLAGS += $(if $(IS_CLANG),-Wno-unused-variable)
 
 # The version is only in the file VERSION.
 $(foreach o,tool/tool/cli/main tool/tool/view/packer loaded/target/span/public unit/target/span/public,$(B)/obj/$(o).o): VERSION
@@ -281,7 +295,7 @@ build/lint/%.ok: %.c $(filter %.h,$(C_FILES)) .clang-tidy tests/.clang-tidy
 	    $(LLVM:%=-isystem %/include) -DPIANO_VERSION='""' >$@.log 2>&1 || { cat $@.log; exit 1; }
 	@touch $@
 
-check-layers check-headers check-refs check-orders check-exports check-format check-install check-demo:
+check-layers check-headers check-refs check-orders check-exports check-format check-clang check-install check-demo:
 	@$(alone) tools/$@
 
 man: $(MANS) $(B)/man/piano.1
@@ -328,5 +342,5 @@ clean:
 
 include tools/package/package.mk
 
--include $(patsubst %.o,%.d,$(TOOL_OBJ) $(TARGET_OBJ) $(UNIT_OBJ)) $(addsuffix .d,$(TESTS)) \
+-include $(patsubst %.o,%.d,$(TOOL_OBJ) $(TARGET_OBJ) $(UNIT_OBJ)) $(addsuffix .d,$(TESTS) $(SYNTAX)) \
     $(patsubst src/%.c,$(B)/obj/loaded/%.d,$(WRAP_SRC) $(EXEC_SRC))

@@ -30,26 +30,39 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 OLD_LIBC = ["-ldl", "-lrt"]  # parts of libc since glibc 2.34
 PIANO = os.environ.get("PIANO", str(ROOT / "build" / "piano"))
-LIB = Path(PIANO).resolve().parent / "lib"
 PIANO_WORD = shlex.quote(PIANO)  # for a shell
 
 
-def preload_path(library: Path) -> str:
-    """Returns a value for LD_PRELOAD, which is split at blanks and colons: a link to LIBRARY if its path has them."""
-    if not set(str(library)) & set(" :$"):
-        return str(library)
+def without(marks: str, path: Path) -> Path:
+    """PATH, or a link to it if it has one of MARKS in it: for lists that are split there."""
+    if not set(str(path)) & set(marks):
+        return path
     place = tempfile.mkdtemp(prefix="piano-lib-")
     atexit.register(shutil.rmtree, place, ignore_errors=True)
-    link = Path(place, library.name)
-    link.symlink_to(library)
-    return str(link)
+    link = Path(place, path.name)
+    link.symlink_to(path)
+    return link
 
 
+def preload_path(library: Path) -> str:
+    """LIBRARY for LD_PRELOAD, which is split at blanks and colons."""
+    return str(without(" :$", library))
+
+
+# For run paths and PATH, which are split at colons.
+LIB = without(":", Path(PIANO).resolve().parent) / "lib"
 PRELOAD = preload_path(LIB / "libpiano.so")
 # Limit of one command, which then counts as hanging: half of a test's limit (tests/run --limit).
 LIMIT_S = max(60.0, float(os.environ.get("TEST_LIMIT_S", "0")) / 2)
 
 TIMING_TRIES = 3
+
+
+def copy_tool(place: Path) -> None:
+    """The tool and its libraries in PLACE, a new directory, for other users."""
+    place.mkdir()
+    shutil.copy2(PIANO, place / "piano")
+    shutil.copytree(LIB, place / "lib")
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -14,7 +14,7 @@ from typing import Any, Iterator
 
 import pytest
 
-from conftest import LIMIT_S, PIANO, Project, need
+from conftest import LIMIT_S, PIANO, Project, copy_tool, need
 from events import load as read_events
 from heaps import compile, read
 
@@ -719,7 +719,7 @@ def test_attach_to_a_process_that_only_runs_generated_code_fails(project: Projec
 @AS_ROOT
 def test_attach_to_another_users_process_fails(project: Project) -> None:
     home = Path("/tmp") / f"piano-attach-{os.getpid()}"
-    shutil.copytree(Path(PIANO).parent, home, ignore=shutil.ignore_patterns("obj", "tests", "lint", "san-*", "aarch64"))
+    copy_tool(home)
     try:
         with program(built(project), cwd=project.root) as running:
             done = project.command(need("setpriv"), "--reuid", NOBODY, "--regid", NOBODY, "--clear-groups", home / "piano",

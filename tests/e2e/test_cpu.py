@@ -15,7 +15,7 @@ from typing import Any, Iterator
 
 import pytest
 
-from conftest import LIMIT_S, PIANO, Done, Project, need
+from conftest import LIMIT_S, PIANO, Done, Project, copy_tool, need
 from samples import (CPU, DENY, HAS_CPU, HAS_HEAP, LONG, OFF, PREEMPTED, SHARES, SMALL, TOOL_STACK, WORK, Recording, Sample,
                      compiled, shares)
 
@@ -547,7 +547,7 @@ def test_attach_to_a_missing_process_fails(project: Project) -> None:
 def test_attach_without_permission_fails(project: Project, running: subprocess.Popen) -> None:
     project.root.chmod(0o777)
     home = Path("/tmp") / f"piano-{os.getpid()}"
-    shutil.copytree(Path(PIANO).parent, home, ignore=shutil.ignore_patterns("obj", "tests", "lint", "san-*"))
+    copy_tool(home)
     try:
         done = project.command(need("setpriv"), "--reuid", NOBODY, "--regid", NOBODY, "--clear-groups", home / "piano",
                                "record", "--cpu", "--pid", running.pid, "-o", "/tmp/none.rec", check=False, cwd=Path("/tmp"))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import PIANO, Project, need, put_run, update_run
+from conftest import LIB, PIANO, Project, need, put_run, update_run
 from test_cli import COMMANDS
 
 tool = pytest.mark.tool
@@ -142,8 +142,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def with_piano(project: Project) -> dict[str, str]:
-    """An environment in which the shells find piano's completions."""
-    return {"PATH": f"{Path(PIANO).parent}:{project.env['PATH']}"}
+    """An environment in which the completions find piano."""
+    return {"PATH": f"{LIB.parent}:{project.env['PATH']}"}
 
 
 def completed(project: Project, *words: str, cwd: Path | None = None) -> list[str]:

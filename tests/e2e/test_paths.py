@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import LIB, PIANO, Done, Project, need
+from conftest import LIB, PIANO, Done, Project, copy_tool, need
 
 AWKWARD = ["a b", "it's", 'quo"te', "do$HOME", "$ORIGIN", "semi;colon", "näme 日本", "back\\slash", "(x) & y", "-dash", "#hash %s"]
 COLON = "co:lon"  # make does not support it in names of targets, and PATH does not at all
@@ -36,9 +36,7 @@ def move(project: Project, name: str) -> Project:
 def private(project: Project, name: str) -> Path:
     """A piano in a directory called NAME."""
     place = project.home / name
-    place.mkdir()
-    shutil.copy(PIANO, place / "piano")
-    shutil.copytree(LIB, place / "lib")
+    copy_tool(place)
     links = project.home / "links"
     links.mkdir()
     project.env["TMPDIR"] = str(links)

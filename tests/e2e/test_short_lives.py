@@ -20,7 +20,8 @@ PERIOD = 10**9 // 99
 PERF = pytest.mark.skipif(bool(REFUSED), reason=f"perf events are refused here: {REFUSED}")
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root may sample whole CPUs")
 
-# One thread or process burns NS in two functions, a quarter and three quarters of it.
+# One thread or process burns about NS in two functions, a quarter and three quarters of it. Lengths are random: lives of equal
+# length can run in step with the kernel's ticks, so that every tick meets the same function (docs/record.md).
 LIVES = r"""
     #include <pthread.h>
     #include <stdio.h>
@@ -51,10 +52,10 @@ LIVES = r"""
     }
     int main(int argc, char **argv)
     {
-        long lives = atol(argv[2]);
-        ns = atol(argv[3]);
+        long lives = atol(argv[2]), mean = atol(argv[3]);
         for (long i = 0; i < lives; i++) {
             pthread_t t;
+            ns = mean / 2 + (long)((double)mean * rand() / RAND_MAX);
             if (argv[1][0] == 't') {
                 pthread_create(&t, NULL, live, NULL);
                 pthread_join(t, NULL);

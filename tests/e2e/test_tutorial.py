@@ -13,7 +13,7 @@ from typing import Iterator
 
 import pytest
 
-from conftest import PIANO, ROOT, Project
+from conftest import LIB, ROOT, Project
 from test_cli import COMMANDS
 from test_docs import flags
 
@@ -97,7 +97,7 @@ def test_the_commands_print_what_the_page_shows(project: Project) -> None:
     shutil.rmtree(examples, ignore_errors=True)
     for name in ("game", "store"):
         shutil.copytree(ROOT / "examples" / name, examples / name, ignore=shutil.ignore_patterns(".piano", "*.o", name))
-    path = {"PATH": f"{Path(PIANO).resolve().parent}:{project.env['PATH']}"}
+    path = {"PATH": f"{LIB.parent}:{project.env['PATH']}"}
     place = project.root
     for command, shown in steps(PAGE.read_text()):
         if command.startswith("cd "):

@@ -21,23 +21,23 @@ from typing import Any, Optional
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGE = Path(os.environ.get("PIANO_PYTHON", str(ROOT / "build" / "python")))
 PIANO = os.environ.get("PIANO", str(ROOT / "build" / "piano"))
-LIBRARY = PACKAGE / "piano" / "libpiano.so"
 
 
-def preload_path(library: Path) -> str:
-    """Returns a value for LD_PRELOAD, which is split at blanks and colons: a link to LIBRARY if its path has them."""
-    if not set(str(library)) & set(" :$"):
-        return str(library)
+def without(marks: str, path: Path) -> Path:
+    """PATH, or a link to it if it has one of MARKS in it: for lists that are split there."""
+    if not set(str(path)) & set(marks):
+        return path
     place = tempfile.mkdtemp(prefix="piano-lib-")
     atexit.register(shutil.rmtree, place, ignore_errors=True)
-    link = Path(place, library.name)
-    link.symlink_to(library)
-    return str(link)
+    link = Path(place, path.name)
+    link.symlink_to(path)
+    return link
 
 
-PRELOAD = preload_path(LIBRARY)
+PACKAGE = without(":", Path(os.environ.get("PIANO_PYTHON", str(ROOT / "build" / "python"))))  # for PYTHONPATH
+LIBRARY = PACKAGE / "piano" / "libpiano.so"
+PRELOAD = str(without(" :$", LIBRARY))
 LIMIT_S = max(120.0, float(os.environ.get("TEST_LIMIT_S", "0")) / 2)
 NEW_ENOUGH = sys.version_info >= (3, 11)
 needs_frames = pytest.mark.skipif(not NEW_ENOUGH, reason="needs Python 3.11 or later: piano cannot read the frames of older ones")
