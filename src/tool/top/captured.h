@@ -1,23 +1,23 @@
 /* The output of the program while the terminal shows our screen. */
-#ifndef PIANO_TOOL_TOP_OUTPUT_H
-#define PIANO_TOOL_TOP_OUTPUT_H
+#ifndef PIANO_TOOL_TOP_CAPTURED_H
+#define PIANO_TOOL_TOP_CAPTURED_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { OUTPUT_BYTES = 1 << 16 };
+enum { CAPTURED_BYTES = 1 << 16 };
 
-struct output {
+struct captured {
     int fd; /* -1: closed, or none */
     size_t len;
-    char text[OUTPUT_BYTES + 1]; /* the last bytes */
+    char text[CAPTURED_BYTES + 1]; /* the last bytes */
 };
 
 /* Reads what is there. */
-void output_read(struct output *o);
+void captured_read(struct captured *o);
 /* Line AT from the end, from 0; NULL: there are fewer. SAFE of SIZE. */
-const char *output_line(const struct output *o, size_t at, char *safe, size_t size);
+const char *captured_line(const struct captured *o, size_t at, char *safe, size_t size);
 /* Prints the last lines on stderr: they were written behind the screen. */
-void output_say_last(const struct output *o);
+void captured_say_last(const struct captured *o);
 
 #endif
