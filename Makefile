@@ -2,6 +2,7 @@
 #
 #   make              build/piano and build/lib/
 #   make demo         set up, build, profile the bundled game, print its reports
+#   make demo-rust    the same with the game in Rust
 #   make python       build/python/: the package, for PYTHONPATH
 #   make test         set up, then run all tests (tests/run)
 #   make install      PREFIX=/usr/local, DESTDIR=; `make uninstall` with the same values removes it
@@ -88,7 +89,8 @@ EXEC_SRC    := src/tool/build/exec_hook.c src/tool/build/exec_image.c
 MAIN_SRC    := src/tool/cli/main.c
 TOOL_SRC    := $(filter-out $(EXEC_SRC),$(call find_c,src/tool))
 WRAP_SRC    := src/target/preload/wrap.c
-TARGET_SRC  := $(filter-out $(WRAP_SRC),$(call find_c,src/target))
+STUB_SRC    := src/target/preload/stub.c
+TARGET_SRC  := $(filter-out $(WRAP_SRC) $(STUB_SRC),$(call find_c,src/target))
 PRELOAD_SRC := $(filter src/target/preload/%,$(TARGET_SRC))
 # tests/unit mirrors src: the tests of src/tool/load are in tests/unit/tool/load.
 TEST_SRC    := $(sort $(wildcard $(addsuffix /test_*.c,tests/unit tests/unit/* tests/unit/*/*)))
@@ -109,15 +111,16 @@ CARGO       := $(if $(CROSS)$(SAN),,$(shell command -v cargo 2>/dev/null))
 LIBS := $(B)/lib/libpiano.so $(B)/lib/libpiano.a \
         $(if $(CARGO),$(B)/lib/piano-rust.made) \
         $(if $(wildcard $(WRAP_SRC)),$(B)/lib/piano_wrap.o) \
+        $(B)/lib/piano_stub.o \
         $(if $(wildcard $(EXEC_SRC)),$(B)/lib/libpiano_exec.so)
 MANS := $(patsubst docs/%.md,$(B)/man/piano-%.1,\
           $(wildcard $(patsubst src/tool/cli/cmd_%.c,docs/%.md,$(wildcard src/tool/cli/cmd_*.c))))
 
 MISSING := $(filter-out $(wildcard $(B)/obj/*/*/*.o $(B)/obj/*/*/*/*.o $(B)/obj/*/*/*/*/*.o),\
-             $(TOOL_OBJ) $(TARGET_OBJ) $(patsubst src/%.c,$(B)/obj/loaded/%.o,$(wildcard $(WRAP_SRC) $(EXEC_SRC))))
+             $(TOOL_OBJ) $(TARGET_OBJ) $(patsubst src/%.c,$(B)/obj/loaded/%.o,$(wildcard $(WRAP_SRC) $(STUB_SRC) $(EXEC_SRC))))
 
-.PHONY: all python demo test bench install uninstall format lint clean setup unit-tests man
-.PHONY: check-layers check-headers check-refs check-orders check-exports check-format check-clang check-install check-demo
+.PHONY: all python demo demo-rust test bench install uninstall format lint clean setup unit-tests man
+.PHONY: check-layers check-headers check-refs check-orders check-exports check-format check-clang check-install check-demo check-demo-rust
 .PHONY: need-libclang viewer-prebuilt syntax
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -148,6 +151,10 @@ WEAK_REALS := posix_memalign aligned_alloc memalign valloc pvalloc
 $(B)/lib/piano_wrap.o: $(patsubst src/%.c,$(B)/obj/loaded/%.o,$(WRAP_SRC)) Makefile
 	@mkdir -p $(@D)
 	$(Q)$(OBJCOPY) $(WEAK_REALS:%=--weaken-symbol=__real_%) $< $@
+
+$(B)/lib/piano_stub.o: $(B)/obj/loaded/target/preload/stub.o
+	@mkdir -p $(@D)
+	$(Q)cp $< $@
 
 $(B)/lib/libpiano_exec.so: $(patsubst src/%.c,$(B)/obj/loaded/%.o,$(EXEC_SRC))
 	@mkdir -p $(@D)
@@ -181,7 +188,7 @@ $(B)/obj/unit/%.o: src/%.c Makefile
 
 # Checks each source with the flags it is compiled with. A stamp per file avoids checking it again.
 SYNTAX := $(patsubst $(B)/obj/%.o,$(B)/syntax/%.ok,$(TOOL_OBJ) $(TARGET_OBJ) \
-            $(patsubst src/%.c,$(B)/obj/loaded/%.o,$(wildcard $(WRAP_SRC) $(EXEC_SRC))))
+            $(patsubst src/%.c,$(B)/obj/loaded/%.o,$(wildcard $(WRAP_SRC) $(STUB_SRC) $(EXEC_SRC))))
 syntax: $(SYNTAX)
 define syntax_rule
 $(B)/syntax/$(1)/%.ok: src/%.c Makefile
@@ -265,10 +272,10 @@ $(B)/python/piano/_memprof.abi3.so: python/piano/_memprof.c include/piano.h VERS
 setup:
 	@tools/setup build
 
-demo:
+demo demo-rust:
 	@tools/setup build
 	@$(MAKE) --no-print-directory PROGRESS=short all
-	@tools/demo
+	@tools/demo$(@:demo%=$(subst -, ,%))
 
 test:
 	@tools/setup test
@@ -286,7 +293,7 @@ format:
 # One stamp per file, so that only changed files are checked again. The analyzer stays within a
 # function (shallow): across functions it takes four times as long, and clang 14 sometimes crashes.
 SHALLOW := $(addprefix --extra-arg=,-Xclang -analyzer-config -Xclang mode=shallow)
-LINT_SRC := $(COMMON_SRC) $(TOOL_SRC) $(TARGET_SRC) $(wildcard $(EXEC_SRC) $(WRAP_SRC)) $(TEST_SRC)
+LINT_SRC := $(COMMON_SRC) $(TOOL_SRC) $(TARGET_SRC) $(wildcard $(EXEC_SRC) $(WRAP_SRC) $(STUB_SRC)) $(TEST_SRC)
 lint: $(LINT_SRC:%.c=build/lint/%.ok)
 build/lint/%.ok: %.c $(filter %.h,$(C_FILES)) .clang-tidy tests/.clang-tidy
 	@mkdir -p $(@D)
@@ -295,7 +302,7 @@ build/lint/%.ok: %.c $(filter %.h,$(C_FILES)) .clang-tidy tests/.clang-tidy
 	    $(LLVM:%=-isystem %/include) -DPIANO_VERSION='""' >$@.log 2>&1 || { cat $@.log; exit 1; }
 	@touch $@
 
-check-layers check-headers check-refs check-orders check-exports check-format check-clang check-install check-demo:
+check-layers check-headers check-refs check-orders check-exports check-format check-clang check-install check-demo check-demo-rust:
 	@$(alone) tools/$@
 
 man: $(MANS) $(B)/man/piano.1
@@ -343,4 +350,4 @@ clean:
 include tools/package/package.mk
 
 -include $(patsubst %.o,%.d,$(TOOL_OBJ) $(TARGET_OBJ) $(UNIT_OBJ)) $(addsuffix .d,$(TESTS) $(SYNTAX)) \
-    $(patsubst src/%.c,$(B)/obj/loaded/%.d,$(WRAP_SRC) $(EXEC_SRC))
+    $(patsubst src/%.c,$(B)/obj/loaded/%.d,$(WRAP_SRC) $(STUB_SRC) $(EXEC_SRC))

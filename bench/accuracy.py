@@ -3,7 +3,8 @@ import os
 import shutil
 
 import variation
-from common import Run, fresh, median, piano_build, piano_rows, scratch, sources, uftrace_rows
+from common import (Run, cargo_project, fresh, median, piano_build, piano_rows, rust_missing, scratch,
+                    sources, uftrace_rows)
 
 CHILDREN = 50_000  # calls that each call of a parent in bodies.c makes
 PARENTS = {"parent_of_calls": "call", "parent_of_allocs": "allocation"}
@@ -67,11 +68,12 @@ def disorder(names, calls, truth, said):
 
 def run(theme):
     if not os.environ.get("SCENARIOS"):
-        constant(theme)
+        in_c(theme)
+        in_rust(theme)
     variation.section(theme, fresh("variation"))
 
 
-def constant(theme):
+def in_c(theme):
     folder = fresh("accuracy")
     sources(folder, "bodies.c", "chain.h")
     peer = None
@@ -81,7 +83,20 @@ def constant(theme):
         Run(["gcc", "-pg", *FLAGS, peer], cwd=folder)
     else:
         theme.skip("uftrace's figures", "uftrace is not installed")
+    constant(theme, "", piano, peer)
 
+
+def in_rust(theme):
+    why = rust_missing()
+    if why:
+        theme.skip("the functions in Rust", why)
+        return
+    piano, _ = piano_build(cargo_project(fresh("accuracy-rust"), "bodies.rs"), [])
+    constant(theme, "Rust: ", piano, None)
+
+
+def constant(theme, language, piano, peer):
+    """The errors of functions that always take the same time. PEER: the program for uftrace."""
     turns = quietest(theme, piano, peer)
     names = list(turns[0][1])
     calls = {n: turns[0][1][n][0] for n in names}
@@ -95,7 +110,7 @@ def constant(theme):
         return [name, f"{calls[name]:,}", least[name], truth[name], said[name], f"{off:+.2f}",
                 f"{100 * off / truth[name]:+.1f} %", theirs[name] if peer else "-"]
 
-    theme.table("Self time per call, ns",
+    theme.table(f"{language}Self time per call, ns",
                 ["function", "calls", "least", "truth", "piano", "off by", "", "uftrace"],
                 map(row, names))
     theme.note("The truth is the time of an uninstrumented twin of the function, measured in the same process and alternately with "
@@ -107,12 +122,12 @@ def constant(theme):
         off = max(least[name] - said[name], said[name] - truth[name], 0.0)
         one_percent = truth[name] / 100
         if name in PARENTS:
-            theme.budget(f"{name}: error per {PARENTS[name]}", off / CHILDREN,
+            theme.budget(f"{language}{name}: error per {PARENTS[name]}", off / CHILDREN,
                          2.0 + one_percent / CHILDREN, " ns")
         else:
-            theme.budget(f"{name}: error per call", off, max(2.0, one_percent), " ns")
+            theme.budget(f"{language}{name}: error per call", off, max(2.0, one_percent), " ns")
     wrong = disorder(names, calls, truth, said)
-    theme.require("ranking by self time", not wrong, ", ".join(wrong) or "as in truth")
+    theme.require(f"{language}ranking by self time", not wrong, ", ".join(wrong) or "as in truth")
     if peer:
         wrong = disorder(names, calls, truth, theirs)
         theme.note(f"Pairs in the wrong order by uftrace: {', '.join(wrong) or 'none'}.")

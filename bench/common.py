@@ -18,7 +18,7 @@ WORK = os.path.join(BENCH, "work")
 PROGRAMS = os.path.join(BENCH, "programs")
 PIANO = os.environ.get("PIANO") or os.path.join(ROOT, "build", "piano")
 # Variables of a calling make, or of the caller's project, that the measured programs must not get.
-FOREIGN = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "PIANO_RUNS_DIR", "PIANO_TIMING", "CFLAGS")
+FOREIGN = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "PIANO_RUNS_DIR", "PIANO_TIMING", "CFLAGS", "RUSTFLAGS", "CARGO_TARGET_DIR")
 
 median = statistics.median
 
@@ -94,6 +94,15 @@ def need(program):
     return found
 
 
+def rust_missing():
+    """Why `piano build` cannot build Rust programs here; None if it can."""
+    if shutil.which("cargo") is None:
+        return "cargo is not installed"
+    if not os.access(os.path.join(os.path.dirname(PIANO), "lib", "piano-rust"), os.X_OK):
+        return "piano-rust is not built"
+    return None
+
+
 def fresh(*names):
     """An empty directory below bench/work/."""
     path = os.path.join(WORK, *names)
@@ -112,11 +121,20 @@ def scratch():
     return tempfile.TemporaryDirectory(prefix="piano-bench-")
 
 
-def piano_build(folder, select, command):
-    """`piano build` in FOLDER: (path of the program, Run)."""
+def cargo_project(folder, source, name="program"):
+    """Makes FOLDER a Cargo project of one file, SOURCE of bench/programs."""
+    os.makedirs(os.path.join(folder, "src"))
+    shutil.copy(os.path.join(PROGRAMS, source), os.path.join(folder, "src", "main.rs"))
+    with open(os.path.join(folder, "Cargo.toml"), "w", encoding="utf-8") as manifest:
+        manifest.write(f'[package]\nname = "{name}"\nversion = "0.1.0"\nedition = "2021"\n\n[workspace]\n')
+    return folder
+
+
+def piano_build(folder, select, command=()):
+    """`piano build` in FOLDER, with COMMAND or piano's own choice: (path of the program, Run)."""
     # Marks FOLDER as a project. Otherwise piano would take the repository around it as the project.
     os.makedirs(os.path.join(folder, ".piano"), exist_ok=True)
-    run = Run([PIANO, "build", *select, "--", *command], cwd=folder)
+    run = Run([PIANO, "build", *select, *(["--", *command] if command else [])], cwd=folder, limit=1800)
     lines = run.out.strip().splitlines()
     if not lines:
         raise Failed(f"piano build in {folder} named no program\n{run.err}")

@@ -113,6 +113,7 @@ FOREIGN = ("PIANO_RUNS_DIR", "NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "COLUMNS"
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "tool: needs only the tool, no instrumented program")
+    config.addinivalue_line("markers", "projects: compiles programs of others, for minutes; the group rust-projects of tests/run")
     config.addinivalue_line("markers", "timing: compares times; other programs can only disturb it")
     if not os.access(PIANO, os.X_OK):
         raise pytest.UsageError(f"{PIANO} is not built; type `make` first")

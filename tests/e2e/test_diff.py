@@ -317,6 +317,22 @@ def test_repeated_runs_resolve_no_more(project: Project) -> None:
     assert row["significant"] is None and row["resolved"] is False
 
 
+def test_three_runs_on_each_side_resolve_smaller_changes(project: Project) -> None:
+    """The error of timed calls differs from run to run, so runs that agree limit it. 3 ns per call: too little for one run."""
+    def run(ns: int) -> str:
+        return ndjson(header(["update"], places=["a.c:1"]),
+                      *[frame(i, [fn(0, 1000, ns + i % 5, total_ns=ns + i % 5)], ns + 100) for i in range(40)])
+    for number, (side, ns) in enumerate((("before", 50_000), ("after", 53_000)), start=1):
+        for i in range(3):
+            put_run(project, f"174000000{number}00{i}-{i + 1}", run(ns + 10 * i))
+            project.piano("tag", side, *(["--add"] if i else []))
+            if i == 0:
+                project.piano("tag", f"one-{side}")
+    one, three = (project.json("diff", *sides)["functions"][0] for sides in (("one-before", "one-after"), ("before", "after")))
+    assert one["resolved"] is False and one["significant"] is None
+    assert three["resolved"] is True and three["significant"] is True
+
+
 def test_calls_that_are_all_timed_have_a_limit_too(project: Project) -> None:
     def run(ns: int) -> str:
         return ndjson(header(["update"], places=["a.c:1"]),

@@ -395,6 +395,100 @@ def test_node_names_its_functions(project: Project) -> None:
     assert 0.6 < share < 0.9
 
 
+JAVA = """
+public class Spend {
+    static long spend(long n) { long x = 1; for (long i = 0; i < n; i++) x = (x * 1103515245L + 12345) % 2147483648L; return x; }
+    static long threeParts() { return spend(300000) + 1; }
+    static long onePart() { return spend(100000) + 2; }
+    public static void main(String[] words) {
+        long sum = 0;
+        for (int i = 0; i < 1000; i++) sum += threeParts() + onePart();
+        if (sum == 0) System.out.println(sum);
+    }
+}
+"""
+
+
+def total_of(project: Project, name: str) -> int:
+    """CPU time of the functions whose names contain NAME, with what they call."""
+    return sum(f["total_ns"] for f in project.json("report", "--cpu", "x.rec")["functions"] if name in f["name"])
+
+
+def shares(project: Project) -> float:
+    three, one = total_of(project, "threeParts"), total_of(project, "onePart")
+    assert three and one, [f["name"] for f in project.json("report", "--cpu", "x.rec")["functions"]]
+    return three / (three + one)
+
+
+@PERF
+def test_java_names_its_functions(project: Project) -> None:
+    """From 17 on, HotSpot writes a map at its end. With frame pointers, stacks go through its code."""
+    java, javac = need("java"), need("javac")
+    flags = ("-XX:+UnlockDiagnosticVMOptions", "-XX:+DumpPerfMapAtExit", "-XX:+PreserveFramePointer", "-XX:CompileCommand=quiet",
+             "-XX:CompileCommand=dontinline,Spend.*", "-XX:CompileCommand=compileonly,Spend.*", "-Xcomp", "-Xlog:disable")
+    project.write({"Spend.java": JAVA})
+    project.command(javac, "Spend.java")
+    if project.command(java, *flags, "-version", check=False).status:
+        pytest.skip("this Java writes no map: it is older than 17, or has another virtual machine")
+    recorded(project, java, *flags, "-cp", project.root, "Spend")
+    forget(project)
+    assert 0.6 < shares(project) < 0.9
+    stacks = jit_stacks(project, next(f for f in functions(project) if "Spend.spend" in f))
+    assert any("Spend.main" in caller for stack in stacks for caller in stack), stacks
+
+
+PYTHON = """
+def spend(n):
+    x = 1
+    for i in range(n):
+        x = (x * 1103515245 + 12345) % 2147483648
+    return x
+def threeParts(): return spend(300000) + 1
+def onePart(): return spend(100000) + 2
+total = 0
+for i in range(20):
+    total += threeParts() + onePart()
+"""
+
+
+def python(project: Project) -> str:
+    """A CPython that writes a map, or a skip. pyenv has versions that are not in the path."""
+    names = [f"python3.{minor}" for minor in (12, 13, 14)]
+    found = [path for path in map(shutil.which, [*names, "python3"]) if path]
+    if shutil.which("pyenv"):
+        found += [path for name in names for path in project.command("pyenv", "whence", "--path", name, check=False).out.split()]
+    for path in found:
+        done = project.command(path, "-X", "perf", "-c", "import sys; print(sys.executable, sys.is_stack_trampoline_active())", check=False)
+        if done.status == 0 and done.out.split()[-1:] == ["True"]:
+            return done.out.split()[0]
+    pytest.skip("there is no Python 3.12 or later with `-X perf`")
+
+
+@PERF
+def test_python_names_its_functions(project: Project) -> None:
+    """The interpreter makes a trampoline for each function. --kernel: samples from outside, which do not know Python."""
+    interpreter = python(project)
+    project.write({"app.py": PYTHON})
+    recorded(project, interpreter, "-X", "perf", "app.py", flags=("--cpu=499", "--kernel"), cwd=project.root)
+    forget(project)
+    assert 0.6 < shares(project) < 0.9
+    stacks = jit_stacks(project, "spend")
+    assert {"threeParts", "<module>"} < set(stacks[0]) or {"onePart", "<module>"} < set(stacks[0]), stacks
+    cpu = project.json("report", "--cpu", "x.rec")["cpu"]
+    assert cpu["unwound"] > 0.9 * cpu["samples"], "through trampolines without a frame"
+
+
+@PERF
+def test_luajit_is_one_function_without_names(project: Project) -> None:
+    """Distributions build it without the map."""
+    lua = need("luajit")
+    project.write({"app.lua": "local x = 1\nfor i = 1, 3e8 do x = (x * 16807) % 2147483647 end\nif x == 0 then print(x) end\n"})
+    recorded(project, lua, "app.lua", cwd=project.root)
+    forget(project)
+    found = functions(project)
+    assert found and all(name.startswith(("[JIT code of luajit", "TRACE_")) for name in found), found
+
+
 GO = """
 package main
 

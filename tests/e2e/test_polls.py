@@ -543,7 +543,8 @@ def mixed(program: Path) -> Any:
 COMMANDS = (("report",), ("report", "--json"), ("report", "--polls"), ("report", "--polls", "--json", "--all"),
             ("report", "--cpu"), ("report", "--cpu", "--threads", "--json"), ("report", "--cpu", "--tree"),
             ("report", "--heap"), ("export", "--format", "chrome"), ("export", "--format", "collapsed", "--by", "cpu"),
-            ("export", "--format", "pprof", "--by", "off-cpu"), ("export", "--format", "speedscope", "--by", "cpu"))
+            ("export", "--format", "pprof", "--by", "off-cpu"), ("export", "--format", "speedscope", "--by", "cpu"),
+            ("export", "--format", "firefox"), ("export", "--format", "pprof", "--by", "peak"))
 
 
 @tool

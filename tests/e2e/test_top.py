@@ -15,6 +15,7 @@ import pytest
 
 from conftest import LIMIT_S, PIANO, Project
 from screens import ENTER, LEAVE, Screen
+from test_attach import skip_if_refused
 
 ROUNDED = 5e-7  # JSON has six decimals
 # Each turn waits 10 ms, burns three parts in `hot` and one in `cool`, and keeps one block of 64 KB.
@@ -388,6 +389,30 @@ def test_process_that_runs_is_sampled(project: Project, program: Path, sampled: 
         got = readings_until(project, is_hot, "--cpu=500", process.pid)
         assert got[-1]["state"] == "exited" and got[-1]["pid"] == process.pid, "the recording has ended"
         assert got[-1]["live_bytes"] is None or got[-1]["live_bytes"] >= 0, "what is not recorded is not 0"
+        assert process.poll() is None, "it goes on"
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_process_that_runs_shows_memory_polls_and_functions(project: Project, program: Path) -> None:
+    """All that a program shows that `piano top` starts: the library is brought into the process."""
+    process = subprocess.Popen([program, "600"], stdout=subprocess.DEVNULL)
+
+    def has_all(reading: dict[str, Any]) -> bool:
+        return bool(reading["state"] == "running" and reading["places"] and reading["polls"] and reading["longest"] and
+                    reading["growth_per_minute"] and reading["live_bytes"] > 20 * 65536)
+    try:
+        done = project.command(PIANO, "record", "--heap", "--pid", process.pid, "--duration", "0.01", "-o", "try.rec", check=False)
+        skip_if_refused(done.err)
+        got = readings_until(project, has_all, "--heap=1", "--events", "-o", "x.rec", process.pid)
+        assert got[-1]["state"] == "exited" and got[-1]["pid"] == process.pid, "the recording has ended"
+        shown = next(reading for reading in got if has_all(reading))
+        place = next(p for p in shown["places"] if p["name"] == "keep_block")
+        assert place["live_bytes"] == 65536 * place["live_objects"] > 0 and shown["growth_per_minute"] > 0
+        assert shown["functions"] is None, "the CPU was not asked for"
+        assert "poll loop of turner" in shown["longest"][0]["task"]
+        assert got[-1]["live_bytes"] == project.json("report", "--heap", "x.rec")["live_bytes"]
         assert process.poll() is None, "it goes on"
     finally:
         process.kill()

@@ -149,11 +149,11 @@ static bool find_addresses(const struct modules *m, pid_t pid, struct addresses 
         attach_fail(f, "a new start of the process",
                     "process %d contains a libpiano.so of an older piano", (int)pid);
     else if (!a->create || !a->detach)
-        attach_fail(f, "--cpu, which loads nothing",
+        attach_fail(f, ATTACH_WITHOUT_LIBRARY,
                     "process %d has a C library from before glibc 2.34, without its threads",
                     (int)pid);
     else if (!a->open || !a->find || !a->unmap || !a->calls.instruction || !a->calls.sigreturn)
-        attach_fail(f, "--cpu, which loads nothing",
+        attach_fail(f, ATTACH_WITHOUT_LIBRARY,
                     "the C library of process %d lacks functions that are needed", (int)pid);
     else
         return true;
@@ -262,7 +262,7 @@ static void explain(struct job *j, int err)
     uint64_t step = j->room.step < PIANO_ATTACH_STARTED ? j->room.step : 0;
     const char *hint = err == -EMFILE ? "a higher limit of open files (ulimit -n)"
                        : err == -EAGAIN || err == -ENOMEM ? "a higher limit (ulimit -u, ulimit -v)"
-                                                          : "--cpu, which loads nothing";
+                                                          : ATTACH_WITHOUT_LIBRARY;
     if (err == -ECANCELED)
         attach_fail(&j->in->failure, "the same again",
                     "process %d did not start the thread in time; it goes on as before",
@@ -433,7 +433,7 @@ bool inject(struct injection *in)
     int err = modules_read(&j.modules, in->pid);
     if (err != 0) {
         proc_explain(in->pid, err, &in->failure);
-    } else if (proc_check_modules(in->pid, &j.modules, &in->failure) &&
+    } else if (proc_check_modules(in->pid, &j.modules, in->with_heap, &in->failure) &&
                find_addresses(&j.modules, in->pid, &j.addresses, &in->failure)) {
         j.safe = safe_new(in->pid, &j.modules);
         if (j.safe && pthread_create(&thread, NULL, work, &j) == 0)

@@ -13,7 +13,8 @@
 void ending_write(const struct recordings *recordings, const struct recording *one,
                   const struct record *r, const struct sampler *cpu, const struct watch *w,
                   int cpu_err);
-/* The same for the process of CPU, which may still run. */
-void ending_write_attached(const struct sampler *cpu, const struct watch *w);
+/* The same for the recording at PATH of a process that may still run. */
+void ending_write_attached(const char *path, const struct sampler *cpu, const struct watch *w,
+                           int cpu_err);
 
 #endif

@@ -333,23 +333,20 @@ static void end_recording(struct sampler *cpu, bool is_over)
     h->state = PIANO_REC_ENDED;
 }
 
-void finish_attached(const struct record *r, const char *path_of, struct sampler *cpu,
+void finish_attached(const struct record *r, struct recordings *recordings, struct sampler *cpu,
                      const struct watch *w)
 {
     char path[PATH_MAX];
-    char own[PATH_MAX];
     struct piano__rec_header h = {0};
-    snprintf(own, sizeof own, "%s", path_of);
-    struct recording one = {.path = own, .pid = r->pid, .image = 1, .over = true};
-    if (cpu) {
+    struct recording one = {.path = recordings->path, .pid = r->pid, .image = 1, .over = true};
+    if (cpu)
         end_recording(cpu, true);
-        ending_write_attached(cpu, w);
-    }
+    ending_write_attached(one.path, cpu, w, r->cpu_err);
     say_one(&one, true);
     if (cpu)
         say_missed(cpu);
     keeping_names(&one, 1);
-    if (recordings_header(own, &h) != 0 || is_empty(&h))
+    if (recordings_header(one.path, &h) != 0 || is_empty(&h))
         say(h.flags & PIANO_REC_ATTACHED
                 ? "nothing was recorded: the process neither allocated much nor used much CPU time"
                 : "nothing was sampled: the process used almost no CPU time");
