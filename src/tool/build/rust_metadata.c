@@ -74,7 +74,7 @@ static int read_dependency(struct rust_crates *c, struct json *j)
             continue;
         }
         char *path = NULL;
-        err = read_text(j, &path);
+        err = json_copy_string(j, &path);
         err = err ? err : VEC_DOUBLE(c->used, c->used_count);
         if (err == 0)
             c->used[c->used_count++] = path;
