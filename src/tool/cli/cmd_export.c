@@ -245,7 +245,8 @@ static int check(const struct request *q, const struct profile *p)
     if (q->format->is_timeline)
         return !found || found & (PROFILE_CPU | PROFILE_EVENTS) || has_snapshots
                    ? EXIT_DONE
-                   : outcome_not_recorded(path, "events, CPU samples or snapshots: there is no timeline",
+                   : outcome_not_recorded(path,
+                                          "events, CPU samples or snapshots: there is no timeline",
                                           "piano record --events --cpu -- PROGRAM");
     if (q->by >= FIGURES_OF_HEAP)
         return !found || found & PROFILE_CPU
