@@ -325,7 +325,7 @@ install: all man
 	install -m 755 $(B)/piano $(D)/bin/piano
 	install -m 755 $(filter %.so,$(LIBS)) $(D)/lib/piano
 	install -m 644 $(filter-out %.so %.made,$(LIBS)) $(D)/lib/piano
-	$(if $(wildcard $(B)/lib/piano-rust),install -m 755 $(B)/lib/piano-rust $(D)/lib/piano)
+	if [ -e $(B)/lib/piano-rust ]; then install -m 755 $(B)/lib/piano-rust $(D)/lib/piano; fi
 	install -m 644 include/piano.h $(D)/include/piano.h
 	tools/fill-pc $(call quoted,$(PREFIX)) $(VERSION) < tools/piano.pc.in > $(D)/lib/pkgconfig/piano.pc
 	install -m 644 $(B)/man/*.1 $(D)/share/man/man1

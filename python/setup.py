@@ -80,6 +80,8 @@ class InstallTool(install_scripts):
         shutil.copy2(TOOL, scripts / "piano")
         for name in ("libpiano.so", "libpiano_exec.so", "libpiano.a", "piano_wrap.o"):
             shutil.copy2(LIBRARIES / name, libraries / name)
+        if (LIBRARIES / "piano-rust").exists():  # built where there is cargo
+            shutil.copy2(LIBRARIES / "piano-rust", libraries / "piano-rust")
         shutil.copy2(ROOT / "LICENSE", documents)
         if PREBUILT:
             shutil.copy2(PREBUILT / "sbom.spdx.json", documents)

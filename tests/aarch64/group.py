@@ -4,6 +4,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,6 +30,7 @@ def prepare() -> dict[str, str]:
     aarch64, which qemu runs, and a copy of this machine's beside the libraries for aarch64, because the compilers are this
     machine's."""
     place = subprocess.run([str(ROOT / "tests" / "aarch64" / "place")], stdout=subprocess.PIPE, check=True)
+    link_temporary_directory()
     lib = BUILD / "tests" / "mixed" / "lib"
     lib.mkdir(parents=True, exist_ok=True)
     for source, target in [(ROOT / "build" / "piano", lib.parent), (ROOT / "build" / "lib" / "libpiano_exec.so", lib),
@@ -36,6 +38,18 @@ def prepare() -> dict[str, str]:
         shutil.copy2(source, target)
     bin = place.stdout.decode().strip()
     return {"QEMU_LD_PREFIX": str(SYSROOT), "PATH": f"{bin}:{os.environ['PATH']}", "CC": f"{bin}/gcc"}
+
+
+def link_temporary_directory() -> None:
+    """qemu looks for every path below SYSROOT first, also for "/". A program that makes the parents of a directory from there, one by one
+    relative to the last, would make a second /tmp in SYSROOT, where it then finds its files, and this machine's programs do not."""
+    top = Path(tempfile.gettempdir()).resolve().parts[1]
+    link = SYSROOT / top
+    if top in ("usr", "lib", "etc") or link.is_symlink():
+        return
+    if link.is_dir():
+        shutil.rmtree(link)  # made by programs of an earlier run
+    link.symlink_to(Path("/", top))
 
 
 def end_to_end() -> list[tuple[str, list[str], list[tuple[str, str]]]]:

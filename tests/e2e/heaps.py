@@ -6,6 +6,7 @@ sampled and all figures are exact.
 from __future__ import annotations
 
 import re
+import struct
 import textwrap
 from pathlib import Path
 from typing import Any, Iterable
@@ -110,7 +111,10 @@ def archive(name: str) -> Path:
 
 
 def read(project: Project, path: Path | str, *arguments: Any) -> Heap:
-    return Heap(project.json("report", "--heap", *arguments, path))
+    file = project.root / path
+    pid, = struct.unpack_from("<I", file.read_bytes()[:32], 24)
+    others = list(file.parent.glob(f"{file.name}-*"))  # the figures of the program alone
+    return Heap(project.json("report", "--heap", *(["--process", pid] if others else []), *arguments, path))
 
 
 def record(project: Project, *command: Any, rate: str | None = "1", flags: Iterable[Any] = (), status: int = 0,

@@ -56,6 +56,16 @@ int main(void)
 """
 
 
+def check_order(mine: list[str], is_exact: bool) -> None:
+    """With a coarse clock (aarch64), a definition has the time of other events, and comes first: only the order of each kind is known."""
+    if is_exact:
+        assert mine[1:-2] == ["task_spawn", "poll_begin", "wake", "poll_end", "queue", "task_end"] * 100
+        assert mine[-2:] == ["value", "worker_stop"]
+    kinds = {"worker_start", "worker_stop", "task_spawn", "task_end"}
+    assert [what for what in mine if what in kinds] == ["worker_start", *["task_spawn", "task_end"] * 100, "worker_stop"]
+    assert [what for what in mine if what not in kinds] == ["poll_begin", "wake", "poll_end", "queue"] * 100 + ["value"]
+
+
 def check_told(r: Recording, done: Done) -> None:
     tids = {int(me): int(tid) for me, tid in (line.split() for line in done.out.splitlines())}
     assert [r.name(e.fields[0]) for e in r.of("mark")] == ["begin", "end"]
@@ -63,14 +73,13 @@ def check_told(r: Recording, done: Done) -> None:
     for me, tid in tids.items():
         mine = [e for e in r.events if e.tid == tid and e.what != "thread"]
         assert (mine[0].what, mine[0].fields[0], r.name(mine[0].fields[1])) == ("worker_start", me, f"pool {me}")
-        assert [e.what for e in mine[1:-2]] == ["task_spawn", "poll_begin", "wake", "poll_end", "queue", "task_end"] * 100
+        check_order([e.what for e in mine], is_exact=len({e.ticks for e in mine}) == len(mine))
         assert [e.fields[0] for e in mine if e.what == "poll_begin"] == list(range(me * 1000, me * 1000 + 100))
         assert [e.fields[1] for e in mine if e.what == "queue"] == list(range(100))
         spawned = [e for e in mine if e.what == "task_spawn"]
         assert [r.name(e.fields[1]) for e in spawned] == ["even", "odd"] * 50
         assert {r.name(e.fields[2]) for e in spawned} == {"prog.c:31"}
-        assert (mine[-2].what, mine[-2].fields[1]) == ("value", 2 * me - 1 if me else 0)  # zigzag
-        assert mine[-1].what == "worker_stop"
+        assert [e.fields[1] for e in mine if e.what == "value"] == [2 * me - 1 if me else 0]  # zigzag
         assert all(a.ticks <= b.ticks for a, b in zip(mine, mine[1:]))
         assert all(e.bytes <= 12 for e in mine if e.what in ("poll_begin", "poll_end"))
         assert r.threads[tid][-1] == f"pool {me}"

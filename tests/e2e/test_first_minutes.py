@@ -272,7 +272,7 @@ def test_wrong_command_gets_a_suggestion(project: Project, words: list[str], tex
 
 
 @pytest.mark.parametrize("flags,text,never", [
-    (["--heap"], "try --heap=1K", "--cpu"), (["--heap=1K"], "try --heap=1,", "--heap=1K"),
+    (["--heap"], "try --heap=1K", "--cpu"), (["--heap=1K"], "try --heap=1 ", "--heap=1K"),
     (["--heap=1"], "allocated nothing", "try --heap"), ([], "try --heap=1K --cpu=999", "xx")], ids=str)
 def test_record_says_when_nothing_was_sampled(project: Project, flags: list[str], text: str, never: str) -> None:
     project.write({"a.c": "int main(void) { return 0; }\n"})

@@ -45,7 +45,7 @@ FORKS = CHURN + r"""
 
 def test_fork_while_threads_allocate_keeps_the_figures_exact(project: Project) -> None:
     program = compile(project, FORKS)
-    done, heap = record(project, program)
+    done, heap = record(project, program, flags=["--no-children"])
     said = figures(done.out)
     assert said["children"] == (20,)
     assert heap.live("churner") == said["churner"]

@@ -130,8 +130,8 @@ def gate(project: Project) -> Iterator[Path]:
 def test_program_that_becomes_a_daemon_is_told(project: Project, gate: Path, flags: tuple) -> None:
     program = compiled(project, DAEMON)
     out = project.root / "said"
-    with open(out, "w") as said:  # the daemon keeps its descriptors, so a pipe would not reach its end
-        tool = subprocess.run([PIANO, "record", *flags, "-o", "x.rec", "--", program, gate, "daemon"], cwd=project.root,
+    with open(out, "w") as said:  # the daemon keeps its descriptors, so a pipe would not end
+        tool = subprocess.run([PIANO, "record", "--no-children", *flags, "-o", "x.rec", "--", program, gate, "daemon"], cwd=project.root,
                               env=project.env, stdin=subprocess.DEVNULL, stdout=said, stderr=said, check=False)
     assert tool.returncode == 0, out.read_text()
     found = re.search(r"prog has ended, but 1 process that it started still runs \((\d+)\)", out.read_text())

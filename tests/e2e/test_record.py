@@ -22,6 +22,7 @@ from conftest import LIB, LIMIT_S, PIANO, PIANO_WORD, Done, Project, need
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to another user")
 NOBODY = 65534
 OURS = {"LD_PRELOAD", "PIANO_RECORD", "PIANO_RECORD_PID", "PIANO_HEAP"}
+OF_CHILDREN = {"PIANO_FAMILY_MOST", "PIANO_FAMILY_SIZE"}
 
 HOLDER = r"""
     #include <stdio.h>
@@ -517,7 +518,7 @@ def environment(text: str) -> dict[str, str]:
 def test_environment_is_unchanged_but_for_what_is_documented(project: Project) -> None:
     around = {"ODD": "a b\nc", "PIANO_MAPS": "1", "PIANO_CHILDREN": "1", "LD_PRELOAD": "libm.so.6", "EMPTY": ""}
     plain = environment(project.command("env", "-0", env=around).out)
-    seen = environment(record(project, "env", "-0", env=around).out)
+    seen = environment(record(project, "env", "-0", env=around, flags=("--heap=64K", "--no-children")).out)
     changed = {name for name in plain | seen if plain.get(name) != seen.get(name)}
     assert changed == OURS | {"PIANO_MAPS", "PIANO_CHILDREN"}
     assert "PIANO_MAPS" not in seen and "PIANO_CHILDREN" not in seen
@@ -528,6 +529,7 @@ def test_environment_is_unchanged_but_for_what_is_documented(project: Project) -
     assert int(seen["PIANO_RECORD_PID"]) == Header(only(project)).pid
     more = environment(record(project, "env", "-0", flags=("--maps", "--children")).out)
     assert more["PIANO_MAPS"] == more["PIANO_CHILDREN"] == "1"
+    assert {name: more[name] for name in OF_CHILDREN} == {"PIANO_FAMILY_MOST": "128", "PIANO_FAMILY_SIZE": str(4 << 30)}
 
 
 def test_signals_descriptors_and_directory_are_inherited(project: Project) -> None:
@@ -764,10 +766,12 @@ def test_older_files_of_similar_names_are_left_alone(project: Project) -> None:
     assert "x.rec-7" not in done.err and "recording: x.rec (" in done.err
 
 
-def test_children_are_not_recorded_unless_asked(project: Project) -> None:
+def test_children_are_recorded_unless_refused(project: Project) -> None:
     program = compiled(project, HOLDER % "")
-    record(project, "sh", "-c", f"{program}; {program}; true")
+    record(project, "sh", "-c", f"{program}; {program}; true", flags=("--no-children", "--heap=64K"))
     assert len(recordings(project)) == 1
+    record(project, "sh", "-c", f"{program}; {program}; true")
+    assert len(recordings(project)) == 4
 
 
 def test_children_have_recordings_with_children(project: Project) -> None:
@@ -807,7 +811,7 @@ def test_forks_without_exec(project: Project) -> None:
     assert all(h.samples > 0 for h in headers)
     for path in recordings(project):
         path.unlink()
-    record(project, program)
+    record(project, program, flags=("--no-children", "--heap=64K"))
     assert len(recordings(project)) == 1
 
 

@@ -17,7 +17,7 @@ STRUCTURES = {"## Header": "piano__rec_header", "An entry of `fires`": "piano__f
               "## Chunk header": "piano__chunk", "## 1: module": "piano__module",
               "## 2: stack": "piano__stack", "## 3: totals": "piano__totals", "## 4: live": "piano__live",
               "## 5: snapshot": "piano__snapshot", "An entry, of a stack": "piano__snapshot_entry",
-              "`trace`, of events": "piano__trace", "## 6: thread": "piano__thread_record",
+              "`trace`, of events": "piano__trace", "`family`, counted": "piano__rec_family", "## 6: thread": "piano__thread_record",
               "## 7: events": "piano__events_head", "## 8: sample": "piano__sample", "## 9: name": "piano__name",
               "### Kind 1: a text": "piano__symbol_text", "### Kind 2: a module": "piano__symbol_module",
               "### Kind 3: an address": "piano__symbol_address", "A frame:": "piano__symbol_frame"}
@@ -39,7 +39,7 @@ def documented() -> dict[str, list[tuple[str, int, str]]]:
     return found
 
 
-SIZES = {"u16": 2, "u32": 4, "u64": 8, "f64": 8}
+SIZES = {"u16": 2, "u32": 4, "u64": 8, "i64": 8, "f64": 8}
 
 
 def size_of(kind: str) -> int | None:

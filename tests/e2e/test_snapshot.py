@@ -205,7 +205,7 @@ def test_snapshot_of_a_child_that_is_not_recorded(project: Project) -> None:
             return 0;
         }
     """)
-    one = Running(project, program)
+    one = Running(project, program, "--no-children")
     try:
         no_snapshot(project, one.pid, "not recorded itself|is not being recorded")
         assert one.end()[0] == 0

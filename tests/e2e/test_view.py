@@ -73,7 +73,8 @@ def test_page_has_functions_and_frames(project: Project) -> None:
     assert words["functions"]["functions"] == project.json("report", run)["functions"]
     assert words["frames"]["frames"] == project.json("report", run, "--frames", "--top", 20)["frames"]
     assert any("1 spike" in line["text"] for line in words["overview"] if line["kind"] == "spans")
-    assert page.rows("threads") == [{"tid": 77, "name": page.strings.index("main"), "worker": NONE, "is_main": 1}]
+    assert page.rows("threads") == [{"tid": 77, "name": page.strings.index("main"), "worker": NONE, "is_main": 1,
+                                     "pid": 0, "process": NONE, "place": 0}]
 
 
 @tool

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import PACKAGE
+from conftest import PACKAGE, without
 
 sys.path.insert(0, str(PACKAGE))
 from piano.memprof import AllocationSample, FramePointerHealth, HeapSnapshot, StackFrame  # noqa: E402
@@ -115,7 +115,7 @@ def test_package_passes_mypy_strict(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache"), str(source)],
                           stdout=subprocess.PIPE, text=True)
     assert done.returncode == 0, done.stdout
-    env: dict[str, Any] = {**__import__("os").environ, "MYPYPATH": str(source.parent)}
+    env: dict[str, Any] = {**__import__("os").environ, "MYPYPATH": str(without(":", source.parent))}
     done = subprocess.run([sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache"), str(user)],
                           stdout=subprocess.PIPE, text=True, env=env)
     assert done.returncode == 0 and 'Revealed type is "builtins.int"' in done.stdout, done.stdout

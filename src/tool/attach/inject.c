@@ -359,8 +359,9 @@ static bool use_some_thread(struct job *j)
 /* Takes descriptor FD out of the process. */
 static int take(pid_t pid, int fd)
 {
+    /* glibc 2.31 has no SYS_pidfd_getfd. */
     int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-    int taken = pidfd >= 0 ? (int)syscall(SYS_pidfd_getfd, pidfd, fd, 0) : -1;
+    int taken = pidfd >= 0 ? (int)syscall(__NR_pidfd_getfd, pidfd, fd, 0) : -1;
     int err = errno;
     if (pidfd >= 0)
         close(pidfd);

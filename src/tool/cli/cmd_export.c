@@ -41,6 +41,7 @@ struct request {
     const char *output, *run;
     struct heap_skip skip;
     struct range_asked range;
+    const char *process; /* NULL: all */
     bool force;
 };
 
@@ -83,6 +84,7 @@ static const struct flag flags[] = {
      FLAG_READ("PATTERN", flag_skip, struct heap_skip, skip)},
     {"--no-skip", "keep every frame (the default without --skip)", FLAG_SWITCH(skip.none)},
     FLAGS_RANGE,
+    FLAG_PROCESS,
     {0},
 };
 
@@ -264,11 +266,19 @@ static int check(const struct request *q, const struct profile *p)
     return EXIT_DONE;
 }
 
+static int check_peak(const struct request *q, const struct profile *p)
+{
+    if (q->by == FIGURE_PEAK && !recording_is_one_heap(&p->rec))
+        return say_error("piano export --process NAME|PID",
+                         "the peak of several processes is not known");
+    return EXIT_DONE;
+}
+
 static int export_recording(struct request *q, const char *path)
 {
     struct profile p;
     struct run_error error;
-    int err = profile_peek(&p, path, &error);
+    int err = profile_peek_all(&p, path, q->process, &error);
     if (err)
         return outcome_failed(err, &error);
     p.rec.asked = q->range;
@@ -279,8 +289,10 @@ static int export_recording(struct request *q, const char *path)
     int status = check(q, &p);
     if (status == EXIT_DONE) {
         err = profile_read(&p, &error);
-        status = err ? outcome_failed(err, &error) : write_recording(q, &p);
+        status = err ? outcome_failed(err, &error) : check_peak(q, &p);
     }
+    if (status == EXIT_DONE)
+        status = write_recording(q, &p);
     profile_close(&p);
     return status;
 }

@@ -207,10 +207,12 @@ static int list_json(const struct runs *runs, const struct tags *tags)
             if (is_tagged(&tags->list[k], e))
                 json_add_text(&w, NULL, tags->list[k].name);
         json_close(&w);
-        if (e->recording)
+        if (e->recording) {
+            json_add_count(&w, "more_processes", e->more);
             put_recording(&w, e);
-        else
+        } else {
             put_run(&w, e);
+        }
         json_close(&w);
     }
     json_line(&w);
@@ -232,6 +234,7 @@ static int list(void *request)
         runs_release(&runs);
         return status;
     }
+    runs_fold(&runs);
     if (q->json)
         err = list_json(&runs, &tags);
     else if (runs.count == 0)

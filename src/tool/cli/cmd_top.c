@@ -89,5 +89,6 @@ const struct command command_top = {
     COMMAND_REQUEST(.interval_s = 1, .record = {.heap_rate = RECORD_USUAL_RATE,
                                                 .cpu_hz = RECORD_USUAL_HZ,
                                                 .every_s = -1,
-                                                .kill_s = 10}),
+                                                .kill_s = 10,
+                                                .no_children = true}),
 };

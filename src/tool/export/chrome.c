@@ -86,9 +86,10 @@ void trace_put_counter(struct trace *w, const char *category, uint64_t pid, uint
     trace_end(w);
 }
 
-static uint64_t pid_of(const struct trace *w)
+static uint64_t pid_of(const struct trace *w, uint32_t track)
 {
-    return w->rec->header.pid;
+    const struct recording_process *process = recording_track_process(w->rec, track);
+    return process ? process->pid : w->rec->header.pid;
 }
 
 static uint64_t tid_of(const struct trace *w, uint32_t track)
@@ -101,10 +102,11 @@ static uint64_t tid_of(const struct trace *w, uint32_t track)
 static void put_flow(struct trace *w, const struct poll *poll)
 {
     w->flows++;
-    trace_begin(w, "s", "wake", pid_of(w), tid_of(w, poll->waker_track), poll->cause_ns);
+    trace_begin(w, "s", "wake", pid_of(w, poll->waker_track), tid_of(w, poll->waker_track),
+                poll->cause_ns);
     buf_printf(&w->b, ",\"id\":%llu,\"name\":\"wake\"", (unsigned long long)w->flows);
     trace_end(w);
-    trace_begin(w, "f", "wake", pid_of(w), tid_of(w, poll->track), poll->begin_ns);
+    trace_begin(w, "f", "wake", pid_of(w, poll->track), tid_of(w, poll->track), poll->begin_ns);
     buf_printf(&w->b, ",\"id\":%llu,\"bp\":\"e\",\"name\":\"wake\"", (unsigned long long)w->flows);
     trace_end(w);
 }
@@ -114,11 +116,12 @@ static void on_poll(void *ctx, const struct polls *p, const struct poll *poll)
     struct trace *w = ctx;
     const struct polls_group *g = &p->groups[poll->group];
     double on = polls_on_cpu(p, &poll->time, (uint64_t)polls_duration(poll));
-    trace_begin(w, "X", "poll", pid_of(w), tid_of(w, poll->track), poll->begin_ns);
+    trace_begin(w, "X", "poll", pid_of(w, poll->track), tid_of(w, poll->track), poll->begin_ns);
     buf_putc(&w->b, ',');
     trace_put_time(w, "dur", (uint64_t)polls_duration(poll));
     trace_put_name(w, g->name);
-    buf_printf(&w->b, ",\"args\":{\"task\":\"%llu\"", (unsigned long long)poll->task);
+    buf_printf(&w->b, ",\"args\":{\"task\":\"%llu\"",
+               (unsigned long long)recording_own_id(w->rec, poll->task));
     if (on >= 0)
         buf_printf(&w->b, ",\"on_cpu\":%.3f", on);
     if (poll->open)
@@ -136,7 +139,7 @@ static void on_park(void *ctx, const struct polls *p, uint32_t track, uint64_t t
     char name[32] = "park";
     struct trace *w = ctx;
     const struct polls_track *t = &p->tracks[track];
-    trace_begin(w, "X", "park", pid_of(w), t->tid, t->park_ns);
+    trace_begin(w, "X", "park", pid_of(w, track), t->tid, t->park_ns);
     buf_putc(&w->b, ',');
     trace_put_time(w, "dur", to_ns - t->park_ns);
     if (t->park_kind > 0 && t->park_kind < PIANO_PARKS)
@@ -148,7 +151,7 @@ static void on_park(void *ctx, const struct polls *p, uint32_t track, uint64_t t
 
 static void put_mark(struct trace *w, const struct recording_event *e, const char *name)
 {
-    trace_begin(w, "i", "mark", pid_of(w), tid_of(w, e->track), e->at_ns);
+    trace_begin(w, "i", "mark", pid_of(w, e->track), tid_of(w, e->track), e->at_ns);
     trace_put_name(w, name);
     buf_puts(&w->b, ",\"s\":\"t\"");
     trace_end(w);
@@ -157,7 +160,8 @@ static void put_mark(struct trace *w, const struct recording_event *e, const cha
 static void put_value(struct trace *w, const struct recording_event *e, const char *name,
                       const char *series, int64_t value)
 {
-    trace_put_counter(w, "value", pid_of(w), tid_of(w, e->track), e->at_ns, name, series, value);
+    trace_put_counter(w, "value", pid_of(w, e->track), tid_of(w, e->track), e->at_ns, name, series,
+                      value);
 }
 
 static const char *event_named(const struct polls *p, event_name id)
@@ -178,7 +182,8 @@ static void on_event(void *ctx, const struct polls *p, const struct recording_ev
         put_value(w, e, event_named(p, e->value.name), "value", e->value.value);
         break;
     case PIANO_EVENT_QUEUE:
-        snprintf(text, sizeof(text), "queue %llu", (unsigned long long)e->queue.queue);
+        snprintf(text, sizeof(text), "queue %llu",
+                 (unsigned long long)recording_own_id(w->rec, e->queue.queue));
         put_value(w, e, text, "depth", e->queue.depth);
         break;
     case PIANO_EVENT_POLL_BEGIN: /* on_poll */
@@ -201,14 +206,17 @@ static void on_event(void *ctx, const struct polls *p, const struct recording_ev
 static void put_heap(struct trace *w)
 {
     const struct recording *rec = w->rec;
+    uint64_t pid = rec->header.pid;
+    if (!recording_is_one_heap(rec))
+        return; /* no snapshots of one moment */
     for (size_t i = 0; i < rec->snapshot_count; i++) {
         const struct recording_snapshot *s = &rec->snapshots[i];
         if (!range_has(&rec->range, s->at_ns))
             continue;
-        trace_put_counter(w, "heap", pid_of(w), pid_of(w), s->at_ns, "heap: live bytes", "bytes",
+        trace_put_counter(w, "heap", pid, pid, s->at_ns, "heap: live bytes", "bytes",
                           figure_whole(s->live_bytes));
         if (s->resident_bytes)
-            trace_put_counter(w, "heap", pid_of(w), pid_of(w), s->at_ns, "resident bytes", "bytes",
+            trace_put_counter(w, "heap", pid, pid, s->at_ns, "resident bytes", "bytes",
                               figure_whole((double)s->resident_bytes));
     }
 }
@@ -218,10 +226,15 @@ static void put_heap(struct trace *w)
 static void put_names(struct trace *w)
 {
     char name[PIANO_REC_PATH], thread[200];
-    trace_put_metadata(w, "process_name", pid_of(w), pid_of(w),
-                       export_process_name(name, w->rec, w->rec->header.pid));
+    uint32_t own = w->rec->header.pid;
+    trace_put_metadata(w, "process_name", own, own, export_process_name(name, w->rec, own));
+    for (size_t i = 0; i < w->rec->process_count; i++) {
+        uint32_t pid = w->rec->processes[i].pid;
+        if (pid != own)
+            trace_put_metadata(w, "process_name", pid, pid, export_process_name(name, w->rec, pid));
+    }
     for (uint32_t i = 0; i < w->rec->events.track_count; i++)
-        trace_put_metadata(w, "thread_name", pid_of(w), tid_of(w, i),
+        trace_put_metadata(w, "thread_name", pid_of(w, i), tid_of(w, i),
                            polls_thread_name(thread, sizeof(thread), w->p, i));
 }
 

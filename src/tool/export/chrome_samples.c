@@ -201,7 +201,7 @@ static void put_names(struct trace *w)
             trace_keep_error(w, map_put(&tracks, w->rec->events.tracks[i].tid, i));
     for (size_t i = 0; i < c->process_count; i++) {
         const struct cpu_part *p = &c->processes[i];
-        if (p->pid != w->rec->header.pid)
+        if (p->pid != w->rec->header.pid && !recording_process_of(w->rec, p->pid))
             put_process(w, p->pid, false);
         if (p->off_ns || p->preempted_ns)
             put_process(w, p->pid, true);

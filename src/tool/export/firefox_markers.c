@@ -22,9 +22,15 @@ static void add(struct markers *m, const struct marker *marker)
 
 /* ---- events ---- */
 
+static uint32_t pid_of(const struct polls *p, uint32_t track)
+{
+    const struct recording_process *process = recording_track_process(p->rec, track);
+    return process ? process->pid : p->rec->header.pid;
+}
+
 static void on_poll(void *ctx, const struct polls *p, const struct poll *poll)
 {
-    add(ctx, &(struct marker){.pid = p->rec->header.pid,
+    add(ctx, &(struct marker){.pid = pid_of(p, poll->track),
                               .tid = p->tracks[poll->track].tid,
                               .kind = MARKER_POLL,
                               .name = p->groups[poll->group].name,
@@ -37,7 +43,7 @@ static void on_park(void *ctx, const struct polls *p, uint32_t track, uint64_t t
 {
     const struct polls_track *t = &p->tracks[track];
     bool known = t->park_kind > 0 && t->park_kind < PIANO_PARKS;
-    add(ctx, &(struct marker){.pid = p->rec->header.pid,
+    add(ctx, &(struct marker){.pid = pid_of(p, track),
                               .tid = t->tid,
                               .kind = MARKER_PARK,
                               .name = known ? polls_park_names[t->park_kind] : "park",
@@ -50,7 +56,7 @@ static void on_event(void *ctx, const struct polls *p, const struct recording_ev
     if (e->code != PIANO_EVENT_MARK)
         return;
     const char *name = recording_name_of(p->rec, e->mark.name);
-    add(ctx, &(struct marker){.pid = p->rec->header.pid,
+    add(ctx, &(struct marker){.pid = pid_of(p, e->track),
                               .tid = p->tracks[e->track].tid,
                               .kind = MARKER_MARK,
                               .name = name ? name : "(no name)",

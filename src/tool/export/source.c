@@ -17,6 +17,9 @@ const char *export_process_name(char *text, const struct recording *rec, uint32_
     const struct recording_thread *t = recording_thread_of(rec, pid);
     if (pid == rec->header.pid && *rec->header.program)
         return program_called(text, PIANO_REC_PATH, rec->header.program, rec->header.command);
+    const struct recording_process *process = recording_process_of(rec, pid);
+    if (process && *process->name)
+        return process->name;
     return t && t->name[0] ? t->name : "process";
 }
 

@@ -179,10 +179,10 @@ static void sort_group(struct recording_sample *list, size_t count)
         }
 }
 
-static int sort_samples(struct recording *rec)
+int rec_sort_samples(struct recording *rec)
 {
     struct groups g = {.list = NULL};
-    struct recording_sample *sorted = calloc(rec->sample_count, sizeof(*sorted));
+    struct recording_sample *sorted = calloc(rec->sample_count + 1, sizeof(*sorted));
     int err = sorted ? count_groups(&g, rec) : -ENOMEM;
     err = err ? err : place_groups(&g);
     struct group *last = g.list;
@@ -208,7 +208,7 @@ int rec_read_samples(struct rec_reader *r)
                        take_sample, NULL);
     if (err && err != -E2BIG)
         return err;
-    return rec->sample_count ? sort_samples(rec) : 0;
+    return rec->sample_count ? rec_sort_samples(rec) : 0;
 }
 
 /* Returns the first sample that is not before (TID, AT_NS). */

@@ -66,7 +66,7 @@ static int compare_threads(const void *a, const void *b)
 }
 
 /* A record without a name does not remove an earlier one. */
-static int sort_threads(struct recording *rec)
+int rec_sort_threads(struct recording *rec)
 {
     struct ranked_thread *list = calloc(rec->thread_count + 1, sizeof(*list));
     size_t kept = 0;
@@ -131,7 +131,7 @@ int rec_read_threads(struct rec_reader *r)
                        "a name that cannot be read: the rest of its chunk is left out", take_name,
                        NULL);
     if (err == 0)
-        err = sort_threads(r->rec);
+        err = rec_sort_threads(r->rec);
     return err ? err : sort_names(r->rec);
 }
 

@@ -91,6 +91,8 @@ static int finish_poll(struct polls *p, struct polls_track *t, struct poll *poll
     if (!range_has(&p->range, poll->begin_ns))
         return 0;
     t->polls++;
+    if (at_ns - poll->begin_ns > t->longest_ns)
+        t->longest_ns = at_ns - poll->begin_ns;
     if (poll->depth == 0)
         polls_time_add(&t->busy_time, &poll->time);
     if (p->listener && p->listener->poll)
@@ -336,28 +338,36 @@ int polls_take(struct polls *p, const struct recording_event *e)
 /* Closes what was open when the recording ended. A thread in a poll is still there. A thread in
  * a turn of its loop may have ended without an exit record, so its turn ends at its last event
  * or sample. */
+static int finish_track(struct polls *p, uint32_t track)
+{
+    struct polls_track *t = &p->tracks[track];
+    const struct recording_process *process = recording_track_process(p->rec, track);
+    uint32_t pid = process ? process->pid : p->rec->header.pid;
+    uint64_t end = process && process->end_ns < p->end_ns ? process->end_ns : p->end_ns;
+    uint64_t last = t->tid == pid || t->last_ns > end ? end : t->last_ns;
+    int err = 0;
+    if (t->in_turn) {
+        t->turn.open = true;
+        last = t->parked ? end : last; /* it is waiting inside the turn */
+        if (last > t->turn.begin_ns)   /* else nothing is known of it */
+            err = finish_poll(p, t, &t->turn, last);
+    }
+    while (t->depth > 0 && err == 0) {
+        struct poll *poll = &t->stack[--t->depth];
+        poll->open = true;
+        err = finish_poll(p, t, poll, end > poll->begin_ns ? end : poll->begin_ns);
+    }
+    if (t->parked)
+        park_over(p, t, end > t->park_ns ? end : t->park_ns);
+    return err;
+}
+
 static int finish_tracks(struct polls *p)
 {
     int err = 0;
     polls_pass_edges(p, p->end_ns);
-    for (size_t i = 0; i < p->rec->events.track_count && err == 0; i++) {
-        struct polls_track *t = &p->tracks[i];
-        bool main_thread = t->tid == p->rec->header.pid;
-        uint64_t last = main_thread || t->last_ns > p->end_ns ? p->end_ns : t->last_ns;
-        if (t->in_turn) {
-            t->turn.open = true;
-            last = t->parked ? p->end_ns : last; /* it is waiting inside the turn */
-            if (last > t->turn.begin_ns)         /* else nothing is known of it */
-                err = finish_poll(p, t, &t->turn, last);
-        }
-        while (t->depth > 0 && err == 0) {
-            struct poll *poll = &t->stack[--t->depth];
-            poll->open = true;
-            err = finish_poll(p, t, poll, p->end_ns > poll->begin_ns ? p->end_ns : poll->begin_ns);
-        }
-        if (t->parked)
-            park_over(p, t, p->end_ns > t->park_ns ? p->end_ns : t->park_ns);
-    }
+    for (uint32_t i = 0; i < p->rec->events.track_count && err == 0; i++)
+        err = finish_track(p, i);
     for (size_t i = 0; i < p->series[POLLS_QUEUES].count; i++)
         polls_series_end(p, &p->series[POLLS_QUEUES].list[i]);
     polls_series_end(p, &p->alive);

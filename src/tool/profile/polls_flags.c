@@ -133,9 +133,9 @@ static int flag_queues(struct polls_flags *f, const struct polls *p)
         snprintf(flag->text, sizeof(flag->text),
                  "queue %llu grows: %.1f deep in the first quarter, %.1f, %.1f, %.1f in the last; "
                  "%lld at the end, %lld at most",
-                 (unsigned long long)s->key, polls_series_mean(s, 0), polls_series_mean(s, 1),
-                 polls_series_mean(s, 2), polls_series_mean(s, 3), (long long)s->value,
-                 (long long)s->max);
+                 (unsigned long long)recording_own_id(p->rec, s->key), polls_series_mean(s, 0),
+                 polls_series_mean(s, 1), polls_series_mean(s, 2), polls_series_mean(s, 3),
+                 (long long)s->value, (long long)s->max);
     }
     return 0;
 }

@@ -89,6 +89,17 @@ int64_t polls_duration(const struct poll *poll)
 
 /* ---- groups ---- */
 
+/* Of several processes: " in process 4711", unless the thread has that number. */
+static void put_process(char *text, size_t size, const struct polls *p, uint32_t track)
+{
+    const struct recording_process *process =
+        p->rec->process_count > 1 ? recording_track_process(p->rec, track) : NULL;
+    bool is_shown = process && (p->tracks[track].is_worker || process->pid != p->tracks[track].tid);
+    size_t len = strlen(text);
+    if (is_shown)
+        snprintf(text + len, size - len, " in process %u", process->pid);
+}
+
 const char *polls_thread_name(char *text, size_t size, const struct polls *p, uint32_t track)
 {
     const struct polls_track *t = &p->tracks[track];
@@ -102,6 +113,7 @@ const char *polls_thread_name(char *text, size_t size, const struct polls *p, ui
         snprintf(text, size, "%s (%u)", say_safe(safe, sizeof(safe), t->name), t->tid);
     else
         snprintf(text, size, "thread %u", t->tid);
+    put_process(text, size, p, track);
     return text;
 }
 
@@ -140,10 +152,12 @@ static uint64_t key_of_text(const char *name)
     return hash << 3 | 7;
 }
 
-static uint32_t group_of_text(const struct polls *p, const char *name)
+static uint32_t group_of_text(const struct polls *p, enum polls_kind kind, const char *name)
 {
     uint32_t found = map_find(&p->group_of, key_of_text(name));
-    return found != MAP_NONE && strcmp(p->groups[found].name, name) == 0 ? found : MAP_NONE;
+    bool is_same = found != MAP_NONE && p->groups[found].kind == kind &&
+                   strcmp(p->groups[found].name, name) == 0;
+    return is_same ? found : MAP_NONE;
 }
 
 uint32_t polls_group(struct polls *p, enum polls_kind kind, uint64_t key)
@@ -161,9 +175,11 @@ uint32_t polls_group(struct polls *p, enum polls_kind kind, uint64_t key)
     if (!new->name)
         return POLLS_NO_GROUP;
     uint64_t by_text = key_of_text(new->name);
-    found = kind == POLLS_TASK ? group_of_text(p, new->name) : MAP_NONE;
+    /* Each process numbers its names for itself, so several have one text. */
+    bool is_by_text = kind == POLLS_TASK || (p->rec->part_count > 0 && kind != POLLS_LOOP);
+    found = is_by_text ? group_of_text(p, kind, new->name) : MAP_NONE;
     uint32_t group = found != MAP_NONE ? found : (uint32_t)p->group_count;
-    bool taken = kind != POLLS_TASK || map_find(&p->group_of, by_text) != MAP_NONE;
+    bool taken = !is_by_text || map_find(&p->group_of, by_text) != MAP_NONE;
     if (map_put(&p->group_of, mixed, group) != 0 ||
         (!taken && map_put(&p->group_of, by_text, group) != 0)) {
         free(new->name);

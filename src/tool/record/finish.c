@@ -209,6 +209,23 @@ static void say_survivors(const struct record *r, const struct survivors *s)
             (int)s->first);
 }
 
+/* Processes beyond the limits are not recorded. */
+static void say_refused(const struct record *r, const struct recordings *recordings)
+{
+    const struct piano__rec_family *f = recordings->header ? &recordings->header->family : NULL;
+    char size[UNITS_LEN];
+    if (!f || f->most == 0)
+        return;
+    if (f->refused > 0)
+        say("%" PRIu64 " more process%s not recorded: there were %zu recordings of others already; "
+            "--max-processes changes that",
+            f->refused, f->refused == 1 ? " was" : "es were", r->most_processes);
+    if (f->chunks <= 0)
+        say("the recordings of other processes reached %s together, and lack what came later; "
+            "--max-total changes that",
+            units_bytes(size, (int64_t)r->family_bytes));
+}
+
 static void say_nothing_recorded(const struct record *r, const struct recordings *recordings)
 {
     char safe[PATH_MAX];
@@ -295,9 +312,7 @@ static void say_next(const struct record *r, const struct recording *main_one, i
     char path[PATH_MAX];
     if (recordings_header(main_one->path, &h) != 0)
         return;
-    if (is_empty(&h) && others > 0)
-        say("next: piano report FILE, for one that was sampled");
-    else if (is_empty(&h))
+    if (is_empty(&h) && others == 0)
         say_nothing_sampled(r, &h, status);
     else if (run)
         say("next: piano report --frames, and piano report %s",
@@ -370,7 +385,9 @@ void finish(const struct record *r, struct recordings *recordings, struct sample
     stripped_look(recordings);
     stripped_say_dropped(recordings);
     names_settle(recordings);
-    size_t empty = names_drop_empty(recordings);
+    size_t empty = recordings->dropped + names_drop_empty(recordings);
+    if (recordings->header)
+        empty += recordings->header->family.emptied;
     const struct recording *main_one = asked_for(recordings);
     if (!main_one) {
         say_nothing_recorded(r, recordings);
@@ -378,7 +395,9 @@ void finish(const struct record *r, struct recordings *recordings, struct sample
         ending_write(recordings, main_one, r, cpu, w, cpu_err);
         say_one(main_one, true);
     }
+    ending_write_others(recordings, cpu);
     size_t others = say_others(recordings, main_one);
+    say_refused(r, recordings);
     const struct survivors left = survivors_find(recordings, cpu);
     say_survivors(r, &left);
     if (empty > 0)

@@ -107,6 +107,7 @@ void lookout_stop(struct lookout *l, struct recordings *recordings)
     if (l->unwatched)
         say("the recording was not watched: %s", *l->unwatched ? l->unwatched : "out of memory");
     forget_flight(l);
+    flights_close(&l->others, now_s());
     l->due_s = l->forecast_s = 0;
 }
 
@@ -118,7 +119,9 @@ bool lookout_step(struct lookout *l, struct recordings *recordings, struct sampl
     if (l->due_s <= 0 || now < l->due_s)
         return false;
     l->due_s = now + 1.0 / FLIGHT_STEPS;
-    if (!follow_newest(l, recordings) || !flight_step(l->flight, now, &fired) || now < l->again_s)
+    bool is_fired = follow_newest(l, recordings) && flight_step(l->flight, now, &fired);
+    is_fired = is_fired || flights_step(&l->others, recordings, &l->wish, now, &fired);
+    if (!is_fired || now < l->again_s)
         return false;
     l->again_s = now + AGAIN_S;
     if (!act(recordings, cpu, &fired))

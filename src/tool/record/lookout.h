@@ -1,10 +1,12 @@
-/* Watches the newest recording of a program by the clock: red flags, the conditions of a flight
- * recorder, and how long the room for events lasts. */
+/* Watches the newest recording of a program by the clock, and those of the processes that it
+ * started: red flags, the conditions of a flight recorder, and how long the room for events
+ * lasts. */
 #ifndef PIANO_TOOL_RECORD_LOOKOUT_H
 #define PIANO_TOOL_RECORD_LOOKOUT_H
 
 #include <stdbool.h>
 
+#include "tool/record/flights.h"
 #include "tool/record/record.h"
 #include "tool/record/recordings.h"
 #include "tool/record/sampler.h"
@@ -17,6 +19,7 @@ struct lookout {
     double due_s;          /* 0: not asked for, or over */
     double forecast_s;     /* the same, for the room for events */
     double again_s;        /* no condition comes true before */
+    struct flights others; /* of processes that the program started */
 };
 
 void lookout_start(struct lookout *l, const struct record *r, double now_s);

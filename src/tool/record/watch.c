@@ -30,6 +30,7 @@
 
 /* The longest wait, if there are only signals to wait for. */
 static const double LONG_S = 3600;
+static const double CHILDREN_S = 0.2; /* between two looks for children */
 
 static double now_s(void)
 {
@@ -118,7 +119,7 @@ static void pass_deadline(const struct record *r, pid_t pid, struct watch *w, st
 
 /* Seconds until the next timed action. */
 static double patience(const struct deadline *d, const struct series *s, const struct lookout *l,
-                       const struct sampler *cpu, double now)
+                       const struct sampler *cpu, bool children, double now)
 {
     double wait = LONG_S;
     if (d->signal)
@@ -128,6 +129,8 @@ static double patience(const struct deadline *d, const struct series *s, const s
     wait = fmin(wait, lookout_due(l, now + LONG_S) - now);
     if (cpu && cpu->is_open)
         wait = fmin(wait, sampler_patience(cpu));
+    else if (children)
+        wait = fmin(wait, CHILDREN_S);
     return fmax(wait, 0);
 }
 
@@ -234,9 +237,12 @@ void watch_program(const struct record *r, struct recordings *recordings, struct
         if (series_is_due(&series, now))
             take_due(recordings, &series, now);
         take_samples(recordings, cpu, false);
+        if (!cpu && r->children)
+            recordings_find(recordings);
         if (lookout_step(&lookout, recordings, cpu, now))
             cut(pid, w, &waits, &series);
-        if (waits_for(&waits, awaited, patience(&d, &series, &lookout, cpu, now_s()), &info))
+        if (waits_for(&waits, awaited, patience(&d, &series, &lookout, cpu, r->children, now_s()),
+                      &info))
             handle(&info, pid, recordings);
     }
     lookout_stop(&lookout, recordings);
@@ -293,7 +299,7 @@ bool watch_process(const struct record *r, struct recordings *recordings, int so
         note_use(r->pid, begin_ns, w);
         if (work(recordings, cpu, &series, &lookout))
             break;
-        double next_s = patience(&none, &series, &lookout, cpu, now_s());
+        double next_s = patience(&none, &series, &lookout, cpu, false, now_s());
         double wait = fmax(fmin(next_s, end_s - now_s()), 0);
         bool is_signal = waits_for(&waits, awaited, wait, &info);
         if (is_signal && info.ssi_signo == SIGUSR2 && r->heap)

@@ -156,7 +156,7 @@ static void tell_heap(struct digest *r, const struct profile *heap)
     tell(r, "heap", "%s live, %s allocated, %s at the peak",
          figure_bytes(live, heap->rec.total.live_bytes),
          figure_bytes(all, heap->rec.total.allocated_bytes),
-         figure_bytes(peak, heap->rec.header.peak_bytes));
+         recording_is_one_heap(&heap->rec) ? figure_bytes(peak, heap->rec.header.peak_bytes) : "-");
     uint32_t *sorted = heap_sorted(heap, FIGURE_LIVE, &count);
     if (sorted && count) {
         const struct heap_site *site = &heap->sites[sorted[0]];

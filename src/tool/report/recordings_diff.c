@@ -18,11 +18,11 @@
 /* ---- reading ---- */
 
 /* The instruments of each recording. A file that does not name them is a heap recording. */
-static int find_common(struct recordings_diff *d, const char *const paths[2], unsigned found[2],
-                       struct run_error *error)
+static int find_common(struct recordings_diff *d, const char *const paths[2], const char *process,
+                       unsigned found[2], struct run_error *error)
 {
     for (int s = 0; s < 2; s++) {
-        int err = profile_peek(&d->profiles[s], paths[s], error);
+        int err = profile_peek_all(&d->profiles[s], paths[s], process, error);
         if (err)
             return err;
         bool is_hidden = own_is_hidden(&d->profiles[s].rec.header);
@@ -122,19 +122,19 @@ static int set_range(struct recordings_diff *d, unsigned *common, const struct r
 }
 
 int recordings_diff_make(struct recordings_diff *d, const char *const paths[2],
-                         const char *const labels[2], const struct heap_skip *skip,
-                         const struct range_asked *range, struct run_error *error)
+                         const char *const labels[2], const struct recordings_diff_wish *wish,
+                         struct run_error *error)
 {
     unsigned found[2] = {0, 0};
     *d = (struct recordings_diff){.has_cpu = false};
-    int err = find_common(d, paths, found, error);
+    int err = find_common(d, paths, wish->process, found, error);
     unsigned common = found[0] & found[1];
     if (err == 0 && common == 0)
         err = nothing_common(paths, found, error);
-    if (err == 0 && (range->from.given || range->to.given))
-        err = set_range(d, &common, range, error);
+    if (err == 0 && (wish->range->from.given || wish->range->to.given))
+        err = set_range(d, &common, wish->range, error);
     for (int s = 0; s < 2 && err == 0; s++)
-        err = load(d, s, common, skip, error);
+        err = load(d, s, common, wish->skip, error);
     if (err == 0)
         err = compare(d, common, labels);
     if (err == 0 && !d->has_cpu && !d->has_heap && !d->has_polls) {

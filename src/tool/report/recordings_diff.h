@@ -18,11 +18,18 @@ struct recordings_diff {
     struct polls_diff tasks;
 };
 
+/* What of the recordings is compared. */
+struct recordings_diff_wish {
+    const struct heap_skip *skip;
+    const struct range_asked *range;
+    const char *process; /* name or number; NULL: all */
+};
+
 /* 0, or negative errno with ERROR filled: -ENOENT if they have nothing in common. Of a range of time
  * in both, memory is not compared. Notices go to stderr. LABELS must outlive D. */
 int recordings_diff_make(struct recordings_diff *d, const char *const paths[2],
-                         const char *const labels[2], const struct heap_skip *skip,
-                         const struct range_asked *range, struct run_error *error);
+                         const char *const labels[2], const struct recordings_diff_wish *wish,
+                         struct run_error *error);
 void recordings_diff_release(struct recordings_diff *d);
 
 /* Each returns 0 or negative errno. */

@@ -110,7 +110,7 @@ static void on_park(void *ctx, const struct polls *p, uint32_t track, uint64_t t
 
 /* ---- points ---- */
 
-static uint32_t queue_row(struct collector *c, uint64_t queue)
+static uint32_t queue_row(struct collector *c, const struct recording *rec, uint64_t queue)
 {
     uint32_t row = map_find(&c->queue_rows, queue);
     char text[40];
@@ -119,7 +119,7 @@ static uint32_t queue_row(struct collector *c, uint64_t queue)
     row = (uint32_t)c->queue_rows.count;
     if (map_put(&c->queue_rows, queue, row) != 0)
         c->k->pack.failed = true;
-    snprintf(text, sizeof(text), "queue %llu", (unsigned long long)queue);
+    snprintf(text, sizeof(text), "queue %llu", (unsigned long long)recording_own_id(rec, queue));
     column_put(&c->queue_names->columns[0], texts_of(&c->k->texts, text));
     SCHEMA_WRITES(queue_names, 1);
     return row;
@@ -142,11 +142,11 @@ static bool begin_point(struct collector *c, struct pack_table *t, const struct 
     return true;
 }
 
-static void put_queue(struct collector *c, const struct recording_event *e)
+static void put_queue(struct collector *c, const struct polls *p, const struct recording_event *e)
 {
     if (!begin_point(c, c->queues, e))
         return;
-    column_put(&c->queues->columns[1], queue_row(c, e->queue.queue));
+    column_put(&c->queues->columns[1], queue_row(c, p->rec, e->queue.queue));
     column_put(&c->queues->columns[2], e->queue.depth);
     SCHEMA_WRITES(queues, 3);
 }
@@ -174,7 +174,7 @@ static void on_event(void *ctx, const struct polls *p, const struct recording_ev
     struct collector *c = ctx;
     switch (e->code) {
     case PIANO_EVENT_QUEUE:
-        put_queue(c, e);
+        put_queue(c, p, e);
         break;
     case PIANO_EVENT_VALUE:
         put_value(c, p, e);

@@ -46,6 +46,7 @@ struct packer {
     struct symbols *names;    /* kept by the caller from one page to the next; NULL: none */
     unsigned kinds;           /* enum packer_kind */
     struct range_asked range; /* of samples and events */
+    const char *process;      /* name or number of those on the page; NULL: all */
     uint64_t base_ns;         /* CLOCK_MONOTONIC at time 0 of the page; 0 without a recording */
     int64_t run_offset_ns;    /* time 0 of the run, on the page */
     struct packer_joined {    /* the recording that a run must belong to; see `packer_join` */

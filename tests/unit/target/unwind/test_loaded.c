@@ -1,7 +1,8 @@
 /* Compares the copy of the dynamic linker's list with dl_iterate_phdr while libraries are loaded and unloaded. Only old
  * versions of glibc need it, but it works with all.
  *
- * not under thread: a reader may read what is being written; it notices and reads again */
+ * not under thread: a reader may read what is being written; it notices and reads again
+ * not under aarch64: qemu has no process_vm_readv, with which the list is copied */
 #include <setjmp.h>
 #include <dlfcn.h>
 #include <link.h>

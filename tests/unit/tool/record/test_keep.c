@@ -112,6 +112,7 @@ static void names_are_appended_once(void **state)
     struct recording rec;
     struct stat first, second;
     const struct piano__symbol_frame *frames;
+    uint32_t texts;
     assert_int_equal(keep(NULL), 0);
     assert_int_equal(stat(path, &first), 0);
     assert_int_equal(first.st_size, LEN + PIANO_REC_CHUNK_BYTES);
@@ -124,10 +125,11 @@ static void names_are_appended_once(void **state)
     uint32_t module = recording_symbol_module(rec.symbols, own, NULL, 0);
     assert_int_not_equal(module, 0);
     assert_int_equal(
-        recording_symbol_frames(rec.symbols, module, (uintptr_t)landmark - bias, &frames), 1);
+        recording_symbol_frames(rec.symbols, module, (uintptr_t)landmark - bias, &frames, &texts),
+        1);
     assert_string_equal(recording_symbol_text(rec.symbols, frames[0].function), "landmark");
-    assert_int_equal(recording_symbol_frames(rec.symbols, module, 1, &frames), 0);
-    assert_int_equal(recording_symbol_frames(rec.symbols, module + 1, 1, &frames), 0);
+    assert_int_equal(recording_symbol_frames(rec.symbols, module, 1, &frames, &texts), 0);
+    assert_int_equal(recording_symbol_frames(rec.symbols, module + 1, 1, &frames, &texts), 0);
     assert_null(recording_symbol_text(rec.symbols, 999));
     recording_unload(&rec);
 }
