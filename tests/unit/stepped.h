@@ -33,7 +33,7 @@
 enum {
     POINTS = 40,
     STEPS = 200000, /* of all children of a test, about */
-    LIMIT_S = 200 /* of a child: a step takes microseconds, or a hundred on a busy machine */
+    LIMIT_S = 200   /* of a child: a step takes microseconds, or a hundred on a busy machine */
 };
 
 static char dir[256];
@@ -79,7 +79,8 @@ static __attribute__((noinline)) void set_trap_flag(bool on)
 static void begin(void)
 {
     self()->last_flush =
-        INT64_MAX / 2; /* no flush: a trap in it kills the child, because signals are blocked there */
+        INT64_MAX /
+        2; /* no flush: a trap in it kills the child, because signals are blocked there */
 #ifdef __x86_64__
     if (handler) {
         struct sigaction action = {.sa_sigaction = trapped, .sa_flags = SA_SIGINFO | SA_NODEFER};
@@ -268,7 +269,8 @@ static void at_many_points(void (*scenario)(void), int signal,
     reads_cpu_time = false;
     long length = at_points(scenario, signal, check, 4);
     reads_cpu_time = true;
-    if (length <= STEPS / 2) /* otherwise, under a sanitizer, a single point takes half a million steps */
+    if (length <=
+        STEPS / 2) /* otherwise, under a sanitizer, a single point takes half a million steps */
         at_points(scenario, signal, check, 1);
 }
 

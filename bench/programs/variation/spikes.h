@@ -160,7 +160,9 @@ FN void walk(int depth)
     if (depth > 0) {
         MADE(walk, 1);
         walk(depth - 1);
-        __asm__ __volatile__("" ::: "memory"); /* keeps the compiler from making a loop of the recursion */
+        __asm__ __volatile__(
+            "" ::
+                : "memory"); /* keeps the compiler from making a loop of the recursion */
     }
 }
 

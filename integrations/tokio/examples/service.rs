@@ -1,6 +1,5 @@
-//! A service that answers requests over TCP, and its clients. It has two mistakes: one task reads its
-//! configuration with a blocking call, and one computes for too long without a yield. Requests that
-//! arrive in the meantime are late.
+//! A service that answers requests over TCP, and its clients. Two mistakes delay requests: one task reads
+//! its configuration with a blocking call, and one computes for too long without a yield.
 //!
 //!     piano record -- target/debug/examples/service [REQUESTS]
 //!     piano report --polls

@@ -34,6 +34,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "common/execl.h"
 #include "tool/build/exec_image.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -418,49 +419,9 @@ EXPORT int execvp(const char *file, char *const argv[])
     return execvpe(file, argv, environ);
 }
 
-/* Collects the variadic arguments of execl and similar functions. `ap` is left after the
- * terminating NULL. */
-#define GATHER(argv, first, ap)                                                                    \
-    do {                                                                                           \
-        size_t count = 1;                                                                          \
-        va_start(ap, first);                                                                       \
-        while (va_arg(ap, char *))                                                                 \
-            count++;                                                                               \
-        va_end(ap);                                                                                \
-        (argv) = alloca((count + 1) * sizeof(char *));                                             \
-        memcpy(&(argv)[0], &(first), sizeof(first));                                               \
-        va_start(ap, first);                                                                       \
-        for (size_t i = 1; i <= count; i++)                                                        \
-            (argv)[i] = va_arg(ap, char *);                                                        \
-    } while (0)
-
-EXPORT int execl(const char *file, const char *arg, ...)
-{
-    va_list ap;
-    char **argv;
-    GATHER(argv, arg, ap);
-    va_end(ap);
-    return execve(file, argv, environ);
-}
-
-EXPORT int execlp(const char *file, const char *arg, ...)
-{
-    va_list ap;
-    char **argv;
-    GATHER(argv, arg, ap);
-    va_end(ap);
-    return execvpe(file, argv, environ);
-}
-
-EXPORT int execle(const char *file, const char *arg, ...)
-{
-    va_list ap;
-    char **argv;
-    GATHER(argv, arg, ap);
-    char *const *envp = va_arg(ap, char *const *);
-    va_end(ap);
-    return execve(file, argv, envp);
-}
+EXPORT PIANO_EXEC_LIST(execl, execve(path, argv, environ));
+EXPORT PIANO_EXEC_LIST(execlp, execvpe(path, argv, environ));
+EXPORT PIANO_EXEC_LIST_ENV(execve(path, argv, envp));
 
 /* Returns 0 when the wrapper was started instead of FILE. */
 static int spawn_wrapped(pid_t *pid, const char *file, const posix_spawn_file_actions_t *actions,

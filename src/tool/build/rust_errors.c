@@ -37,18 +37,6 @@ struct places {
 
 static int read_spans(struct places *p, struct json *j);
 
-static int read_text(struct json *j, char **out)
-{
-    struct json_text text;
-    int err = json_string(j, &text);
-    if (err == 0) {
-        free(*out);
-        *out = json_unescape(text);
-        err = *out ? 0 : -ENOMEM;
-    }
-    return err;
-}
-
 static bool is_next(struct json *j, char mark)
 {
     json_space(j);
@@ -80,7 +68,7 @@ static int read_span(struct places *p, struct json *j)
     int err = json_expect(j, '{', "expected `{`");
     while (err == 0 && (err = json_member(j, &first, &key)) == 1) {
         if (json_is(key, "file_name"))
-            err = read_text(j, &place.file);
+            err = json_copy_string(j, &place.file);
         else if (json_is(key, "line_start"))
             err = json_count(j, &line);
         else if (json_is(key, "is_primary"))
@@ -148,7 +136,7 @@ static int member_text(struct json object, const char *name, char **out)
     struct json_text key;
     int err = json_expect(&object, '{', "expected `{`");
     while (err == 0 && (err = json_member(&object, &first, &key)) == 1)
-        err = json_is(key, name) ? read_text(&object, out) : json_skip(&object);
+        err = json_is(key, name) ? json_copy_string(&object, out) : json_skip(&object);
     return err;
 }
 

@@ -10,17 +10,6 @@
 #include "tool/util/json.h"
 #include "tool/util/vec.h"
 
-static int read_text(struct json *j, char **out)
-{
-    struct json_text text;
-    int err = json_string(j, &text);
-    if (err)
-        return err;
-    free(*out);
-    *out = json_unescape(text);
-    return *out ? 0 : -ENOMEM;
-}
-
 static int read_kinds(struct json *j, bool *is_foreign)
 {
     bool first = true;
@@ -41,11 +30,11 @@ static int read_target(struct json *j, struct rust_crate *crate)
     while (err == 0 && (err = json_member(j, &first, &key)) == 1) {
         char *edition = NULL;
         if (json_is(key, "src_path"))
-            err = read_text(j, &crate->root);
+            err = json_copy_string(j, &crate->root);
         else if (json_is(key, "kind"))
             err = read_kinds(j, &crate->is_foreign);
         else if (json_is(key, "edition"))
-            err = read_text(j, &edition);
+            err = json_copy_string(j, &edition);
         else
             err = json_skip(j);
         if (edition)
@@ -85,7 +74,7 @@ static int read_dependency(struct rust_crates *c, struct json *j)
             continue;
         }
         char *path = NULL;
-        err = read_text(j, &path);
+        err = json_copy_string(j, &path);
         err = err ? err : VEC_DOUBLE(c->used, c->used_count);
         if (err == 0)
             c->used[c->used_count++] = path;
@@ -147,7 +136,7 @@ int rust_crates_read(struct rust_crates *c, const struct buf *text)
         if (json_is(key, "packages"))
             err = read_packages(c, &j);
         else if (json_is(key, "target_directory"))
-            err = read_text(&j, &c->target_dir);
+            err = json_copy_string(&j, &c->target_dir);
         else
             err = json_skip(&j);
     }

@@ -81,15 +81,7 @@ static int add_edits(struct edits *e, const char *list, const struct edit *like,
 static void put_quoted(struct buf *out, const char *s)
 {
     buf_putc(out, '"');
-    for (; *s; s++) {
-        unsigned char c = (unsigned char)*s;
-        if (c == '"' || c == '\\')
-            buf_putc(out, '\\');
-        if (c < 0x20 || c == 0x7f)
-            buf_printf(out, "\\x%02x", c);
-        else
-            buf_putc(out, *s);
-    }
+    buf_put_escaped(out, s, true);
     buf_puts(out, "\\0\"");
 }
 

@@ -141,7 +141,7 @@ static int choose_live(struct content *c, const struct request *q)
 
 static int pack(struct packer *k, const struct content *c, struct run_error *error)
 {
-    struct digest to = {.text = {0}};
+    struct digest to = {.reports = {.out = NULL}};
     const struct packer_digest digest = {&to,          digest_run,  digest_heap,      digest_cpu,
                                          digest_polls, digest_diff, digest_heap_diff, digest_put};
     int err = packer_start(k, &digest, error);

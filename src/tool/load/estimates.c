@@ -218,7 +218,7 @@ static bool is_improbable(const struct tally *sum, const struct whole *w)
 }
 
 /* Returns by how much the looks at SUM exceed its self time, if that is significant; else 0. */
-static double surprise(const struct tally *sum, const struct whole *w)
+static double significant_excess(const struct tally *sum, const struct whole *w)
 {
     double looked = by_looks(sum, w), self = (double)sum->self_ns;
     double noise = looks_var(sum, w, looked < self ? looked : self) + samples_var(sum);
@@ -246,7 +246,7 @@ static double take_from_others(struct run_scratch *line, const struct whole *w, 
 {
     for (size_t i = 0; i < line->count; i++) {
         struct run_entry *e = &line->entries[i];
-        bool other = surprise(&e->sum, w) == 0;
+        bool other = significant_excess(&e->sum, w) == 0;
         e->left = other ? MOST_TAKEN * counted_part(&e->sum) : 0;
     }
     return take_from_estimates(line, missing);
@@ -315,7 +315,7 @@ static void move_long_calls(struct run_scratch *line, const struct whole *w)
     for (size_t i = 0; i < line->count; i++) {
         struct run_entry *e = &line->entries[i];
         double proof = proved(&e->sum, w);
-        e->moved = surprise(&e->sum, w);
+        e->moved = significant_excess(&e->sum, w);
         e->moved = e->moved > 0 && !is_estimate(&e->sum) ? 0 : e->moved;
         e->moved = proof > 0 ? fmax(proof, e->moved) : e->moved;
         sure += proof;
@@ -431,7 +431,7 @@ void estimates_settle_run(struct run_scratch *all)
     struct whole w = whole_of(all, true);
     for (size_t i = 0; i < all->count && are_representative(&w); i++) {
         struct tally *sum = &all->entries[i].sum;
-        sum->disputed = is_estimate(sum) && surprise(sum, &w) != 0;
+        sum->disputed = is_estimate(sum) && significant_excess(sum, &w) != 0;
     }
 }
 

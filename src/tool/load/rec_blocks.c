@@ -90,13 +90,5 @@ size_t recording_block_bound(const struct recording_block *blocks, size_t count,
                              uint64_t at_ns)
 {
     const struct recording_block key = {.tid = tid, .birth_ns = at_ns};
-    size_t low = 0, high = count;
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-        if (compare(&blocks[mid], &key) < 0)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return low;
+    return ORDER_BOUND(at, count, compare(&blocks[at], &key) < 0);
 }

@@ -64,16 +64,9 @@ void rec_sort_modules(struct recording *rec)
 /* Returns the first module that is not before START and, of equal ones, SINCE. */
 static size_t module_bound(const struct recording *rec, uint64_t start, uint64_t since)
 {
-    size_t low = 0, high = rec->module_count;
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-        const struct recording_module *m = &rec->modules[mid];
-        if (m->start < start || (m->start == start && m->since < since))
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return low;
+    return ORDER_BOUND(at, rec->module_count,
+                       rec->modules[at].start < start ||
+                           (rec->modules[at].start == start && rec->modules[at].since < since));
 }
 
 /* Generations of the tool, which observes several processes, begin where those of the program end:
@@ -175,14 +168,7 @@ static int compare_ids(const void *a, const void *b)
 
 uint32_t rec_stack_of(const struct rec_reader *r, uint32_t id)
 {
-    size_t low = 0, high = r->id_count;
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-        if (r->ids[mid].id < id)
-            low = mid + 1;
-        else
-            high = mid;
-    }
+    size_t low = ORDER_BOUND(at, r->id_count, r->ids[at].id < id);
     return low < r->id_count && r->ids[low].id == id ? r->ids[low].stack : 0;
 }
 

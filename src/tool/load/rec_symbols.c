@@ -365,14 +365,7 @@ size_t recording_symbol_frames(const struct recording_symbols *s, uint32_t modul
                                const struct piano__symbol_frame **frames, uint32_t *texts)
 {
     const struct address key = {.module = module, .address = address};
-    size_t low = 0, high = s->count;
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-        if (compare_places(&s->list[mid], &key) < 0)
-            low = mid + 1;
-        else
-            high = mid;
-    }
+    size_t low = ORDER_BOUND(at, s->count, compare_places(&s->list[at], &key) < 0);
     if (low == s->count || compare_places(&s->list[low], &key) != 0)
         return 0;
     *frames = s->list[low].frames;
@@ -382,14 +375,7 @@ size_t recording_symbol_frames(const struct recording_symbols *s, uint32_t modul
 
 const char *recording_symbol_text(const struct recording_symbols *s, uint32_t id)
 {
-    size_t low = 0, high = s->text_count;
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-        if (s->texts[mid].id < id)
-            low = mid + 1;
-        else
-            high = mid;
-    }
+    size_t low = ORDER_BOUND(at, s->text_count, s->texts[at].id < id);
     return low < s->text_count && s->texts[low].id == id ? s->texts[low].text : NULL;
 }
 
@@ -408,14 +394,8 @@ bool recording_symbol_jit(const struct recording_symbols *s, uint32_t pid, uint6
                           uint64_t at_ns, struct recording_jit *found)
 {
     const struct jit key = {.pid = pid, .address = address};
-    size_t low = 0, high = s ? s->jit_count : 0, count = high;
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-        if (compare_jit_places(&s->jits[mid], &key) < 0)
-            low = mid + 1;
-        else
-            high = mid;
-    }
+    size_t count = s ? s->jit_count : 0;
+    size_t low = ORDER_BOUND(at, count, compare_jit_places(&s->jits[at], &key) < 0);
     while (low < count && compare_jit_places(&s->jits[low], &key) == 0 &&
            !holds_at(&s->jits[low], at_ns))
         low++;

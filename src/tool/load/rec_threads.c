@@ -137,26 +137,12 @@ int rec_read_threads(struct rec_reader *r)
 
 const struct recording_thread *recording_thread_of(const struct recording *rec, uint32_t tid)
 {
-    size_t low = 0, high = rec->thread_count;
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-        if (rec->threads[mid].tid < tid)
-            low = mid + 1;
-        else
-            high = mid;
-    }
+    size_t low = ORDER_BOUND(at, rec->thread_count, rec->threads[at].tid < tid);
     return low < rec->thread_count && rec->threads[low].tid == tid ? &rec->threads[low] : NULL;
 }
 
 const char *recording_name_of(const struct recording *rec, uint64_t id)
 {
-    size_t low = 0, high = rec->name_count;
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-        if (rec->names[mid].id < id)
-            low = mid + 1;
-        else
-            high = mid;
-    }
+    size_t low = ORDER_BOUND(at, rec->name_count, rec->names[at].id < id);
     return low < rec->name_count && rec->names[low].id == id ? rec->names[low].text : NULL;
 }

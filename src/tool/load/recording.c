@@ -186,20 +186,6 @@ static int check_header(struct recording *rec, const char *path, struct run_erro
 
 /* ---- opening ---- */
 
-/* Returns whether it belongs neither to the reader nor, if that is root, to the owner of its
- * directory. */
-static bool is_foreign(const char *path, const struct stat *st)
-{
-    struct stat dir;
-    if (geteuid() != 0)
-        return st->st_uid != geteuid();
-    const char *slash = strrchr(path, '/');
-    char *parent = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
-    bool foreign = parent && stat(parent, &dir) == 0 && dir.st_uid != st->st_uid;
-    free(parent);
-    return foreign;
-}
-
 int recording_peek(struct recording *rec, const char *path, struct run_error *error)
 {
     struct stat st;
@@ -211,7 +197,7 @@ int recording_peek(struct recording *rec, const char *path, struct run_error *er
     if (err == 0) {
         rec_clean_header(rec);
         rec_find_end(rec, &st);
-        rec->foreign = is_foreign(path, &st);
+        rec->foreign = file_is_of_other(path, &st);
         rec_find_duration(rec);
     } else {
         if (err == -ENOMEM)

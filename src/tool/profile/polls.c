@@ -14,7 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tool/util/order.h"
 #include "tool/util/say.h"
+#include "tool/util/vec.h"
 
 enum { PROGRESS_EVERY = 1 << 20 };
 
@@ -31,14 +33,8 @@ static int push(struct polls *p, struct polls_track *t, const struct poll *poll)
         memmove(t->stack, t->stack + 1, (t->depth - 1) * sizeof(*t->stack));
         t->depth--;
     }
-    if (t->depth == t->stack_cap) {
-        size_t cap = t->stack_cap ? t->stack_cap * 2 : 4;
-        struct poll *more = realloc(t->stack, cap * sizeof(*more));
-        if (!more)
-            return -ENOMEM;
-        t->stack = more;
-        t->stack_cap = cap;
-    }
+    if (VEC_ROOM(t->stack, t->depth, t->stack_cap) != 0)
+        return -ENOMEM;
     t->stack[t->depth++] = *poll;
     return 0;
 }
@@ -253,14 +249,8 @@ static int worker_start(struct polls *p, struct polls_track *t, const struct rec
     t->worker_name = e->worker_start.name;
     if (same || p->worker_count == POLLS_MAX_SERIES)
         return 0;
-    if (p->worker_count == p->worker_cap) {
-        size_t cap = p->worker_cap ? p->worker_cap * 2 : 16;
-        struct polls_worker *more = realloc(p->workers, cap * sizeof(*more));
-        if (!more)
-            return -ENOMEM;
-        p->workers = more;
-        p->worker_cap = cap;
-    }
+    if (VEC_ROOM(p->workers, p->worker_count, p->worker_cap) != 0)
+        return -ENOMEM;
     p->workers[p->worker_count++] = (struct polls_worker){
         .worker = t->worker, .name = t->worker_name, .track = e->track, .from_ns = e->at_ns};
     return 0;
@@ -387,9 +377,7 @@ static int finish_tracks(struct polls *p)
 static int compare_longest(const void *a, const void *b)
 {
     const struct poll *x = a, *y = b;
-    if (polls_duration(x) != polls_duration(y))
-        return polls_duration(x) > polls_duration(y) ? -1 : 1;
-    return (x->begin_ns > y->begin_ns) - (x->begin_ns < y->begin_ns);
+    return ORDER(polls_duration(y), polls_duration(x)) ?: ORDER(x->begin_ns, y->begin_ns);
 }
 
 int polls_go(struct polls *p, const struct polls_listener *listener)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "tool/util/buf.h"
+#include "tool/util/order.h"
 #include "tool/util/say.h"
 #include "tool/util/vec.h"
 
@@ -167,14 +168,8 @@ uint32_t polls_group(struct polls *p, enum polls_kind kind, uint64_t key)
         return found;
     if (p->group_count >= POLLS_MAX_GROUPS && kind != POLLS_UNNAMED)
         return polls_group(p, POLLS_UNNAMED, 0);
-    if (p->group_count == p->group_cap) {
-        size_t cap = p->group_cap ? p->group_cap * 2 : 32;
-        struct polls_group *more = realloc(p->groups, cap * sizeof(*more));
-        if (!more)
-            return POLLS_NO_GROUP;
-        p->groups = more;
-        p->group_cap = cap;
-    }
+    if (VEC_ROOM(p->groups, p->group_count, p->group_cap) != 0)
+        return POLLS_NO_GROUP;
     struct polls_group *new = &p->groups[p->group_count];
     *new = (struct polls_group){.kind = kind, .key = key, .name = group_name(p, kind, key)};
     if (!new->name)
@@ -282,15 +277,8 @@ struct polls_task *polls_task_of(struct polls *p, uint64_t id, bool make)
         return &p->tasks[found];
     if (!make)
         return NULL;
-    if (p->task_count == p->task_cap && p->task_cap < POLLS_MAX_TASKS) {
-        size_t cap = p->task_cap ? p->task_cap * 2 : 256;
-        struct polls_task *more = realloc(p->tasks, cap * sizeof(*more));
-        if (more) {
-            p->tasks = more;
-            p->task_cap = cap;
-        }
-    }
-    if (p->task_count == p->task_cap || map_put(&p->task_of, id, (uint32_t)p->task_count) != 0) {
+    if (p->task_count == POLLS_MAX_TASKS || VEC_ROOM(p->tasks, p->task_count, p->task_cap) != 0 ||
+        map_put(&p->task_of, id, (uint32_t)p->task_count) != 0) {
         p->untracked++;
         return NULL;
     }
@@ -413,9 +401,7 @@ struct ranked {
 static int compare(const void *a, const void *b)
 {
     const struct ranked *x = a, *y = b;
-    if (x->total_ns != y->total_ns)
-        return x->total_ns > y->total_ns ? -1 : 1;
-    return (x->index > y->index) - (x->index < y->index);
+    return ORDER(y->total_ns, x->total_ns) ?: ORDER(x->index, y->index);
 }
 
 uint32_t *polls_sorted(const struct polls *p, size_t *count)

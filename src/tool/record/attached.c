@@ -26,7 +26,7 @@
 #include "tool/record/create.h"
 #include "tool/record/finish.h"
 #include "tool/record/launch.h"
-#include "tool/record/output.h"
+#include "tool/record/destination.h"
 #include "tool/record/perf.h"
 #include "tool/record/recordings.h"
 #include "tool/record/stripped.h"
@@ -302,19 +302,19 @@ static int record_process(struct visit *v)
 int attached_run(struct record *r)
 {
     struct launch_signals signals;
-    struct output output = {0};
+    struct destination to = {0};
     launch_take_signals(&signals);
     struct visit v = {
         .record = r, .attach = {.socket = -1}, .signals = &signals, .since_ns = now_ns()};
     v.cpu = r->cpu ? record_prepare_cpu(r, NULL) : NULL;
-    int status = v.cpu || wants_inside(r) ? output_prepare(&output, r->output) : EXIT_FAILED;
-    char *path = status == EXIT_DONE ? output_path(&output, r->pid) : NULL;
+    int status = v.cpu || wants_inside(r) ? destination_prepare(&to, r->output) : EXIT_FAILED;
+    char *path = status == EXIT_DONE ? destination_path(&to, r->pid) : NULL;
     v.path = path;
     if (path)
         status = record_process(&v);
     launch_give_signals_back(&signals);
     record_free_cpu(v.cpu);
     free(path);
-    output_release(&output);
+    destination_release(&to);
     return status;
 }

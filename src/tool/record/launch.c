@@ -58,10 +58,11 @@ void launch_give_signals_back(const struct launch_signals *s)
 
 /* The environment for the program; NULL when out of memory. Runs in the child, so it frees
  * nothing. */
-static char **make_environment(const struct record *r, const char *library, const struct output *o)
+static char **make_environment(const struct record *r, const char *library,
+                               const struct destination *o)
 {
     const char *preload = getenv("LD_PRELOAD");
-    char *path = output_path(o, getpid());
+    char *path = destination_path(o, getpid());
     char *set[13] = {NULL};
     int bad = path ? 0 : -1;
     bad |= asprintf(&set[0], "LD_PRELOAD=%s%s%s", library, preload && *preload ? ":" : "",

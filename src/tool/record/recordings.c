@@ -295,14 +295,20 @@ static struct view *program_view(struct recordings *r, const struct recording *o
     return r->viewed ? &r->view : NULL;
 }
 
+/* The view of ONE: that of the program, which stays open, or a new one in PASSING, which the caller
+ * closes. NULL if it cannot be opened. */
+static struct view *view_of(struct recordings *r, const struct recording *one, struct view *passing)
+{
+    if (one->pid == r->program)
+        return program_view(r, one);
+    return view_open(passing, one->path) == 0 ? passing : NULL;
+}
+
 static bool snapshot_one(struct recordings *r, const struct recording *one,
                          enum piano__snapshot_kind kind, uint64_t *bytes)
 {
     struct view passing;
-    bool stays = one->pid == r->program;
-    struct view *v = stays                                 ? program_view(r, one)
-                     : view_open(&passing, one->path) == 0 ? &passing
-                                                           : NULL;
+    struct view *v = view_of(r, one, &passing);
     if (!v)
         return false;
     uint64_t before = v->snapshot_chunks;
@@ -311,7 +317,7 @@ static bool snapshot_one(struct recordings *r, const struct recording *one,
         *bytes += (v->snapshot_chunks - before) * PIANO_REC_CHUNK_BYTES;
     if (number == -ENOSPC)
         r->refused++;
-    if (!stays)
+    if (v == &passing)
         view_close(v);
     return number > 0;
 }
@@ -331,10 +337,7 @@ static bool fire_one(struct recordings *r, const struct recording *one,
                      const struct piano__fired *fired)
 {
     struct view passing;
-    bool stays = one->pid == r->program;
-    struct view *v = stays                                 ? program_view(r, one)
-                     : view_open(&passing, one->path) == 0 ? &passing
-                                                           : NULL;
+    struct view *v = view_of(r, one, &passing);
     if (!v)
         return false;
     struct piano__rec_header *h = v->base.header;
@@ -346,7 +349,7 @@ static bool fire_one(struct recordings *r, const struct recording *one,
     if (fired->action == PIANO_FIRED_END)
         __atomic_store_n(&h->ended_ns, (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec,
                          __ATOMIC_RELAXED);
-    if (!stays)
+    if (v == &passing)
         view_close(v);
     return true;
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "tool/report/processes.h"
+#include "tool/util/order.h"
 #include "tool/util/sheet.h"
 #include "tool/util/units.h"
 
@@ -266,33 +267,20 @@ int heap_report(FILE *out, const struct profile *heap, const struct heap_options
 
 /* ---- JSON ---- */
 
-struct order {
-    double figure;
-    uint32_t index;
-};
-
-static int compare_order(const void *a, const void *b)
-{
-    const struct order *x = a, *y = b;
-    if (x->figure > y->figure || x->figure < y->figure)
-        return x->figure > y->figure ? -1 : 1;
-    return (x->index > y->index) - (x->index < y->index);
-}
-
 /* Sites, or stacks with a site, by their figure, at most TOP if that is not 0; NULL: no memory. */
-static struct order *sorted(const struct view *v, bool stacks, size_t top, size_t *count)
+static struct order_ranked *sorted(const struct view *v, bool stacks, size_t top, size_t *count)
 {
     size_t all = stacks ? v->heap->rec.stack_count : v->heap->site_count;
-    struct order *list = calloc(all + 1, sizeof(*list));
+    struct order_ranked *list = calloc(all + 1, sizeof(*list));
     *count = 0;
     for (uint32_t i = 0; list && i < all; i++) {
         const struct recording_sum *sum =
             stacks ? &v->heap->rec.stacks[i].sum : &v->heap->sites[i].sum;
         if (!stacks || profile_has_site(v->heap, i))
-            list[(*count)++] = (struct order){figure_value(sum, v->by), i};
+            list[(*count)++] = (struct order_ranked){figure_value(sum, v->by), i};
     }
     if (list && *count)
-        qsort(list, *count, sizeof(*list), compare_order);
+        qsort(list, *count, sizeof(*list), order_ranked);
     *count = top && *count > top ? top : *count;
     return list;
 }
@@ -316,7 +304,7 @@ static void put_rows(struct json_writer *w, const struct view *v, const char *ke
                      size_t top)
 {
     size_t count = 0;
-    struct order *list = sorted(v, stacks, top, &count);
+    struct order_ranked *list = sorted(v, stacks, top, &count);
     json_keep_error(w, list ? 0 : -ENOMEM);
     json_line(w);
     json_add_array(w, key);

@@ -7,6 +7,7 @@
 
 #include "tool/load/coverage.h"
 #include "tool/report/processes.h"
+#include "tool/util/order.h"
 #include "tool/util/say.h"
 #include "tool/util/units.h"
 
@@ -186,9 +187,7 @@ struct ranked {
 static int compare(const void *a, const void *b)
 {
     const struct ranked *x = a, *y = b;
-    if (x->busy_ns != y->busy_ns)
-        return x->busy_ns > y->busy_ns ? -1 : 1;
-    return (x->track > y->track) - (x->track < y->track);
+    return ORDER(y->busy_ns, x->busy_ns) ?: ORDER(x->track, y->track);
 }
 
 /* Prints what the threads were parked for, if there is more than one kind. */

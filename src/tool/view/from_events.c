@@ -12,6 +12,7 @@
 
 #include "tool/util/say.h"
 #include "tool/util/units.h"
+#include "tool/util/vec.h"
 #include "tool/view/packer.h"
 
 enum { MOST_STAYS = 1 << 22, MOST_GROWING = 1 << 15, MOST_POINTS = 1 << 22 };
@@ -73,17 +74,10 @@ static void add_stay(struct stays *s, const struct stay *stay)
         s->least = s->list[s->count].length;
         s->left_out += s->count;
     }
-    if (s->count == s->cap) {
-        size_t cap = s->cap ? s->cap * 2 : 4096;
-        struct stay *more = realloc(s->list, cap * sizeof(*more));
-        if (!more) {
-            s->failed = true;
-            return;
-        }
-        s->list = more;
-        s->cap = cap;
-    }
-    s->list[s->count++] = *stay;
+    if (VEC_ROOM(s->list, s->count, s->cap) == 0)
+        s->list[s->count++] = *stay;
+    else
+        s->failed = true;
 }
 
 static void on_poll(void *ctx, const struct polls *p, const struct poll *poll)

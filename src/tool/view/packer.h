@@ -29,7 +29,7 @@ struct packer_digest {
     int (*polls)(struct digest *d, struct polls *p);
     int (*diff)(struct digest *d, struct run runs[2]);
     int (*heap_diff)(struct digest *d, const struct profile profiles[2]);
-    void (*put)(struct buf *b, const struct digest *d);
+    void (*put)(struct buf *b, struct digest *d);
 };
 
 struct packer {
@@ -52,8 +52,14 @@ struct packer {
     struct packer_joined {    /* the recording that a run must belong to; see `packer_join` */
         int64_t pid, from_ms, to_ms;
     } joined;
-    struct buf notices; /* JSON strings, comma-separated */
-    struct buf dropped; /* JSON members, comma-separated */
+    char **notices;
+    size_t notice_count;
+    struct packer_loss {
+        const char *cause; /* static */
+        uint64_t count;
+    } * losses;
+    size_t loss_count;
+    bool failed; /* a notice or a loss is missing: out of memory */
 };
 
 /* All return 0, or negative errno and fill ERROR. */

@@ -109,7 +109,8 @@ static void saved_registers_are_found_by_every_kind_of_rule(void **state)
     assert_int_equal(FIND(&x86, "\x14\x06\x02", 0, &row),
                      0); /* val_offset: cannot be said, but the rest can */
     assert_at(row.rule.fp_at, row.rule.fp, PIANO_AT_NOWHERE, 0);
-    assert_int_equal(FIND(&x86, "\x15\x06\x7e", 0, &row), 0); /* val_offset: not representable, but the rest is */
+    assert_int_equal(FIND(&x86, "\x15\x06\x7e", 0, &row),
+                     0); /* val_offset: not representable, but the rest is */
     assert_at(row.rule.fp_at, row.rule.fp, PIANO_AT_NOWHERE, 0);
     assert_int_equal(FIND(&x86, "\x16\x06\x01\x30", 0, &row), 0); /* val_expression */
     assert_at(row.rule.fp_at, row.rule.fp, PIANO_AT_NOWHERE, 0);
@@ -136,7 +137,8 @@ static void return_address_register_follows_its_rule(void **state)
     assert_int_equal(row.rule.cfa, PIANO_CFA_NONE);
     assert_int_equal(row.start, FUNCTION);
     assert_int_equal(row.end, FUNCTION + FUNCTION_BYTES);
-    assert_int_equal(FIND(&x86, "\x08\x10", 0, &row), -ENOTSUP); /* in a link register that it does not have */
+    assert_int_equal(FIND(&x86, "\x08\x10", 0, &row),
+                     -ENOTSUP); /* in a link register that it does not have */
     assert_int_equal(FIND(&x86, "\x10\x10\x03\x77\xa8\x01", 0, &row), 0);
     assert_at(row.rule.ra_at, row.rule.ra, PIANO_AT_SP, 21);
 }

@@ -65,7 +65,8 @@ static void test_measurement_is_added_to_the_overhead(void **state)
     (void)state;
     piano__clock_init();
     int64_t before = piano__ticks_fenced();
-    for (int i = 0; i < MANY; i++) /* one may end within a tick, because those of aarch64 are long */
+    for (int i = 0; i < MANY;
+         i++) /* one may end within a tick, because those of aarch64 are long */
         piano__pace_take(&t);
     int64_t spent = (piano__ticks_fenced() - before) * 256;
     assert_true(t.overhead > 0 && t.overhead < 2 * spent);

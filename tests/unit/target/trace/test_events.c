@@ -251,7 +251,8 @@ static void test_events_of_signal_handlers_are_written_or_counted_as_dropped(voi
     for (sig_atomic_t before = -1; handled < 300; written++) {
         piano_queue_depth(5, written);
         piano_mark("from the program");
-        if (written % 4096 == 0) { /* the sender may get no CPU for a long time, and a recording is limited */
+        if (written % 4096 ==
+            0) { /* the sender may get no CPU for a long time, and a recording is limited */
             while (handled == before)
                 sigsuspend(&none); /* another one follows */
             before = handled;

@@ -540,7 +540,7 @@ static void the_worst_call_and_its_frame(void **state)
     assert_int_equal(fn(&run, "f")->worst_frame, 2);
     assert_int_equal(fn(&run, "update")->worst_ns, 500);
     assert_int_equal(fn(&run, "update")->worst_frame, 2); /* equal totals: the first line */
-    assert_int_equal(fn(&run, "old")->worst_ns, -1); /* two calls, without the longest */
+    assert_int_equal(fn(&run, "old")->worst_ns, -1);      /* two calls, without the longest */
     assert_int_equal(fn(&run, "old")->worst_frame, -1);
     assert_int_equal(fn(&run, "out")->worst_ns, 60); /* in no frame */
     assert_int_equal(fn(&run, "out")->worst_frame, -1);

@@ -139,7 +139,7 @@ static void test_time_is_interpolated_between_clock_pairs(void **state)
     uint64_t half = 5000000 + 1996 * (uint64_t)MS;
     pairs[0] = (struct recording_pair){half, 2000 * (uint64_t)MS}; /* 0.2 % off the line */
     pairs[1] = (struct recording_pair){half + 100, 2000 * (uint64_t)MS + 90}; /* too close */
-    pairs[2] = (struct recording_pair){half / 2, 1600 * (uint64_t)MS};        /* lost its CPU in between */
+    pairs[2] = (struct recording_pair){half / 2, 1600 * (uint64_t)MS}; /* lost its CPU in between */
     rec_make_clock(&rec, pairs, 3);
     const struct recording_clock *c = &rec.events.clock;
     assert_int_equal(c->count, 3);

@@ -186,7 +186,8 @@ static void chunk_with_wrong_length_is_not_written_to(void **state)
     put_sample(&j, 9, 0);
     journal_flush(&j);
     assert_int_equal(count_records(path[0], PIANO_CHUNK_SAMPLES, NULL, 0), 4);
-    j.view.base.header->chunks = UINT64_MAX; /* no more room: the old ones are dropped, and counted */
+    j.view.base.header->chunks =
+        UINT64_MAX; /* no more room: the old ones are dropped, and counted */
     for (int i = 0; i < 3000; i++)
         put_sample(&j, 9, 0);
     journal_flush(&j);

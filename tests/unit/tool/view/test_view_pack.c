@@ -194,6 +194,7 @@ static unsigned char *unpacked(const struct pack *p, const struct pack_place *pl
 
 static void test_pack(void **state)
 {
+    struct json_writer w = {.out = NULL};
     static const struct column_kind kinds[] = {{"at", COLUMN_I64, COLUMN_DELTA_PLANES, false},
                                                {"noise", COLUMN_U32, COLUMN_PLAIN, false},
                                                {"share", COLUMN_F64, COLUMN_PLANES, false}};
@@ -228,7 +229,9 @@ static void test_pack(void **state)
     assert_memory_equal(coded, "{\"a\":1}", 7);
     free(coded);
     assert_true(p.blocks[find(&p, "big")->places[0].block].bytes < 8 * MANY / 100);
-    pack_put_meta(&meta, &p);
+    json_add_object(&w, NULL);
+    pack_put_meta(&w, &p);
+    json_finish_in(&w, &meta);
     assert_non_null(strstr(meta.data, "\"big\":{\"rows\":100000,"));
     assert_non_null(strstr(meta.data, "\"text\":{\"json\":true,"));
     assert_null(strstr(meta.data, "\"empty\""));
