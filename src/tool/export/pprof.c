@@ -49,6 +49,7 @@ struct writer {
     struct buf function_table;  /* the encoded function table */
     struct names texts, functions;
     char (*build_ids)[65]; /* build-ids of the modules, as text */
+    uint32_t *processes;   /* by stack; NULL: the recording has one process */
     enum figure by;
     bool failed;
 };
@@ -160,6 +161,22 @@ static int put_mappings(struct writer *w)
     return buf_flush(&w->b, w->out, false);
 }
 
+/* Labels of a sample: its process. */
+static void put_process(struct writer *w, uint32_t pid)
+{
+    const struct recording_process *p = recording_process_of(&w->profile->rec, pid);
+    if (pid == 0)
+        return;
+    proto_number(&w->inside, 1, string(w, "pid"));
+    proto_number(&w->inside, 3, pid);
+    proto_message(&w->message, 3, &w->inside);
+    if (!p || !*p->name)
+        return;
+    proto_number(&w->inside, 1, string(w, "process"));
+    proto_number(&w->inside, 2, string(w, p->name));
+    proto_message(&w->message, 3, &w->inside);
+}
+
 static int put_sample(struct writer *w, uint32_t stack, const double *values, size_t count,
                       struct export_rounding *rounding)
 {
@@ -172,6 +189,8 @@ static int put_sample(struct writer *w, uint32_t stack, const double *values, si
     for (size_t i = 0; i < count; i++)
         proto_varint(&w->inside, (uint64_t)export_round(&rounding[i], values[i]));
     proto_message(&w->message, 2, &w->inside);
+    if (w->processes)
+        put_process(w, w->processes[stack]);
     proto_message(&w->b, P_SAMPLE, &w->message);
     return buf_flush(&w->b, w->out, false);
 }
@@ -257,7 +276,9 @@ int export_pprof(FILE *out, const struct profile *p, enum figure by)
 {
     struct writer w = {.profile = p, .out = out, .by = by};
     w.build_ids = calloc(p->rec.module_count + 1, sizeof(*w.build_ids));
-    int err = w.build_ids ? put_all(&w) : -ENOMEM;
+    bool is_tree = p->rec.process_count > 1;
+    w.processes = is_tree ? recording_stack_processes(&p->rec) : NULL;
+    int err = w.build_ids && (w.processes || !is_tree) ? put_all(&w) : -ENOMEM;
     struct buf *const bufs[] = {&w.b, &w.message, &w.inside, &w.strings, &w.function_table};
     for (size_t i = 0; i < sizeof(bufs) / sizeof(*bufs); i++)
         buf_free(bufs[i]);
@@ -267,5 +288,6 @@ int export_pprof(FILE *out, const struct profile *p, enum figure by)
         map_release(&tables[i]->index);
     }
     free(w.build_ids);
+    free(w.processes);
     return err;
 }
