@@ -1,4 +1,4 @@
-"""Tokio: nanoseconds of a poll's events, and what an echo server loses when its tasks are told."""
+"""Tokio: nanoseconds per event of a poll, and the slowdown of an echo server whose tasks are recorded."""
 import glob
 import os
 import shutil
@@ -11,13 +11,13 @@ CRATE = os.path.join(ROOT, "integrations", "tokio")
 TARGET = os.path.join(ROOT, "build", "tokio")
 POLLS, QUICK_POLLS = 4_000_000, 400_000
 CLIENTS = 50
-EVENT_NS = 50  # what dial9 states for one of its events
+EVENT_NS = 50  # dial9's stated cost of one event
 LOST_PERCENT = 2.0
-EVENTS = {"hooks": 2, "wakes": 3}  # of one poll
+EVENTS = {"hooks": 2, "wakes": 3}  # events per poll
 
 
 def build():
-    """Where the programs are."""
+    """The directory of the programs."""
     cargo = shutil.which("cargo") or shutil.which("cargo", path=os.path.expanduser("~/.cargo/bin"))
     if cargo is None:
         raise Missing("cargo is not installed")
@@ -56,13 +56,13 @@ def one_event(theme, programs, folder):
         theme.budget(f"an event of {what}", event, EVENT_NS, " ns")
     theme.table("One poll", ["", "plain, ns", "told, ns", "events", "an event, ns", "bytes", "without piano, ns more"], rows)
     theme.note(f"Medians of {theme.repetitions} runs of {polls} polls of tasks that only yield, one thread, CPU time; a plain runtime and "
-               "a traced one in turns of 20 000 polls in the same process. All that the crate and libpiano do for an event is in it.")
+               "a traced one in turns of 20 000 polls in the same process. Includes all work of the crate and libpiano for an event.")
 
 
 # ---- an echo server ----
 
 class Echo:
-    """An echo server of one worker: plain; traced, and recorded with FLAGS; or traced where nothing records it."""
+    """An echo server with one worker: plain; traced and recorded with FLAGS; or traced without a recording."""
 
     def __init__(self, programs, folder, way, number):
         self.program, self.path = os.path.join(programs, "echo"), None
@@ -80,7 +80,7 @@ class Echo:
         self.port, self.pid = map(int, line)
 
     def cpu_seconds(self):
-        """Of all its threads, which do not come and go; exact, while the times of the process come in ticks."""
+        """CPU time of its threads, which live as long as the server. Exact, unlike the process's times, which are in ticks."""
         total = 0
         for path in glob.glob(f"/proc/{self.pid}/task/*/schedstat"):
             with open(path, encoding="utf-8") as stat:
@@ -88,7 +88,7 @@ class Echo:
         return total / 1e9
 
     def requests(self, count):
-        """(requests answered in a second, CPU microseconds of the server for one)"""
+        """(requests answered per second, CPU microseconds of the server per request)"""
         before = self.cpu_seconds()
         run = Run([*on_cpu(1), self.program, "ask", self.port, CLIENTS, count], limit=120)
         return float(run.out), (self.cpu_seconds() - before) / count * 1e6
@@ -113,7 +113,7 @@ def side_by_side(theme, programs, folder, way, pairs):
         plain, other = [], []
         servers = []
         try:
-            # Neither is always the one that was started first, or asked first.
+            # Alternates which one is started first and asked first.
             for which, results in [(None, plain), (way, other)][::-1 if number % 2 else 1]:
                 servers.append((Echo(programs, folder, which, len(servers)), results))
                 servers[-1][0].requests(count)
@@ -128,7 +128,7 @@ def side_by_side(theme, programs, folder, way, pairs):
 
 
 def echo(theme, programs, folder):
-    many, few = (1, 1) if theme.quick else (24, 8)  # where a server comes to lie, by chance, makes it 5 % faster or slower
+    many, few = (1, 1) if theme.quick else (24, 8)  # random addresses make a server up to 5 % faster or slower
     rows = []
     for name, way, pairs in (("nothing: the noise", None, many), ("traced, and not recorded", (), few),
                              ("events", ("--events",), many), ("events and CPU samples", ("--events", "--cpu=99"), many)):
@@ -139,13 +139,13 @@ def echo(theme, programs, folder):
         more = 100 * (median(row[3] / row[2] for row in found) - 1)
         rows.append([name, plain, other, f"{median(losses):.1f} % ({losses[0]:.1f} to {losses[-1]:.1f})", plain_cpu, cpu, f"{more:+.1f} %"])
         if "events" in name:
-            theme.budget(f"echo server, requests in a second lost with {name}", median(losses), LOST_PERCENT, " %")
+            theme.budget(f"echo server, requests per second lost with {name}", median(losses), LOST_PERCENT, " %")
     theme.table(f"An echo server, {CLIENTS} clients, 64 bytes",
                 ["recorded", "plain, requests/s", "the other, requests/s", "lost", "plain, CPU us", "the other, CPU us", ""], rows)
-    theme.note(f"Pairs of servers, {few} of the second row, else {many}: one plain, one as the row says, asked in turns by short runs; of each "
-               "pair the medians, and of all pairs the median (least to most). The traced ones tell spawns, polls, wakes, parks and ends. "
-               "CPU: of the server for one request. The server has one worker and one CPU, and the clients the other; what `piano record` "
-               "needs itself is taken from both.")
+    theme.note(f"Pairs of servers, {few} in the second row, else {many}: one plain, one as the row says, measured alternately in short runs. "
+               "The figures are medians (least to most) over all pairs of each pair's median. The traced servers record spawns, polls, wakes, "
+               "parks and ends. CPU: CPU time of the server per request. The server has one worker and one CPU, and the clients have the other; "
+               "`piano record` runs on both.")
 
 
 def run(theme):

@@ -1,5 +1,5 @@
-"""The trace: nanoseconds and bytes of an event, what a server loses with everything on, what a thread costs, and how long ten
-million events take to report."""
+"""The trace: nanoseconds and bytes per event, the slowdown of a server with everything recorded, the cost of a thread, and the
+time of a report of ten million events."""
 import contextlib
 import glob
 import os
@@ -20,14 +20,14 @@ LIB = os.path.join(os.path.dirname(os.path.realpath(PIANO)), "lib")
 HEADER, CHUNK, HEADS, EVENTS = 4096, 65536, 24, 7
 
 LOST_PERCENT = 2.0
-REST_S = 0.15  # for the rest of the machine, which the kernel would else give it in the middle of a run
+REST_S = 0.15  # a pause for other processes, so that the kernel does not run them in the middle of a measurement
 ALL = ("--heap", "--cpu=99", "--events")
 REPORT_S, REPORT_MB = 2.0, 48
 
 
 @contextlib.contextmanager
 def ahead_of_others():
-    """What is started here goes before all other work on the machine, and among itself in turns, if that is allowed (root)."""
+    """Gives real-time priority (round robin) to the processes started in the block, if permitted (root)."""
     try:
         os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
     except OSError:
@@ -41,7 +41,7 @@ def ahead_of_others():
 # ---- one event ----
 
 def written(path):
-    """(bytes, events) of the events in a recording that lost none."""
+    """(bytes, events) of the events in a recording without losses."""
     total = 0
     with open(path, "rb") as file:
         header = file.read(HEADER)
@@ -95,10 +95,10 @@ def one_event(theme, load):
         if kind == "small":
             theme.budget("a poll begin or end", event_ns, EVENT_NS, " ns")
             theme.budget("a poll begin or end", size, EVENT_BYTES, " bytes")
-            theme.budget("the same when nothing is recorded", off_ns, OFF_NS, " ns")
+            theme.budget("a poll begin or end without a recording", off_ns, OFF_NS, " ns")
     theme.table("One event", ["", "counter read, ns", "event, ns", "", "bytes", "not recording, ns"], rows)
     theme.note(f"Medians of {theme.repetitions} runs of {load.pairs} pairs, one thread, CPU time; reads of the counter and "
-               "events in turns of 20 000 pairs in the same run. The calls, new chunks and page faults are in it.")
+               "events in turns of 20 000 pairs in the same run. Includes the calls, new chunks and page faults.")
 
 
 # ---- a server ----
@@ -110,7 +110,7 @@ def free_port():
 
 
 def on_cpu(number):
-    """Server and client each on a CPU of their own, if there are two: where they wander is chance, and more than is measured."""
+    """Pins server and client to different CPUs, if there are two, because migration changes more than what is measured."""
     cpus = sorted(os.sched_getaffinity(0))
     return ("taskset", "-c", str(cpus[number])) if len(cpus) > 1 else ()
 
@@ -138,7 +138,7 @@ class Redis:
             time.sleep(0.02)
 
     def answer(self, *words):
-        """What redis says in one packet."""
+        """Reads redis's answer of one packet."""
         with socket.create_connection(("127.0.0.1", self.port), 5) as s:
             s.sendall(" ".join(words).encode() + b"\r\n")
             return s.recv(65536).decode()
@@ -153,7 +153,7 @@ class Redis:
         return None
 
     def requests(self, count, pipeline):
-        """(requests in a second, CPU microseconds of the server for one)"""
+        """(requests per second, CPU microseconds of the server per request)"""
         before = cpu_seconds(self.pid)
         run = Run([*on_cpu(1), need("redis-benchmark"), "-h", "127.0.0.1", "-p", self.port, "-n", count, "-P", pipeline, "-c", 50, "-t",
                    "get", "-d", 16, "-r", 10000, "--csv"])
@@ -170,7 +170,7 @@ class Redis:
 
 
 def cpu_seconds(pid):
-    """Of its main thread, which does all of redis's work; exact, while the times of the process come in ticks."""
+    """CPU time of the main thread, which does all of redis's work. Exact, unlike the process's times, which are in ticks."""
     with open(f"/proc/{pid}/schedstat", encoding="utf-8") as stat:
         return int(stat.read().split()[0]) / 1e9
 
@@ -181,7 +181,7 @@ def side_by_side(theme, folder, flags, pipeline, pairs):
     found = []
     for number in range(pairs):
         plain, recorded = [], []
-        # Neither is always the one that was started first, or asked first.
+        # Alternates which one is started first and asked first.
         ways = [(None, plain), (flags, recorded)][::-1 if number % 2 else 1]
         servers = []
         try:
@@ -200,7 +200,7 @@ def side_by_side(theme, folder, flags, pipeline, pairs):
 
 
 def server(theme, folder):
-    """Where a server's memory comes to lie is chance, and worth some percent: so there are many servers."""
+    """Measures many servers, because the random addresses of a server's memory change its speed by some percent."""
     need("redis-benchmark")
     rows = []
     many, few = (1, 1) if theme.quick else (12, 4)
@@ -216,13 +216,13 @@ def server(theme, folder):
         rows.append([name, plain, rate, f"{median(losses):.1f} % ({losses[0]:.1f} to {losses[-1]:.1f})", plain_cpu, cpu,
                      f"{more:+.1f} %"])
         if name == "everything":
-            theme.budget("redis, requests in a second lost with everything on", median(losses), LOST_PERCENT, " %")
+            theme.budget("redis, requests per second lost with everything on", median(losses), LOST_PERCENT, " %")
     theme.table("redis-server under redis-benchmark, 50 clients, GET",
                 ["recorded", "plain, requests/s", "recorded, requests/s", "lost", "plain, CPU us", "recorded, CPU us", ""], rows)
-    theme.note(f"Pairs of servers, {many} of the first two rows, else {few}, one plain and one recorded, asked in turns by short runs: "
-               "of each pair the medians, and of all pairs the median (least to most). Everything: heap at 512 KB, CPU at 99 Hz with "
-               "times off the CPU, events. CPU: of the server for one request. The server has one CPU and the client the other, with "
-               "real-time priority; what `piano record` needs itself is taken from both.")
+    theme.note(f"Pairs of servers, {many} in the first two rows, else {few}: one plain, one recorded, measured alternately in short runs. "
+               "The figures are medians (least to most) over all pairs of each pair's median. Everything: heap at 512 KB, CPU at 99 Hz with "
+               "times off the CPU, events. CPU: CPU time of the server per request. The server has one CPU and the client the other, with "
+               "real-time priority; `piano record` runs on both.")
 
 
 # ---- a thread ----
@@ -246,7 +246,7 @@ def threads(theme, folder):
         wall, cpu = (median(column) / 1000 for column in zip(*runs))
         rows.append([name, wall, cpu, f"{wall / rows[0][1]:.2f}x" if rows else "1.00x"])
     theme.table("A thread, made and joined", ["recorded", "us", "CPU us", ""], rows)
-    theme.note(f"Medians of {theme.repetitions} runs of {count} threads, one at a time, in turns.")
+    theme.note(f"Medians of {theme.repetitions} alternating runs of {count} threads, one thread at a time.")
 
 
 # ---- ten million events ----
@@ -263,14 +263,14 @@ def report(theme, load):
         _, real = load.record("wakes" if times == 2 else "small", count // 2)
         for what, path in (("8 threads that park, poll and wake", made), ("one thread, 1000 tasks", real)):
             limited = [need("prlimit"), f"--data={REPORT_MB << 20}", PIANO, "report", path, "--polls"]
-            Run(limited)  # so that the file is in memory: not a test of the disk
+            Run(limited)  # loads the file into the page cache, so that the disk is not measured
             runs = [Run(limited, ahead=True) for _ in range(theme.repetitions)]
             wall = median(r.wall for r in runs)
             rows.append([what, f"{count:,}", os.path.getsize(path) / 1e6, wall, median(r.cpu for r in runs),
                          median(r.rss_mb for r in runs) - bare])
             os.unlink(path)
             if times == 1:
-                # A quick run has a tenth of the events; so has its budget of time.
+                # A quick run has a tenth of the events, and a tenth of the time budget.
                 theme.budget(f"report of {count:,} events, {what}", wall, REPORT_S * millions / 10, " s")
     theme.table("piano report --polls", ["", "events", "file MB", "wall s", "CPU s", "RSS MB"], rows)
     theme.note(f"Medians; the file in the page cache. RSS at its peak, without the {bare:.0f} MB that the tool and its libraries take "

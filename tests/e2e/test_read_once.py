@@ -1,4 +1,4 @@
-"""A command reads and names a recording once, however many instruments it has."""
+"""A command reads and names a recording once, for all its instruments."""
 from __future__ import annotations
 
 from pathlib import Path
@@ -20,7 +20,7 @@ COUNTER = """
     #include <string.h>
     #include <sys/mman.h>
     #include <unistd.h>
-    /* Appends the name of every file that the tool maps to $MAPPED. */
+    /* Appends the name of each file that the tool maps to $MAPPED. */
     void *mmap(void *at, size_t len, int prot, int flags, int fd, off_t offset)
     {
         void *(*real)(void *, size_t, int, int, int, off_t) = dlsym(RTLD_NEXT, "mmap");

@@ -1,4 +1,4 @@
-"""How a recording with everything on begins and ends: programs that end at once, that never do, and that are many."""
+"""Beginning and end of a recording with all instruments: programs that end at once, programs that never end, and many programs."""
 from __future__ import annotations
 
 import re
@@ -53,7 +53,7 @@ int main(void)
 
 @NEEDS_PERF
 def test_ctrl_c_reaches_the_program_and_finishes_the_recording(project: Project) -> None:
-    """The program gets its signal; the recording is finished, with what was seen until then."""
+    """The program gets its signal; the recording is finished with the data until then."""
     program = compile(project, FOREVER, "-rdynamic")
     status, seen = type_in_terminal(project, b"\x03", PIANO, "record", "-o", "x.rec", "--", program)
     assert status == 130 and "recording: x.rec" in seen, seen
@@ -111,7 +111,7 @@ def functions(part: dict[str, Any]) -> set[str]:
 @NEEDS_PERF
 @pytest.mark.parametrize("children", [False, True], ids=["one", "children"])
 def test_every_process_of_a_tree_is_in_the_recording(project: Project, children: bool) -> None:
-    """Each process of the tree is in the recording, with what was its own; with --children each has its events too."""
+    """The recording contains each process of the tree; with --children each has its events too."""
     program = compile(project, TREE, "-rdynamic")
     shutil.copy(program, project.root / "other")
     done = project.piano("record", "--cpu=499", "--events", *([] if children else ["--no-children"]), "-o", "x.rec", "--", program)

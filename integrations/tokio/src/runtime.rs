@@ -1,4 +1,4 @@
-//! A Tokio runtime with hooks in it.
+//! A Tokio runtime with piano's hooks.
 
 use std::future::Future;
 use std::io;
@@ -16,15 +16,15 @@ use crate::task::Own;
 use crate::traced::{whole, Traced};
 use crate::worker::Visit;
 
-/// A Tokio runtime that tells piano what its workers do. It can do whatever a [`Runtime`] can.
+/// A Tokio runtime that reports to piano what its workers do. It offers all that a [`Runtime`] does.
 ///
-/// Where libpiano is not loaded, it is that runtime and nothing else.
+/// If libpiano is not loaded, it only forwards calls to the [`Runtime`].
 pub struct TracedRuntime {
-    runtime: Runtime, // goes first: what it does until then is sampled
+    runtime: Runtime, // dropped first, so that its shutdown is sampled too
     cpu: Sampler,
 }
 
-/// What is asked of a [`TracedRuntime`].
+/// Builds a [`TracedRuntime`].
 #[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct TracedRuntimeBuilder {
@@ -32,19 +32,19 @@ pub struct TracedRuntimeBuilder {
 }
 
 impl TracedRuntimeBuilder {
-    /// The CPU is sampled as long as the runtime exists, all threads of the program. Under a `piano record` that samples it
-    /// anyway, that is left to it.
+    /// Samples the CPU in all threads of the program as long as the runtime exists. If
+    /// `piano record` samples the CPU, this does nothing.
     pub fn with_cpu_profiling(mut self, config: CpuProfilingConfig) -> Self {
         self.cpu = Some(config);
         self
     }
 
-    /// The runtime that `builder` makes. Hooks that were set in it are replaced, where libpiano is loaded: those of threads
-    /// (stop, park, unpark) and of tasks.
+    /// Builds the runtime with `builder`. If libpiano is loaded, this replaces the hooks of threads
+    /// (stop, park, unpark) and of tasks that were set in `builder`.
     ///
     /// # Errors
     ///
-    /// Those of [`Builder::build`].
+    /// The errors of [`Builder::build`].
     pub fn build(self, builder: &mut Builder) -> io::Result<TracedRuntime> {
         if let Some(piano) = piano() {
             hooks::install(piano, builder);
@@ -55,19 +55,19 @@ impl TracedRuntimeBuilder {
 }
 
 impl TracedRuntime {
-    /// Without CPU samples, unless the builder is told otherwise.
+    /// Returns a builder. It samples the CPU only after `with_cpu_profiling`.
     pub fn builder() -> TracedRuntimeBuilder {
         TracedRuntimeBuilder::default()
     }
 
-    /// As [`Runtime::block_on`]. The future is a task like others, spawned here.
+    /// Like [`Runtime::block_on`]. The future is recorded as a task that was spawned here.
     #[track_caller]
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         let _visit = Visit::new(piano());
         self.runtime.block_on(Traced::new(future, Location::caller(), true, false))
     }
 
-    /// As [`Runtime::spawn`], with wakes.
+    /// Like [`Runtime::spawn`]; records wakes too.
     #[track_caller]
     pub fn spawn<F>(&self, future: F) -> JoinHandle<F::Output>
     where
@@ -77,7 +77,7 @@ impl TracedRuntime {
         self.runtime.spawn(whole(future))
     }
 
-    /// As [`Runtime::spawn_blocking`].
+    /// Like [`Runtime::spawn_blocking`].
     #[track_caller]
     pub fn spawn_blocking<F, R>(&self, work: F) -> JoinHandle<R>
     where
@@ -87,17 +87,17 @@ impl TracedRuntime {
         self.runtime.spawn_blocking(told(work))
     }
 
-    /// What became of [`TracedRuntimeBuilder::with_cpu_profiling`].
+    /// The result of [`TracedRuntimeBuilder::with_cpu_profiling`].
     pub fn cpu_profiling(&self) -> &CpuProfiling {
         &self.cpu.state
     }
 
-    /// As [`Runtime::shutdown_timeout`].
+    /// Like [`Runtime::shutdown_timeout`].
     pub fn shutdown_timeout(self, duration: Duration) {
         self.runtime.shutdown_timeout(duration);
     }
 
-    /// As [`Runtime::shutdown_background`].
+    /// Like [`Runtime::shutdown_background`].
     pub fn shutdown_background(self) {
         self.runtime.shutdown_background();
     }
@@ -111,7 +111,7 @@ impl Deref for TracedRuntime {
     }
 }
 
-/// As [`tokio::spawn`], with wakes.
+/// Like [`tokio::spawn`]; records wakes too.
 #[track_caller]
 pub fn spawn<F>(future: F) -> JoinHandle<F::Output>
 where
@@ -121,7 +121,8 @@ where
     tokio::spawn(whole(future))
 }
 
-/// As [`tokio::task::spawn_local`]. Tokio has no hooks for these tasks; only what is spawned by this is told.
+/// Like [`tokio::task::spawn_local`]. Tokio has no hooks for these tasks, so piano records only those
+/// that this function spawns.
 #[track_caller]
 pub fn spawn_local<F>(future: F) -> JoinHandle<F::Output>
 where
@@ -131,7 +132,8 @@ where
     tokio::task::spawn_local(Traced::new(future, Location::caller(), true, true))
 }
 
-/// As [`tokio::task::spawn_blocking`]. Tokio has no hooks for these tasks; only what is spawned by this is told.
+/// Like [`tokio::task::spawn_blocking`]. Tokio has no hooks for these tasks, so piano records only
+/// those that this function spawns.
 #[track_caller]
 pub fn spawn_blocking<F, R>(work: F) -> JoinHandle<R>
 where
@@ -141,7 +143,7 @@ where
     tokio::task::spawn_blocking(told(work))
 }
 
-/// A task of one poll.
+/// Runs a blocking function as a task of one poll.
 #[track_caller]
 fn told<F: FnOnce() -> R, R>(work: F) -> impl FnOnce() -> R {
     let at = Location::caller();

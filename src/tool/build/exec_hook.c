@@ -38,8 +38,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* Maximum number of arguments for which argv is on the stack; longer command lines get a
- * mapping. */
+/* Maximum number of arguments for which argv is on the stack; others get a mapping. */
 enum { STACK_ARGS = 2048 };
 
 typedef int execve_fn(const char *, char *const[], char *const[]);
@@ -49,8 +48,7 @@ typedef int spawn_fn(pid_t *, const char *, const posix_spawn_file_actions_t *,
 
 extern char **environ;
 
-/* The next definitions in symbol order. Written by `find_next` before main, read-only
- * afterwards. */
+/* The next definitions in symbol order. Written by `find_next` before main. */
 static execve_fn *next_execve;
 static execve_fn *next_execvpe;
 static spawn_fn *next_spawn;
@@ -129,13 +127,20 @@ static size_t without_version(const char *name)
     return end < len && end > 0 && name[end - 1] == '-' ? end - 1 : len;
 }
 
+/* rustc, rustc-1.80, or what the user names for cargo. */
+static bool is_rustc(const char *name, size_t len, char *const envp[])
+{
+    const char *own = value_of(envp, "RUSTC");
+    return equals(name, len, "rustc") || (own && *own && strcmp(base_name(own), name) == 0);
+}
+
 static bool is_compiler(const char *path, char *const envp[])
 {
     static const char *const known[] = {"cc", "c++", "gcc", "g++", "clang", "clang++"};
     const char *name = base_name(path);
-    if (strcmp(name, "rustc") == 0) /* rustup's rustc starts another one */
-        return !value_of(envp, "PIANO_RUSTC");
     size_t len = without_version(name);
+    if (is_rustc(name, len, envp)) /* rustup's rustc starts another one */
+        return !value_of(envp, "PIANO_RUSTC");
     const char *stem = name;
     for (size_t i = 0; i < len; i++) {
         if (name[i] == '-')
@@ -278,8 +283,7 @@ static void *map_room(struct rewrite *r)
     return room == MAP_FAILED ? NULL : room;
 }
 
-/* Memory for the new argv: on the stack of the caller of this macro, or a mapping for long command
- * lines. NULL when there is none, which means: pass the call through. */
+/* Memory for the new argv: on the stack of the caller of this macro, or a mapping; or NULL. */
 #define ROOM(r) ((r)->arg_count <= STACK_ARGS ? alloca(argv_bytes(r)) : map_room(r))
 
 static void give_back(struct rewrite *r)

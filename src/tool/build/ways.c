@@ -38,7 +38,7 @@ static int out_of_memory(void)
 
 static char *in_mirror(const struct driver *d, const char *path)
 {
-    struct mirror m = {d->root, d->selection.mirror, NULL};
+    struct mirror m = {.root = d->root, .tree = d->selection.mirror};
     return mirror_map(&m, path);
 }
 
@@ -72,7 +72,7 @@ static int fill_settings(struct settings *s, const struct driver *d, bool compil
                         preload && *preload ? ":" : "", preload ? preload : "");
     if (d->has_cargo) {
         bad |= asprintf(&s->set[5], "CARGO_TARGET_DIR=%s/cargo", d->state);
-        bad |= asprintf(&s->set[6], "CARGO_PROFILE_RELEASE_DEBUG=line-tables-only");
+        bad |= asprintf(&s->set[6], "CARGO_PROFILE_RELEASE_DEBUG=1");
         bad |= asprintf(&s->set[7], "CARGO_TERM_COLOR=never");
     }
     free(hook);

@@ -160,9 +160,8 @@ static const struct flag flags[] = {
     {.help = ""},
     {"--kernel", "CPU samples with the frames of the kernel", FLAG_SWITCH(kernel)},
     {"--pid", "a process that runs already, from now on", FLAG_READ("PID", read_pid, pid_t, pid),
-     .others = "--children --watch --on-long-poll --on-growth",
-     .clash = "--pid records one process, without watching it; those that it starts later are only "
-              "sampled (--cpu)",
+     .others = "--children",
+     .clash = "--pid records one process; those that it starts later are only sampled (--cpu)",
      .complete = "process"},
     {"--maps", "anonymous memory from mmap too", FLAG_SWITCH(maps)},
     {"--children", "record the processes it starts too (the default)", FLAG_SWITCH(children)},
@@ -263,6 +262,7 @@ const struct command command_record = {
     .examples = "piano record jq . big.json\npiano record --heap=64K -o leak.rec ./server --port "
                 "8080\npiano record --cpu=999 ./sort big.txt\npiano record --pid 4711 "
                 "--duration 10\npiano record --max-size 256M --on-long-poll 100ms ./server\npiano "
+                "record --max-size 256M --on-growth 10%/min --pid 4711\npiano "
                 "record --max-processes 500 --duration 60 make -j4",
     .words = {WORDS_ARE_PROGRAM, FLAG_FIELD(char *const *, words), "program", 0, NULL},
     .run = record,

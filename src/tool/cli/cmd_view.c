@@ -195,7 +195,7 @@ static int page_in_memory(const struct packer *k, FILE **out, char **text, size_
     return err;
 }
 
-/* Whether nobody writes to the recording any more. First finds where the program goes on. */
+/* Whether the recording is complete. First finds the last recording of the program (after exec). */
 static bool has_ended(void *content)
 {
     struct content *c = content;

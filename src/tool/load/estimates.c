@@ -37,7 +37,8 @@ static const double UNSURE_PROBES = 0.08;
 static const double UNSURE_LOOKED_PROBES = 0.04;
 static const double MOST_TAKEN = 0.9; /* largest part of an estimate that a bound may take */
 static const double CHANGES = 0.8;    /* part of a systematic error that differs from run to run */
-static const double IMPROBABLE = 6;   /* -ln of the probability */
+static const double CHANGES_HIDDEN = 0.5; /* the part that repeated runs of each side do not show */
+static const double IMPROBABLE = 6;       /* -ln of the probability */
 static const double UNSURE_WAITS = 0.03, UNSURE_MOVED_WAITS = 0.1;
 enum { ROUNDS = 8, FEWEST_LOOKS = 8, MATTERS_PART = 33 };
 
@@ -464,9 +465,9 @@ int64_t estimates_cpu_half(const struct tally *sum)
     return half_of(sum->self_var, sys + unsure_of_waits(sum, sum->wait_ns));
 }
 
-int64_t estimates_change_half(const struct tally *sum, bool without_runq)
+int64_t estimates_change_half(const struct tally *sum, bool without_runq, bool repeated)
 {
-    double sys = CHANGES * (sum->self_sys + sum->self_cal);
+    double sys = (repeated ? CHANGES_HIDDEN : CHANGES) * (sum->self_sys + sum->self_cal);
     return half_of(sum->self_var, sys + (without_runq ? unsure_of_waits(sum, sum->runq_ns) : 0));
 }
 

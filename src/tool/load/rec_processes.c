@@ -124,28 +124,11 @@ const struct recording_process *recording_track_process(const struct recording *
     return rec->process_count ? recording_process_of(rec, of->header.pid) : NULL;
 }
 
-/* Stacks without samples are of the heap, and of the process that wrote the file. */
-static uint32_t heap_process(const struct recording *rec, size_t stack)
+uint32_t recording_heap_process(const struct recording *rec, uint32_t stack)
 {
     uint64_t part = rec->stacks[stack].generation >> 32;
     bool is_part = part > 0 && part <= rec->part_count;
     return is_part ? rec->parts[part - 1].rec.header.pid : rec->header.pid;
-}
-
-uint32_t *recording_stack_processes(const struct recording *rec)
-{
-    static const uint32_t several = UINT32_MAX;
-    uint32_t *pids = calloc(rec->stack_count + 1, sizeof(*pids));
-    for (size_t i = 0; pids && i < rec->sample_count; i++) {
-        const struct recording_sample *s = &rec->samples[i];
-        uint32_t *pid = &pids[s->stack];
-        *pid = *pid == 0 || *pid == s->pid ? s->pid : several;
-    }
-    for (size_t i = 1; pids && i < rec->stack_count; i++)
-        pids[i] = pids[i] == several ? 0 : pids[i] ? pids[i] : heap_process(rec, i);
-    if (pids)
-        pids[0] = 0;
-    return pids;
 }
 
 uint64_t recording_own_id(const struct recording *rec, uint64_t id)

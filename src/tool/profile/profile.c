@@ -23,7 +23,7 @@
 
 const char *const figure_names[FIGURES] = {"live", "allocated", "peak", "churn", "cpu", "off-cpu"};
 
-static const struct symbol_frame no_stack = {.function = "(no stack)", .module = ""};
+const struct symbol_frame profile_no_stack = {.function = "(no stack)", .module = ""};
 
 double figure_value(const struct recording_sum *sum, enum figure by)
 {
@@ -165,7 +165,7 @@ size_t profile_frames(const struct profile *p, uint32_t stack, const struct symb
             frames[count++] = &pc->frames[k];
     }
     if (count == 0)
-        frames[count++] = &no_stack;
+        frames[count++] = &profile_no_stack;
     return count;
 }
 

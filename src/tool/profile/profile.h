@@ -146,6 +146,8 @@ const char *profile_program(const struct profile *p);
  * different names. */
 const char *profile_name_within(const char *name, const char *program);
 
+/* The only frame of a stack that is not known. */
+extern const struct symbol_frame profile_no_stack;
 /* Writes the frames of a stack, innermost first, into FRAMES of PROFILE_MAX_FRAMES. An unknown
  * stack has one frame. Returns the number of frames. */
 size_t profile_frames(const struct profile *p, uint32_t stack, const struct symbol_frame **frames);

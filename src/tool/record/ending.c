@@ -101,9 +101,15 @@ void ending_write_others(const struct recordings *recordings, const struct sampl
     }
 }
 
-void ending_write_attached(const struct sampler *cpu, const struct watch *w)
+void ending_write_attached(const char *path, const struct sampler *cpu, const struct watch *w,
+                           int cpu_err)
 {
-    struct piano__rec_header *h = cpu->journal.view.base.header;
+    struct piano__rec_header *h = cpu ? cpu->journal.view.base.header : NULL;
     if (h && !cpu->wish.without_kernel)
         h->trace.kernel_ns = w->cpu_ns;
+    int fd = cpu_err != 0 ? open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
+    if (fd >= 0 && !PUT(fd, trace.cpu_error, (uint64_t)-cpu_err))
+        say("the recording could not be completed: it does not say why it has no CPU samples");
+    if (fd >= 0)
+        close(fd);
 }

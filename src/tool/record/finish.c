@@ -234,9 +234,9 @@ static void say_nothing_recorded(const struct record *r, const struct recordings
     say_safe(safe, sizeof safe, r->words[0]);
     paths_short(path, sizeof path, recordings->path);
     if (lstat(recordings->path, &st) == 0)
-        say_error(NULL, "%s ended before its recording %s was begun", safe, path);
+        say_error(NULL, "%s ended before its recording %s started", safe, path);
     else
-        say_error("piano doctor; a program that clears its environment must not be in between",
+        say_error("piano doctor; no program between them may clear its environment",
                   "%s left no recording: libpiano.so was not loaded into it, or could not write %s",
                   safe, path);
 }
@@ -252,13 +252,13 @@ static void say_nothing_allocated(const struct record *r, const struct piano__tr
 {
     enum { FINE_RATE = 1024 };
     char rate[UNITS_LEN];
-    const char *others = r->children ? "" : ", or --children if others do its work";
+    const char *others = r->children ? "" : ", or --children if its child processes do the work";
     const char *idle = r->cpu && t->cpu_error == 0 ? " and took little CPU time" : "";
     if (r->heap_rate == 1)
         say("nothing was sampled: the program allocated nothing%s%s", idle, others);
     else
-        say("nothing was sampled: the program allocated little beside the rate of %s%s; try "
-            "--heap=%s%s%s",
+        say("nothing was sampled: the program allocated little compared with the rate of %s%s; "
+            "try --heap=%s%s%s",
             units_bytes(rate, (int64_t)r->heap_rate), idle, r->heap_rate > FINE_RATE ? "1K" : "1",
             r->cpu ? " --cpu=999" : "", others);
 }
@@ -348,23 +348,20 @@ static void end_recording(struct sampler *cpu, bool is_over)
     h->state = PIANO_REC_ENDED;
 }
 
-void finish_attached(const struct record *r, const char *path_of, struct sampler *cpu,
+void finish_attached(const struct record *r, struct recordings *recordings, struct sampler *cpu,
                      const struct watch *w)
 {
     char path[PATH_MAX];
-    char own[PATH_MAX];
     struct piano__rec_header h = {0};
-    snprintf(own, sizeof own, "%s", path_of);
-    struct recording one = {.path = own, .pid = r->pid, .image = 1, .over = true};
-    if (cpu) {
+    struct recording one = {.path = recordings->path, .pid = r->pid, .image = 1, .over = true};
+    if (cpu)
         end_recording(cpu, true);
-        ending_write_attached(cpu, w);
-    }
+    ending_write_attached(one.path, cpu, w, r->cpu_err);
     say_one(&one, true);
     if (cpu)
         say_missed(cpu);
     keeping_names(&one, 1);
-    if (recordings_header(own, &h) != 0 || is_empty(&h))
+    if (recordings_header(one.path, &h) != 0 || is_empty(&h))
         say(h.flags & PIANO_REC_ATTACHED
                 ? "nothing was recorded: the process neither allocated much nor used much CPU time"
                 : "nothing was sampled: the process used almost no CPU time");

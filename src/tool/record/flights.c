@@ -39,7 +39,8 @@ static void open_new(struct flights *f, const struct recordings *r, const struct
         struct recording *one = &r->list[i];
         if (one->pid == r->program || is_watched(f, one) || !recordings_is_at_work(one))
             continue;
-        struct flight *flight = flight_open(one->path, wish);
+        char why[300];
+        struct flight *flight = flight_open(one->path, wish, why, sizeof(why));
         if (flight)
             f->list[f->count++] = (struct flights_one){one->pid, one->image, flight};
     }

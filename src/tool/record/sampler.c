@@ -496,6 +496,7 @@ void sampler_stop(struct sampler *c)
     sampler_drain(c, true);
     perf_close(&c->perf);
     c->is_open = false;
+    c->is_stopped = true;
 }
 
 double sampler_patience(const struct sampler *c)

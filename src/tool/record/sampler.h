@@ -39,7 +39,8 @@ struct sampler {
     struct perf_wish wish;
     struct perf perf;
     bool is_open;
-    bool is_owner; /* the tool created the recording, not the program */
+    bool is_stopped; /* by sampler_stop: `tasks` are those of that time */
+    bool is_owner;   /* the tool created the recording, not the program */
     struct tasks tasks;
     struct unwinder *unwinder;
     struct journal journal;

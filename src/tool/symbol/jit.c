@@ -33,7 +33,7 @@ static int open_below(int root, const char *path)
 {
     struct open_how how = {.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW,
                            .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
-    long fd = syscall(SYS_openat2, root, path, &how, sizeof(how));
+    long fd = syscall(__NR_openat2, root, path, &how, sizeof(how));
     return fd < 0 ? -errno : (int)fd;
 }
 

@@ -1,4 +1,4 @@
-/* What the program prints while its terminal is our screen. */
+/* The output of the program while the terminal shows our screen. */
 #ifndef PIANO_TOOL_TOP_OUTPUT_H
 #define PIANO_TOOL_TOP_OUTPUT_H
 

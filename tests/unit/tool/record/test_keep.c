@@ -1,5 +1,5 @@
-/* Names put behind a recording: all of them or none, once, and never where they would do harm. The recording is made here; its one
- * module is this very program. */
+/* Names appended to a recording: all of them or none, once, and never where they would do harm. The test makes the recording; its
+ * only module is this program. */
 #include <setjmp.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -155,7 +155,7 @@ static void nothing_is_written_when_the_recording_is_full(void **state)
     assert_true(is_unchanged());
 }
 
-/* The tool that has the lock may be about to write where we would. */
+/* The tool that holds the lock may be about to write to the same place. */
 static void nothing_is_written_while_another_tool_holds_the_lock(void **state)
 {
     (void)state;
@@ -172,7 +172,7 @@ static void nothing_is_written_without_names(void **state)
     (void)state;
     memset(image + PIANO_REC_HEADER_BYTES + sizeof(struct piano__chunk) +
                offsetof(struct piano__module, path),
-           'x', strlen(own)); /* a file that is not there */
+           'x', strlen(own)); /* a missing file */
     write_image();
     assert_int_equal(keep(NULL), 0);
     assert_true(is_unchanged());

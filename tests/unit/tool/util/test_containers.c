@@ -74,7 +74,7 @@ static void test_arrays_grow_and_keep_their_items(void **state)
         assert_int_equal(list[i], i);
         assert_int_equal(plain[i], i);
     }
-    plain_count = 7; /* an array that has lost items can still grow */
+    plain_count = 7; /* an array that dropped items can still grow */
     while (plain_count < 40) {
         assert_int_equal(VEC_DOUBLE(plain, plain_count), 0);
         plain[plain_count++] = 1;
