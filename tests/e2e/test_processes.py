@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -16,10 +17,12 @@ from conftest import BURN, PIANO, Project
 from events import compile
 from made import make as made
 from pages import Page
+from test_export import Profile, fields
 from test_servers import perf  # noqa: F401 a fixture
 
 MS = 10**6
 TOOL = made.TOOL_STACK
+KERNEL = tuple(map(int, os.uname().release.split(".")[:2]))
 
 
 def child(main: Any, pid: int, program: str, late_ms: int, end_ms: int | None = 900, **more: Any) -> Any:
@@ -190,13 +193,25 @@ def test_export_has_the_process_of_each_event(project: Project) -> None:
     path = tree(project)
     events = json.loads(project.piano("export", path, "--format", "chrome").out)["traceEvents"]
     of = lambda what: {e["pid"] for e in events if e.get("cat") == what}  # noqa: E731
-    assert of("poll") == {101, 102} and of("cpu") == {101, 102}
+    assert of("poll") == {101, 102} and of("disabled-by-default-v8.cpu_profiler") == {101, 102}
     names = {e["pid"]: e["args"]["name"] for e in events if e["name"] == "process_name"}
     assert names[101] == "serve" and names[100] == "sh"
     one = json.loads(project.piano("export", path, "--format", "chrome", "--process", "102").out)["traceEvents"]
-    assert {e["pid"] for e in one if e.get("cat") in ("poll", "cpu")} == {102}
+    assert {e["pid"] for e in one if e.get("cat") == "poll"} == {102}
     lines = project.piano("export", path, "--format", "collapsed", "--by", "cpu", "--process", "102").out
     assert lines == "turn;compress 20000000\n"
+
+
+def test_pprof_has_labels(project: Project) -> None:
+    path = tree(project)
+    project.piano("export", path, "--format", "pprof", "--by", "live", "-o", "heap.pb")
+    profile = Profile((project.root / "heap.pb").read_bytes())
+    found = set()
+    for sample in profile.all(2):
+        labels = [dict(fields(value)) for field, value in fields(sample) if field == 3]
+        found.add((next(one[3] for one in labels if profile.strings[one[1]] == "pid"),
+                   next(profile.strings[one[2]] for one in labels if profile.strings[one[1]] == "process")))
+    assert found == {(101, "serve"), (102, "serve")}
 
 
 def test_diff_of_one_process(project: Project) -> None:
@@ -309,7 +324,8 @@ def test_workers_are_followed_and_joined(project: Project, perf: None) -> None:
 
 
 def test_a_worker_that_does_not_end_by_exit_has_its_end(project: Project, perf: None) -> None:
-    """_exit and a signal: the time and the CPU time come from the kernel's records; the status is known only to the parent."""
+    """_exit and a signal: the time and the CPU time come from the kernel's records; the status is known
+    to the parent, and to new kernels."""
     program = prefork(project)
     done = project.piano("record", "-o", "x.rec", "--", program, "aaaabx", "aaaab_", "aaaabk")
     found = processes(project, project.root / "x.rec")
@@ -319,6 +335,8 @@ def test_a_worker_that_does_not_end_by_exit_has_its_end(project: Project, perf: 
         assert one["kernel_cpu_ns"] > 0 and one["wall_ns"] >= one["kernel_cpu_ns"], one
         coverage = project.json("report", "x.rec", "--cpu", "--process", pid)["cpu"]["coverage"]
         assert coverage is not None and 0.5 < coverage < 1.5, coverage
+    ends = [(found[pid]["exit_status"], found[pid]["signal"]) for pid in map(int, done.out.split())]
+    assert ends == ([(3, None), (7, None), (None, 9)] if KERNEL >= (6, 15) else [(None, None)] * 3)
 
 
 def test_a_shell_does_not_bury_the_program(project: Project) -> None:

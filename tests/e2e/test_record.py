@@ -786,7 +786,7 @@ def test_children_have_recordings_with_children(project: Project) -> None:
     assert Header(main[0]).exit_status == (3 << 8) + 1
     for path in others:
         header = Header(path)
-        assert header.program == str(program) and header.samples > 0 and header.exit_status == 0
+        assert header.program == str(program) and header.samples > 0 and header.exit_status in (0, 1)
         assert path.name.endswith(f"-{header.pid}") and path.name in done.err
         assert f"(prog, process {header.pid}: {header.samples} samples" in done.err
 

@@ -52,7 +52,7 @@ static int add_heap(struct series *t, const struct profile *p, size_t types)
             continue;
         const struct series_row row = {.pcs = p->stacks[i].pcs,
                                        .depth = p->stacks[i].depth,
-                                       .pid = p->rec.header.pid,
+                                       .pid = recording_heap_process(&p->rec, i),
                                        .values = {s->allocated_objects, s->allocated_bytes,
                                                   s->live_objects, s->live_bytes, s->peak_objects,
                                                   s->peak_bytes}};

@@ -124,6 +124,13 @@ const struct recording_process *recording_track_process(const struct recording *
     return rec->process_count ? recording_process_of(rec, of->header.pid) : NULL;
 }
 
+uint32_t recording_heap_process(const struct recording *rec, uint32_t stack)
+{
+    uint64_t part = rec->stacks[stack].generation >> 32;
+    bool is_part = part > 0 && part <= rec->part_count;
+    return is_part ? rec->parts[part - 1].rec.header.pid : rec->header.pid;
+}
+
 uint64_t recording_own_id(const struct recording *rec, uint64_t id)
 {
     uint64_t part = id >> REC_ID_SHIFT;

@@ -319,6 +319,8 @@ const struct recording_process *recording_leader(const struct recording *rec);
 /* The process that wrote the events of TRACK, or NULL if the recording was opened alone. */
 const struct recording_process *recording_track_process(const struct recording *rec,
                                                         uint32_t track);
+/* The process that allocated in STACK: the one that wrote its file. */
+uint32_t recording_heap_process(const struct recording *rec, uint32_t stack);
 /* Numbers that programs choose, of tasks and queues, have the part in their upper bits, so that two
  * processes do not share one. Returns the number that the program chose. */
 uint64_t recording_own_id(const struct recording *rec, uint64_t id);

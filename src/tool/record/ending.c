@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <unistd.h>
 
+#include "tool/record/process.h"
 #include "tool/util/say.h"
 
 static bool put(int fd, size_t at, uint64_t value)
@@ -67,7 +68,7 @@ void ending_write(const struct recordings *recordings, const struct recording *o
 }
 
 /* A child that was killed, or that called _exit, did not write when. The kernel's records have the
- * time and what it used; its status is known only to its parent. */
+ * time and what it used. Its status is known to its parent, and to new kernels. */
 static void write_other(const struct recording *one, const struct recordings *recordings,
                         const struct sampler *cpu)
 {
@@ -80,6 +81,9 @@ static void write_other(const struct recording *one, const struct recordings *re
     if (fd < 0)
         return;
     bool is_good = PUT(fd, session_ns, recordings->since_ns);
+    int status;
+    if (!recordings_has_later(recordings, one) && process_exit_status(one->pidfd, &status))
+        is_good &= PUT(fd, exit_status, 1 + (uint64_t)(unsigned)status);
     if (end && h.end_mono_ns == 0 && end->at_ns >= h.start_mono_ns)
         is_good &= PUT(fd, end_mono_ns, end->at_ns);
     if (end && !cpu->wish.without_kernel && end->used_ns > 0)

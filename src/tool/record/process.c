@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <time.h>
@@ -180,6 +181,24 @@ static bool was_deleted(const char *path)
     size_t len = strlen(path);
     size_t tail = sizeof mark - 1;
     return len > tail && strcmp(path + len - tail, mark) == 0 && strstr(path, ".rec");
+}
+
+/* What ioctl PIDFD_GET_INFO of Linux 6.15 returns; older headers lack it. */
+struct exit_info {
+    uint64_t mask, cgroup;
+    uint32_t ids[11];
+    int32_t exit_code;
+};
+#define EXIT_INFO ((uint64_t)1 << 3)
+#define GET_INFO _IOWR(0xff, 11, struct exit_info)
+
+bool process_exit_status(int pidfd, int *status)
+{
+    struct exit_info info = {.mask = EXIT_INFO};
+    if (pidfd < 0 || ioctl(pidfd, GET_INFO, &info) != 0 || !(info.mask & EXIT_INFO))
+        return false;
+    *status = info.exit_code;
+    return true;
 }
 
 int process_open_recording(pid_t pid, char **path)

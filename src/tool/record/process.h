@@ -26,6 +26,10 @@ pid_t process_own_pid(pid_t pid);
 /* Its parent; 0 when unknown. */
 pid_t process_parent(pid_t pid);
 
+/* The status of a process that its parent has waited for, as waitpid() has it, although it is not our
+ * child. PIDFD was opened while it ran. Returns false when unknown, as before Linux 6.15. */
+bool process_exit_status(int pidfd, int *status);
+
 /* Opens the recording that the process has mapped for reading and writing; *PATH is malloc'd.
  * Returns the descriptor or negative errno: -ENOENT no recording, -ESRCH no such process, -EACCES
  * another user's process, -ENODATA the file was deleted, -EXDEV the path leads to another file. */

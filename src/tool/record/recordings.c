@@ -19,6 +19,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -43,10 +44,19 @@ void recordings_init(struct recordings *r, char *path, pid_t program, bool child
                              .view = {.fd = -1}};
 }
 
+static void forget(struct recording *one)
+{
+    if (one->pidfd >= 0)
+        close(one->pidfd);
+    free(one->path);
+    one->pidfd = -1;
+    one->path = NULL;
+}
+
 void recordings_release(struct recordings *r)
 {
     for (size_t i = 0; i < r->count; i++)
-        free(r->list[i].path);
+        forget(&r->list[i]);
     free(r->list);
     if (r->viewed)
         view_close(&r->view);
@@ -82,7 +92,9 @@ static void add(struct recordings *r, char *path, pid_t pid, unsigned image)
         if (r->list[i].pid == pid && r->list[i].image < image)
             r->list[i].over = true;
     }
-    r->list[r->count++] = (struct recording){.path = path, .pid = pid, .image = image};
+    int pidfd = pid != r->program ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
+    r->list[r->count++] =
+        (struct recording){.path = path, .pid = pid, .image = image, .pidfd = pidfd};
 }
 
 static bool is_known(const struct recordings *r, pid_t pid, unsigned image)
@@ -195,13 +207,11 @@ bool recordings_drop_empty(struct recording *one)
     if (recordings_header(one->path, &h) != 0 || h.stats.samples != 0 || h.trace.samples != 0 ||
         h.trace.events != 0 || unlink(one->path) != 0)
         return false;
-    free(one->path);
-    one->path = NULL;
+    forget(one);
     return true;
 }
 
-/* Is there a later program of the same process? Then that has the place. */
-static bool has_later(const struct recordings *r, const struct recording *one)
+bool recordings_has_later(const struct recordings *r, const struct recording *one)
 {
     for (size_t i = 0; i < r->count; i++) {
         if (r->list[i].pid == one->pid && r->list[i].image > one->image)
@@ -216,7 +226,7 @@ static bool drop_ended(struct recordings *r, struct piano__rec_family *family,
                        struct recording *one)
 {
     struct piano__rec_header h;
-    bool is_last = !has_later(r, one);
+    bool is_last = !recordings_has_later(r, one);
     if (recordings_header(one->path, &h) == 0 && own_is_hidden(&h))
         return false; /* that will be said */
     tally_one(one->path);

@@ -17,6 +17,7 @@ struct recording {
     pid_t pid;
     unsigned image;    /* 1; 2, 3, ... after each exec */
     bool over;         /* complete: the process ended or became another program */
+    int pidfd;         /* of a child; -1: none */
     bool is_looked_at; /* whether there is anything in it, after it was over */
 };
 
@@ -55,6 +56,9 @@ size_t recordings_snapshot(struct recordings *r, enum piano__snapshot_kind kind,
 /* Writes FIRED into all recordings that are being written, and ends them if that is its action.
  * Returns how many. */
 size_t recordings_fire(struct recordings *r, const struct piano__fired *fired);
+
+/* Whether there is a recording of a later program of the same process. */
+bool recordings_has_later(const struct recordings *r, const struct recording *one);
 
 /* Whether ONE is still written; notes it if not. */
 bool recordings_is_at_work(struct recording *one);
