@@ -83,14 +83,16 @@ static void start_programs(int count)
     double begin = now();
     for (int i = 0; i < count; i++) {
         pid_t pid;
-        if (posix_spawn(&pid, "/bin/true", NULL, NULL, words, environ) != 0 || waitpid(pid, NULL, 0) != pid)
+        if (posix_spawn(&pid, "/bin/true", NULL, NULL, words, environ) != 0 ||
+            waitpid(pid, NULL, 0) != pid)
             exit(1);
     }
     struct rusage used;
     getrusage(RUSAGE_CHILDREN, &used);
     printf("%.1f %.1f\n", (now() - begin) / count * 1e6,
            ((double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) * 1e6 +
-            (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec)) / count);
+            (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec)) /
+               count);
 }
 
 int main(int argc, char **argv)
@@ -127,6 +129,7 @@ int main(int argc, char **argv)
     getrusage(RUSAGE_CHILDREN, &used);
     printf("%.1f %.3f\n", (double)requests / wall,
            ((double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) * 1e6 +
-            (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec)) / (double)requests);
+            (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec)) /
+               (double)requests);
     return 0;
 }
